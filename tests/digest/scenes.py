@@ -37,7 +37,7 @@ from tests.support.two_fabrics import NODES, Question, fabric
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
-from tierwise.api.meta import parse_time
+from tierwise.api.core import parse_time
 from tierwise.cli.inputs import load, moment, profile_of
 from tierwise.config.kube import read_kube
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile

@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 from tests.support.commands import run
 
-from tierwise.api.meta import parse_time
+from tierwise.api.core import parse_time
 from tierwise.cli.inputs import load
 from tierwise.config.profile import DEFAULT
 from tierwise.explain.page import ASCII, UNICODE, Page

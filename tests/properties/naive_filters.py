@@ -10,8 +10,14 @@ from collections.abc import Callable, Mapping
 import msgspec
 from tests.support.worlds import NodeDraft, PodsDraft, taints
 
-from tierwise.api.core import NodeSelectorTerm, PodAffinityTerm, Taint, TopologySpreadConstraint
-from tierwise.api.meta import LabelSelector, Requirement
+from tierwise.api.core import (
+    LabelSelector,
+    NodeSelectorTerm,
+    PodAffinityTerm,
+    Requirement,
+    Taint,
+    TopologySpreadConstraint,
+)
 
 __all__ = ["CORDON", "HOSTNAME", "Standing", "moving_code", "static_code"]
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from tests.support.drawn_fabric import same_shape, trees
 
 from tierwise.api import codec
-from tierwise.api.core import ConfigMap, Node
-from tierwise.api.meta import ObjectMeta
+from tierwise.api.core import ConfigMap, Node, ObjectMeta
 from tierwise.api.volcano import HyperNode
 from tierwise.discovery import fetch_record, from_hypernodes, presets, slurm, topograph
 from tierwise.discovery.manifests import hypernodes

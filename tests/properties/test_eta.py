@@ -11,9 +11,8 @@ from tests.support.sight import saw, sees
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
-from tierwise.api.core import Pod
+from tierwise.api.core import Pod, format_time
 from tierwise.api.eviction_terms import EXPECTED_DURATION
-from tierwise.api.meta import format_time
 from tierwise.config.profile import DEFAULT
 from tierwise.explain.eta import StartKind
 from tierwise.port import Objects

@@ -15,15 +15,16 @@ from tests.support.worlds import NodeDraft, PodsDraft, taints, world
 
 from tierwise.api.core import (
     Affinity,
+    LabelSelector,
     NodeAffinity,
     NodeSelector,
     NodeSelectorTerm,
     PodAffinity,
     PodAffinityTerm,
+    Requirement,
     Toleration,
     TopologySpreadConstraint,
 )
-from tierwise.api.meta import LabelSelector, Requirement
 from tierwise.plugins.kubernetes.predicates import Predicates
 
 T = TypeVar("T")

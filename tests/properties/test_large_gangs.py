@@ -10,8 +10,8 @@ from tests.support.draw import draw, gang
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
+from tierwise.api.core import format_time
 from tierwise.api.eviction_terms import EXPECTED_DURATION
-from tierwise.api.meta import format_time
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot

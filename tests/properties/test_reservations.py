@@ -14,8 +14,8 @@ from tests.support.sight import cycle, saw, sees
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
+from tierwise.api.core import format_time
 from tierwise.api.eviction_terms import EXPECTED_DURATION
-from tierwise.api.meta import format_time
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot

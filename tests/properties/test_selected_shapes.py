@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.support.depth import examples
 
-from tierwise.api.meta import Requirement
+from tierwise.api.core import Requirement
 from tierwise.framework.extension import CycleView
 from tierwise.model.job import plain_shape
 from tierwise.model.pod_terms import NAMESPACE_NAME, PodSelector

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from tests.support.draw import draw, gang
 
 from tierwise.api.codec import Raw
+from tierwise.api.core import format_time
 from tierwise.api.eviction_terms import EXPECTED_DURATION
-from tierwise.api.meta import format_time
 from tierwise.config.profile import DEFAULT, Profile
 
 __all__ = ["BIG", "BUSY", "HOUR", "MINUTE", "NOW", "TWO_RACKS", "job", "profile", "running"]

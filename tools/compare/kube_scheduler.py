@@ -93,7 +93,7 @@ def ours_of(case: Question, folder: Path) -> Raw:
 def _decided(case: Question) -> Raw:
     """The node that tierwise nominates the pod to, and its victims, in one cycle; no controller acts before."""
     from tierwise.api import codec
-    from tierwise.api.meta import parse_time
+    from tierwise.api.core import parse_time
     from tierwise.config.kube import read_kube
     from tierwise.port import Objects
     from tierwise.scheduler import cycle
@@ -128,7 +128,7 @@ def _run(words: list[str]) -> Raw:
 def writes_of(objects: list[Raw], node: str) -> Raw:
     """What tierwise would write for the claims of the pod on a node, were there no other."""
     from tierwise.api import codec
-    from tierwise.api.meta import parse_time
+    from tierwise.api.core import parse_time
     from tierwise.config.profile import DEFAULT
     from tierwise.port import Objects
     from tierwise.scheduler import cycle

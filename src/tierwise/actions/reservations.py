@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from tierwise.actions.placement.demand import Demand, demand, needs
 from tierwise.actions.placement.problem import NoPlace, SearchResult
 from tierwise.actions.placement.trial import close_others
-from tierwise.api.meta import format_time
+from tierwise.api.core import format_time
 from tierwise.api.plurals import count
 from tierwise.config.reservations import CONSERVATIVE, OFF, ReservationRules
 from tierwise.framework.cycle import Cycle

@@ -33,7 +33,7 @@ from tierwise.admission.passed_over import check_passed_over, known_as, unknown_
 from tierwise.api import field_names
 from tierwise.api.amounts import amounts_of
 from tierwise.api.codec import Object, Raw, Unknown, decode, kind_of
-from tierwise.api.core import ConfigMap, Node, Pod
+from tierwise.api.core import ConfigMap, Node, ObjectMeta, Pod
 from tierwise.api.elastic_quota import ElasticQuota
 from tierwise.api.errors import InputError
 from tierwise.api.kai import Queue as KaiQueue
@@ -42,7 +42,6 @@ from tierwise.api.koordinator import ClusterNetworkTopology
 from tierwise.api.koordinator import PodGroup as Gang
 from tierwise.api.kueue import ResourceFlavor
 from tierwise.api.kueue import Topology as KueueTopology
-from tierwise.api.meta import ObjectMeta
 from tierwise.api.network_aware import AppGroup, KepNetworkTopology, NetworkTopology
 from tierwise.api.quantity import whole
 from tierwise.api.resource import DeviceClaim, DeviceClass, ResourceClaim, ResourceClaimTemplate

@@ -14,10 +14,9 @@ from msgspec.structs import replace
 
 from tierwise.admission.capacity import TreeCapacity
 from tierwise.admission.findings import Issue, error, warning
-from tierwise.api.core import ConfigMap, Pod, PriorityClass
+from tierwise.api.core import ConfigMap, ObjectMeta, Pod, PriorityClass
 from tierwise.api.elastic_quota import ElasticQuota
 from tierwise.api.fabric import fabric_of
-from tierwise.api.meta import ObjectMeta
 from tierwise.api.volcano import HyperNode, Queue
 from tierwise.dialects.koordinator.network_topology import Layers
 from tierwise.dialects.languages import tree_aliases

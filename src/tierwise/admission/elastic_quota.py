@@ -7,8 +7,7 @@ from typing import Final
 
 from tierwise.admission.findings import Issue, error, warning
 from tierwise.api import elastic_quota as api
-from tierwise.api.core import Pod, ResourceList
-from tierwise.api.meta import ObjectMeta
+from tierwise.api.core import ObjectMeta, Pod, ResourceList
 from tierwise.api.natural import natural
 from tierwise.api.quantity import amount, show
 from tierwise.dialects.elastic_quota import DEEPEST, QUOTA_NAMESPACE

@@ -10,10 +10,9 @@ from msgspec.structs import replace
 from tierwise.admission.findings import Issue, at_least, at_most, error, one_of, warning
 from tierwise.admission.names import LONGEST_NAME, dns_subdomain, label_selector
 from tierwise.api.codec import Raw
-from tierwise.api.core import Node
+from tierwise.api.core import Node, ObjectMeta
 from tierwise.api.fabric import FABRIC, fabric_name_fault, fabric_of
 from tierwise.api.limits import MEMBERS, TIER
-from tierwise.api.meta import ObjectMeta
 from tierwise.api.volcano import HyperNode, MemberSelector
 from tierwise.dialects.volcano.hypernodes import declare, pattern_fault
 from tierwise.model.topology import Topology

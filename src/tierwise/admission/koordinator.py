@@ -7,9 +7,8 @@ from typing import Final
 
 from tierwise.admission.context import Surroundings
 from tierwise.admission.findings import Issue, at_least, error, one_of, warning
-from tierwise.api.core import Node, Pod
+from tierwise.api.core import Node, ObjectMeta, Pod, read_number
 from tierwise.api.koordinator import ClusterNetworkTopology, GatherSpec, PodGroup, gang_names, gather_spec
-from tierwise.api.meta import ObjectMeta, read_number
 from tierwise.dialects.koordinator import gangs as gangs
 from tierwise.dialects.koordinator.network_topology import Layers, default_topology, layer_faults, read_layers
 from tierwise.port import Key

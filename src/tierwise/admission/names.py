@@ -8,10 +8,10 @@ from math import prod
 from typing import Final
 
 from tierwise.admission.findings import Issue, error, warning
+from tierwise.api.core import LabelSelector, ObjectMeta
 from tierwise.api.eviction_terms import parse_terms
 from tierwise.api.ladder import FORM as LADDER_FORM
 from tierwise.api.ladder import LADDER, parse_ladder
-from tierwise.api.meta import LabelSelector, ObjectMeta
 from tierwise.api.pattern import FORMS, PATTERN, parse_pattern
 from tierwise.api.repair import parse_repair
 

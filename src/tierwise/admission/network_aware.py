@@ -8,17 +8,8 @@ from typing import Final
 import msgspec
 
 from tierwise.admission.findings import Issue, at_least, error, missing, warning
+from tierwise.api import network_aware
 from tierwise.api.codec import Raw
-from tierwise.api.network_aware import (
-    REGION,
-    ZONE,
-    AppGroup,
-    KepAppGroup,
-    KepNetworkTopology,
-    NetworkTopology,
-    WorkloadRef,
-    algorithm_of,
-)
 from tierwise.api.quantity import whole
 
 __all__ = ["check_group", "check_topology"]
@@ -51,9 +42,11 @@ _BANDWIDTHS: Final = ("bandwidthCapacity", "bandwidthAllocated")
 """What is left of a link may be less than nothing: its capacity can shrink below what is reserved."""
 
 
-def check_topology(topology: NetworkTopology | KepNetworkTopology, raw: Raw) -> Iterator[Issue]:
+def check_topology(
+    topology: network_aware.NetworkTopology | network_aware.KepNetworkTopology, raw: Raw
+) -> Iterator[Issue]:
     """Issues of one NetworkTopology."""
-    names = _PROPOSED if isinstance(topology, KepNetworkTopology) else _SHIPPED
+    names = _PROPOSED if isinstance(topology, network_aware.KepNetworkTopology) else _SHIPPED
     spec = raw.get("spec")
     if not isinstance(spec, dict) or not any(spec.get(name) for name in names.config):
         yield error(f"spec.{names.config[0]}", f"{names.config[0]} is missing")
@@ -68,8 +61,11 @@ def check_topology(topology: NetworkTopology | KepNetworkTopology, raw: Raw) -> 
 def _check_key(path: str, key: Raw, names: _Names) -> Iterator[Issue]:
     yield from missing(path, key, "topologyKey", names.origins)
     named = key.get("topologyKey")
-    if named and named not in (REGION, ZONE):
-        yield warning(f"{path}.topologyKey", f"{named} is neither {REGION} nor {ZONE}: its costs are not looked at")
+    if named and named not in (network_aware.REGION, network_aware.ZONE):
+        yield warning(
+            f"{path}.topologyKey",
+            f"{named} is neither {network_aware.REGION} nor {network_aware.ZONE}: its costs are not looked at",
+        )
     for origin_path, origin in _each(f"{path}.{names.origins}", key, names.origins):
         yield from missing(origin_path, origin, *names.of_origin)
         for cost_path, cost in _each(f"{origin_path}.{names.costs}", origin, names.costs):
@@ -95,15 +91,15 @@ def _each(path: str, raw: object, field: str) -> Iterator[tuple[str, Raw]]:
 _LARGEST_COST: Final = 10_000
 
 
-def check_group(group: AppGroup, raw: Raw) -> Iterator[Issue]:
+def check_group(group: network_aware.AppGroup, raw: Raw) -> Iterator[Issue]:
     """Issues of one AppGroup."""
     spec = group.spec
     yield from missing("spec", raw.get("spec"), "numMembers", "topologySortingAlgorithm", "workloads")
     yield from at_least("spec.numMembers", spec.num_members, 1)
-    if spec.topology_sorting_algorithm and not algorithm_of(spec.topology_sorting_algorithm):
+    if spec.topology_sorting_algorithm and not network_aware.algorithm_of(spec.topology_sorting_algorithm):
         text = f'topologySortingAlgorithm "{spec.topology_sorting_algorithm}" is not known: KahnSort is used instead'
         yield warning("spec.topologySortingAlgorithm", text)
-    shipped = not isinstance(group, KepAppGroup)
+    shipped = not isinstance(group, network_aware.KepAppGroup)
     listed = {entry.workload.identity for entry in spec.workloads}
     for i, entry in enumerate(spec.workloads):
         path = f"spec.workloads[{i}]"
@@ -123,7 +119,7 @@ def check_group(group: AppGroup, raw: Raw) -> Iterator[Issue]:
     yield from at_least("status.runningWorkloads", group.status.running_workloads, 0)
 
 
-def _check_ref(path: str, ref: WorkloadRef, *, shipped: bool) -> Iterator[Issue]:
+def _check_ref(path: str, ref: network_aware.WorkloadRef, *, shipped: bool) -> Iterator[Issue]:
     given = {"kind": ref.kind, "name": ref.name, "selector": ref.selector}
     for field in ("kind", "name", "selector") if shipped else ("kind", "name"):
         if not given[field]:

@@ -7,6 +7,7 @@ from typing import Final
 
 from tierwise.admission.context import ClusterContext
 from tierwise.admission.findings import Issue, at_least, error, one_of, warning
+from tierwise.api.core import ObjectMeta
 from tierwise.api.fabric import (
     CONSTRAINTS,
     FABRIC,
@@ -15,7 +16,6 @@ from tierwise.api.fabric import (
     fabrics_of_sub_groups,
     parse_constraints,
 )
-from tierwise.api.meta import ObjectMeta
 from tierwise.api.volcano import NetworkTopologySpec
 from tierwise.model.topology import fabric_kind
 

@@ -9,10 +9,9 @@ from collections.abc import Collection, Iterator, Mapping
 
 from tierwise.admission.findings import FieldFinding, Issue, error, warning
 from tierwise.api.codec import KINDS, Kind, Object, Raw, api_group, decode, version_of, versions_of
-from tierwise.api.core import Node, Pod, PodSpec
+from tierwise.api.core import Node, ObjectMeta, Pod, PodSpec
 from tierwise.api.fabric import CONSTRAINTS, FABRIC
 from tierwise.api.kueue import ClusterQueue
-from tierwise.api.meta import ObjectMeta
 from tierwise.api.own_keys import unknown_keys, unknown_keys_in
 from tierwise.api.plurals import joined
 from tierwise.api.volcano import Job, PodGroup

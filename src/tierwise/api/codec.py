@@ -30,8 +30,8 @@ from tierwise.api import (
     volcano,
     workload,
 )
+from tierwise.api.core import ObjectMeta, Record, parse_time
 from tierwise.api.errors import InputError
-from tierwise.api.meta import ObjectMeta, Record, parse_time
 from tierwise.api.pod_defaults import filled_pod
 
 __all__ = [

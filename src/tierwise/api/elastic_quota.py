@@ -9,8 +9,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from tierwise.api.core import ResourceList
-from tierwise.api.meta import ObjectMeta, Record
+from tierwise.api.core import ObjectMeta, Record, ResourceList
 from tierwise.api.quantity import amount, show
 
 __all__ = [

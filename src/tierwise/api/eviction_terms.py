@@ -11,9 +11,8 @@ from typing import Final
 
 import msgspec
 
-from tierwise.api.core import Pod
+from tierwise.api.core import Pod, parse_time
 from tierwise.api.duration import seconds
-from tierwise.api.meta import parse_time
 
 __all__ = [
     "CHECKPOINTED",

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from tierwise.api.meta import format_time, parse_time
+from tierwise.api.core import format_time, parse_time
 
 __all__ = ["EXPECTED_START", "ExpectedStart", "parse_expected_start", "spell_expected_start"]
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from tierwise.api.meta import Int, ObjectMeta, Record
+from tierwise.api.core import Int, ObjectMeta, Record
 
 __all__ = ["CONSTRAINTS", "FABRIC", "fabric_name_fault", "fabric_of", "fabrics_of_sub_groups", "parse_constraints"]
 

@@ -3,8 +3,7 @@
 Built by the codec; `dialects.grove` gives it its meaning.
 """
 
-from tierwise.api.core import Condition
-from tierwise.api.meta import Int, ObjectMeta, Record
+from tierwise.api.core import Condition, Int, ObjectMeta, Record
 
 __all__ = ["GROUP", "PodGang", "PodGangSpec", "TopologyConstraint"]
 

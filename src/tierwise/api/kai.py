@@ -3,8 +3,8 @@
 Built by the codec; `dialects.kai` gives them their meaning, `admission` checks them.
 """
 
+from tierwise.api.core import Int, ObjectMeta, Record
 from tierwise.api.kueue import TopologySpec
-from tierwise.api.meta import Int, ObjectMeta, Record
 
 __all__ = [
     "GROUP",

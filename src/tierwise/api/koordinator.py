@@ -7,8 +7,7 @@ checks them.
 
 import msgspec
 
-from tierwise.api.core import ResourceList
-from tierwise.api.meta import Int, ObjectMeta, Record
+from tierwise.api.core import Int, ObjectMeta, Record, ResourceList
 
 __all__ = ["ClusterNetworkTopology", "GatherRule", "GatherSpec", "PodGroup", "gang_names", "gather_spec"]
 

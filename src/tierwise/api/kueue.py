@@ -3,7 +3,7 @@
 Built by the codec; `dialects.kueue` gives them their meaning.
 """
 
-from tierwise.api.meta import Int, ObjectMeta, Record
+from tierwise.api.core import Int, ObjectMeta, Record
 
 __all__ = ["GROUP", "Level", "ResourceFlavor", "Topology", "TopologySpec", "Workload"]
 

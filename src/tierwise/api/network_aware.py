@@ -9,8 +9,7 @@ from typing import Final
 
 from msgspec import field
 
-from tierwise.api.core import Condition
-from tierwise.api.meta import Int, ObjectMeta, Record
+from tierwise.api.core import Condition, Int, ObjectMeta, Record
 from tierwise.api.quantity import Quantity
 
 __all__ = [

@@ -4,7 +4,7 @@ A domain lets pods on several nodes share memory over NVLink. Its pods name the 
 each claim is for the channel of a node.
 """
 
-from tierwise.api.meta import Int, ObjectMeta, Record
+from tierwise.api.core import Int, ObjectMeta, Record
 
 __all__ = ["ComputeDomain"]
 

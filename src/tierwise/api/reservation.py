@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from tierwise.api.meta import format_time, parse_time
+from tierwise.api.core import format_time, parse_time
 
 __all__ = ["RESERVATION", "ReservationRecord", "parse_reservation", "spell_reservation"]
 

@@ -7,8 +7,7 @@ devices of a pool in slices; the scheduler writes into the status of a claim whi
 from msgspec import field
 from msgspec.structs import force_setattr
 
-from tierwise.api.core import Condition, NodeSelector, ResourceList
-from tierwise.api.meta import Int, ObjectMeta, Record
+from tierwise.api.core import Condition, Int, NodeSelector, ObjectMeta, Record, ResourceList
 from tierwise.api.quantity import Quantity
 
 __all__ = [

@@ -4,8 +4,7 @@ Kubeflow Trainer and KubeRay create it too. Built by the codec; `dialects.schedu
 `admission` checks it.
 """
 
-from tierwise.api.core import ResourceList
-from tierwise.api.meta import Int, ObjectMeta, Record
+from tierwise.api.core import Int, ObjectMeta, Record, ResourceList
 
 __all__ = ["GROUP", "PodGroup", "PodGroupStatus"]
 

@@ -8,8 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from tierwise.api.core import Taint, Toleration
-from tierwise.api.meta import LabelSelector, Requirement
+from tierwise.api.core import LabelSelector, Requirement, Taint, Toleration
 
 __all__ = ["holds", "matches", "selects_nothing", "tolerates"]
 

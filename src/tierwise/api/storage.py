@@ -6,8 +6,7 @@ the field still takes precedence.
 
 from typing import Final
 
-from tierwise.api.core import AzureDisk, GoogleDisk, NodeSelector, NumberedDisk, ResourceList
-from tierwise.api.meta import Int, LabelSelector, ObjectMeta, Record
+from tierwise.api import core
 from tierwise.api.quantity import Quantity
 
 __all__ = [
@@ -46,20 +45,20 @@ WAIT_FOR_FIRST_CONSUMER: Final = "WaitForFirstConsumer"
 _CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 
 
-class CsiVolumeSource(Record, frozen=True):
+class CsiVolumeSource(core.Record, frozen=True):
     """A volume that a driver attaches."""
 
     driver: str = ""
     volume_handle: str = ""
 
 
-class VolumeNodeAffinity(Record, frozen=True):
+class VolumeNodeAffinity(core.Record, frozen=True):
     """The nodes from which a volume can be reached; None for all of them."""
 
-    required: NodeSelector | None = None
+    required: core.NodeSelector | None = None
 
 
-class ClaimReference(Record, frozen=True):
+class ClaimReference(core.Record, frozen=True):
     """The claim that a volume is meant for."""
 
     namespace: str = ""
@@ -67,10 +66,10 @@ class ClaimReference(Record, frozen=True):
     uid: str = ""
 
 
-class PersistentVolumeSpec(Record, frozen=True):
+class PersistentVolumeSpec(core.Record, frozen=True):
     """What a volume is."""
 
-    capacity: ResourceList = {}
+    capacity: core.ResourceList = {}
     access_modes: tuple[str, ...] = ()
     claim_ref: ClaimReference | None = None
     storage_class_name: str = ""
@@ -78,38 +77,38 @@ class PersistentVolumeSpec(Record, frozen=True):
     volume_attributes_class_name: str = ""
     node_affinity: VolumeNodeAffinity | None = None
     csi: CsiVolumeSource | None = None
-    gce_persistent_disk: GoogleDisk | None = None
-    aws_elastic_block_store: NumberedDisk | None = None
-    azure_disk: AzureDisk | None = None
-    cinder: NumberedDisk | None = None
-    portworx_volume: NumberedDisk | None = None
+    gce_persistent_disk: core.GoogleDisk | None = None
+    aws_elastic_block_store: core.NumberedDisk | None = None
+    azure_disk: core.AzureDisk | None = None
+    cinder: core.NumberedDisk | None = None
+    portworx_volume: core.NumberedDisk | None = None
 
 
-class PersistentVolumeStatus(Record, frozen=True):
+class PersistentVolumeStatus(core.Record, frozen=True):
     """The status of a volume."""
 
     phase: str = ""
 
 
-class PersistentVolume(Record, frozen=True):
+class PersistentVolume(core.Record, frozen=True):
     """A piece of storage."""
 
-    metadata: ObjectMeta
+    metadata: core.ObjectMeta
     spec: PersistentVolumeSpec = PersistentVolumeSpec()
     status: PersistentVolumeStatus = PersistentVolumeStatus()
 
 
-class ClaimResources(Record, frozen=True):
+class ClaimResources(core.Record, frozen=True):
     """How large a volume must be."""
 
-    requests: ResourceList = {}
+    requests: core.ResourceList = {}
 
 
-class PersistentVolumeClaimSpec(Record, frozen=True):
+class PersistentVolumeClaimSpec(core.Record, frozen=True):
     """What volume a claim asks for; `volume_name` once it is settled."""
 
     access_modes: tuple[str, ...] = ()
-    selector: LabelSelector | None = None
+    selector: core.LabelSelector | None = None
     resources: ClaimResources = ClaimResources()
     volume_name: str = ""
     storage_class_name: str | None = None
@@ -117,16 +116,16 @@ class PersistentVolumeClaimSpec(Record, frozen=True):
     volume_attributes_class_name: str = ""
 
 
-class PersistentVolumeClaimStatus(Record, frozen=True):
+class PersistentVolumeClaimStatus(core.Record, frozen=True):
     """The status of a claim."""
 
     phase: str = ""
 
 
-class PersistentVolumeClaim(Record, frozen=True):
+class PersistentVolumeClaim(core.Record, frozen=True):
     """A wish for storage."""
 
-    metadata: ObjectMeta
+    metadata: core.ObjectMeta
     spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
     status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
 
@@ -136,84 +135,84 @@ class PersistentVolumeClaim(Record, frozen=True):
         return bool(self.spec.volume_name) and BIND_COMPLETED in self.metadata.annotations
 
 
-class TopologyRequirement(Record, frozen=True):
+class TopologyRequirement(core.Record, frozen=True):
     """A label that a node must have, with one of these values."""
 
     key: str = ""
     values: tuple[str, ...] = ()
 
 
-class TopologySelectorTerm(Record, frozen=True):
+class TopologySelectorTerm(core.Record, frozen=True):
     """Labels that a node must have all of."""
 
     match_label_expressions: tuple[TopologyRequirement, ...] = ()
 
 
-class StorageClass(Record, frozen=True):
+class StorageClass(core.Record, frozen=True):
     """How volumes are made; without a binding mode they are made at once, as the API server writes it."""
 
-    metadata: ObjectMeta
+    metadata: core.ObjectMeta
     provisioner: str = ""
     volume_binding_mode: str = "Immediate"
     allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
 
 
-class VolumeLimits(Record, frozen=True):
+class VolumeLimits(core.Record, frozen=True):
     """How many volumes of a driver a node may attach; None for no limit."""
 
-    count: Int | None = None
+    count: core.Int | None = None
 
 
-class CsiNodeDriver(Record, frozen=True):
+class CsiNodeDriver(core.Record, frozen=True):
     """A driver that runs on a node."""
 
     name: str = ""
     allocatable: VolumeLimits | None = None
 
 
-class CsiNodeSpec(Record, frozen=True):
+class CsiNodeSpec(core.Record, frozen=True):
     """The drivers that run on a node."""
 
     drivers: tuple[CsiNodeDriver, ...] = ()
 
 
-class CsiNode(Record, frozen=True):
+class CsiNode(core.Record, frozen=True):
     """What drivers say of a node; it has the node's name."""
 
-    metadata: ObjectMeta
+    metadata: core.ObjectMeta
     spec: CsiNodeSpec = CsiNodeSpec()
 
 
-class CsiDriverSpec(Record, frozen=True):
+class CsiDriverSpec(core.Record, frozen=True):
     """What a driver can do."""
 
     storage_capacity: bool = False
 
 
-class CsiDriver(Record, frozen=True):
+class CsiDriver(core.Record, frozen=True):
     """A driver of the cluster."""
 
-    metadata: ObjectMeta
+    metadata: core.ObjectMeta
     spec: CsiDriverSpec = CsiDriverSpec()
 
 
-class CsiStorageCapacity(Record, frozen=True):
+class CsiStorageCapacity(core.Record, frozen=True):
     """How much room a driver has for volumes of a class, seen from some nodes."""
 
-    metadata: ObjectMeta
+    metadata: core.ObjectMeta
     storage_class_name: str = ""
-    node_topology: LabelSelector | None = None
+    node_topology: core.LabelSelector | None = None
     capacity: Quantity | None = None
     maximum_volume_size: Quantity | None = None
 
 
-class VolumeAttachmentSource(Record, frozen=True):
+class VolumeAttachmentSource(core.Record, frozen=True):
     """Which volume is attached."""
 
     persistent_volume_name: str = ""
 
 
-class VolumeAttachmentSpec(Record, frozen=True):
+class VolumeAttachmentSpec(core.Record, frozen=True):
     """What a driver attaches where."""
 
     attacher: str = ""
@@ -221,10 +220,10 @@ class VolumeAttachmentSpec(Record, frozen=True):
     source: VolumeAttachmentSource = VolumeAttachmentSource()
 
 
-class VolumeAttachment(Record, frozen=True):
+class VolumeAttachment(core.Record, frozen=True):
     """A volume on a node."""
 
-    metadata: ObjectMeta
+    metadata: core.ObjectMeta
     spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
 
 

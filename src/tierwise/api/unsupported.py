@@ -14,9 +14,8 @@ from typing import Final
 
 import msgspec
 
-from tierwise.api.core import Pod, PodSpec, PodTemplate, ResourceRequirements
+from tierwise.api.core import ObjectMeta, Pod, PodSpec, PodTemplate, ResourceRequirements
 from tierwise.api.limits import HOST_PORTS, too_many_resources
-from tierwise.api.meta import ObjectMeta
 from tierwise.api.quantity import whole
 
 __all__ = [

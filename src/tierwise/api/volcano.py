@@ -4,8 +4,7 @@ Built by the codec; `dialects.volcano` gives the fields their meaning in schedul
 Whether a number was given matters to admission, so numbers whose absence means something are None where absent.
 """
 
-from tierwise.api.core import Condition, PodTemplate, ResourceList
-from tierwise.api.meta import Int, LabelSelector, ObjectMeta, Record
+from tierwise.api.core import Condition, Int, LabelSelector, ObjectMeta, PodTemplate, Record, ResourceList
 
 __all__ = [
     "Command",

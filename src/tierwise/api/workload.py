@@ -5,8 +5,7 @@ in v1alpha3. One record holds what the versions of a kind say. Built by the code
 `dialects.kubernetes.pod_groups` gives it its meaning.
 """
 
-from tierwise.api.core import Condition
-from tierwise.api.meta import Int, ObjectMeta, Record
+from tierwise.api.core import Condition, Int, ObjectMeta, Record
 
 __all__ = [
     "GROUP",

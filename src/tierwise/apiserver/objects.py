@@ -17,9 +17,8 @@ import msgspec
 
 from tierwise.api import codec, field_names
 from tierwise.api.codec import Raw, part
-from tierwise.api.core import Pod, PodDisruptionBudget
+from tierwise.api.core import Pod, PodDisruptionBudget, read_number
 from tierwise.api.errors import InputError
-from tierwise.api.meta import read_number
 from tierwise.api.selector import matches
 from tierwise.apiserver import discovery
 from tierwise.apiserver.apply import apply_patch

@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from tierwise.api.codec import Raw
-from tierwise.api.meta import read_number
+from tierwise.api.core import read_number
 from tierwise.api.yaml_text import DEEPEST
 from tierwise.apiserver.bounds import MOST_OPERATIONS, Work, too_large
 from tierwise.apiserver.failures import ApiFailure, bad_request

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from tierwise.api.codec import Raw
-from tierwise.api.meta import format_micro_time, format_time
+from tierwise.api.core import format_micro_time, format_time
 from tierwise.apiserver.failures import bad_request
 
 __all__ = ["decode", "message_of", "messages", "unknown_fields"]

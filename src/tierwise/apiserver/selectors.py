@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from tierwise.api.codec import Raw
-from tierwise.api.meta import Requirement
+from tierwise.api.core import Requirement
 from tierwise.api.selector import holds
 from tierwise.apiserver.failures import bad_request
 from tierwise.apiserver.store import meta_of

@@ -18,32 +18,17 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from tierwise import port
 from tierwise.api import codec
 from tierwise.api.codec import Object, Raw, part
-from tierwise.api.core import Node, ResourceQuota
+from tierwise.api.core import Node, ResourceQuota, format_micro_time
 from tierwise.api.definitions import DEFINITIONS
 from tierwise.api.manifest import manifest
-from tierwise.api.meta import format_micro_time
 from tierwise.apiserver.failures import ApiFailure
 from tierwise.apiserver.kinds import ASIDE, DEFINITION, of_kind
 from tierwise.apiserver.namespace_limits import admitted
 from tierwise.controllers.stamp import stamp
 from tierwise.dialects.identity import made_up_uid
-from tierwise.port import (
-    Bind,
-    Create,
-    Delete,
-    Effect,
-    Evict,
-    Key,
-    Nominate,
-    Objects,
-    Outcome,
-    Prepare,
-    RecordEvent,
-    Update,
-    key_of_raw,
-)
 from tierwise.sim.cluster.store import Batch, EmbeddedCluster, by_type
 from tierwise.snapshot.shapes import BUILT_IN
 
@@ -66,7 +51,7 @@ class Change(msgspec.Struct, frozen=True):
 
     version: int
     type: str  # as watches say it: "ADDED", "MODIFIED", "DELETED"
-    key: Key
+    key: port.Key
     new: Raw  # as it is now, or was at the end
     old: Raw | None
 
@@ -75,10 +60,10 @@ class ServedCluster(EmbeddedCluster):
     """Objects with versions. `listeners` are called after every change, in the thread that made it."""
 
     def __init__(
-        self, objects: Objects, clock: Callable[[], float], window: int = _WINDOW, events: int = _EVENTS
+        self, objects: port.Objects, clock: Callable[[], float], window: int = _WINDOW, events: int = _EVENTS
     ) -> None:
         """`window` is how many changes are remembered, and `events` how many events."""
-        super().__init__(Objects(), clock())
+        super().__init__(port.Objects(), clock())
         self._time = clock
         self.lock = threading.RLock()
         self.listeners: list[Callable[[], None]] = []
@@ -88,8 +73,8 @@ class ServedCluster(EmbeddedCluster):
         self._forgotten = 0  # the version of the last change that has left the window
         self._addresses = count(1)  # of nodes and pods
         self._beaten = 0.0  # when kubelets have last renewed their leases
-        self._aside: dict[Key, Raw] = {}
-        self._recorded: dict[Key, None] = {}  # events of the cluster itself, the one that was told last at the end
+        self._aside: dict[port.Key, Raw] = {}
+        self._recorded: dict[port.Key, None] = {}  # events of the cluster itself, the one that was told last at the end
         self._load(objects)
 
     @property
@@ -97,16 +82,16 @@ class ServedCluster(EmbeddedCluster):
         """The time, also where nothing has happened for a while."""
         return max(self._time(), self.clock or 0.0)
 
-    def _load(self, objects: Objects) -> None:
+    def _load(self, objects: port.Objects) -> None:
         """Begin with these objects, and with the namespaces that they are in."""
-        found: dict[Key, tuple[Object, Raw | None]] = {}
+        found: dict[port.Key, tuple[Object, Raw | None]] = {}
         for key in objects:
             record, raw = objects.record(key), objects.raw(key)
             served = of_kind(key.group, key.kind)
             if record is None or raw is None:
                 continue
             if served is not None and served.namespaced and not key.namespace:
-                key = Key(key.group, key.kind, "default", key.name)
+                key = port.Key(key.group, key.kind, "default", key.name)
             if (key.group, key.kind) in ASIDE:
                 self._aside[key] = self._stamped(key, raw, None)
                 continue
@@ -114,34 +99,34 @@ class ServedCluster(EmbeddedCluster):
             raw = self._stamped(key, {**raw, "metadata": {**meta_of(raw), "uid": uid}}, None)
             found[key] = _with_meta(record, raw), raw
         for definition in DEFINITIONS:
-            key = Key(*DEFINITION, "", definition.name)
+            key = port.Key(*DEFINITION, "", definition.name)
             self._aside.setdefault(key, self._stamped(key, established(definition.manifest), None))
         for name in dict.fromkeys([*_NAMESPACES, *(key.namespace for key in found if key.namespace)]):
-            key = Key("", "Namespace", "", name)
+            key = port.Key("", "Namespace", "", name)
             if key not in found:
                 raw = self._stamped(key, _namespace(name), None)
                 found[key] = codec.decode(raw), raw
         for name, value in BUILT_IN.items():
-            key = Key("scheduling.k8s.io", "PriorityClass", "", name)
+            key = port.Key("scheduling.k8s.io", "PriorityClass", "", name)
             if key not in found:
                 raw = self._stamped(key, manifest("scheduling.k8s.io/v1", "PriorityClass", name, value=value), None)
                 found[key] = codec.decode(raw), raw
-        self._objects = Objects().updated(found, (), self.version)
+        self._objects = port.Objects().updated(found, (), self.version)
         self._forgotten = self.version
 
     # What is there.
 
-    def raw(self, key: Key) -> Raw | None:
+    def raw(self, key: port.Key) -> Raw | None:
         """One object as it is."""
         return self._aside.get(key) if (key.group, key.kind) in ASIDE else self._objects.raw(key)
 
-    def all(self, group: str, kind: str) -> tuple[Sequence[tuple[Key, Raw]], int]:
+    def all(self, group: str, kind: str) -> tuple[Sequence[tuple[port.Key, Raw]], int]:
         """All objects of a kind in natural order, and the version that they are of."""
         with self.lock:
             objects, version, aside = self._objects, self.version, self._aside
             if (group, kind) in ASIDE:
                 return [(key, raw) for key, raw in aside.items() if key.group == group], version
-        keys = (Key(group, kind, *_parted(path)) for path in objects.of_kind(group, kind))
+        keys = (port.Key(group, kind, *_parted(path)) for path in objects.of_kind(group, kind))
         return [(key, raw) for key in keys if (raw := objects.raw(key)) is not None], version
 
     def since(self, version: int) -> list[Change] | None:
@@ -158,7 +143,7 @@ class ServedCluster(EmbeddedCluster):
 
     # What changes.
 
-    def apply(self, effects: Sequence[Effect]) -> list[Outcome]:
+    def apply(self, effects: Sequence[port.Effect]) -> list[port.Outcome]:
         with self.lock:
             before = self.version
             outcomes = super().apply(effects)
@@ -169,12 +154,12 @@ class ServedCluster(EmbeddedCluster):
                 self._notify()
         return outcomes
 
-    def remove(self, keys: Iterable[Key]) -> None:
+    def remove(self, keys: Iterable[port.Key]) -> None:
         with self.lock:
             super().remove(keys)
             self._notify()
 
-    def put(self, key: Key, raw: Raw) -> Raw:
+    def put(self, key: port.Key, raw: Raw) -> Raw:
         """Write an object as it is given, and return it as it is kept; the caller holds the lock."""
         if (key.group, key.kind) in ASIDE:
             old = self._aside.get(key)
@@ -187,7 +172,7 @@ class ServedCluster(EmbeddedCluster):
         self._notify()
         return self.raw(key) or raw
 
-    def drop(self, key: Key) -> None:
+    def drop(self, key: port.Key) -> None:
         """Let an object be gone; the caller holds the lock."""
         if (key.group, key.kind) not in ASIDE:
             self.remove([key])
@@ -197,7 +182,7 @@ class ServedCluster(EmbeddedCluster):
             self._note("DELETED", key, self._last_words(old), old)
         self._notify()
 
-    def preview(self, key: Key, raw: Raw) -> Raw:
+    def preview(self, key: port.Key, raw: Raw) -> Raw:
         """What `put` would keep: for a dry run."""
         with self.lock:
             version = self.version
@@ -206,41 +191,43 @@ class ServedCluster(EmbeddedCluster):
             finally:
                 self.version = version
 
-    def _one(self, batch: Batch, effect: Effect) -> Outcome:
+    def _one(self, batch: Batch, effect: port.Effect) -> port.Outcome:
         """As the embedded cluster, where no one else has written what the effect was decided on."""
         for meant_key, uid in _meant(effect):
             if uid and meta_of(batch.raw(meant_key) or {}).get("uid", uid) != uid:
-                return Outcome(effect, ok=False, error=f"{meant_key} is gone, and another of its name is there")
+                return port.Outcome(effect, ok=False, error=f"{meant_key} is gone, and another of its name is there")
         match effect:
-            case Update(key, raw):
+            case port.Update(key, raw):
                 current, meant = meta_of(batch.raw(key) or {}), meta_of(raw).get("resourceVersion")
                 if meant and meant != current.get("resourceVersion", meant):
-                    return Outcome(effect, ok=False, error=f"{key} has been changed meanwhile")
-            case Bind(pod, node):
+                    return port.Outcome(effect, ok=False, error=f"{key} has been changed meanwhile")
+            case port.Bind(pod, node):
                 spec = (batch.raw(pod) or {}).get("spec")
                 bound = spec.get("nodeName") if isinstance(spec, dict) else None
                 if bound and bound != node:
-                    return Outcome(effect, ok=False, error=f"{pod} is bound to {bound} already")
-            case Create(raw):
+                    return port.Outcome(effect, ok=False, error=f"{pod} is bound to {bound} already")
+            case port.Create(raw):
                 return self._created(batch, raw)
             case _:
                 pass
         return super()._one(batch, effect)
 
-    def _created(self, batch: Batch, raw: Raw) -> Outcome:
+    def _created(self, batch: Batch, raw: Raw) -> port.Outcome:
         """An object of a controller's, within the limits of its namespace; its owner hears where it is refused."""
-        key = key_of_raw(raw)
+        key = port.key_of_raw(raw)
         try:
             counted = batch.puts and self._objects.every(ResourceQuota)
             seen = self._objects.changed(batch.puts, batch.deletes) if counted else self._objects
-            return super()._one(batch, Create(admitted(seen, key, raw)))
+            return super()._one(batch, port.Create(admitted(seen, key, raw)))
         except ApiFailure as error:
             owners = meta_of(raw).get("ownerReferences")
             for owner in owners if isinstance(owners, list) else ():
                 group = str(owner.get("apiVersion", "")).rpartition("/")[0]
-                about = Key(group, str(owner.get("kind")), key.namespace, str(owner.get("name")))
-                self.events.append(RecordEvent(about, "Warning", "FailedCreate", f"Error creating: {error.message}"))
-            return Outcome(Create(raw), ok=False, error=error.message)
+                about = port.Key(group, str(owner.get("kind")), key.namespace, str(owner.get("name")))
+                self.events.append(
+                    port.RecordEvent(about, "Warning", "FailedCreate", f"Error creating: {error.message}")
+                )
+            return port.Outcome(port.Create(raw), ok=False, error=error.message)
 
     def _take(self, batch: Batch) -> None:
         before = self._objects
@@ -257,7 +244,7 @@ class ServedCluster(EmbeddedCluster):
         for key, old in gone.items():
             self._note("DELETED", key, self._last_words(old), old)
 
-    def _stamped(self, key: Key, raw: Raw, old: Raw | None) -> Raw:
+    def _stamped(self, key: port.Key, raw: Raw, old: Raw | None) -> Raw:
         """An object as it is kept: with identity, version, generation and time of creation; `old` where it is that."""
         raw = self._filled(key, raw, old)
         meta, before = dict(meta_of(raw)), meta_of(old or {})
@@ -278,18 +265,18 @@ class ServedCluster(EmbeddedCluster):
         meta["resourceVersion"] = str(self.version)
         return {**raw, "metadata": meta}
 
-    def _filled(self, key: Key, raw: Raw, old: Raw | None) -> Raw:
+    def _filled(self, key: port.Key, raw: Raw, old: Raw | None) -> Raw:
         """Nodes and pods with what is said of every one of them: phase, that it is scheduled, addresses."""
         status, spec = part(raw, "status"), part(raw, "spec")
         held, added = part(old or {}, "status"), Raw()
         match key:
-            case Key("", "Node") if not status.get("addresses"):
+            case port.Key("", "Node") if not status.get("addresses"):
                 own = [
                     {"type": "InternalIP", "address": self._address(10, 0)},
                     {"type": "Hostname", "address": key.name},
                 ]
                 added["addresses"] = held.get("addresses") or own
-            case Key("", "Pod"):
+            case port.Key("", "Pod"):
                 added["phase"] = status.get("phase") or "Pending"
                 node, conditions = spec.get("nodeName"), status.get("conditions")
                 if node and not any(map(_is_scheduled, conditions if isinstance(conditions, list) else ())):
@@ -310,7 +297,7 @@ class ServedCluster(EmbeddedCluster):
         return f"{first}.{second + number // 65_536}.{number // 256 % 256}.{number % 256}"
 
     def _host(self, name: str) -> str:
-        found = part(self._objects.raw(Key("", "Node", "", name)) or {}, "status").get("addresses")
+        found = part(self._objects.raw(port.Key("", "Node", "", name)) or {}, "status").get("addresses")
         first = found[0] if isinstance(found, list) and found else {}
         return str(first.get("address", "")) if isinstance(first, dict) else ""
 
@@ -324,7 +311,7 @@ class ServedCluster(EmbeddedCluster):
             self._beaten = now
             for name, node in nodes.items():
                 if any((one.type, one.status) == ("Ready", "True") for one in node.status.conditions):
-                    lease = Key("coordination.k8s.io", "Lease", "kube-node-lease", name)
+                    lease = port.Key("coordination.k8s.io", "Lease", "kube-node-lease", name)
                     self.put(lease, _lease(node, period, now))
             return now + period
 
@@ -333,7 +320,7 @@ class ServedCluster(EmbeddedCluster):
         self.version += 1
         return {**old, "metadata": {**meta_of(old), "resourceVersion": str(self.version)}}
 
-    def _note(self, type_: str, key: Key, new: Raw, old: Raw | None) -> None:
+    def _note(self, type_: str, key: port.Key, new: Raw, old: Raw | None) -> None:
         if len(self._log) == self._log.maxlen:
             self._forgotten = self._log[0].version
         self._log.append(Change(int(str(meta_of(new)["resourceVersion"])), type_, key, new, old))
@@ -342,13 +329,13 @@ class ServedCluster(EmbeddedCluster):
         for listener in self.listeners:
             listener()
 
-    def _record(self, event: RecordEvent) -> None:
+    def _record(self, event: port.RecordEvent) -> None:
         """Write an event, or count it where it was written before."""
         about, now = event.about, stamp(self.now)
         namespace = about.namespace or "default"
         words = f"{about} {event.type} {event.reason} {event.message}"
         name = f"{about.name}.{hashlib.sha256(words.encode()).hexdigest()[:16]}"
-        key = Key("", "Event", namespace, name)
+        key = port.Key("", "Event", namespace, name)
         known = self._aside.get(key)
         counted = known.get("count") if known is not None else 0
         raw: Raw = {
@@ -375,7 +362,7 @@ class ServedCluster(EmbeddedCluster):
             del self._recorded[oldest]
             self.drop(oldest)
 
-    def _reference(self, about: Key) -> Raw:
+    def _reference(self, about: port.Key) -> Raw:
         served = of_kind(about.group, about.kind)
         found: Raw = {"kind": about.kind, "name": about.name}
         if about.namespace:
@@ -386,16 +373,16 @@ class ServedCluster(EmbeddedCluster):
         return found | {field: meta[field] for field in ("uid", "resourceVersion") if field in meta}
 
 
-def _meant(effect: Effect) -> tuple[tuple[Key, str], ...]:
+def _meant(effect: port.Effect) -> tuple[tuple[port.Key, str], ...]:
     """The very objects that an effect was decided on."""
     match effect:
-        case Bind(pod):
+        case port.Bind(pod):
             return (pod, effect.uid), *effect.claims
-        case Evict(pod) | Nominate(pod):
+        case port.Evict(pod) | port.Nominate(pod):
             return ((pod, effect.uid),)
-        case Delete(key):
+        case port.Delete(key):
             return ((key, effect.uid),)
-        case Prepare(key, patch) if not effect.create:
+        case port.Prepare(key, patch) if not effect.create:
             return ((key, str(meta_of(patch).get("uid") or "")),)
         case _:
             return ()

@@ -15,8 +15,8 @@ from typing import Any, Final
 import msgspec
 
 from tierwise.api.codec import Raw
+from tierwise.api.core import parse_time
 from tierwise.api.definitions import PrinterColumn
-from tierwise.api.meta import parse_time
 from tierwise.api.yaml_text import documents
 from tierwise.apiserver.kinds import ServedKind
 from tierwise.apiserver.store import meta_of

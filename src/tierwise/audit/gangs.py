@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from tierwise.api.core import Pod
-from tierwise.api.meta import ObjectMeta
+from tierwise.api.core import ObjectMeta, Pod
 from tierwise.api.selector import matches
 from tierwise.api.volcano import PodGroup, SubGroupPolicy
 from tierwise.audit.pods import Finding, counts, group

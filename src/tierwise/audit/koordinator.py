@@ -11,9 +11,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tierwise.api.core import Pod
+from tierwise.api.core import ObjectMeta, Pod, read_number
 from tierwise.api.koordinator import PodGroup, gang_names
-from tierwise.api.meta import ObjectMeta, read_number
 from tierwise.api.volcano import PodGroup as VolcanoGroup
 from tierwise.audit.gangs import was_whole
 from tierwise.audit.pods import Finding, counts, diminished, gang, group

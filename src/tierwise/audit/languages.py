@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
-from tierwise.api.core import Node, Pod
+from tierwise.api.core import Node, Pod, read_number
 from tierwise.api.grove import PodGang
 from tierwise.api.kai import PodGroup as KaiGroup
 from tierwise.api.kai import SubGroup as KaiSubGroup
@@ -19,7 +19,6 @@ from tierwise.api.koordinator import PodGroup as KoordinatorGroup
 from tierwise.api.kueue import Topology as KueueTopology
 from tierwise.api.kueue import Workload as KueueWorkload
 from tierwise.api.limits import DEPTH
-from tierwise.api.meta import read_number
 from tierwise.api.scheduler_plugins import PodGroup as PluginGroup
 from tierwise.api.volcano import PodGroup as VolcanoGroup
 from tierwise.api.workload import CompositePodGroup as Composite

@@ -6,8 +6,7 @@ from collections import Counter
 
 import msgspec
 
-from tierwise.api.core import Container, Pod, ResourceList
-from tierwise.api.meta import parse_time
+from tierwise.api.core import Container, Pod, ResourceList, parse_time
 from tierwise.api.quantity import amount
 from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION
 

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tierwise.api.core import Node, Pod, ResourceList
+from tierwise.api.core import Node, Pod, ResourceList, read_number
 from tierwise.api.elastic_quota import ElasticQuota
-from tierwise.api.meta import read_number
 from tierwise.api.natural import natural
 from tierwise.api.quantity import amount, show
 from tierwise.api.volcano import PodGroup, Queue

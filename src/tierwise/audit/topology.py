@@ -9,13 +9,12 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tierwise.api.core import Node, Pod
+from tierwise.api.core import Node, ObjectMeta, Pod
 from tierwise.api.go_pattern import compile_pattern
 from tierwise.api.kai import Topology as KaiTopology
 from tierwise.api.koordinator import ClusterNetworkTopology
 from tierwise.api.kueue import Topology as KueueTopology
 from tierwise.api.limits import DEPTH
-from tierwise.api.meta import ObjectMeta
 from tierwise.api.selector import matches
 from tierwise.api.volcano import HyperNode, MemberSpec, NetworkTopologySpec, PodGroup
 from tierwise.audit.gangs import members, sub_groups

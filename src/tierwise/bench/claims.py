@@ -11,18 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
+from tierwise.bench import manifests
 from tierwise.bench.lab import Lab, Measured, row
-from tierwise.bench.manifests import (
-    DEVICES,
-    Manifest,
-    device_class,
-    device_slice,
-    group,
-    manifest,
-    node,
-    pod,
-    read_manifests,
-)
 from tierwise.bench.measure import at_most, compared, in_turns
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Bind, Nominate, Objects
@@ -92,71 +82,77 @@ def _decide(lab: Lab, what: str) -> Callable[[], None]:
 
 def _objects(lab: Lab, what: str) -> Objects:
     """Nodes and a gang that waits; its pods claim devices, volumes that are made, disks, or nothing."""
-    return lab.once(f"claims of {what}", lambda: read_manifests(_WITH[what](lab)))
+    return lab.once(f"claims of {what}", lambda: manifests.read_manifests(_WITH[what](lab)))
 
 
-def _plain(lab: Lab) -> Iterator[Manifest]:
-    yield group(0, minimum=lab.size.gang, phase="Inqueue")
+def _plain(lab: Lab) -> Iterator[manifests.Manifest]:
+    yield manifests.group(0, minimum=lab.size.gang, phase="Inqueue")
     for i in range(lab.size.small):
-        raw = node(i)
+        raw = manifests.node(i)
         raw["metadata"]["labels"]["kubernetes.io/hostname"] = f"n{i}"
         yield raw
-    yield from (pod(0, rank, on="") for rank in range(lab.size.gang))
+    yield from (manifests.pod(0, rank, on="") for rank in range(lab.size.gang))
 
 
-def _with_devices(lab: Lab) -> Iterator[Manifest]:
+def _with_devices(lab: Lab) -> Iterator[manifests.Manifest]:
     """Devices that each have attributes of their own, and a claim for each pod, made for it from a template."""
-    yield device_class()
+    yield manifests.device_class()
     for raw in _plain(lab):
         name = raw["metadata"]["name"]
         if raw["kind"] == "Node":
             del raw["status"]["allocatable"]["nvidia.com/gpu"]
             uuids = [{"uuid": {"string": f"{name}-{i}"}, "productName": {"string": "H100"}} for i in range(_DEVICES)]
-            yield device_slice(name, [{"attributes": a, "capacity": {"memory": {"value": "80Gi"}}} for a in uuids])
+            yield manifests.device_slice(
+                name, [{"attributes": a, "capacity": {"memory": {"value": "80Gi"}}} for a in uuids]
+            )
         elif raw["kind"] == "Pod":
             del raw["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"]
             raw["metadata"]["uid"] = f"uid-{name}"
             raw["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
             raw["status"]["resourceClaimStatuses"] = [{"name": "gpu", "resourceClaimName": f"{name}-gpu"}]
-            claim = manifest(DEVICES, "ResourceClaim", f"{name}-gpu", "d", spec=_one_device())
+            claim = manifests.manifest(manifests.DEVICES, "ResourceClaim", f"{name}-gpu", "d", spec=_one_device())
             owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": f"uid-{name}", "controller": True}
             claim["metadata"]["ownerReferences"] = [owner]
             yield claim
         yield raw
 
 
-def _one_device() -> Manifest:
-    asked = {"deviceClassName": device_class()["metadata"]["name"], "allocationMode": "ExactCount", "count": 1}
+def _one_device() -> manifests.Manifest:
+    asked = {
+        "deviceClassName": manifests.device_class()["metadata"]["name"],
+        "allocationMode": "ExactCount",
+        "count": 1,
+    }
     return {"devices": {"requests": [{"name": "gpu", "exactly": asked}]}}
 
 
-def _with_volumes(lab: Lab, *, local: bool = False) -> Iterator[Manifest]:
+def _with_volumes(lab: Lab, *, local: bool = False) -> Iterator[manifests.Manifest]:
     """A claim for each pod, of a volume that is made for it, or of one of the local disks."""
     provisioner = "kubernetes.io/no-provisioner" if local else "csi.test"
     body = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
-    yield manifest(_STORAGE, "StorageClass", _CLASS, **body)
+    yield manifests.manifest(_STORAGE, "StorageClass", _CLASS, **body)
     for number, raw in enumerate(_plain(lab)):
         name = raw["metadata"]["name"]
         if raw["kind"] == "Node" and local:
             yield from (_disk(name, disk, number * _DISKS + disk) for disk in range(_DISKS))
         elif raw["kind"] == "Node":
             drivers = [{"name": "csi.test", "nodeID": name, "allocatable": {"count": _ATTACHED}}]
-            yield manifest(_STORAGE, "CSINode", name, spec={"drivers": drivers})
+            yield manifests.manifest(_STORAGE, "CSINode", name, spec={"drivers": drivers})
         elif raw["kind"] == "Pod":
             raw["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": f"{name}-data"}}]
             yield _claim(f"{name}-data", raw["metadata"]["namespace"])
         yield raw
 
 
-def _claim(name: str, namespace: str) -> Manifest:
+def _claim(name: str, namespace: str) -> manifests.Manifest:
     resources = {"requests": {"storage": "1Gi"}}
     spec = {"storageClassName": _CLASS, "accessModes": ["ReadWriteOnce"], "resources": resources}
-    raw = manifest("v1", "PersistentVolumeClaim", name, namespace, spec=spec)
+    raw = manifests.manifest("v1", "PersistentVolumeClaim", name, namespace, spec=spec)
     raw["metadata"]["uid"] = f"uid-{name}"
     return raw
 
 
-def _disk(of: str, number: int, more: int) -> Manifest:
+def _disk(of: str, number: int, more: int) -> manifests.Manifest:
     """A disk of a node; no two are of quite the same size."""
     term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [of]}]}
     spec = {
@@ -166,10 +162,10 @@ def _disk(of: str, number: int, more: int) -> Manifest:
         "local": {"path": f"/disk{number}"},
         "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
     }
-    return manifest("v1", "PersistentVolume", f"{of}-disk{number}", spec=spec, status={"phase": "Available"})
+    return manifests.manifest("v1", "PersistentVolume", f"{of}-disk{number}", spec=spec, status={"phase": "Available"})
 
 
-_WITH: Final[Mapping[str, Callable[[Lab], Iterator[Manifest]]]] = {
+_WITH: Final[Mapping[str, Callable[[Lab], Iterator[manifests.Manifest]]]] = {
     "": _plain,
     "devices": _with_devices,
     "volumes": _with_volumes,

@@ -16,19 +16,8 @@ from time import process_time
 import msgspec
 import numpy as np
 
+from tierwise.bench import manifests
 from tierwise.bench.lab import Lab, Measured, row
-from tierwise.bench.manifests import (
-    Manifest,
-    budget,
-    daemon_pod,
-    group,
-    lone_pod,
-    manifest,
-    node,
-    pod,
-    racks,
-    read_manifests,
-)
 from tierwise.bench.measure import at_most, compared, gc_off, in_turns, timed
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Create, Delete, Effect, Key, PatchStatus
@@ -61,21 +50,21 @@ def gang_sizes(gangs: int, pods: int, seed: int = 1) -> list[int]:
     return sizes
 
 
-def living_cluster(nodes: int, *, waiting: int = 0) -> list[Manifest]:
+def living_cluster(nodes: int, *, waiting: int = 0) -> list[manifests.Manifest]:
     """A cluster of so many nodes with 12 pods for each: 4 of DaemonSets, 1 of a service and 7 of gangs.
 
     One node holds more than it has, as some do for weeks. `waiting` gangs ask for more than any node has left.
     """
-    made: list[Manifest] = []
+    made: list[manifests.Manifest] = []
     for i in range(nodes):
         made.append(_node(i, nodes))
-        made += [daemon_pod(d, f"n{i}") for d in range(_DAEMONS)]
-    made += racks(nodes)
+        made += [manifests.daemon_pod(d, f"n{i}") for d in range(_DAEMONS)]
+    made += manifests.racks(nodes)
     made += [_spine(i, nodes) for i in range(-(-nodes // (_SPINE * 16)))]
     made += [_queue(i) for i in range(_QUEUES)]
     services = max(2, nodes * 600 // 5_000)
     made += [_service_pod(i % services, i, f"n{i}") for i in range(nodes)]
-    made += [budget(f"s{i}", "web") for i in range(services // 2)]
+    made += [manifests.budget(f"s{i}", "web") for i in range(services // 2)]
     at = 0
     for gang, size in enumerate(gang_sizes(max(2, nodes * 3 // 5), 7 * nodes)):
         made.append(_group(gang, size))
@@ -87,8 +76,8 @@ def living_cluster(nodes: int, *, waiting: int = 0) -> list[Manifest]:
     return made
 
 
-def _node(number: int, nodes: int) -> Manifest:
-    raw = node(number)
+def _node(number: int, nodes: int) -> manifests.Manifest:
+    raw = manifests.node(number)
     raw["metadata"]["labels"][_ZONE] = f"z{number * 3 // nodes}"
     raw["metadata"]["labels"]["kubernetes.io/hostname"] = f"n{number}"
     if number == 0:
@@ -96,27 +85,27 @@ def _node(number: int, nodes: int) -> Manifest:
     return raw
 
 
-def _spine(number: int, nodes: int) -> Manifest:
+def _spine(number: int, nodes: int) -> manifests.Manifest:
     last = min((number + 1) * _SPINE, -(-nodes // 16))
     members = [
         {"type": "HyperNode", "selector": {"exactMatch": {"name": f"r{i}"}}} for i in range(number * _SPINE, last)
     ]
     spec = {"tier": 2, "members": members}
-    return manifest("topology.volcano.sh/v1alpha1", "HyperNode", f"spine{number}", spec=spec)
+    return manifests.manifest("topology.volcano.sh/v1alpha1", "HyperNode", f"spine{number}", spec=spec)
 
 
-def _queue(number: int) -> Manifest:
+def _queue(number: int) -> manifests.Manifest:
     spec = {"weight": 1 + number % 4, "reclaimable": True}
-    return manifest("scheduling.volcano.sh/v1beta1", "Queue", f"q{number}", spec=spec)
+    return manifests.manifest("scheduling.volcano.sh/v1beta1", "Queue", f"q{number}", spec=spec)
 
 
-def _service_pod(service: int, number: int, on: str) -> Manifest:
+def _service_pod(service: int, number: int, on: str) -> manifests.Manifest:
     """A pod of a service: no two of them on one node, and spread over zones."""
     own = {"labelSelector": {"matchLabels": {"app": f"s{service}"}}}
     apart = [{**own, "topologyKey": "kubernetes.io/hostname"}]
     rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": apart}}
     spread = {**own, "maxSkew": 1, "topologyKey": _ZONE, "whenUnsatisfiable": "ScheduleAnyway"}
-    return lone_pod(
+    return manifests.lone_pod(
         f"s{service}",
         number,
         on=on,
@@ -126,16 +115,16 @@ def _service_pod(service: int, number: int, on: str) -> Manifest:
     )
 
 
-def _group(number: int, size: int, *, phase: str = "Running", tier: int = 0) -> Manifest:
-    raw = group(number, minimum=size, phase=phase)
+def _group(number: int, size: int, *, phase: str = "Running", tier: int = 0) -> manifests.Manifest:
+    raw = manifests.group(number, minimum=size, phase=phase)
     raw["spec"]["queue"] = f"q{number % _QUEUES}"
     if tier:
         raw["spec"]["networkTopology"] = {"mode": "hard", "highestTierAllowed": tier}
     return raw
 
 
-def _gang_pod(gang: int, rank: int, on: str, *, gpus: int = 1) -> Manifest:
-    raw = pod(gang, rank, on=on)
+def _gang_pod(gang: int, rank: int, on: str, *, gpus: int = 1) -> manifests.Manifest:
+    raw = manifests.pod(gang, rank, on=on)
     del raw["metadata"]["labels"]
     raw["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = str(gpus)
     return raw
@@ -160,7 +149,7 @@ class Live:
         self._nodes = nodes
         self._services = max(2, nodes * 600 // 5_000)
         self._fresh = nodes
-        self.cluster = EmbeddedCluster(read_manifests(living_cluster(nodes, waiting=waiting)))
+        self.cluster = EmbeddedCluster(manifests.read_manifests(living_cluster(nodes, waiting=waiting)))
         profile = SchedulerProfile(frozenset({"volcano"}), DEFAULT)
         self.loop = Loop(self.cluster, [profile], clock=lambda: self._now, ticks=lambda: self._now)
         self._pods = [key for key in self.cluster.read() if key.kind == "Pod" and not key.name.startswith("g1000")]
@@ -186,7 +175,7 @@ class Live:
             at = self._pick.randrange(len(self._pods))
             key = self._pods[at]
             if i % 2 == 0:
-                status: Manifest = {"phase": "Running", "hostIP": f"10.0.{i}.{self._pick.randrange(256)}"}
+                status: manifests.Manifest = {"phase": "Running", "hostIP": f"10.0.{i}.{self._pick.randrange(256)}"}
                 yield PatchStatus(key, status)
                 continue
             if key.namespace == "system":
@@ -229,10 +218,10 @@ def _iteration(lab: Lab, share: float, waiting: int) -> Measured:
     return what, found.at(share) * 1e3
 
 
-def many_services(nodes: int, services: int, pods: int) -> list[Manifest]:
+def many_services(nodes: int, services: int, pods: int) -> list[manifests.Manifest]:
     """So many pods of so many services, which wait, and of which no two of a service share a node."""
     waiting = [_service_pod(i % services, i, "") for i in range(pods)]
-    return [*(_node(i, nodes) for i in range(nodes)), *racks(nodes), *waiting]
+    return [*(_node(i, nodes) for i in range(nodes)), *manifests.racks(nodes), *waiting]
 
 
 @row("C11", at_most(2, 1.2))
@@ -249,17 +238,19 @@ def _c11(lab: Lab) -> Measured:
 
 
 def _placing(nodes: int, services: int, pods: int) -> Callable[[], object]:
-    seen = build(read_manifests(many_services(nodes, services, pods)), 0.0)
+    seen = build(manifests.read_manifests(many_services(nodes, services, pods)), 0.0)
     placed = sum(decision.count() for decision in cycle(seen, DEFAULT).decisions)
     if placed != pods:
         raise RuntimeError(f"all {pods} pods are meant to fit, and {placed} did")
     return partial(cycle, seen, DEFAULT)
 
 
-def beside_flood(nodes: int, flood: Sequence[Manifest], gangs: int) -> list[float]:
+def beside_flood(nodes: int, flood: Sequence[manifests.Manifest], gangs: int) -> list[float]:
     """Seconds of each iteration in which a gang of four comes, and is bound, beside another tenant's objects."""
-    queue = manifest("scheduling.volcano.sh/v1beta1", "Queue", "default")
-    cluster = EmbeddedCluster(read_manifests([*(_node(i, nodes) for i in range(nodes)), *racks(nodes), queue]))
+    queue = manifests.manifest("scheduling.volcano.sh/v1beta1", "Queue", "default")
+    cluster = EmbeddedCluster(
+        manifests.read_manifests([*(_node(i, nodes) for i in range(nodes)), *manifests.racks(nodes), queue])
+    )
     profile = SchedulerProfile(frozenset({"volcano"}), DEFAULT)
     loop = Loop(cluster, [profile], clock=lambda: 1_800_000_000.0, ticks=process_time, with_controllers=False)
     cluster.apply([Create(raw) for raw in flood])
@@ -275,7 +266,7 @@ def beside_flood(nodes: int, flood: Sequence[Manifest], gangs: int) -> list[floa
     return seconds
 
 
-def _gang_of_four(namespace: str, number: int, queue: str, cpu: str) -> list[Manifest]:
+def _gang_of_four(namespace: str, number: int, queue: str, cpu: str) -> list[manifests.Manifest]:
     gang = _group(number, _FOUR, phase="Inqueue", tier=1)
     gang["spec"]["queue"] = queue
     pods = [_gang_pod(number, rank, "") for rank in range(_FOUR)]
@@ -286,7 +277,7 @@ def _gang_of_four(namespace: str, number: int, queue: str, cpu: str) -> list[Man
     return [gang, *pods]
 
 
-def kept_out(jobs: int) -> list[Manifest]:
+def kept_out(jobs: int) -> list[manifests.Manifest]:
     """Gangs of another tenant that a gate keeps out: of a queue that is not there, or without their last pod."""
     made = []
     for number in range(jobs):
@@ -295,12 +286,12 @@ def kept_out(jobs: int) -> list[Manifest]:
     return made
 
 
-def too_large(jobs: int) -> list[Manifest]:
+def too_large(jobs: int) -> list[manifests.Manifest]:
     """Gangs of another tenant that fit on no node, no two alike."""
     return [raw for n in range(jobs) for raw in _gang_of_four("noisy", n, "default", str(1_000 + n))]
 
 
-def _beside(lab: Lab, flood: Callable[[int], list[Manifest]], what: str) -> Measured:
+def _beside(lab: Lab, flood: Callable[[int], list[manifests.Manifest]], what: str) -> Measured:
     """An iteration in which a gang comes beside a flood, against one without."""
     nodes, jobs, gangs = max(16, lab.size.everyday // 20), lab.size.everyday // 5, 10 * lab.size.repeats
     with gc_off():

@@ -113,7 +113,7 @@ class _Told:
         self._refused: tuple[str, ...] = ()
 
     def __call__(self, record: DefragRecord, time: float, refused: tuple[str, ...] = ()) -> None:
-        from tierwise.api.meta import format_time
+        from tierwise.api.core import format_time
         from tierwise.explain.defrag import progress
 
         lines = progress(self._last, record)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, TextIO
 
 import msgspec
 
+from tierwise.api.core import parse_time
 from tierwise.api.errors import InputError
-from tierwise.api.meta import parse_time
 from tierwise.api.plurals import joined
 from tierwise.cli import options
 from tierwise.cli.options import FILES, option

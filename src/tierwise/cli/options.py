@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_orig
 import click
 import msgspec
 
-from tierwise.api.meta import parse_time
+from tierwise.api.core import parse_time
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tierwise.api.core import format_time
 from tierwise.api.errors import InputError
-from tierwise.api.meta import format_time
 from tierwise.cli import options
 from tierwise.cli.explain import show_job, show_pod
 from tierwise.cli.options import Output, argument, option, verb

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tierwise.api.meta import read_number
+from tierwise.api.core import read_number
 from tierwise.cli import options
 from tierwise.cli.inputs import Source, moment, tell_unread
 from tierwise.cli.options import Output, option, verb

@@ -12,8 +12,7 @@ from typing import Final
 import msgspec
 
 from tierwise.api.codec import Raw
-from tierwise.api.core import Pod
-from tierwise.api.meta import parse_time
+from tierwise.api.core import Pod, parse_time
 from tierwise.api.network_aware import AppGroup, KepAppGroup, WorkloadRef, algorithm_of
 from tierwise.controllers.stamp import stamp
 from tierwise.dialects.network_aware.services import GROUP_LABEL, app_groups

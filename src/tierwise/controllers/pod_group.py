@@ -14,10 +14,9 @@ import msgspec
 from msgspec.structs import replace
 
 from tierwise.api.codec import Object, Raw, api_group, part
-from tierwise.api.core import Pod
+from tierwise.api.core import ObjectMeta, OwnerReference, Pod, parse_time, read_number
 from tierwise.api.fabric import CONSTRAINTS, FABRIC
 from tierwise.api.limits import PODS, TIER
-from tierwise.api.meta import ObjectMeta, OwnerReference, parse_time, read_number
 from tierwise.api.natural import natural
 from tierwise.api.pattern import PATTERN
 from tierwise.api.quantity import LARGEST, show

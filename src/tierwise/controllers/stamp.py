@@ -1,6 +1,6 @@
 """How controllers write the time that they are given; they never read a clock."""
 
-from tierwise.api.meta import format_time, parse_time
+from tierwise.api.core import format_time, parse_time
 
 __all__ = ["since", "stamp"]
 

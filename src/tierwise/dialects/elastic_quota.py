@@ -20,9 +20,8 @@ import msgspec
 from msgspec.structs import replace
 
 from tierwise.api import elastic_quota as api
-from tierwise.api.core import Pod, ResourceList
+from tierwise.api.core import ObjectMeta, Pod, ResourceList, parse_time
 from tierwise.api.eviction_terms import queue_times
-from tierwise.api.meta import ObjectMeta, parse_time
 from tierwise.api.natural import natural
 from tierwise.api.quantity import amount
 from tierwise.config.profile import DEFAULT, Profile

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tierwise.api import fabric
-from tierwise.api.meta import ObjectMeta
+from tierwise.api.core import ObjectMeta
 from tierwise.model.job import Constraint, Reason
 from tierwise.model.topology import fabric_kind
 

@@ -13,10 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from tierwise.api.core import Pod, ResourceList
+from tierwise.api.core import ObjectMeta, OwnerReference, Pod, ResourceList, parse_time, read_number
 from tierwise.api.koordinator import GatherSpec
 from tierwise.api.limits import PODS
-from tierwise.api.meta import ObjectMeta, OwnerReference, parse_time, read_number
 from tierwise.api.natural import natural
 from tierwise.api.pattern import PATTERN, parse_pattern
 from tierwise.api.plurals import verb

@@ -15,12 +15,11 @@ import msgspec
 import numpy as np
 from msgspec.structs import force_setattr, replace
 
-from tierwise.api.core import Pod, ResourceList
+from tierwise.api.core import Pod, ResourceList, parse_time, read_number
 from tierwise.api.eviction_terms import parse_terms
 from tierwise.api.expected_start import EXPECTED_START, parse_expected_start
 from tierwise.api.ladder import FORM, LADDER, LadderStep, parse_ladder
 from tierwise.api.limits import PODS, POLICIES
-from tierwise.api.meta import parse_time, read_number
 from tierwise.api.natural import natural
 from tierwise.api.pattern import RANK, RANKS
 from tierwise.api.quantity import amount

@@ -14,8 +14,7 @@ from typing import Any
 import msgspec
 
 from tierwise.api.codec import KINDS_OF, Object, Raw
-from tierwise.api.core import Pod
-from tierwise.api.meta import ObjectMeta
+from tierwise.api.core import ObjectMeta, Pod
 from tierwise.dialects.groups import Gathered, Group
 from tierwise.dialects.jobs import Member
 from tierwise.dialects.label_trees import LabelTree

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tierwise.api.core import Pod
-from tierwise.api.meta import ObjectMeta, read_number
+from tierwise.api.core import ObjectMeta, Pod, read_number
 
 __all__ = [
     "GROUP_ANNOTATION",

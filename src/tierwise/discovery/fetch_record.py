@@ -14,8 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tierwise.api.codec import Raw
-from tierwise.api.core import ConfigMap
-from tierwise.api.meta import format_time, parse_time
+from tierwise.api.core import ConfigMap, format_time, parse_time
 from tierwise.api.natural import natural
 from tierwise.discovery.hostlist import compress, expand, fits
 from tierwise.discovery.tree import Path, PathElement, Tree

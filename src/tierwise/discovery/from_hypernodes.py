@@ -10,8 +10,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from tierwise.api.core import Node
-from tierwise.api.meta import ObjectMeta
+from tierwise.api.core import Node, ObjectMeta
 from tierwise.api.volcano import ExactMatch, HyperNode, MemberSelector, MemberSpec
 from tierwise.dialects.volcano.hypernodes import declare
 from tierwise.discovery.slurm import Switch, merge_planes

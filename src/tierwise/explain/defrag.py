@@ -10,8 +10,8 @@ from collections.abc import Mapping
 import msgspec
 
 from tierwise.api.codec import Raw
+from tierwise.api.core import format_time
 from tierwise.api.defrag_record import DefragRecord, MovePhase
-from tierwise.api.meta import format_time
 from tierwise.api.plurals import count
 from tierwise.explain.ranges import compact
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from tierwise.api.codec import Raw
-from tierwise.api.meta import format_time
+from tierwise.api.core import format_time
 from tierwise.api.plurals import count, joined, verb
 from tierwise.model.job import Named, namespace_of, told
 

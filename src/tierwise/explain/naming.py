@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tierwise.api.meta import format_time
+from tierwise.api.core import format_time
 from tierwise.framework.report import Decision
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather

@@ -9,7 +9,7 @@ import numpy as np
 
 from tierwise.actions.diagnosis.inspection import PodInspection
 from tierwise.api.codec import Raw
-from tierwise.api.meta import format_time
+from tierwise.api.core import format_time
 from tierwise.explain.free_slots import slots_wire
 from tierwise.explain.job_location import DomainLocation, job_location
 from tierwise.explain.message import message, refusal

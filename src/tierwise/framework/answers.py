@@ -14,18 +14,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from msgspec import convert, json, to_builtins
 
-from tierwise.framework.extension import (
-    Abstained,
-    CycleView,
-    Debt,
-    Delay,
-    GatherOption,
-    Preparation,
-    Proposal,
-    ScoreEffect,
-    Tie,
-    Units,
-)
+from tierwise.framework import extension
 from tierwise.model.arrays import Floats, Ints, distinct, length
 from tierwise.model.job import Reason, Task
 
@@ -90,54 +79,54 @@ def scores_of(answer: Any, size: int) -> Floats:
     return scores
 
 
-def _why(answer: Any, size: int, view: CycleView) -> Any:
+def _why(answer: Any, size: int, view: extension.CycleView) -> Any:
     _array(answer, _WHY, size)
     if size and answer.max() > len(view.reasons):
         raise AnswerError("a number that no reason has")
     return answer
 
 
-def why_by_row(answer: Any, _: Args, view: CycleView) -> Any:
+def why_by_row(answer: Any, _: Args, view: extension.CycleView) -> Any:
     """The number of a reason, or 0, for each node."""
     return _why(answer, len(view.nodes), view)
 
 
-def why_in_span(answer: Any, args: Args, view: CycleView) -> Any:
+def why_in_span(answer: Any, args: Args, view: extension.CycleView) -> Any:
     """The number of a reason, or 0, for each node of a span."""
     return _why(answer, args[1].stop - args[1].start, view)
 
 
-def ints_by_row(answer: Any, _: Args, view: CycleView) -> Any:
+def ints_by_row(answer: Any, _: Args, view: extension.CycleView) -> Any:
     """A whole number for each node, or None."""
     return None if answer is None else _array(answer, _INT, len(view.nodes))
 
 
-def scores_in_span(answer: Any, args: Args, _: CycleView) -> Floats:
+def scores_in_span(answer: Any, args: Args, _: extension.CycleView) -> Floats:
     """A score for each node of a span."""
     return scores_of(answer, args[1].stop - args[1].start)
 
 
-def scores_of_rows(answer: Any, args: Args, _: CycleView) -> Floats | None:
+def scores_of_rows(answer: Any, args: Args, _: extension.CycleView) -> Floats | None:
     """A score for each row, or None."""
     return None if answer is None else scores_of(answer, length(args[1]))
 
 
-def scores_by_domain(answer: Any, _: Args, view: CycleView) -> Floats | None:
+def scores_by_domain(answer: Any, _: Args, view: extension.CycleView) -> Floats | None:
     """A score for each domain, or None."""
     return None if answer is None else scores_of(answer, len(view.topology))
 
 
-def scores_of_them(answer: Any, args: Args, _: CycleView) -> Floats:
+def scores_of_them(answer: Any, args: Args, _: extension.CycleView) -> Floats:
     """A finite number for each domain or victim that is asked about."""
     return scores_of(answer, len(args[1]))
 
 
-def flags_of_them(answer: Any, args: Args, _: CycleView) -> Any:
+def flags_of_them(answer: Any, args: Args, _: extension.CycleView) -> Any:
     """True or false for each victim that is asked about."""
     return _array(answer, _BOOL, len(args[1]))
 
 
-def queue_amounts(answer: Any, _: Args, view: CycleView) -> Any:
+def queue_amounts(answer: Any, _: Args, view: extension.CycleView) -> Any:
     """An amount for each resource and queue."""
     expected = (len(view.axis), len(view.ledger.queue_index))
     if type(answer) is not np.ndarray or answer.dtype != _INT or answer.shape != expected:
@@ -160,20 +149,20 @@ def _positions(answer: Any, size: int) -> tuple[int, int]:
     return lowest, highest
 
 
-def positions_of_them(answer: Any, args: Args, _: CycleView) -> Any:
+def positions_of_them(answer: Any, args: Args, _: extension.CycleView) -> Any:
     """Distinct positions among what is asked about, or None."""
     if answer is not None:
         _positions(answer, len(args[1]))
     return answer
 
 
-def some_positions(answer: Any, args: Args, view: CycleView) -> Any:
+def some_positions(answer: Any, args: Args, view: extension.CycleView) -> Any:
     """Distinct positions among what is asked about."""
     _positions(answer, len(args[1]))
     return answer
 
 
-def domains_below(group: Any, within: int, view: CycleView) -> Ints:
+def domains_below(group: Any, within: int, view: extension.CycleView) -> Ints:
     """Domains below one that is searched, at least one."""
     topology = view.topology
     lowest, highest = _positions(group, len(topology))
@@ -184,7 +173,7 @@ def domains_below(group: Any, within: int, view: CycleView) -> Ints:
     return group  # type: ignore[no-any-return]
 
 
-def groups_of_domains(answer: Any, args: Args, view: CycleView) -> Iterable[Ints]:
+def groups_of_domains(answer: Any, args: Args, view: extension.CycleView) -> Iterable[Ints]:
     """Groups of domains below the one that is searched, none of them empty."""
     for number, group in enumerate(answer):
         if number > len(view.topology):
@@ -195,27 +184,27 @@ def groups_of_domains(answer: Any, args: Args, view: CycleView) -> Iterable[Ints
 # -- single values
 
 
-def boolean(answer: Any, _: Args, __: CycleView) -> bool:
+def boolean(answer: Any, _: Args, __: extension.CycleView) -> bool:
     """True or false."""
     if not isinstance(answer, bool | np.bool_):
         raise AnswerError(f"expected true or false, not {shown(answer)}")
     return bool(answer)
 
 
-def seconds(answer: Any, _: Args, __: CycleView) -> float:
+def seconds(answer: Any, _: Args, __: extension.CycleView) -> float:
     """A duration: a number that is neither negative nor without end."""
     if isinstance(answer, bool) or not isinstance(answer, int | float) or not 0 <= answer < math.inf:
         raise AnswerError(f"expected a number of seconds, not {shown(answer)}")
     return float(answer)
 
 
-def tier(answer: Any, _: Args, __: CycleView) -> Any:
+def tier(answer: Any, _: Args, __: extension.CycleView) -> Any:
     """The number of a tier, or None."""
     _is(answer, int, np.integer)
     return answer
 
 
-def key(answer: Any, _: Args, __: CycleView) -> tuple[float, ...]:
+def key(answer: Any, _: Args, __: extension.CycleView) -> tuple[float, ...]:
     """A tuple of numbers that can be compared."""
     if type(answer) is tuple:
         total = sum(answer)  # raises unless it consists of numbers
@@ -225,14 +214,14 @@ def key(answer: Any, _: Args, __: CycleView) -> tuple[float, ...]:
     raise AnswerError(f"expected a tuple of numbers, not {shown(answer)}")
 
 
-def score_effect(answer: Any, _: Args, __: CycleView) -> ScoreEffect:
+def score_effect(answer: Any, _: Args, __: extension.CycleView) -> extension.ScoreEffect:
     """A ScoreEffect."""
-    if not isinstance(answer, ScoreEffect):
+    if not isinstance(answer, extension.ScoreEffect):
         raise AnswerError(f"expected a ScoreEffect, not {shown(answer)}")
     return answer
 
 
-def slice_of_rows(answer: Any, _: Args, view: CycleView) -> slice:
+def slice_of_rows(answer: Any, _: Args, view: extension.CycleView) -> slice:
     """A slice of the rows."""
     if not 0 <= answer.start <= answer.stop <= len(view.nodes) or answer.step is not None:
         raise AnswerError(f"expected a slice of rows, not {shown(answer)}")
@@ -245,7 +234,7 @@ def _is(answer: object, *kinds: type) -> None:
         raise AnswerError(f"expected {expected} or None, not {shown(answer)}")
 
 
-def reason(answer: Any, _: Args = (), __: CycleView | None = None, *, needed: bool = False) -> Reason | None:
+def reason(answer: Any, _: Args = (), __: extension.CycleView | None = None, *, needed: bool = False) -> Reason | None:
     """A reason with text, which conditions, events and pages show; or None."""
     if answer is None and not needed:
         return None
@@ -271,12 +260,12 @@ def _moment(answer: float) -> None:
 # -- records
 
 
-def ties(answer: Any, _: Args, view: CycleView) -> tuple[Tie, ...]:
+def ties(answer: Any, _: Args, view: extension.CycleView) -> tuple[extension.Tie, ...]:
     """A tuple of ties."""
     if not isinstance(answer, tuple):
         raise AnswerError(f"expected a tuple of ties, not {shown(answer)}")
     for tie in answer:
-        if not isinstance(tie, Tie) or not isinstance(tie.founders, frozenset):
+        if not isinstance(tie, extension.Tie) or not isinstance(tie.founders, frozenset):
             raise AnswerError(f"expected a tie, not {shown(tie)}")
         _array(tie.places, _INT, len(view.nodes))
         if len(tie.places) and tie.places.min() < -1:
@@ -284,7 +273,7 @@ def ties(answer: Any, _: Args, view: CycleView) -> tuple[Tie, ...]:
     return answer
 
 
-def figures(answer: Any, _: Args, view: CycleView) -> Sequence[Mapping[str, object]]:
+def figures(answer: Any, _: Args, view: extension.CycleView) -> Sequence[Mapping[str, object]]:
     """A mapping for each node, which can be written as JSON."""
     if not isinstance(answer, Sequence) or len(answer) != len(view.nodes):
         raise AnswerError(f"expected {len(view.nodes)} mappings, not {shown(answer)}")
@@ -294,31 +283,31 @@ def figures(answer: Any, _: Args, view: CycleView) -> Sequence[Mapping[str, obje
     return answer
 
 
-def gather_ways(answer: Any, _: Args, __: CycleView) -> Any:
+def gather_ways(answer: Any, _: Args, __: extension.CycleView) -> Any:
     """A tuple of GatherOption."""
-    if type(answer) is not tuple or not all(type(way) is GatherOption for way in answer):
+    if type(answer) is not tuple or not all(type(way) is extension.GatherOption for way in answer):
         raise AnswerError(f"expected a tuple of GatherOption, not {shown(answer)}")
     for way in answer:
-        convert(to_builtins(way), GatherOption)  # a field of another type raises here
+        convert(to_builtins(way), extension.GatherOption)  # a field of another type raises here
         if way.tier < 0 or way.pipeline < 1 or any(number < 1 for _, number in way.multiples):
             raise AnswerError(f"expected a way with a tier and positive numbers, not {shown(way)}")
     return answer
 
 
-def delay(answer: Any, _: Args, __: CycleView) -> Delay | None:
+def delay(answer: Any, _: Args, __: extension.CycleView) -> extension.Delay | None:
     """A Delay with a reason and a moment, or None."""
-    _is(answer, Delay)
-    if isinstance(answer, Delay):
+    _is(answer, extension.Delay)
+    if isinstance(answer, extension.Delay):
         reason(answer.reason, needed=True)
         _moment(answer.until)
     return answer  # type: ignore[no-any-return]
 
 
-def preparation(answer: Any, _: Args, __: CycleView) -> Preparation | None:
+def preparation(answer: Any, _: Args, __: extension.CycleView) -> extension.Preparation | None:
     """A Preparation, or None."""
     from tierwise.port import Prepare  # only profiles with such plugins pay for the import
 
-    _is(answer, Preparation)
+    _is(answer, extension.Preparation)
     if answer is None:
         return None
     reason(answer.waits)
@@ -330,7 +319,7 @@ def preparation(answer: Any, _: Args, __: CycleView) -> Preparation | None:
     return answer  # type: ignore[no-any-return]
 
 
-def complaint(answer: Any, _: Args, __: CycleView) -> tuple[Task, Reason]:
+def complaint(answer: Any, _: Args, __: extension.CycleView) -> tuple[Task, Reason]:
     """Tasks with reasons."""
     task, why = answer
     reason(why, needed=True)
@@ -339,9 +328,9 @@ def complaint(answer: Any, _: Args, __: CycleView) -> tuple[Task, Reason]:
     return task, why
 
 
-def debt(answer: Any, args: Args, view: CycleView) -> Debt:
+def debt(answer: Any, args: Args, view: extension.CycleView) -> extension.Debt:
     """Debts with an amount for each resource."""
-    if not isinstance(answer, Debt):
+    if not isinstance(answer, extension.Debt):
         raise AnswerError(f"expected debts, not {shown(answer)}")
     _array(answer.over, _INT, len(view.axis))
     boolean(answer.due, args, view)
@@ -349,17 +338,17 @@ def debt(answer: Any, args: Args, view: CycleView) -> Debt:
     return answer
 
 
-def proposal(answer: Any, args: Args, view: CycleView) -> Proposal | Abstained | None:
+def proposal(answer: Any, args: Args, view: extension.CycleView) -> extension.Proposal | extension.Abstained | None:
     """One of the candidates with counts that add up, an Abstained, or None."""
-    _is(answer, Proposal, Abstained)
+    _is(answer, extension.Proposal, extension.Abstained)
     if answer is not None:
         _texts(answer.plugin, answer.why)
-    if isinstance(answer, Proposal):
+    if isinstance(answer, extension.Proposal):
         _division(answer, args[0], args[1], len(view.topology))
     return answer  # type: ignore[no-any-return]
 
 
-def _division(said: Proposal, units: Units, candidates: Ints, domains: int) -> None:
+def _division(said: extension.Proposal, units: extension.Units, candidates: Ints, domains: int) -> None:
     pieces, counts = said.pieces, said.counts
     if said.domain not in candidates:
         raise AnswerError(f"domain {shown(said.domain)} is not among the candidates")

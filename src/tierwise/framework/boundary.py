@@ -18,16 +18,8 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tierwise.config.profile import PluginChoice, Profile
+from tierwise.framework import declaration
 from tierwise.framework.answers import AnswerError
-from tierwise.framework.declaration import (
-    MARKS,
-    METHODS,
-    Declaration,
-    Idle,
-    check_declaration,
-    declared,
-    wrong_attribute,
-)
 from tierwise.framework.extension import Ask, CycleView, Factory, Preemptor, Purpose
 from tierwise.framework.ledger import Ledger, ShownLedger
 from tierwise.framework.report import PluginFailure
@@ -93,15 +85,15 @@ class Asked(msgspec.Struct, frozen=True, eq=False):
         return self.by.choice.name
 
 
-def promises(plugin: object) -> Declaration:
+def promises(plugin: object) -> declaration.Declaration:
     """What the class of a constructed plugin declares."""
-    return declared(type(plugin)) or Declaration(())
+    return declaration.declared(type(plugin)) or declaration.Declaration(())
 
 
 @cache
 def _methods_of(name: str, kind: type) -> frozenset[str]:
     """The methods by which plugins of a class take part; each class is checked once."""
-    return check_declaration(name, kind).methods if kind is not Idle else frozenset()
+    return declaration.check_declaration(name, kind).methods if kind is not declaration.Idle else frozenset()
 
 
 def _is_own(factory: Factory) -> bool:
@@ -131,7 +123,7 @@ class Failures:
         if known is None:
             import traceback  # rarely needed
 
-            point = METHODS[method].__name__ if method in METHODS else ""
+            point = declaration.METHODS[method].__name__ if method in declaration.METHODS else ""
             trace = "" if isinstance(error, AnswerError) else "".join(traceback.format_exception(error, limit=-12))
             known = PluginFailure(name, point, method, text, traceback=trace)
         else:
@@ -162,7 +154,7 @@ class CyclePlugins:
             plugin: Any = factory(choice.arguments, self.view if _is_own(factory) else self._shown_view)
             methods = _methods_of(choice.name, plugin.__class__)
             names = (plugin.answers, plugin.counts) if "protect" in methods else (_NOTHING, False)
-            if names[0] is not _NOTHING and (wrong := wrong_attribute(plugin)):
+            if names[0] is not _NOTHING and (wrong := declaration.wrong_attribute(plugin)):
                 raise AnswerError(wrong)
         except RAISED as error:
             ledger.unregister(known)
@@ -303,9 +295,9 @@ class Rule(Generic[P, R]):
         whose: Whose = Whose.POD,
         seals: tuple[int, ...] = (),  # the arguments that are arrays, which a plugin may not write into
     ) -> None:
-        self.point = METHODS[method.__name__]
+        self.point = declaration.METHODS[method.__name__]
         self.method = method.__name__
-        self.switch = MARKS[self.method].switches[0]
+        self.switch = declaration.MARKS[self.method].switches[0]
         self.whose, self.seals = whose, seals
         self.combine, self.failure, self.check = combine, failure, check
         RULES[self.method] = self

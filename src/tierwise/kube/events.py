@@ -18,7 +18,7 @@ import msgspec
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
-from tierwise.api.meta import format_time
+from tierwise.api.core import format_time
 from tierwise.explain.message import DECISION
 from tierwise.kube.behind_binds import BehindBinds
 from tierwise.kube.client import Client

@@ -12,8 +12,8 @@ from urllib.parse import quote
 import msgspec
 
 from tierwise.api import codec
+from tierwise.api.core import ObjectMeta
 from tierwise.api.defrag_record import RECORD_NAME
-from tierwise.api.meta import ObjectMeta
 from tierwise.kube.client import Client
 from tierwise.kube.errors import ApiError, understood
 from tierwise.port import Key

@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from tierwise.api.codec import Raw, part
-from tierwise.api.meta import format_micro_time
+from tierwise.api.core import format_micro_time
 from tierwise.kube.client import Client
 from tierwise.kube.errors import ApiError, UnreachableError, UnreadableError, understood
 

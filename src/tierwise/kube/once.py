@@ -15,8 +15,8 @@ import msgspec
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
+from tierwise.api.core import ObjectMeta
 from tierwise.api.errors import InputError
-from tierwise.api.meta import ObjectMeta
 from tierwise.kube.auth import Access
 from tierwise.kube.client import Client
 from tierwise.kube.decoding import decoded

@@ -14,8 +14,9 @@ from typing import Final, assert_never
 
 from msgspec.structs import replace
 
+from tierwise import port
 from tierwise.api.codec import Raw
-from tierwise.api.meta import format_time
+from tierwise.api.core import format_time
 from tierwise.kube.behind_binds import BindsUnderWay
 from tierwise.kube.binder import Binder
 from tierwise.kube.client import IN_FLIGHT, PATIENT, Client, each
@@ -24,22 +25,6 @@ from tierwise.kube.errors import ApiError, NotLeadingError, UnreachableError
 from tierwise.kube.events import Recorder
 from tierwise.kube.kinds import Resource
 from tierwise.kube.store import Store
-from tierwise.port import (
-    Bind,
-    Create,
-    Delete,
-    Effect,
-    Evict,
-    Key,
-    Nominate,
-    Outcome,
-    PatchStatus,
-    Prepare,
-    RecordEvent,
-    Update,
-    key_of_raw,
-    with_uid,
-)
 
 __all__ = ["Writer"]
 
@@ -70,63 +55,67 @@ class Writer:
         self._by_eviction = by_eviction
         self._binder = Binder(client, store, resources[_POD], binds, may)
 
-    def assume(self, binds: Sequence[Bind]) -> None:
+    def assume(self, binds: Sequence[port.Bind]) -> None:
         """Let reads show binds as done before they are sent; may be called from any thread."""
         for bind in binds:
             pod = self._store.pod(bind.pod)
             if pod is not None and bind.uid in ("", pod.metadata.uid):
                 self._store.assume(bind.pod, pod.metadata.uid, node=bind.node, marks=bind.annotations)
 
-    async def apply(self, effects: Sequence[Effect]) -> list[Outcome]:
+    async def apply(self, effects: Sequence[port.Effect]) -> list[port.Outcome]:
         """Carry out effects.
 
         A gang for which an eviction failed is not nominated: its room will not come. One for which something could not
         be written first is neither nominated nor bound.
         """
-        outcomes: list[Outcome] = []
+        outcomes: list[port.Outcome] = []
         stuck: dict[str, str] = {}  # gangs that are not nominated -> why
         unprepared: dict[str, str] = {}  # gangs that are not bound -> why
 
-        async def one(effect: Effect) -> Outcome:
+        async def one(effect: port.Effect) -> port.Outcome:
             return await self._guarded(effect, stuck)
 
         for _, stretch in groupby(effects, type):
             some = list(stretch)
-            binds = [effect for effect in some if isinstance(effect, Bind)]
+            binds = [effect for effect in some if isinstance(effect, port.Bind)]
             if binds:
                 bound = iter(await self._binder.bind([bind for bind in binds if bind.gang not in unprepared]))
                 for bind in binds:
                     said = unprepared.get(bind.gang)
-                    outcomes.append(next(bound) if said is None else Outcome(bind, ok=False, error=said, withheld=True))
+                    outcomes.append(
+                        next(bound) if said is None else port.Outcome(bind, ok=False, error=said, withheld=True)
+                    )
                 continue
-            prepares = [effect for effect in some if isinstance(effect, Prepare)]
+            prepares = [effect for effect in some if isinstance(effect, port.Prepare)]
             done = await self._prepare(prepares, one) if prepares else await each(some, one, IN_FLIGHT)
             for outcome in done:
                 match outcome.effect:
-                    case Evict(by=gang) if not outcome.ok:
+                    case port.Evict(by=gang) if not outcome.ok:
                         stuck[gang] = f"withheld, because an eviction for it failed: {outcome.error}"
-                    case Prepare(key=key, gang=gang) if not outcome.ok and gang not in unprepared:
+                    case port.Prepare(key=key, gang=gang) if not outcome.ok and gang not in unprepared:
                         why = f"withheld, because {key} could not be written: {outcome.error}"
                         unprepared[gang] = stuck[gang] = why
             outcomes += done
         return outcomes
 
-    async def _prepare(self, prepares: list[Prepare], one: Callable[[Effect], Awaitable[Outcome]]) -> list[Outcome]:
+    async def _prepare(
+        self, prepares: list[port.Prepare], one: Callable[[port.Effect], Awaitable[port.Outcome]]
+    ) -> list[port.Outcome]:
         """Writes about different objects at the same time, those about one object in order until one fails.
 
         Those that come after others wait for these, and are not made where they failed.
         """
 
-        async def in_order(own: list[Prepare]) -> list[Outcome]:
-            done: list[Outcome] = []
+        async def in_order(own: list[port.Prepare]) -> list[port.Outcome]:
+            done: list[port.Outcome] = []
             for effect in own:
                 failed = next((outcome for outcome in done if not outcome.ok), None)
                 done.append(await one(effect) if failed is None else replace(failed, effect=effect))
             return done
 
         stretches = [list(own) for _, own in groupby(prepares, lambda effect: effect.key)]
-        found: list[list[Outcome]] = [[] for _ in stretches]
-        failed: dict[Key | None, Outcome] = {}
+        found: list[list[port.Outcome]] = [[] for _ in stretches]
+        failed: dict[port.Key | None, port.Outcome] = {}
         for later in (False, True):
             now = [i for i, own in enumerate(stretches) if (own[0].after is not None) is later]
             tried = [i for i in now if stretches[i][0].after not in failed]
@@ -138,57 +127,57 @@ class Writer:
                     failed[stretches[i][0].key] = done[-1]
         return [outcome for done in found for outcome in done]
 
-    async def _guarded(self, effect: Effect, stuck: Mapping[str, str]) -> Outcome:
-        if isinstance(effect, Nominate) and effect.node and effect.gang in stuck:
-            return Outcome(effect, ok=False, error=stuck[effect.gang], withheld=True)
+    async def _guarded(self, effect: port.Effect, stuck: Mapping[str, str]) -> port.Outcome:
+        if isinstance(effect, port.Nominate) and effect.node and effect.gang in stuck:
+            return port.Outcome(effect, ok=False, error=stuck[effect.gang], withheld=True)
         if not self._may():
-            return Outcome(effect, ok=False, error=str(NotLeadingError()), withheld=True)
+            return port.Outcome(effect, ok=False, error=str(NotLeadingError()), withheld=True)
         try:
             await self._one(effect)
         except (ApiError, UnreachableError, NotLeadingError) as error:
-            return Outcome(effect, ok=False, error=str(error), withheld=isinstance(error, NotLeadingError))
+            return port.Outcome(effect, ok=False, error=str(error), withheld=isinstance(error, NotLeadingError))
         except KeyError as error:
-            return Outcome(effect, ok=False, error=f"the API server does not serve {error}")
-        return Outcome(effect, ok=True)
+            return port.Outcome(effect, ok=False, error=f"the API server does not serve {error}")
+        return port.Outcome(effect, ok=True)
 
-    def _one(self, effect: Effect) -> Awaitable[None]:
+    def _one(self, effect: port.Effect) -> Awaitable[None]:
         match effect:
-            case Nominate(pod, node):
-                body = with_uid({"status": {"nominatedNodeName": node or None}}, effect.uid)
+            case port.Nominate(pod, node):
+                body = port.with_uid({"status": {"nominatedNodeName": node or None}}, effect.uid)
                 return self._patch(pod, body, kind=_MERGE, status=True)
-            case Prepare(key, patch):
+            case port.Prepare(key, patch):
                 if effect.create:
                     return self._create(patch)
                 # Several schedulers may reserve one claim: the server merges the lists.
                 kind = _STRATEGIC if key.group == "resource.k8s.io" else _MERGE
                 return self._patch(key, _only_of(effect.version, patch), kind=kind, status=effect.status)
-            case Evict(pod):
+            case port.Evict(pod):
                 return self._evict(pod, effect.uid) if self._by_eviction else self._delete(pod, effect.uid)
-            case Create(raw):
+            case port.Create(raw):
                 return self._create(raw)
-            case Update(key, raw):
+            case port.Update(key, raw):
                 return self._answered(key, "PUT", self._resource(key).at(key), raw)
-            case Delete(key):
+            case port.Delete(key):
                 return self._delete(key, effect.uid)
-            case PatchStatus(key, status, annotations):
+            case port.PatchStatus(key, status, annotations):
                 return self._patch_status(key, status, annotations)
-            case RecordEvent():
+            case port.RecordEvent():
                 return self._record(effect)
-            case Bind():
+            case port.Bind():
                 raise AssertionError("the binder's")
             case _:
                 assert_never(effect)
 
-    async def status(self, effect: PatchStatus) -> Outcome:
+    async def status(self, effect: port.PatchStatus) -> port.Outcome:
         """Write one status."""
         return await self._guarded(effect, {})
 
-    async def _record(self, event: RecordEvent) -> None:
+    async def _record(self, event: port.RecordEvent) -> None:
         self._recorder.record(event)
 
     async def _create(self, raw: Raw) -> None:
         """Make an object; where the answer to an earlier attempt was lost, it is there by now."""
-        key = key_of_raw(raw)
+        key = port.key_of_raw(raw)
         path = self._resource(key).path(key.namespace)
         try:
             await self._answered(key, "POST", path, raw, once=True)
@@ -199,7 +188,7 @@ class Writer:
                 if error.reason != "AlreadyExists":
                     raise
 
-    async def _patch_status(self, key: Key, status: Raw, annotations: Mapping[str, str]) -> None:
+    async def _patch_status(self, key: port.Key, status: Raw, annotations: Mapping[str, str]) -> None:
         """Fields of a status are replaced one by one; conditions of pods belong to several writers, and are merged."""
         resource = self._resource(key)
         if status:
@@ -211,15 +200,15 @@ class Writer:
         if annotations:
             await self._patch(key, {"metadata": {"annotations": dict(annotations)}}, kind=_MERGE, status=False)
 
-    async def _patch(self, key: Key, body: Raw, *, kind: str, status: bool) -> None:
+    async def _patch(self, key: port.Key, body: Raw, *, kind: str, status: bool) -> None:
         path = self._resource(key).at(key) + ("/status" if status else "")
         await self._answered(key, "PATCH", path, body, kind=kind)
 
-    def _uid(self, key: Key) -> str:
+    def _uid(self, key: port.Key) -> str:
         known = self._store.find(key)
         return known[0].metadata.uid if known is not None else ""
 
-    async def _evict(self, key: Key, uid: str) -> None:
+    async def _evict(self, key: port.Key, uid: str) -> None:
         """Ask for an eviction: disruption budgets may refuse it, and that is final for this cycle."""
         uid = uid or self._uid(key)
         body = {
@@ -232,7 +221,7 @@ class Writer:
         await self._client.ask("POST", path, body, may=self._may, expects=("Status", "Eviction"))
         self._store.assume(key, uid, leaving=_now())
 
-    async def _delete(self, key: Key, uid: str) -> None:
+    async def _delete(self, key: port.Key, uid: str) -> None:
         uid = uid or self._uid(key)
         body: Raw = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
         body |= _only(uid)
@@ -242,7 +231,7 @@ class Writer:
             self._store.assume(key, uid, leaving=_now())
 
     async def _answered(
-        self, key: Key, method: str, path: str, body: Raw, *, kind: str = "application/json", once: bool = False
+        self, key: port.Key, method: str, path: str, body: Raw, *, kind: str = "application/json", once: bool = False
     ) -> None:
         """Send, and put the object that comes back into the store."""
         ask = self._client.send if once else self._client.ask
@@ -252,7 +241,7 @@ class Writer:
         if entry is not None:
             self._store.answered(resource, entry)
 
-    def _resource(self, key: Key) -> Resource:
+    def _resource(self, key: port.Key) -> Resource:
         try:
             return self._resources[key.group, key.kind]
         except KeyError:

@@ -12,8 +12,7 @@ from typing import Final
 
 from tierwise import __version__
 from tierwise.api.codec import Raw
-from tierwise.api.core import ConfigMap
-from tierwise.api.meta import format_micro_time, parse_time
+from tierwise.api.core import ConfigMap, format_micro_time, parse_time
 from tierwise.port import Objects
 
 __all__ = ["saved", "saved_at", "served"]

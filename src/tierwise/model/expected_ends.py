@@ -23,8 +23,8 @@ from math import ceil, floor, inf
 import msgspec
 import numpy as np
 
+from tierwise.api.core import format_time
 from tierwise.api.duration import spelled
-from tierwise.api.meta import format_time
 from tierwise.api.plurals import count
 from tierwise.model.arrays import Floats
 from tierwise.model.finished_run import FinishedRun

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from tierwise.api.core import Affinity, PodAffinityTerm, TopologySpreadConstraint
-from tierwise.api.meta import LabelSelector, Requirement
+from tierwise.api.core import Affinity, LabelSelector, PodAffinityTerm, Requirement, TopologySpreadConstraint
 from tierwise.api.selector import matches
 
 __all__ = ["NAMESPACE_NAME", "PodSelector", "affinity_pods", "label_keys", "namespace_keys", "spread_pods"]

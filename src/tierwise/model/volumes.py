@@ -15,8 +15,7 @@ import numpy as np
 from tierwise.model.arrays import Ints
 
 if TYPE_CHECKING:
-    from tierwise.api.core import NodeSelector
-    from tierwise.api.meta import LabelSelector
+    from tierwise.api.core import LabelSelector, NodeSelector
     from tierwise.api.storage import TopologySelectorTerm
 
 __all__ = [

@@ -24,9 +24,9 @@ from itertools import accumulate, islice
 
 import numpy as np
 
+from tierwise.api.core import format_time
 from tierwise.api.duration import seconds
 from tierwise.api.ladder import FORM, LADDER, LadderStep, parse_ladder
-from tierwise.api.meta import format_time
 from tierwise.config.arguments import number
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, Delay, Delaying, Gate

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tierwise.api import codec, core, meta, network_aware, resource, scheduler_plugins, volcano
+from tierwise.api import codec, core, network_aware, resource, scheduler_plugins, volcano
 from tierwise.api.codec import Raw
 from tierwise.api.defrag_record import RECORD_NAME
 from tierwise.api.unsupported import ANNOTATIONS, LABELS, PREFIXES
@@ -32,7 +32,7 @@ _UNREAD: Final[frozenset[type[Any]]] = frozenset({core.Service, core.NetworkPoli
 """Kinds that controllers read, and scheduling does not."""
 
 _SOME: Final[Mapping[type[Any], str]] = {
-    meta.ObjectMeta: (
+    core.ObjectMeta: (
         "name namespace uid resource_version creation_timestamp deletion_timestamp labels annotations owner_references "
         "finalizers"
     ),
@@ -163,7 +163,7 @@ def _narrowed(record: type[Any]) -> type[Any]:
         if found.name not in names:
             continue
         kind = _IN_FULL.get((record, found.name)) or _narrow_type(found.type)
-        if record is meta.ObjectMeta and found.name == "annotations":
+        if record is core.ObjectMeta and found.name == "annotations":
             kind = _Marks
         if found.default_factory is not msgspec.NODEFAULT:
             given = msgspec.field(default_factory=found.default_factory, name=found.encode_name)

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 import msgspec
 from msgspec.structs import replace
 
+from tierwise import port
 from tierwise.actions.diagnosis.verdicts import LACKS_PODS
 from tierwise.api.core import Pod
 from tierwise.config.profile import Profile
@@ -25,22 +26,6 @@ from tierwise.framework.report import CycleReport
 from tierwise.kube.outbox import Outbox
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
-from tierwise.port import (
-    Begun,
-    Bind,
-    Cluster,
-    Effect,
-    Ended,
-    Evict,
-    Key,
-    Objects,
-    Outcome,
-    PatchStatus,
-    RecordEvent,
-    about,
-    decided_on,
-    lone_gang,
-)
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import amended, effects
 from tierwise.scheduler.guard import Crash, Guard
@@ -96,7 +81,7 @@ of them would be told with each of them how many there are.
 _MOST_FAILURES: Final = 1000
 """Ways in which plugins fail that are told of; the metric counts all of them."""
 
-_ABOUT_PLUGINS: Final = Key("", "Namespace", "", "default")
+_ABOUT_PLUGINS: Final = port.Key("", "Namespace", "", "default")
 """What an event about a plugin is attached to: plugins are no objects of the cluster."""
 
 
@@ -112,11 +97,11 @@ class LoopPass(msgspec.Struct, frozen=True):
 
     snapshot: Snapshot
     report: CycleReport
-    outcomes: Sequence[Outcome]
+    outcomes: Sequence[port.Outcome]
     profile: Profile
     seconds: dict[str, float] = {}
     drift: list[str] | None = None  # what was kept wrongly since earlier iterations; None where this one did not look
-    objects: Objects | None = None  # what the snapshot was read from
+    objects: port.Objects | None = None  # what the snapshot was read from
     decided: CycleReport | None = None  # the report before the outcomes changed it
 
 
@@ -144,15 +129,15 @@ class RefusedEvictions:
     """Who is spared until when; times are of a clock that never jumps."""
 
     def __init__(self) -> None:
-        self._until: dict[Key, float] = {}
+        self._until: dict[port.Key, float] = {}
 
-    def note(self, outcomes: Iterable[Outcome], now: float) -> None:
+    def note(self, outcomes: Iterable[port.Outcome], now: float) -> None:
         """Remember evictions that failed; what was withheld, no one has refused."""
         for outcome in outcomes:
-            if isinstance(outcome.effect, Evict) and not outcome.ok and not outcome.withheld:
+            if isinstance(outcome.effect, port.Evict) and not outcome.ok and not outcome.withheld:
                 self._until[outcome.effect.pod] = now + _LONG
 
-    def over(self, objects: Objects, now: float) -> Objects:
+    def over(self, objects: port.Objects, now: float) -> port.Objects:
         """The objects as the scheduler is to read them."""
         self._until = {key: until for key, until in self._until.items() if until > now}
         spared = {}
@@ -169,11 +154,11 @@ class _UnderWay(msgspec.Struct, frozen=True):
 
     snapshot: Snapshot
     report: CycleReport
-    objects: Objects
+    objects: port.Objects
     seconds: dict[str, float]
     begun: float  # by a clock that never jumps
     pods: int  # that are being bound
-    binds: Begun
+    binds: port.Begun
     at_once: bool  # nothing was waited for: all is told together
 
     @property
@@ -187,7 +172,7 @@ class LoopState:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: port.Cluster,
         *,
         clock: Callable[[], float],
         ticks: Callable[[], float],
@@ -206,21 +191,21 @@ class LoopState:
         self.computing: tuple[str, float] | None = None  # the stage that computes, since when: a watchdog looks
         self.unfinished = False  # whether the last iteration left jobs to the next one
         self.took = 0.0  # seconds that it read and decided for
-        self._untold: list[RecordEvent] = []  # events about objects that were set aside, and about plugins
+        self._untold: list[port.RecordEvent] = []  # events about objects that were set aside, and about plugins
         self._failed: set[tuple[str, str, str]] = set()  # plugin, method and error that people were told of
         self._idle: dict[str, float] = {}  # plugins that are left out, and until when
 
     def leave_out_plugin(self, name: str, why: str, seconds: float) -> None:
         """Decide without a plugin of another package for a while, and tell the cluster's operators."""
         self._idle[name] = self.ticks() + seconds
-        self._untold.append(RecordEvent(_ABOUT_PLUGINS, "Warning", "PluginLeftOut", why))
+        self._untold.append(port.RecordEvent(_ABOUT_PLUGINS, "Warning", "PluginLeftOut", why))
 
     def plugins(self) -> Mapping[str, Factory]:
         """What names of plugins mean now."""
         idle = [name for name, until in self._idle.items() if self.ticks() < until]
         return extended(PLUGINS, dict.fromkeys(idle, lambda arguments, view: Idle())) if idle else PLUGINS
 
-    def set_aside(self, key: Key, why: str, seconds: float) -> None:
+    def set_aside(self, key: port.Key, why: str, seconds: float) -> None:
         """Leave an object out for a while."""
         self.guard.set_aside("scheduling", key, why, seconds)
 
@@ -259,7 +244,7 @@ class LoopState:
             if told not in self._failed and len(self._failed) < _MOST_FAILURES:
                 self._failed.add(told)
                 log.error("%s%s", failure.text, f"\n{failure.traceback}" if failure.traceback else "")
-                self._untold.append(RecordEvent(_ABOUT_PLUGINS, "Warning", "PluginFailed", failure.text))
+                self._untold.append(port.RecordEvent(_ABOUT_PLUGINS, "Warning", "PluginFailed", failure.text))
 
 
 class ProfileRun:
@@ -283,12 +268,12 @@ class ProfileRun:
     def _new_reader(self) -> Reader:
         return Reader(self._own.profile, schedulers=self._own.schedulers)
 
-    def rehearse(self, objects: Objects) -> None:
+    def rehearse(self, objects: port.Objects) -> None:
         """All that an iteration computes, without effects: raises where an object makes the iteration raise."""
         with self._loop.computes("scheduling"):
             self._rehearse(objects)
 
-    def _rehearse(self, objects: Objects) -> None:
+    def _rehearse(self, objects: port.Objects) -> None:
         now = self._loop.clock()
         self._reader = self._new_reader()  # the old one broke off half-way
         self._statuses, self._conditions = StatusWriter(), ConditionWriter()
@@ -300,7 +285,7 @@ class ProfileRun:
         pod_conditions(objects, snapshot, report)
         release(objects, snapshot, report, partial(decision_id, now))
 
-    def schedule(self, objects: Objects, *, whole: bool = True) -> bool:
+    def schedule(self, objects: port.Objects, *, whole: bool = True) -> bool:
         """One cycle and all that follows from it. `whole` raises where a plugin cannot be made.
 
         An object may have kept it from being made: then the guard finds that one, and the others are served.
@@ -321,14 +306,14 @@ class ProfileRun:
         # What lies behind this cycle it has decided with: nothing comes of asking again.
         self.again = min((at for at in report.delays.values() if at > snapshot.now), default=None)
         seconds = {s: end - begin for s, begin, end in zip(("read", "build", "decide"), marks, marks[1:], strict=False)}
-        asked = decided_on(objects, effects(snapshot, report))
-        binds, under_way = [effect for effect in asked if isinstance(effect, Bind)], self.under_way
+        asked = port.decided_on(objects, effects(snapshot, report))
+        binds, under_way = [effect for effect in asked if isinstance(effect, port.Bind)], self.under_way
         alone = len(binds) == len(asked)
         # What is more than binds may build on all that was asked for before.
         while under_way and not (alone and sum(one.pods for one in under_way) <= _MOST_BINDS):
             self.conclude_oldest()
         begun = self._loop.ticks()
-        sent = self._loop.cluster.begin(binds) if binds and alone else Ended(self._loop.cluster.apply(asked))
+        sent = self._loop.cluster.begin(binds) if binds and alone else port.Ended(self._loop.cluster.apply(asked))
         at_once = sent.done() and not under_way
         under_way.append(_UnderWay(snapshot, report, objects, seconds, begun, len(binds), sent, at_once))
         if not at_once and self._may_tell(report):
@@ -351,7 +336,7 @@ class ProfileRun:
         act = partial(self._conclude, one, outcomes, applied)
         self._loop.guard.run("binding", self._loop.cluster.read(), lambda _: act(), self.rehearse)
 
-    def _conclude(self, one: _UnderWay, done: Sequence[Outcome], applied: float) -> None:
+    def _conclude(self, one: _UnderWay, done: Sequence[port.Outcome], applied: float) -> None:
         """See to what follows from the outcomes of a cycle: statuses and events, and the observers."""
         snapshot, outcomes = one.snapshot, list(done)
         report = amended(one.report, outcomes)
@@ -364,7 +349,7 @@ class ProfileRun:
         for observer in self._loop.observers:
             self._loop.guard.call("telling of an iteration", partial(observer.saw, told))
 
-    def _drift(self, objects: Objects, snapshot: Snapshot) -> list[str] | None:
+    def _drift(self, objects: port.Objects, snapshot: Snapshot) -> list[str] | None:
         """Now and then: where the snapshot differs from a fresh one, which takes its place then."""
         if self._loop.ticks() - self._checked < _CHECK:
             return None
@@ -395,19 +380,19 @@ class ProfileRun:
         self,
         snapshot: Snapshot,
         report: CycleReport,
-        outcomes: Sequence[Outcome],
+        outcomes: Sequence[port.Outcome],
         *,
         placed: frozenset[str],
         waiting: bool,
-    ) -> list[Outcome]:
+    ) -> list[port.Outcome]:
         """Status, conditions and events of jobs that were `placed` or were to be, and of all others that are `waiting`.
 
         With these, gangs that stay a part are released. Nothing is told of jobs whose binds are under way.
         """
         objects, begun, by = self._loop.guard.over(self._loop.cluster.read()), self._loop.ticks(), ""
-        asked: list[Effect] = []
-        released: list[Outcome] = []
-        later: set[Key] = set()
+        asked: list[port.Effect] = []
+        released: list[port.Outcome] = []
+        later: set[port.Key] = set()
         under_way = frozenset().union(*(one.jobs for one in self.under_way))
         if waiting:
             fresh, statuses, conditions = self._fresh(snapshot, report), self._statuses, self._conditions
@@ -428,33 +413,35 @@ class ProfileRun:
             if report.unfinished:
                 asked = [effect for effect in asked if not _waits(effect)]
         # A mark must stand before the status that makes its gang queue again: that waits with it.
-        asked = [effect for effect in asked if not (isinstance(effect, PatchStatus) and effect.key in later)]
+        asked = [effect for effect in asked if not (isinstance(effect, port.PatchStatus) and effect.key in later)]
         asked += pod_events(snapshot, [*outcomes, *released])
-        told = [effect for effect in asked if isinstance(effect, PatchStatus | RecordEvent)]
+        told = [effect for effect in asked if isinstance(effect, port.PatchStatus | port.RecordEvent)]
         self._loop.cluster.tell(told, by)
         if len(told) < len(asked):
-            self._loop.cluster.apply([effect for effect in asked if not isinstance(effect, PatchStatus | RecordEvent)])
+            self._loop.cluster.apply(
+                [effect for effect in asked if not isinstance(effect, port.PatchStatus | port.RecordEvent)]
+            )
         return released
 
     def _release(
         self,
-        objects: Objects,
+        objects: port.Objects,
         snapshot: Snapshot,
         report: CycleReport,
         whose: Container[str] | None = None,
-    ) -> tuple[list[Outcome], set[Key]]:
+    ) -> tuple[list[port.Outcome], set[port.Key]]:
         """Release gangs that stay a part; and the objects about which something is left to do in the next iteration."""
         wanted = release(objects, snapshot, report, partial(decision_id, snapshot.now), self._marks, whose)
         back = fairly(wanted, self._loop.most_writes)
         self._loop.unfinished = self._loop.unfinished or len(back) < len(wanted)
-        outcomes = self._loop.cluster.apply(decided_on(objects, back))
-        return list(outcomes), {about(effect) for effect in wanted} - {about(effect) for effect in back}
+        outcomes = self._loop.cluster.apply(port.decided_on(objects, back))
+        return list(outcomes), {port.about(effect) for effect in wanted} - {port.about(effect) for effect in back}
 
     def _fresh(self, snapshot: Snapshot, report: CycleReport) -> set[str]:
         """Gangs that are told nothing yet: the group is not known, or too few pods of it are, and has
         not been so for long with as many pods as now. The next iteration comes when the first of them has been.
         """
-        arriving = {lone_gang(path): 1 for path in snapshot.orphans}  # with how many pods
+        arriving = {port.lone_gang(path): 1 for path in snapshot.orphans}  # with how many pods
         for job in snapshot.waiting:
             rejection = report.rejections.get(job.key)
             if rejection is not None and rejection.reason.code in LACKS_PODS:
@@ -476,9 +463,9 @@ def _without(report: CycleReport, fresh: Container[str]) -> CycleReport:
     return replace(report, rejections={key: said for key, said in report.rejections.items() if key not in fresh})
 
 
-def _waits(effect: Effect) -> bool:
+def _waits(effect: port.Effect) -> bool:
     """Whether a later cycle would ask for the same: statuses, and what goes wrong as long as it does."""
-    return isinstance(effect, PatchStatus) or (isinstance(effect, RecordEvent) and effect.type == "Warning")
+    return isinstance(effect, port.PatchStatus) or (isinstance(effect, port.RecordEvent) and effect.type == "Warning")
 
 
 class _PluginNotMadeError(Exception):
@@ -491,18 +478,18 @@ def _check_made(report: CycleReport) -> None:
             raise _PluginNotMadeError(failure.text)
 
 
-def fairly(effects: list[Effect], most: int) -> list[Effect]:
+def fairly(effects: list[port.Effect], most: int) -> list[port.Effect]:
     """As many effects, of each namespace in turn and of each in its order; those that are left are asked for again."""
     if len(effects) <= most:
         return effects
-    rows: Outbox[int, Effect] = Outbox(len(effects))
+    rows: Outbox[int, port.Effect] = Outbox(len(effects))
     for number, effect in enumerate(effects):
-        rows.put(about(effect).namespace, number, effect)
+        rows.put(port.about(effect).namespace, number, effect)
     return [effects[number] for number in sorted(rows.take()[0] for _ in range(most))]
 
 
-def complain(outcomes: Sequence[Outcome]) -> None:
+def complain(outcomes: Sequence[port.Outcome]) -> None:
     """Log what failed."""
     for outcome in outcomes:
         if not outcome.ok and not outcome.withheld:
-            log.warning("%s %s failed: %s", type(outcome.effect).__name__, about(outcome.effect), outcome.error)
+            log.warning("%s %s failed: %s", type(outcome.effect).__name__, port.about(outcome.effect), outcome.error)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
-from tierwise.api.meta import format_time
+from tierwise.api.core import format_time
 from tierwise.kube.cluster import KubeCluster
 from tierwise.runtime.loop import Loop
 from tierwise.runtime.probes import Health

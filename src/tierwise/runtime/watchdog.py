@@ -23,7 +23,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tierwise.api import codec
-from tierwise.api.meta import ObjectMeta, Record
+from tierwise.api.core import ObjectMeta, Record
 from tierwise.framework.boundary import Asked, CyclePlugins
 from tierwise.model.job import Job
 from tierwise.plugins import PLUGINS

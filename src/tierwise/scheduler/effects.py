@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from tierwise import port
 from tierwise.api.codec import Raw
+from tierwise.api.core import format_time
 from tierwise.api.defrag_record import OBSERVED
 from tierwise.api.eviction_terms import NOTICE
-from tierwise.api.meta import format_time
 from tierwise.api.pattern import COORDINATES, RANK, RANKS
 from tierwise.framework.report import CycleReport, Decision, PlacedTasks
 from tierwise.model.job import Job, Reason, Rejection, Status, Task, other_job

@@ -18,8 +18,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from tierwise.api.core import Container, Pod, PodSpec
-from tierwise.api.meta import ObjectMeta
+from tierwise.api.core import Container, ObjectMeta, Pod, PodSpec
 from tierwise.model.snapshot import Fault
 from tierwise.port import Key, Objects, RecordEvent
 

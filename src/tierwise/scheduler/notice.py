@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from tierwise.api.meta import format_time
+from tierwise.api.core import format_time
 from tierwise.api.plurals import count, verb
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.report import Eviction, Notice

@@ -22,8 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tierwise.api.codec import Object
-from tierwise.api.core import Pod
-from tierwise.api.meta import format_time, parse_time
+from tierwise.api.core import Pod, format_time, parse_time
 from tierwise.api.natural import NaturalKey, natural
 from tierwise.dialects.language import NotOurs, kinds
 from tierwise.dialects.languages import LANGUAGES, declares_one, declaring, whose

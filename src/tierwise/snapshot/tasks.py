@@ -16,9 +16,8 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.api.core import Pod
+from tierwise.api.core import Pod, parse_time
 from tierwise.api.eviction_terms import CHECKPOINTED_AT, ended_at, expected_seconds, status_time, told_times
-from tierwise.api.meta import parse_time
 from tierwise.api.natural import natural
 from tierwise.api.unsupported import unsupported
 from tierwise.config.profile import Profile

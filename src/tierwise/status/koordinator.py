@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tierwise.api.codec import Raw
-from tierwise.api.meta import ObjectMeta
+from tierwise.api.core import ObjectMeta
 from tierwise.dialects.koordinator.gangs import gang_object
 from tierwise.explain.message import message
 from tierwise.explain.wire import pod_groups_of

@@ -11,8 +11,8 @@ from tests.support.reservations import BIG, BUSY, HOUR, MINUTE, NOW, TWO_RACKS, 
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
+from tierwise.api.core import format_time
 from tierwise.api.errors import InputError
-from tierwise.api.meta import format_time
 from tierwise.api.reservation import RESERVATION, ReservationRecord, spell_reservation
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.report import CycleReport, Reservation

@@ -12,7 +12,7 @@ from tests.support.reservations import HOUR, NOW, job, profile, running
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
-from tierwise.api.meta import format_time
+from tierwise.api.core import format_time
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.framework.report import CycleReport
 from tierwise.port import Objects

@@ -11,8 +11,8 @@ import pytest
 
 from tierwise.api import codec, core, errors, resource, volcano
 from tierwise.api.codec import Raw
+from tierwise.api.core import ObjectMeta
 from tierwise.api.errors import InputError
-from tierwise.api.meta import ObjectMeta
 from tierwise.api.quantity import Quantity
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tierwise.api import codec
+from tierwise.api.core import format_time
 from tierwise.api.eviction_terms import CHECKPOINTED, CHECKPOINTED_AT, ended_at, told_times
-from tierwise.api.meta import format_time
 
 
 @pytest.mark.parametrize(("marked", "noted"), [(300.0, 200.0), (200.0, 300.0)])

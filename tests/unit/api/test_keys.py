@@ -16,9 +16,9 @@ import tierwise.dialects
 from tierwise.admission import passed_over, validate
 from tierwise.api import codec
 from tierwise.api.codec import Raw
+from tierwise.api.core import parse_time, read_number
 from tierwise.api.duration import seconds
 from tierwise.api.keys import KEYS, PREFIX, Key
-from tierwise.api.meta import parse_time, read_number
 from tierwise.api.unsupported import ANNOTATIONS, LABELS, PREFIXES
 from tierwise.port import Objects
 

@@ -4,8 +4,8 @@ import pickle
 
 import pytest
 
+from tierwise.api.core import format_time, parse_time
 from tierwise.api.errors import InputError
-from tierwise.api.meta import format_time, parse_time
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tierwise.api.core import read_number
 from tierwise.api.duration import seconds
-from tierwise.api.meta import read_number
 from tierwise.api.quantity import parse
 
 LONG = "9" * 200_000

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierwise.api.meta import LabelSelector, Requirement
+from tierwise.api.core import LabelSelector, Requirement
 from tierwise.api.natural import natural
 from tierwise.api.selector import holds, matches, selects_nothing
 

@@ -8,8 +8,8 @@ import pytest
 from tests.support.koordinator import run
 
 from tierwise.api.codec import Raw
+from tierwise.api.core import ObjectMeta
 from tierwise.api.fabric import CONSTRAINTS, FABRIC, parse_constraints
-from tierwise.api.meta import ObjectMeta
 from tierwise.dialects.fabrics import marked, read_marks
 from tierwise.model.job import Constraint
 from tierwise.model.topology import HYPERNODES, LAYERS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tierwise.api.meta import ObjectMeta
+from tierwise.api.core import ObjectMeta
 from tierwise.dialects.pod_marks import not_preemptable
 
 MARK = "volcano.sh/preemptable"

@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tierwise.api.core import Node
-from tierwise.api.meta import ObjectMeta
+from tierwise.api.core import Node, ObjectMeta
 from tierwise.discovery.presets import PRESETS, carried, preset_named, read
 from tierwise.discovery.tree import Discovered
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from tierwise.api.core import Node
-from tierwise.api.meta import ObjectMeta
+from tierwise.api.core import Node, ObjectMeta
 from tierwise.discovery import presets, topograph
 from tierwise.discovery.tree import Discovered, PathElement
 

@@ -8,8 +8,7 @@ from typing import cast
 import pytest
 
 from tierwise.api.codec import Raw
-from tierwise.api.core import Pod
-from tierwise.api.meta import ObjectMeta
+from tierwise.api.core import ObjectMeta, Pod
 from tierwise.kube import behind_binds
 from tierwise.kube.client import Client
 from tierwise.kube.events import Recorder

@@ -11,8 +11,8 @@ from tests.support.draw import draw, gang
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
+from tierwise.api.core import format_time
 from tierwise.api.eviction_terms import EXPECTED_DURATION
-from tierwise.api.meta import format_time
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.model.expected_ends import EndSource, ExpectedEnd, ExpectedEnds
 from tierwise.model.finished_run import FinishedRun

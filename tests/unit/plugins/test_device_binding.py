@@ -21,7 +21,7 @@ from tests.support.devices import (
 )
 
 from tierwise.api.codec import Raw
-from tierwise.api.meta import format_time
+from tierwise.api.core import format_time
 from tierwise.api.resource import ResourceClaim
 from tierwise.config.kube import read_kube
 from tierwise.config.profile import DEFAULT

@@ -17,9 +17,8 @@ from tests.support.quotas import (
 )
 
 from tierwise.api.codec import Raw, decode
-from tierwise.api.core import Pod
+from tierwise.api.core import Pod, format_time
 from tierwise.api.elastic_quota import SYSTEM_QUOTA, ElasticQuota
-from tierwise.api.meta import format_time
 from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.dialects.elastic_quota import Quotas
 from tierwise.sim.cluster.rounds import schedule

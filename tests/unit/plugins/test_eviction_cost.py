@@ -15,7 +15,7 @@ from tests.support.languages import kueue_gang
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
-from tierwise.api.meta import format_time
+from tierwise.api.core import format_time
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.report import CycleReport
 from tierwise.port import Objects, key_of_raw

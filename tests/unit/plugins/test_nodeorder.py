@@ -18,16 +18,17 @@ from tests.support.worlds import (
 
 from tierwise.api.core import (
     Affinity,
+    LabelSelector,
     NodeAffinity,
     NodeSelectorTerm,
     PodAffinity,
     PodAffinityTerm,
     PreferredNodeTerm,
+    Requirement,
     Toleration,
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from tierwise.api.meta import LabelSelector, Requirement
 from tierwise.framework.extension import ScoreEffect, Scorer
 from tierwise.framework.ledger import Pool
 from tierwise.plugins.kubernetes.nodeorder import NodeOrder

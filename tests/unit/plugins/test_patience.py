@@ -11,8 +11,8 @@ from tests.support.reservations import HOUR, MINUTE, NOW, job, running
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
+from tierwise.api.core import format_time
 from tierwise.api.ladder import LADDER
-from tierwise.api.meta import format_time
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.report import CycleReport
 from tierwise.model.finished_run import FinishedRun

@@ -13,8 +13,15 @@ from tests.support.worlds import (
     world,
 )
 
-from tierwise.api.core import Affinity, PodAffinity, PodAffinityTerm, Toleration, TopologySpreadConstraint
-from tierwise.api.meta import LabelSelector, Requirement
+from tierwise.api.core import (
+    Affinity,
+    LabelSelector,
+    PodAffinity,
+    PodAffinityTerm,
+    Requirement,
+    Toleration,
+    TopologySpreadConstraint,
+)
 from tierwise.model.running import running_table
 from tierwise.plugins.kubernetes.predicates import Predicates
 

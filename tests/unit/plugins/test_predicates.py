@@ -13,8 +13,7 @@ from tests.support.worlds import (
     world,
 )
 
-from tierwise.api.core import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Toleration
-from tierwise.api.meta import Requirement
+from tierwise.api.core import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Requirement, Toleration
 from tierwise.plugins.kubernetes.node_affinity import tolerates
 from tierwise.plugins.kubernetes.predicates import Predicates
 

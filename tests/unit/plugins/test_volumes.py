@@ -320,7 +320,7 @@ def _waiting(*, at: float = NOW, since: float = NOW, selected: bool = True) -> t
 
 
 def _stamp(seconds: float) -> str:
-    from tierwise.api.meta import format_time
+    from tierwise.api.core import format_time
 
     return format_time(seconds)
 

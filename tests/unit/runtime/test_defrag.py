@@ -10,7 +10,7 @@ from tests.support.defrag import owned
 from tests.support.draw import Gang, draw, gang, objects_of
 
 from tierwise.api.codec import Raw
-from tierwise.api.core import ConfigMap, Pod
+from tierwise.api.core import ConfigMap, Pod, format_time
 from tierwise.api.defrag_record import (
     OBSERVED,
     RECORD_NAME,
@@ -21,7 +21,6 @@ from tierwise.api.defrag_record import (
     manifest,
     read_record,
 )
-from tierwise.api.meta import format_time
 from tierwise.config.profile import DEFAULT
 from tierwise.explain.defrag import DefragPlan, Move, Room, progress
 from tierwise.port import Bind, Cluster, Create, Effect, Evict, Key, Objects, Outcome, PatchStatus, key_of_raw

@@ -11,6 +11,7 @@ from tests.support.draw import draw, gang
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
+from tierwise.api.core import format_time
 from tierwise.api.eviction_terms import EXPECTED_DURATION
 from tierwise.api.expected_start import (
     EXPECTED_START,
@@ -18,7 +19,6 @@ from tierwise.api.expected_start import (
     parse_expected_start,
     spell_expected_start,
 )
-from tierwise.api.meta import format_time
 from tierwise.api.volcano import PodGroup
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Objects

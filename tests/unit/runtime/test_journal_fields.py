@@ -13,7 +13,7 @@ import pytest
 from tests.support.commands import EXAMPLES, run
 
 from tierwise.api import codec, core, volcano
-from tierwise.api.meta import ObjectMeta
+from tierwise.api.core import ObjectMeta
 from tierwise.api.quantity import Quantity
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Objects

@@ -11,8 +11,7 @@ from tests.support.strategies import profile
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
-from tierwise.api.core import Node, Pod
-from tierwise.api.meta import format_time
+from tierwise.api.core import Node, Pod, format_time
 from tierwise.api.volcano import PodGroup
 from tierwise.config.profile import DEFAULT
 from tierwise.port import (

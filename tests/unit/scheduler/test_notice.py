@@ -10,8 +10,7 @@ from tests.unit.plugins.test_eviction_cost import MINUTE, NOW, TWO, costed, runn
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
-from tierwise.api.core import Pod
-from tierwise.api.meta import format_time
+from tierwise.api.core import Pod, format_time
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.explain.wire import notices_wire
 from tierwise.framework.report import CycleReport

@@ -9,9 +9,9 @@ from tests.support.draw import draw, gang
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
+from tierwise.api.core import format_time
 from tierwise.api.errors import InputError
 from tierwise.api.eviction_terms import EXPECTED_DURATION
-from tierwise.api.meta import format_time
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.config.volcano import read_volcano
 from tierwise.explain.eta import Eta, EtaReport, StartKind, eta_text, etas_wire

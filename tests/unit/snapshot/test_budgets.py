@@ -6,8 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierwise.api.core import Pod, PodDisruptionBudget, PodDisruptionBudgetSpec, PodSpec, PodStatus
-from tierwise.api.meta import LabelSelector, ObjectMeta, Requirement
+from tierwise.api.core import (
+    LabelSelector,
+    ObjectMeta,
+    Pod,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodSpec,
+    PodStatus,
+    Requirement,
+)
 from tierwise.snapshot.budgets import Budgets, allowed, covers
 
 

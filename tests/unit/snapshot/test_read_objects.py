@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tierwise.api import codec
-from tierwise.api.meta import format_time
+from tierwise.api.core import format_time
 from tierwise.model.job import Status, Task
 from tierwise.port import Objects
 from tierwise.snapshot.builder import build

@@ -16,7 +16,7 @@ from tests.unit.plugins.test_eviction_cost import costed
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
-from tierwise.api.meta import format_time
+from tierwise.api.core import format_time
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.explain.message import message
 from tierwise.framework.report import CycleReport

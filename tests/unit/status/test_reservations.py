@@ -10,8 +10,7 @@ from tests.support.reservations import BIG, BUSY, HOUR, MINUTE, NOW, TWO_RACKS, 
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
-from tierwise.api.core import ConfigMap
-from tierwise.api.meta import format_time
+from tierwise.api.core import ConfigMap, format_time
 from tierwise.api.reservation import RESERVATION
 from tierwise.api.volcano import PodGroup
 from tierwise.config.profile import DEFAULT, Profile

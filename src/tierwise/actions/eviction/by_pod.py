@@ -17,16 +17,8 @@ from heapq import heapify, heappop, heappush
 import msgspec
 import numpy as np
 
+from tierwise.actions.eviction import node_costs
 from tierwise.actions.eviction.feasibility import fits_in, quota_objection
-from tierwise.actions.eviction.node_costs import (
-    NodeCosts,
-    VictimOrder,
-    beyond_budgets,
-    by_importance,
-    node_keys,
-    price_nodes,
-    price_of,
-)
 from tierwise.actions.eviction.price_bounds import Price
 from tierwise.actions.eviction.victims import EvictionPlan, choose
 from tierwise.actions.placement.bounds import Room, may_hold_all
@@ -53,7 +45,7 @@ def plans_by_pod(
     gone: Bools,
     *,
     allowed: Ints,
-    victim_order: VictimOrder,
+    victim_order: node_costs.VictimOrder,
 ) -> tuple[Iterator[EvictionPlan], tuple[int, ...]]:
     """The plans of the first kind of place that can be made, the cheapest first, and the domains that they are for.
 
@@ -99,7 +91,7 @@ class _Planner:
         asked: Demand,
         candidates: Ints,
         gone: Bools,
-        victim_order: VictimOrder,
+        victim_order: node_costs.VictimOrder,
     ) -> None:
         self._cycle = cycle
         self._gone = gone
@@ -110,20 +102,20 @@ class _Planner:
         self._priorities = distinct(preemptor.running.priority[candidates])
         self._prices = self._priced()
 
-    def _priced(self) -> NodeCosts | None:
+    def _priced(self) -> node_costs.NodeCosts | None:
         """Prices on every node; None where counting would not be exact."""
         asked = self._asked
         several = len(asked.task_groups) > 1 or len(asked.shapes) > 1 or asked.substitutes or self._cause.job.policies
         return None if several or self._cycle.pipeline.moving(asked.shapes[0]) else self._prices_of_first()
 
-    def _prices_of_first(self) -> NodeCosts:
+    def _prices_of_first(self) -> node_costs.NodeCosts:
         shape, need = self._asked.shapes[0], self._asked.task_groups[0].need
-        return price_nodes(self._cycle, shape, self._cause.running, self._candidates, need, self._manner)
+        return node_costs.price_nodes(self._cycle, shape, self._cause.running, self._candidates, need, self._manner)
 
     @property
     def _by_node(self) -> bool:
         """Whether single nodes are compared: Kubernetes looks for one, whatever the others hold."""
-        return self._manner is VictimOrder.POD and self._asked.tasks == 1
+        return self._manner is node_costs.VictimOrder.POD and self._asked.tasks == 1
 
     # -- where
 
@@ -152,12 +144,12 @@ class _Planner:
                 _Place(d, topology.span(d), int(topology.rank[d])) for d in able[topology.tier[able] == tier].tolist()
             ]
 
-    def _nodes(self, prices: NodeCosts, rows: Ints, domain: Ints) -> list[_Place]:
+    def _nodes(self, prices: node_costs.NodeCosts, rows: Ints, domain: Ints) -> list[_Place]:
         """The cheapest single nodes, each in a domain; there are many, and what they cost is known already."""
         rank, best = self._cycle.nodes.rank, self._cheapest_first(prices, rows)[:_ROWS]
         return [_Place(int(domain[r]), slice(r, r + 1), int(rank[r])) for r in best.tolist()]
 
-    def _cheapest_first(self, prices: NodeCosts, rows: Ints) -> Ints:
+    def _cheapest_first(self, prices: node_costs.NodeCosts, rows: Ints) -> Ints:
         """Rows by what all tasks of the demand cost there, then by name."""
         if not len(rows):
             return rows  # no eviction makes room: nothing was priced
@@ -165,7 +157,7 @@ class _Planner:
         if not self._by_node:
             return rows[np.lexsort((rank, prices.price[self._asked.tasks, rows]))]
         going = prices.gone[1]
-        keys = node_keys(
+        keys = node_costs.node_keys(
             self._cycle, self._cause.running, prices.candidates[going], prices.rows[going], len(self._cycle.nodes)
         )
         return rows[np.lexsort((rank, *(key[rows] for key in reversed(keys))))]
@@ -211,7 +203,7 @@ class _Planner:
             numbers = fewest_in_multiples(self._prices, place.domain, count, place.quanta)
         return None if numbers is None else self._prices.of(numbers)
 
-    def _on_one_node(self, prices: NodeCosts, span: slice) -> Ints | None:
+    def _on_one_node(self, prices: node_costs.NodeCosts, span: slice) -> Ints | None:
         """The task on the best node of a span; on none where it fits as things are."""
         rows = np.arange(span.start, span.stop)
         numbers = np.zeros(len(prices.free), dtype=np.int64)
@@ -227,9 +219,9 @@ class _Planner:
         running = self._cause.running
         inside = running.inside(place.span)
         local = self._candidates[(self._candidates >= inside.start) & (self._candidates < inside.stop)]
-        local = local[np.lexsort(by_importance(running, local, self._manner))]
+        local = local[np.lexsort(node_costs.by_importance(running, local, self._manner))]
         if self._manner.budgets_first:
-            local = local[np.argsort(~beyond_budgets(self._cycle, running, local), kind="stable")]
+            local = local[np.argsort(~node_costs.beyond_budgets(self._cycle, running, local), kind="stable")]
         fits = fits_in(self._cycle, self._cause, self._asked, place.domain)
         taken = choose(_bundles(running.job, local[::-1], np.arange(len(local))), fits)
         return None if taken is None else self._as_plan(place, np.sort(taken))
@@ -238,7 +230,9 @@ class _Planner:
         """Compared by what the victims cost, with all who fall with them, then by name."""
         running, tasks = self._cause.running, self._asked.tasks
         falling = running.with_groups(victims, self._gone)
-        cost = price_of(self._cycle, running, falling, self._manner, tasks=tasks, priorities=self._priorities)
+        cost = node_costs.price_of(
+            self._cycle, running, falling, self._manner, tasks=tasks, priorities=self._priorities
+        )
         by_job = victims[np.argsort(running.job[victims], kind="stable")]
         bundles = _bundles(running.job, by_job, np.flatnonzero(np.diff(running.job[by_job], prepend=-1)))
         return EvictionPlan(place.domain, victims, bundles, tuple(range(len(bundles))), (*cost, float(place.name)))
@@ -264,7 +258,7 @@ _NEVER = 2**60
 """The price of what cannot be: two of them still add up inside 64 bits."""
 
 
-def fewest(prices: NodeCosts, rank: Ints, span: slice, count: int) -> Ints | None:
+def fewest(prices: node_costs.NodeCosts, rank: Ints, span: slice, count: int) -> Ints | None:
     """The number of tasks of each row (of all rows of the cluster); None where the span cannot hold so many."""
     rows = np.arange(span.start, span.stop)
     rows = rows[prices.room[rows] > 0]
@@ -285,7 +279,7 @@ def fewest(prices: NodeCosts, rank: Ints, span: slice, count: int) -> Ints | Non
     return numbers
 
 
-def rates(prices: NodeCosts) -> Ints:
+def rates(prices: node_costs.NodeCosts) -> Ints:
     """What a task beyond what is free costs at least on each row, whatever number of them it takes."""
     rows, most = np.arange(len(prices.free)), len(prices.price) - 1
     table = _table(prices, rows, most)[1:]
@@ -293,7 +287,7 @@ def rates(prices: NodeCosts) -> Ints:
     return result
 
 
-def at_least(prices: NodeCosts, each: Ints, span: slice, count: int) -> int | None:
+def at_least(prices: node_costs.NodeCosts, each: Ints, span: slice, count: int) -> int | None:
     """What `fewest` costs at least, given the `rates` of rows; None where the span cannot hold so many."""
     free, room = prices.free[span], prices.room[span]
     missing = count - int(free.sum())
@@ -305,12 +299,12 @@ def at_least(prices: NodeCosts, each: Ints, span: slice, count: int) -> int | No
     return int(np.partition(further, missing - 1)[:missing].sum())
 
 
-def fewest_in_multiples(prices: NodeCosts, domain: int, count: int, quanta: Quanta) -> Ints | None:
+def fewest_in_multiples(prices: node_costs.NodeCosts, domain: int, count: int, quanta: Quanta) -> Ints | None:
     """The same below a domain where tasks come in multiples."""
     return _Nested(prices, quanta, count).deal(domain)
 
 
-def _table(prices: NodeCosts, rows: Ints, missing: int) -> Ints:
+def _table(prices: node_costs.NodeCosts, rows: Ints, missing: int) -> Ints:
     """The price of each number of tasks beyond what is free, (numbers x rows)."""
     most = min(missing, len(prices.price) - 1)
     numbers = prices.free[rows] + np.arange(most + 1)[:, None]
@@ -381,7 +375,7 @@ class _Inside(msgspec.Struct, frozen=True):
 class _Nested:
     """Knapsacks inside each other: a domain takes what its parts take, in whole multiples."""
 
-    def __init__(self, prices: NodeCosts, quanta: Quanta, count: int) -> None:
+    def __init__(self, prices: node_costs.NodeCosts, quanta: Quanta, count: int) -> None:
         self._prices = prices
         self._tree = quanta.tree
         self._quanta = quanta

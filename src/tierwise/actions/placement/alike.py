@@ -13,15 +13,8 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
+from tierwise.actions.placement import choose
 from tierwise.actions.placement.bounds import Room, held
-from tierwise.actions.placement.choose import (
-    gradients_of,
-    group_units,
-    picks_of,
-    preference,
-    search_group,
-    surplus_keys,
-)
 from tierwise.actions.placement.demand import TaskGroup
 from tierwise.actions.placement.problem import NOW_ONLY, NoPlace, Part, Placement, SearchResult
 from tierwise.framework.cycle import Cycle
@@ -68,8 +61,8 @@ def holds(cycle: Cycle, whole: Part, domain: int, number: int) -> bool:
 def _best(cycle: Cycle, part: Part, feasible: Ints, near: int | None) -> tuple[int, float]:
     """The best domain for a group: near the job's placed tasks, then one that holds the surplus, score and name."""
     scores = cycle.pipeline.score_domains(next(part.task_groups()).sub, feasible)
-    ahead = surplus_keys(cycle, part.gang, feasible, part.pods)
-    best = int(np.lexsort(preference(cycle, feasible, scores, near, ahead))[0])
+    ahead = choose.surplus_keys(cycle, part.gang, feasible, part.pods)
+    best = int(np.lexsort(choose.preference(cycle, feasible, scores, near, ahead))[0])
     return int(feasible[best]), float(scores[best])
 
 
@@ -82,7 +75,7 @@ def _place(cycle: Cycle, job: Job, part: Part, domain: int, near: int | None) ->
         return list(found.placements) if isinstance(found, SearchResult) else None
     for inner in part.parts[: part.chosen]:
         if inner.task_group is not None:
-            placed = search_group(cycle, job, inner.task_group, within=domain, pools=NOW_ONLY)
+            placed = choose.search_group(cycle, job, inner.task_group, within=domain, pools=NOW_ONLY)
             inside = list(placed.placements) if isinstance(placed, SearchResult) else None
         else:
             inside = _place_group(cycle, job, inner, domain, near)
@@ -98,7 +91,7 @@ def _place(cycle: Cycle, job: Job, part: Part, domain: int, near: int | None) ->
 def _place_group(cycle: Cycle, job: Job, part: Part, within: int, near: int | None) -> list[Placement] | None:
     """Place a group in the best domain of its tightest gradient inside another."""
     able = held(Room(cycle, Pool.IDLE), part.parts[0])
-    gradients = (gradient[able[gradient] >= part.chosen] for gradient in gradients_of(cycle, part.gang, within))
+    gradients = (gradient[able[gradient] >= part.chosen] for gradient in choose.gradients_of(cycle, part.gang, within))
     feasible = next((gradient for gradient in gradients if len(gradient)), None)
     return None if feasible is None else _place(cycle, job, part, _best(cycle, part, feasible, near)[0], near)
 
@@ -149,21 +142,21 @@ class _Leaves:
         if not cycle.pipeline.propose or len(self._leaf.bundle) > 1 or cycle.current_domain(self._gang) is not None:
             return None
         ((shape, size),) = self._leaf.bundle
-        return group_units(cycle, shape, groups=len(self._task_groups), size=size, limit=self._limit)
+        return choose.group_units(cycle, shape, groups=len(self._task_groups), size=size, limit=self._limit)
 
     def _follow(self, units: Units, proposal: Proposal) -> list[Placement]:
         ((shape, size),) = self._leaf.bundle
         ask = Ask(shape, self._sub, self._gang)
         self._cycle.report.search_counts.trials += 1
-        dealt = self._write(ask, picks_of(self._cycle, ask, units, proposal), size)
+        dealt = self._write(ask, choose.picks_of(self._cycle, ask, units, proposal), size)
         return [self._stand(task_group, 0, rows) for task_group, rows in zip(self._task_groups, dealt, strict=False)]
 
     def _best(self, feasible: Ints, score: Floats, able: Ints) -> int:
         """The best candidate: near the job's placed tasks, then one that holds the surplus, score, room and name."""
         cycle, number = self._cycle, len(self._task_groups)
         also = able >= number + self._spares
-        ahead = surplus_keys(cycle, self._gang, feasible, number * self._leaf.pods, also=also)
-        return int(np.lexsort(preference(cycle, feasible, score, cycle.current_domain(self._gang), ahead))[0])
+        ahead = choose.surplus_keys(cycle, self._gang, feasible, number * self._leaf.pods, also=also)
+        return int(np.lexsort(choose.preference(cycle, feasible, score, cycle.current_domain(self._gang), ahead))[0])
 
     def _worth(self, feasible: Ints) -> Floats:
         """For each candidate the sum of its leaves' scores, each leaf in the best inner domain that is left."""
@@ -238,8 +231,8 @@ class _Leaves:
     def _preference(self, domains: Ints, near: int | None) -> tuple[Floats | Ints, ...]:
         """Sort keys of domains for a leaf: near one, then with room for its surplus, then by score and name."""
         scores = self._cycle.pipeline.score_domains(self._sub, domains)
-        ahead = surplus_keys(self._cycle, self._sub, domains, self._leaf.pods)
-        return preference(self._cycle, domains, scores, near, ahead)
+        ahead = choose.surplus_keys(self._cycle, self._sub, domains, self._leaf.pods)
+        return choose.preference(self._cycle, domains, scores, near, ahead)
 
     def _place_tier(self, domains: Ints, numbers: Ints, task_groups: tuple[TaskGroup, ...]) -> list[Placement] | None:
         """Place a number of leaves in each of some disjoint, ascending domains; task groups are used in order.

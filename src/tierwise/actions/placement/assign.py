@@ -21,21 +21,9 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.placement import mixtures
+from tierwise.actions.placement import mixtures, problem
 from tierwise.actions.placement.choose import gradients_of, ordered, preference
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
-from tierwise.actions.placement.problem import (
-    BOTH,
-    Budget,
-    Counts,
-    NoPlace,
-    Part,
-    Placement,
-    SearchResult,
-    first_found,
-    plus,
-    tightness,
-)
 from tierwise.actions.placement.trial import fit
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Gradients
@@ -54,17 +42,17 @@ class Option(msgspec.Struct, frozen=True, eq=False):
     task_group: TaskGroup | None = None
 
 
-Chosen = list[tuple[Part, Option]]
+Chosen = list[tuple[problem.Part, Option]]
 """Leaves with the place of each."""
 
 
 class Frame(msgspec.Struct, frozen=True, eq=False):
     """A group whose domain is chosen: which of its parts is next, and what those that are placed add up to."""
 
-    part: Part
+    part: problem.Part
     domain: int
     next: int
-    have: Counts
+    have: problem.Counts
     outer: Frame | None
 
     def key(self) -> tuple[int, ...]:
@@ -87,7 +75,7 @@ class Search(ABC):
     cost = 1
     """Steps that a choice counts as."""
 
-    def __init__(self, whole: Part, place: int) -> None:
+    def __init__(self, whole: problem.Part, place: int) -> None:
         self._whole = whole
         self._start = place
         self._bounded = False
@@ -99,7 +87,7 @@ class Search(ABC):
         """Whether the search stopped at its bound."""
         return self._bounded
 
-    def solutions(self, budget: Budget, most: int) -> Iterator[Chosen]:
+    def solutions(self, budget: problem.Budget, most: int) -> Iterator[Chosen]:
         """Every way to give a place to what is needed, each in force until the next is asked for.
 
         It ends at the budget, or after so many choices, and is `bounded` then.
@@ -161,9 +149,9 @@ class Search(ABC):
                 later += 1  # where this part leads nowhere, one like it leads nowhere either
             yield self._after(frame, None, later)
 
-    def _after(self, frame: Frame, placed: Part | None, following: int) -> Frame | None:
+    def _after(self, frame: Frame, placed: problem.Part | None, following: int) -> Frame | None:
         """Where to go on: in the group around it where this one lacks nothing more; None at the end."""
-        have = plus(frame.have, placed.adds) if placed is not None else frame.have
+        have = problem.plus(frame.have, placed.adds) if placed is not None else frame.have
         after = Frame(frame.part, frame.domain, following, have, frame.outer)
         return frame.outer if self.covered(after) else after
 
@@ -176,7 +164,7 @@ class Search(ABC):
 
     def hopeful(self, frame: Frame) -> bool:
         """Whether the rest of a group may be enough, and fit, by counting alone."""
-        most = plus(frame.have, frame.part.still_to_come[frame.next])
+        most = problem.plus(frame.have, frame.part.still_to_come[frame.next])
         return all(reached >= least for reached, least in zip(most, frame.part.lacks, strict=True))
 
     @abstractmethod
@@ -184,22 +172,22 @@ class Search(ABC):
         """The part of the memo key that describes what was placed so far."""
 
     @abstractmethod
-    def options(self, part: Part, within: int) -> Iterator[Option]:
+    def options(self, part: problem.Part, within: int) -> Iterator[Option]:
         """The places to try for a part."""
 
     @abstractmethod
-    def put(self, part: Part, option: Option) -> bool:
+    def put(self, part: problem.Part, option: Option) -> bool:
         """Note that a leaf is placed, if it can be."""
 
     @abstractmethod
-    def take_back(self, part: Part, option: Option) -> None:
+    def take_back(self, part: problem.Part, option: Option) -> None:
         """Undo the last `put`."""
 
 
 class Ground(Search):
     """A search below a domain of the tree that rows follow, and what becomes of it on the ledger."""
 
-    def __init__(self, cycle: Cycle, job: Job, whole: Part, domain: int, pools: tuple[Pool, ...]) -> None:
+    def __init__(self, cycle: Cycle, job: Job, whole: problem.Part, domain: int, pools: tuple[Pool, ...]) -> None:
         super().__init__(whole, domain)
         self._cycle = cycle
         self._job = job
@@ -210,17 +198,17 @@ class Ground(Search):
         subs = [task_group.sub for task_group in whole.task_groups()]
         self._tied = [here for sub in subs if (here := cycle.current_domain(sub)) is not None]
 
-    def run(self, budget: Budget, most: int) -> SearchResult | NoPlace:
+    def run(self, budget: problem.Budget, most: int) -> problem.SearchResult | problem.NoPlace:
         """Place all that is needed, within the budget and so many choices."""
         for chosen in self.solutions(budget, most):
             placements = self.write(chosen)
             if placements is None:  # what was counted together may not fit one after the other
-                return NoPlace.BOUNDED
-            return SearchResult(self._domain, tuple(placements), sum(option.worth for _, option in chosen))
-        return NoPlace.of(bounded=self._bounded)
+                return problem.NoPlace.BOUNDED
+            return problem.SearchResult(self._domain, tuple(placements), sum(option.worth for _, option in chosen))
+        return problem.NoPlace.of(bounded=self._bounded)
 
     @abstractmethod
-    def write(self, chosen: Chosen) -> list[Placement] | None:
+    def write(self, chosen: Chosen) -> list[problem.Placement] | None:
         """The placements of what was chosen, on the ledger; None where that does not fit after all."""
 
     # Domains.
@@ -234,7 +222,7 @@ class Ground(Search):
             for domain, score in ordered(self._cycle, task_group, gradient, self._near, self._pools):
                 yield Option(domain, score)
 
-    def of_group(self, part: Part, within: int, *, widest: bool) -> list[Option]:
+    def of_group(self, part: problem.Part, within: int, *, widest: bool) -> list[Option]:
         """The domains below one that a group may use, tightest tier first, or the widest of them alone."""
         sub, found = next(part.task_groups()).sub, list[Option]()
         for gradient in self._gradients_below(part.gang, within, widest=widest):
@@ -251,7 +239,7 @@ class Ground(Search):
         every = np.concatenate(gradients)
         return [every[~np.isin(self._cycle.topology.parent[every], every)]]
 
-    def known(self, part: Part, within: int, *, widest: bool) -> list[Option]:
+    def known(self, part: problem.Part, within: int, *, widest: bool) -> list[Option]:
         """The domains for a part that counting decides about, looked up once."""
         key = (part.number, within)
         if key not in self._known:
@@ -268,8 +256,13 @@ class Ground(Search):
 
 
 def assign(
-    cycle: Cycle, job: Job, whole: Part, domain: int, budget: Budget, pools: tuple[Pool, ...] = BOTH
-) -> SearchResult | NoPlace:
+    cycle: Cycle,
+    job: Job,
+    whole: problem.Part,
+    domain: int,
+    budget: problem.Budget,
+    pools: tuple[Pool, ...] = problem.BOTH,
+) -> problem.SearchResult | problem.NoPlace:
     """Place what a job lacks below a domain. The caller owns the statement, and rewinds."""
     moving = any(map(cycle.pipeline.moving, whole.shapes))
     once = len({leaf.gang.number for leaf in whole.leaves}) == len(whole.leaves)
@@ -277,25 +270,25 @@ def assign(
         return _counted(cycle, job, whole, domain, budget, pools)
     mark = cycle.ledger.mark()
     tried = _Trials(cycle, job, whole, domain, pools).run(budget, cycle.budget.trials)
-    if isinstance(tried, SearchResult):
+    if isinstance(tried, problem.SearchResult):
         return tried
     if len(whole.shapes) == 1 or moving or not once:
         # Where filters move, what is placed first decides what fits, and not every order is tried; and task groups of
         # several shapes were tried one by one, never sharing nodes.
-        return NoPlace.of(bounded=tried is NoPlace.BOUNDED or moving or len(whole.shapes) > 1)
+        return problem.NoPlace.of(bounded=tried is problem.NoPlace.BOUNDED or moving or len(whole.shapes) > 1)
     cycle.ledger.rewind(mark)
     return _Mixtures.place(cycle, job, whole, domain, pools, budget)
 
 
 def _counted(
-    cycle: Cycle, job: Job, whole: Part, domain: int, budget: Budget, pools: tuple[Pool, ...]
-) -> SearchResult | NoPlace:
+    cycle: Cycle, job: Job, whole: problem.Part, domain: int, budget: problem.Budget, pools: tuple[Pool, ...]
+) -> problem.SearchResult | problem.NoPlace:
     """The widest domain that a group may use leaves most to those inside it, so these alone decide whether there is a
     place; tighter ones are tried before them as long as that takes few steps.
     """
     if any(part.task_group is None for part in whole.parts):
         found = _Slices(cycle, job, whole, domain, pools, tight=True).run(budget, cycle.budget.tight_steps)
-        if found is not NoPlace.BOUNDED:
+        if found is not problem.NoPlace.BOUNDED:
             return found
     return _Slices(cycle, job, whole, domain, pools, tight=False).run(budget, budget.left)
 
@@ -304,7 +297,7 @@ class _Slices(Ground):
     """One shape: task groups are assigned to domains by counting, then placed."""
 
     def __init__(
-        self, cycle: Cycle, job: Job, whole: Part, domain: int, pools: tuple[Pool, ...], *, tight: bool
+        self, cycle: Cycle, job: Job, whole: problem.Part, domain: int, pools: tuple[Pool, ...], *, tight: bool
     ) -> None:
         super().__init__(cycle, job, whole, domain, pools)
         self._tight = tight
@@ -313,8 +306,8 @@ class _Slices(Ground):
         self._used: dict[int, int] = {}
         self._fewest: dict[tuple[int, int, int], int] = {}
 
-    def run(self, budget: Budget, most: int) -> SearchResult | NoPlace:
-        return NoPlace.PROVEN if self._crowded() else super().run(budget, most)
+    def run(self, budget: problem.Budget, most: int) -> problem.SearchResult | problem.NoPlace:
+        return problem.NoPlace.PROVEN if self._crowded() else super().run(budget, most)
 
     def _crowded(self) -> bool:
         """Whether there are more task groups of a size, or larger, than the domains that each needs one of could take.
@@ -332,7 +325,7 @@ class _Slices(Ground):
                     return True
         return False
 
-    def _groups(self, part: Part) -> Iterator[Part]:
+    def _groups(self, part: problem.Part) -> Iterator[problem.Part]:
         if part.task_group is None:
             yield part
             for inner in part.parts:
@@ -354,7 +347,7 @@ class _Slices(Ground):
             self._fewest[key] = sum(sorted(part.pods for part in frame.part.parts[frame.next :])[:lacks])
         return self._fewest[key]
 
-    def options(self, part: Part, within: int) -> Iterator[Option]:
+    def options(self, part: problem.Part, within: int) -> Iterator[Option]:
         """The places with enough room, one of each kind: alike siblings are the same choice for later parts."""
         tried: set[tuple[int, ...]] = set()
         for option in self.known(part, within, widest=not self._tight):
@@ -369,13 +362,13 @@ class _Slices(Ground):
         own = (place,) if self.has_placed_tasks(place) else ()
         return (int(topology.parent[place]), *own, *self._room[inner], *topology.tier[inner].tolist())
 
-    def put(self, part: Part, option: Option) -> bool:
+    def put(self, part: problem.Part, option: Option) -> bool:
         if any(self._room[d] < part.pods for d in self._above(option.place)):
             return False
         self._charge(option.place, part.pods)
         return True
 
-    def take_back(self, part: Part, option: Option) -> None:
+    def take_back(self, part: problem.Part, option: Option) -> None:
         self._charge(option.place, -part.pods)
 
     def _charge(self, place: int, need: int) -> None:
@@ -392,19 +385,19 @@ class _Slices(Ground):
             chain.append(int(self._cycle.topology.parent[chain[-1]]))
         return chain
 
-    def write(self, chosen: Chosen) -> list[Placement] | None:
+    def write(self, chosen: Chosen) -> list[problem.Placement] | None:
         """None where releasing room, which is counted per node, fits in sum and not one by one."""
         depth = self._cycle.topology.chains
         groups = [(part.task_group, option.place) for part, option in chosen if part.task_group is not None]
-        placements: list[Placement] = []
-        for group, place in sorted(groups, key=lambda c: (-len(depth[c[1]]), *tightness(self._cycle, c[0]))):
+        placements: list[problem.Placement] = []
+        for group, place in sorted(groups, key=lambda c: (-len(depth[c[1]]), *problem.tightness(self._cycle, c[0]))):
             found = self._keep_best(group, place)
             if found is None:
                 return None
             placements += found
         return placements
 
-    def _keep_best(self, task_group: TaskGroup, place: int) -> list[Placement] | None:
+    def _keep_best(self, task_group: TaskGroup, place: int) -> list[problem.Placement] | None:
         """Place a task group in the tightest and best domain below a place that holds it."""
         for option in self.ranked(task_group, place):
             found = self._cycle.ledger.attempt(fit, self._cycle, self._job, task_group, option.place, self._pools)
@@ -418,9 +411,9 @@ class _Trials(Ground):
 
     cost = 25
 
-    def __init__(self, cycle: Cycle, job: Job, whole: Part, domain: int, pools: tuple[Pool, ...]) -> None:
+    def __init__(self, cycle: Cycle, job: Job, whole: problem.Part, domain: int, pools: tuple[Pool, ...]) -> None:
         super().__init__(cycle, job, whole, domain, pools)
-        self._placed: list[tuple[int, list[Placement]]] = []  # with the mark of the ledger before it
+        self._placed: list[tuple[int, list[problem.Placement]]] = []  # with the mark of the ledger before it
 
     def covered(self, frame: Frame) -> bool:
         """A job is asked on the ledger: which roles its tasks have depends on those that found a place."""
@@ -434,7 +427,7 @@ class _Trials(Ground):
     def state(self, frame: Frame) -> tuple[object, ...]:
         return (object(),)  # no two ways of placing tasks are the same
 
-    def options(self, part: Part, within: int) -> Iterator[Option]:
+    def options(self, part: problem.Part, within: int) -> Iterator[Option]:
         if part.task_group is None:
             yield from self.of_group(part, within, widest=False)
             return
@@ -453,7 +446,7 @@ class _Trials(Ground):
         left = (RemainingTasks(p.pod_set, p.left - taken[id(p.pod_set)]) for p in task_group.remaining)
         return replace(task_group, remaining=tuple(tasks_left for tasks_left in left if tasks_left.left > 0))
 
-    def put(self, part: Part, option: Option) -> bool:
+    def put(self, part: problem.Part, option: Option) -> bool:
         assert option.task_group is not None
         mark = self._cycle.ledger.mark()
         self._cycle.report.search_counts.trials += 1
@@ -464,11 +457,11 @@ class _Trials(Ground):
         self._placed.append((mark, found))
         return True
 
-    def take_back(self, part: Part, option: Option) -> None:
+    def take_back(self, part: problem.Part, option: Option) -> None:
         mark, _ = self._placed.pop()
         self._cycle.ledger.rewind(mark)
 
-    def write(self, chosen: Chosen) -> list[Placement] | None:
+    def write(self, chosen: Chosen) -> list[problem.Placement] | None:
         return [placement for _, found in self._placed for placement in found]
 
 
@@ -490,16 +483,18 @@ class _Mixtures(Ground):
 
     @classmethod
     def place(
-        cls, cycle: Cycle, job: Job, whole: Part, domain: int, pools: tuple[Pool, ...], budget: Budget
-    ) -> SearchResult | NoPlace:
+        cls, cycle: Cycle, job: Job, whole: problem.Part, domain: int, pools: tuple[Pool, ...], budget: problem.Budget
+    ) -> problem.SearchResult | problem.NoPlace:
         """Place what a job lacks below a domain, on idle resources or else on what is being released as well."""
         usable, most = pools if cycle.ledger.any_releasing else pools[:1], cycle.budget.mixed_steps
         try:
-            return first_found(cls(cycle, job, whole, domain, pools, pool).run(budget, most) for pool in usable)
+            return problem.first_found(cls(cycle, job, whole, domain, pools, pool).run(budget, most) for pool in usable)
         except mixtures.OutOfBoundError:
-            return NoPlace.BOUNDED
+            return problem.NoPlace.BOUNDED
 
-    def __init__(self, cycle: Cycle, job: Job, whole: Part, domain: int, pools: tuple[Pool, ...], pool: Pool) -> None:
+    def __init__(
+        self, cycle: Cycle, job: Job, whole: problem.Part, domain: int, pools: tuple[Pool, ...], pool: Pool
+    ) -> None:
         super().__init__(cycle, job, whole, domain, pools)
         most, ways = cycle.budget.choices, cycle.budget.ways
         choices = {
@@ -519,7 +514,7 @@ class _Mixtures(Ground):
         self._held: dict[tuple[int, mixtures.Mix], int] = {}
         self._plant(set(self._usable(whole, domain)))
 
-    def _usable(self, part: Part, within: int) -> Iterator[int]:
+    def _usable(self, part: problem.Part, within: int) -> Iterator[int]:
         """All domains that the parts of a group, and those inside them, may be given."""
         for inner in part.parts:
             for option in self.known(inner, within, widest=True):
@@ -547,7 +542,7 @@ class _Mixtures(Ground):
                 around.setdefault(outer, []).append(place)
         self._top = self._places[self._domain]
 
-    def options(self, part: Part, within: int) -> Iterator[Option]:
+    def options(self, part: problem.Part, within: int) -> Iterator[Option]:
         """The places of a part, one of each kind, and of a leaf each way to choose its tasks."""
         tried: set[tuple[object, ...]] = set()
         for option in self.known(part, within, widest=True):
@@ -560,23 +555,23 @@ class _Mixtures(Ground):
             for _, task_group in self._wanted.get(part.number, ()):
                 yield replace(option, task_group=task_group)
 
-    def put(self, part: Part, option: Option) -> bool:
+    def put(self, part: problem.Part, option: Option) -> bool:
         """Give a domain a mixture beside what it has, if it takes that."""
         place, mix = option.place, self._mix_of[id(option.task_group)]
         before = self._given.get(place)
-        self._given[place] = mix if before is None else plus(before, mix)
+        self._given[place] = mix if before is None else problem.plus(before, mix)
         if self._holds(place):
             return True
         self.take_back(part, option)
         return False
 
-    def take_back(self, part: Part, option: Option) -> None:
+    def take_back(self, part: problem.Part, option: Option) -> None:
         place, mix = option.place, self._mix_of[id(option.task_group)]
         self._given[place] = tuple(a - b for a, b in zip(self._given[place], mix, strict=True))
         if not any(self._given[place]):
             del self._given[place]
 
-    def write(self, chosen: Chosen) -> list[Placement]:
+    def write(self, chosen: Chosen) -> list[problem.Placement]:
         """Place task groups in the domains that were given their mixtures."""
         groups = [(option.task_group, option.place) for _, option in chosen if option.task_group is not None]
         groups.sort(key=lambda c: -len(self._cycle.topology.chains[c[1]]))
@@ -614,7 +609,7 @@ class _Mixtures(Ground):
             more = mix
             while self._within(more) and mixtures.holds(table, more):
                 known += 1
-                more = plus(more, mix)
+                more = problem.plus(more, mix)
             self._held[self._number(table), mix] = known
         return known
 

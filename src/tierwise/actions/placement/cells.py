@@ -18,20 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tierwise.actions.placement import problem
 from tierwise.actions.placement.assign import Frame, Option, Search
 from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.limits import attempts, limited, within_limits
-from tierwise.actions.placement.problem import (
-    Budget,
-    Limit,
-    NoPlace,
-    Part,
-    Placement,
-    SearchResult,
-    found_on,
-    group_of,
-    place_tasks,
-)
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
@@ -42,18 +32,20 @@ from tierwise.model.job import Job, PodSet, Shape
 __all__ = ["Cells", "search_cells"]
 
 
-def search_cells(cycle: Cycle, job: Job, asked: Demand, pools: tuple[Pool, ...]) -> SearchResult | NoPlace:
+def search_cells(
+    cycle: Cycle, job: Job, asked: Demand, pools: tuple[Pool, ...]
+) -> problem.SearchResult | problem.NoPlace:
     """The best place for a demand, written to the ledger."""
-    bounded, budget = not _interchangeable(asked), Budget(cycle.budget.steps)
+    bounded, budget = not _interchangeable(asked), problem.Budget(cycle.budget.steps)
     for tiers in attempts(cycle, job):
         whole = limited(cycle, job, asked.task_groups, tiers)
         for pool in pools if cycle.ledger.any_releasing else pools[:1]:
             cycle.report.search_counts.trials += 1
             found = _placed(cycle, job, whole, pool, budget)
-            if not isinstance(found, NoPlace):
-                return found_on(cycle, found)
-            bounded |= found is NoPlace.BOUNDED
-    return NoPlace.of(bounded=bounded)
+            if not isinstance(found, problem.NoPlace):
+                return problem.found_on(cycle, found)
+            bounded |= found is problem.NoPlace.BOUNDED
+    return problem.NoPlace.of(bounded=bounded)
 
 
 def _interchangeable(asked: Demand) -> bool:
@@ -65,7 +57,9 @@ def _interchangeable(asked: Demand) -> bool:
     return asked.alternatives is None and not asked.open and (not asked.substitutes or len(kinds) == 1)
 
 
-def _placed(cycle: Cycle, job: Job, whole: Part, pool: Pool, budget: Budget) -> list[Placement] | NoPlace:
+def _placed(
+    cycle: Cycle, job: Job, whole: problem.Part, pool: Pool, budget: problem.Budget
+) -> list[problem.Placement] | problem.NoPlace:
     """Where the tasks go within these limits, written to the ledger."""
     rooms = {shape: cycle.fit_counts.of(shape).rows(pool) for shape in whole.shapes}
     room: Ints = np.maximum.reduce(list(rooms.values()))
@@ -83,7 +77,7 @@ def _placed(cycle: Cycle, job: Job, whole: Part, pool: Pool, budget: Budget) -> 
         if found is not None:
             return found
         bounded |= tasks.bounded
-    return NoPlace.of(bounded=bounded or cells.bounded)
+    return problem.NoPlace.of(bounded=bounded or cells.bounded)
 
 
 def _by_score(cycle: Cycle, job: Job, first: TaskGroup, room: Ints) -> Ints:
@@ -95,18 +89,18 @@ def _by_score(cycle: Cycle, job: Job, first: TaskGroup, room: Ints) -> Ints:
     return order
 
 
-def _write(cycle: Cycle, job: Job, dealt: Sequence[Dealt], pool: Pool) -> list[Placement]:
+def _write(cycle: Cycle, job: Job, dealt: Sequence[Dealt], pool: Pool) -> list[problem.Placement]:
     """Every task group on the rows that it was dealt."""
     placements = []
     for leaves, rows, _ in dealt:
         asked = [each for leaf in leaves for each in _asked(job, leaf)]
         ends = np.cumsum([number for *_, number in asked])
         for (ask, pod_set, _), own in zip(asked, np.split(rows, ends[:-1]), strict=True):
-            placements.append(place_tasks(cycle, ask, pod_set, np.unique(own, return_counts=True), pool))
+            placements.append(problem.place_tasks(cycle, ask, pod_set, np.unique(own, return_counts=True), pool))
     return placements
 
 
-def _asked(job: Job, leaf: Part) -> list[tuple[Ask, PodSet, int]]:
+def _asked(job: Job, leaf: problem.Part) -> list[tuple[Ask, PodSet, int]]:
     """How many tasks of each pod set a leaf takes."""
     taken = [(group.sub, *some) for group in leaf.task_groups() for some in group.taken()]
     return [(Ask(pod_set.shape, sub, job), pod_set, number) for sub, pod_set, number in taken]
@@ -115,7 +109,7 @@ def _asked(job: Job, leaf: Part) -> list[tuple[Ask, PodSet, int]]:
 class Dealt(NamedTuple):
     """Leaves that are alike, the rows of all their tasks, one entry each, ascending, and all rows of their place."""
 
-    leaves: tuple[Part, ...]
+    leaves: tuple[problem.Part, ...]
     rows: Ints
     place: Bools
 
@@ -123,12 +117,12 @@ class Dealt(NamedTuple):
 class _Supply(NamedTuple):
     """So many tasks, whose they are, and the cells that they may go to."""
 
-    leaves: tuple[Part, ...]
+    leaves: tuple[problem.Part, ...]
     amount: int
     cells: Bools
 
 
-_Spread = tuple[Part, Limit, Ints]
+_Spread = tuple[problem.Part, problem.Limit, Ints]
 """A limit that asks for several domains: whose it is, and the domain of each cell."""
 
 
@@ -137,13 +131,13 @@ class Cells(Search):
 
     cost = 5
 
-    def __init__(self, whole: Part, room: Ints, order: Ints) -> None:
+    def __init__(self, whole: problem.Part, room: Ints, order: Ints) -> None:
         """Within a cell rows are filled in this order (a rank for each row)."""
         super().__init__(whole, 0)
         self._room = room
         self._rows = np.flatnonzero(room > 0)
         self._rows = self._rows[np.argsort(order[self._rows], kind="stable")]
-        self._around: dict[int, tuple[Part, ...]] = {}  # of each leaf: itself and the groups that it is in
+        self._around: dict[int, tuple[problem.Part, ...]] = {}  # of each leaf: itself and the groups that it is in
         parts = list(self._every(whole, ()))
         limits = {id(limit): limit for part in parts for limit in part.limits}
         columns = [limit.homes[self._rows] for limit in limits.values()]
@@ -161,12 +155,12 @@ class Cells(Search):
         self._kinds = {leaf.number: leaf.kind or (leaf.number,) for leaf in whole.leaves}
         self._copies = Counter(self._kinds.values())
         self._known: dict[tuple[object, int], list[Option]] = {}
-        self._given: dict[tuple[object, int], list[Part]] = {}  # by kind and place
+        self._given: dict[tuple[object, int], list[problem.Part]] = {}  # by kind and place
         self._spreads: list[_Spread] = [
             (part, limit, self._column[id(limit)]) for part in parts for limit in part.limits if limit.fewest
         ]
 
-    def _every(self, part: Part, around: tuple[Part, ...]) -> Iterator[Part]:
+    def _every(self, part: problem.Part, around: tuple[problem.Part, ...]) -> Iterator[problem.Part]:
         """The parts below one, groups before what is in them."""
         for inner in part.parts:
             self._around[inner.number] = (inner, *around)
@@ -175,7 +169,7 @@ class Cells(Search):
 
     # Places.
 
-    def options(self, part: Part, within: int) -> Iterator[Option]:
+    def options(self, part: problem.Part, within: int) -> Iterator[Option]:
         """What a part can have: cells that share a domain for each of its limits, with room for its tasks."""
         key = (self._kinds.get(part.number, part.number), within)
         if key not in self._known:
@@ -186,7 +180,7 @@ class Cells(Search):
             self._known[key] = [Option(self._number(place), 0.0) for place in wide]
         yield from self._known[key]
 
-    def _places(self, part: Part, allowed: Bools) -> Iterator[Bools]:
+    def _places(self, part: problem.Part, allowed: Bools) -> Iterator[Bools]:
         """The tightest comes first; where several alike leaves are to be placed, the roomiest."""
         homes = [self._column[id(limit)] for limit in part.limits if not limit.fewest]
         cells = np.flatnonzero(allowed)
@@ -213,7 +207,7 @@ class Cells(Search):
             self._rooms.append(int(self._capacity[mask].sum()))
         return number
 
-    def _allowed(self, part: Part, around: Bools) -> Bools | None:
+    def _allowed(self, part: problem.Part, around: Bools) -> Bools | None:
         """The cells that a part may use, whichever place it gets; None where its placed tasks leave none."""
         cells = around
         for limit in part.limits:
@@ -230,7 +224,7 @@ class Cells(Search):
 
     # What is put into them.
 
-    def put(self, part: Part, option: Option) -> bool:
+    def put(self, part: problem.Part, option: Option) -> bool:
         given = self._given.setdefault((self._kinds[part.number], option.place), [])
         given.append(part)
         if len(given) * part.pods <= self._rooms[option.place] and (
@@ -240,7 +234,7 @@ class Cells(Search):
         self.take_back(part, option)
         return False
 
-    def take_back(self, part: Part, option: Option) -> None:
+    def take_back(self, part: problem.Part, option: Option) -> None:
         key = (self._kinds[part.number], option.place)
         self._given[key].pop()
         if not self._given[key]:
@@ -309,7 +303,7 @@ class Cells(Search):
         hit |= {int(home) for home in limit.homes[part.standing].tolist()}
         return hit - {-1}
 
-    def _inside(self, supply: _Supply, part: Part) -> bool:
+    def _inside(self, supply: _Supply, part: problem.Part) -> bool:
         return part in self._around[supply.leaves[0].number]
 
     def _fixing(self, supplies: list[_Supply], fixed: Ints, spreads: Sequence[_Spread]) -> Ints | None:
@@ -443,7 +437,7 @@ class _Tasks(Search):
     cost = 25
 
     def __init__(
-        self, cycle: Cycle, job: Job, whole: Part, dealt: Sequence[Dealt], pool: Pool, freedom: dict[Shape, int]
+        self, cycle: Cycle, job: Job, whole: problem.Part, dealt: Sequence[Dealt], pool: Pool, freedom: dict[Shape, int]
     ) -> None:
         self._cycle, self._job, self._pool = cycle, job, pool
         self._tasks: list[tuple[Ask, PodSet, Bools]] = []  # with the rows of the place of each
@@ -452,8 +446,8 @@ class _Tasks(Search):
                 for ask, pod_set, number in sorted(_asked(job, leaf), key=lambda entry: freedom[entry[0].shape]):
                     self._tasks += [(ask, pod_set, place)] * number
         number = len(self._tasks)
-        parts = tuple(Part(i, job, None, 1, (1,)) for i in range(number))
-        super().__init__(group_of(-1, job, number, parts), 0)
+        parts = tuple(problem.Part(i, job, None, 1, (1,)) for i in range(number))
+        super().__init__(problem.group_of(-1, job, number, parts), 0)
         self._moving = any(map(cycle.pipeline.moving, freedom))
         self._used = distinct(np.concatenate([shape.asked for shape in freedom]))
         spread = [limit.homes for limit in _limits(whole) if limit.fewest]
@@ -468,9 +462,9 @@ class _Tasks(Search):
         left = np.cumsum(mine[:, ::-1], axis=1)[:, ::-1]  # of each kind, from each task on
         self._left_of = list(zip(kinds.values(), left, strict=True))
         self._apart = bool(spread) or self._moving  # more than what is free decides whether tasks fit
-        self._placed: list[tuple[int, Placement]] = []  # with the mark of the ledger before it
+        self._placed: list[tuple[int, problem.Placement]] = []  # with the mark of the ledger before it
 
-    def place(self, budget: Budget) -> list[Placement] | None:
+    def place(self, budget: problem.Budget) -> list[problem.Placement] | None:
         """A way that keeps all limits, written to the ledger, within half of the budget."""
         most = len(self._tasks) if self._moving else budget.left // (2 * self.cost)
         with self._cycle.ledger.statement() as statement:
@@ -480,7 +474,7 @@ class _Tasks(Search):
                     return [placement for _, placement in self._placed]
         return None
 
-    def options(self, part: Part, within: int) -> Iterator[Option]:
+    def options(self, part: problem.Part, within: int) -> Iterator[Option]:
         """The rows of its place by score, one of each kind."""
         cycle, everywhere = self._cycle, slice(0, len(self._cycle.nodes))
         ask, _, place = self._tasks[part.number]
@@ -495,13 +489,13 @@ class _Tasks(Search):
                 seen.add(known)
                 yield Option(row, 0.0)
 
-    def put(self, part: Part, option: Option) -> bool:
+    def put(self, part: problem.Part, option: Option) -> bool:
         ask, pod_set, _ = self._tasks[part.number]
         mark, picks = self._cycle.ledger.mark(), (np.array([option.place]), np.ones(1, dtype=np.int64))
-        self._placed.append((mark, place_tasks(self._cycle, ask, pod_set, picks, self._pool)))
+        self._placed.append((mark, problem.place_tasks(self._cycle, ask, pod_set, picks, self._pool)))
         return True
 
-    def take_back(self, part: Part, option: Option) -> None:
+    def take_back(self, part: problem.Part, option: Option) -> None:
         mark, _ = self._placed.pop()
         self._cycle.ledger.rewind(mark)
 
@@ -520,7 +514,7 @@ class _Tasks(Search):
         return tuple(sorted((self._at_first[:, row].tobytes(), *sorted(shapes)) for row, shapes in on_row.items()))
 
 
-def _limits(part: Part) -> Iterator[Limit]:
+def _limits(part: problem.Part) -> Iterator[problem.Limit]:
     yield from part.limits
     for inner in part.parts:
         yield from _limits(inner)

@@ -11,47 +11,24 @@ from typing import Final
 
 import msgspec
 
+from tierwise.api.cel import library
 from tierwise.api.cel.errors import CompileError, NotSupportedError
-from tierwise.api.cel.library import (
-    BOOL,
-    BYTES,
-    DEVICE,
-    DOUBLE,
-    DURATION,
-    DYN,
-    ELSEWHERE,
-    FIELDS,
-    INT,
-    NULL,
-    OVERLOADS,
-    QUANTITY,
-    SEMVER,
-    STRING,
-    TIMESTAMP,
-    UINT,
-    Overload,
-    Type,
-    list_of,
-    map_of,
-    optional_of,
-    shown,
-)
 from tierwise.api.cel.syntax import Call, Comprehension, ListOf, Literal, MapOf, Name, Node, Select, children
 from tierwise.api.cel.values import UInt
 
 __all__ = ["Checked", "check"]
 
-_STRUCTS: Final = (QUANTITY, SEMVER, DEVICE)
+_STRUCTS: Final = (library.QUANTITY, library.SEMVER, library.DEVICE)
 
 
-class Mapping(dict[Type, Type]):
+class Mapping(dict[library.Type, library.Type]):
     """What is known of variables of types; what an attempt has learnt can be taken back."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._learnt: list[tuple[Type, Type | None]] = []
+        self._learnt: list[tuple[library.Type, library.Type | None]] = []
 
-    def learn(self, variable: Type, found: Type) -> None:
+    def learn(self, variable: library.Type, found: library.Type) -> None:
         """Let a variable be a type."""
         self._learnt.append((variable, self.get(variable)))
         self[variable] = found
@@ -73,10 +50,10 @@ class Mapping(dict[Type, Type]):
 class Checked(msgspec.Struct, frozen=True, eq=False):
     """The types of a tree's nodes, and which overloads its calls can be."""
 
-    types: dict[int, Type]
+    types: dict[int, library.Type]
     overloads: dict[int, tuple[str, ...]]
 
-    def type_of(self, node: Node) -> Type:
+    def type_of(self, node: Node) -> library.Type:
         """The type of a node."""
         return self.types[id(node)]
 
@@ -88,8 +65,8 @@ def check(root: Node) -> Checked:
     types = {key: _substituted(checker.mapping, found, to_dyn=True) for key, found in checker.types.items()}
     checked = Checked(types, checker.overloads)
     _ask_alike(root, checked)
-    if types[id(root)] not in (BOOL, DYN):
-        raise CompileError(f"must evaluate to bool, not {shown(types[id(root)])}")
+    if types[id(root)] not in (library.BOOL, library.DYN):
+        raise CompileError(f"must evaluate to bool, not {library.shown(types[id(root)])}")
     return checked
 
 
@@ -110,7 +87,7 @@ def _ask_alike(node: Node, checked: Checked) -> None:
         waiting += children(one)
 
 
-def _inner(found: Type, optional: bool) -> Type:  # noqa: FBT001
+def _inner(found: library.Type, optional: bool) -> library.Type:  # noqa: FBT001
     if not optional:
         return found
     if found[0] != "optional":  # Kubernetes' own check ends here
@@ -118,28 +95,28 @@ def _inner(found: Type, optional: bool) -> Type:  # noqa: FBT001
     return _type(found[1])
 
 
-def _alike(types: Sequence[Type]) -> None:
+def _alike(types: Sequence[library.Type]) -> None:
     for other in types[1:]:
         if other != types[0]:
-            raise CompileError(f"expected type '{shown(types[0])}' but found '{shown(other)}'")
+            raise _mismatch(types[0], other)
 
 
 class _Checker:
     def __init__(self) -> None:
         self.mapping = Mapping()
-        self.types: dict[int, Type] = {}
+        self.types: dict[int, library.Type] = {}
         self.overloads: dict[int, tuple[str, ...]] = {}
-        self._scope: list[tuple[str, Type]] = [("device", DEVICE)]
+        self._scope: list[tuple[str, library.Type]] = [("device", library.DEVICE)]
         self._fresh = 0
 
-    def check(self, node: Node) -> Type:
+    def check(self, node: Node) -> library.Type:
         found = self._type(node)
         if _size(found) > _LARGEST_TYPE:  # a map of itself has a type twice as large
             raise NotSupportedError("nested too deeply")
         self.types[id(node)] = found
         return found
 
-    def _type(self, node: Node) -> Type:
+    def _type(self, node: Node) -> library.Type:
         match node:
             case Literal():
                 return _of_literal(node)
@@ -147,45 +124,45 @@ class _Checker:
                 return self._variable(name)
             case Select(of, field, test):
                 found = self._field(self.check(of), field)
-                return BOOL if test else _substituted(self.mapping, found)
+                return library.BOOL if test else _substituted(self.mapping, found)
             case ListOf(items, optional):
-                joined: Type | None = None
+                joined: library.Type | None = None
                 for i, item in enumerate(items):
                     joined = self._joined(joined, self._unwrapped(self.check(item), i in optional))
-                return list_of(joined or self._variable_of_types())
+                return library.list_of(joined or self._variable_of_types())
             case MapOf(entries):
-                keys: Type | None = None
-                values: Type | None = None
+                keys: library.Type | None = None
+                values: library.Type | None = None
                 for key, value, optional_value in entries:
                     keys = self._joined(keys, self.check(key))
                     values = self._joined(values, self._unwrapped(self.check(value), optional_value))
-                return map_of(keys or self._variable_of_types(), values or self._variable_of_types())
+                return library.map_of(keys or self._variable_of_types(), values or self._variable_of_types())
             case Call():
                 return self._call(node)
             case Comprehension():
                 return self._comprehension(node)
 
-    def _variable(self, name: str) -> Type:
+    def _variable(self, name: str) -> library.Type:
         for known, found in reversed(self._scope):
             if known == name:
                 return found
         raise CompileError(f"undeclared reference to '{name}'")
 
-    def _variable_of_types(self) -> Type:
+    def _variable_of_types(self) -> library.Type:
         self._fresh += 1
         return ("param", f"_{self._fresh}")
 
-    def _unwrapped(self, found: Type, optional: bool) -> Type:  # noqa: FBT001
+    def _unwrapped(self, found: library.Type, optional: bool) -> library.Type:  # noqa: FBT001
         if not optional:
             return found
         found = _substituted(self.mapping, found)
         if found[0] == "optional":
             return _type(found[1])
-        if found != DYN:
-            raise CompileError(f"expected type '{shown(optional_of(found))}' but found '{shown(found)}'")
+        if found != library.DYN:
+            raise _mismatch(library.optional_of(found), found)
         return found
 
-    def _field(self, operand: Type, field: str) -> Type:
+    def _field(self, operand: library.Type, field: str) -> library.Type:
         target = _substituted(self.mapping, operand)
         optional = target[0] == "optional"
         target = _type(target[1]) if optional else target
@@ -193,29 +170,26 @@ class _Checker:
             case "map":
                 found = _type(target[2])
             case "param":
-                self._goes(DYN, target)
-                found = DYN
+                self._goes(library.DYN, target)
+                found = library.DYN
             case "dyn":
-                found = DYN
-            case _ if target == DEVICE and field in FIELDS:
-                found = FIELDS[field]
+                found = library.DYN
+            case _ if target == library.DEVICE and field in library.FIELDS:
+                found = library.FIELDS[field]
             case _ if target in _STRUCTS:
                 raise CompileError(f"undefined field '{field}'")
             case _:
-                raise CompileError(f"type '{shown(target)}' does not support field selection")
-        return optional_of(found) if optional else found
+                raise CompileError(f"type '{library.shown(target)}' does not support field selection")
+        return library.optional_of(found) if optional else found
 
-    def _joined(self, before: Type | None, found: Type) -> Type:
+    def _joined(self, before: library.Type | None, found: library.Type) -> library.Type:
         if before is None:
             return found
         if not self._goes(before, found):
-            raise CompileError(
-                f"expected type '{shown(_substituted(self.mapping, before, to_dyn=True))}' but found "
-                f"'{shown(_substituted(self.mapping, found, to_dyn=True))}'"
-            )
+            raise _mismatch(self._settled(before), self._settled(found))
         return before if _is_less_specific(before, found) else found
 
-    def _call(self, call: Call) -> Type:
+    def _call(self, call: Call) -> library.Type:
         if call.function == "_?._":
             operand, field = call.arguments
             assert isinstance(field, Literal)
@@ -223,19 +197,19 @@ class _Checker:
             found = self._field(self.check(operand), str(field.value))
             self.overloads[id(call)] = ("select_optional_field",)
             found = _substituted(self.mapping, found)
-            return found if found[0] == "optional" and self._is_optional(operand) else optional_of(found)
+            return found if found[0] == "optional" and self._is_optional(operand) else library.optional_of(found)
         types = [self.check(argument) for argument in call.arguments]
         if call.target is not None:
             types.insert(0, self.check(call.target))
         if call.function in ("_&&_", "_||_"):
             for found in types:
-                if not self._goes(found, BOOL):
-                    raise CompileError(f"expected type 'bool' but found '{shown(self._settled(found))}'")
+                if not self._goes(found, library.BOOL):
+                    raise _mismatch(library.BOOL, self._settled(found))
             self.overloads[id(call)] = ("logical_and" if call.function == "_&&_" else "logical_or",)
-            return BOOL
-        declared = OVERLOADS.get(call.function)
+            return library.BOOL
+        declared = library.OVERLOADS.get(call.function)
         if declared is None:
-            if call.function in ELSEWHERE:
+            if call.function in library.ELSEWHERE:
                 raise NotSupportedError(f"the function '{call.function}' is not supported")
             raise CompileError(f"undeclared reference to '{call.function}'")
         return self._resolved(call, declared, types)
@@ -243,16 +217,16 @@ class _Checker:
     def _is_optional(self, node: Node) -> bool:
         return _substituted(self.mapping, self.types[id(node)])[0] == "optional"
 
-    def _settled(self, found: Type) -> Type:
+    def _settled(self, found: library.Type) -> library.Type:
         return _substituted(self.mapping, found, to_dyn=True)
 
-    def _resolved(self, call: Call, declared: Sequence[Overload], types: list[Type]) -> Type:
-        result: Type | None = None
+    def _resolved(self, call: Call, declared: Sequence[library.Overload], types: list[library.Type]) -> library.Type:
+        result: library.Type | None = None
         fitting: list[str] = []
         for overload in declared:
             if overload.is_method is (call.target is None) or len(overload.arguments) != len(types):
                 continue
-            own: dict[Type, Type] = {}
+            own: dict[library.Type, library.Type] = {}
             arguments = [self._renamed(one, own) for one in overload.arguments]
             mark = self.mapping.mark()
             if not all(_goes(self.mapping, found, wanted) for found, wanted in zip(types, arguments, strict=True)):
@@ -262,15 +236,15 @@ class _Checker:
             found = _substituted(self.mapping, self._renamed(overload.result, own))
             if result is None:
                 result = found
-            elif result != DYN and found != result:
-                result = DYN
+            elif result != library.DYN and found != result:
+                result = library.DYN
         if result is None:
-            given = ", ".join(shown(self._settled(one)) for one in types)
+            given = ", ".join(library.shown(self._settled(one)) for one in types)
             raise CompileError(f"found no matching overload for '{call.function}' applied to '({given})'")
         self.overloads[id(call)] = tuple(fitting)
         return result
 
-    def _renamed(self, declared: Type, own: dict[Type, Type]) -> Type:
+    def _renamed(self, declared: library.Type, own: dict[library.Type, library.Type]) -> library.Type:
         """A declared type with variables of its own for its letters."""
         name, *inner = declared
         if not inner and isinstance(name, str) and len(name) == 1:
@@ -279,40 +253,40 @@ class _Checker:
             return own[declared]
         return (name, *(self._renamed(_type(part), own) for part in inner))
 
-    def _comprehension(self, node: Comprehension) -> Type:
+    def _comprehension(self, node: Comprehension) -> library.Type:
         over = _substituted(self.mapping, self.check(node.over))
         start = self.check(node.start)
-        item: Type
+        item: library.Type
         match over[0]:
             case "list":
                 item, second = _type(over[1]), _type(over[1])
-                item = INT if node.second else item
+                item = library.INT if node.second else item
             case "map":
                 item, second = _type(over[1]), _type(over[2])
             case "dyn" | "param":
-                self._goes(DYN, over)
-                item = second = DYN
+                self._goes(library.DYN, over)
+                item = second = library.DYN
             case _:
-                raise CompileError(f"expression of type '{shown(self._settled(over))}' cannot be range of a macro")
+                raise CompileError(
+                    f"expression of type '{library.shown(self._settled(over))}' cannot be range of a macro"
+                )
         depth = len(self._scope)
         self._scope.append((node.accumulator, start))
         self._scope.append((node.name, item))
         if node.second:
             self._scope.append((node.second, second))
-        self._asserted(self.check(node.goes_on), BOOL)
+        self._asserted(self.check(node.goes_on), library.BOOL)
         self._asserted(self.check(node.step), start)
         del self._scope[depth + 1 :]
         found = _substituted(self.mapping, self.check(node.result))
         del self._scope[depth:]
         return found
 
-    def _asserted(self, found: Type, wanted: Type) -> None:
+    def _asserted(self, found: library.Type, wanted: library.Type) -> None:
         if not self._goes(wanted, found):
-            raise CompileError(
-                f"expected type '{shown(self._settled(wanted))}' but found '{shown(self._settled(found))}'"
-            )
+            raise _mismatch(self._settled(wanted), self._settled(found))
 
-    def _goes(self, one: Type, other: Type) -> bool:
+    def _goes(self, one: library.Type, other: library.Type) -> bool:
         mark = self.mapping.mark()
         if _goes(self.mapping, one, other):
             return True
@@ -320,28 +294,32 @@ class _Checker:
         return False
 
 
-def _of_literal(literal: Literal) -> Type:
+def _of_literal(literal: Literal) -> library.Type:
     match literal.value:
         case None:
-            return NULL
+            return library.NULL
         case bool():
-            return BOOL
+            return library.BOOL
         case UInt():
-            return UINT
+            return library.UINT
         case int():
-            return INT
+            return library.INT
         case float():
-            return DOUBLE
+            return library.DOUBLE
         case str():
-            return STRING
+            return library.STRING
         case bytes():
-            return BYTES
+            return library.BYTES
+
+
+def _mismatch(wanted: library.Type, found: library.Type) -> CompileError:
+    return CompileError(f"expected type '{library.shown(wanted)}' but found '{library.shown(found)}'")
 
 
 _LARGEST_TYPE: Final = 200
 
 
-def _size(found: Type) -> int:
+def _size(found: library.Type) -> int:
     """Of how many a type is made."""
     number, waiting = 0, [found]
     while waiting and number <= _LARGEST_TYPE:
@@ -350,12 +328,12 @@ def _size(found: Type) -> int:
     return number
 
 
-def _type(part: object) -> Type:
+def _type(part: object) -> library.Type:
     assert isinstance(part, tuple)
     return part
 
 
-def _goes(mapping: Mapping, one: Type, other: Type) -> bool:
+def _goes(mapping: Mapping, one: library.Type, other: library.Type) -> bool:
     """Whether a value of one type can be used where the other is wanted; the mapping learns what that means."""
     if other[0] == "param":
         valid, known = _stands_for(mapping, one, other)
@@ -363,11 +341,11 @@ def _goes(mapping: Mapping, one: Type, other: Type) -> bool:
             return valid
     if one[0] == "param":
         return _stands_for(mapping, other, one)[0]
-    if DYN in (one, other):
+    if library.DYN in (one, other):
         return True
-    if NULL in (one, other):
-        rest = other if one == NULL else one
-        return rest[0] == "optional" or rest in (NULL, *_STRUCTS, DURATION, TIMESTAMP)
+    if library.NULL in (one, other):
+        rest = other if one == library.NULL else one
+        return rest[0] == "optional" or rest in (library.NULL, *_STRUCTS, library.DURATION, library.TIMESTAMP)
     if len(one) > 1:
         return (
             one[0] == other[0]
@@ -377,7 +355,7 @@ def _goes(mapping: Mapping, one: Type, other: Type) -> bool:
     return one == other
 
 
-def _stands_for(mapping: Mapping, found: Type, variable: Type) -> tuple[bool, bool]:
+def _stands_for(mapping: Mapping, found: library.Type, variable: library.Type) -> tuple[bool, bool]:
     """Whether a variable of types can be a type, and whether it was known before."""
     if found == variable:
         return True, True
@@ -397,7 +375,7 @@ def _stands_for(mapping: Mapping, found: Type, variable: Type) -> tuple[bool, bo
     return False, False
 
 
-def _is_apart(mapping: Mapping, variable: Type, within: Type) -> bool:
+def _is_apart(mapping: Mapping, variable: library.Type, within: library.Type) -> bool:
     """Whether a variable of types does not occur within a type."""
     if variable == within:
         return False
@@ -407,7 +385,7 @@ def _is_apart(mapping: Mapping, variable: Type, within: Type) -> bool:
     return all(_is_apart(mapping, variable, _type(part)) for part in within[1:])
 
 
-def _is_less_specific(one: Type, other: Type) -> bool:
+def _is_less_specific(one: library.Type, other: library.Type) -> bool:
     if one[0] in ("dyn", "param"):
         return True
     if other[0] in ("dyn", "param"):
@@ -417,11 +395,11 @@ def _is_less_specific(one: Type, other: Type) -> bool:
     return all(_is_less_specific(_type(a), _type(b)) for a, b in zip(one[1:], other[1:], strict=True))
 
 
-def _substituted(mapping: Mapping, found: Type, *, to_dyn: bool = False) -> Type:
+def _substituted(mapping: Mapping, found: library.Type, *, to_dyn: bool = False) -> library.Type:
     """A type with what its variables are known to be; `to_dyn` lets the others be anything."""
     if found[0] == "param":
         known = mapping.get(found)
         if known is not None:
             return _substituted(mapping, known, to_dyn=to_dyn)
-        return DYN if to_dyn else found
+        return library.DYN if to_dyn else found
     return (found[0], *(_substituted(mapping, _type(part), to_dyn=to_dyn) for part in found[1:]))

@@ -12,34 +12,10 @@ from functools import cmp_to_key
 from itertools import pairwise
 from typing import Final, cast
 
-from tierwise.api.cel import conversions, texts
+from tierwise.api.cel import conversions, operators, texts
 from tierwise.api.cel.cost import PATTERN_FACTOR, TEXT_FACTOR
 from tierwise.api.cel.errors import EvaluationError, TooMuchWorkError
 from tierwise.api.cel.library import OVERLOADS
-from tierwise.api.cel.operators import (
-    Function,
-    Work,
-    added,
-    arithmetic,
-    charge_scales,
-    divided,
-    equal,
-    inside,
-    integer_of,
-    is_equal,
-    is_int,
-    is_number,
-    items_of,
-    negated,
-    negative,
-    no_overload,
-    optional_of,
-    order_of,
-    quantity_of,
-    remainder,
-    text_of,
-    unkeyed,
-)
 from tierwise.api.cel.values import BEYOND, Optional, QuantityValue, Semver, UInt, Value
 
 __all__ = ["FUNCTIONS"]
@@ -59,43 +35,43 @@ _MOST_LISTED: Final = 48
 # -- quantities and versions
 
 
-def _ordering(test: Callable[[int], Value]) -> Function:
+def _ordering(test: Callable[[int], Value]) -> operators.Function:
     """Methods that compare two quantities, or two versions."""
 
-    def compare(env: Work, left: Value, right: Value) -> Value:
+    def compare(env: operators.Work, left: Value, right: Value) -> Value:
         if isinstance(left, QuantityValue) and isinstance(right, QuantityValue):
-            charge_scales(env, left, right)
+            operators.charge_scales(env, left, right)
             return test(left.order(right))
         if isinstance(left, Semver) and isinstance(right, Semver):
             env.work(len(left.pre) + len(right.pre))
             return test(left.order(right))
-        raise no_overload("a comparison", left, right)
+        raise operators.no_overload("a comparison", left, right)
 
     return compare
 
 
-def _changed(sign: int) -> Function:
+def _changed(sign: int) -> operators.Function:
     """A quantity plus or minus another, or a whole number."""
 
-    def change(env: Work, left: Value, right: Value) -> Value:
-        by = right if isinstance(right, QuantityValue) else QuantityValue(integer_of(right))
-        charge_scales(env, quantity_of(left), by)
-        return quantity_of(left).plus(by, sign)
+    def change(env: operators.Work, left: Value, right: Value) -> Value:
+        by = right if isinstance(right, QuantityValue) else QuantityValue(operators.integer_of(right))
+        operators.charge_scales(env, operators.quantity_of(left), by)
+        return operators.quantity_of(left).plus(by, sign)
 
     return change
 
 
-def _as_integer(_: Work, value: Value) -> Value:
-    found = quantity_of(value).integer()
+def _as_integer(_: operators.Work, value: Value) -> Value:
+    found = operators.quantity_of(value).integer()
     if found is None:
         raise EvaluationError("cannot convert value to integer")
     return found
 
 
-def _part(index: int) -> Function:
-    def part(_: Work, value: Value) -> Value:
+def _part(index: int) -> operators.Function:
+    def part(_: operators.Work, value: Value) -> Value:
         if not isinstance(value, Semver):
-            raise no_overload("a part of a version", value)
+            raise operators.no_overload("a part of a version", value)
         return (value.numbers[index] + BEYOND) % (2 * BEYOND) - BEYOND
 
     return part
@@ -104,9 +80,9 @@ def _part(index: int) -> Function:
 # -- lists
 
 
-def _extreme(*, largest: bool) -> Function:
-    def extreme(_: Work, given: Value) -> Value:
-        items = items_of(given)
+def _extreme(*, largest: bool) -> operators.Function:
+    def extreme(_: operators.Work, given: Value) -> Value:
+        items = operators.items_of(given)
         if not items:
             raise EvaluationError("min and max of an empty list")
         if all(type(item) is int for item in items):
@@ -124,36 +100,36 @@ def _extreme(*, largest: bool) -> Function:
 def _comparable(value: Value) -> Value:
     if isinstance(value, bool | int | float | str | bytes):
         return value
-    raise no_overload("an order", value)
+    raise operators.no_overload("an order", value)
 
 
 def _order_or_none(left: Value, right: Value) -> int | None:
     try:
-        return order_of(left, right)
+        return operators.order_of(left, right)
     except EvaluationError:
         return None
 
 
-def _sum(overload: str) -> Function:
+def _sum(overload: str) -> operators.Function:
     nothing: Value = {"list_double_sum_double": 0.0, "list_uint_sum_uint": UInt(0)}.get(overload, 0)
 
-    def add_up(_: Work, items: Value) -> Value:
+    def add_up(_: operators.Work, items: Value) -> Value:
         total: Value = None
-        if all(type(item) is int for item in items_of(items)):
+        if all(type(item) is int for item in operators.items_of(items)):
             plain = cast("list[int]", items)
             if sum(map(abs, plain)) < BEYOND:  # no sum on the way is too large
                 return sum(plain) if plain else nothing
-        for item in items_of(items):
-            total = item if total is None else arithmetic("sum", total, item, lambda a, b: a + b)
-            if not is_number(total):
-                raise no_overload("sum", total)
+        for item in operators.items_of(items):
+            total = item if total is None else operators.arithmetic("sum", total, item, lambda a, b: a + b)
+            if not operators.is_number(total):
+                raise operators.no_overload("sum", total)
         return nothing if total is None else total
 
     return add_up
 
 
-def _is_sorted(_: Work, items: Value) -> Value:
-    found = [_comparable(item) for item in items_of(items)]
+def _is_sorted(_: operators.Work, items: Value) -> Value:
+    found = [_comparable(item) for item in operators.items_of(items)]
     return not any((_order_or_none(a, b) or 0) > 0 for a, b in pairwise(found))
 
 
@@ -161,9 +137,9 @@ def _before(left: Value, right: Value) -> int:
     return _order_or_none(left, right) or 0
 
 
-def _sorted(_: Work, items: Value, keys: Value = None) -> Value:
-    found = items_of(items)
-    by = items_of(keys) if keys is not None else found
+def _sorted(_: operators.Work, items: Value, keys: Value = None) -> Value:
+    found = operators.items_of(items)
+    by = operators.items_of(keys) if keys is not None else found
     if len(found) != len(by):
         raise EvaluationError("sortBy with as many keys as entries")
     if not found:
@@ -175,53 +151,53 @@ def _sorted(_: Work, items: Value, keys: Value = None) -> Value:
     return [item for _, item in sorted(zip(by, found, strict=True), key=lambda pair: rank(pair[0]))]
 
 
-def _includes(env: Work, holder: Value, wanted: Value) -> Value:
+def _includes(env: operators.Work, holder: Value, wanted: Value) -> Value:
     if not isinstance(holder, list):
-        return is_equal(env, holder, wanted)
+        return operators.is_equal(env, holder, wanted)
     for i, item in enumerate(holder):
         if i >= _MOST_LISTED:
             raise EvaluationError(f"'includes' function cannot be applied to lists longer than {_MOST_LISTED} values")
-        if is_equal(env, item, wanted):
+        if operators.is_equal(env, item, wanted):
             return True
     return False
 
 
-def _sets(how: str) -> Function:
-    def holds(env: Work, a: list[Value], b: list[Value]) -> bool:
-        return all(any(is_equal(env, item, one) for one in a) for item in b)
+def _sets(how: str) -> operators.Function:
+    def holds(env: operators.Work, a: list[Value], b: list[Value]) -> bool:
+        return all(any(operators.is_equal(env, item, one) for one in a) for item in b)
 
-    def compare(env: Work, left: Value, right: Value) -> Value:
-        a, b = items_of(left), items_of(right)
+    def compare(env: operators.Work, left: Value, right: Value) -> Value:
+        a, b = operators.items_of(left), operators.items_of(right)
         if how == "intersects":
-            return any(is_equal(env, item, one) for item in a for one in b)
+            return any(operators.is_equal(env, item, one) for item in a for one in b)
         return holds(env, a, b) and (how == "contains" or holds(env, b, a))
 
     return compare
 
 
-def _range(env: Work, number: Value) -> Value:
-    size = max(integer_of(number), 0)
+def _range(env: operators.Work, number: Value) -> Value:
+    size = max(operators.integer_of(number), 0)
     env.work(size + 11)
     return list(range(size))
 
 
-def _sliced(env: Work, items: Value, start: Value, end: Value) -> Value:
-    found, first, last = items_of(items), integer_of(start), integer_of(end)
+def _sliced(env: operators.Work, items: Value, start: Value, end: Value) -> Value:
+    found, first, last = operators.items_of(items), operators.integer_of(start), operators.integer_of(end)
     if not 0 <= first <= last <= len(found):
         raise EvaluationError(f"cannot slice({first}, {last}) of {len(found)}")
     env.work(last - first + 11)
     return found[first:last]
 
 
-def _flat(env: Work, items: Value, depth: Value = 1) -> Value:
-    if integer_of(depth) < 0:
+def _flat(env: operators.Work, items: Value, depth: Value = 1) -> Value:
+    if operators.integer_of(depth) < 0:
         raise EvaluationError("level must be non-negative")
     found: list[Value] = []
-    _flatten(env, items_of(items), integer_of(depth), found)
+    _flatten(env, operators.items_of(items), operators.integer_of(depth), found)
     return found
 
 
-def _flatten(env: Work, items: list[Value], depth: int, into: list[Value]) -> None:
+def _flatten(env: operators.Work, items: list[Value], depth: int, into: list[Value]) -> None:
     env.work(len(items))
     for item in items:
         if isinstance(item, list) and depth:
@@ -230,17 +206,17 @@ def _flatten(env: Work, items: list[Value], depth: int, into: list[Value]) -> No
             into.append(item)
 
 
-def _distinct(env: Work, items: Value) -> Value:
+def _distinct(env: operators.Work, items: Value) -> Value:
     found: list[Value] = []
-    for item in items_of(items):
-        if not any(is_equal(env, item, one) for one in found):
+    for item in operators.items_of(items):
+        if not any(operators.is_equal(env, item, one) for one in found):
             found.append(item)
     return found
 
 
-def _end(index: int) -> Function:
-    def end(_: Work, items: Value) -> Value:
-        found = items_of(items)
+def _end(index: int) -> operators.Function:
+    def end(_: operators.Work, items: Value) -> Value:
+        found = operators.items_of(items)
         return Optional(found[index], there=True) if found else Optional()
 
     return end
@@ -249,20 +225,20 @@ def _end(index: int) -> Function:
 # -- optional values
 
 
-def _unwrapped(_: Work, value: Value) -> Value:
-    found = optional_of(value)
+def _unwrapped(_: operators.Work, value: Value) -> Value:
+    found = operators.optional_of(value)
     if not found.there:
         raise EvaluationError("optional.none() dereference")
     return found.value
 
 
-def _of_non_zero(_: Work, value: Value) -> Value:
+def _of_non_zero(_: operators.Work, value: Value) -> Value:
     plain = value is None or isinstance(value, bool | int | float | str | bytes | list | dict)
     return Optional() if plain and not value else Optional(value, there=True)
 
 
-def _all_unwrapped(env: Work, items: Value) -> Value:
-    found = [optional_of(item) for item in items_of(items)]
+def _all_unwrapped(env: operators.Work, items: Value) -> Value:
+    found = [operators.optional_of(item) for item in operators.items_of(items)]
     env.work(len(found))
     return [one.value for one in found if one.there]
 
@@ -278,7 +254,7 @@ def _length(value: Value) -> int:
     return 1
 
 
-def _traversed(env: Work, value: Value) -> int:
+def _traversed(env: operators.Work, value: Value) -> int:
     """Going over a value with all that it holds; what lists and maps hold is charged as it is gone over."""
     if isinstance(value, str):
         return int((len(value) if value.isascii() else len(value.encode())) * TEXT_FACTOR)
@@ -289,7 +265,7 @@ def _traversed(env: Work, value: Value) -> int:
         return 0
     if isinstance(value, dict):
         for key, item in value.items():
-            env.work(1 + _traversed(env, unkeyed(key)) + _traversed(env, item))
+            env.work(1 + _traversed(env, operators.unkeyed(key)) + _traversed(env, item))
         return 0
     return 1
 
@@ -297,88 +273,88 @@ def _traversed(env: Work, value: Value) -> int:
 _HOLDING: Final = (str, bytes, list, dict)
 
 
-def _part_of(number: float) -> Callable[[Work, tuple[Value, ...]], int]:
+def _part_of(number: float) -> Callable[[operators.Work, tuple[Value, ...]], int]:
     return lambda _, values: math.ceil(_length(values[0]) * number)
 
 
-def _by_conversion(_: Work, values: tuple[Value, ...]) -> int:
+def _by_conversion(_: operators.Work, values: tuple[Value, ...]) -> int:
     return 1 + (int(len(values[0]) * TEXT_FACTOR) if isinstance(values[0], str) else 0)
 
 
-def _by_smaller(_: Work, values: tuple[Value, ...]) -> int:
+def _by_smaller(_: operators.Work, values: tuple[Value, ...]) -> int:
     return math.ceil(min(_length(values[0]), _length(values[1])) * TEXT_FACTOR)
 
 
-def _by_both(_: Work, values: tuple[Value, ...]) -> int:
+def _by_both(_: operators.Work, values: tuple[Value, ...]) -> int:
     return math.ceil((_length(values[0]) + _length(values[1])) * TEXT_FACTOR)
 
 
-def _by_pattern(_: Work, values: tuple[Value, ...]) -> int:
+def _by_pattern(_: operators.Work, values: tuple[Value, ...]) -> int:
     return math.ceil((1 + _length(values[0])) * TEXT_FACTOR) * math.ceil(_length(values[1]) * PATTERN_FACTOR)
 
 
-def _by_product(_: Work, values: tuple[Value, ...]) -> int:
+def _by_product(_: operators.Work, values: tuple[Value, ...]) -> int:
     return math.ceil(_length(values[0]) * TEXT_FACTOR) * math.ceil(_length(values[1]) * TEXT_FACTOR)
 
 
-def _by_equality(_: Work, values: tuple[Value, ...]) -> int:
+def _by_equality(_: operators.Work, values: tuple[Value, ...]) -> int:
     return 1 if isinstance(values[0], QuantityValue | Semver) else _by_smaller(_, values)
 
 
-def _by_set(factor: int) -> Callable[[Work, tuple[Value, ...]], int]:
+def _by_set(factor: int) -> Callable[[operators.Work, tuple[Value, ...]], int]:
     return lambda _, values: 1 + _length(values[0]) * _length(values[1]) * factor
 
 
-def _by_square(_: Work, values: tuple[Value, ...]) -> int:
+def _by_square(_: operators.Work, values: tuple[Value, ...]) -> int:
     compared = values[-1]
     size = _length(compared)
     spelled = isinstance(compared, list) and size and isinstance(compared[0], str | bytes)
     return int(size * size * (2 + TEXT_FACTOR if spelled else 2)) + 11
 
 
-def _by_copy(_: Work, values: tuple[Value, ...]) -> int:
+def _by_copy(_: operators.Work, values: tuple[Value, ...]) -> int:
     return _length(values[0]) + 11
 
 
-def _by_depth(_: Work, values: tuple[Value, ...]) -> int:
-    depth = values[1] if len(values) > 1 and is_int(values[1]) else 1
+def _by_depth(_: operators.Work, values: tuple[Value, ...]) -> int:
+    depth = values[1] if len(values) > 1 and operators.is_int(values[1]) else 1
     return int(max(cast("int", depth), 0) * _length(values[0])) + 11
 
 
-def _by_traversal(env: Work, values: tuple[Value, ...]) -> int:
+def _by_traversal(env: operators.Work, values: tuple[Value, ...]) -> int:
     return _traversed(env, values[0])
 
 
-Charge = int | Callable[[Work, tuple[Value, ...]], int]
+Charge = int | Callable[[operators.Work, tuple[Value, ...]], int]
 """What a call costs: always the same, or by its arguments."""
 
 _ONCE, _TWICE = _part_of(TEXT_FACTOR), _part_of(2 * TEXT_FACTOR)
 
 
-def _less(test: Callable[[int], bool]) -> Function:
-    return lambda _, left, right: test(order_of(left, right))
+def _less(test: Callable[[int], bool]) -> operators.Function:
+    return lambda _, left, right: test(operators.order_of(left, right))
 
 
-def _not_equal(env: Work, left: Value, right: Value) -> Value:
+def _not_equal(env: operators.Work, left: Value, right: Value) -> Value:
     """What cannot be compared differs."""
-    return not is_equal(env, left, right)
+    return not operators.is_equal(env, left, right)
 
 
-_TABLE: Final[dict[str, tuple[Function, Charge]]] = {
-    "_+_": (added, 1),
-    "_-_": (lambda _, a, b: arithmetic("_-_", a, b, lambda x, y: x - y), 1),
-    "_*_": (lambda _, a, b: arithmetic("_*_", a, b, lambda x, y: x * y), 1),
-    "_/_": (divided, 1),
-    "_%_": (remainder, 1),
-    "-_": (negative, 1),
-    "!_": (negated, 1),
-    "_==_": (equal, _by_equality),
+_TABLE: Final[dict[str, tuple[operators.Function, Charge]]] = {
+    "_+_": (operators.added, 1),
+    "_-_": (lambda _, a, b: operators.arithmetic("_-_", a, b, lambda x, y: x - y), 1),
+    "_*_": (lambda _, a, b: operators.arithmetic("_*_", a, b, lambda x, y: x * y), 1),
+    "_/_": (operators.divided, 1),
+    "_%_": (operators.remainder, 1),
+    "-_": (operators.negative, 1),
+    "!_": (operators.negated, 1),
+    "_==_": (operators.equal, _by_equality),
     "_!=_": (_not_equal, _by_smaller),
     "_<_": (_less(lambda order: order < 0), 1),
     "_<=_": (_less(lambda order: order <= 0), 1),
     "_>_": (_less(lambda order: order > 0), 1),
     "_>=_": (_less(lambda order: order >= 0), 1),
-    "@in": (inside, 0),
+    "@in": (operators.inside, 0),
     "size": (conversions.size_of, 1),
     "int": (conversions.to_int, _by_conversion),
     "uint": (conversions.to_uint, _by_conversion),
@@ -387,14 +363,14 @@ _TABLE: Final[dict[str, tuple[Function, Charge]]] = {
     "bool": (conversions.to_bool, 1),
     "bytes": (conversions.to_bytes, 1),
     "dyn": (lambda _, value: value, 1),
-    "quantity": (lambda _, value: QuantityValue.of(text_of(value)), _ONCE),
-    "isQuantity": (conversions.can_be_read(lambda _, value: QuantityValue.of(text_of(value))), _ONCE),
+    "quantity": (lambda _, value: QuantityValue.of(operators.text_of(value)), _ONCE),
+    "isQuantity": (conversions.can_be_read(lambda _, value: QuantityValue.of(operators.text_of(value))), _ONCE),
     "semver": (conversions.to_semver, _ONCE),
     "isSemver": (conversions.can_be_read(conversions.to_semver), _ONCE),
-    "sign": (lambda _, value: quantity_of(value).order(QuantityValue(0)), 1),
-    "isInteger": (lambda _, value: quantity_of(value).integer() is not None, 1),
+    "sign": (lambda _, value: operators.quantity_of(value).order(QuantityValue(0)), 1),
+    "isInteger": (lambda _, value: operators.quantity_of(value).integer() is not None, 1),
     "asInteger": (_as_integer, 1),
-    "asApproximateFloat": (lambda _, value: quantity_of(value).approximately(), 1),
+    "asApproximateFloat": (lambda _, value: operators.quantity_of(value).approximately(), 1),
     "isLessThan": (_ordering(lambda order: order < 0), 1),
     "isGreaterThan": (_ordering(lambda order: order > 0), 1),
     "compareTo": (_ordering(lambda order: order), 1),
@@ -403,15 +379,15 @@ _TABLE: Final[dict[str, tuple[Function, Charge]]] = {
     "major": (_part(0), 1),
     "minor": (_part(1), 1),
     "patch": (_part(2), 1),
-    "contains": (lambda _, text, part: text_of(part) in text_of(text), _by_product),
-    "startsWith": (lambda _, text, part: text_of(text).startswith(text_of(part)), _ONCE),
-    "endsWith": (lambda _, text, part: text_of(text).endswith(text_of(part)), _ONCE),
+    "contains": (lambda _, text, part: operators.text_of(part) in operators.text_of(text), _by_product),
+    "startsWith": (lambda _, text, part: operators.text_of(text).startswith(operators.text_of(part)), _ONCE),
+    "endsWith": (lambda _, text, part: operators.text_of(text).endswith(operators.text_of(part)), _ONCE),
     "matches": (texts.matches, _by_pattern),
     "find": (texts.find, _by_pattern),
     "findAll": (texts.find_all, _by_pattern),
-    "lowerAscii": (lambda _, text: text_of(text).translate(texts.LOWER), _ONCE),
-    "upperAscii": (lambda _, text: text_of(text).translate(texts.UPPER), _ONCE),
-    "trim": (lambda _, text: text_of(text).strip(texts.SPACE), _ONCE),
+    "lowerAscii": (lambda _, text: operators.text_of(text).translate(texts.LOWER), _ONCE),
+    "upperAscii": (lambda _, text: operators.text_of(text).translate(texts.UPPER), _ONCE),
+    "trim": (lambda _, text: operators.text_of(text).strip(texts.SPACE), _ONCE),
     "charAt": (texts.char_at, 1),
     "indexOf": (texts.index_of(last=False), _by_traversal),
     "lastIndexOf": (texts.index_of(last=True), _by_traversal),
@@ -428,7 +404,7 @@ _TABLE: Final[dict[str, tuple[Function, Charge]]] = {
     "slice": (_sliced, 0),
     "flatten": (_flat, _by_depth),
     "lists.range": (_range, 0),
-    "reverse": (lambda _, items: items_of(items)[::-1], _by_copy),
+    "reverse": (lambda _, items: operators.items_of(items)[::-1], _by_copy),
     "distinct": (_distinct, _by_square),
     "first": (_end(0), 1),
     "last": (_end(-1), 1),
@@ -441,7 +417,7 @@ _TABLE: Final[dict[str, tuple[Function, Charge]]] = {
     "optional.ofNonZeroValue": (_of_non_zero, 1),
     "optional.unwrap": (_all_unwrapped, 1),
     "unwrapOpt": (_all_unwrapped, 1),
-    "hasValue": (lambda _, value: optional_of(value).there, 1),
+    "hasValue": (lambda _, value: operators.optional_of(value).there, 1),
     "value": (_unwrapped, 1),
 }
 
@@ -458,7 +434,7 @@ _OPERATORS: Final = frozenset({"size", "dyn", "sort", "@sortByAssociatedKeys"})
 
 _IS: Final[dict[object, Callable[[Value], bool]]] = {
     "bool": lambda value: isinstance(value, bool),
-    "int": lambda value: is_int(value) and not isinstance(value, UInt),
+    "int": lambda value: operators.is_int(value) and not isinstance(value, UInt),
     "uint": lambda value: isinstance(value, UInt),
     "double": lambda value: isinstance(value, float),
     "string": lambda value: isinstance(value, str),
@@ -475,25 +451,25 @@ def _anything(_: Value) -> bool:
     return True
 
 
-def _guarded(name: str, overload: str, function: Function) -> Function:
+def _guarded(name: str, overload: str, function: operators.Function) -> operators.Function:
     """A function that was resolved before takes nothing else, though more of its name would."""
     if name in _OPERATORS or not name[0].isalpha() or len(OVERLOADS[name]) == 1:
         return function
     declared = next(one for one in OVERLOADS[name] if one.id == overload)
     tests = [_IS.get(kind[0], _anything) for kind in declared.arguments]
 
-    def guarded(env: Work, *values: Value) -> Value:
+    def guarded(env: operators.Work, *values: Value) -> Value:
         if not all(test(value) for test, value in zip(tests, values, strict=True)):
-            raise no_overload(name, *values)
+            raise operators.no_overload(name, *values)
         return function(env, *values)
 
     return guarded
 
 
-def _bounded(function: Function) -> Function:
+def _bounded(function: operators.Function) -> operators.Function:
     """A function that makes no text that is too long."""
 
-    def bounded(env: Work, *values: Value) -> Value:
+    def bounded(env: operators.Work, *values: Value) -> Value:
         found = function(env, *values)
         if isinstance(found, str | bytes) and len(found) > _LONGEST_TEXT:
             raise TooMuchWorkError(f"it makes a text of more than {_LONGEST_TEXT} characters")
@@ -502,8 +478,8 @@ def _bounded(function: Function) -> Function:
     return bounded
 
 
-def _made(name: str) -> Callable[[str], Function]:
-    def of(overload: str) -> Function:
+def _made(name: str) -> Callable[[str], operators.Function]:
+    def of(overload: str) -> operators.Function:
         """The function, which charges before it does anything."""
         function, charge = _TABLE[name] if name != "sum" else (_sum(overload), _by_traversal)
         charge = _BY_OVERLOAD.get(overload, charge)
@@ -514,14 +490,14 @@ def _made(name: str) -> Callable[[str], Function]:
         if isinstance(charge, int):
             price = charge
 
-            def plain(env: Work, *values: Value) -> Value:
+            def plain(env: operators.Work, *values: Value) -> Value:
                 env.work(price)
                 return function(env, *values)
 
             return plain
         by = charge
 
-        def charged(env: Work, *values: Value) -> Value:
+        def charged(env: operators.Work, *values: Value) -> Value:
             env.work(by(env, values))
             return function(env, *values)
 
@@ -530,5 +506,5 @@ def _made(name: str) -> Callable[[str], Function]:
     return of
 
 
-FUNCTIONS: Final[dict[str, Callable[[str], Function]]] = {name: _made(name) for name in (*_TABLE, "sum")}
+FUNCTIONS: Final[dict[str, Callable[[str], operators.Function]]] = {name: _made(name) for name in (*_TABLE, "sum")}
 """Every function by its name: what it does, given the overload it is known to be."""

@@ -16,9 +16,8 @@ import msgspec
 from msgspec.structs import replace
 
 from tierwise.api.codec import Object
-from tierwise.api.core import ConfigMap, NetworkPolicy, Pod, PriorityClass, Service
+from tierwise.api.core import ConfigMap, NetworkPolicy, Pod, PriorityClass, Service, parse_time
 from tierwise.api.limits import LIMIT_EXCEEDED, beyond
-from tierwise.api.meta import parse_time
 from tierwise.api.volcano import Command, Job, JobSpec, PodGroup
 from tierwise.controllers.job import commands, owned_objects, pod_group, pods, status, transitions
 from tierwise.controllers.job.controlled_resources import restarts_part

@@ -19,8 +19,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from tierwise.api.core import read_number
 from tierwise.api.limits import PODS
-from tierwise.api.meta import read_number
 
 __all__ = [
     "Target",

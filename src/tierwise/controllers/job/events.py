@@ -12,8 +12,7 @@ from typing import Final
 
 import msgspec
 
-from tierwise.api.core import Pod
-from tierwise.api.meta import parse_time
+from tierwise.api.core import Pod, parse_time
 from tierwise.api.plurals import count
 from tierwise.api.volcano import Job, PodGroup, TaskSpec
 from tierwise.controllers.job.controlled_resources import losses, lost_key, seen

@@ -12,8 +12,7 @@ from typing import Final
 import msgspec
 
 from tierwise.api.codec import Object, Raw
-from tierwise.api.core import Pod
-from tierwise.api.meta import read_number
+from tierwise.api.core import Pod, read_number
 from tierwise.api.volcano import Job
 from tierwise.controllers.job.controlled_resources import restarted_at, restarts
 from tierwise.controllers.job.phases import phase_rule

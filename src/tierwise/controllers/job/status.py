@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from tierwise.api.codec import Raw
+from tierwise.api.core import parse_time
 from tierwise.api.duration import spelled
-from tierwise.api.meta import parse_time
 from tierwise.api.volcano import Job, PodGroup
 from tierwise.controllers.job.controlled_resources import losses, lost_key, pods_key, seen_text
 from tierwise.controllers.job.job_pods import STANDINGS, JobPods

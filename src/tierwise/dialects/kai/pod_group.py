@@ -13,13 +13,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from tierwise.api.core import Pod
+from tierwise.api.core import ObjectMeta, Pod
 from tierwise.api.duration import seconds
 from tierwise.api.eviction_terms import queue_times
 from tierwise.api.kai import GROUP, TOPOLOGY_GROUP, PodGroup, Queue, QueueResource, Topology, TopologyConstraint
 from tierwise.api.kai import SubGroup as SubGroupRecord
 from tierwise.api.limits import DEPTH
-from tierwise.api.meta import ObjectMeta
 from tierwise.api.natural import natural
 from tierwise.dialects.fabrics import marked
 from tierwise.dialects.groups import Group, SubGroup, created, smallest

@@ -16,9 +16,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.api.codec import KINDS_OF
-from tierwise.api.core import Pod, ResourceList
+from tierwise.api.core import ObjectMeta, Pod, ResourceList, read_number
 from tierwise.api.koordinator import ClusterNetworkTopology, GatherRule, GatherSpec, PodGroup, gang_names, gather_spec
-from tierwise.api.meta import ObjectMeta, read_number
 from tierwise.api.natural import natural
 from tierwise.config.profile import Profile
 from tierwise.dialects.elastic_quota import forbearing

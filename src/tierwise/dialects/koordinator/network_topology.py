@@ -15,9 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from tierwise.api.core import Node
+from tierwise.api.core import Node, ObjectMeta
 from tierwise.api.koordinator import ClusterNetworkTopology
-from tierwise.api.meta import ObjectMeta
 from tierwise.api.natural import natural
 from tierwise.api.plurals import count
 from tierwise.model.snapshot import Fault

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import msgspec
 
 from tierwise.api.codec import Raw
+from tierwise.api.core import Int, Record
 from tierwise.api.errors import InputError
-from tierwise.api.meta import Int, Record
 from tierwise.model.topology import ROOT, Topology
 
 __all__ = ["Entry", "entries_of", "hypernodes_of", "members_of", "read_entries"]

@@ -12,8 +12,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from tierwise.api.core import NodeSelector, NodeSelectorTerm, Volume
-from tierwise.api.meta import Requirement
+from tierwise.api.core import NodeSelector, NodeSelectorTerm, Requirement, Volume
 from tierwise.api.storage import PersistentVolume, PersistentVolumeSpec
 
 __all__ = [

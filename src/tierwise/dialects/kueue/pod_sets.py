@@ -17,13 +17,12 @@ from typing import Final
 import msgspec
 
 from tierwise.api.codec import Unknown
-from tierwise.api.core import Pod
+from tierwise.api.core import ObjectMeta, Pod, read_number
 from tierwise.api.duration import seconds
 from tierwise.api.eviction_terms import MINIMUM_RUN_TIME, queue_times
 from tierwise.api.fabric import CONSTRAINTS, FABRIC
 from tierwise.api.kueue import GROUP, ClusterQueue, LocalQueue, ResourceFlavor, Topology, Workload
 from tierwise.api.limits import PODS
-from tierwise.api.meta import ObjectMeta, read_number
 from tierwise.dialects.fabrics import marked
 from tierwise.dialects.groups import Group, SubGroup, created, not_supported
 from tierwise.dialects.label_trees import LabelTree

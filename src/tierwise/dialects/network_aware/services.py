@@ -13,8 +13,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from tierwise.api import network_aware as api
-from tierwise.api.core import Node, Pod
-from tierwise.api.meta import Labels
+from tierwise.api.core import Labels, Node, Pod
 from tierwise.api.natural import natural
 from tierwise.api.quantity import whole
 from tierwise.config.profile import Profile

@@ -13,10 +13,9 @@ from typing import Final, Protocol
 
 import msgspec
 
-from tierwise.api.core import Node
+from tierwise.api.core import LabelSelector, Node, Requirement
 from tierwise.api.fabric import fabric_of
 from tierwise.api.go_pattern import Pattern, compile_pattern, options
-from tierwise.api.meta import LabelSelector, Requirement
 from tierwise.api.natural import natural
 from tierwise.api.selector import matches, selects_nothing
 from tierwise.api.volcano import HyperNode, MemberSpec

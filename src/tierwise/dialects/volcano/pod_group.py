@@ -11,10 +11,9 @@ from typing import Final
 
 import msgspec
 
-from tierwise.api.core import ResourceList
+from tierwise.api.core import ObjectMeta, Record, ResourceList
 from tierwise.api.duration import seconds
 from tierwise.api.eviction_terms import queue_times
-from tierwise.api.meta import ObjectMeta, Record
 from tierwise.api.natural import natural
 from tierwise.api.quantity import amount
 from tierwise.api.volcano import PodGroup, Queue, QueueAffinity

@@ -15,9 +15,8 @@ from typing import Final
 import msgspec
 
 from tierwise.api.codec import Object, Raw
-from tierwise.api.core import Pod
+from tierwise.api.core import ObjectMeta, OwnerReference, Pod
 from tierwise.api.errors import InputError
-from tierwise.api.meta import ObjectMeta, OwnerReference
 from tierwise.dialects.identity import made_up_uid
 from tierwise.dialects.workloads.fields import Fields
 from tierwise.port import Key, Objects, key_of, key_of_raw

@@ -11,9 +11,8 @@ from typing import Final
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
-from tierwise.api.core import Node, NodeSelectorTerm, Pod
+from tierwise.api.core import Node, NodeSelectorTerm, Pod, read_number
 from tierwise.api.errors import InputError
-from tierwise.api.meta import read_number
 from tierwise.api.selector import holds, tolerates
 from tierwise.dialects.workloads.children import Child, Expansion, Owner, alike, digest, named, pod
 from tierwise.dialects.workloads.fields import Fields

@@ -9,7 +9,7 @@ import numpy as np
 from rich.text import Text
 
 from tierwise.api.codec import Raw
-from tierwise.api.meta import format_time
+from tierwise.api.core import format_time
 from tierwise.explain.decision_basis import decision_bases
 from tierwise.explain.message import refusal
 from tierwise.explain.naming import ObjectNames, decision_title, rows_title

@@ -10,7 +10,7 @@ import numpy as np
 from rich.text import Text
 
 from tierwise.api.codec import Raw
-from tierwise.api.meta import format_time
+from tierwise.api.core import format_time
 from tierwise.api.reservation import ReservationRecord
 from tierwise.explain.free_slots import one_slot, slots_now
 from tierwise.explain.naming import ObjectNames, tier_label

@@ -13,8 +13,7 @@ from typing import Final
 import msgspec
 
 from tierwise.api.codec import Raw, lists
-from tierwise.api.core import NodeSelectorTerm
-from tierwise.api.meta import Requirement, format_time
+from tierwise.api.core import NodeSelectorTerm, Requirement, format_time
 from tierwise.api.quantity import show
 from tierwise.api.resource import DeviceClaim, DeviceToleration, ResourceClaim
 from tierwise.dialects.kubernetes.devices import EXTENDED_CLAIM

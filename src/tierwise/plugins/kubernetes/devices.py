@@ -17,8 +17,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.api.codec import Raw
+from tierwise.api.core import format_time
 from tierwise.api.eviction_terms import status_time
-from tierwise.api.meta import format_time
 from tierwise.api.plurals import count
 from tierwise.api.quantity import milli
 from tierwise.api.resource import ResourceClaim

@@ -12,8 +12,7 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from tierwise.api.core import NodeAffinity, NodeSelector, NodeSelectorTerm, PreferredNodeTerm, Taint, Toleration
-from tierwise.api.meta import Requirement
+from tierwise.api import core
 from tierwise.api.selector import holds, tolerates
 from tierwise.framework.extension import Arguments
 from tierwise.model.arrays import Bools, Floats, Ints
@@ -44,9 +43,9 @@ _HOSTNAME = "kubernetes.io/hostname"
 _FEW = 4
 
 
-def added_affinity(arguments: Arguments) -> NodeAffinity:
+def added_affinity(arguments: Arguments) -> core.NodeAffinity:
     """What a configuration adds to the node affinity of every pod."""
-    return msgspec.convert(arguments.get("addedAffinity") or {}, NodeAffinity)
+    return msgspec.convert(arguments.get("addedAffinity") or {}, core.NodeAffinity)
 
 
 def selected(nodes: NodeTable, selector: Mapping[str, str]) -> Bools:
@@ -57,7 +56,7 @@ def selected(nodes: NodeTable, selector: Mapping[str, str]) -> Bools:
     return mask
 
 
-def in_any_term(nodes: NodeTable, selector: NodeSelector) -> Bools:
+def in_any_term(nodes: NodeTable, selector: core.NodeSelector) -> Bools:
     """Which nodes match one of the alternatives; none where there are no alternatives."""
     mask = np.zeros(len(nodes), dtype=bool)
     for term in selector.node_selector_terms:
@@ -65,7 +64,7 @@ def in_any_term(nodes: NodeTable, selector: NodeSelector) -> Bools:
     return mask
 
 
-def in_term(nodes: NodeTable, term: NodeSelectorTerm) -> Bools:
+def in_term(nodes: NodeTable, term: core.NodeSelectorTerm) -> Bools:
     """Which nodes meet all conditions of a term; an empty term matches no node."""
     if not term.match_expressions and not term.match_fields:
         return np.zeros(len(nodes), dtype=bool)
@@ -77,7 +76,7 @@ def in_term(nodes: NodeTable, term: NodeSelectorTerm) -> Bools:
     return mask
 
 
-def _meets(column: LabelColumn, requirement: Requirement) -> Bools:
+def _meets(column: LabelColumn, requirement: core.Requirement) -> Bools:
     values = requirement.values
     match requirement.operator:
         case "In":
@@ -104,7 +103,7 @@ def _has_any(column: LabelColumn, values: tuple[str, ...]) -> Bools:
     return mask
 
 
-def _is_named(nodes: NodeTable, requirement: Requirement) -> Bools:
+def _is_named(nodes: NodeTable, requirement: core.Requirement) -> Bools:
     """A condition on a field: the API knows only the node's name, In or NotIn, and one value."""
     mask = np.zeros(len(nodes), dtype=bool)
     known = requirement.key == LabelTable.NAME and requirement.operator in ("In", "NotIn")
@@ -116,12 +115,12 @@ def _is_named(nodes: NodeTable, requirement: Requirement) -> Bools:
     return mask if requirement.operator == "In" else ~mask
 
 
-def untolerated(taints: tuple[Taint, ...], tolerations: tuple[Toleration, ...]) -> Taint | None:
+def untolerated(taints: tuple[core.Taint, ...], tolerations: tuple[core.Toleration, ...]) -> core.Taint | None:
     """The first taint that bars a pod with these tolerations; None where none does."""
     return next((t for t in taints if t.effect in KEEPS_OFF and not tolerates(tolerations, t)), None)
 
 
-def set_apart(nodes: NodeTable, tolerations: tuple[Toleration, ...]) -> Bools:
+def set_apart(nodes: NodeTable, tolerations: tuple[core.Toleration, ...]) -> Bools:
     """Which nodes' taints bar a pod with these tolerations."""
     per_set = np.array([untolerated(taints, tolerations) is not None for taints in nodes.taints], dtype=bool)
     return per_set[nodes.taint_set]
@@ -178,8 +177,8 @@ class Preferences:
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
-        self._affinities: dict[tuple[PreferredNodeTerm, ...], Floats | None] = {}
-        self._taints: dict[tuple[Toleration, ...], Floats | None] = {}
+        self._affinities: dict[tuple[core.PreferredNodeTerm, ...], Floats | None] = {}
+        self._taints: dict[tuple[core.Toleration, ...], Floats | None] = {}
         self._images: dict[tuple[str, ...], Floats | None] = {}
 
     @cached_property
@@ -216,12 +215,12 @@ class Preferences:
             self._images[shape.images] = self._image(shape.images)
         return self._images[shape.images]
 
-    def _affinity(self, terms: tuple[PreferredNodeTerm, ...]) -> Floats | None:
+    def _affinity(self, terms: tuple[core.PreferredNodeTerm, ...]) -> Floats | None:
         total = preferred_weights(self._nodes, terms)
         best = total.max(initial=0, where=self._open)
         return total * (100.0 / best) if best > 0 else None
 
-    def _taint(self, tolerations: tuple[Toleration, ...]) -> Floats | None:
+    def _taint(self, tolerations: tuple[core.Toleration, ...]) -> Floats | None:
         count = soft_taints(self._nodes, tolerations)
         worst = count.max(initial=0, where=self._open)
         return 100.0 - count * (100.0 / worst) if worst > 0 else None
@@ -231,7 +230,7 @@ class Preferences:
         return there * (100.0 / most) if there.any() else None
 
 
-def preferred_weights(nodes: NodeTable, terms: tuple[PreferredNodeTerm, ...]) -> Ints:
+def preferred_weights(nodes: NodeTable, terms: tuple[core.PreferredNodeTerm, ...]) -> Ints:
     """By row, the sum of the weights of the preferred terms that a node matches."""
     total = np.zeros(len(nodes), dtype=np.int64)
     for term in terms:
@@ -244,13 +243,13 @@ def any_soft(nodes: NodeTable) -> bool:
     return any(_is_soft(taint) for taints in nodes.taints for taint in taints)
 
 
-def soft_taints(nodes: NodeTable, tolerations: tuple[Toleration, ...]) -> Ints:
+def soft_taints(nodes: NodeTable, tolerations: tuple[core.Toleration, ...]) -> Ints:
     """By row, how many such taints are not tolerated."""
     counts = [sum(_is_soft(t) and not tolerates(tolerations, t) for t in taints) for taints in nodes.taints]
     return np.array(counts, dtype=np.int64)[nodes.taint_set]
 
 
-def _is_soft(taint: Taint) -> bool:
+def _is_soft(taint: core.Taint) -> bool:
     return taint.effect == "PreferNoSchedule"
 
 

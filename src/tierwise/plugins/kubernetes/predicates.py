@@ -27,14 +27,7 @@ from tierwise.framework.declaration import chooses, takes_part
 from tierwise.framework.extension import Arguments, CycleView, Filter, PreBind, Preparation, Tie
 from tierwise.model.arrays import Bools, Why
 from tierwise.model.job import Job, Reason, Shape, Task
-from tierwise.plugins.kubernetes.node_affinity import (
-    added_affinity,
-    in_any_term,
-    places,
-    selected,
-    tolerates,
-    untolerated,
-)
+from tierwise.plugins.kubernetes import node_affinity
 from tierwise.plugins.kubernetes.pod_affinity import PodRequirements
 
 if TYPE_CHECKING:
@@ -65,7 +58,7 @@ class Predicates:
         self._any_cordoned = bool(view.nodes.cordoned.any())
         kubernetes = flag(arguments, "kubernetes", default=False)
         self._unready: Bools | None = None if kubernetes or view.nodes.ready.all() else ~view.nodes.ready
-        self._added = added_affinity(arguments).required if self._node_affinity else None
+        self._added = node_affinity.added_affinity(arguments).required if self._node_affinity else None
         self._pod_affinity = flag(arguments, "predicate.PodAffinityEnable", default=True)
         self._spread = flag(arguments, "predicate.PodTopologySpreadEnable", default=True)
         self._by_name = not kubernetes
@@ -86,7 +79,7 @@ class Predicates:
         self._object_to_missing(shape, why)
         if self._unready is not None:
             self._object(why, self._unready, _NOT_READY)
-        if self._any_cordoned and not tolerates(shape.tolerations, _CORDON):
+        if self._any_cordoned and not node_affinity.tolerates(shape.tolerations, _CORDON):
             self._object(why, self._nodes.cordoned, _UNSCHEDULABLE)
         return why
 
@@ -126,7 +119,7 @@ class Predicates:
         numbers = np.zeros(max(1, len(self._nodes.taints)), dtype=np.uint16)
         if self._taints:
             for i, taints in enumerate(self._nodes.taints):
-                taint = untolerated(taints, shape.tolerations)
+                taint = node_affinity.untolerated(taints, shape.tolerations)
                 if taint is not None:
                     numbers[i] = self._reasons.number(_bars(taint))
         if not numbers.any():
@@ -137,11 +130,11 @@ class Predicates:
     def _object_to_labels(self, shape: Shape, why: Why) -> None:
         wanted = shape.affinity.node_affinity if shape.affinity is not None else None
         if wanted is not None and wanted.required is not None:
-            self._object(why, ~in_any_term(self._nodes, wanted.required), _AFFINITY)
+            self._object(why, ~node_affinity.in_any_term(self._nodes, wanted.required), _AFFINITY)
         if self._added is not None:
-            self._object(why, ~in_any_term(self._nodes, self._added), _ADDED)
+            self._object(why, ~node_affinity.in_any_term(self._nodes, self._added), _ADDED)
         if shape.node_selector:
-            self._object(why, ~selected(self._nodes, shape.node_selector), _SELECTOR)
+            self._object(why, ~node_affinity.selected(self._nodes, shape.node_selector), _SELECTOR)
 
     def _object_to_missing(self, shape: Shape, why: Why) -> None:
         """Labels without which no node will do, whoever goes, and which no node has."""
@@ -154,7 +147,7 @@ class Predicates:
             asked.append(("PodAffinityUnsatisfied", "pod affinity", [term.topology_key for term in near.required]))
         for code, rule, keys in asked:
             for key in keys:
-                if (places(self._nodes, key, by_name=self._by_name)[0] < 0).all():
+                if (node_affinity.places(self._nodes, key, by_name=self._by_name)[0] < 0).all():
                     why[:] = self._reasons.number(Reason(code, _PLUGIN, f"lacked the label {key} of the {rule}"))
 
     def _object(self, why: Why, rows: Bools, reason: Reason) -> None:

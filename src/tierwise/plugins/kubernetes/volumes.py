@@ -19,8 +19,7 @@ import msgspec
 import numpy as np
 
 from tierwise.api.codec import Raw
-from tierwise.api.core import NodeSelector, NodeSelectorTerm
-from tierwise.api.meta import LabelSelector, Requirement, format_time
+from tierwise.api.core import LabelSelector, NodeSelector, NodeSelectorTerm, Requirement, format_time
 from tierwise.api.plurals import joined, verb
 from tierwise.api.storage import BOUND_BY_CONTROLLER, SELECTED_NODE, TopologyRequirement, TopologySelectorTerm
 from tierwise.config.arguments import number

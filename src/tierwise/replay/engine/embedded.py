@@ -10,9 +10,8 @@ import numpy as np
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
-from tierwise.api.core import Pod
+from tierwise.api.core import Pod, parse_time
 from tierwise.api.manifest import manifest
-from tierwise.api.meta import parse_time
 from tierwise.api.volcano import Job
 from tierwise.controllers.workqueue import Index
 from tierwise.model.job import Queue

@@ -15,22 +15,16 @@ from tierwise.replay.report.html import Head, section, sheet, table
 from tierwise.replay.report.plots import Series, scatter
 from tierwise.replay.report.table import CLOSENESS, FIGURE, WAIT, Figure
 from tierwise.replay.spec import command
+from tierwise.replay.sweep import statistics
 from tierwise.replay.sweep.grid import PROFILE, SEED, Cell, Grid
 from tierwise.replay.sweep.results import CellResult, ResultFile
-from tierwise.replay.sweep.statistics import (
-    NO_DIFFERENCE,
-    Difference,
-    compared,
-    compared_by_setting,
-    pairs,
-)
 
 __all__ = ["comparison_rows", "fronts", "heat_maps", "html_text", "unbeaten", "write_csv"]
 
 _WORST = 10
 
 
-def comparison_rows(found: Sequence[Difference]) -> Iterator[tuple[str, str, str, str]]:
+def comparison_rows(found: Sequence[statistics.Difference]) -> Iterator[tuple[str, str, str, str]]:
     """Figure, what the baseline has, the profile beside it with the interval, and the verdict."""
     for one in found:
         figure, told = FIGURE[one.figure], "-"
@@ -70,12 +64,14 @@ def worst(grid: Grid, results: Mapping[int, CellResult], figure: Figure) -> list
 
 def html_text(grid: Grid, results: Mapping[int, CellResult], repeat: str) -> str:
     """The whole page."""
-    sides = pairs(grid, results)
+    sides = statistics.pairs(grid, results)
     failed = sum(bool(result.error) for result in results.values())
     verdicts, body = [], []
     for one in sides:
-        found = compared(one)
-        told = list(dict.fromkeys(d.verdict for d in found if d.verdict != NO_DIFFERENCE)) or [NO_DIFFERENCE]
+        found = statistics.compared(one)
+        told = list(dict.fromkeys(d.verdict for d in found if d.verdict != statistics.NO_DIFFERENCE)) or [
+            statistics.NO_DIFFERENCE
+        ]
         verdicts.append(f"{one.profile} beside {grid.baseline}: {', '.join(told)}.")
         rows = [[escape(cell) for cell in row] for row in comparison_rows(found)]
         names = [grid.baseline, f"{one.profile}, 95 % interval", "verdict"]
@@ -84,7 +80,7 @@ def html_text(grid: Grid, results: Mapping[int, CellResult], repeat: str) -> str
     body += [_heat_map(grid, one) for one in heat_maps(grid, results)]
     body += _fronts(grid, results)
     for one in sides:
-        body += _settings(grid, compared_by_setting(grid, one), one.profile)
+        body += _settings(grid, statistics.compared_by_setting(grid, one), one.profile)
     for figure in (CLOSENESS, WAIT):
         rows = [
             [", ".join(cell.names.values()), figure.show(abs(behind)), f"<code>{escape(command(cell.spec))}</code>"]
@@ -98,7 +94,7 @@ def html_text(grid: Grid, results: Mapping[int, CellResult], repeat: str) -> str
     return sheet(Head("Sweep", verdicts, intro, profiles, repeat), body)
 
 
-def _settings(grid: Grid, found: Sequence[Difference], profile: str) -> list[str]:
+def _settings(grid: Grid, found: Sequence[statistics.Difference], profile: str) -> list[str]:
     """Differences over the seeds of each setting."""
     rows = []
     for one in found:

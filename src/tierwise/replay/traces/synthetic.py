@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from tierwise.api.core import read_number
 from tierwise.api.errors import InputError
-from tierwise.api.meta import read_number
 from tierwise.model.arrays import Floats, Ints
 from tierwise.replay.traces.fabric import Fabric, fabric
 from tierwise.replay.traces.trace import Trace, sorted_trace

@@ -16,8 +16,8 @@ from typing import Final
 
 import msgspec
 
+from tierwise.api.core import read_number
 from tierwise.api.duration import seconds
-from tierwise.api.meta import read_number
 
 __all__ = [
     "Agenda",

@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from tierwise.api.codec import Raw, Unknown
-from tierwise.api.core import Namespace, Pod, PodDisruptionBudget, ResourceQuota, Service
+from tierwise.api.core import Namespace, Pod, PodDisruptionBudget, ResourceQuota, Service, parse_time, read_number
 from tierwise.api.errors import InputError
-from tierwise.api.meta import parse_time, read_number
 from tierwise.api.natural import natural
 from tierwise.api.selector import matches
 from tierwise.api.storage import PersistentVolumeClaim, StorageClass

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tierwise.api.codec import Raw
-from tierwise.api.core import Pod, Service
+from tierwise.api.core import LabelSelector, Pod, Service
 from tierwise.api.errors import InputError
-from tierwise.api.meta import LabelSelector
 from tierwise.api.selector import matches
 from tierwise.dialects.workloads.children import digest
 from tierwise.dialects.workloads.fields import Fields

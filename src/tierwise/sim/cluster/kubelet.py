@@ -11,8 +11,7 @@ from typing import Final
 import msgspec
 
 from tierwise.api.codec import Raw
-from tierwise.api.core import ContainerStateTerminated, ContainerStatus, Pod
-from tierwise.api.meta import parse_time
+from tierwise.api.core import ContainerStateTerminated, ContainerStatus, Pod, parse_time
 from tierwise.controllers.stamp import stamp
 from tierwise.port import Effect, PatchStatus, RecordEvent, key_of
 from tierwise.sim.cluster.pod_behaviour import PodBehaviour, PodSpeed, behaviour

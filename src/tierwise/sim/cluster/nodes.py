@@ -15,8 +15,7 @@ from typing import Final
 import msgspec
 
 from tierwise.api.codec import Raw, part
-from tierwise.api.core import Node, Pod, Taint
-from tierwise.api.meta import parse_time
+from tierwise.api.core import Node, Pod, Taint, parse_time
 from tierwise.api.natural import natural
 from tierwise.api.selector import tolerates
 from tierwise.controllers.stamp import stamp

@@ -14,10 +14,9 @@ import msgspec
 
 from tierwise.api import codec
 from tierwise.api.codec import label
-from tierwise.api.core import Pod
+from tierwise.api.core import Pod, read_number
 from tierwise.api.duration import seconds
 from tierwise.api.errors import InputError
-from tierwise.api.meta import read_number
 from tierwise.api.volcano import Job
 from tierwise.dialects import workloads
 from tierwise.port import Objects

@@ -10,30 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from tierwise import port
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.ladder import LADDER
 from tierwise.controllers.stamp import stamp
-from tierwise.port import (
-    Begun,
-    Bind,
-    Create,
-    Delete,
-    Effect,
-    Ended,
-    Evict,
-    Key,
-    Nominate,
-    Objects,
-    Outcome,
-    PatchStatus,
-    Prepare,
-    RecordEvent,
-    Update,
-    Version,
-    key_of_raw,
-)
 
 __all__ = ["Batch", "EmbeddedCluster", "by_type", "grace", "merged"]
 
@@ -48,58 +30,60 @@ _GRACE: Final = 30
 class Batch:
     """Changes on their way into the store, visible to the effects that follow."""
 
-    def __init__(self, objects: Objects, clock: float | None, start: float | None = None) -> None:
+    def __init__(self, objects: port.Objects, clock: float | None, start: float | None = None) -> None:
         self._objects = objects
         self._clock = clock
         self._start = start
-        self.puts: dict[Key, Raw] = {}
-        self.deletes: dict[Key, None] = {}
+        self.puts: dict[port.Key, Raw] = {}
+        self.deletes: dict[port.Key, None] = {}
 
-    def raw(self, key: Key) -> Raw | None:
+    def raw(self, key: port.Key) -> Raw | None:
         if key in self.puts:
             return self.puts[key]
         return None if key in self.deletes else self._objects.raw(key)
 
-    def version(self, key: Key) -> str:
+    def version(self, key: port.Key) -> str:
         """The resource version of an object; "" where there is none, or no one counts them."""
         meta = (self.raw(key) or {}).get("metadata")
         return str(meta.get("resourceVersion") or "") if isinstance(meta, dict) else ""
 
-    def put(self, key: Key, raw: Raw) -> None:
+    def put(self, key: port.Key, raw: Raw) -> None:
         self.puts[key] = raw
         self.deletes.pop(key, None)
 
-    def create(self, effect: Effect, raw: Raw) -> Outcome:
-        key = key_of_raw(raw)
+    def create(self, effect: port.Effect, raw: Raw) -> port.Outcome:
+        key = port.key_of_raw(raw)
         if self.raw(key) is not None:
-            return Outcome(effect, ok=False, error=f"{key} already exists")
+            return port.Outcome(effect, ok=False, error=f"{key} already exists")
         born = {} if self._clock is None else {"creationTimestamp": stamp(self._clock)}
         meta = raw["metadata"]
         assert isinstance(meta, dict)  # or it would have no key
         raw = {**raw, "metadata": {**born, **meta}} if born else raw
         self.put(key, _counting(raw, self._start) if self._start is not None else raw)
-        return Outcome(effect, ok=True)
+        return port.Outcome(effect, ok=True)
 
-    def update(self, effect: Effect, key: Key, raw: Raw) -> Outcome:
+    def update(self, effect: port.Effect, key: port.Key, raw: Raw) -> port.Outcome:
         if self.raw(key) is None:
-            return Outcome(effect, ok=False, error=f"{key} does not exist")
+            return port.Outcome(effect, ok=False, error=f"{key} does not exist")
         self.put(key, raw)
-        return Outcome(effect, ok=True)
+        return port.Outcome(effect, ok=True)
 
-    def edit(self, effect: Effect, key: Key, patch: Raw) -> Outcome:
+    def edit(self, effect: port.Effect, key: port.Key, patch: Raw) -> port.Outcome:
         raw = self.raw(key)
         if raw is None:
-            return Outcome(effect, ok=False, error=f"{key} does not exist")
+            return port.Outcome(effect, ok=False, error=f"{key} does not exist")
         changed = merged(raw, patch)
         if changed != raw:
             self.put(key, changed)
-        return Outcome(effect, ok=True)
+        return port.Outcome(effect, ok=True)
 
-    def patch_status(self, effect: Effect, key: Key, status: Raw, annotations: Mapping[str, str]) -> Outcome:
+    def patch_status(
+        self, effect: port.Effect, key: port.Key, status: Raw, annotations: Mapping[str, str]
+    ) -> port.Outcome:
         """Fields of the status are replaced one by one; of a pod's conditions, those of the same types."""
         raw = self.raw(key)
         if raw is None:
-            return Outcome(effect, ok=False, error=f"{key} does not exist")
+            return port.Outcome(effect, ok=False, error=f"{key} does not exist")
         current = raw.get("status")
         if key.kind == "Pod" and isinstance(current, dict) and isinstance(status.get("conditions"), list):
             status = {**status, "conditions": by_type(current.get("conditions"), status["conditions"])}
@@ -108,25 +92,25 @@ class Batch:
             changed = merged(changed, {"metadata": {"annotations": dict(annotations)}})
         if changed != raw:
             self.put(key, changed)
-        return Outcome(effect, ok=True)
+        return port.Outcome(effect, ok=True)
 
-    def _pod(self, key: Key, raw: Raw) -> Pod | None:
+    def _pod(self, key: port.Key, raw: Raw) -> Pod | None:
         """The record of a pod; None for anything else."""
         record = self._objects.record(key) if key not in self.puts else codec.decode(raw)
         return record if isinstance(record, Pod) else None
 
-    def delete(self, effect: Effect, key: Key) -> Outcome:
+    def delete(self, effect: port.Effect, key: port.Key) -> port.Outcome:
         raw = self.raw(key)
         if raw is None:
-            return Outcome(effect, ok=False, error=f"{key} does not exist")
+            return port.Outcome(effect, ok=False, error=f"{key} does not exist")
         if self._clock is not None and (leaving := _leaving(self._pod(key, raw), raw, self._clock)) is not None:
             if leaving == raw:
-                return Outcome(effect, ok=False, error=f"{key} is being deleted already")
+                return port.Outcome(effect, ok=False, error=f"{key} is being deleted already")
             self.put(key, leaving)
-            return Outcome(effect, ok=True)
+            return port.Outcome(effect, ok=True)
         self.puts.pop(key, None)
         self.deletes[key] = None
-        return Outcome(effect, ok=True)
+        return port.Outcome(effect, ok=True)
 
 
 def by_type(present: object, given: object) -> list[Raw]:
@@ -170,7 +154,7 @@ def _counting(raw: Raw, start: float) -> Raw:
     return merged(raw, {"metadata": {"creationTimestamp": stamp(start)}})
 
 
-def _uncounted(objects: Objects, start: float) -> Iterator[tuple[Key, Raw]]:
+def _uncounted(objects: port.Objects, start: float) -> Iterator[tuple[port.Key, Raw]]:
     """Those among objects that have to be given that time."""
     for key in objects:
         record, raw = objects.record(key), objects.raw(key)
@@ -198,50 +182,52 @@ def grace(pod: Pod) -> int:
 class EmbeddedCluster:
     """Objects in memory, and what happens to them."""
 
-    def __init__(self, objects: Objects, clock: float | None = None, start: float | None = None) -> None:
+    def __init__(self, objects: port.Objects, clock: float | None = None, start: float | None = None) -> None:
         """Objects whose ladder counts from their creation, and that name no time of it, come at the `start`."""
         late = dict(_uncounted(objects, start)) if start is not None else {}
         objects = objects.changed(late) if late else objects
         self._objects = objects
         self._start = start
         self.clock = clock  # None: time does not pass
-        self.done: list[Effect] = []  # what was carried out since the list was last taken; kept with a clock alone
-        self.events: list[RecordEvent] = []
-        self.touched: dict[Key, None] = {}  # objects changed or created since the start, in order
+        self.done: list[port.Effect] = []  # what was carried out since the list was last taken; kept with a clock alone
+        self.events: list[port.RecordEvent] = []
+        self.touched: dict[port.Key, None] = {}  # objects changed or created since the start, in order
 
-    def read(self) -> Objects:
+    def read(self) -> port.Objects:
         return self._objects
 
-    def wait(self, since: Version, timeout: float) -> Version:
+    def wait(self, since: port.Version, timeout: float) -> port.Version:
         """Nothing happens here but by `apply` and `advance_pods`, so there is nothing to wait for."""
         return self._objects.version
 
-    def apply(self, effects: Sequence[Effect]) -> list[Outcome]:
+    def apply(self, effects: Sequence[port.Effect]) -> list[port.Outcome]:
         """Carry out effects in order; one outcome each."""
         batch = Batch(self._objects, self.clock, self._start)
-        outcomes: list[Outcome] = []
+        outcomes: list[port.Outcome] = []
         unprepared: dict[str, str] = {}  # gangs for which something could not be written -> why
         for effect in effects:
-            if isinstance(effect, Bind | Nominate) and effect.node and effect.gang in unprepared:
-                outcomes.append(Outcome(effect, ok=False, error=f"withheld: {unprepared[effect.gang]}", withheld=True))
+            if isinstance(effect, port.Bind | port.Nominate) and effect.node and effect.gang in unprepared:
+                outcomes.append(
+                    port.Outcome(effect, ok=False, error=f"withheld: {unprepared[effect.gang]}", withheld=True)
+                )
                 continue
             outcomes.append(self._one(batch, effect))
-            if isinstance(effect, Prepare) and not outcomes[-1].ok:
+            if isinstance(effect, port.Prepare) and not outcomes[-1].ok:
                 unprepared.setdefault(effect.gang, outcomes[-1].error)
         self._take(batch)
         if self.clock is not None:
             self.done += [outcome.effect for outcome in outcomes if outcome.ok]
         return outcomes
 
-    def tell(self, effects: Sequence[PatchStatus | RecordEvent], by: str = "") -> None:
+    def tell(self, effects: Sequence[port.PatchStatus | port.RecordEvent], by: str = "") -> None:
         """Statuses and events, at once."""
         self.apply(effects)
 
-    def begin(self, binds: Sequence[Bind]) -> Begun:
+    def begin(self, binds: Sequence[port.Bind]) -> port.Begun:
         """The same for binds, which take no time here."""
-        return Ended(self.apply(binds))
+        return port.Ended(self.apply(binds))
 
-    def remove(self, keys: Iterable[Key]) -> None:
+    def remove(self, keys: Iterable[port.Key]) -> None:
         """Let objects be gone for good: nothing of theirs runs any more."""
         batch = Batch(self._objects, None)
         batch.deletes.update(dict.fromkeys(keys))
@@ -254,37 +240,37 @@ class EmbeddedCluster:
             for key in batch.deletes:
                 self.touched.pop(key, None)
 
-    def _one(self, batch: Batch, effect: Effect) -> Outcome:
+    def _one(self, batch: Batch, effect: port.Effect) -> port.Outcome:
         match effect:
-            case Bind(pod, node, annotations):
+            case port.Bind(pod, node, annotations):
                 bound: Raw = {"spec": {"nodeName": node}, "status": {"nominatedNodeName": None}}
                 return batch.edit(effect, pod, bound | {"metadata": {"annotations": dict(annotations)}})
-            case Nominate(pod, node):
+            case port.Nominate(pod, node):
                 return batch.edit(effect, pod, {"status": {"nominatedNodeName": node or None}})
-            case Prepare(key, patch):
+            case port.Prepare(key, patch):
                 held = batch.version(key)
                 if effect.version and held and effect.version != held:
-                    return Outcome(effect, ok=False, error=f"{key} was changed meanwhile")
+                    return port.Outcome(effect, ok=False, error=f"{key} was changed meanwhile")
                 return batch.create(effect, patch) if effect.create else batch.edit(effect, key, patch)
-            case Evict(pod):
+            case port.Evict(pod):
                 return batch.delete(effect, pod)
-            case Create(raw):
+            case port.Create(raw):
                 return batch.create(effect, raw)
-            case Update(key, raw):
+            case port.Update(key, raw):
                 return batch.update(effect, key, raw)
-            case Delete(key):
+            case port.Delete(key):
                 return batch.delete(effect, key)
-            case PatchStatus(key, status):
+            case port.PatchStatus(key, status):
                 return batch.patch_status(effect, key, status, effect.annotations)
-            case RecordEvent():
+            case port.RecordEvent():
                 self.events.append(effect)
-                return Outcome(effect, ok=True)
+                return port.Outcome(effect, ok=True)
 
     def advance_pods(self) -> None:
         """One moment later: pods with a node run, pods on their way out are gone."""
         batch = Batch(self._objects, None)
         for pod in self._objects.every(Pod).values():
-            key = Key("", "Pod", pod.metadata.namespace or "default", pod.metadata.name)
+            key = port.Key("", "Pod", pod.metadata.namespace or "default", pod.metadata.name)
             if pod.metadata.deletion_timestamp:
                 batch.deletes[key] = None
             elif pod.spec.node_name and pod.status.phase in ("", "Pending"):
@@ -303,7 +289,7 @@ class EmbeddedCluster:
         return [_event(number, event) for number, event in enumerate(self.events, start=1)]
 
 
-def _event(number: int, event: RecordEvent) -> Raw:
+def _event(number: int, event: port.RecordEvent) -> Raw:
     about = event.about
     return {
         "apiVersion": "v1",

@@ -19,10 +19,9 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.api.core import Pod
+from tierwise.api.core import Pod, format_time
 from tierwise.api.defrag_record import DefragRecord, FinishedMove, HeldPods, MovePhase, PlannedMove
 from tierwise.api.eviction_terms import NOTICE, told_times
-from tierwise.api.meta import format_time
 from tierwise.api.plurals import count
 from tierwise.audit import audit
 from tierwise.dialects.languages import DECLARING

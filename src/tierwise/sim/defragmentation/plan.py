@@ -21,11 +21,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.api.codec import Object, Raw
-from tierwise.api.core import Pod, PodDisruptionBudget, PodStatus
+from tierwise.api.core import OwnerReference, Pod, PodDisruptionBudget, PodStatus, parse_time
 from tierwise.api.defrag_record import RECORD_NAME, MovedPod, PlannedMove
 from tierwise.api.errors import InputError
 from tierwise.api.eviction_terms import told_times
-from tierwise.api.meta import OwnerReference, parse_time
 from tierwise.api.plurals import count, joined, verb
 from tierwise.api.quantity import amount
 from tierwise.api.volcano import Job as VolcanoJob

@@ -20,7 +20,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.api.codec import Raw
-from tierwise.api.meta import format_time
+from tierwise.api.core import format_time
 from tierwise.api.natural import natural
 from tierwise.api.plurals import count, joined, verb
 from tierwise.api.volcano import PodGroup
