@@ -8,6 +8,7 @@ const BROWSER = [
   "document",
   "EventSource",
   "fetch",
+  "getComputedStyle",
   "location",
   "navigator",
   "Node",

@@ -19,6 +19,7 @@ interface Route {
   sort: string;
   order: string;
   at: string;
+  during: string;
   run: string;
   changes: string;
   asking: string;
@@ -105,6 +106,7 @@ interface Answers {
   nodes: Any;
   changes: Any;
   happened: Any;
+  life: Any;
   comparison: Any;
   overTime: Any;
 }

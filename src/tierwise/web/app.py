@@ -94,6 +94,8 @@ def add_pages(
         "/api/history": partial(_history, runs),
         "/api/history/queues": partial(_queues_over_time, runs),
         "/api/changes": partial(_changes, runs),
+        "/api/happened": partial(_happened, runs),
+        "/api/life/{name:.+}": partial(_life, runs),
     }
     for path, handler in handlers.items():
         app.router.add_get(path, _json(handler))
@@ -225,7 +227,7 @@ async def _history(runs: _Runs, request: web.Request) -> CachedBody:
     source, history = _run(runs, request)
     if isinstance(history, BoardHistory):
         await _current(source, history)
-    wire = await asyncio.to_thread(history.wire)
+    wire = await asyncio.to_thread(history.wire, _number(request.query, "since", "0"))
     return CachedBody.json({**wire, "runs": [name for name in runs if name]})
 
 
@@ -240,6 +242,22 @@ async def _changes(runs: _Runs, request: web.Request) -> CachedBody:
     if found is None:
         raise web.HTTPNotFound(text="one of the moments is not kept any more\n")
     return CachedBody.json(found)
+
+
+async def _happened(runs: _Runs, request: web.Request) -> CachedBody:
+    """What happened between two times (`from`, `to`), or after a moment up to another (`after`, `upto`)."""
+    _, history = _run(runs, request)
+    query = request.query
+    if "after" in query:
+        after, upto = _number(query, "after"), _number(query, "upto")
+        return CachedBody.json(await asyncio.to_thread(history.log.during, after, upto))
+    first, last = _number(query, "from"), _number(query, "to")
+    return CachedBody.json(await asyncio.to_thread(history.log.between, first, last))
+
+
+async def _life(runs: _Runs, request: web.Request) -> CachedBody:
+    _, history = _run(runs, request)
+    return CachedBody.json(await asyncio.to_thread(history.log.life, request.match_info["name"]))
 
 
 def _text(asked: Mapping[str, str], name: str) -> str:

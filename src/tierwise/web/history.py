@@ -1,7 +1,8 @@
-"""Past moments of a source: a bounded ring of boards with their lists of jobs, compressed, and the series over them.
+"""Past moments of a source: a day of boards with their lists of jobs, compressed, and the series over them.
 
-A moment is kept whenever a page shows a new state; of a running scheduler also when no page is open (`events`).
-Nodes and stories of jobs are not kept: of a past moment the page shows the map by domains, the lists, and what changed.
+A moment is kept whenever a page shows a new state; of a running scheduler also when no page is open (`events`). Where
+there are too many, those go whose neighbours are close for their age: the last minutes are whole, and of the night
+there is one every few minutes. What happened in between stays in the log (`happenings`).
 """
 
 from __future__ import annotations
@@ -9,19 +10,21 @@ from __future__ import annotations
 import threading
 import zlib
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from tierwise.api.codec import Raw
 from tierwise.explain.board import JobQuery, Line, selected
+from tierwise.web.happenings import DAY, EventLog, Happening
 from tierwise.web.views import CachedBody, RunView
 
-__all__ = ["BoardHistory", "History", "PastView", "changed_jobs"]
+__all__ = ["SUMS", "BoardHistory", "History", "PastView", "changed_jobs"]
 
 BYTES: Final = 32 << 20
-"""Compressed boards that are kept, in bytes; beyond it the oldest go."""
+"""Compressed boards that are kept, in bytes; beyond it some are left out."""
 
 MOMENTS: Final = 1000
 """Moments that are kept at most."""
@@ -32,6 +35,11 @@ _LINES: Final = 2000
 _CHANGES: Final = 200
 """Jobs that are told of between two moments; the numbers count all."""
 
+_DEAR: Final = 4
+"""A moment with evictions goes when its neighbours are so many times closer than those of one without."""
+
+SUMS: Final = ("placed", "evicted")
+"""Figures that count what happened: where moments become one, they are added up."""
 
 _POINTS: Final = 100
 _QUEUES: Final = 200
@@ -41,14 +49,18 @@ _QUEUES: Final = 200
 class History(Protocol):
     """Moments that a page can go back to. Asked from several threads."""
 
+    @property
+    def log(self) -> EventLog:
+        """What happened to which job."""
+
     def saw(self, view: RunView) -> None:
         """Keep a view that is shown, where it is new."""
 
     def at(self, number: int) -> PastView | RunView | None:
         """A moment; None where it is not kept, or not any more."""
 
-    def wire(self) -> Raw:
-        """Figures of every moment."""
+    def wire(self, since: int = 0) -> Raw:
+        """Figures of every moment after one."""
 
     def changes(self, first: int, second: int) -> Raw | None:
         """What became of jobs between two moments; None where one of them is not kept."""
@@ -89,9 +101,12 @@ class BoardHistory:
         self._most_moments = most_moments
         self._moments: OrderedDict[int, _Moment] = OrderedDict()
         self._last: RunView | None = None
+        self._lines: dict[str, Line] | None = None  # of the last moment, by key
+        self._displaced: set[str] = set()  # jobs that were evicted, and have not started again
         self._number = 0
         self._cycle = 0  # the newest that the last moment knew
         self._bytes = 0
+        self.log = EventLog()
         self._lock = threading.Lock()
 
     def saw(self, view: RunView) -> None:
@@ -102,11 +117,16 @@ class BoardHistory:
             self._last = view
             wire = cast("Raw", msgspec.json.decode(view.board().body))
             last = next(reversed(self._moments.values()), None)
-            figures = _figures(wire, since=self._cycle if wire["mode"] == "scheduler" else 0)
+            news = [entry for entry in view.news if cast("int", entry["number"]) > self._cycle]
+            figures = _figures(wire, news if view.live else cast("list[Raw]", wire["cycles"]))
             if last is not None and _alike(last.figures, figures):
                 return
             self._number += 1
-            self._cycle = max((cycle["number"] for cycle in cast("list[dict[str, int]]", wire["cycles"])), default=0)
+            self._cycle = max((cast("int", entry["number"]) for entry in news), default=self._cycle)
+            before = cast("float", last.figures["now"]) if last is not None else 0.0
+            seen = view.made if wire["mode"] == "manifests" else cast("float", figures["now"])  # files have no clock
+            now = figures["now"] = max(before, seen)  # a clock may be set back
+            self._note(view, news, now)
             lines = msgspec.json.encode(view.lines()[:_LINES])
             moment = _Moment(
                 {**figures, "id": self._number},
@@ -116,27 +136,69 @@ class BoardHistory:
             )
             self._moments[self._number] = moment
             self._bytes += moment.size
-            while len(self._moments) > 1 and (
-                self._bytes > self._most_bytes or len(self._moments) > self._most_moments
-            ):
-                _, gone = self._moments.popitem(last=False)
-                self._bytes -= gone.size
+            self._thin(now)
+
+    def _note(self, view: RunView, news: Sequence[Raw], now: float) -> None:
+        """Log what has happened since the last moment: what cycles decided, else what jobs have more or less of."""
+        lines = {line.key: line for line in view.lines()}
+        for line in lines.values():
+            self.log.call(line.key, line.name, line.path)
+        entries = list(_decided(news, self._number))
+        for entry in entries:
+            (self._displaced.add if entry.kind == "evicted" else self._displaced.discard)(entry.job)
+        if self._lines is not None:
+            found = _differences(self._lines, lines, now, self._number, decided=view.live)
+            entries += (entry for entry in found if entry.kind != "ended" or entry.job not in self._displaced)
+        if len(self._displaced) > _LINES:
+            self._displaced &= lines.keys()
+        self.log.add(sorted(entries, key=lambda entry: entry.now))
+        self._lines = lines
+
+    def _thin(self, now: float) -> None:
+        """Leave out what is older than a day, and as many others as there are too many."""
+        while len(self._moments) > 1:
+            ids = list(self._moments)
+            times = [cast("float", self._moments[number].figures["now"]) for number in ids]
+            if times[0] < now - DAY:
+                self._leave_out(ids[0])
+            elif self._bytes <= self._most_bytes and len(ids) <= self._most_moments:
+                return
+            elif len(ids) == 2:
+                self._leave_out(ids[0])
+            else:
+                dear = (_DEAR if self._moments[number].figures["evicted"] else 1 for number in ids[1:-1])
+                gaps = zip(times, times[1:], times[2:], dear, strict=False)
+                scores = [(after - before) * worth / (now - time + 1) for before, time, after, worth in gaps]
+                self._leave_out(ids[1 + scores.index(min(scores))])
+
+    def _leave_out(self, number: int) -> None:
+        """Take a moment away; what it counts is counted by the one after it."""
+        ids = list(self._moments)
+        following = ids[ids.index(number) + 1]
+        gone, kept = self._moments.pop(number), self._moments[following]
+        sums = {name: cast("int", gone.figures[name]) + cast("int", kept.figures[name]) for name in SUMS}
+        self._moments[following] = replace(kept, figures={**kept.figures, **sums})
+        self._bytes -= gone.size
 
     def at(self, number: int) -> PastView | None:
-        """A moment; None where it is not kept, or not any more."""
+        """A moment, or the one before it where it was left out; None where nothing is kept of that time."""
         with self._lock:
-            moment = self._moments.get(number)
+            found = next((known for known in reversed(self._moments) if known <= number), None)
+            moment = self._moments[found] if found is not None and number <= self._number else None
         return PastView(moment) if moment is not None else None
 
-    def wire(self) -> Raw:
-        """Figures of every moment, and how much memory the moments take."""
+    def wire(self, since: int = 0) -> Raw:
+        """Figures of the moments after one, how many there are, the oldest, and how much memory they take."""
         with self._lock:
             return {
                 "recorded": False,
                 "whole": False,
                 "elapsed": False,
-                "moments": [moment.figures for moment in self._moments.values()],
+                "moments": [moment.figures for number, moment in self._moments.items() if number > since],
                 "count": len(self._moments),
+                "kept": len(self._moments),
+                "first": next(iter(self._moments), 0),
+                "last": self._number,
                 "bytes": self._bytes,
                 "mostBytes": self._most_bytes,
             }
@@ -181,13 +243,49 @@ def changed_jobs(old: Sequence[Line], new: Sequence[Line]) -> Raw:
     }
 
 
-def _figures(wire: Raw, since: int) -> Raw:
-    """What the series tell of a moment, about the resource that people look at first and the cycles after a number."""
+def _decided(news: Sequence[Raw], moment: int) -> Iterator[Happening]:
+    """What cycles of a scheduler have decided: who was placed where, and who had to go for whom."""
+    for cycle in news:
+        now = cast("float", cycle["now"])
+        for entry in cast("list[dict[str, Any]]", cycle["evictions"]):
+            pods, by = len(entry["pods"]), entry["by"]
+            yield Happening(now, moment, "evicted", entry["job"], pods, by, entry["action"], entry["reason"])
+        for entry in cast("list[dict[str, Any]]", cycle["decisions"]):
+            if entry["bound"]:
+                place = entry["hyperNode"] or "the whole cluster"
+                yield Happening(now, moment, "started", entry["job"], entry["pods"], "", entry["action"], place)
+
+
+def _differences(
+    old: Mapping[str, Line], new: Mapping[str, Line], now: float, moment: int, *, decided: bool
+) -> Iterator[Happening]:
+    """What else differs between two moments: who came, waits, why, and has gone.
+
+    Where nobody tells what was `decided`, also who has more pods, or fewer.
+    """
+    for key, line in new.items():
+        before = old.get(key)
+        if before is None and line.created > 0:
+            yield Happening(line.created, moment, "created", key, line.minimum)
+        held = before.pods if before is not None else 0
+        if line.pods != held and not decided:
+            yield Happening(now, moment, "started" if line.pods > held else "shrunk", key, abs(line.pods - held))
+        if line.waits and not (before is not None and before.waits):
+            yield Happening(now, moment, "waits", key, line.waiting + line.kept, text=line.decisive)
+        elif line.waits and before is not None and line.reason != before.reason:
+            yield Happening(now, moment, "reason", key, text=line.decisive)
+    for key, line in old.items():
+        if key not in new and not line.lone:  # a pod by itself is no job any more once it runs
+            yield Happening(now, moment, "ended", key, line.pods)
+
+
+def _figures(wire: Raw, news: Sequence[Raw]) -> Raw:
+    """What the series tell of a moment, about the resource that people look at first and the cycles that are new."""
     resource = cast("list[str]", wire["resources"])[0]
     account = cast("dict[str, dict[str, int]]", wire["account"])[resource]
     jobs = cast("dict[str, int]", wire["jobs"])
     tree = cast("list[dict[str, list[int]]]", wire["fabrics"])[0]
-    cycles = [cycle for cycle in cast("list[dict[str, int]]", wire["cycles"]) if cycle["number"] > since]
+    cycles = cast("list[dict[str, int]]", news)
     return {
         "now": wire["now"],
         "made": wire["made"],

@@ -10,7 +10,7 @@ import shlex
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -21,6 +21,7 @@ from tierwise.api.core import Node, Pod
 from tierwise.api.errors import InputError
 from tierwise.api.quantity import amount
 from tierwise.dialects.kubernetes.requests import counted, effective_request
+from tierwise.dialects.pod_marks import group_of
 from tierwise.explain.board import Board, cycle_entry
 from tierwise.explain.text.schedule import Run
 from tierwise.explain.usage import scarce_of
@@ -32,6 +33,7 @@ from tierwise.scheduler.effects import effects
 from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.sim.what_if.runs import prepared
 from tierwise.snapshot.builder import Reader
+from tierwise.web.happenings import EventLog, Happening
 from tierwise.web.recording import MOST_MOMENTS, thinned
 from tierwise.web.views import RunView
 
@@ -66,6 +68,7 @@ class JournalRecording:
         self._size: object = None
         self._moments: list[Raw] = []
         self._count = 0
+        self.log = EventLog()
         self._readers: dict[int, tuple[Reader, Reader]] = {}  # by identity of the profile, before and after a cycle
         self._look()
 
@@ -85,7 +88,7 @@ class JournalRecording:
         size = journal.size()
         if size != self._size:
             self._size = size
-            self._moments, self._count = _moments(journal, self._told)
+            self._moments, self._count, self.log = _moments(journal, self._told)
             self._cursor, self._readers = JournalCursor(journal), {}
         self._due = self._ticks() + max(_PAUSE, _SHARE * (self._ticks() - begun))
 
@@ -117,14 +120,15 @@ def _reader(profile: SchedulerProfile) -> Reader:
     return Reader(profile.profile, schedulers=profile.schedulers)
 
 
-def _moments(journal: Journal, told: Callable[[int], None]) -> tuple[list[Raw], int]:
-    """Figures of the cycles that differ from the one before by the same profile, and how many do."""
+def _moments(journal: Journal, told: Callable[[int], None]) -> tuple[list[Raw], int, EventLog]:
+    """Figures of the cycles that differ from the one before by the same profile, how many do, and what happened."""
     found: list[Raw] = []
-    held, count = _Held(), 0
+    held, lives, count = _Held(), _Lives(), 0
     last: dict[int, object] = {}
     for number, step in enumerate(journal.steps()):
         told(number)
         held.follow(step)
+        lives.follow(step, held.gangs)
         figures = _figures(step.cycle, held)
         state = _state(step.cycle), held.state(figures)
         if figures["placed"] or figures["evicted"] or state != last.get(step.cycle.profile):
@@ -133,7 +137,66 @@ def _moments(journal: Journal, told: Callable[[int], None]) -> tuple[list[Raw], 
             found.append(figures)
             if len(found) > 2 * MOST_MOMENTS:
                 found = thinned(found)
-    return thinned(found), count
+    return thinned(found), count, lives.log
+
+
+class _Lives:
+    """What happened to which gang, from cycle to cycle."""
+
+    def __init__(self) -> None:
+        self.log = EventLog()
+        self._waiting: dict[tuple[int, str], str] = {}  # why each waits, by profile and gang
+        self._standing: dict[str, set[str]] = {}  # the pods of each that a cycle has bound
+
+    def follow(self, step: JournalStep, gangs: Mapping[str, str]) -> None:
+        """Log what a cycle decided, and what has ended before it; `gangs` are those of pods that exist, by pod."""
+        self.log.add(self._of(step.cycle, gangs))
+        for key, raw in step.puts.items():
+            owner = _owner(raw) if key.kind == "PodGroup" else ""
+            if owner:
+                called = f"{key.namespace}/{owner}"
+                self.log.call(key.path, called, called)
+
+    def _of(self, found: CycleSummary, gangs: Mapping[str, str]) -> Iterator[Happening]:
+        now, number, profile = found.now, found.number, found.profile
+        for gang, standing in list(self._standing.items()):
+            if standing.isdisjoint(gangs):
+                yield Happening(now, number, "ended", gang, len(standing))
+                del self._standing[gang]
+        lost: Counter[tuple[str, str, str, str]] = Counter()
+        for effect in found.effects:
+            if effect["effect"] == "Evict":
+                pod = str(effect["pod"]).removeprefix("Pod ")
+                gang = gangs.get(pod) or pod
+                by, action, reason = (str(effect.get(name, "")) for name in ("by", "action", "reason"))
+                lost[gang, by, action, reason] += 1
+                self._standing.get(gang, set()).discard(pod)
+        for (gang, by, action, reason), evicted in lost.items():
+            yield Happening(now, number, "evicted", gang, evicted, by, action, reason)
+            if not self._standing.get(gang, True):
+                del self._standing[gang]
+        begun: dict[str, list[str]] = {}
+        for effect in found.effects:
+            if effect["effect"] == "Bind":
+                pod = str(effect["pod"]).removeprefix("Pod ")
+                begun.setdefault(str(effect.get("gang") or pod), []).append(pod)
+        for gang, pods in begun.items():
+            self._standing.setdefault(gang, set()).update(pods)
+            yield Happening(now, number, "started", gang, len(pods))
+        for gang, (_, code, text) in found.waiting.items():
+            before = self._waiting.get((profile, gang))
+            if code != before:
+                yield Happening(now, number, "reason" if before else "waits", gang, text=text)
+        self._waiting = {key: code for key, code in self._waiting.items() if key[0] != profile}
+        self._waiting |= {(profile, gang): code for gang, (_, code, _) in found.waiting.items()}
+
+
+def _owner(raw: Raw) -> str:
+    """The workload that a podGroup was made for."""
+    meta = raw.get("metadata")
+    owners = meta.get("ownerReferences") if isinstance(meta, dict) else None
+    first = owners[0] if isinstance(owners, list) and owners else None
+    return str(first.get("name", "")) if isinstance(first, dict) else ""
 
 
 def _state(found: CycleSummary) -> object:
@@ -172,6 +235,7 @@ class _Held:
         self.resource = ""  # chosen when the first nodes are there
         self.total = self.used = 0
         self.asks: dict[str, dict[str, int]] = {}  # by pod
+        self.gangs: dict[str, str] = {}  # the group that each pod names
         self._placed: set[str] = set()
         self._nodes: dict[str, dict[str, int]] = {}
         self.shut: set[str] = set()  # nodes that take no pods
@@ -189,6 +253,7 @@ class _Held:
         if step.whole:
             self.total = self.used = 0
             self.asks, self._placed, self._nodes, self.shut = {}, set(), {}, set()
+            self.gangs = {}
         for key in (*step.deletes, *step.puts):
             self._remove(key)
         for key, raw in step.puts.items():
@@ -204,6 +269,7 @@ class _Held:
     def _remove(self, key: Key) -> None:
         if (key.group, key.kind) == ("", "Pod"):
             asked = self.asks.pop(key.path, {})
+            self.gangs.pop(key.path, None)
             if key.path in self._placed:
                 self._placed.remove(key.path)
                 self.used -= self._amount(asked)
@@ -224,6 +290,7 @@ class _Held:
                 self.shut.add(key.path)
         elif isinstance(record, Pod) and not record.status.ended:
             self.asks[key.path] = effective_request(counted(record))
+            self.gangs[key.path] = group_of(record)
             if record.spec.node_name:
                 self._placed.add(key.path)
                 self.used += self._amount(self.asks[key.path])

@@ -21,6 +21,8 @@ from tierwise.web.views import RunView
 __all__ = ["LiveRuns"]
 
 _KEPT: Final = 20
+_NEWS: Final = 1000
+"""Cycles that decided something which are told to a history: nobody may look for a while."""
 
 
 class LiveRuns:
@@ -32,7 +34,7 @@ class LiveRuns:
         self._lock = threading.Lock()
         self._number = 0
         self._latest: LoopPass | None = None
-        self._cycles: deque[Raw] = deque(maxlen=_KEPT)
+        self._cycles: deque[Raw] = deque(maxlen=_NEWS)
         self._show: RunView | None = None
 
     def saw(self, latest: LoopPass) -> None:
@@ -55,8 +57,9 @@ class LiveRuns:
             if self._latest is None:
                 return "no cycle has ended yet: this replica has begun a moment ago, or another one leads"
             if self._show is None:
-                board = Board(_run(self._latest), list(self._cycles))
-                self._show = RunView(board, mode="scheduler", title=self._title, options=self._options)
+                news = list(self._cycles)
+                board = Board(_run(self._latest), news[-_KEPT:])
+                self._show = RunView(board, mode="scheduler", title=self._title, options=self._options, news=news)
             return self._show
 
 

@@ -15,7 +15,8 @@ import msgspec
 
 from tierwise.api.codec import Raw
 from tierwise.explain.board import Line
-from tierwise.web.history import changed_jobs
+from tierwise.web.happenings import EventLog
+from tierwise.web.history import SUMS, changed_jobs
 from tierwise.web.views import Bounded, RunView
 
 __all__ = ["MOST_MOMENTS", "RecordedHistory", "Recording", "thinned"]
@@ -35,6 +36,10 @@ class Recording(Protocol):
 
     elapsed: bool
     """Whether times are seconds since the beginning: a simulation has no dates."""
+
+    @property
+    def log(self) -> EventLog:
+        """What happened to which job."""
 
     def moments(self) -> Sequence[Raw]:
         """Figures of every moment, the oldest first, as those of `BoardHistory`."""
@@ -79,10 +84,16 @@ class RecordedHistory:
                 self._views[number] = view
             return view
 
-    def wire(self) -> Raw:
+    def wire(self, since: int = 0) -> Raw:
         moments = self._recording.moments()
         about: Raw = {"recorded": True, "whole": True, "elapsed": self._recording.elapsed}
-        return {**about, "moments": moments, "count": self._recording.count()}
+        later = [moment for moment in moments if cast("int", moment["id"]) > since]
+        about |= {"first": 0, "last": moments[-1]["id"] if moments else 0, "kept": len(moments)}
+        return {**about, "moments": later, "count": self._recording.count()}
+
+    @property
+    def log(self) -> EventLog:
+        return self._recording.log
 
     def changes(self, first: int, second: int) -> Raw | None:
         """What became of jobs between two moments; None where there is no such moment."""
@@ -107,12 +118,9 @@ def thinned(moments: list[Raw], most: int = MOST_MOMENTS) -> list[Raw]:
     while len(moments) > most:
         last = [] if len(moments) % 2 == 0 else moments[-1:]
         pairs = zip(moments[::2], moments[1::2], strict=False)
-        moments = [{**new, **{name: _number(old[name]) + _number(new[name]) for name in _SUMS}} for old, new in pairs]
+        moments = [{**new, **{name: _number(old[name]) + _number(new[name]) for name in SUMS}} for old, new in pairs]
         moments += last
     return moments
-
-
-_SUMS: Final = ("placed", "evicted")
 
 
 def _number(value: object) -> int:

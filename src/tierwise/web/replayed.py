@@ -7,7 +7,7 @@ is made by going through the log up to it; why gangs wait there is worked out by
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from math import ceil
 from typing import Final
@@ -28,6 +28,7 @@ from tierwise.replay.engine.rules import Rules
 from tierwise.replay.engine.state import ReplayState
 from tierwise.replay.traces.fabric import GPU, NAMESPACE, Fabric
 from tierwise.replay.traces.trace import Trace
+from tierwise.web.happenings import EventLog, Happening, HappeningKind
 from tierwise.web.recording import thinned
 from tierwise.web.views import RunView
 
@@ -50,6 +51,19 @@ class ReplayRecording:
         moments = self._figures()
         self._count = len(moments)
         self._moments = thinned(moments)
+        self.log = EventLog()
+        self.log.add(self._happenings())
+
+    def _happenings(self) -> Iterator[Happening]:
+        """The log of the replay, by moments."""
+        begin = 0
+        for number, end in self._ends.items():
+            for event in self._log[begin:end]:
+                if event.kind in _KINDS:
+                    job, pods = f"{NAMESPACE}/job-{event.subject}", sum(row >= 0 for row in event.rows)
+                    action, text = _WHY.get(event.kind, ("", ""))
+                    yield Happening(event.time, number, _KINDS[event.kind], job, pods, action=action, text=text)
+            begin = end
 
     def moments(self) -> Sequence[Raw]:
         return self._moments
@@ -145,6 +159,15 @@ class ReplayRecording:
         state.clock = self._log[end - 1].time
         return state
 
+
+_KINDS: Final[dict[str, HappeningKind]] = {
+    "arrived": "waits",
+    "started": "started",
+    "ended": "ended",
+    "evicted": "evicted",
+    "stopped": "evicted",
+}
+"""What the log of a replay has, as the page tells it."""
 
 _WHY: Final = {
     "evicted": ("preempt", "its place was given to another gang"),

@@ -6,7 +6,7 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeVar
 
 import msgspec
@@ -69,12 +69,16 @@ class RunView:
         fault: str = "",
         made: float | None = None,
         scenario: Callable[[], Scenario] | None = None,
+        news: Sequence[Raw] = (),
     ) -> None:
         """`mode` is manifests, cluster or scheduler; `options` are those with which commands see the same objects.
 
         `fault` is why there is nothing newer, and `made` the time at which the board was made, where it is not now.
-        `scenario` is what questions of the kind "what if" start from, where such questions are answered.
+        `scenario` is what questions of the kind "what if" start from, where such questions are answered. `news` are
+        the last cycles of a scheduler: many more than the board tells of.
         """
+        self.news = news
+        self.live = mode == "scheduler"
         self.scenario = scenario
         self._board = board
         self.made = time.time() if made is None else made
@@ -120,7 +124,7 @@ class RunView:
     def but(self, fault: str) -> RunView:
         """The same board with a fault beside it, which is as old as it was."""
         about = {name: str(self._about[name]) for name in ("mode", "title", "options")}
-        return RunView(self._board, **about, fault=fault, made=self.made, scenario=self.scenario)
+        return RunView(self._board, **about, fault=fault, made=self.made, scenario=self.scenario, news=self.news)
 
 
 class RunSource(Protocol):

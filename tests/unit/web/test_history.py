@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import threading
 from contextlib import closing
@@ -40,16 +41,67 @@ def test_a_moment_is_kept_once() -> None:
     assert [1, 2] == _ids(history)
 
 
-def test_the_oldest_go_first() -> None:
-    """By number and by bytes; the newest stays whatever its size."""
+def test_moments_are_left_out_by_number_and_bytes() -> None:
+    """The first and the newest stay, and the newest whatever its size; who asks for another gets the one before it."""
     few, small = BoardHistory(most_moments=2), BoardHistory(most_bytes=1)
     for names in ("a", "ab", "abc"):
         few.saw(_view(*names))
         small.saw(_view(*names))
+    one, two = few.at(1), few.at(2)
 
-    assert [2, 3] == _ids(few)
+    assert [1, 3] == _ids(few)
     assert [3] == _ids(small)
-    assert few.at(1) is None
+    assert one is not None
+    assert two is not None
+    assert one.board() == two.board()
+    assert (None, None) == (small.at(2), few.at(4))
+
+
+class _Told(RunView):
+    """A view of a time, with a board of its own and some pods evicted."""
+
+    def __init__(self, now: float, evicted: int = 0) -> None:
+        super().__init__(VIEW_BOARD, mode="cluster", title="")
+        wire = {**json.loads(VIEW.board().body), "mode": "cluster", "now": now}
+        wire["cycles"] = [{"number": 1, "pods": 1, "evicted": evicted, "now": now}]
+        self._body = CachedBody.json(wire)
+
+    def board(self) -> CachedBody:
+        return self._body
+
+
+VIEW = _view("a")
+VIEW_BOARD = Board(scheduled(objects_of(WORLD, gang("a", tasks=2, each="gpu=2"))))
+
+
+def test_a_day_is_kept_and_moments_get_rarer_with_age() -> None:
+    """The last ones are whole, gaps grow with age, what is a day old is gone, and no eviction is lost to the sums."""
+    history = BoardHistory(most_moments=40)
+    for number in range(150):
+        history.saw(_Told(number * 700.0, evicted=int(number % 7 == 0)))
+    found: Any = history.wire()["moments"]
+    times = [moment["now"] for moment in found]
+    gaps = [after - before for before, after in itertools.pairwise(times)]
+
+    assert 40 == len(found)
+    assert times[-1] - 86400 <= times[0] <= times[-1] - 80000
+    assert [700.0] * 5 == gaps[-5:]
+    assert sum(gaps[:10]) > 3 * sum(gaps[-10:])
+    assert sum(number % 7 == 0 and number * 700 > times[0] for number in range(150)) == sum(
+        moment["evicted"] for moment in found[1:]
+    )
+
+
+def test_a_page_asks_for_what_is_new() -> None:
+    """After a moment that it knows it is told of later ones alone; a clock that is set back does not turn time."""
+    history = BoardHistory()
+    for now in (10.0, 20.0, 15.0):
+        history.saw(_Told(now))
+    late: Any = history.wire(since=1)
+
+    assert [2, 3] == [moment["id"] for moment in late["moments"]]
+    assert [20.0, 20.0] == [moment["now"] for moment in late["moments"]]
+    assert 3 == late["count"]
 
 
 def test_queues_are_told_over_time() -> None:
@@ -143,7 +195,8 @@ def test_moments_are_kept_though_nobody_looks() -> None:
     add_pages(app, source, record=True)
     with listening(app, HOST, port), closing(http.client.HTTPConnection(HOST, port, timeout=60)) as asked:
         assert kept.wait(60)
-        source._show = _view("a", "b")
+        both = objects_of(WORLD, *(gang(name, tasks=2, each="gpu=2") for name in "ab"))
+        source._show = RunView(Board(scheduled(both)), mode="scheduler", title="drawn")
         asked.request("GET", "/api/history")
         moments = json.loads(asked.getresponse().read())["moments"]
 

@@ -11,7 +11,7 @@ from tests.support.commands import ROOT
 
 STATIC = ROOT / "src" / "tierwise" / "web" / "static"
 FILES = sorted(STATIC.iterdir())
-_IMPORT = re.compile(r'from "\./([\w.]+)"')
+_IMPORT = re.compile(r'(?:from |import\()"\./([\w.]+)"')
 _LINK = re.compile(r'(?:src|href)="/static/([\w.]+)"')
 
 

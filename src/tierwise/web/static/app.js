@@ -13,6 +13,7 @@ import { listen, oneStop } from "./keys.js";
 import { drawRunning, drawWaiting } from "./lists.js";
 import { MOST_CELLS, drawMap } from "./map.js";
 import { drawNode, drawNodes } from "./nodes.js";
+import { during, momentAt, pastOf, shownMoment, spanOf } from "./past.js";
 import { Player, jump } from "./player.js";
 import { drawProblems } from "./problems.js";
 import { drawQueues } from "./queues.js";
@@ -20,7 +21,7 @@ import { closed, link, parse } from "./route.js";
 import { searchable } from "./search.js";
 import { drawServices } from "./services.js";
 import { drawSlots } from "./slots.js";
-import { drawTimeline, momentAt, shownMoment } from "./timeline.js";
+import { drawTimeline } from "./timeline.js";
 import { viewOf } from "./view.js";
 import { drawWhatIf, submitted } from "./whatif.js";
 
@@ -56,6 +57,7 @@ function acts(route) {
     play: player.play,
     setSpeed: player.setSpeed,
     jump,
+    during: choose,
     question: question.fault,
     moreQueues: wishes.moreQueues,
     moreNodes: wishes.moreNodes,
@@ -92,12 +94,11 @@ async function refresh({ force = false } = {}) {
     redraw();
   }
   try {
-    const past = address("history", { run: route.run });
     if (route.at.startsWith("@")) {
-      await resolve(route, past);
+      await resolve(route);
       return;
     }
-    const [board, history] = await Promise.all([ask(address("board", route)), ask(past)]);
+    const [board, history] = await Promise.all([ask(address("board", route)), pastOf(route.run)]);
     if (!board.value) {
       go({ ...route, at: "", run: history.value?.runs.includes(route.run) ? route.run : "" });
       return;
@@ -111,7 +112,8 @@ async function refresh({ force = false } = {}) {
     const newest = moments.at(-1)?.id,
       chosen = shownMoment(history.value, route);
     const told = !route.at || whole; // whether nodes and stories are there
-    const between = (from, to) => ask(address("changes", { run: route.run }, { from, to }));
+    const of = (what, asked) => ask(address(what, { run: route.run }, asked));
+    const span = during(route);
     const zoom = zoomOf(board.value, route);
     const fabric = board.value.fabrics[treeOf(board.value, route)];
     const few = fabric.nodes[zoom] <= MOST_CELLS || !fabric.parent.includes(zoom);
@@ -123,18 +125,23 @@ async function refresh({ force = false } = {}) {
       route.node && told ? ask(address(`node/${path(route.node)}`, route)) : none,
       ask(listAddress("waiting", route, wishes.waiting)),
       ask(listAddress("running", route, wishes.running)),
-      route.at && chosen < moments.length - 1 ? between(moments[chosen].id, newest) : none,
-      (route.at || recorded) && chosen > 0 ? between(moments[chosen - 1].id, moments[chosen].id) : none,
+      route.at && chosen < moments.length - 1 ? of("changes", { from: moments[chosen].id, to: newest }) : none,
+      span
+        ? of("happened", span)
+        : (route.at || recorded) && chosen > 0
+          ? of("happened", { after: moments[chosen - 1].id, upto: moments[chosen].id })
+          : none,
       route.changes ? ask(address("what-if", { changes: route.changes, run: route.run, at: route.at })) : none,
       moments.length > 1 && !recorded ? ask("/api/history/queues") : none,
+      route.job ? of(`life/${path(route.job)}`, {}) : none,
     ]);
     if (location.hash !== "" && link(parse(location.hash)) !== link(route)) return; // somebody went on meanwhile
-    const [nodes, story, node, waiting, running, changes, happened, comparison, overTime] = found.map(
+    const [nodes, story, node, waiting, running, changes, happened, comparison, overTime, life] = found.map(
       (answer) => answer.value,
     );
     asides.about(story?.key ?? "", board.changed);
     const lists = { waiting, running };
-    const time = { history: history.value, overTime, changes, happened };
+    const time = { history: history.value, overTime, changes, happened, life };
     answers = { board: board.value, nodes, story, node, lists, comparison, ...time };
     question.fault = "";
     fault = board.value.fault;
@@ -175,14 +182,20 @@ function tell() {
   at("asof").textContent = board?.made && !fault ? `as of ${age(Math.max(0, seconds))} ago` : "";
 }
 
-/** Lead from a time in the address ("@14:20", "@1763302800") to the moment of that time. */
-async function resolve(route, past) {
-  const history = (await ask(past)).value;
+/** Lead from a time in the address to the moment of that time: "@14:20" is a whole minute, "@1763302800" a moment. */
+async function resolve(route) {
+  const history = (await pastOf(route.run)).value;
   const text = route.at.slice(1);
-  const found = /^[\d.]+$/.test(text)
-    ? (history.moments.findLast((moment) => moment.now <= Number(text)) ?? history.moments[0])
-    : momentAt(history, text);
-  jump(found ? String(found.id) : "");
+  const span = spanOf(history, text);
+  const found = history.moments.length ? momentAt(history, span ? span.to : Number(text)) : null;
+  choose(span, found ? String(found.id) : "");
+}
+
+/** Show a while and the moment at its end; without one, the moment alone. */
+function choose(span, at) {
+  const route = parse(location.hash);
+  const end = at ?? (span && answers ? String(momentAt(answers.history, span.to).id) : route.at);
+  location.replace(link({ ...route, at: end, during: span ? `${span.from}-${span.to}` : "" }));
 }
 
 function redraw() {
@@ -224,7 +237,7 @@ function draw(found, route) {
     field?.setSelectionRange(field.value.length, field.value.length);
   }
   at("time").hidden = history.moments.length < 2 || Boolean(route.changes);
-  fill(at("time"), at("time").hidden ? [] : drawTimeline(view));
+  if (!at("time").hidden) drawTimeline(at("time"), view);
   document.body.classList.toggle("past", Boolean(route.at) || history.recorded);
   at("services").hidden = !board.services;
   fill(at("services"), board.services ? drawServices(view) : []);

@@ -80,3 +80,12 @@ export function tail(name, siblings) {
   const cut = Math.max(...["-", "_", ".", "/"].map((mark) => name.lastIndexOf(mark, length - 1))) + 1;
   return length > 0 && cut > 0 ? name.slice(cut) : name;
 }
+
+/** A time below an axis with a step between ticks; the day is told with the first tick and where it changes. */
+export function tick(epoch, step, before) {
+  const text = new Date(epoch * 1000).toISOString();
+  const day = fromStart ? `day ${Math.floor(epoch / 86400) + 1}` : text.slice(5, 10);
+  const time = text.slice(11, step < 60 ? 19 : 16);
+  if (step >= 86400) return day;
+  return before !== undefined && Math.floor(before / 86400) === Math.floor(epoch / 86400) ? time : `${day} ${time}`;
+}

@@ -3,6 +3,7 @@
 
 import { command, gauge, h, table, verdict } from "./dom.js";
 import { age, few, many, short, unit } from "./format.js";
+import { drawLife } from "./life.js";
 import { callsOf } from "./services.js";
 import { jobQuestions, least } from "./whatif.js";
 import { closed, link, toDomain, toJob, toNode } from "./route.js";
@@ -20,6 +21,8 @@ export function drawJob(view) {
     ];
   const { line } = story;
   const home = line?.hyperNodes[0] ?? -1;
+  const said = texts(story.why); // why no room was made is told there
+  const making = story.eviction.filter((told) => !told.obstacle || !said.includes(told.obstacle));
   return h(
     "div",
     { class: "story" },
@@ -40,12 +43,13 @@ export function drawJob(view) {
         )
       : null,
     story.constraints.length ? [h("h3", {}, "Constraints on fabrics"), constraints(view, story.constraints)] : null,
+    drawLife(view),
     story.why ? [h("h3", {}, "Why it waits"), rejection(view, story.why, story.key)] : null,
     line?.waiting ? nodesFor(view) : null,
     line?.waiting && view.asks ? expected(view) : null,
     line?.waiting && view.asks && !line.lone ? least(view) : null,
     jobQuestions(view, line?.path ?? story.key),
-    story.eviction.length ? [h("h3", {}, "Making room"), story.eviction.map((told) => eviction(view, told))] : null,
+    making.length ? [h("h3", {}, "Making room"), making.map((told) => eviction(view, told))] : null,
     story.evictions.length ? [h("h3", {}, "Evicted pods"), evicted(view, story.evictions)] : null,
     story.places[view.tree].length ? [h("h3", {}, "Where its pods are"), places(view, story.places[view.tree])] : null,
     story.subGroups.length
@@ -82,6 +86,8 @@ export function drawJob(view) {
   );
 }
 
+const texts = (why) => (why ? [why.text, ...why.children.flatMap(texts)] : []);
+
 /** Of a past moment the line of a job is kept, not its story. */
 function past(view) {
   const { route, lists } = view;
@@ -93,6 +99,7 @@ function past(view) {
       ? h("p", {}, state(view, line))
       : h("p", { class: "warn" }, "It is not among the jobs that are listed of this moment."),
     line?.waiting ? h("p", { class: "said" }, verdict(line.verdict), " ", line.message) : null,
+    drawLife(view),
     h(
       "p",
       { class: "soft" },

@@ -1,11 +1,11 @@
 // Time that goes by in a recording: one moment after the other, up to the last.
 
+import { shownMoment } from "./past.js";
 import { link, parse } from "./route.js";
-import { shownMoment } from "./timeline.js";
 
 /** Show a moment, of another run where one is named; one that was only passed is no place to come back to. */
 export function jump(at, run = parse(location.hash).run) {
-  location.replace(link({ ...parse(location.hash), at, run }));
+  location.replace(link({ ...parse(location.hash), at, run, during: "" }));
 }
 
 export class Player {

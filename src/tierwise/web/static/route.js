@@ -13,6 +13,7 @@ const ASKED = {
   sort: "sort",
   order: "order",
   at: "at",
+  during: "during",
   run: "run",
   changes: "if",
   asking: "asking",

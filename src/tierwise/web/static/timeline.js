@@ -1,58 +1,78 @@
 // Time: series over the moments that are kept or recorded, a scrubber that shows any of them on the same map, play and
-// step, and what happened at the moment shown and since.
+// step, and what happened at the moment shown, in the while that was chosen, and since.
 
-import { h, head, svg } from "./dom.js";
-import { age, clock, count, many, percent, short } from "./format.js";
+import { fill, h, head } from "./dom.js";
+import { age, clock, count, many, percent, short, tick } from "./format.js";
+import { lost } from "./life.js";
+import { during, isTime, momentAt, shownMoment, spanOf } from "./past.js";
+import { Plots, lasting } from "./plots.js";
 import { link, toJob, toNode } from "./route.js";
 
-const WIDTH = 600,
-  HEIGHT = 34;
 const SPEEDS = [1, 4, 16]; // moments a second
+/** @type {[string, number][]} */
+const WHILES = [
+  ["10 min", 600],
+  ["1 h", 3600],
+  ["6 h", 21600],
+]; // up to the newest moment
 
-/** The number of the moment that an address asks for; the last one where it asks for none. */
-export function shownMoment({ moments }, route) {
-  const found = route.at ? moments.findIndex((moment) => String(moment.id) === route.at) : -1;
-  return found < 0 ? moments.length - 1 : found;
-}
+/** @type {Plots | null} */
+let plots = null;
 
-const TIME = /^(?:(\d{4}-\d\d-\d\d)[ T])?(\d{1,2}):(\d\d)(?::(\d\d))?(?: ?Z| ?UTC)?$/i;
-
-/** Whether a text is a time of day, with or without a date. */
-export const isTime = (text) => TIME.test(text.trim());
-
-/** The last moment up to a time, as people write it: "14:20" is the minute of the last day that has it. */
-export function momentAt(history, text) {
-  const { moments, elapsed } = history;
-  const [, day, hours, minutes, seconds] = TIME.exec(text.trim()) ?? [];
-  if (hours === undefined || !moments.length) return null;
-  const end = Number(hours) * 3600 + Number(minutes) * 60 + (seconds === undefined ? 59.999 : Number(seconds) + 0.999);
-  const midnight = elapsed
-    ? 0
-    : day
-      ? Date.parse(`${day}T00:00:00Z`) / 1000
-      : Math.floor(moments.at(-1).now / 86400) * 86400;
-  const back = !day && !elapsed && midnight + end - 60 > moments.at(-1).now ? 86400 : 0; // that of yesterday
-  return moments.findLast((moment) => moment.now <= midnight + end - back) ?? moments[0];
-}
-
-export function drawTimeline(view) {
-  const { moments, runs, recorded } = view.history;
-  const last = moments.length - 1;
-  const chosen = shownMoment(view.history, view.route);
-  const moment = moments[chosen];
+/** Draw the section; the charts are no children that a redraw may change. */
+export function drawTimeline(section, view) {
+  if (!plots) {
+    section.append(h("div", {}), h("div", { class: "series" }), h("div", {}));
+    plots = new Plots(section.children[1]);
+  }
+  const charts = plots;
+  const { moments, recorded } = view.history;
+  const chosen = shownMoment(view.history, view.route),
+    last = moments.length - 1;
+  const span = during(view.route);
+  const end = recorded || view.route.at ? moments[last].now : Math.max(moments[last].now, Date.now() / 1000);
   const go = (number) => view.jump(number >= last ? "" : String(moments[Math.max(0, number)].id)); // the last one needs no name
+  fill(section.children[0], controls(view, { chosen, last, go, end }));
+  fill(section.children[2], told(view, chosen, span));
+  charts.show({
+    series: SERIES.filter((one) => moments.some((m) => one.value(m) !== null)),
+    moments,
+    chosen,
+    end,
+    during: span,
+    range: span ? around(span) : [moments[0].now, Math.max(end, moments[0].now + 1)],
+    go: (number) => go(Math.min(number, last)),
+    choose: (from, to) => view.during(to > from ? { from, to } : null),
+  });
+}
+
+/** A while with a little of what is beside it. */
+function around({ from, to }) {
+  const beside = (to - from + 1) / 4;
+  return [from - beside, to + 1 + beside];
+}
+
+function controls(view, { chosen, last, go, end }) {
+  const { moments, runs, recorded } = view.history;
+  const moment = moments[chosen];
   const to = (event) => {
     event.preventDefault();
     const field = event.currentTarget.elements.time;
-    const found = momentAt(view.history, field.value);
+    const found = spanOf(view.history, field.value);
     field.setCustomValidity(found ? "" : "a time such as 14:20 or 2026-11-16 14:20:05 (UTC)");
-    if (found) view.jump(String(found.id));
+    if (found) view.during(found);
     else field.reportValidity();
+  };
+  const keys = (event) => {
+    const by = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    if (moments[chosen + by]) go(chosen + by);
   };
   return [
     head(
       "Time",
-      told(view, chosen),
+      which(view, chosen),
       runs.length > 1
         ? h(
             "label",
@@ -81,6 +101,7 @@ export function drawTimeline(view) {
           "aria-label": "Go to a time (UTC)",
         }),
       ),
+      whiles(view, end),
     ),
     h(
       "div",
@@ -122,36 +143,58 @@ export function drawTimeline(view) {
       h("input", {
         "data-key": "scrub",
         type: "range",
-        min: "0",
-        max: String(last),
-        step: "1",
-        value: String(chosen),
+        min: String(moments[0].now),
+        max: String(moments[last].now),
+        step: "any",
+        value: String(moment.now),
         "aria-label": "Moment shown",
         "aria-valuetext": `${clock(moment.now)}, ${count(chosen + 1)} of ${count(last + 1)}`,
-        on: { input: (event) => go(Number(event.target.value)) },
+        on: {
+          input: (event) => {
+            const time = Number(event.target.value);
+            go(moments.findLastIndex((other) => other.now <= time));
+          },
+          keydown: keys,
+        },
       }),
       h(
         "button",
-        { "data-key": "now", disabled: !view.route.at, on: { click: () => view.jump("") } },
+        {
+          "data-key": "now",
+          disabled: !view.route.at && !view.route.during,
+          on: { click: () => view.during(null, "") },
+        },
         recorded ? "end" : "now",
       ),
     ),
-    h("div", { class: "ends soft num" }, h("span", {}, clock(moments[0].now)), h("span", {}, clock(moments[last].now))),
-    h(
-      "div",
-      { class: "series" },
-      SERIES.filter(([, value]) => moments.some((m) => value(m) !== null)).map((one) =>
-        series(one, moments, chosen, go),
-      ),
-    ),
-    view.happened || view.changes
-      ? h("div", { class: "changes" }, view.happened ? happened(view, chosen) : null, view.changes ? since(view) : null)
-      : null,
   ];
 }
 
+/** The last minutes or hours by a click, and all that there is. */
+function whiles(view, end) {
+  const { moments } = view.history;
+  const span = during(view.route);
+  const known = WHILES.filter(([, seconds]) => end - moments[0].now > seconds);
+  if (!known.length && !span) return null;
+  return h(
+    "span",
+    { class: "whiles", role: "group", "aria-label": "How much of it" },
+    known.map(([title, seconds]) =>
+      h(
+        "a",
+        {
+          class: "facet plain",
+          href: link({ ...view.route, at: "", during: `${Math.floor(end - seconds)}-${Math.ceil(end)}` }),
+        },
+        title,
+      ),
+    ),
+    h("a", { class: `facet plain${span ? "" : " chosen"}`, href: link({ ...view.route, during: "" }) }, "all"),
+  );
+}
+
 /** Which moment is shown, in words that cannot be taken for now. */
-function told(view, chosen) {
+function which(view, chosen) {
   const { moments, recorded, count: every, bytes, mostBytes } = view.history;
   const number = `moment ${count(chosen + 1)} of ${count(moments.length)}`;
   if (recorded)
@@ -163,7 +206,7 @@ function told(view, chosen) {
   const kept = h(
     "span",
     { class: "soft" },
-    `${many(moments.length, "moment")} in ${(bytes / 1048576).toFixed(1)} of ${Math.round(mostBytes / 1048576)} MiB`,
+    `${many(moments.length, "moment")} of ${age(moments.at(-1).now - moments[0].now) || "0 s"}, ${(bytes / 1048576).toFixed(1)} of ${Math.round(mostBytes / 1048576)} MiB`,
   );
   if (!view.route.at) return [h("span", { class: "good" }, "now"), kept];
   return [
@@ -178,117 +221,93 @@ function told(view, chosen) {
 
 const share = (part, m) => (m.total ? part / m.total : 0);
 
-/** Series: [title, value, text, the highest value where it is known, whether it counts what happens]. */
-/** @type {Any[]} */
+/** Series: what each shows of a moment, the highest value where it is known, and whether it counts what happens. */
 const SERIES = [
-  [
-    "in use",
-    (m) => share(m.used, m),
-    (m) => `${percent(share(m.used, m))} of ${short(m.resource, m.total)} ${m.resource}`,
-    1,
-  ],
-  [
-    "fragmented",
-    (m) => (m.fragmented === null ? null : share(m.fragmented, m)),
-    (m) => percent(share(m.fragmented, m)),
-    1,
-  ],
-  ["jobs waiting", (m) => m.waiting, (m) => count(m.waiting)],
-  ["pods placed", (m) => m.placed, (m) => count(m.placed), 0, true],
-  ["pods evicted", (m) => m.evicted, (m) => count(m.evicted), 0, true],
+  {
+    title: "in use",
+    kind: "line",
+    value: (m) => share(m.used, m),
+    text: (m) => `${percent(share(m.used, m))} of ${short(m.resource, m.total)} ${m.resource}`,
+    most: 1,
+  },
+  {
+    title: "fragmented",
+    kind: "line",
+    value: (m) => (m.fragmented === null ? null : share(m.fragmented, m)),
+    text: (m) => percent(share(m.fragmented, m)),
+    most: 1,
+  },
+  { title: "jobs waiting", kind: "line waits", value: (m) => m.waiting, text: (m) => count(m.waiting) },
+  { title: "pods placed", kind: "bars", value: (m) => m.placed || null, text: (m) => count(m.placed), events: true },
+  {
+    title: "pods evicted",
+    kind: "bars lost",
+    value: (m) => m.evicted || null,
+    text: (m) => count(m.evicted),
+    events: true,
+  },
 ];
 
-/** A line over all moments, or a bar where something happened, with a mark at the chosen one; a click goes there. */
-function series([title, value, text, most, events], moments, chosen, go) {
-  const values = moments.map(value);
-  const top = most || Math.max(1, ...values);
-  const x = (i) => (moments.length > 1 ? (i / (moments.length - 1)) * WIDTH : WIDTH);
-  const y = (v) => HEIGHT - 1 - Math.min(1, v / top) * (HEIGHT - 3);
-  const line = events
-    ? values.map((v, i) => (v ? `M${x(i).toFixed(1)} ${HEIGHT}V${y(v).toFixed(1)}` : "")).join("")
-    : values.map((v, i) => `${i ? "L" : "M"}${x(i).toFixed(1)} ${y(v).toFixed(1)}`).join("");
-  const label = `${title}: ${text(moments[chosen])} at the moment shown, from ${text(moments[0])} to ${text(moments.at(-1))}`;
-  const click = (event) => {
-    const box = event.currentTarget.getBoundingClientRect();
-    go(Math.round(((event.clientX - box.left) / box.width) * (moments.length - 1)));
-  };
-  return h(
-    "figure",
-    { "data-key": title },
-    h("figcaption", {}, h("span", { class: "soft" }, title), " ", h("b", { class: "num" }, text(moments[chosen]))),
-    h(
-      "div",
-      { class: "plot", on: { click } },
-      svg(
-        "svg",
-        { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": label },
-        events ? null : svg("path", { d: `${line}L${WIDTH} ${HEIGHT}L0 ${HEIGHT}Z`, class: "under" }),
-        svg("path", {
-          d: line,
-          class: events ? `line events ${title.endsWith("evicted") ? "lost" : ""}` : "line",
-          "vector-effect": "non-scaling-stroke",
-        }),
-        svg("path", {
-          d: `M${x(chosen).toFixed(1)} 0V${HEIGHT}`,
-          class: "here",
-          "vector-effect": "non-scaling-stroke",
-        }),
-      ),
-    ),
-  );
-}
-
-const WORDS = {
+const KINDS = { started: "started or grew", shrunk: "with fewer pods", waits: "began to wait", ended: "ended or left" };
+const CHANGES = {
   started: "started or grew",
   shrunk: "with fewer pods",
   waiting: "began to wait",
   gone: "ended or left",
 };
 
-/** What happened between the moment before and the one shown: evictions with their reasons first. */
-function happened(view, chosen) {
-  const { moments, recorded } = view.history;
-  const before = moments[chosen - 1];
-  const news = view.board.cycles.filter((cycle) => recorded || cycle.now > before.now);
-  const name = (key) =>
-    view.board.names[key]
-      ? h("a", { href: toJob(view.route, view.board.names[key][1]) }, view.board.names[key][0])
-      : key;
-  const lost = news.flatMap((cycle) => cycle.evictions);
-  const nodes = nodeChanges(view, before, moments[chosen]);
+/** What happened in the while that was chosen, or at the moment shown, and what has changed since. */
+function told(view, chosen, span) {
+  if (!view.happened && !view.changes) return null;
+  return h(
+    "div",
+    { class: "changes" },
+    view.happened ? happened(view, chosen, span) : null,
+    view.changes ? since(view) : null,
+  );
+}
+
+/** Everything that happened in a while, evictions with their reasons first. */
+function happened(view, chosen, span) {
+  const { moments } = view.history;
+  const found = view.happened;
+  const before = span ? (moments.findLast((m) => m.now < span.from) ?? moments[0]) : moments[chosen - 1];
+  const nodes = nodeChanges(view, before, span ? momentAt(view.history, span.to) : moments[chosen]);
+  const evicted = found.evicted.entries;
+  const title = !span
+    ? `What happened here, since ${clock(before.now)}`
+    : `What happened from ${clock(span.from)} on, in ${lasting(span)}`;
   return h(
     "div",
     { "data-key": "happened" },
-    h("h3", {}, `What happened here, since ${clock(before.now)}`),
+    h("h3", {}, title),
     h(
       "ul",
       {},
-      lost
-        .slice(0, 8)
-        .map((e) =>
-          h(
-            "li",
-            {},
-            h("b", { class: "bad" }, `${many(e.pods.length, "pod")} evicted`),
-            " of ",
-            name(e.job),
-            e.by ? [" for ", name(e.by)] : "",
-            `: ${e.reason}`,
-          ),
-        ),
-      nodes.map((told) => h("li", {}, told)),
-      lines(view, view.happened),
-      lost.length || nodes.length || any(view.happened)
-        ? null
-        : h("li", { class: "soft" }, "No job started, ended or began to wait."),
+      evicted.slice(0, 20).map((entry) => h("li", {}, when(view, entry, span), lost(view.route, entry))),
+      evicted.length > 20
+        ? h("li", {}, `and ${many(found.evicted.pods - sum(evicted.slice(0, 20)), "pod")} more evicted`)
+        : null,
+      nodes.map((text) => h("li", {}, text)),
+      lines(view, found, KINDS, "entries"),
+      any(found) || nodes.length ? null : h("li", { class: "soft" }, "No job started, ended or began to wait."),
     ),
   );
 }
 
+const sum = (entries) => entries.reduce((pods, entry) => pods + (entry.pods ?? 0), 0);
+
+/** When in a while, with the way to that moment. */
+function when(view, entry, span) {
+  if (!span) return null;
+  const href = link({ ...view.route, at: String(entry.moment) });
+  return [h("a", { class: "num", href, title: clock(entry.now) }, tick(entry.now, 1, entry.now)), " "];
+}
+
 /** Nodes that came, went, or stopped taking pods; by name where all that take none are new, and few. */
 function nodeChanges(view, before, now) {
-  const told = (by, more, less) =>
-    by > 0 ? [`${many(by, "node")} ${more}`] : by < 0 ? [`${many(-by, "node")} ${less}`] : [];
+  const by = (number, more, less) =>
+    number > 0 ? [`${many(number, "node")} ${more}`] : number < 0 ? [`${many(-number, "node")} ${less}`] : [];
   const shut = before.shut ? [] : (view.nodes ?? []).filter((node) => node.state);
   const names =
     shut.length <= 3 && shut.length === now.shut
@@ -299,8 +318,8 @@ function nodeChanges(view, before, now) {
         ])
       : [];
   return [
-    ...told(now.shut - before.shut, "stopped taking pods", "took pods again or left").map((text) => [text, names]),
-    ...told(now.nodes - before.nodes, "came", "left"),
+    ...by(now.shut - before.shut, "stopped taking pods", "took pods again or left").map((text) => [text, names]),
+    ...by(now.nodes - before.nodes, "came", "left"),
   ];
 }
 
@@ -309,28 +328,33 @@ function since(view) {
     "div",
     { "data-key": "since" },
     h("h3", {}, view.history.recorded ? "From here to the end" : "What has changed since"),
-    h("ul", {}, any(view.changes) ? lines(view, view.changes) : h("li", { class: "soft" }, "No job has changed.")),
+    h(
+      "ul",
+      {},
+      any(view.changes)
+        ? lines(view, view.changes, CHANGES, "jobs")
+        : h("li", { class: "soft" }, "No job has changed."),
+    ),
   );
 }
 
 const any = (found) => Object.values(found).some((kind) => kind.count);
 
-function lines(view, found) {
+function lines(view, found, words, field) {
   const there = view.history.whole ? view.route : { ...view.route, at: "" };
-  return Object.entries(WORDS)
+  return Object.entries(words)
     .filter(([kind]) => found[kind].count)
-    .map(([kind, words]) =>
-      h(
+    .map(([kind, text]) => {
+      const jobs = [...new Map(found[kind][field].map((job) => [job.path, job])).values()];
+      return h(
         "li",
         { "data-key": kind },
         h("b", {}, `${many(found[kind].count, "job")} `),
-        `${words}: `,
-        found[kind].jobs
-          .slice(0, 8)
-          .map((job, i) => [i ? ", " : "", h("a", { href: toJob(there, job.path) }, job.name)]),
+        `${text}: `,
+        jobs.slice(0, 8).map((job, i) => [i ? ", " : "", h("a", { href: toJob(there, job.path) }, job.name)]),
         found[kind].count > 8 ? ` and ${count(found[kind].count - 8)} more` : "",
-      ),
-    );
+      );
+    });
 }
 
 /** The line of the search that leads to a time. */

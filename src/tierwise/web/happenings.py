@@ -1,0 +1,140 @@
+"""What happened to which job and when: a log of a day, packed, from which a minute or the life of one job is told.
+
+A history of boards leaves moments out as they age; the log has every start and every eviction, whatever is left out.
+"""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable
+from math import inf
+from typing import Final, Literal
+
+import msgspec
+
+from tierwise.api.codec import Raw
+from tierwise.web.views import Bounded
+
+__all__ = ["DAY", "EventLog", "Happening", "HappeningKind"]
+
+DAY: Final = 86400.0
+"""Seconds for which moments and what happened are kept."""
+
+_BYTES: Final = 16 << 20
+"""Packed entries that are kept at most; a start takes about 30 bytes."""
+
+_BLOCK: Final = 512
+"""Entries that are packed together."""
+
+_NAMES: Final = 20_000
+"""Jobs whose names are known after they are gone."""
+
+_TOLD: Final = 200
+"""Entries of one kind that are told of; the numbers count all."""
+
+HappeningKind = Literal["created", "waits", "reason", "started", "evicted", "shrunk", "ended"]
+
+
+class Happening(msgspec.Struct, frozen=True, array_like=True):
+    """Something that happened to a job; `moment` is the first of the history that shows it."""
+
+    now: float
+    moment: int
+    kind: HappeningKind
+    job: str  # its key
+    pods: int = 0
+    by: str = ""  # the key of the job that it was evicted for
+    action: str = ""
+    text: str = ""  # why, or where
+
+
+class _Block(msgspec.Struct, frozen=True):
+    first: float
+    last: float
+    packed: bytes
+
+
+class EventLog:
+    """Entries about in the order in which they happened. Asked from several threads."""
+
+    def __init__(self, *, most_bytes: int = _BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._names: Bounded[str, tuple[str, str]] = Bounded(_NAMES)
+        self._blocks: deque[_Block] = deque()
+        self._bytes = 0
+        self._open: list[Happening] = []
+        self._lock = threading.Lock()
+
+    def call(self, key: str, name: str, path: str) -> None:
+        """Note how a job is called, and how links name it."""
+        self._names[key] = name, path
+
+    def add(self, entries: Iterable[Happening]) -> None:
+        """Keep entries; those of more than a day before the newest go, and the oldest where there are too many."""
+        with self._lock:
+            for entry in entries:
+                self._open.append(entry)
+                if len(self._open) >= _BLOCK:
+                    self._pack()
+
+    def _pack(self) -> None:
+        times = [entry.now for entry in self._open]
+        block = _Block(min(times), max(times), zlib.compress(msgspec.msgpack.encode(self._open), 6))
+        self._open = []
+        self._blocks.append(block)
+        self._bytes += len(block.packed)
+        while self._bytes > self._most_bytes or self._blocks[0].last < block.last - DAY:
+            self._bytes -= len(self._blocks.popleft().packed)
+            if not self._blocks:
+                return
+
+    def between(self, first: float, last: float) -> Raw:
+        """What happened from one time to another, both included, by kind."""
+        return self._by_kind(self._found(lambda entry: first <= entry.now <= last, first, last))
+
+    def during(self, after: int, upto: int) -> Raw:
+        """What is new in the moments after one, up to another, by kind."""
+        return self._by_kind(self._found(lambda entry: after < entry.moment <= upto))
+
+    def life(self, job: str) -> Raw:
+        """What happened to a job of this key or name, and to others for it: the last of it."""
+        names = list(self._names.items())
+        key = job if job in self._names else next((key for key, (_, path) in names if path == job), job)
+        found = self._found(lambda entry: key in (entry.job, entry.by))[-_TOLD:]
+        return {**self._named(key), "entries": [{**self._wire(entry), "own": entry.job == key} for entry in found]}
+
+    def _found(self, wanted: Callable[[Happening], bool], first: float = -inf, last: float = inf) -> list[Happening]:
+        with self._lock:
+            blocks, newest = list(self._blocks), list(self._open)
+        found: list[Happening] = []
+        for block in blocks:
+            if block.first <= last and block.last >= first:
+                packed = zlib.decompress(block.packed)
+                found += filter(wanted, msgspec.msgpack.decode(packed, type=list[Happening]))
+        return found + list(filter(wanted, newest))
+
+    def _by_kind(self, entries: Iterable[Happening]) -> Raw:
+        """Of each kind how many jobs and pods, and the first entries."""
+        kinds: dict[str, list[Happening]] = {"evicted": [], "started": [], "shrunk": [], "waits": [], "ended": []}
+        for entry in entries:
+            if entry.kind in kinds:
+                kinds[entry.kind].append(entry)
+        return {
+            kind: {
+                "count": len({entry.job for entry in found}),
+                "pods": sum(entry.pods for entry in found),
+                "entries": [self._wire(entry) for entry in found[:_TOLD]],
+            }
+            for kind, found in kinds.items()
+        }
+
+    def _named(self, key: str) -> Raw:
+        name, path = self._names.get(key, (key, key))
+        return {"name": name, "path": path}
+
+    def _wire(self, entry: Happening) -> Raw:
+        wire: Raw = {"now": entry.now, "moment": entry.moment, "kind": entry.kind, **self._named(entry.job)}
+        wire |= {name: value for name in ("pods", "action", "text") if (value := getattr(entry, name))}
+        return {**wire, "by": self._named(entry.by)} if entry.by else wire
