@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from msgspec.structs import replace
 
+from tierwise.actions.batches import Batches
 from tierwise.actions.diagnosis.rejection_cache import RejectionCache
 from tierwise.actions.enqueue import INCOMPLETE
 from tierwise.actions.jobs_by_queue import JobsByQueue
@@ -44,10 +45,11 @@ from tierwise.actions.placement.demand import (
 from tierwise.actions.placement.nominated import place_nominated, to_nominate
 from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult, amounts_of, first_found
 from tierwise.actions.placement.solve import solve
-from tierwise.actions.placement.surplus import place_allowed_surplus, place_surplus_group
+from tierwise.actions.placement.surplus import place_allowed_surplus, place_surplus_group, with_its_surplus
 from tierwise.actions.plain_pods import PlainPods
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool, Statement, job_ready
+from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Reason, Rejection
 
 if TYPE_CHECKING:
@@ -98,7 +100,9 @@ class _Allocation:
         self._repair = repair
         self._rejection_cache = RejectionCache(cycle, told_at_once=preempt is not None)
         self._jobs = JobsByQueue(cycle)
+        self._batches = Batches(cycle, _search)
         self._plain_pods = PlainPods(cycle, self._jobs, reservations, preempts=preempt is not None)
+        self._with_surplus: dict[str, Ints] = {}  # by gang, where all of it was planned to be
         self._cut = 0  # searches that were cut short before the job that is served
 
     def run(self) -> None:
@@ -203,7 +207,7 @@ class _Allocation:
         """A place with which all reservations hold, or why the job has to leave the one that it could have."""
         if nominated:
             return place_nominated(self._cycle, job, asked) or _search(self._cycle, job, asked)
-        found = _search(self._cycle, job, asked)
+        found = self._batches.place(job, asked, self._jobs.served.jobs)
         if not self._reservations or not isinstance(found, SearchResult):
             return found
         objection = self._reservations.objection(job, found)
@@ -231,6 +235,8 @@ class _Allocation:
             self._cycle.report.reject(job, Rejection("quota", job.key, late))
             return False
         statement.keep()
+        if found.with_surplus is not None:
+            self._with_surplus[job.key] = found.with_surplus
         bound = idle and late is None
         placements = found.placements if bound else to_nominate(found.placements)
         score, proposed = found.score, found.proposed
@@ -330,7 +336,7 @@ class _Allocation:
             left += asked.task_groups
         placements: list[Placement] = []
         for task_group in surplus(cycle, job):
-            placed = place_allowed_surplus(cycle, job, task_group)
+            placed = place_allowed_surplus(cycle, job, task_group, self._with_surplus.get(job.key))
             if placed and cycle.pipeline.queue_order:
                 return self._bind_surplus(job, placed)
             placements += placed
@@ -368,4 +374,8 @@ def _search(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPlace:
     wholes = (
         each for each in whole_first(cycle, job, asked) if each is asked or cycle.over_quota(job, needs(each)) is None
     )
-    return first_found(solve(cycle, job, each) for each in wholes)
+    mark = cycle.ledger.mark()
+    found = first_found(solve(cycle, job, each) for each in wholes)
+    if isinstance(found, NoPlace) or len(asked.task_groups) > 1:
+        return found
+    return with_its_surplus(cycle, job, asked, found, mark)

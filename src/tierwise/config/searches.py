@@ -66,6 +66,7 @@ class SearchBudget(msgspec.Struct, frozen=True):
     questions: int = 1024  # to quotas about the tasks of a job's minimum
     selections: int = 32  # of tasks that quotas allow, for a job's minimum
     singles: int = 32  # tasks beyond the minimums of sub-groups that are tried one by one
+    together: int = 96  # searches in a cycle for gangs that are placed together
     victim_ways: int = 2**18  # work of counting several shapes beside victims before a trial is quicker
     moments: int = 64  # at which a reservation is tried beside others
     devices: int = 50_000  # devices that are tried for one pod on one node

@@ -17,7 +17,7 @@ import numpy as np
 from tierwise.model.arrays import Floats, Ints
 from tierwise.model.topology import Topology
 
-__all__ = ["Split", "least_missed", "pieces_needed", "sets_of_fewest"]
+__all__ = ["Split", "least_missed", "pieces_needed", "sets_of_fewest", "sets_that_hold"]
 
 _SETS = 4000
 """Sets of places that are compared at most; where there are more, the largest places are used first."""
@@ -64,6 +64,17 @@ def sets_of_fewest(room: Ints, count: int, most: int) -> Ints | None:
         return None
     sets = order[_combinations(len(order), fewest)]
     found: Ints = sets[room[sets].sum(axis=1) >= count]
+    return found
+
+
+def sets_that_hold(has: Ints, wanted: Ints, size: int) -> Ints:
+    """Sets of so many places that have what is wanted, given as amounts by place; none where there are too many."""
+    number = has.shape[1]
+    largest = np.sort(has, axis=1)[:, ::-1][:, :size].sum(axis=1)
+    if size > number or (largest < wanted).any() or comb(number, size) > _SETS:
+        return np.zeros((0, size), dtype=np.int64)
+    sets = _combinations(number, size)
+    found: Ints = sets[(has[:, sets].sum(axis=2) >= wanted[:, None]).all(axis=0)]
     return found
 
 

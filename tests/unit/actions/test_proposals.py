@@ -59,9 +59,9 @@ def _proposed(outcome: Outcome) -> Proposal | Abstained | None:
 )
 def test_objectives_choose_racks(objective: str, expected: dict[str, int]) -> None:
     """Racks of 4, 3, 3 and 2 for a gang of six, while two gangs of three wait behind it."""
-    world = draw(RACKS, node="gpu=1")
-    first = gang("a", tasks=6, each="gpu=1", within=2)
-    later = [gang(name, tasks=3, each="gpu=1", within=1, created=1) for name in "bc"]
+    world = draw(RACKS, node="gpu=1", queues="first second")
+    first = gang("a", tasks=6, each="gpu=1", within=2, queue="first")
+    later = [gang(name, tasks=3, each="gpu=1", within=1, created=1, queue="second") for name in "bc"]
     outcome = allocate(world, first, *later, profile=proposing(objective=objective))
 
     assert expected == _racks(outcome, "a")

@@ -134,12 +134,16 @@ def _best_first(cycle: Cycle, task_group: TaskGroup, domains: Ints, scores: Floa
 def _foreseen(cycle: Cycle, job: Job, task_group: TaskGroup, domains: Ints) -> tuple[Floats | Ints, ...]:
     """Sort keys by what a place there takes from others, the least significant first; empty where none is foreseen."""
     most = max(task_group.remaining, key=lambda tasks_left: tasks_left.left)
-    shape = most.pod_set.shape
-    expected = room_ahead(cycle, Ask(shape, task_group.sub, job))
+    expected = room_ahead(cycle, Ask(most.pod_set.shape, task_group.sub, job))
     if expected is None or task_group.sub.constraint is None:
         return ()
-    count = min(task_group.need, most.left)
-    needed = pieces_needed(cycle.topology, cycle.fit_counts.of(shape).domains(Pool.IDLE), domains, count)
+    bundle = task_group.firm() or ((most.pod_set.shape, min(task_group.need, most.left)),)
+    needed = np.maximum.reduce(
+        [
+            pieces_needed(cycle.topology, cycle.fit_counts.of(shape).domains(Pool.IDLE), domains, count)
+            for shape, count in bundle
+        ]
+    )
     return np.rint(expected[domains] * GRAIN), needed
 
 

@@ -126,6 +126,7 @@ class SearchResult(msgspec.Struct, frozen=True):
     placements: tuple[Placement, ...]
     score: float
     proposed: Proposal | Abstained | None = None  # the plugin's recommendation, whether followed or not
+    with_surplus: Ints | None = None  # innermost domains that were chosen for all of a gang, of which this is a part
 
 
 class NoPlace(enum.Enum):

@@ -1,5 +1,7 @@
 """Place tasks beyond a gang's minimum: as many as fit idle resources, near the gang's other tasks, within its limits.
 
+`with_its_surplus` chooses the place of a minimum so that all of the gang is in as few innermost domains as it can be.
+
 Called by `allocate` once the minimum is placed. It never evicts and never waits for releases: surplus starts at
 once, so quotas are asked with what terminating tasks still hold.
 """
@@ -8,26 +10,109 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.placement.choose import gradients_of, search_group
-from tierwise.actions.placement.demand import Demand, TaskGroup, needs
-from tierwise.actions.placement.problem import NOW_ONLY, NoPlace, Placement, SearchResult, first_found
+from tierwise.actions.placement.demand import Demand, TaskGroup, everything, needs
+from tierwise.actions.placement.problem import (
+    NOW_ONLY,
+    NoPlace,
+    Placement,
+    SearchResult,
+    first_found,
+    found_on,
+    written,
+)
 from tierwise.actions.placement.solve import solve
-from tierwise.actions.placement.trial import put
+from tierwise.actions.placement.trial import close_others, put
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, GatherOption
-from tierwise.framework.ledger import sub_ready
+from tierwise.framework.ledger import Pool, sub_ready
+from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, group_job, groups_around
 from tierwise.model.topology import ROOT
 
-__all__ = ["place_allowed_surplus", "place_surplus", "place_surplus_group"]
+__all__ = ["place_allowed_surplus", "place_surplus", "place_surplus_group", "with_its_surplus"]
 
 
-def place_allowed_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
-    """Place what fits of a task group and quotas allow now; at most one task where placing a task moves the shares."""
+def with_its_surplus(cycle: Cycle, job: Job, asked: Demand, found: SearchResult, mark: int) -> SearchResult:
+    """The place of a minimum, or another of a tier as low from where its surplus is in fewer innermost domains.
+
+    The ledger was at the mark before the place was found. Only the minimum is placed: who is next is another question.
+    """
+    (task_group,) = asked.task_groups
+    left = sum(tasks_left.left for tasks_left in task_group.remaining) - task_group.need
+    if left <= 0 or not _planned_as_one(cycle, job, task_group):
+        return found
+    topology, rows = cycle.topology, _rows_of(found.placements)
+    used = np.isin(topology.leaf, topology.leaf[rows])
+    shapes = [tasks_left.pod_set.shape for tasks_left in task_group.remaining]
+    if left <= min(int(cycle.fit_counts.of(shape).rows(Pool.IDLE)[used].sum()) for shape in shapes):
+        return found  # the surplus fits beside it
+    whole = everything(task_group)
+    if cycle.over_quota(job, needs(Demand((whole,)))) is not None:
+        return found
+    cycle.ledger.rewind(mark)
+    with cycle.ledger.statement():
+        together = search_group(cycle, job, whole, pools=NOW_ONLY)
+    part = None
+    if isinstance(together, SearchResult):
+        part = _minimum_of(cycle, task_group, together, int(topology.tier[topology.meet_rows(rows)]))
+    return written(cycle, job, found if part is None else replace(part, score=found.score, proposed=found.proposed))
+
+
+def _planned_as_one(cycle: Cycle, job: Job, task_group: TaskGroup) -> bool:
+    if job.constraint is None or job.policies or not cycle.pipeline.room_ahead or cycle.gathered(job):
+        return False
+    if len(task_group.sub.held) or task_group.sub.previous_domain:
+        return False
+    return not any(cycle.pipeline.moving(tasks_left.pod_set.shape) for tasks_left in task_group.remaining)
+
+
+def _minimum_of(cycle: Cycle, task_group: TaskGroup, together: SearchResult, tier: int) -> SearchResult | None:
+    """The tasks of the minimum among all of a gang, inside one domain of a tier: those of the fullest leaves first."""
+    topology, wanted = cycle.topology, dict(task_group.taken())
+    by_leaf = np.bincount(topology.leaf[_rows_of(together.placements)], minlength=len(topology))
+    best: SearchResult | None = None
+    fewest = len(topology)
+    for domain in np.flatnonzero((topology.tier <= tier) & (topology.roll_up(by_leaf) >= task_group.need)).tolist():
+        chosen: list[Placement] = []
+        for placement in together.placements:
+            first, end = topology.start[domain], topology.end[domain]
+            inside = placement.rows[(first <= placement.rows) & (placement.rows < end)]
+            order = np.lexsort((inside, topology.leaf[inside], -by_leaf[topology.leaf[inside]]))
+            chosen.append(replace(placement, rows=np.sort(inside[order[: wanted.get(placement.pod_set, 0)]])))
+        rows = _rows_of(chosen)
+        leaves = len(np.unique(topology.leaf[rows]))
+        if len(rows) == task_group.need and leaves < fewest:
+            some = tuple(placement for placement in chosen if len(placement.rows))
+            best, fewest = SearchResult(domain, some, 0.0, with_surplus=np.flatnonzero(by_leaf)), leaves
+    return best
+
+
+def _rows_of(placements: Iterable[Placement]) -> Ints:
+    return np.concatenate([placement.rows for placement in placements])
+
+
+def place_allowed_surplus(
+    cycle: Cycle, job: Job, task_group: TaskGroup, planned: Ints | None = None
+) -> list[Placement]:
+    """Place what fits of a task group and quotas allow now; at most one task where placing a task moves the shares.
+
+    Where all of it has room in the innermost domains that were `planned`, there.
+    """
     allowed = _number_allowed(cycle, job, task_group)
-    return place_surplus(cycle, job, replace(task_group, need=allowed)) if allowed else []
+    if not allowed:
+        return []
+    some = replace(task_group, need=allowed)
+    if planned is not None:
+        with cycle.ledger.statement():
+            close_others(cycle, np.flatnonzero(np.isin(cycle.topology.leaf, planned)))
+            placed = place_surplus(cycle, job, some)
+        if sum(len(placement.rows) for placement in placed) == allowed:
+            return list(written(cycle, job, found_on(cycle, placed)).placements)
+    return place_surplus(cycle, job, some)
 
 
 def _number_allowed(cycle: Cycle, job: Job, task_group: TaskGroup) -> int:

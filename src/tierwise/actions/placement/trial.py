@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
 from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult, place_tasks, written
+from tierwise.framework.closest import sets_that_hold
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Tie
 from tierwise.framework.ledger import Pool
@@ -52,11 +53,12 @@ def fit_any_way(
     affinity may tie tasks to are tried, and where filters do not move `mixtures` counts which mixtures the
     nodes take.
     """
+    mark = cycle.ledger.mark()
     for tried in _orders(cycle, job, task_group, domain, pools):
         cycle.report.search_counts.trials += 1
         found = _placed(fit, cycle, job, tried, domain, pools)
         if found is not None:
-            return found
+            return _in_fewer_leaves(cycle, job, task_group, found, mark)
     shapes = {tasks_left.pod_set.shape.number: tasks_left.pod_set.shape for tasks_left in task_group.remaining}
     if any(map(cycle.pipeline.moving, shapes.values())):
         try:
@@ -81,6 +83,64 @@ def _placed(
     """What one way of placing a task group finds, on the ledger; nothing of it stays there where it finds none."""
     placements = cycle.ledger.attempt(way, cycle, job, task_group, domain, pools)
     return None if placements is None else SearchResult(domain, tuple(placements), 0.0)
+
+
+# Tasks of several shapes in fewer innermost domains.
+#
+# Each shape is placed in the fewest by itself, and the next one near it; together they may need fewer.
+
+
+def _in_fewer_leaves(cycle: Cycle, job: Job, task_group: TaskGroup, found: SearchResult, mark: int) -> SearchResult:
+    """What was found, or the same tasks in fewer innermost domains of the same domain, where a few trials find them."""
+    bundle = task_group.firm()
+    if len(bundle) < 2 or task_group.sub.constraint is None or not cycle.pipeline.room_ahead:
+        return found
+    waits = any(placement.pool is not Pool.IDLE for placement in found.placements)
+    if waits or any(cycle.pipeline.moving(shape) for shape, _ in bundle):
+        return found
+    topology = cycle.topology
+    used = np.unique(topology.leaf[np.concatenate([placement.rows for placement in found.placements])])
+    if len(used) < 2:
+        return found
+    cycle.ledger.rewind(mark)
+    for leaves in _sets_of_leaves(cycle, bundle, found.domain, used):
+        cycle.report.search_counts.trials += 1
+        rows = np.flatnonzero(np.isin(topology.leaf, leaves))
+
+        def search() -> SearchResult | NoPlace:
+            closer = _placed(fit, cycle, job, largest_first(cycle, task_group), found.domain, (Pool.IDLE,))
+            return NoPlace.BOUNDED if closer is None else closer
+
+        closer = confined(cycle, job, rows, search)
+        if isinstance(closer, SearchResult):
+            return closer
+    return written(cycle, job, found)
+
+
+def _sets_of_leaves(cycle: Cycle, bundle: tuple[tuple[Shape, int], ...], domain: int, used: Ints) -> Iterator[Ints]:
+    """Sets of fewer leaves of a domain than are used, in no more of its children, that hold a bundle by counting.
+
+    The fewest first, and of these the ones in which the least is left over.
+    """
+    topology = cycle.topology
+    inside = slice(domain, int(topology.last[domain]))
+    room = np.stack([topology.own(cycle.fit_counts.of(shape).domains(Pool.IDLE))[inside] for shape, _ in bundle])
+    needed = np.array([number for _, number in bundle])
+    total = np.sum([shape.request * number for shape, number in bundle], axis=0)
+    asked = np.flatnonzero(total)
+    idle = np.stack([topology.own(amounts)[inside] for amounts in cycle.ledger.domain_idle[asked]])
+    has = np.vstack((np.minimum(room, needed[:, None]), np.minimum(idle, total[asked, None])))
+    wanted = np.concatenate((needed, total[asked]))
+    children = np.searchsorted(np.array(topology.children[domain]), np.arange(inside.start, inside.stop), side="right")
+    leaves = np.flatnonzero(room.any(axis=0))
+    for size in range(1, len(used)):
+        sets = sets_that_hold(has[:, leaves], wanted, size)
+        touched = np.array([len(np.unique(children[leaves[chosen]])) for chosen in sets])
+        over = (has[:, leaves][:, sets].sum(axis=2) / wanted[:, None]).sum(axis=0)
+        order = np.lexsort((over, touched))
+        most = len(np.unique(children[used - domain]))
+        for chosen in sets[order[touched[order] <= most]][: cycle.budget.orders]:
+            yield leaves[chosen] + domain
 
 
 def confined(

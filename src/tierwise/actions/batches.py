@@ -1,0 +1,170 @@
+"""Batches: the first gangs of a queue are placed together where one after the other would leave some of them worse off.
+
+Each gang is placed exactly, by itself. Of two places that are equally good for it, one may be all that a later gang
+could have had. So the next gangs of the queue are placed on the ledger in other orders too, and taken back; of these
+arrangements that is kept in which most of them start, then the one with the lowest tiers, then with the fewest
+innermost domains. When its turn comes, each gang is given its place in it.
+
+Nobody later takes what an earlier one needs: an arrangement counts only if every gang that would start starts, and
+none is given a wider tier than it would have had in its turn. Orders are tried where a gang of the batch has less than
+it would have alone. Called by `allocate`; the search for a gang is the usual one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import islice, permutations, takewhile
+
+import msgspec
+import numpy as np
+
+from tierwise.actions.jobs_by_queue import QueuedJobs
+from tierwise.actions.placement.demand import Demand, demand, needs
+from tierwise.actions.placement.problem import NoPlace, SearchResult, written
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.pipeline import PluginError
+from tierwise.model.job import Job
+
+__all__ = ["Batches"]
+
+Search = Callable[[Cycle, Job, Demand], SearchResult | NoPlace]
+
+_MOST = 3
+"""Gangs that are placed together."""
+_FEW, _SHARE = 32, 8
+"""Where more jobs than so many wait in a queue, one in so many of the searches is left for this."""
+
+
+class _Worth(msgspec.Struct, frozen=True, order=True):
+    """How good a place is, the smaller the better."""
+
+    waits: int
+    tier: int = 0
+    leaves: int = 0
+
+
+_WAITS = _Worth(1)
+_Plan = dict[str, SearchResult]
+"""By gang that starts, its place."""
+
+
+class Batches:
+    """The places of the gangs that are served next."""
+
+    def __init__(self, cycle: Cycle, search: Search) -> None:
+        self._cycle, self._search = cycle, search
+        self._left = cycle.budget.together if cycle.pipeline.room_ahead else 0
+        self._plan: _Plan = {}
+        self._otherwise = False  # whether the plan is another one than that of their turns
+
+    def place(self, job: Job, asked: Demand, following: QueuedJobs) -> SearchResult | NoPlace:
+        """A place for a gang, on the ledger: with regard to those that follow it, where that helps."""
+        planned = self._plan.pop(job.key, None)
+        if planned is None:
+            self._plan = {}
+            planned = self._planned(job, following)
+        if planned is not None and self._holds(planned):
+            with self._cycle.ledger.statement() as statement:
+                place = written(self._cycle, job, planned)
+                if not self._otherwise or not self._declined(job, place):
+                    statement.keep()
+                    return place
+        self._plan = {}
+        return self._search(self._cycle, job, asked)
+
+    def _declined(self, job: Job, place: SearchResult) -> bool:
+        """Whether a gang had rather wait than stand there: then it is given what it would have had in its turn."""
+        defer, rows = self._cycle.pipeline.defer, np.concatenate([placement.rows for placement in place.placements])
+        return bool(defer) and defer(job, rows) is not None
+
+    def _planned(self, job: Job, following: QueuedJobs) -> SearchResult | None:
+        if len(following) > _FEW:
+            self._left = min(self._left, self._cycle.budget.together // _SHARE)
+        if self._left <= 0 or self._cycle.spares is not None or not self._counts(job):
+            return None
+        gangs = [job, *takewhile(self._counts, islice(following, _MOST - 1))]
+        if len(gangs) == 1:
+            return None
+        cut = self._cycle.report.search_counts.cut
+        try:
+            self._plan = self._best(gangs)
+        except PluginError:  # whose fault it is shows when that gang is served
+            self._plan = {}
+        self._cycle.report.search_counts.cut = cut
+        return self._plan.pop(job.key, None)
+
+    def _counts(self, job: Job) -> bool:
+        """Whether a job is a gang that a batch is made of: with a topology, and without rules between its pods."""
+        cycle = self._cycle
+        if job.constraint is None or job.policies or len(job.tasks) < 2 or cycle.gathered(job):
+            return False
+        if cycle.nominations.holds(job) or cycle.current_domain(job) is not None:
+            return False
+        return not any(cycle.pipeline.moving(pod_set.shape) for pod_set in job.pod_sets())
+
+    def _best(self, gangs: Sequence[Job]) -> _Plan:
+        """The best arrangement of some gangs, the usual one first."""
+        plan = self._arranged(gangs)
+        usual = worth = [self._worth(plan, gang) for gang in gangs]
+        alone, self._otherwise = self._alone(gangs, usual), False
+        for order in permutations(gangs):
+            if worth == alone or self._left <= 0:
+                break
+            other = self._arranged(order)
+            found = [self._worth(other, gang) for gang in gangs]
+            if _fair(gangs, found, usual) and _rank(found) < _rank(worth):
+                plan, worth, self._otherwise = other, found, True
+        return plan
+
+    def _alone(self, gangs: Sequence[Job], usual: Sequence[_Worth]) -> list[_Worth]:
+        """What each gang would have if the others were not there."""
+        lowest = _Worth(0, int(self._cycle.topology.tier.min()), 1)
+        return [
+            worth if i == 0 or worth == lowest else self._worth(self._arranged([gang]), gang)
+            for i, (gang, worth) in enumerate(zip(gangs, usual, strict=True))
+        ]
+
+    def _arranged(self, order: Sequence[Job]) -> _Plan:
+        """The places of gangs that are served in an order, off the ledger again."""
+        found: _Plan = {}
+        with self._cycle.ledger.statement():
+            for gang in order:
+                asked = demand(self._cycle, gang)
+                if not asked.task_groups or not asked.enough or self._cycle.over_quota(gang, needs(asked)) is not None:
+                    continue
+                self._left -= 1
+                place = self._search(self._cycle, gang, asked)
+                if isinstance(place, SearchResult):
+                    found[gang.key] = place
+        return found
+
+    def _worth(self, plan: _Plan, gang: Job) -> _Worth:
+        place = plan.get(gang.key)
+        if place is None:
+            return _WAITS
+        rows, topology = np.concatenate([placement.rows for placement in place.placements]), self._cycle.topology
+        return _Worth(0, int(topology.tier[topology.meet_rows(rows)]), len(np.unique(topology.leaf[rows])))
+
+    def _holds(self, place: SearchResult) -> bool:
+        """Whether there is room for what was planned, whatever has been placed since."""
+        with self._cycle.ledger.statement():
+            for placement in place.placements:
+                rows, counts = np.unique(placement.rows, return_counts=True)
+                if (self._cycle.fit_counts.of(placement.pod_set.shape).rows(placement.pool)[rows] < counts).any():
+                    return False
+                self._cycle.ledger.place(placement.pod_set.shape, rows, counts, pool=placement.pool)
+        return True
+
+
+def _rank(found: Sequence[_Worth]) -> tuple[tuple[int, ...], int, int]:
+    """Earlier gangs start first; then the sums of tiers and of innermost domains."""
+    return tuple(w.waits for w in found), sum(w.tier for w in found), sum(w.leaves for w in found)
+
+
+def _fair(gangs: Sequence[Job], found: Sequence[_Worth], usual: Sequence[_Worth]) -> bool:
+    """Whether nobody later takes what an earlier one needs: a wider place only for one that could not start else."""
+    started = [gang.priority for gang, a, b in zip(gangs, found, usual, strict=True) if a.waits < b.waits]
+    return all(
+        a.waits or b.waits or a.tier <= b.tier or (started and max(started) >= gang.priority)
+        for gang, a, b in zip(gangs, found, usual, strict=True)
+    )
