@@ -7,6 +7,7 @@ keeps its own number where it is used.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -73,6 +74,7 @@ class SearchBudget(msgspec.Struct, frozen=True):
     devices_together: int = 5_000  # the same for pods of several shapes together
 
     @classmethod
+    @lru_cache(16)
     def of(cls, steps: int) -> SearchBudget:
         """All bounds at so many steps; each search takes one at least."""
         usual = {field.name: int(field.default) for field in fields(cls)}

@@ -29,7 +29,7 @@ from tierwise.framework.closest import Split, least_missed, sets_of_fewest
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, ScoreEffect
 from tierwise.framework.ledger import Pool
-from tierwise.model.arrays import Bools, Floats, Ints, Rows
+from tierwise.model.arrays import Bools, Floats, Ints, Rows, distinct
 from tierwise.model.job import Shape
 from tierwise.model.topology import ROOT
 
@@ -63,8 +63,9 @@ Kernel = Callable[[Cycle, Ask, int, slice, Pool], Visits]
 GRAIN = 2.0**20
 """Scores are compared in steps of a millionth, so that rounding noise decides nothing."""
 _LEAST = -(2**62)
-_SETS = 64
-"""Sets of children that are compared by what is inside them; where there are more, children are chosen as they are."""
+_SETS, _CHILDREN = 64, 4
+"""Sets of children that are compared by what is inside them, and children in each; where there are more, children are
+chosen as they are: what is left of the last one matters less the more of them a gang uses up."""
 
 
 def place(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
@@ -378,6 +379,7 @@ class _Walk:
         self._per_domain = room.domains(pool)
         self._siblings = _siblings(cycle, ask)
         self._ahead = room_ahead(cycle, ask, pool) if not self._siblings else None
+        self._directly: tuple[Ints, Floats] | None = None  # the rooms of rows that are in no domain below theirs
         self._rows: list[Ints] = []
         self._counts: list[Ints] = []
 
@@ -431,16 +433,21 @@ class _Walk:
         """Place tasks in the fewest innermost domains of the fewest children; False where there are too many sets."""
         places, room, _ = self._members(domain, ahead)
         sets = sets_of_fewest(room, count, _SETS)
+        if sets is None or sets.shape[1] > _CHILDREN:
+            return False
+        below = {
+            place: self._own(place, ahead) if place == domain else self._members(place, ahead)
+            for place in places[distinct(sets.ravel())].tolist()
+        }
         best: tuple[int, int] | None = None
         parts: list[tuple[int, int]] = []
-        for chosen in sets if sets is not None else ():
-            below = [
-                self._own(place, ahead) if place == domain else self._members(place, ahead)
-                for place in places[chosen].tolist()
-            ]
-            inner, own, expected = (np.concatenate(column) for column in zip(*below, strict=True))
+        for chosen in sets:
+            columns = zip(*(below[place] for place in places[chosen].tolist()), strict=True)
+            inner, own, expected = (np.concatenate(column) for column in columns)
             split = least_missed(own, expected, count)
-            if split is not None and (best is None or (len(split.places), split.cost) < best):
+            if split is None:
+                return False
+            if best is None or (len(split.places), split.cost) < best:
                 best, parts = (len(split.places), split.cost), _parts(inner, split)
         for piece, number in parts:
             self._span(self._topology.own_span(piece), number)
@@ -449,17 +456,17 @@ class _Walk:
     def _members(self, domain: int, ahead: Floats) -> tuple[Ints, Ints, Floats]:
         """The children of a domain and, under its own number, the rows directly in it; their room, now and ahead."""
         places = np.array([*self._topology.children[domain], domain])
-        _, own, expected = self._own(domain, ahead)
         room, later = self._per_domain[places], ahead[places]
-        room[-1:], later[-1:] = own, expected
+        _, room[-1:], later[-1:] = self._own(domain, ahead)
         return places, room, later
 
     def _own(self, domain: int, ahead: Floats) -> tuple[Ints, Ints, Floats]:
         """The same of the rows directly in a domain."""
-        inner = list(self._topology.children[domain])
-        later = max(0.0, float(ahead[domain] - ahead[inner].sum()))
-        room = int(self._per_row[self._topology.own_span(domain)].sum())
-        return np.array([domain]), np.array([room]), np.array([later])
+        if self._directly is None:
+            below = np.bincount(self._topology.parent[1:], weights=ahead[1:], minlength=len(ahead))
+            self._directly = self._topology.own(self._per_domain), np.maximum(ahead - below, 0.0)
+        room, later = self._directly
+        return np.array([domain]), room[domain : domain + 1], later[domain : domain + 1]
 
     def _two_tiers(self, domain: int) -> bool:
         """Whether there are domains in the children of a domain, and none in those."""

@@ -3,13 +3,11 @@
 For one shape, the room of a domain is a step function of time: what it holds now, and more with every task that ends
 there. Its mean over the run of a gang is what a place there is worth to others (plugin `places`).
 
-Ends are those of `model.expected_ends`, as far as they are stated by a job, its queue or a deadline: a median of other
-runs says little about one leaf. What was placed in this cycle is taken to stay.
+Ends are those of `model.endings`. What was placed in this cycle is taken to stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING
@@ -20,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tierwise.framework.ledger import Ledger
-from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.arrays import Bools, Floats, Ints, of_rows
+from tierwise.model.endings import endings
 from tierwise.model.job import Job, Shape, Status
 from tierwise.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from tierwise.model.expected_ends import ExpectedEnd, ExpectedEnds
+    from tierwise.model.expected_ends import ExpectedEnds
 
 __all__ = ["RoomAhead", "RoomSteps"]
 
@@ -71,6 +70,8 @@ class RoomAhead:
     def __init__(self, snapshot: Snapshot, ledger: Ledger) -> None:
         self._snapshot, self._ledger = snapshot, ledger
         self._steps: dict[int, tuple[int, RoomSteps]] = {}
+        self._freed: dict[bytes, tuple[Floats, Floats]] = {}
+        self._runs: dict[int, float] = {}
 
     @cached_property
     def ends(self) -> ExpectedEnds:
@@ -81,9 +82,18 @@ class RoomAhead:
 
     def run_time(self, job: Job) -> float:
         """How many seconds a waiting job runs, as it is stated; 0 where that is unknown, or nothing that runs ends."""
-        now = self._snapshot.now
-        end = self.ends.if_started(job, now) if len(self._ending.row) else None
-        return end.planned - now if end is not None and _is_stated(end) else 0.0
+        found = self._runs.get(job.number)
+        if found is None:
+            end = self.ends.if_started(job, self._snapshot.now) if self._states(job) and len(self._ending.row) else None
+            stated = end is not None and end.known and end.source.value != _HISTORY
+            found = self._runs[job.number] = end.planned - self._snapshot.now if end is not None and stated else 0.0
+        return found
+
+    def _states(self, job: Job) -> bool:
+        """Whether a job, its queue or a deadline says how long it runs: most say nothing, and have many tasks."""
+        queue = self._snapshot.queues.get(job.queue)
+        by_job, by_queue = job.terms is not None and job.terms.expected, queue is not None and queue.expected_duration
+        return bool(by_job or by_queue or (job.tasks and job.tasks[0].active_deadline))
 
     def mean(self, shape: Shape, room: Ints, open_rows: Bools, run: float) -> Floats:
         """By domain, the mean room over a run of so many seconds that starts now.
@@ -153,9 +163,14 @@ class RoomAhead:
 
     def _by_leaf(self, per_row: Ints) -> Ints:
         """Sums by leaf, for each of several quantities by row: (leaves x quantities)."""
-        leaf, place = np.unique(self._snapshot.topology.leaf, return_inverse=True)
-        found = np.zeros((len(leaf), len(per_row)), dtype=np.int64)
-        np.add.at(found, place, per_row.T)
+        found = np.zeros((int(self._leaves.max(initial=-1)) + 1, len(per_row)), dtype=np.int64)
+        np.add.at(found, self._leaves, per_row.T)
+        return found
+
+    @cached_property
+    def _leaves(self) -> Ints:
+        """By row, the number of its leaf among the leaves."""
+        found: Ints = np.unique(self._snapshot.topology.leaf, return_inverse=True)[1]
         return found
 
     def mean_run(self, job: Job) -> float:
@@ -164,71 +179,47 @@ class RoomAhead:
 
     @cached_property
     def _running(self) -> _Running:
-        rows = self._snapshot.nodes.rows.tolist()
-        jobs: list[Job] = []
-        found: list[tuple[int, int, Ints]] = []
-        for job in self._snapshot.jobs:
-            standing = [task for task in job.tasks if task.status is Status.RUNNING and task.node >= 0]
-            if standing:
-                found += [(len(jobs), rows[task.node], task.shape.request) for task in standing]
-                jobs.append(job)
-        request = np.array([request for _, _, request in found], dtype=np.int64)
-        return _Running(
-            jobs=tuple(jobs),
-            names=np.array([crc32(job.key.encode()) for job in jobs], dtype=np.uint64),
-            job=np.array([job for job, _, _ in found], dtype=np.int64),
-            row=np.array([row for _, row, _ in found], dtype=np.int64),
-            request=request.reshape(len(found), len(self._snapshot.axis)).T,
-        )
+        held = self._snapshot.columns.held(Status.RUNNING)
+        own = held.job >= 0
+        numbers, job = np.unique(held.job[own], return_inverse=True)
+        jobs = tuple([self._snapshot.jobs[number] for number in numbers.tolist()])
+        names = np.array([crc32(job.key.encode()) for job in jobs], dtype=np.uint64)
+        return _Running(jobs, names, job, held.row[own], self._requests[:, held.shape[own]])
 
-    def whole_from(self, resources: Ints) -> Floats:
+    def whole_from(self, resources: Ints, rows: Ints) -> Floats:
         """By row, when nothing of these resources is in use; infinite where that is not known."""
-        ending, nodes = self._ending, self._snapshot.nodes
+        key = resources.tobytes()
+        if key not in self._freed:
+            self._freed[key] = self._freed_of(resources)
+        freed, last = self._freed[key]
+        used = of_rows(self._snapshot.nodes.allocatable, resources, rows) - of_rows(self._ledger.idle, resources, rows)
+        return np.where((freed[:, rows] >= used).all(axis=0), last[rows], inf)
+
+    def _freed_of(self, resources: Ints) -> tuple[Floats, Floats]:
+        """By row, how much of these resources is freed in the end, (resources x rows), and when the last of it is."""
+        ending, size = self._ending, len(self._snapshot.nodes)
         request = ending.request[resources]
-        used = nodes.allocatable[resources] - self._ledger.idle[resources]
-        freed = np.stack([np.bincount(ending.row, weights=amounts, minlength=len(nodes)) for amounts in request])
-        last = np.full(len(nodes), -inf)
+        last = np.full(size, -inf)
         holds = (request > 0).any(axis=0)
         np.maximum.at(last, ending.row[holds], ending.time[holds])
-        return np.where((freed >= used).all(axis=0), last, inf)
+        return np.stack([np.bincount(ending.row, weights=amounts, minlength=size) for amounts in request]), last
 
     @cached_property
     def _ending(self) -> _Ending:
-        found = list(self._tasks())
-        row = np.array([row for row, _, _ in found], dtype=np.int64)
-        time = np.array([time for _, time, _ in found])
-        request = np.array([shape.request for _, _, shape in found], dtype=np.int64)
-        request = request.reshape(len(found), len(self._snapshot.axis)).T
-        order = np.lexsort((time, row))
-        return _Ending(row[order], time[order], request[:, order], np.flatnonzero(np.diff(row[order], prepend=-1)))
+        """What is known to end; a task beyond its time is given a bit more."""
+        found, now = endings(self._snapshot), self._snapshot.now
+        late = now + np.maximum(_LATE, _LATE_SHARE * (now - found.started))
+        time = np.where(found.end > now, found.end, late)
+        order = np.lexsort((time, found.row))
+        row, request = found.row[order], self._requests[:, found.shape[order]]
+        return _Ending(row, time[order], request, np.flatnonzero(np.diff(row, prepend=-1)))
 
-    def _tasks(self) -> Iterator[tuple[int, float, Shape]]:
-        """Row, end and shape of what runs and will end."""
-        from tierwise.model.expected_ends import started_at  # the same
-
-        snapshot = self._snapshot
-        rows = snapshot.nodes.rows.tolist()
-        timed = {name for name, queue in snapshot.queues.items() if queue.expected_duration}
-        for job in snapshot.jobs:
-            stated = job.terms is not None and job.terms.expected
-            if not stated and job.queue not in timed and not (job.tasks and job.tasks[0].active_deadline):
-                continue  # a look at each would show in a large cluster
-            standing = [task for task in job.tasks if task.status is Status.RUNNING and task.node >= 0]
-            end = self._frees(self.ends.of(job), started_at(job) or 0.0) if standing else inf
-            if end < inf:
-                yield from ((rows[task.node], end, task.shape) for task in standing)
-        for task in snapshot.others:
-            if task.status is Status.RUNNING and task.node >= 0 and (task.expected or task.active_deadline):
-                end = self._frees(self.ends.of_task(task), task.started)
-                if end < inf:
-                    yield rows[task.node], end, task.shape
-
-    def _frees(self, end: ExpectedEnd, started: float) -> float:
-        """When a task is taken to be gone; one beyond its time is given a bit more."""
-        now = self._snapshot.now
-        if not _is_stated(end):
-            return inf
-        return end.planned if end.planned > now else now + max(_LATE, _LATE_SHARE * (now - started))
+    @cached_property
+    def _requests(self) -> Ints:
+        """What a task of each shape asks for, (resources x shapes)."""
+        shapes = self._snapshot.shapes
+        asked = np.array([shape.request for shape in shapes], dtype=np.int64)
+        return asked.reshape(len(shapes), len(self._snapshot.axis)).T
 
 
 def _drawn(names: NDArray[np.uint64], draw: int) -> Floats:
@@ -238,7 +229,3 @@ def _drawn(names: NDArray[np.uint64], draw: int) -> Floats:
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     found: Floats = (mixed >> np.uint64(11)).astype(np.float64) / 2.0**53
     return found
-
-
-def _is_stated(end: ExpectedEnd) -> bool:
-    return end.known and end.source.value != _HISTORY

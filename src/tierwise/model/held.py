@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
+from math import inf
 from operator import attrgetter
+from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from tierwise.model.arrays import Bools, Ints, distinct
+from tierwise.model.arrays import Bools, Floats, Ints, distinct
 from tierwise.model.job import Job, Shape, Status, Task
 from tierwise.model.node import NodeTable
 
-__all__ = ["ColumnCache", "KeptColumns", "TaskColumns", "held_amounts", "rows_by_shape"]
+__all__ = ["ColumnCache", "KeptColumns", "TaskColumns", "TaskTimes", "held_amounts", "rows_by_shape"]
 
 _NODE, _SHAPE, _STATUS, _TASKS = map(attrgetter, ("node", "shape.number", "status", "tasks"))
+_STARTED, _EXPECTED, _DEADLINE = map(attrgetter, ("started", "expected", "active_deadline"))
 _CODE = {status: code for code, status in enumerate(Status)}
 
 
@@ -29,14 +33,19 @@ class TaskColumns(msgspec.Struct, frozen=True, eq=False):
     status: Ints
     job: Ints  # the index of the job; -1 for none
 
+    def having(self, status: Status) -> Bools:
+        """Which tasks have this status."""
+        found: Bools = self.status == _CODE[status]
+        return found
+
     def with_status(self, status: Status) -> list[Job]:
         """The jobs with a task of this status, in order."""
-        found = distinct(self.job[self.status == _CODE[status]])
+        found = distinct(self.job[self.having(status)])
         return [self.jobs[i] for i in found.tolist() if i >= 0]
 
     def held(self, status: Status) -> HeldTasks:
         """The tasks of a status that are on a known node."""
-        chosen = np.flatnonzero((self.status == _CODE[status]) & (self.row >= 0))
+        chosen = np.flatnonzero(self.having(status) & (self.row >= 0))
         return HeldTasks(self.row[chosen], self.shape[chosen], self.job[chosen])
 
     def on_rows(self, rows: Sequence[int]) -> list[tuple[Job | None, Task]]:
@@ -48,6 +57,14 @@ class TaskColumns(msgspec.Struct, frozen=True, eq=False):
             (self.jobs[job], self.jobs[job].tasks[i - begin]) if job >= 0 else (None, self.others[i - own])
             for i, job, begin in zip(found.tolist(), self.job[found].tolist(), begins.tolist(), strict=True)
         ]
+
+
+class TaskTimes(msgspec.Struct, frozen=True, eq=False):
+    """When tasks began and what is known of their ends, as columns in the order of `TaskColumns`."""
+
+    started: Floats  # 0 where that is not known
+    expected: Floats  # how long a task runs, as it states itself; 0 where it does not
+    stop: Floats  # when its deadline ends it; infinite where it has none
 
 
 class KeptColumns(msgspec.Struct, frozen=True, eq=False):
@@ -63,15 +80,15 @@ class KeptColumns(msgspec.Struct, frozen=True, eq=False):
     def columns(self) -> TaskColumns:
         return self.cache.columns(self.nodes, self.jobs, self.others, self.pieces)
 
+    def times(self) -> TaskTimes:
+        return self.cache.times(self.jobs, self.pieces)
+
 
 class ColumnCache:
     """Makes columns from snapshot to snapshot: tasks in the same tuple or list as before are copied."""
 
     def __init__(self) -> None:
-        self._pieces: list[Sequence[Task]] = []  # kept alive, so that no other has the id of one of them
-        self._ids: Ints = np.zeros(0, dtype=np.int64)
-        self._starts: Ints = np.zeros(0, dtype=np.int64)
-        self._columns: Ints = np.zeros((3, 0), dtype=np.int64)
+        self._held, self._times = _Pieces(_read_held), _Pieces(_read_times)
 
     def columns(
         self,
@@ -82,21 +99,41 @@ class ColumnCache:
     ) -> TaskColumns:
         """The columns of these on these nodes; `parts` are the others once more, in pieces that are kept."""
         pieces = [*map(_TASKS, jobs), *([others] if parts is None else parts)]
+        sizes, (node, shape, status) = self._held.follow(pieces)
+        number = np.repeat(np.arange(len(pieces)), sizes)
+        number[number >= len(jobs)] = -1
+        return TaskColumns(jobs, others, nodes.rows[node], shape, status, number)
+
+    def times(self, jobs: tuple[Job, ...], parts: Sequence[Sequence[Task]]) -> TaskTimes:
+        """The times of these tasks."""
+        return TaskTimes(*self._times.follow([*map(_TASKS, jobs), *parts])[1])
+
+
+class _Pieces:
+    """Columns of the tasks in some pieces, as a function reads them; pieces of the last call are copied."""
+
+    def __init__(self, read: Callable[[Sequence[Task]], NDArray[Any]]) -> None:
+        self._read = read
+        self._pieces: list[Sequence[Task]] = []  # kept alive, so that no other has the id of one of them
+        self._ids: Ints = np.zeros(0, dtype=np.int64)
+        self._starts: Ints = np.zeros(0, dtype=np.int64)
+        self._columns = read(())
+
+    def follow(self, pieces: list[Sequence[Task]]) -> tuple[Ints, NDArray[Any]]:
+        """How many tasks are in each piece, and the columns of all of them."""
         ids = np.fromiter(map(id, pieces), np.int64, len(pieces))
         sizes = np.fromiter(map(len, pieces), np.int64, len(pieces))
         starts = np.cumsum(sizes) - sizes
         known, source = self._find(ids)
-        columns = np.empty((3, int(sizes.sum())), dtype=np.int64)
+        columns = np.empty((len(self._columns), int(sizes.sum())), dtype=self._columns.dtype)
         copied = np.repeat(known, sizes)
         shift = np.zeros(len(pieces), dtype=np.int64)
         shift[known] = self._starts[source[known]] - starts[known]
         columns[:, copied] = self._columns[:, (np.arange(len(copied)) + np.repeat(shift, sizes))[copied]]
         if len(copied) and not copied.all():
-            columns[:, ~copied] = _read([*chain(*(pieces[i] for i in np.flatnonzero(~known).tolist()))])
+            columns[:, ~copied] = self._read([*chain(*(pieces[i] for i in np.flatnonzero(~known).tolist()))])
         self._pieces, self._ids, self._starts, self._columns = pieces, ids, starts, columns
-        number = np.repeat(np.arange(len(pieces)), sizes)
-        number[number >= len(jobs)] = -1
-        return TaskColumns(jobs, others, nodes.rows[columns[0]], columns[1], columns[2], number)
+        return sizes, columns
 
     def _find(self, ids: Ints) -> tuple[Bools, Ints]:
         """Which pieces are known, and where they stood."""
@@ -108,10 +145,17 @@ class ColumnCache:
         return self._ids[source] == ids, source
 
 
-def _read(tasks: Sequence[Task]) -> Ints:
+def _read_held(tasks: Sequence[Task]) -> Ints:
     codes = map(_CODE.__getitem__, map(_STATUS, tasks))
     found = (np.fromiter(column, np.int64, len(tasks)) for column in (map(_NODE, tasks), map(_SHAPE, tasks), codes))
     return np.stack([*found])
+
+
+def _read_times(tasks: Sequence[Task]) -> Floats:
+    started, expected, deadline = (
+        np.fromiter(map(read, tasks), np.float64, len(tasks)) for read in (_STARTED, _EXPECTED, _DEADLINE)
+    )
+    return np.stack([started, expected, np.where((deadline > 0) & (started > 0), started + deadline, inf)])
 
 
 class HeldTasks(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tierwise.model.arrays import Axis, Ints
-from tierwise.model.held import ColumnCache, KeptColumns, TaskColumns
+from tierwise.model.held import ColumnCache, KeptColumns, TaskColumns, TaskTimes
 from tierwise.model.held_places import HeldPlaces
 from tierwise.model.job import Constraint, InnerGroup, Job, Policy, Queue, Shape, Task
 from tierwise.model.node import NodeTable
@@ -19,6 +19,7 @@ from tierwise.model.volumes import Storage
 
 if TYPE_CHECKING:
     from tierwise.model.devices import Devices
+    from tierwise.model.endings import Endings
     from tierwise.model.finished_run import FinishedRun
     from tierwise.model.services import Services
 
@@ -79,6 +80,7 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
     held_places: HeldPlaces = HeldPlaces()  # for jobs whose pods are being moved
     history_in: str = ""  # the namespace in which their record is kept; "" where none is
     forsaken: tuple[str, ...] = ()  # those of `orphans` that are nominated
+    endings: Endings | None = None  # of what runs, where `standing` counts it; else they follow from the tasks
 
     kept_columns: KeptColumns | None = None  # see `columns`: what a reader keeps from snapshot to snapshot
     kept_unsettled: tuple[Job, ...] = ()  # see `unsettled`
@@ -96,6 +98,13 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
         if self.kept_columns is not None and self._is_kept:
             return self.kept_columns.columns()
         return ColumnCache().columns(self.nodes, self.jobs, self.others)
+
+    @cached_property
+    def times(self) -> TaskTimes:
+        """When they began and what is known of their ends, in the same order."""
+        if self.kept_columns is not None and self._is_kept:
+            return self.kept_columns.times()
+        return ColumnCache().times(self.jobs, [self.others])
 
     @property
     def used(self) -> Ints | None:

@@ -13,7 +13,7 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from tierwise.model.arrays import Ints, seal, summed
+from tierwise.model.arrays import Floats, Ints, seal, summed
 
 __all__ = [
     "HYPERNODES",
@@ -125,6 +125,12 @@ class Topology(msgspec.Struct, frozen=True):
         upto = np.zeros(len(per_domain) + 1, dtype=np.int64)
         per_domain.cumsum(out=upto[1:])
         return upto[self.last] - upto[:-1]
+
+    def least(self, per_domain: Floats) -> Floats:
+        """For each domain the least of its own value and those of the domains below it."""
+        ends = np.stack((np.arange(len(self.name)), self.last), axis=1).ravel()
+        found: Floats = np.minimum.reduceat(np.append(per_domain, np.inf), ends)[::2]
+        return found
 
     def spread(self, rows: Ints, counts: Ints) -> Ints:
         """How many of `counts` tasks on `rows` are below each domain."""

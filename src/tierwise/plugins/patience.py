@@ -114,13 +114,12 @@ class Patience:
         """Whether a place on fewer innermost domains may be expected soon enough."""
         if job.constraint is None or job.minimum < self._from or self._snapshot.alternate_topology(job.constraint):
             return None
-        touched = len(distinct(self._topology.leaf[rows]))
+        run = self._ahead.run_time(job)
+        wait = min(self._share * (run or self._ahead.mean_run(job)), self._time)
+        until = job.created + wait
+        touched = len(distinct(self._topology.leaf[rows])) if wait and self._now < until else 1
         fewest = self._fewest(job) if touched > 1 else 1
         if touched <= self._stretch * fewest:
-            return None
-        run = self._ahead.run_time(job)
-        until = job.created + min(self._share * (run or self._ahead.mean_run(job)), self._time)
-        if self._now >= until:
             return None
         shape, count, idle = self._main(job, rows)
         budget, now = until - self._now, self._needed(self._ahead.leaves_now(shape, idle, self._nodes.ready), count)

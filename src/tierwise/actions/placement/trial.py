@@ -247,8 +247,6 @@ def put(
 
 def _distance_matters(cycle: Cycle, ask: Ask) -> bool:
     """Whether distance matters: the sub-job has a topology, or the job has one and some of its tasks are placed."""
-    if by_host(cycle, ask.job):
-        return False
     if ask.sub.constraint is not None:
         return True
     return ask.job.constraint is not None and cycle.ledger.placed_span(ask.job) is not None

@@ -8,7 +8,7 @@ its arrival, and repeats the last `restart_cost` seconds of its work, or all of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from math import inf
 
@@ -19,6 +19,7 @@ from tierwise.api.eviction_terms import EvictionTerms
 from tierwise.api.reservation import ReservationRecord
 from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.arrays import Floats, Ints
+from tierwise.model.endings import Endings
 from tierwise.model.finished_run import FinishedRun
 from tierwise.model.job import Job, Queue
 from tierwise.model.snapshot import Snapshot
@@ -63,6 +64,8 @@ class Engine(ReplayCluster):
         self._reserved: dict[int, ReservationRecord] = {}  # what the last cycle reserved
         self._history: tuple[int, tuple[FinishedRun, ...]] = (0, ())  # how many jobs have ended, and the last of them
         self._standing: dict[int, tuple[object, Job]] = {}  # who runs, behind since when, where and for how long
+        self._one_by_one = contender.evicts or contender.reserves or (self._foresees and not self._states)
+        self._ending = _EndingPods()
         self._shown: list[int] = []  # the waiting jobs that the last cycle saw
         self.agenda = Agenda(self.state.clock)
         self.agenda.put(LookAgain(), inf if self.state.again == NEVER else self.state.again)
@@ -92,8 +95,16 @@ class Engine(ReplayCluster):
             self.agenda.put(incident, incident.after)
 
     def _await_end(self, job: int) -> None:
-        start, _ = self.state.running[job]
-        self.agenda.put(Ends(job), start + float(self.state.remaining[job]) / self.pace(job))
+        start, rows = self.state.running[job]
+        left = float(self.state.remaining[job]) / self.pace(job)
+        self.agenda.put(Ends(job), start + left)
+        if self._foresees and not self._one_by_one and left < inf:
+            shapes = [shape.number for shape in self.gangs.pods(job)]
+            self._ending.put(job, rows, shapes, max(start, _FIRST), left * float(self._errors[job]))
+
+    def _await_no_end(self, job: int) -> None:
+        self.agenda.cancel(Ends(job))
+        self._ending.drop(job)
 
     def happen(self, event: Event) -> None:
         if isinstance(event, LookAgain):
@@ -102,10 +113,11 @@ class Engine(ReplayCluster):
         self.advance(self.agenda.clock)
         self.state.events += 1
         if isinstance(event, Ends):
+            self._ending.drop(int(event.subject))
             self.finish(int(event.subject))
         elif isinstance(event, NodeLost | NodeBack):
             for job in self.host(event):
-                self.agenda.cancel(Ends(job))
+                self._await_no_end(job)
                 if job in self.state.running:
                     self._await_end(job)
             self._await_incident()
@@ -168,7 +180,7 @@ class Engine(ReplayCluster):
             self._await_end(job)
         else:
             self.evict(job)
-            self.agenda.cancel(Ends(job))
+            self._await_no_end(job)
 
     def _by_rank(self, job: int, rows: dict[int, int]) -> tuple[int, ...]:
         """The rows of a gang in the order of ranks, -1 where it has none."""
@@ -180,14 +192,14 @@ class Engine(ReplayCluster):
         return most(self.idle, sizes)
 
     def _snapshot(self, shown: list[int]) -> Snapshot:
-        """What the cycle sees. Who runs is told one by one only to profiles that evict or go by ends."""
+        """What the cycle sees. Who runs is told one by one only to profiles that evict, reserve or go by past runs."""
         kept = self._kept
         jobs = [self._waiting(job, number) for number, job in enumerate(shown)]
         for job, rows in sorted(self.partial().items()):
             jobs.append(self._running(job, len(jobs), rows, self._by_rank(job, kept.get(job, {}))))
         standing: dict[int, Ints] = {}
         standing_in: dict[str, Ints] = {}
-        if self.contender.evicts or self._foresees:
+        if self._one_by_one:
             running = sorted((job, rows) for job, (_, rows) in self.state.running.items() if job not in self.growing)
             jobs += [self._standing_job(job, number, rows) for number, (job, rows) in enumerate(running, len(jobs))]
         else:
@@ -208,6 +220,7 @@ class Engine(ReplayCluster):
             standing=standing,
             standing_in=standing_in,
             history=self._past(),
+            endings=None if self._one_by_one else self._ending.columns(),
         )
 
     def _waiting(self, job: int, number: int) -> Job:
@@ -237,8 +250,13 @@ class Engine(ReplayCluster):
     def _expected(self, job: int) -> EvictionTerms | None:
         """What a job says of its duration: what is left, as a gang that was stopped goes on; a service says nothing."""
         left = float(self.state.remaining[job]) / (self.pace(job) if job in self.state.running else 1.0)
-        stated = self.rules.durations in (STATED, ROUGH) and left < inf
+        stated = self._states and left < inf
         return EvictionTerms(expected=left * float(self._errors[job])) if stated else None
+
+    @property
+    def _states(self) -> bool:
+        """Whether jobs state their durations."""
+        return self.rules.durations in (STATED, ROUGH)
 
     @cached_property
     def _errors(self) -> Floats:
@@ -270,6 +288,39 @@ class Engine(ReplayCluster):
                 ),
             )
         return self._history[1]
+
+
+class _EndingPods:
+    """The pods of gangs that run and state their end, as columns with holes: no cycle looks at each of them."""
+
+    def __init__(self) -> None:
+        self._placed = np.full((2, 64), -1, dtype=np.int64)  # row, or -1 in a hole, and shape
+        self._times = np.zeros((2, 64))  # when its gang started, and its end
+        self._holes = list(range(64))
+        self._of: dict[int, list[int]] = {}  # by job
+
+    def put(self, job: int, rows: Sequence[int], shapes: Sequence[int], started: float, expected: float) -> None:
+        """A gang runs on these rows; without one where it is -1."""
+        self.drop(job)
+        while len(self._holes) < len(rows):
+            size = self._times.shape[1]
+            self._placed = np.concatenate((self._placed, np.full((2, size), -1)), axis=1)
+            self._times = np.concatenate((self._times, np.zeros((2, size))), axis=1)
+            self._holes += range(size, 2 * size)
+        own = self._of[job] = self._holes[len(self._holes) - len(rows) :]
+        del self._holes[len(self._holes) - len(rows) :]
+        self._placed[:, own] = rows, shapes
+        self._times[:, own] = [[started], [started + expected]]
+
+    def drop(self, job: int) -> None:
+        """A gang has ended, or is about to run elsewhere."""
+        own = self._of.pop(job, [])
+        self._placed[0, own] = -1
+        self._holes += own
+
+    def columns(self) -> Endings:
+        found = np.flatnonzero(self._placed[0] >= 0)
+        return Endings(*self._placed[:, found], *self._times[:, found])
 
 
 def _number(job: Job) -> int:
