@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from tests.support.boards import HOSTILE, Fixed, Growing, shown
-from tests.support.browser import BROWSER, Page, browser
+from tests.support.browser import BROWSER, Page, browser, serious
 from tests.support.commands import EXAMPLES
 from tests.support.draw import draw, gang, objects_of
 from tests.support.ports import HOST, free_port
@@ -139,7 +137,7 @@ def test_a_redraw_keeps_what_a_reader_has_chosen_and_opened(tmp_path: Path) -> N
         await page.until("document.getElementById('running').innerText.includes('later')")
         assert await page.ask("document.querySelector('#drawer h2').kept")
         assert await page.ask("document.querySelector('#drawer details[data-key=nodes-for]').open")
-        assert "fit in" in await page.ask("getSelection().toString()")
+        assert "needs 4 whole nodes" in await page.ask("getSelection().toString()")
 
     _in_browser(tmp_path, growing, act)
 
@@ -236,7 +234,7 @@ def test_every_change_is_made_by_clicks(tmp_path: Path) -> None:
         )
         await page.click("#whatif details form button")
         await page.until(f"({effect}).includes('example-0')")
-        assert await _serious(page) == []
+        assert await serious(page) == []
 
     _in_browser(tmp_path, shown(OBJECTS, questions=True), act)
 
@@ -251,7 +249,7 @@ def test_a_fabric_is_chosen_and_jobs_light_up_in_it(tmp_path: Path) -> None:
         await page.until("location.hash === '#/jobs/default/train?fabric=nvlink'")
         lit = "[...document.querySelectorAll('#fabric .lit.block')].map((b) => b.dataset.key).join(' ')"
         await page.until(f"{lit} === 'nvl-3 nvl-4'")
-        assert await _serious(page) == []
+        assert await serious(page) == []
         await page.click("#drawer td a[href*='fabric=power&in=feed-b']")
         await page.until("document.querySelector('#fabric .crumbs').innerText.includes('feed-b')")
         await page.until(f"document.querySelectorAll('#fabric .map .lit.cell').length === 4 && {lit} === ''")
@@ -306,7 +304,7 @@ def test_the_map_shows_where_free_amounts_are_fragmented(tmp_path: Path) -> None
         await page.until("location.hash === '#/?show=fragmented'")
         await page.until("document.querySelector('#fabric .note')?.innerText.includes('s0 (5)')")
         assert "5 of 16 gpu fragmented" in await page.ask("document.getElementById('fabric').innerText")
-        assert await _serious(page) == []
+        assert await serious(page) == []
 
     _in_browser(tmp_path, objects_of(world, *GANGS[:1], gang("waits", tasks=2, each="gpu=4", within=1)), act)
 
@@ -329,19 +327,6 @@ def test_nodes_are_reached_by_keys(tmp_path: Path) -> None:
     _in_browser(tmp_path, OBJECTS, act)
 
 
-async def _serious(page: Page) -> object:
-    """What axe finds serious or worse in the page as it is; nothing where axe is not installed."""
-    if find_spec("axe_core_python") is None:
-        return []
-    await page.ask("window.exports = undefined")
-    await page.call("Runtime.evaluate", expression=files("axe_core_python").joinpath("axe.min.js").read_text())
-    return await page.ask(
-        "axe.run({resultTypes: ['violations']}).then((r) => r.violations"
-        ".filter((v) => ['serious', 'critical'].includes(v.impact))"
-        ".map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html).join(' ')}`))"
-    )
-
-
 def test_services_are_drawn_on_their_zones(tmp_path: Path) -> None:
     """A chip for each workload, reached by keys, that leads to its job; a line for each call; the same as a table."""
     folder = EXAMPLES / "09-online-boutique"
@@ -355,7 +340,7 @@ def test_services_are_drawn_on_their_zones(tmp_path: Path) -> None:
             assert await page.ask("document.querySelectorAll('#services g.call').length") == 15
             assert await page.ask("document.documentElement.scrollWidth <= innerWidth")
         await page.ask("document.querySelectorAll('#services details').forEach((d) => { d.open = true; })")
-        assert await _serious(page) == []
+        assert await serious(page) == []
         assert await page.ask("document.querySelector('#services table').rows.length") == 16
         await page.ask("document.querySelector('#services a.workload[aria-label^=checkout]').focus()")
         await page.press("Enter")
@@ -374,6 +359,6 @@ def test_axe_has_nothing_serious_to_say(tmp_path: Path) -> None:
             await page.size(width, height)
             for state in states[:number]:
                 await page.go(f"{at}?{width}-{states.index(state)}{state}")
-                assert await _serious(page) == [], (width, state)
+                assert await serious(page) == [], (width, state)
 
     _in_browser(tmp_path, OBJECTS, act)

@@ -12,12 +12,14 @@ import subprocess
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
-__all__ = ["BROWSER", "Page", "browser"]
+__all__ = ["BROWSER", "Page", "browser", "serious"]
 
 BROWSER = os.environ.get("CHROMIUM") or next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), ""
@@ -99,6 +101,19 @@ class Page:
 
     async def type(self, text: str) -> None:
         await self.call("Input.insertText", text=text)
+
+
+async def serious(page: Page) -> object:
+    """What axe finds serious or worse in the page as it is; nothing where axe is not installed."""
+    if find_spec("axe_core_python") is None:
+        return []
+    await page.ask("window.exports = undefined")
+    await page.call("Runtime.evaluate", expression=files("axe_core_python").joinpath("axe.min.js").read_text())
+    return await page.ask(
+        "axe.run({resultTypes: ['violations']}).then((r) => r.violations"
+        ".filter((v) => ['serious', 'critical'].includes(v.impact))"
+        ".map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html).join(' ')}`))"
+    )
 
 
 @asynccontextmanager

@@ -9,6 +9,7 @@ interface Route {
   job: string;
   node: string;
   show: string;
+  fits: string;
   fabric: string;
   domain: string;
   resource: string;
@@ -70,7 +71,7 @@ interface Line {
 interface JobList {
   count: number;
   offset: number;
-  reasons: { verdict: string; reason: string; jobs: number }[];
+  reasons: { verdict: string; reason: string; jobs: number; pods?: number; since?: number; first?: Line[] }[];
   list: Line[];
 }
 
@@ -108,6 +109,7 @@ interface Answers {
   happened: Any;
   life: Any;
   comparison: Any;
+  fits: Any;
   overTime: Any;
 }
 

@@ -34,7 +34,8 @@ _SHAPE: Final = re.compile(
 )
 _PART: Final = re.compile(r"([\d.]+[A-Za-z]{0,2}?)\s*(\S*[A-Za-z]\S*)")
 _CORES: Final = frozenset(("core", "cores"))
-_NOWHERE: Final[Raw] = {"lit": [], "domains": 0, "taking": 0, "gangs": 0}
+_NAMED: Final = 6
+_NOWHERE: Final[Raw] = {"lit": [], "roomiest": [], "domains": 0, "taking": 0, "gangs": 0}
 
 
 def fits_shape(run: Run, trees: Iterable[AlternateTopology], text: str) -> Raw:
@@ -93,8 +94,10 @@ def _lit(topology: Topology, held: Ints, limit: int | None) -> Raw:
         counted[within] = held[within]
         gangs = np.where(topology.tier <= limit, held, topology.roll_up(counted))
     found = np.flatnonzero(gangs)
+    roomiest = within[np.argsort(-gangs[within], kind="stable")[:_NAMED]]
     return {
         "lit": [[d, int(gangs[d])] for d in found.tolist()],
+        "roomiest": [[d, int(gangs[d])] for d in roomiest.tolist() if gangs[d]],
         "domains": len(within),
         "taking": int((gangs[within] > 0).sum()),
         "gangs": int(gangs[ROOT]),

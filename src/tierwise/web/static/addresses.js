@@ -1,6 +1,7 @@
 // What the page asks the server for, as a state of the page needs it: of a past moment, or with changes.
 
 const FIRST = 60; // jobs of a list that are asked for at first
+const FEW = 24; // so many jobs that wait can be read one by one
 
 /** A name in an address. */
 export const path = (name) => name.split("/").map(encodeURIComponent).join("/");
@@ -32,10 +33,16 @@ export function zoomOf(board, route) {
   return found > 0 ? found : 0;
 }
 
-/** One of the two lists of jobs, with so many more than at first. */
-export function listAddress(name, route, more) {
+/** Whether jobs that wait are told of reason by reason: where there are many, and nobody has asked for another order. */
+export function byReason(route, waiting) {
+  return waiting > FEW && !(route.sort || route.reason || route.filter);
+}
+
+/** One of the two lists of jobs, with so many more than at first; many that wait reason by reason. */
+export function listAddress(name, route, more, waiting = 0) {
+  const grouped = name === "waiting" && byReason(route, waiting);
   /** @type {Record<string, string>} */
-  const asked = { state: name, limit: String(FIRST + more) };
+  const asked = { state: name, limit: grouped ? "0" : String(FIRST + more), ...(grouped ? { first: "3" } : {}) };
   if (route.filter) asked.q = route.filter;
   if (route.queue) asked.queue = route.queue;
   if (name === "waiting") for (const field of ["verdict", "reason"]) if (route[field]) asked[field] = route[field];

@@ -6,6 +6,7 @@ import { ask } from "./api.js";
 import { Asides, said } from "./asides.js";
 import { drawCycles } from "./cycles.js";
 import { fill, h } from "./dom.js";
+import { fitsAsked } from "./fits.js";
 import { drawFigures } from "./figures.js";
 import { age, clock, countFromStart } from "./format.js";
 import { drawJob } from "./job.js";
@@ -123,7 +124,8 @@ async function refresh({ force = false } = {}) {
       few && told ? ask(address(`nodes/${path(fabric.name[zoom])}`, route, inFabric)) : none,
       route.job && told ? ask(address(`jobs/${path(route.job)}`, route)) : none,
       route.node && told ? ask(address(`node/${path(route.node)}`, route)) : none,
-      ask(listAddress("waiting", route, wishes.waiting)),
+      fitsAsked(route) && told ? ask(address("fits", route, fitsAsked(route) ?? {})) : none,
+      ask(listAddress("waiting", route, wishes.waiting, board.value.jobs.waiting)),
       ask(listAddress("running", route, wishes.running)),
       route.at && chosen < moments.length - 1 ? of("changes", { from: moments[chosen].id, to: newest }) : none,
       span
@@ -136,13 +138,13 @@ async function refresh({ force = false } = {}) {
       route.job ? of(`life/${path(route.job)}`, {}) : none,
     ]);
     if (location.hash !== "" && link(parse(location.hash)) !== link(route)) return; // somebody went on meanwhile
-    const [nodes, story, node, waiting, running, changes, happened, comparison, overTime, life] = found.map(
+    const [nodes, story, node, fits, waiting, running, changes, happened, comparison, overTime, life] = found.map(
       (answer) => answer.value,
     );
     asides.about(story?.key ?? "", board.changed);
     const lists = { waiting, running };
     const time = { history: history.value, overTime, changes, happened, life };
-    answers = { board: board.value, nodes, story, node, lists, comparison, ...time };
+    answers = { board: board.value, nodes, story, node, fits, lists, comparison, ...time };
     question.fault = "";
     fault = board.value.fault;
     answered = Date.now();
@@ -241,7 +243,9 @@ function draw(found, route) {
   document.body.classList.toggle("past", Boolean(route.at) || history.recorded);
   at("services").hidden = !board.services;
   fill(at("services"), board.services ? drawServices(view) : []);
-  fill(at("slots"), drawSlots(view));
+  const bare = !view.first.nodes(0); // a cluster without nodes has no slots
+  at("slots").hidden = bare;
+  fill(at("slots"), bare ? [] : drawSlots(view));
   fill(at("queues"), drawQueues(view));
   fill(at("cycles"), drawCycles(view));
   at("problems").hidden = !board.problems.length;
@@ -291,6 +295,7 @@ listen({
     if (route.job || route.node) location.hash = closed(route);
     else if (route.filter || route.queue || route.reason)
       go({ ...route, filter: "", queue: "", verdict: "", reason: "" });
+    else if (route.fits) go({ ...route, fits: "" });
     else if (route.domain) go({ ...route, domain: "" });
   },
   time(by) {

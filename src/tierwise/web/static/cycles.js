@@ -1,6 +1,6 @@
 // The last cycles that decided something: who was placed where, who had to go, for whom, by which action and why.
 
-import { h, head, table } from "./dom.js";
+import { h, head, name, table } from "./dom.js";
 import { clock, count, few, many, seconds } from "./format.js";
 import { toHyperNode, toJob } from "./route.js";
 
@@ -22,7 +22,7 @@ export function drawCycles(view) {
           h("span", { class: "soft" }, ` ${clock(cycle.now)}  `),
           summary(cycle),
         ),
-        cycle.evictions.length ? evictions(view, cycle.evictions) : null,
+        cycle.evictions.length ? evictions(view, cycle) : null,
         cycle.decisions.length ? decisions(view, cycle) : null,
         h("p", { class: "soft num" }, work(cycle)),
       ),
@@ -47,7 +47,8 @@ function work(cycle) {
 }
 
 function job(view, key) {
-  return h("a", { href: toJob(view.route, view.board.names[key]?.[1] ?? key) }, view.board.names[key]?.[0] ?? key);
+  const [called, path] = view.board.names[key] ?? [key, key];
+  return h("a", { href: toJob(view.route, path) }, name(called));
 }
 
 function decisions(view, cycle) {
@@ -59,7 +60,9 @@ function decisions(view, cycle) {
         [
           "in",
           (d) =>
-            d.hyperNode ? h("a", { href: toHyperNode(view.route, d.hyperNode) }, d.hyperNode) : "the whole cluster",
+            d.hyperNode
+              ? h("a", { href: toHyperNode(view.route, d.hyperNode) }, name(d.hyperNode))
+              : "the whole cluster",
         ],
         ["tier", (d) => (d.hyperNode ? String(d.tier) : ""), "num"],
         ["by", (d) => d.action],
@@ -67,6 +70,7 @@ function decisions(view, cycle) {
         ["decision", (d) => h("code", {}, d.id)],
       ],
       cycle.decisions,
+      { "aria-label": `Placed in cycle ${cycle.number}` },
     ),
     cycle.placed > cycle.decisions.length
       ? h("p", { class: "soft" }, `and ${count(cycle.placed - cycle.decisions.length)} more`)
@@ -74,7 +78,7 @@ function decisions(view, cycle) {
   ];
 }
 
-function evictions(view, groups) {
+function evictions(view, cycle) {
   return table(
     [
       ["evicted", (e) => [h("span", { class: "bad" }, many(e.pods.length, "pod")), " of ", job(view, e.job)]],
@@ -83,6 +87,7 @@ function evictions(view, groups) {
       ["because", (e) => e.reason, "grow"],
       ["pods", (e) => few(e.pods), "long"],
     ],
-    groups,
+    cycle.evictions,
+    { "aria-label": `Evicted in cycle ${cycle.number}` },
   );
 }

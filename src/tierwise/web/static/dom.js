@@ -116,6 +116,11 @@ export function head(title, ...beside) {
   return h("div", { class: "head" }, h("h2", {}, title), ...beside);
 }
 
+/** What something is called: text of its own direction, whatever letters a tenant has chosen. */
+export function name(text) {
+  return h("bdi", {}, text);
+}
+
 /** Words for those who do not see the picture. */
 export function unseen(text) {
   return h("span", { class: "unseen" }, text);
@@ -128,7 +133,8 @@ export function verdict(word) {
   return word ? h("span", { class: `chip solid ${VERDICTS[word] || "warn"}` }, word.replace("-", " ")) : null;
 }
 
-/** A table; a column is [title, cell, class], and a title in brackets is read aloud only. */
+/** A table; a column is [title, cell, class], and a title in brackets is read aloud only. On a narrow screen each row is
+ * a card, in which a cell says its title itself. */
 export function table(columns, rows, props = {}) {
   const kind = (column) => ({ class: column[2] });
   const title = (text) => (text.startsWith("(") ? unseen(text.slice(1, -1)) : text);
@@ -154,7 +160,7 @@ export function table(columns, rows, props = {}) {
           h(
             "tr",
             {},
-            columns.map((c) => h("td", kind(c), c[1](row))),
+            columns.map((c) => h("td", { ...kind(c), "data-title": c[0].startsWith("(") ? null : c[0] }, c[1](row))),
           ),
         ),
       ),

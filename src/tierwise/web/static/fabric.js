@@ -7,6 +7,8 @@ export class Fabric {
     this.size = columns.name.length;
     const amounts = columns.amounts[resource];
     this.fragments = fragments;
+    /** @type {Map<number, number> | null} */
+    this.worst = null;
     this.amounts = fragments
       ? { ...amounts, used: amounts.fragmented ?? amounts.total.map(() => 0), new: null }
       : amounts;
@@ -37,6 +39,18 @@ export class Fabric {
   }
   sum(what, d) {
     return this.amounts[what]?.[d] ?? 0;
+  }
+
+  /** What a full bar stands for: all that a domain has; of fragments, those of the worst domain of its tier. */
+  scale(d) {
+    if (!this.fragments) return this.sum("total", d);
+    const worst = this.worst ?? new Map();
+    if (!this.worst)
+      this.columns.tier.forEach((tier, other) => {
+        if (other) worst.set(tier, Math.max(worst.get(tier) ?? 0, this.sum("used", other)));
+      });
+    this.worst = worst;
+    return worst.get(this.columns.tier[d]) || this.sum("total", d);
   }
 
   /** "tier 1 (rack)"; nothing for the cluster as a whole. */

@@ -45,7 +45,7 @@ export function drawFigures({ board, first: fabric, resource, route }) {
         ? "pods at this moment"
         : evicted
           ? "in the cycles below"
-          : "nobody in the last cycles",
+          : "no pod in the cycles below",
       "#cycles",
       evicted ? "bad" : "",
     ),
@@ -53,11 +53,14 @@ export function drawFigures({ board, first: fabric, resource, route }) {
       "Nodes",
       count(fabric.nodes(0)),
       [
-        shut ? `${count(shut)} take no pods` : fabric.nodes(0) ? "all take pods" : "add some to begin",
-        over ? `, ${count(over)} overcommitted` : "",
+        shut
+          ? h("span", { class: "warn" }, `${count(shut)} take no pods`)
+          : fabric.nodes(0)
+            ? "all take pods"
+            : "none yet",
+        over ? h("span", { class: "warn" }, `${count(over)} overcommitted`) : null,
       ],
       "#fabric",
-      shut || over ? "warn" : "",
     ),
     board.services?.violated || board.services?.overloaded
       ? figure(

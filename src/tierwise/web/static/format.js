@@ -21,12 +21,20 @@ function digits(value) {
 
 /** A number with thousands apart. */
 export function count(number) {
-  return Math.abs(number) >= 10000 ? number.toLocaleString("en-US") : String(number);
+  return Math.abs(number) >= 1000 ? number.toLocaleString("en-US") : String(number);
 }
 
 /** "1 pod", "2 pods". */
 export function many(number, word, plural = `${word}s`) {
   return `${count(number)} ${number === 1 ? word : plural}`;
+}
+
+/** A code as words: "NotEnoughResources" is "not enough resources". */
+export function words(code) {
+  return code.replace(
+    /[A-Z]+(?![a-z])|[A-Z]/g,
+    (found, at) => `${at ? " " : ""}${found.length > 1 ? found : found.toLowerCase()}`,
+  );
 }
 
 /** The first names, and how many more there are. */

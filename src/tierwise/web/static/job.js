@@ -1,7 +1,8 @@
 // The whole story of one job, as `tierwise explain --job` tells it: the sentence that decides, limits, search, causes,
 // what nodes say to it, places, evictions.
 
-import { command, gauge, h, table, verdict } from "./dom.js";
+import { command, gauge, h, name, table, verdict } from "./dom.js";
+import { axisOf, ganttRow } from "./eta.js";
 import { age, few, many, short, unit } from "./format.js";
 import { drawLife } from "./life.js";
 import { callsOf } from "./services.js";
@@ -14,7 +15,7 @@ export function drawJob(view) {
   if (!story)
     return [
       close,
-      h("h2", { tabindex: "-1" }, route.job),
+      h("h2", { tabindex: "-1" }, name(route.job)),
       route.at && !view.history.whole
         ? past(view)
         : h("p", { class: "warn" }, route.at ? "There is no such job at this moment." : "There is no such job now."),
@@ -27,7 +28,7 @@ export function drawJob(view) {
     "div",
     { class: "story" },
     close,
-    h("h2", { tabindex: "-1" }, story.name, line ? state(view, line) : null),
+    h("h2", { tabindex: "-1" }, name(story.name), line ? state(view, line) : null),
     line ? h("p", { class: "soft" }, numbers(view, line)) : null,
     line?.waiting ? h("p", { class: "said" }, verdict(line.verdict), " ", line.decisive) : null,
     line && home >= 0
@@ -144,12 +145,12 @@ function numbers(view, line) {
 
 /** A link to a domain of a fabric in the map; the whole cluster, and what has no place, in words. */
 function domain(view, d, tree = view.tree) {
-  const { title, name } = view.board.fabrics[tree];
+  const { title, name: names } = view.board.fabrics[tree];
   if (d < 0) return "–";
   return h(
     "a",
-    { href: toDomain({ ...view.route, fabric: tree ? title : "" }, d ? name[d] : "") },
-    d ? name[d] : "the whole cluster",
+    { href: toDomain({ ...view.route, fabric: tree ? title : "" }, d ? names[d] : "") },
+    d ? name(names[d]) : "the whole cluster",
   );
 }
 
@@ -213,21 +214,29 @@ function rejection(view, why, whole) {
     h("p", {}, h("span", { class: "warn" }, why.reason), `: ${why.text}`),
     why.cure ? h("p", { class: "soft" }, `What to do: ${why.cure} (${why.reference})`) : null,
     why.tried.length
-      ? table(
-          [
-            ["tier", (t) => t.tierTitle, "left"],
-            ["domains", (t) => String(t.hyperNodes), "num"],
-            ["best", (t) => (t.bestIndex >= 0 ? domain(view, t.bestIndex, t.fabric) : t.best), "num left"],
-            ["pods that fit", (t) => [`${t.fits} of ${t.asked}`, gauge(t.fits, t.asked)], "num"],
-            ["what its nodes lack", (t) => t.short || t.told.map((text) => h("div", {}, text)), "grow"],
-          ],
-          why.tried,
-          { "aria-label": "Tiers that were tried" },
+      ? h(
+          "ol",
+          { class: "ladder", "aria-label": "Tiers that were tried, the widest first" },
+          [...why.tried].reverse().map((t) => rung(view, t)),
         )
       : null,
     why.bounded ? h("p", { class: "soft" }, "The search stopped at its bound, so a place may exist.") : null,
     nested,
   ];
+}
+
+/** A tier of the ladder: its best domain, filled as far as the pods fit, and what is missing. */
+function rung(view, t) {
+  const best = t.bestIndex >= 0 ? domain(view, t.bestIndex, t.fabric) : name(t.best);
+  return h(
+    "li",
+    {},
+    h("b", {}, t.tierTitle),
+    h("span", { class: "soft" }, t.hyperNodes > 1 ? ` best of ${t.hyperNodes}: ` : " ", best),
+    h("span", { class: "num" }, `${t.fits} of ${t.asked} pods`),
+    gauge(t.fits, t.asked),
+    h("div", { class: "soft" }, t.short || t.told.map((text) => h("div", {}, text))),
+  );
 }
 
 /** What every node says to one of its pods: asked for when somebody opens it. */
@@ -260,6 +269,7 @@ function nodesFor(view) {
                       ...asked.plugins.map((name, i) => [name, (n) => String(n.scores[i]), "num"]),
                     ],
                     asked.best,
+                    { "aria-label": "Nodes that would take it" },
                   )
                 : null,
               asked.reasons.length
@@ -270,6 +280,7 @@ function nodesFor(view) {
                       ["which", (r) => r.nodes, "long"],
                     ],
                     asked.reasons,
+                    { "aria-label": "Nodes that would not" },
                   )
                 : null,
               asked.otherReasons ? h("p", { class: "soft" }, `and ${many(asked.otherReasons, "other reason")}`) : null,
@@ -295,6 +306,7 @@ function expected(view) {
         ? h("p", { class: "soft" }, "Running ahead …")
         : [
             h("p", { class: "said" }, job.text),
+            ganttRow(job, view.story.line.created, axisOf(own, [view.story.line])),
             h(
               "dl",
               {},

@@ -26,9 +26,9 @@ export function columns(number, width, least, gap = GAP) {
 /** The richest layout that fits: labels on as many levels as can be, then full rows, then cells as large as can be.
  *
  * `tree` has inner(d), the blocks in a block, and units(d), the number of cells or tiles of an innermost one. */
-export function fitting(tree, root, width, height, { tiles }) {
+export function fitting(tree, root, width, height, { tiles, least = 10 }) {
   const levels = levelsOf(tree, root);
-  const sizes = tiles ? [TILE.width] : SIZES;
+  const sizes = tiles ? [TILE.width] : SIZES.filter((size) => size >= least);
   /** @type {Any} */
   let last = null;
   for (let labels = Math.min(LABELS, levels.length - 1); labels >= Math.min(1, levels.length - 1); labels -= 1) {

@@ -1,8 +1,10 @@
 // The lists of jobs: those that wait, each with the sentence that decides, and those that stand somewhere. The server
-// selects, sorts and cuts them; equal reasons of one queue are told once.
+// selects, sorts and cuts them. Many that wait are listed reason by reason; equal ones of one queue are told once.
 
-import { h, head, verdict } from "./dom.js";
-import { age, count, many, short, unit } from "./format.js";
+import { byReason } from "./addresses.js";
+import { h, head, name, verdict } from "./dom.js";
+import { axisOf, ganttRow } from "./eta.js";
+import { age, count, many, short, unit, words } from "./format.js";
 import { link, toJob } from "./route.js";
 
 const SORTS = [
@@ -22,13 +24,20 @@ export function drawWaiting(view) {
   const queues = new Map();
   for (const job of waiting.list) queues.set(job.queue, [...(queues.get(job.queue) ?? []), job]);
   const grouped = !view.route.sort;
+  if (byReason(view.route, view.board.jobs.waiting))
+    return [
+      listHead(view, "Waiting", waiting, view.board.jobs.waiting, "sort", SORTS),
+      starts(view),
+      h(
+        "ul",
+        { class: "jobs reasons" },
+        waiting.reasons.map((entry) => ofReason(view, entry)),
+      ),
+    ];
   return [
     listHead(view, "Waiting", waiting, view.board.jobs.waiting, "sort", SORTS),
     waiting.reasons.length > 1 || view.route.reason ? reasons(view, waiting.reasons) : null,
-    waiting.count && view.asks && !view.etas
-      ? h("p", {}, h("button", { type: "button", on: { click: view.askEtas } }, "When do they start?"))
-      : null,
-    view.etas?.fault ? h("p", { class: "warn" }, view.etas.fault) : null,
+    waiting.count ? starts(view) : null,
     waiting.count
       ? null
       : h("p", { class: "soft" }, view.board.jobs.waiting ? "No job that waits matches." : "Nothing waits."),
@@ -40,7 +49,8 @@ export function drawWaiting(view) {
             h(
               "a",
               { href: link({ ...view.route, queue: view.route.queue === queue ? "" : queue }) },
-              `queue ${queue || "none"}`,
+              "queue ",
+              name(queue || "none"),
             ),
           ),
           h("ul", { class: "jobs" }, folded(view, jobs)),
@@ -52,6 +62,45 @@ export function drawWaiting(view) {
         ),
     more(view, "waiting", waiting),
   ];
+}
+
+/** The button that asks when jobs start, or why that cannot be told. */
+function starts({ asks, etas, askEtas }) {
+  if (etas?.fault) return h("p", { class: "warn" }, etas.fault);
+  return asks && !etas
+    ? h("p", {}, h("button", { type: "button", on: { click: askEtas } }, "When do they start?"))
+    : null;
+}
+
+/** All jobs that wait for one reason as one row: how many, since when, and those that wait longest. */
+function ofReason(view, { verdict: word, reason, jobs, pods, since, first }) {
+  const { route, now } = view;
+  const all = link({ ...route, verdict: word, reason });
+  const title = [verdict(word), " ", h("b", {}, reason ? words(reason) : view.words.kept)];
+  return h(
+    "li",
+    { "data-key": `reason-${word}-${reason}` },
+    h(
+      "div",
+      { class: "reason" },
+      h("span", {}, reason ? h("a", { href: all }, title) : title),
+      h("b", { class: "num" }, many(jobs, "job")),
+      h("span", { class: "num soft" }, `${many(pods, "pod")}${since > 0 ? ` · up to ${age(now - since)}` : ""}`),
+    ),
+    h(
+      "ul",
+      { class: "jobs" },
+      first.map((job, i) => {
+        const told = i > 0 && job.decisive === first[i - 1].decisive; // by the entry above it
+        return h(
+          "li",
+          { "data-key": job.key },
+          entryOfWaiting(view, { ...job, verdict: "", decisive: told ? "" : job.decisive }),
+        );
+      }),
+    ),
+    jobs > first.length && reason ? h("a", { class: "button more", href: all }, `Show all ${count(jobs)}`) : null,
+  );
 }
 
 /** Entries of one queue; of those that wait for the same reason in a row the first is told, the others can be opened. */
@@ -108,7 +157,7 @@ function reasons(view, found) {
             href: link({ ...route, ...target }),
           },
           verdict(entry.verdict),
-          ` ${entry.reason} `,
+          ` ${words(entry.reason)} `,
           h("b", { class: "num" }, count(entry.jobs)),
           chosen ? " ✕" : "",
         ),
@@ -128,9 +177,12 @@ function entryOfWaiting(view, job) {
   return entry(
     view,
     job,
-    [h("b", {}, job.name), kept, job.waiting ? verdict(job.verdict) : null],
+    [h("b", {}, name(job.name)), kept, job.waiting ? verdict(job.verdict) : null],
     [`${count(number)}${part} ${number === 1 && !part ? "pod" : "pods"}${asks}${since ? ` · ${since}` : ""}`],
-    [h("p", {}, job.waiting ? job.decisive : `${view.words.keeps} ${where}`), expected(view, job)],
+    [
+      job.waiting && !job.decisive ? null : h("p", {}, job.waiting ? job.decisive : `${view.words.keeps} ${where}`),
+      expected(view, job),
+    ],
   );
 }
 
@@ -142,7 +194,10 @@ function expected(view, job) {
     : job.expected
       ? `expected start: ${job.expected}`
       : "";
-  return text ? h("p", { class: "soft" }, text) : null;
+  const lines = view.lists.waiting.list.length ? view.lists.waiting.list : [job];
+  return text
+    ? h("p", { class: "soft" }, text, told ? ganttRow(told, job.created, axisOf(view.etas, lines)) : null)
+    : null;
 }
 
 export function drawRunning(view) {
@@ -173,13 +228,13 @@ function entryOfRunning(view, job) {
     view,
     job,
     [
-      h("b", {}, job.name),
+      h("b", {}, name(job.name)),
       chips.map(([number, text, kind]) =>
         number ? h("span", { class: `chip ${kind}` }, `${count(number)} ${text}`) : null,
       ),
     ],
     [`${many(job.pods, "pod")}, ${short(resource, job.used[at])} ${unit(resource)}`],
-    h("p", {}, `in ${place(view, job)} · queue ${job.queue || "none"}${since}`),
+    h("p", {}, "in ", name(place(view, job)), " · queue ", name(job.queue || "none"), since),
   );
 }
 

@@ -2,7 +2,8 @@
 // are few enough. Everything drawn is a link; the pods of the chosen job light up. Domains of one level are equally
 // large, and the whole is meant to fit one screen: cells get smaller, and outer levels take their place, as it grows.
 
-import { gauge, h, head, unseen } from "./dom.js";
+import { command, gauge, h, head, name, unseen } from "./dom.js";
+import { drawFits } from "./fits.js";
 import { many, percent, short, tail, unit } from "./format.js";
 import { fitting } from "./layout.js";
 import { link, toDomain, toNode } from "./route.js";
@@ -10,24 +11,31 @@ import { questions, withChange } from "./whatif.js";
 
 export const MOST_CELLS = 1500; // a view never draws more tiles, or more nodes
 const STEPS = [MOST_CELLS, 600, 250, 80, 30]; // fewer tiles, as long as they are too small
+const NARROW = 700; // a screen that is touched: cells are large enough for fingers, and the page scrolls
 const TILES = 80; // more innermost domains than this are drawn as cells
 
-/** @type {[string, Record<string, number>, string, (view: Any) => boolean][]} */
+/** What is drawn how: in words, filled how far, marked how, and whether it is there, of a view and the marks drawn.
+ *
+ * @type {[string, Record<string, number>, string, (view: Any, drawn: Set<string>) => boolean][]} */
 const LEGEND = [
   ["fragmented", { b: 1, u: 1 }, "fragment", ({ fabric }) => fabric.fragments],
   ["in use", { b: 1, u: 1 }, "", ({ fabric }) => !fabric.fragments],
   ["newly placed", { b: 0, u: 1 }, "new", ({ fabric }) => fabric.sum("new", 0) > 0],
   ["free", {}, "", ({ fabric }) => !fabric.fragments],
   ["kept for a gang that waits", {}, "kept", ({ fabric }) => fabric.sum("kept", 0) > 0],
-  ["takes no pods", {}, "shut", ({ fabric }) => fabric.shut(0) > 0],
-  ["holds more than it has", { b: 1, u: 1 }, "over", ({ fabric }) => fabric.over(0) > 0],
+  ["takes no pods", {}, "shut", (_view, drawn) => drawn.has("shut")],
+  ["some of its nodes take no pods", {}, "partly", (_view, drawn) => drawn.has("partly")],
+  ["holds more than it has", { b: 1, u: 1 }, "over", (_view, drawn) => drawn.has("over")],
+  ["takes what was asked for", {}, "fits", ({ fitting }) => fitting?.size > 0],
   ["pods of the chosen job", {}, "lit", ({ lights }) => lights !== null],
   ["best place that was tried for it", {}, "tried", ({ tried }) => tried.size > 0],
 ];
 
 export function drawMap(view) {
   const { fabric, zoom } = view;
+  if (!fabric.nodes(0)) return empty(view);
   const drawing = richest(view);
+  const inside = drawing.inside(zoom, 0, view.width);
   return [
     head("Fabric", crumbs(view), h("span", { class: "soft" }, said(view, zoom))),
     view.board.fabrics.length > 1 ? chooser(view) : null,
@@ -41,24 +49,50 @@ export function drawMap(view) {
       : null,
     notes(view),
     fabric.fragments ? fragments(view) : null,
+    drawFits(view),
+    drawing.cut.size
+      ? h(
+          "p",
+          { class: "note soft" },
+          "In the map: ",
+          [...drawing.cut].map(([short_, long], i) => [i ? ", " : "", h("b", {}, short_), " is ", name(long)]),
+          ", and so on.",
+        )
+      : null,
     h(
       "div",
       {
-        class: `map${view.lights ? " lights" : ""}${fabric.fragments ? " fragments" : ""}`,
+        class: `map${view.lights ? " lights" : ""}${view.fitting ? " fitting" : ""}${fabric.fragments ? " fragments" : ""}`,
         role: "group",
         "aria-label": "Map of domains; arrow keys move, Enter opens",
         vars: { size: `${drawing.layout.size}px` },
       },
-      drawing.inside(zoom, 0, view.width),
+      inside,
       drawing.more(zoom, `+ one more like ${fabric.name(fabric.children[zoom].at(-1) ?? 0)}`),
     ),
     h(
       "ul",
       { class: "legend" },
-      LEGEND.filter((entry) => entry[3](view)).map(([text, vars, mark]) =>
+      LEGEND.filter((entry) => entry[3](view, drawing.marks)).map(([text, vars, mark]) =>
         h("li", {}, h("span", { class: `cell ${mark}`, vars, "aria-hidden": "true" }), text),
       ),
     ),
+  ];
+}
+
+/** A cluster without nodes: what to do about it. */
+function empty({ board }) {
+  const apply = board.mode === "scheduler" || board.mode === "cluster";
+  return [
+    head("Fabric", h("span", { class: "soft" }, "no nodes yet")),
+    h(
+      "p",
+      {},
+      "There is nothing to place pods on. ",
+      apply ? "Nodes, a topology and jobs to try it with:" : "Look at an example:",
+    ),
+    command(apply ? "kubectl apply -f examples/01-llm-training" : "tierwise serve -f examples/01-llm-training"),
+    h("p", { class: "soft" }, "The page shows nodes as soon as they are there. The guide: docs/guides/first-steps.md"),
   ];
 }
 
@@ -72,7 +106,7 @@ function fragments(view) {
   return h(
     "p",
     { class: "note" },
-    "The map shows what is fragmented: free, but too little in one place for any gang that waits. ",
+    "The map shows what is fragmented: free, but too little in one place for any gang that waits. A full bar is as much as the worst domain of its tier has. ",
     worst.length
       ? [
           "Most of it is in ",
@@ -220,9 +254,12 @@ class Drawing {
       this.byDomain.get(home).push(node);
     }
     this.withNodes = nodes.length > 0;
+    this.marks = new Set(); // that were drawn, for the legend
+    this.cut = new Map(); // labels without what names share, and what they stand for: the first of each level
     const tiles = !this.withNodes && this.tilesOf(view.zoom) <= TILES;
-    const height = Math.max(300, window.innerHeight - 330);
-    this.layout = fitting(this, view.zoom, view.width, height, { tiles });
+    const touched = window.innerWidth <= NARROW;
+    const height = touched ? 1400 : Math.max(300, window.innerHeight - 370);
+    this.layout = fitting(this, view.zoom, view.width, height, { tiles, least: touched ? 24 : 10 });
   }
 
   tilesOf(d) {
@@ -299,14 +336,41 @@ class Drawing {
     // what tells a domain from those beside it, where there is little room
     const { fabric } = this.view;
     const siblings = fabric.children[Math.max(0, fabric.columns.parent[d])].map((other) => fabric.name(other));
-    return 7 * fabric.name(d).length + 36 < width ? fabric.name(d) : tail(fabric.name(d), siblings);
+    const whole = fabric.name(d);
+    const cut = 7 * whole.length + 8 < width ? whole : tail(whole, siblings);
+    if (cut !== whole && ![...this.cut.values()].some((other) => other.startsWith(whole.slice(0, -cut.length))))
+      this.cut.set(cut, whole);
+    return cut;
+  }
+
+  /** How far something is filled. */
+  fill(d) {
+    const { fabric } = this.view;
+    return [fabric.sum("used", d), fabric.scale(d), fabric.sum("new", d)];
+  }
+
+  /** What stands beside a domain: how much of it is in use; of fragments, how much. */
+  amounts(d) {
+    const { fabric, resource } = this.view;
+    const used = short(resource, fabric.sum("used", d));
+    return fabric.fragments ? used : `${used}/${short(resource, fabric.sum("total", d))}`;
+  }
+
+  /** What stands beside the label of a block, as far as there is room. */
+  beside(d, label, width) {
+    const { fabric } = this.view;
+    const used =
+      fabric.sum("total", d) && !fabric.fragments ? percent(fabric.sum("used", d) / fabric.sum("total", d)) : "";
+    const room = width - 7 * label.length - 16 - (this.more(d) ? 24 : 0) - (this.badge(d) ? 34 : 0);
+    return [this.amounts(d), used].find((text) => text && 7 * text.length < room) ?? "";
   }
 
   block(d, depth, width) {
-    const { fabric, resource, route } = this.view;
-    const [used, total, fresh] = ["used", "total", "new"].map((what) => fabric.sum(what, d));
-    const amounts = `${short(resource, used)}/${short(resource, total)}`;
+    const { fabric, route } = this.view;
+    const [used, total, fresh] = this.fill(d);
     const labelled = depth <= this.layout.labels;
+    const label = labelled ? this.label(d, width) : "";
+    const beside = labelled ? this.beside(d, label, width) : "";
     return h(
       "div",
       {
@@ -321,21 +385,11 @@ class Drawing {
             h(
               "a",
               { class: "stop", href: toDomain(route, fabric.name(d)), title: this.title(d), tabindex: "-1" },
-              this.label(d, width),
+              name(label),
               unseen(` ${this.title(d)}`),
             ),
             width > 240 ? gauge(used, total, fresh) : null,
-            width < 110 && (this.more(d) || this.badge(d))
-              ? null
-              : h(
-                  "span",
-                  { class: "num" },
-                  7 * (amounts.length + fabric.name(d).length) + 24 < width
-                    ? amounts
-                    : total
-                      ? percent(used / total)
-                      : "–",
-                ),
+            beside ? h("span", { class: "num" }, beside) : null,
             this.more(d),
             this.badge(d),
           )
@@ -365,16 +419,16 @@ class Drawing {
 
   /** An innermost domain as a tile with a bar. */
   tile(d, each) {
-    const { fabric, resource, route } = this.view;
-    const [used, total, fresh] = ["used", "total", "new"].map((what) => fabric.sum(what, d));
+    const { fabric, route } = this.view;
+    const [used, total, fresh] = this.fill(d);
     return h(
       "div",
       { class: `tile${this.mark(d)}`, "data-key": fabric.name(d) },
       h(
         "a",
         { class: "label stop", href: toDomain(route, fabric.name(d)), title: this.title(d), tabindex: "-1" },
-        h("b", {}, this.label(d, each - 20)),
-        h("span", {}, `${short(resource, used)}/${short(resource, total)}`),
+        h("b", {}, name(this.label(d, each - 20))),
+        h("span", {}, this.amounts(d)),
         unseen(` ${this.title(d)}`),
       ),
       gauge(used, total, fresh),
@@ -385,14 +439,13 @@ class Drawing {
   /** An innermost domain as a cell. */
   domainCell(d) {
     const { fabric, route } = this.view;
-    const [used, total, fresh] = ["used", "total", "new"].map((what) => fabric.sum(what, d));
-    const marks = [fresh && "new", fabric.over(d) && "over", fabric.shut(d) === fabric.nodes(d) && "shut"].filter(
-      Boolean,
-    );
+    const [used, total, fresh] = this.fill(d);
+    const shut = fabric.shut(d) === fabric.nodes(d) ? "shut" : fabric.shut(d) ? "partly" : "";
+    const marks = this.marked(fresh && "new", fabric.over(d) && "over", shut);
     return h(
       "a",
       {
-        class: `stop cell ${marks.join(" ")}${this.mark(d)}`,
+        class: `stop cell ${marks}${this.mark(d)}`,
         "data-key": fabric.name(d),
         href: toDomain(route, fabric.name(d)),
         title: this.title(d),
@@ -429,13 +482,13 @@ class Drawing {
     const { at, resource, jobKey, names, route } = this.view;
     const what = this.view.fabric.fragments ? ["fragmented", "total", "", "kept"] : ["used", "total", "new", "kept"];
     const [used, total, fresh, kept] = what.map((part) => node.amounts[part]?.[at] ?? 0);
-    const marks = [
+    const marks = this.marked(
       fresh && "new",
       kept && "kept",
       node.state && "shut",
       node.over && "over",
       jobKey && node.jobs[jobKey] && "lit",
-    ];
+    );
     const jobs = Object.entries(node.jobs).map(([key, pods]) => `${names[key]?.[0] ?? key} (${many(pods, "pod")})`);
     const facts = [
       `${node.name}: ${short(resource, used)} of ${short(resource, total)} ${unit(resource)} ${this.view.fabric.fragments ? "fragmented" : "in use"}`,
@@ -446,7 +499,7 @@ class Drawing {
     return h(
       "a",
       {
-        class: ["cell stop", ...marks.filter(Boolean)].join(" "),
+        class: `cell stop ${marks}`,
         "data-key": node.name,
         href: toNode(route, node.name),
         tabindex: "-1",
@@ -457,25 +510,34 @@ class Drawing {
     );
   }
 
+  /** Marks as classes; the legend tells of those that were drawn. */
+  marked(...marks) {
+    const found = marks.filter(Boolean);
+    found.forEach((mark) => this.marks.add(mark));
+    return found.join(" ");
+  }
+
   title(d) {
-    const { fabric, lights, tried } = this.view;
+    const { fabric, lights, tried, fitting: room } = this.view;
     const lit = lights?.has(d)
       ? `; ${many(lights.get(d), "pod")} of the chosen job`
       : tried.has(d)
         ? `; the best of its tier for the chosen job: ${tried.get(d)} pods fit`
-        : "";
+        : room?.has(d)
+          ? `; takes ${many(room.get(d), "such gang")}`
+          : "";
     return `${fabric.name(d)}${fabric.tier(d) ? `, ${fabric.tier(d)}` : ""}: ${said(this.view, d)}${lit}`;
   }
 
   mark(d) {
-    // the chosen job stands there; or it stands nowhere, and this is the best place that was tried
-    const { lights, tried } = this.view;
-    return lights?.has(d) ? " lit" : tried.has(d) ? " tried" : "";
+    // the chosen job stands there; or it stands nowhere, and this is the best place that was tried; or a shape fits
+    const { lights, tried, fitting: room } = this.view;
+    return lights?.has(d) ? " lit" : room?.has(d) ? " fits" : tried.has(d) ? " tried" : "";
   }
 
   badge(d) {
-    const { lights, tried } = this.view;
-    if (lights?.has(d)) return h("span", { class: "badge" }, String(lights.get(d)));
-    return tried.has(d) ? h("span", { class: "badge" }, tried.get(d)) : null;
+    const { lights, tried, fitting: room } = this.view;
+    const text = lights?.has(d) ? lights.get(d) : room?.has(d) ? `×${room.get(d)}` : tried.get(d);
+    return text ? h("span", { class: "badge" }, String(text)) : null;
   }
 }

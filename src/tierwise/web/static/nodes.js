@@ -1,7 +1,7 @@
 // Nodes: those of an innermost domain as a table, and one of them with all its facts.
 
 import { Fabric } from "./fabric.js";
-import { command, gauge, h, head, table } from "./dom.js";
+import { command, gauge, h, head, name, table } from "./dom.js";
 import { count, many, short, unit } from "./format.js";
 import { questions } from "./whatif.js";
 import { closed, toDomain, toJob, toNode } from "./route.js";
@@ -14,7 +14,7 @@ export function drawNodes(view) {
   const jobs = (node) =>
     Object.entries(node.jobs).map(([key, pods], i) => [
       i ? ", " : "",
-      h("a", { href: toJob(route, names[key]?.[1] ?? key) }, names[key]?.[0] ?? key),
+      h("a", { href: toJob(route, names[key]?.[1] ?? key) }, name(names[key]?.[0] ?? key)),
       h("span", { class: "soft" }, pods > 1 ? ` ×${pods}` : ""),
     ]);
   return h(
@@ -23,7 +23,7 @@ export function drawNodes(view) {
     head("Nodes", h("span", { class: "soft" }, many(view.nodeCount, "node"))),
     table(
       [
-        ["node", (node) => [h("a", { href: toNode(route, node.name) }, node.name), states(node)], "long"],
+        ["node", (node) => [h("a", { href: toNode(route, node.name) }, name(node.name)), states(node)], "long"],
         [
           `${unit(resource)} in use`,
           (node) => `${short(resource, node.amounts.used[at])} / ${short(resource, node.amounts.total[at])}`,
@@ -72,12 +72,12 @@ export function drawNode(view) {
       ? path.map((d, i) => [i ? " › " : "", h("a", { href: toDomain(on, trees.name(d)) }, trees.name(d))])
       : "no domain";
   };
-  const name = (key) => node.names[key] ?? [key, key];
+  const called = (key) => node.names[key] ?? [key, key];
   return h(
     "div",
     { class: "story" },
     close,
-    h("h2", { tabindex: "-1" }, node.name, states(node)),
+    h("h2", { tabindex: "-1" }, name(node.name), states(node)),
     h("p", { class: "soft" }, "node in ", place(fabric, view.tree)),
     board.fabrics.map((columns, number) =>
       number === view.tree
@@ -100,7 +100,7 @@ export function drawNode(view) {
       ? table(
           [
             ["pod", (pod) => pod.pod, "long"],
-            ["job", (pod) => h("a", { href: toJob(route, name(pod.job)[1]) }, name(pod.job)[0]), "long"],
+            ["job", (pod) => h("a", { href: toJob(route, called(pod.job)[1]) }, name(called(pod.job)[0])), "long"],
             [
               "state",
               (pod) => (pod.how === "running" ? "running" : pod.how === "new" ? view.words.fresh : view.words[pod.how]),

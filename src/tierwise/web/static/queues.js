@@ -1,7 +1,7 @@
 // Queues and quotas as trees: what each uses of its own and what it has borrowed, what it deserves, is guaranteed and
 // may use, how many jobs wait in it, and what it used over time.
 
-import { h, head, svg, table, unseen } from "./dom.js";
+import { h, head, name, svg, table, unseen } from "./dom.js";
 import { count, percent, short, unit } from "./format.js";
 import { link } from "./route.js";
 import { asking } from "./whatif.js";
@@ -32,7 +32,7 @@ export function drawQueues(view) {
       ? table(
           told(
             [
-              ["queue", (q) => name(view, q), "queue"],
+              ["queue", (q) => title(view, q), "queue"],
               ["waiting", (q) => h("span", { class: q.waiting ? "warn" : "soft" }, count(q.waiting)), "num"],
               ["used", (q) => amount(q.used[at]), "num"],
               ["(bar)", (q) => bar(q, at, top), "grow"],
@@ -62,7 +62,15 @@ export function drawQueues(view) {
   ];
 }
 
-function name(view, q) {
+/** Whether a queue uses more than it may, or more than it deserves. */
+export function excess(q, at) {
+  const [used, may, deserved] = [q.used[at] ?? 0, q.capability[at], q.deserved[at]];
+  if (may !== null && used > may) return "above its limit";
+  return deserved && used > deserved ? "above its share" : "";
+}
+
+function title(view, q) {
+  const beyond = excess(q, view.at);
   const { route } = view;
   const chosen = route.queue === q.name;
   return h(
@@ -75,8 +83,9 @@ function name(view, q) {
         "aria-current": chosen ? "true" : null,
         title: chosen ? "Show the jobs of all queues" : `Show the jobs of ${q.name}`,
       },
-      q.name,
+      name(q.name),
     ),
+    beyond ? h("span", { class: `chip ${beyond.endsWith("limit") ? "solid bad" : "warn"}` }, beyond) : null,
     q.parent && q.depth ? unseen(`, below ${q.parent}`) : null,
     view.asks && !q.elastic && (view.route.asking || view.route.changes)
       ? h(
@@ -101,10 +110,11 @@ function bar(q, at, top) {
   const part = (value) => Math.min(1, Math.max(0, (value ?? 0) / top));
   const [used, borrowed] = [q.used[at] ?? 0, q.borrowed[at] ?? 0];
   const mark = (value, kind) => (value ? h("u", { class: kind, vars: { m: part(value) } }) : null);
+  const limit = q.capability[at] !== null && used > q.capability[at] ? q.capability[at] : 0; // told where it is passed
   return h(
     "span",
     {
-      class: "gauge marked quota",
+      class: `gauge marked quota${q.capability[at] !== null && used > q.capability[at] ? " over" : ""}`,
       "aria-hidden": "true",
       vars: { u: part(used), b: part(used - borrowed), c: q.capability[at] === null ? 1 : part(q.capability[at]) },
     },
@@ -113,6 +123,7 @@ function bar(q, at, top) {
     h("i"),
     mark(q.guarantee[at], "guarantee"),
     mark(q.deserved[at], "deserved"),
+    mark(limit, "limit"),
   );
 }
 

@@ -3,6 +3,7 @@
 
 const ASKED = {
   show: "show",
+  fits: "fits",
   fabric: "fabric",
   domain: "in",
   resource: "resource",

@@ -3,7 +3,7 @@
 
 import { ask } from "./api.js";
 import { said } from "./asides.js";
-import { fill, h } from "./dom.js";
+import { fill, h, name } from "./dom.js";
 import { count } from "./format.js";
 import { timeHit } from "./timeline.js";
 import { link, parse, toDomain, toJob, toNode } from "./route.js";
@@ -106,7 +106,7 @@ function hits(found, text) {
         kind.hits.map((hit) =>
           option(
             target[kind.kind](hit),
-            h("b", {}, hit.title ?? hit.name),
+            h("b", {}, name(hit.title ?? hit.name)),
             " ",
             h("span", { class: "soft" }, hit.beside ?? ""),
           ),

@@ -1,22 +1,49 @@
-// Free slots: how many gangs of which size still fit inside one domain of each tier, and how domains are filled.
+// Free slots: how many gangs of which size still fit inside one domain of each tier, where, and how domains are filled.
 
-import { gauge, h, head, table } from "./dom.js";
+import { gauge, h, head, name, table } from "./dom.js";
+import { shapeOf } from "./fits.js";
 import { count, percent, unit } from "./format.js";
+import { link, toDomain } from "./route.js";
 
 const FILLING = ["full", "partly", "mostly free", "free"];
+const NAMED = 2; // domains that are named in a cell
 
-export function drawSlots({ board, fabric, tree }) {
+export function drawSlots(view) {
+  const { board, fabric, tree, route } = view;
   const slots = board.slots[tree];
-  const sizes = [...new Set(slots.tiers.map((slot) => slot.size))];
+  const shown = slots.tiers.filter((slot) => slot.most); // sizes that would not fit an empty cluster say nothing
+  const sizes = [...new Set(shown.map((slot) => slot.size))];
   const tiers = [...new Set(slots.tiers.map((slot) => slot.tier))];
   const root = Math.max(...tiers);
-  const find = (tier, size) => slots.tiers.find((slot) => slot.tier === tier && slot.size === size);
-  const name = (tier) =>
+  const find = (tier, size) => shown.find((slot) => slot.tier === tier && slot.size === size);
+  const title = (tier) =>
     tier === root ? "cluster" : `${tier}${fabric.tierNames.get(tier) ? ` ${fabric.tierNames.get(tier)}` : ""}`;
+  const told = (slot) => `${count(slot.gangs)} of ${count(slot.most)}`;
+  const light = (slot) =>
+    link({
+      ...route,
+      resource: "",
+      fits: shapeOf({ fabric, resource: slots.resource }, slot.size, slot.tier === root ? null : slot.tier),
+    });
+  const where = (slot) =>
+    slot.gangs && slot.tier !== root
+      ? h(
+          "div",
+          { class: "soft" },
+          slot.roomiest
+            .slice(0, NAMED)
+            .map(([found], i) => [i ? ", " : "", h("a", { href: toDomain(route, found) }, name(found))]),
+          slot.roomiest.length > NAMED ? " …" : "",
+        )
+      : null;
   const cell = (slot) =>
-    slot.most
+    slot
       ? [
-          h("span", { class: slot.gangs ? "" : "bad" }, `${count(slot.gangs)} of ${count(slot.most)}`),
+          slot.gangs
+            ? h("a", { href: light(slot), title: "Show in the map which domains take such a gang" }, told(slot))
+            : h("span", { class: "bad" }, told(slot)),
+          gauge(slot.gangs, slot.most),
+          where(slot),
           slot.free && slot.fragmentation >= 0.005
             ? h(
                 "div",
@@ -24,7 +51,6 @@ export function drawSlots({ board, fabric, tree }) {
                 `${percent(slot.fragmentation)} unusable`,
               )
             : null,
-          gauge(slot.gangs, slot.most),
         ]
       : "–";
   const filling = (tier) =>
@@ -39,16 +65,17 @@ export function drawSlots({ board, fabric, tree }) {
         "span",
         { class: "soft" },
         board.fabrics.length > 1 ? `${fabric.columns.title}: ` : "",
-        `gangs that fit inside one domain now, of those that would in an empty cluster`,
+        `gangs that fit inside one domain now, of those that would in an empty cluster, in ${unit(slots.resource)}`,
       ),
     ),
     table(
       [
-        ["tier", name, "num left"],
+        ["tier", title, "num left"],
         ...sizes.map((size) => [`${size} ${unit(slots.resource)}`, (tier) => cell(find(tier, size)), "num"]),
         ["domains", filling, "grow"],
       ],
       tiers,
+      { "aria-label": "Free slots by tier" },
     ),
   ];
 }

@@ -61,6 +61,7 @@ export function viewOf(answers, route, width, acts) {
     nodes: nodes?.nodes ?? null,
     nodeCount: nodes?.count ?? 0,
     lights: lit.length ? new Map(lit) : null,
+    fitting: answers.fits?.trees ? new Map(answers.fits.trees[tree].lit) : null,
     tried: new Map(
       (lit.length ? [] : (story?.why?.tried ?? []))
         .filter((t) => t.bestIndex > 0 && t.fabric === tree)

@@ -1,0 +1,184 @@
+"""What fits where in a real browser; long lists by reason; and the same page on narrow screens and for odd names."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from tests.support.boards import Fixed, shown
+from tests.support.browser import BROWSER, Page, browser, serious
+from tests.support.draw import World, draw, gang, objects_of
+from tests.support.ports import HOST, free_port
+
+from tierwise.port import Objects
+from tierwise.runtime.listener import listening
+from tierwise.web.app import pages
+
+pytestmark = pytest.mark.skipif(not BROWSER, reason="no chromium or google-chrome is installed")
+
+RACKS = "s0: r0[n0 n1] r1[n2 n3] r2[n4 n5]"
+Act = Callable[[Page, str], Awaitable[None]]
+
+
+def _in_browser(folder: Path, objects: Objects, act: Act) -> None:
+    port = free_port()
+
+    async def use() -> None:
+        async with browser(folder) as page:
+            await act(page, f"http://{HOST}:{port}/")
+            assert page.faults == []
+
+    with listening(pages(Fixed(shown(objects, questions=True))), HOST, port):
+        asyncio.run(use())
+
+
+_LIT = "[...document.querySelectorAll('#fabric .map .fits.block')].map((b) => b.dataset.key).join(' ')"
+
+
+def test_a_typed_shape_lights_up_the_domains_that_take_it(tmp_path: Path) -> None:
+    """By keys, with an address; what cannot be read is told with an example; slots and an opened job lead there."""
+    world = draw(RACKS, node="gpu=8", running="n0:gpu=8 n2:gpu=4")
+    waits = gang("waits", tasks=3, each="gpu=8", within=1)
+
+    async def act(page: Page, at: str) -> None:
+        await page.size(1400, 900)
+        await page.go(at)
+        await page.ask("document.getElementById('shape').focus()")
+        await page.type("2 × 8 gpu in one tier 1")
+        await page.press("Enter")
+        await page.until(f"{_LIT} === 's0 r2'")
+        assert "1 of 3 domains takes 2 pods of 8 nvidia.com/gpu each in one tier 1: r2" in await page.ask(
+            "document.querySelector('#fabric [role=status]').innerText"
+        )
+        assert await serious(page) == []
+        await page.ask("(f => { f.value = 'a lot'; f.form.requestSubmit(); })(document.getElementById('shape'))")
+        await page.until("document.querySelector('#fabric [role=alert]')?.innerText.includes('write for example')")
+        await page.press("Escape")
+        await page.until("location.hash === '#/'")
+        await page.click("#slots td.num a[href*=fits]")
+        await page.until("document.querySelectorAll('#fabric .map .fits').length > 0")
+        await page.go(f"{at}?1#/jobs/default/waits")
+        await page.click("#fabric form button[type=button]")
+        told = "document.querySelector('#fabric [role=status]')?.innerText"
+        await page.until(f"{told}.includes('No domain takes 3 pods')")
+
+    _in_browser(tmp_path, objects_of(world, waits), act)
+
+
+def test_hundreds_that_wait_are_one_row_for_each_reason(tmp_path: Path) -> None:
+    """With counts, and those that wait longest; one click lists all of a reason."""
+    gangs = [gang(f"wide-{i:02d}", tasks=3, each="gpu=8", within=1) for i in range(40)]
+    gangs += [gang(f"big-{i:02d}", tasks=1, each="gpu=9") for i in range(20)]
+
+    async def act(page: Page, at: str) -> None:
+        await page.go(at)
+        rows = "[...document.querySelectorAll('#waiting .reason')].map((r) => r.innerText.replace(/\\s+/g, ' '))"
+        assert ["never larger than any domain 40 jobs 120 pods", "never no feasible node 20 jobs 20 pods"] == (
+            await page.ask(rows)
+        )
+        assert await page.ask("document.querySelectorAll('#waiting a.entry').length") == 6
+        assert "needs 3 whole nodes in one hyperNode of tier 1; no hyperNode of tier 1 has more than 2" in (
+            await page.ask("document.querySelector('#waiting a.entry').innerText")
+        )
+        assert await serious(page) == []
+        await page.click("#waiting a.more")
+        await page.until("document.querySelectorAll('#waiting a.entry').length === 40")
+
+    _in_browser(tmp_path, objects_of(draw(RACKS, node="gpu=8"), *gangs), act)
+
+
+def test_the_drawer_stands_beside_the_list_that_it_came_from(tmp_path: Path) -> None:
+    """From 901 px on nothing that can be reached lies under it."""
+    gangs = [gang(f"job-{i}", tasks=1, each="gpu=1", within=1) for i in range(8)]
+    hidden = (
+        "[...document.querySelectorAll('main a[href], main button, header a, header input')].filter((e) => {"
+        " const r = e.getBoundingClientRect(); return r.width && r.right >"
+        " document.getElementById('drawer').getBoundingClientRect().left + 1; }).length"
+    )
+
+    async def act(page: Page, at: str) -> None:
+        for width in (1024, 1280, 1400, 1920):
+            await page.size(width, 900)
+            await page.go(f"{at}?{width}#/jobs/default/job-3")
+            await page.until("!document.getElementById('drawer').hidden")
+            assert await page.ask(hidden) == 0, width
+            assert await page.ask("document.documentElement.scrollWidth <= innerWidth")
+
+    _in_browser(tmp_path, objects_of(draw(RACKS, node="gpu=8"), *gangs), act)
+
+
+def test_a_phone_gets_cards_and_targets_for_fingers(tmp_path: Path) -> None:
+    """Cells of tables say their titles, nothing is cut off, and what is pressed measures 24 px."""
+    gangs = [gang(f"job-{i}", tasks=2, each="gpu=8", within=1) for i in range(4)]
+    small = (
+        "[...document.querySelectorAll('#fabric .stop, main td a, #waiting a.entry, summary')].filter((e) => {"
+        " const r = e.getBoundingClientRect(); return r.width && (r.width < 24 || r.height < 24); })"
+        ".map((e) => e.outerHTML.slice(0, 90))"
+    )
+
+    async def act(page: Page, at: str) -> None:
+        await page.size(390, 844)
+        for state in ("#/", "#/jobs/default/job-3"):
+            await page.go(f"{at}?{len(state)}{state}")
+            assert await page.ask("document.documentElement.scrollWidth <= innerWidth")
+            wide = "[...document.querySelectorAll('.scroll')].filter((s) => s.scrollWidth > s.clientWidth).length"
+            assert await page.ask(wide) == 0
+            assert [] == await page.ask(small)
+            assert await serious(page) == []
+        assert await page.ask("getComputedStyle(document.querySelector('#cycles td'), '::before').content") == '"job"'
+
+    _in_browser(tmp_path, objects_of(draw(RACKS, node="gpu=8"), *gangs), act)
+
+
+def test_names_of_any_letters_scramble_nothing(tmp_path: Path) -> None:
+    """Right-to-left letters and marks stay inside their name; regions of the page have names of their own."""
+    odd = [gang("مهمة", tasks=1, each="gpu=1", within=1), gang("\u202eabc", tasks=1, each="gpu=1", within=1)]
+
+    async def act(page: Page, at: str) -> None:
+        await page.go(at)
+        assert await page.ask(
+            "[...document.querySelectorAll('#running a.entry b, #cycles td:first-child a')]"
+            ".every((e) => e.firstElementChild?.localName === 'bdi')"
+        )
+        labels = await page.ask("[...document.querySelectorAll('[role=region]')].map((e) => e.ariaLabel)")
+        assert len(set(labels)) == len(labels)
+
+    _in_browser(tmp_path, objects_of(draw(RACKS, node="gpu=8"), *odd), act)
+
+
+def test_a_cluster_without_nodes_says_what_to_do(tmp_path: Path) -> None:
+    """With a command to copy, and without tables that have nothing in them."""
+
+    async def act(page: Page, at: str) -> None:
+        await page.go(at)
+        assert "tierwise serve -f examples/01-llm-training" == await page.ask(
+            "document.querySelector('#fabric .command code').innerText"
+        )
+        assert await page.ask("document.getElementById('slots').hidden")
+        assert await serious(page) == []
+
+    _in_browser(tmp_path, Objects(), act)
+
+
+def test_a_queue_above_its_limit_is_marked(tmp_path: Path) -> None:
+    """In words beside its name, and in its bar."""
+    queue = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": "bio"},
+        "spec": {"capability": {"nvidia.com/gpu": "2"}},
+    }
+    running = gang("runs", tasks=2, each="gpu=8", queue="bio", on="n0 n1")
+
+    async def act(page: Page, at: str) -> None:
+        await page.go(at)
+        row = "[...document.querySelectorAll('#queues tr')].find((r) => r.innerText.includes('bio'))"
+        assert "above its limit" in await page.ask(f"{row}.innerText")
+        assert await page.ask(f"{row}.querySelector('.gauge.over') !== null")
+        assert await serious(page) == []
+
+    world = draw(RACKS, node="gpu=8")
+    world = World((*world.manifests, queue), world.drawing)
+    _in_browser(tmp_path, objects_of(world, running), act)
