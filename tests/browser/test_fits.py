@@ -12,6 +12,7 @@ from tests.support.browser import BROWSER, Page, browser, serious
 from tests.support.draw import World, draw, gang, objects_of
 from tests.support.ports import HOST, free_port
 
+from tierwise.api.codec import Raw
 from tierwise.port import Objects
 from tierwise.runtime.listener import listening
 from tierwise.web.app import pages
@@ -164,7 +165,7 @@ def test_a_cluster_without_nodes_says_what_to_do(tmp_path: Path) -> None:
 
 def test_a_queue_above_its_limit_is_marked(tmp_path: Path) -> None:
     """In words beside its name, and in its bar."""
-    queue = {
+    queue: Raw = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "Queue",
         "metadata": {"name": "bio"},

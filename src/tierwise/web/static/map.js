@@ -529,15 +529,22 @@ class Drawing {
     return `${fabric.name(d)}${fabric.tier(d) ? `, ${fabric.tier(d)}` : ""}: ${said(this.view, d)}${lit}`;
   }
 
+  /** The best place that was tried, where it is a domain or lies in one that is not drawn opened. */
+  best(d) {
+    const { fabric, tried } = this.view;
+    if (tried.has(d) || this.open.has(d)) return tried.get(d);
+    return [...tried].find(([at]) => fabric.path(at).includes(d))?.[1];
+  }
+
   mark(d) {
     // the chosen job stands there; or it stands nowhere, and this is the best place that was tried; or a shape fits
-    const { lights, tried, fitting: room } = this.view;
-    return lights?.has(d) ? " lit" : room?.has(d) ? " fits" : tried.has(d) ? " tried" : "";
+    const { lights, fitting: room } = this.view;
+    return lights?.has(d) ? " lit" : room?.has(d) ? " fits" : this.best(d) ? " tried" : "";
   }
 
   badge(d) {
-    const { lights, tried, fitting: room } = this.view;
-    const text = lights?.has(d) ? lights.get(d) : room?.has(d) ? `×${room.get(d)}` : tried.get(d);
+    const { lights, fitting: room } = this.view;
+    const text = lights?.has(d) ? lights.get(d) : room?.has(d) ? `×${room.get(d)}` : this.best(d);
     return text ? h("span", { class: "badge" }, String(text)) : null;
   }
 }
