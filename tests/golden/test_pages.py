@@ -41,6 +41,8 @@ PAGES = {
     "top": ("top", "-f", EXAMPLES / "15-defragmentation"),
     "audit": ("audit", "-f", EXAMPLES / "02-why-not"),
     "topology-diff": ("topology", "diff", "-f", DISCOVERED / "cluster.yaml", "--from", f"slurm:{SLURM}"),
+    "features": ("features",),
+    "config-validate": ("config", "validate", EXAMPLES.relative_to(ROOT) / "16-reservations" / "reservations.conf"),
     "simulate": (
         *("simulate", "--topology", "synthetic:spines=2", "--trace", "synthetic:jobs=40"),
         *("--profile", "default", "--profile", "best-fit"),
@@ -52,9 +54,12 @@ FILES = {
     "topology-export": ("topology", "export", "-f", EXAMPLES / "02-why-not"),
     "topology-import": ("topology", "import", Path(__file__).parent / "topology-export.txt"),
     "crds": ("crds", "--family", "scheduler-plugins"),
+    "config-convert": ("config", "convert", EXAMPLES / "06-koordinator-gather" / "scheduler.yaml"),
+    "config-show-defaults": ("config", "show-defaults"),
 }
 """What is printed for other programs: no page, whatever the width."""
 NO_PAGE = {
+    "config schema": "its text is docs/reference/scheduler-profile.schema.json: tests/unit/config",
     "bench": "figures of a machine",
     "completion": "a script of click's",
     "plugins": "lists what is installed: tests/unit/cli/test_plugins",
@@ -132,7 +137,7 @@ def test_file(name: str, golden: Golden) -> None:
     "name",
     [
         *("schedule-why-not", "explain-pod-waiting", "validate-broken", "explain-job-waiting"),
-        *("what-if", "what-if-start", "defrag", "eta-jobs", "why", "top", "audit", "topology-diff"),
+        *("what-if", "what-if-start", "defrag", "eta-jobs", "why", "top", "audit", "topology-diff", "features"),
     ],
 )
 def test_json(name: str, golden: Golden) -> None:

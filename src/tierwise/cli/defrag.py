@@ -15,7 +15,7 @@ import click
 
 from tierwise.api.errors import InputError
 from tierwise.cli import options
-from tierwise.cli.inputs import Given, Inputs, LiveCluster, profile_of
+from tierwise.cli.inputs import Given, Inputs, LiveCluster, need, profile_of
 from tierwise.cli.options import Format, option, verb
 from tierwise.cli.progress import show_progress
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["defrag"]
 
 _STEP = 600.0
+_EXECUTION = "DefragmentationExecution"
 
 
 @verb("""
@@ -77,6 +78,7 @@ def defrag(
         raise click.UsageError("either --for or --resume is needed")
     if (execute or resume) and not inputs.source.filenames:
         profile = profile_of(inputs.config_file)
+        need(_EXECUTION, "--execute", profile)
         served = frozenset(names or profile.schedulers or ("tierwise",))
         _execute(inputs.source.cluster, profile, room, served, step_time or _STEP, namespace, output)
         return
@@ -84,6 +86,7 @@ def defrag(
         raise click.UsageError("--resume is about a live cluster, not about manifests")
     given = inputs.read()
     if execute:
+        need(_EXECUTION, "--execute", given.profile)
         _rehearse(given, room, step_time or _STEP, output)
         return
     from tierwise.sim.defragmentation.plan import defrag as plan_of

@@ -32,6 +32,7 @@ __all__ = [
     "introduce",
     "load",
     "moment",
+    "need",
     "profile_of",
     "tell_crashes",
     "tell_unread",
@@ -218,6 +219,12 @@ def profile_of(file: str | None) -> Profile:
     profile, where = read_profile(file)
     _warn([f"{where}: {note}" for note in profile.notes], "", most=len(profile.notes))
     return profile
+
+
+def need(feature: str, flag: str, *profiles: Profile) -> None:
+    """Refuse an option whose feature one of the profiles switches off: what it asks for concerns the whole process."""
+    if not all(profile.feature(feature) for profile in profiles):
+        raise InputError(f"the feature gate {feature} is off", field=flag)
 
 
 # Recorded cycles, for verbs that are given `journal:DIR@CYCLE` instead of files.

@@ -39,6 +39,8 @@ VERBS = {
     "reconcile": ("tierwise.cli.reconcile:reconcile", "Run the controllers alone, and show what they change."),
     "snapshot": ("tierwise.cli.snapshot:snapshot", "Save the state of a real cluster in a file."),
     "plugins": ("tierwise.cli.plugins:plugins", "List the plugins that a configuration may name."),
+    "config": ("tierwise.cli.config:config", "Convert and check configurations, and show the default one."),
+    "features": ("tierwise.cli.features:features", "List the feature gates, and which are on."),
     "crds": ("tierwise.cli.crds:crds", "Print the definitions of the kinds that Kubernetes lacks."),
     "run": ("tierwise.cli.run:run", "Schedule the pods of a real cluster."),
     "controllers": ("tierwise.cli.run:controllers", "Run the controllers on a real cluster."),

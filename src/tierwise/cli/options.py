@@ -203,7 +203,8 @@ optional_filenames: Any = option("-f --filename FILE", FILES)
 """Manifests, where they are not all that a command can work on."""
 
 config: Any = option(
-    "--config FILE", "Scheduler configuration: Volcano's (volcano-scheduler.conf) or a KubeSchedulerConfiguration."
+    "--config FILE",
+    "Scheduler configuration: a SchedulerProfile, Volcano's (volcano-scheduler.conf) or a KubeSchedulerConfiguration.",
 )
 now: Any = option(
     "--now TIME",

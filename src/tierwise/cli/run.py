@@ -19,6 +19,7 @@ import msgspec
 
 from tierwise.cli import connection, options
 from tierwise.cli.connection import ClusterAccess
+from tierwise.cli.inputs import need, profile_of
 from tierwise.cli.options import Journal, option, verb
 
 if TYPE_CHECKING:
@@ -154,12 +155,13 @@ def serve(
     """
     from tierwise.kube.auth import own_namespace
     from tierwise.runtime.listener import listening
-    from tierwise.runtime.metrics import registry
+    from tierwise.runtime.metrics import registry, tell_features
     from tierwise.runtime.probes import debug, probes
     from tierwise.runtime.service import LoopRunner, LoopTiming
     from tierwise.runtime.telemetry import Telemetry
 
     found = registry()
+    tell_features(found, [one.profile for one in profiles])
     told = Telemetry(found, cluster)
     observers: list[Observer] = [told, *also]
     runs: LiveRuns | None = None
@@ -221,9 +223,7 @@ def run(
         "--scheduler-name NAME",
         "Schedule pods that ask for this scheduler. May be repeated.  [default: as configured, else tierwise]",
     ),
-    config_file: str | None = option(
-        "--config FILE", "Scheduler configuration: Volcano's format, or a KubeSchedulerConfiguration."
-    ),
+    config_file: str | None = options.config,
     profiles: tuple[str, ...] = option(
         "--profile NAME=FILE",
         "Schedule pods that ask for scheduler NAME by a configuration of their own. May be repeated.",
@@ -258,6 +258,8 @@ def run(
     reached = access.connect()
     with connected(reached, service, component="tierwise", by_eviction=evict_by == "eviction") as cluster:
         served = profiles_of(names, config_file, profiles)
+        if room is not None:
+            need("DefragmentationExecution", "--defrag", *(one.profile for one in served))
         pages = reached.server if with_pages else ""
         with writing(journal, served) as writers, foretelling(cluster, eta_every) as also:
             observers = (*writers, *also)
@@ -289,6 +291,7 @@ def writing(asked: Journal, profiles: Sequence[SchedulerProfile]) -> Iterator[Se
     if asked.journal is None:
         yield ()
         return
+    need("Journal", "--journal", *(one.profile for one in profiles))
     from tierwise.runtime.journal import JournalWriter
 
     writer = JournalWriter(asked.journal, asked.journal_size << 20, tuple(profiles))
@@ -335,7 +338,6 @@ def controllers(*, access: ClusterAccess, service: ServeOptions) -> None:
 
 def profiles_of(names: tuple[str, ...], config_file: str | None, profiles: tuple[str, ...]) -> list[SchedulerProfile]:
     """Scheduler names and their profiles, as the options say."""
-    from tierwise.cli.inputs import profile_of
     from tierwise.runtime.profile_run import SchedulerProfile
 
     own: dict[str, str] = {}

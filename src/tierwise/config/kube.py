@@ -17,10 +17,12 @@ from tierwise.api.core import NodeAffinity
 from tierwise.api.duration import seconds
 from tierwise.api.errors import InputError, suggestion
 from tierwise.api.quantity import amount
+from tierwise.config.features import read_gates
 from tierwise.config.given import check_fields, entries, mapping, named
 from tierwise.config.kube_names import ALIASES, DEFAULTS, PLUGINS, KubePlugin, of_another_package
 from tierwise.config.profile import Installed, Offer, PluginChoice, Profile
 from tierwise.config.searches import NAME, wrong_steps
+from tierwise.config.volcano import ARGUMENTS
 
 __all__ = ["KIND", "read_kube"]
 
@@ -374,6 +376,7 @@ _FIELDS: Final = """
 _OF_PROFILE: Final = ("schedulerName", "plugins", "pluginConfig", "percentageOfNodesToScore")
 _OWN: Final = "Tierwise"
 """The name under which `pluginConfig` says what is for no plugin."""
+_GATES: Final = "featureGates"
 _GANG: Final = PluginChoice("gang", off=frozenset({"JobOrder"}))
 """Gangs start whole; turns go by priority, age and name alone, so a gang's surplus has its turn with the gang."""
 _ALONE: Final = {"hypernode.binpack.normal-pod.enable": False}
@@ -456,10 +459,11 @@ def _arguments(raw: object, names: _Names, path: str) -> dict[str, dict[str, obj
 
 def _own_arguments(args: Mapping[str, object], path: str) -> dict[str, object]:
     """What is said of the scheduler itself."""
-    check_fields(args, path, (NAME,))
-    wrong = wrong_steps(args[NAME]) if args else ""
+    check_fields(args, path, (NAME, _GATES))
+    wrong = wrong_steps(args[NAME]) if NAME in args else ""
     if wrong:
         raise InputError(wrong, field=f"{path}.{NAME}")
+    read_gates(args.get(_GATES), f"{path}.{_GATES}")
     return dict(args)
 
 
@@ -487,6 +491,7 @@ def _joined(profiles: list[_KubeProfile]) -> Profile:
         immediate_preemption=True,
         preempt_actions={p.name if i else "": frozenset(_actions(p)) for i, p in enumerate(profiles)} if rest else {},
         backfills=False,
+        feature_gates=read_gates(first.arguments.get(_OWN, {}).get(_GATES), _GATES),
         notes=tuple(dict.fromkeys(note for profile in profiles for note in _notes(profile))),
     )
 
@@ -531,9 +536,8 @@ def _actions(profile: _KubeProfile) -> tuple[str, ...]:
 
 def _action_arguments(profile: _KubeProfile) -> dict[str, dict[str, object]]:
     """Which of the actions that plugins bring are to do their work, and what is said of searches."""
-    found: dict[str, dict[str, object]] = (
-        {"allocate": dict(profile.arguments[_OWN])} if _OWN in profile.arguments else {}
-    )
+    own = profile.arguments.get(_OWN, {})
+    found: dict[str, dict[str, object]] = {"allocate": {NAME: own[NAME]}} if NAME in own else {}
     for name in profile.points.names():
         known = profile.names[name]
         if known.acts_if:
@@ -562,8 +566,14 @@ def _own(profile: _KubeProfile, *, scheduler: str | None) -> Iterator[PluginChoi
             on = {point for point in there if point != "queueSort" and name in points.at(point)}
             yield PluginChoice(
                 known.plugin,
-                {**known.arguments, **profile.arguments.get(name, {})},
+                _heard(known.plugin, {**known.arguments, **profile.arguments.get(name, {})}),
                 known.off_but(on),
                 weight=float(scores.get(name) or 1),
                 scheduler=scheduler,
             )
+
+
+def _heard(plugin: str, arguments: Mapping[str, object]) -> dict[str, object]:
+    """The arguments that a plugin reads: others of Kubernetes' plugin have no effect, and end here."""
+    known = ARGUMENTS[plugin].split() if plugin in ARGUMENTS else arguments
+    return {name: value for name, value in arguments.items() if name in known}

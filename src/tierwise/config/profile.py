@@ -1,11 +1,17 @@
-"""A profile: the configuration of one scheduler, whatever file it was read from."""
+"""A profile: the configuration of one scheduler, whatever file it was read from.
+
+Every format is converted into this record before anything reads it; `config.scheduler_profile` is the same record as a
+file.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Annotated, Any, Protocol
 
 import msgspec
+
+from tierwise.config.features import FEATURES
 
 __all__ = ["DEFAULT", "Installed", "Offer", "PluginChoice", "Profile"]
 
@@ -25,41 +31,67 @@ Installed = Mapping[str, Offer]
 """Plugins of other packages by name; one that cannot be used is an InputError when it is looked up."""
 
 
-class PluginChoice(msgspec.Struct, frozen=True):
+def _says(text: str, **bounds: Any) -> msgspec.Meta:
+    """What a field means, also in the JSON schema of the file."""
+    return msgspec.Meta(description=text, **bounds)
+
+
+class PluginChoice(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A plugin with its arguments and the extension points that are switched off for it."""
 
     name: str
-    arguments: Mapping[str, object] = {}
-    off: frozenset[str] = frozenset()
-    weight: float = 1.0  # of its node scores among those of others
-    scheduler: str | None = None  # whose pods it serves, as `Shape.scheduler` names them; None for all
+    arguments: Annotated[Mapping[str, Any], _says("see the page of the plugin")] = {}
+    off: Annotated[frozenset[str], _says("points that it takes no part in")] = msgspec.field(
+        name="disabled",  # YAML reads a bare off as false
+        default=frozenset(),
+    )
+    weight: Annotated[float, _says("of its node scores among those of others", ge=0)] = 1.0
+    scheduler: Annotated[str | None, _says("whose pods it serves; empty for the first listed, null for all")] = None
 
     def enabled(self, point: str) -> bool:
         return point not in self.off
 
 
-class Profile(msgspec.Struct, frozen=True):
+class Profile(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """Actions in their order, plugins in their tiers."""
 
-    actions: tuple[str, ...]
-    tiers: tuple[tuple[PluginChoice, ...], ...]
-    action_arguments: Mapping[str, Mapping[str, object]] = {}
-    schedulers: tuple[str, ...] = ()  # names with plugins of their own; the first one's serve all other pods too
-    immediate_preemption: bool = (
-        False  # who finds no place makes room before the next one's turn (Kubernetes), not in a later action
-    )
-    preempt_actions: Mapping[str, frozenset[str]] = {}  # by scheduler: those that preempt at once; else all
-    backfills: bool = True  # best-effort pods are left to backfill (Volcano); else they wait in line with the rest
+    actions: Annotated[tuple[str, ...], _says("in the order in which they run", min_length=1)]
+    tiers: Annotated[tuple[tuple[PluginChoice, ...], ...], _says("plugins in their order")]
+    action_arguments: Annotated[Mapping[str, Mapping[str, Any]], _says("by action: see its page")] = {}
+    schedulers: Annotated[
+        tuple[str, ...], _says("names with plugins of their own; the first one's serve all other pods too")
+    ] = ()
+    immediate_preemption: Annotated[
+        bool, _says("who finds no place makes room before the next one's turn (Kubernetes), not in a later action")
+    ] = False
+    preempt_actions: Annotated[
+        Mapping[str, frozenset[str]], _says("by scheduler: the actions that preempt at once; else all")
+    ] = {}
+    backfills: Annotated[
+        bool, _says("best-effort pods are left to backfill (Volcano); else they wait in line with the rest")
+    ] = True
+    trust_pod_group_priority: Annotated[
+        bool, _says("a podGroup's class counts although its pods were admitted with less")
+    ] = False
+    feature_gates: Annotated[Mapping[str, bool], _says("those that are set; the others are as their stage says")] = {}
+    notes: Annotated[tuple[str, ...], _says("settings of its file that have no effect here, for messages")] = ()
 
-    trust_pod_group_priority: bool = False  # a podGroup's class counts although its pods were admitted with less
-    notes: tuple[str, ...] = ()  # settings of its file that have no effect here, for messages
+    def feature(self, name: str) -> bool:
+        """Whether a feature is on."""
+        return self.feature_gates.get(name, FEATURES[name].default)
+
+    @property
+    def tiers_in_force(self) -> tuple[tuple[PluginChoice, ...], ...]:
+        """The tiers without plugins of features that are off."""
+        off = {FEATURES[name].plugin for name in self.feature_gates if not self.feature(name)}
+        return tuple(tuple(c for c in tier if c.name not in off) for tier in self.tiers) if off else self.tiers
 
     def plugins(self) -> tuple[PluginChoice, ...]:
-        return tuple([plugin for tier in self.tiers for plugin in tier])
+        return tuple([plugin for tier in self.tiers_in_force for plugin in tier])
 
     def enables(self, plugin: str, switch: str) -> bool:
         """Whether the profile has a plugin, and does not switch this off for it."""
-        return any(choice.enabled(switch) for tier in self.tiers for choice in tier if choice.name == plugin)
+        return any(choice.enabled(switch) for choice in self.plugins() if choice.name == plugin)
 
     def switched_on(self, plugin: str, argument: str) -> bool:
         """Whether an argument that is off by default is true; for those that matter before plugins exist."""

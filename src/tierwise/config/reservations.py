@@ -52,7 +52,7 @@ def reservation_rules(profile: Profile) -> ReservationRules:
     if not isinstance(history, str) or "/" in history:
         raise InputError(f'"{history}" is not the name of a namespace', field=_field("runHistory"))
     return ReservationRules(
-        mode=mode,
+        mode=mode if profile.feature("Reservations") else OFF,
         depth=_number(given.get("reservationDepth", 16), "reservationDepth"),
         pods=_number(given.get("reservationPods", 2), "reservationPods"),
         duration=_seconds(given[_DURATION], _DURATION) if _DURATION in given else 0.0,

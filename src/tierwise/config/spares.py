@@ -34,6 +34,8 @@ class SpareRules(msgspec.Struct, frozen=True):
 
 def spare_rules(profile: Profile) -> SpareRules:
     """The rules of a profile; InputError where they cannot be read."""
+    if not profile.feature("Spares"):
+        return SpareRules(number=0)
     own = (choice.arguments for choice in profile.plugins() if choice.name == _PLUGIN)
     given = [arguments[_NAME] for arguments in own if _NAME in arguments]
     if not given:

@@ -7,15 +7,25 @@ whatever is not a configuration; which plugins and actions exist is the schedule
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from tierwise.api.errors import InputError, suggestion
 from tierwise.config.actions import ACTIONS
+from tierwise.config.features import read_gates
 from tierwise.config.given import check_fields, entries, mapping, named
 from tierwise.config.profile import DEFAULT, Installed, PluginChoice, Profile
 
-__all__ = ["ARGUMENTS", "IDLE_PLUGINS", "read_volcano", "spelled"]
+__all__ = [
+    "ARGUMENTS",
+    "IDLE_PLUGINS",
+    "POINTS",
+    "check_action_arguments",
+    "check_arguments",
+    "plugins_of",
+    "read_volcano",
+    "spelled",
+]
 
 IDLE_PLUGINS: Final[Mapping[str, str]] = {
     "cdp": "pods that started recently are not protected",
@@ -42,6 +52,7 @@ _ELASTIC: Final = """
     defaultQuotaGroupMax systemQuotaGroupMax monitorAllQuotas revokePodInterval quotaGroupNamespace trustedNamespaces
 """
 _TRUST: Final = "trustPodGroupPriority"
+_GATES: Final = "featureGates"
 _VOLUMES: Final = "volumebinding.bindTimeoutSeconds volumebinding.shape volumebinding.weight"
 ARGUMENTS: Final[Mapping[str, str]] = {
     "ImageLocality": "",
@@ -49,7 +60,7 @@ ARGUMENTS: Final[Mapping[str, str]] = {
     "NodeAffinity": "addedAffinity",
     "NodeResourcesBalancedAllocation": "resources",
     "NodeResourcesFit": "scoringStrategy",
-    "PodTopologySpread": "",
+    "PodTopologySpread": "defaultingType",
     "TaintToleration": "",
     "NetworkOverhead": "lookAhead namespaces weightsName networkTopologyName strict bothWays",
     "QOSSort": "",
@@ -87,7 +98,7 @@ ARGUMENTS: Final[Mapping[str, str]] = {
         predicate.CacheEnable predicate.GPUSharingEnable predicate.GPUNumberEnable predicate.ProportionalEnable
         predicate.resources predicate.resources.* predicate.MemoryPressureEnable predicate.DiskPressureEnable
         predicate.PIDPressureEnable dynamicresources.filterTimeoutSeconds
-        dynamicresources.bindingTimeoutSeconds kubernetes {_VOLUMES}
+        dynamicresources.bindingTimeoutSeconds kubernetes addedAffinity {_VOLUMES}
     """,
     "priority": _TRUST,
     "proportion": "",
@@ -128,14 +139,16 @@ _KEPT_RULES: Final[Mapping[str, str]] = {
 }
 """Switches of rules that are kept, and why: what is off in a configuration is on all the same."""
 
-_SWITCHES = """
+_POINTS: Final = """
     Allocatable BestNode ClusterOrder Hierarchy HierarchicalQueue HyperNodeGradient HyperNodeOrder HyperNodeProposal
     JobEnqueued JobOrder JobPipelined JobReady JobStarving JobValid NodeOrder Overused Predicate Preemptable
     PreemptableUnified Preemptive QueueOrder Reclaimable ReclaimableUnified ReservedNodes SubJobOrder SubJobPipelined
     SubJobReady TargetJob TaskOrder Victim VictimQueueOrder
 """
-_POINTS = {point.lower(): point for point in _SWITCHES.split()}
-"""The switches of a plugin, spelled `enable<Point>` or `enabled<Point>`."""
+POINTS: Final = tuple(_POINTS.split())
+"""What may be switched off for a plugin."""
+_SWITCHES: Final = {point.lower(): point for point in POINTS}
+"""The same as switches, spelled `enable<Point>` or `enabled<Point>`."""
 
 
 _NOBODY: Final[Installed] = {}
@@ -153,11 +166,13 @@ def read_volcano(raw: object, installed: Installed = _NOBODY) -> Profile:
     """
     if not isinstance(raw, Mapping) or not raw:
         raise InputError("a scheduler configuration is a mapping with actions and tiers")
-    check_fields(raw, None, ("actions", "tiers", "configurations", "metrics", _TRUST))
+    check_fields(raw, None, ("actions", "tiers", "configurations", "metrics", _TRUST, _GATES))
     if not isinstance(raw.get(_TRUST, False), bool):
         raise InputError("expected true or false", field=_TRUST)
     actions = _actions(raw.get("actions"))
-    tiers = _tiers(raw.get("tiers"), installed) if raw.get("tiers") is not None else DEFAULT.tiers
+    tiers = DEFAULT.tiers
+    if raw.get("tiers") is not None:
+        tiers = tuple(tuple(_plugin(p, path, installed) for path, p in tier) for tier in plugins_of(raw["tiers"]))
     arguments = _action_arguments(raw.get("configurations"))
     if not isinstance(raw.get("metrics"), Mapping | None):
         raise InputError("expected a mapping", field="metrics")
@@ -169,6 +184,7 @@ def read_volcano(raw: object, installed: Installed = _NOBODY) -> Profile:
         tiers=kept,
         action_arguments=arguments,
         trust_pod_group_priority=bool(raw.get(_TRUST, False)),
+        feature_gates=read_gates(raw.get(_GATES), _GATES),
         notes=tuple(dict.fromkeys(_notes(actions or (), tiers, idle))),
     )
 
@@ -202,48 +218,45 @@ def _actions(raw: object) -> tuple[str, ...] | None:
     return names
 
 
-def _tiers(raw: object, installed: Installed) -> tuple[tuple[PluginChoice, ...], ...]:
-    tiers = []
+def plugins_of(raw: object) -> Iterator[Iterator[tuple[str, object]]]:
+    """The plugins of each tier, each with its path."""
     for path, given in entries(raw, "tiers"):
         tier = mapping(given, path, ("plugins",), "a mapping with plugins")
-        plugins = entries(tier.get("plugins") or [], f"{path}.plugins")
-        tiers.append(tuple(_plugin(plugin, where, installed) for where, plugin in plugins))
-    return tuple(tiers)
+        yield entries(tier.get("plugins") or [], f"{path}.plugins")
 
 
 def _plugin(given: object, path: str, installed: Installed) -> PluginChoice:
     raw = named(given, path, ())
     arguments = mapping(raw.get("arguments") or {}, f"{path}.arguments")
     name = "numa-aware" if raw["name"] == "numaaware" else str(raw["name"])
-    known = ARGUMENTS[name].split() if name in ARGUMENTS else None
     off = set()
     for key, value in raw.items():
         if key in ("name", "arguments"):
             continue
         switch = str(key)
         disables = switch.startswith("disable")  # as before Volcano 1.0
-        point = _POINTS.get(switch.removeprefix("disable").removeprefix("enabled").removeprefix("enable").lower())
+        point = _SWITCHES.get(switch.removeprefix("disable").removeprefix("enabled").removeprefix("enable").lower())
         if point is None or not switch.startswith(("enable", "disable")):
-            raise InputError(f"unknown field {key}{_meant(switch, known or ())}", field=path)
+            raise InputError(f"unknown field {key}{_meant(switch, ARGUMENTS.get(name, '').split())}", field=path)
         if not isinstance(value, bool):
             raise InputError("expected true or false", field=f"{path}.{key}")
         if value == disables:
             off.add(point)
-    if known is not None:
-        check_fields(arguments, f"{path}.arguments", known)
-        for key, inner in arguments.items():
-            if (name, key) in _NESTED and isinstance(inner, Mapping):
-                check_fields(inner, f"{path}.arguments.{key}", _NESTED[name, key].split())
-    else:
-        _check_installed(name, arguments, path, installed)
+    check_arguments(name, arguments, path, installed)
     own = {str(k): v for k, v in arguments.items()}
     if name == "nodegroup" and raw.get("enableHierarchy") is True:
         own["enableHierarchy"] = True  # a switch that is off unless it is on
     return PluginChoice(name, own, frozenset(off))
 
 
-def _check_installed(name: str, arguments: Mapping[str, object], path: str, installed: Installed) -> None:
-    """Refuse arguments that a plugin of another package does not know."""
+def check_arguments(name: str, arguments: Mapping[str, object], path: str, installed: Installed) -> None:
+    """Refuse arguments that a plugin, ours or of another package, does not know."""
+    if name in ARGUMENTS:
+        check_fields(arguments, f"{path}.arguments", ARGUMENTS[name].split())
+        for key, inner in arguments.items():
+            if (name, key) in _NESTED and isinstance(inner, Mapping):
+                check_fields(inner, f"{path}.arguments.{key}", _NESTED[name, key].split())
+        return
     try:
         offer = installed.get(name)
     except InputError as error:
@@ -257,7 +270,7 @@ def _meant(key: str, arguments: Collection[str]) -> str:
     """What an unknown field of a plugin may have been meant for."""
     if key in arguments:
         return " (it belongs below arguments)"
-    return suggestion(key, ("name", "arguments", *(f"enable{point}" for point in _POINTS.values())))
+    return suggestion(key, ("name", "arguments", *(f"enable{point}" for point in POINTS)))
 
 
 def _action_arguments(raw: object) -> dict[str, dict[str, object]]:
@@ -268,9 +281,14 @@ def _action_arguments(raw: object) -> dict[str, dict[str, object]]:
         name = spelled(entry["name"])
         if name in _IDLE_ACTIONS:
             continue
-        if name not in ACTIONS:
-            text = f"unknown action {entry['name']}{suggestion(name, (*ACTIONS, *_IDLE_ACTIONS))}"
-            raise InputError(text, field=f"{path}.name")
-        check_fields(arguments, f"{path}.arguments", ACTIONS[name].arguments.split())
+        check_action_arguments(entry["name"], arguments, f"{path}.name", f"{path}.arguments")
         found[name] = {str(k): v for k, v in arguments.items()}
     return found
+
+
+def check_action_arguments(given: str, arguments: Mapping[str, object], name_path: str, path: str) -> None:
+    """Refuse arguments of an action that does not exist, or does not know them."""
+    name = spelled(given)
+    if name not in ACTIONS:
+        raise InputError(f"unknown action {given}{suggestion(name, (*ACTIONS, *_IDLE_ACTIONS))}", field=name_path)
+    check_fields(arguments, path, ACTIONS[name].arguments.split())

@@ -141,10 +141,10 @@ class CyclePlugins:
         self.broken: list[tuple[str | None, Reason]] = []  # plugins that could not be constructed, and their scheduler
         self._panels: dict[str | None, Panel] = {}
         self._made: list[_Made] = []
-        for tier, choices in enumerate(profile.tiers):
+        for tier, choices in enumerate(profile.tiers_in_force):
             for choice in choices:
                 self._make(choice, tier, factories)
-        self.by_scheduler = any(choice.scheduler is not None for tier in profile.tiers for choice in tier)
+        self.by_scheduler = any(choice.scheduler is not None for choice in profile.plugins())
 
     def _make(self, choice: PluginChoice, tier: int, factories: Mapping[str, Factory]) -> None:
         ledger, note = self.view.ledger, self.failures.note

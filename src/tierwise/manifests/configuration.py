@@ -1,38 +1,53 @@
-"""A profile from a file: Volcano's configuration or a KubeSchedulerConfiguration, plain or inside a ConfigMap."""
+"""A profile from a file: a SchedulerProfile, Volcano's configuration or a KubeSchedulerConfiguration.
+
+Each may be plain, or inside a ConfigMap.
+"""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Final
 
 from tierwise.api.errors import InputError
 from tierwise.api.yaml_text import documents
 from tierwise.config.kube import KIND, read_kube
 from tierwise.config.profile import Profile
+from tierwise.config.scheduler_profile import KIND as OWN
+from tierwise.config.scheduler_profile import read_own
 from tierwise.config.volcano import read_volcano
 from tierwise.plugins import PLUGINS
 from tierwise.scheduler import check_profile
 
-__all__ = ["read_profile"]
+__all__ = ["configuration", "profile_in", "read_profile"]
+
+_READERS: Final = {None: read_volcano, KIND: read_kube, OWN: read_own}
+"""By the kind of a document."""
 
 
 def read_profile(file: str) -> tuple[Profile, str]:
     """The profile in a file, and its place there; InputError where there is none, or one that cannot be used."""
-    raw, where = _configuration(file)
-    if isinstance(raw, dict) and raw.get("kind") not in (None, KIND):
-        raise InputError(f"an object of kind {raw['kind']} is not a scheduler configuration", file=where)
-    if isinstance(raw, dict) and raw.get("kind") is None and "profiles" in raw:
+    raw, where = configuration(file)
+    return profile_in(raw, where), where
+
+
+def profile_in(raw: object, where: str) -> Profile:
+    """The profile that a configuration of any format comes to; InputError where it cannot be used."""
+    kind = raw.get("kind") if isinstance(raw, dict) else None
+    if not isinstance(kind, str | None) or kind not in _READERS:
+        raise InputError(f"an object of kind {kind} is not a scheduler configuration", file=where)
+    if isinstance(raw, dict) and kind is None and "profiles" in raw:
         raise InputError(f"the kind is missing: {KIND}?", file=where, field="kind")
-    read = read_kube if isinstance(raw, dict) and raw.get("kind") == KIND else read_volcano
     try:
-        return check_profile(read(raw, PLUGINS.offers)), where
+        return check_profile(_READERS[kind](raw, PLUGINS.offers))
     except InputError as error:
         raise error.inside(file=where) from None
 
 
-def _configuration(file: str) -> tuple[object, str]:
-    """The one configuration in a file, or in a ConfigMap there, and its place."""
+def configuration(file: str) -> tuple[object, str]:
+    """The one configuration in a file (a hyphen is standard input), or in a ConfigMap there, and its place."""
     try:
-        data = Path(file).read_bytes()
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
         raise InputError(error.strerror or str(error), file=file) from None
     given = [document for document, _ in documents(data, file=file) if document is not None]
@@ -92,4 +107,4 @@ def _configures(document: object) -> bool:
     """Whether a document looks like a scheduler configuration."""
     if not isinstance(document, dict):
         return False
-    return document.get("kind") == "KubeSchedulerConfiguration" or bool({"actions", "tiers"} & set(document))
+    return document.get("kind") in (KIND, OWN) or bool({"actions", "tiers"} & set(document))

@@ -33,10 +33,12 @@ from tierwise import __version__
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
-from tierwise.config.profile import Profile
+from tierwise.config.profile import PluginChoice, Profile
+from tierwise.config.scheduler_profile import read_own, written
 from tierwise.explain.message import message
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
+from tierwise.plugins import PLUGINS
 from tierwise.port import Effect, Key, Objects
 from tierwise.runtime.journal_fields import recorded
 from tierwise.runtime.private_file import private_file
@@ -61,7 +63,9 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
+_BEFORE: Final = 1
+"""Profiles had other names of fields then."""
 _NAME: Final = re.compile(r"journal-(\d{8,})\.jsonl\.gz")
 _CHUNK: Final = 1000
 """Objects on one line at the beginning of a segment."""
@@ -159,7 +163,7 @@ class JournalWriter:
         self._folder, self._size = folder, size
         self._profiles = profiles
         self._header = tuple(
-            _WrittenProfile(tuple(sorted(one.schedulers)), msgspec.Raw(msgspec.json.encode(one.profile)))
+            _WrittenProfile(tuple(sorted(one.schedulers)), msgspec.Raw(msgspec.json.encode(written(one.profile))))
             for one in profiles
         )
         try:
@@ -447,8 +451,9 @@ class JournalCursor:
         if first is None:
             return  # cut short before its first line was whole
         header = _decoded(first, _Header, segment)
-        if header.format != _FORMAT:
-            raise InputError(f"is of format {header.format}, and this version reads {_FORMAT}", file=str(segment))
+        if header.format not in (_BEFORE, _FORMAT):
+            text = f"is of format {header.format}, and this version reads {_BEFORE} and {_FORMAT}"
+            raise InputError(text, file=str(segment))
         self._header = header
 
     def _read(self, segment: Path, number: int) -> RecordedCycle | None:
@@ -487,13 +492,34 @@ class JournalCursor:
         except InputError as error:
             raise error if error.file else error.inside(file=str(segment)) from None
 
-    def _scheduler(self, written: _WrittenProfile, segment: Path) -> SchedulerProfile:
+    def _scheduler(self, known: _WrittenProfile, segment: Path) -> SchedulerProfile:
         """Equal profiles are one object, so that a reader of snapshots keeps what it knows."""
-        content = msgspec.json.encode(written)
+        content = msgspec.json.encode(known)
         if content not in self._profiles:
-            profile = check_profile(_decoded(bytes(written.profile), Profile, segment), str(segment))
-            self._profiles[content] = SchedulerProfile(frozenset(written.schedulers), profile)
+            raw = _decoded(bytes(known.profile), Raw, segment)
+            profile = check_profile(_profile(raw, segment), str(segment))
+            self._profiles[content] = SchedulerProfile(frozenset(known.schedulers), profile)
         return self._profiles[content]
+
+
+def _profile(raw: Raw, segment: Path) -> Profile:
+    """A profile as it was written; without a kind it is of the format before."""
+    if "kind" in raw:
+        try:
+            return read_own(raw, PLUGINS.offers)
+        except InputError as error:
+            raise error.inside(file=str(segment)) from None
+    tiers = [
+        [_renamed(choice, PluginChoice) for choice in tier]
+        for tier in _decoded(msgspec.json.encode(raw.get("tiers")), list[list[Raw]], segment)
+    ]
+    return _decoded(msgspec.json.encode({**_renamed(raw, Profile), "tiers": tiers}), Profile, segment)
+
+
+def _renamed(raw: Raw, kind: type[msgspec.Struct]) -> Raw:
+    """Fields under their names of today."""
+    names = {field.name: field.encode_name for field in msgspec.structs.fields(kind)}
+    return {names.get(name, name): value for name, value in raw.items()}
 
 
 def _key(put: _Put) -> Key:

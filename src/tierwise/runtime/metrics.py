@@ -16,13 +16,15 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 
 from tierwise import __version__
 from tierwise.api.defrag_record import MovePhase
+from tierwise.config.features import FEATURES
+from tierwise.config.profile import DEFAULT, Profile
 from tierwise.explain.free_slots import slots_now
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Status
 from tierwise.model.slots import SIZES
 from tierwise.model.snapshot import Snapshot
 
-__all__ = ["AdmissionMetrics", "Metrics", "registry", "text"]
+__all__ = ["AdmissionMetrics", "Metrics", "registry", "tell_features", "text"]
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
@@ -35,6 +37,14 @@ def registry() -> CollectorRegistry:
     info = Gauge("tierwise_build_info", "Always 1; the label is the version that runs.", ["version"], registry=found)
     info.labels(__version__).set(1)
     return found
+
+
+def tell_features(to: CollectorRegistry, profiles: Sequence[Profile]) -> None:
+    """Which features are on; of several profiles each must have one on. The form is that of Kubernetes' components."""
+    meaning = "1 for a feature that is on, by its stage."
+    gauge = Gauge("tierwise_feature_enabled", meaning, ["name", "stage"], registry=to)
+    for name, feature in FEATURES.items():
+        gauge.labels(name, feature.stage.name).set(all(profile.feature(name) for profile in profiles or (DEFAULT,)))
 
 
 def text(metrics: CollectorRegistry) -> bytes:

@@ -14,7 +14,7 @@ from tests.support.draw import Gang, World, draw, gang, objects_of
 from tierwise.config.profile import DEFAULT
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
-from tierwise.runtime.metrics import AdmissionMetrics, Metrics, registry
+from tierwise.runtime.metrics import AdmissionMetrics, Metrics, registry, tell_features
 from tierwise.scheduler import cycle
 from tierwise.snapshot.builder import build
 
@@ -45,6 +45,7 @@ def _all() -> CollectorRegistry:
     """A registry in which every metric has been used."""
     found = registry()
     metrics, admission = Metrics(found), AdmissionMetrics(found)
+    tell_features(found, [])
     metrics.observe(*_undone(), {})
     metrics.observe(*_cycle(WORLD, FITS, WAITS), {"decide": 0.01})
     metrics.set("tierwise_binds_in_flight", 3)

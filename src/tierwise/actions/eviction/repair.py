@@ -57,6 +57,8 @@ _HOLDING = (Status.RUNNING, Status.RELEASING)
 
 def repaired(snapshot: Snapshot, profile: Profile) -> dict[str, OnNodeLoss]:
     """What jobs want when they lose nodes, by key; those that want nothing are left out."""
+    if not profile.feature("Repair"):
+        return {}
     usual = next((OnNodeLoss(text) for text in profile.listed(REPAIR, "onNodeLoss")), None)
     if usual is None:
         said = ((job, job.repair) for job in snapshot.jobs if job.repair is not None)

@@ -1,0 +1,133 @@
+"""The configuration of tierwise's own: a `SchedulerProfile`, which is the record `Profile` as a file.
+
+Volcano's and Kubernetes' formats are converted into the same record, so each of them can be printed in this form, and
+what is printed configures the same scheduler. The JSON schema is that of the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec.structs import fields, replace
+
+from tierwise.api.codec import explain
+from tierwise.api.errors import InputError
+from tierwise.config.actions import ACTIONS
+from tierwise.config.features import FEATURES, read_gates
+from tierwise.config.given import check_fields, mapping
+from tierwise.config.profile import DEFAULT, Installed, PluginChoice, Profile
+from tierwise.config.volcano import POINTS, check_action_arguments, check_arguments, plugins_of
+
+__all__ = ["API_VERSION", "KIND", "read_own", "schema", "written"]
+
+API_VERSION: Final = "tierwise.io/v1alpha1"
+KIND: Final = "SchedulerProfile"
+
+_NOBODY: Final[Installed] = {}
+_MESSAGES: Final = "notes"
+"""The one field of the record that is no setting."""
+
+R = TypeVar("R", bound=msgspec.Struct)
+
+
+def read_own(raw: object, installed: Installed = _NOBODY) -> Profile:
+    """A profile from the parsed file; what it leaves out is as in the default profile.
+
+    `installed` knows the plugins of other packages.
+    """
+    given = dict(mapping(raw, None, what=f"a mapping with kind {KIND}"))
+    if given.pop("kind", None) != KIND or given.pop("apiVersion", None) != API_VERSION:
+        raise InputError(f"expected {API_VERSION}, with kind {KIND}", field="apiVersion")
+    _check_names(given, Profile, "", but=_MESSAGES)
+    gates = read_gates(given.pop("featureGates", None), "featureGates")
+    listed = given.pop("tiers", None)
+    tiers = [tuple(_choice(plugin, path, installed) for path, plugin in tier) for tier in plugins_of(listed)]
+    rest = {name: value for name, value in given.items() if value is not None}
+    profile = _record({"actions": DEFAULT.actions, "tiers": (), **rest}, Profile, "")
+    for action, arguments in profile.action_arguments.items():
+        check_action_arguments(action, arguments, "actionArguments", f"actionArguments.{action}")
+    for scheduler, names in profile.preempt_actions.items():
+        check_fields(dict.fromkeys(names), f"preemptActions.{scheduler}", tuple(ACTIONS), "action")
+    chosen = tuple(tiers) if listed is not None else DEFAULT.tiers
+    _check_schedulers(profile, chosen)
+    return replace(profile, tiers=chosen, feature_gates=gates)
+
+
+def _choice(raw: object, path: str, installed: Installed) -> PluginChoice:
+    _check_names(mapping(raw, path, what="a mapping with a name"), PluginChoice, path)
+    choice = _record(raw, PluginChoice, path)
+    check_fields(dict.fromkeys(choice.off), f"{path}.disabled", POINTS, "switch")
+    check_arguments(choice.name, choice.arguments, path, installed)
+    return choice
+
+
+def _check_schedulers(profile: Profile, tiers: tuple[tuple[PluginChoice, ...], ...]) -> None:
+    """Plugins and preemption are for pods of schedulers that the profile lists; the first is named by an empty text."""
+    known = {"", *profile.schedulers[1:]} if profile.schedulers else {""}
+    named = ((choice.scheduler, f"plugin {choice.name}") for tier in tiers for choice in tier)
+    for scheduler, whose in (*named, *((name, "preemptActions") for name in profile.preempt_actions)):
+        if scheduler is not None and scheduler not in known:
+            text = f"{whose} is for {scheduler}, which is not listed after the first (whose name is left empty)"
+            raise InputError(text, field="schedulers")
+
+
+def _check_names(raw: Mapping[Any, Any], kind: type[msgspec.Struct], path: str, *, but: str = "") -> None:
+    names = (field.encode_name for field in fields(kind))
+    check_fields(raw, path or None, tuple(name for name in names if name != but))
+
+
+def _record(raw: object, kind: type[R], path: str) -> R:
+    try:
+        return msgspec.convert(raw, kind)
+    except msgspec.ValidationError as error:
+        found = explain(error, raw)
+        raise InputError(found.message, field=".".join(part for part in (path, found.field) if part) or None) from None
+
+
+def written(profile: Profile, *, whole: bool = False) -> dict[str, object]:
+    """A profile as its file, in one form: equal profiles give equal bytes. Defaults are in it where it is `whole`."""
+    tiers = [{"plugins": [_stated(choice) for choice in tier]} for tier in profile.tiers]
+    told = {name: value for name, value in _stated(profile, whole=whole).items() if name != _MESSAGES}
+    if whole:
+        told["featureGates"] = {name: profile.feature(name) for name in FEATURES}
+    return {"apiVersion": API_VERSION, "kind": KIND, **told, "tiers": tiers}
+
+
+def _stated(record: msgspec.Struct, *, whole: bool = False) -> dict[str, object]:
+    """What differs from the defaults, or all of it, by the names of the file."""
+    found = ((field, getattr(record, field.name)) for field in fields(record))
+    return {
+        field.encode_name: msgspec.to_builtins(value, str_keys=True, order="deterministic")
+        for field, value in found
+        if whole or field.required or (value != field.default and value not in ({}, (), frozenset()))
+    }
+
+
+def schema() -> dict[str, Any]:
+    """The JSON schema of the file."""
+    found: dict[str, Any] = msgspec.json.schema(Profile)
+    record, plugin = found["$defs"]["Profile"], found["$defs"]["PluginChoice"]
+    own = {name: kind for name, kind in record["properties"].items() if name != _MESSAGES}
+    own["actions"]["items"]["enum"] = list(ACTIONS)
+    own["actionArguments"]["propertyNames"] = {"enum": list(ACTIONS)}
+    own["featureGates"]["propertyNames"] = {"enum": list(FEATURES)}
+    own["preemptActions"]["additionalProperties"]["items"]["enum"] = list(ACTIONS)
+    plugin["properties"]["disabled"]["items"]["enum"] = sorted(POINTS)
+    tier = {"type": "object", "properties": {"plugins": own["tiers"]["items"]}, "additionalProperties": False}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": KIND,
+        "description": f"How tierwise schedules ({API_VERSION}).",
+        "type": "object",
+        "properties": {
+            "apiVersion": {"const": API_VERSION},
+            "kind": {"const": KIND},
+            **own,
+            "tiers": {"type": "array", "items": tier},
+        },
+        "required": ["apiVersion", "kind"],
+        "additionalProperties": False,
+        "$defs": {"PluginChoice": plugin},
+    }
