@@ -1,4 +1,4 @@
-"""The row about files: what reading the output of `kubectl get -o json` takes, against the size of the file."""
+"""The rows about files: what reading the output of kubectl takes, against its size, and what yaml-rs is worth."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+
+import yaml
 
 from tierwise.bench.lab import Lab, Measured, row
 from tierwise.bench.manifests import Manifest, node, pod
@@ -34,6 +36,17 @@ print(time.process_time() - begun, max(1, peak() - before))
 """Reads a file with next to nothing in it and then the one that counts: seconds, and bytes beyond the first."""
 
 
+_SLOW = "import sys; sys.modules['yaml_rs'] = None\n"
+"""As if yaml-rs were not installed."""
+
+
+class _AsKubectl(yaml.CSafeDumper):
+    """Writes what is there twice twice."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+
 @row("C13a", at_most(2, 1.2))
 def _c13a(lab: Lab) -> Measured:
     """Peak memory above that of reading one node, against the size of the file."""
@@ -50,6 +63,20 @@ def _c13b(lab: Lab) -> Measured:
     return what, seconds / size * 1e8
 
 
+@row("C13c", at_most(20, 10))
+def _c13c(lab: Lab) -> Measured:
+    """Processor seconds of reading `kubectl get -o yaml` without the extra `fast`, against those with it."""
+    nodes = max(1, lab.size.everyday // 100)
+    with tempfile.TemporaryDirectory() as folder:
+        small, large = Path(folder, "one.yaml"), Path(folder, "all.yaml")
+        for file, number in ((small, 1), (large, nodes)):
+            items = [*map(_node, range(number)), *map(_pod, range(10 * number))]
+            file.write_text(yaml.dump({"apiVersion": "v1", "items": items, "kind": "List"}, Dumper=_AsKubectl))
+        without, fast = (_read(small, large, before)[0] for before in (_SLOW, ""))
+    what = f"seconds to read `kubectl get -o yaml` without yaml-rs ÷ with it ({without:.1f} s ÷ {fast:.1f} s)"
+    return what, without / fast
+
+
 def _measured(lab: Lab) -> tuple[int, int, float]:
     return lab.once("files", lambda: _measure(max(1, lab.size.everyday // 10)))
 
@@ -60,9 +87,14 @@ def _measure(nodes: int) -> tuple[int, int, float]:
         small, large = Path(folder, "one.json"), Path(folder, "all.json")
         _write(small, (_node(0),))
         _write(large, (*map(_node, range(nodes)), *(_pod(i) for i in range(10 * nodes))))
-        command = [sys.executable, "-c", _READ, str(small), str(large)]
-        seconds, peak = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-        return large.stat().st_size, int(peak), float(seconds)
+        seconds, peak = _read(small, large)
+        return large.stat().st_size, peak, seconds
+
+
+def _read(small: Path, large: Path, before: str = "") -> tuple[float, int]:
+    command = [sys.executable, "-c", before + _READ, str(small), str(large)]
+    seconds, peak = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    return float(seconds), int(peak)
 
 
 def _write(file: Path, manifests: tuple[Manifest, ...]) -> None:

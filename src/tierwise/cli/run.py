@@ -9,7 +9,9 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from tierwise.port import Objects
     from tierwise.runtime.defrag import DefragSettings
     from tierwise.runtime.profile_run import Observer, SchedulerProfile
+    from tierwise.runtime.telemetry import Telemetry
     from tierwise.web.live import LiveRuns
 
 __all__ = ["controllers", "profiles_of", "run", "scheduler_profile", "told", "writing"]
@@ -75,9 +78,20 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     )
     debug_port: int | None = option(
         "--debug-port PORT",
-        "Serve /debug/cycle there, on 127.0.0.1 alone: it names the jobs of all namespaces.",
+        "Serve the last cycle, profiles, allocations and threads below /debug there, on 127.0.0.1 alone: they name the "
+        "jobs of all namespaces.",
         least=1,
         most=65535,
+    )
+    debug_token: Path | None = option(
+        "--debug-token FILE", "With --debug-port: serve it on all addresses, to those who send the token in this file."
+    )
+    traces: str | None = option(
+        "--traces URL",
+        "Send a trace of each cycle to this collector by OTLP over HTTP.  [default: none is made]",
+    )
+    trace_gangs: float = option(
+        "--trace-gangs SECONDS", "Gangs that take so long have a span of their own.", default=0.05, least=0.0
     )
     listen: tuple[str, int] | None = connection.listen
     log_level: str = connection.log_level
@@ -156,7 +170,7 @@ def serve(
     from tierwise.kube.auth import own_namespace
     from tierwise.runtime.listener import listening
     from tierwise.runtime.metrics import registry, tell_features
-    from tierwise.runtime.probes import debug, probes
+    from tierwise.runtime.probes import probes
     from tierwise.runtime.service import LoopRunner, LoopTiming
     from tierwise.runtime.telemetry import Telemetry
 
@@ -170,6 +184,12 @@ def serve(
 
         runs = LiveRuns(pages)
         observers.append(runs)
+    servers = contextlib.ExitStack()
+    if asked.traces is not None:
+        from tierwise.runtime.tracing import TraceWriter, sending
+
+        tracer = servers.enter_context(sending(asked.traces, "--traces"))
+        observers.append(TraceWriter(tracer, ticks=time.monotonic, clock=time.time))
     service = LoopRunner(
         cluster,
         profiles,
@@ -180,8 +200,9 @@ def serve(
         defrag=defrag,
         namespace=asked.lease_namespace or own_namespace("kube-system"),
         cycle_limit=asked.cycle_limit,
+        slow=asked.trace_gangs if asked.traces is not None else None,
     )
-    with contextlib.ExitStack() as servers:
+    with servers:
         if asked.listen is not None:
             app = probes(found, live=service.live, ready=service.ready, refresh=told.refresh)
             if runs is not None:
@@ -190,8 +211,27 @@ def serve(
                 add_pages(app, runs, record=True)
             servers.enter_context(listening(app, *asked.listen))
         if asked.debug_port is not None:
-            servers.enter_context(listening(debug(told.last), "127.0.0.1", asked.debug_port))
+            servers.enter_context(_debugging(asked, told, cluster))
         service.run()
+
+
+def _debugging(asked: ServeOptions, told: Telemetry, cluster: KubeCluster) -> AbstractContextManager[None]:
+    """What is below /debug: for this machine, or for those who know the token."""
+    from tierwise.api.errors import InputError
+    from tierwise.runtime.access import LOOPBACK, Access
+    from tierwise.runtime.listener import listening
+    from tierwise.runtime.probes import debug
+
+    host, access = "127.0.0.1", Access(hosts=LOOPBACK)
+    if asked.debug_token is not None:
+        try:
+            token = asked.debug_token.read_text().strip()
+        except (OSError, UnicodeError) as error:
+            raise InputError(f"--debug-token cannot be read: {error}", file=str(asked.debug_token)) from None
+        if not token:
+            raise InputError("--debug-token: the file is empty", file=str(asked.debug_token))
+        host, access = "0.0.0.0", Access(token=token)
+    return listening(debug(told.last, access=access, loops=lambda: (cluster.loop,)), host, asked.debug_port or 0)
 
 
 def _options(component: str, asked: ServeOptions, *, by_eviction: bool) -> ClusterOptions:
@@ -273,7 +313,6 @@ def foretelling(cluster: KubeCluster, every: float | None) -> Iterator[Sequence[
     if every is None:
         yield ()
         return
-    import time
     from concurrent.futures import ThreadPoolExecutor
 
     from tierwise.runtime.forecasts import ForecastWriter

@@ -297,6 +297,16 @@ class ReservedRoom(Protocol):
         """What a job is given inside leaves alone what others have reserved, as far as that job must mind it."""
 
 
+class Stopwatch(Protocol):
+    """Takes times from outside: a cycle knows no clock, and decides the same whoever looks on."""
+
+    def action(self, name: str) -> AbstractContextManager[None]:
+        """An action runs inside."""
+
+    def job(self, job: Job) -> AbstractContextManager[None]:
+        """A job is served inside."""
+
+
 class Cycle(msgspec.Struct, frozen=True):
     """One pass over one snapshot."""
 
@@ -313,6 +323,7 @@ class Cycle(msgspec.Struct, frozen=True):
     reserved: list[ReservedRoom] = []  # by an action that is over; empty where nobody has reserved anything
     most_pods: int | None = None  # after so many placed pods no further job is served; None: all are
     kept: KeptRefusals = msgspec.field(default_factory=KeptRefusals)  # from the last cycle
+    stopwatch: Stopwatch | None = None
     volumes_for: dict[str, str] = {}  # by claim without a volume: the node that one is made for
     _running: list[RunningTable] = []
 
@@ -391,6 +402,8 @@ class Cycle(msgspec.Struct, frozen=True):
         if self.spares is not None:
             self.spares.serve(job)
         with ExitStack() as others:
+            if self.stopwatch is not None:
+                others.enter_context(self.stopwatch.job(job))
             for room in self.reserved:
                 others.enter_context(room.left_alone(job))
             return self._attempt(job, serve)

@@ -160,6 +160,11 @@ class KubeCluster:
         self._thread.join()
         self._loop.close()
 
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The loop of its thread, for those who look what is under way there."""
+        return self._loop
+
     def read(self) -> Objects:
         """What the informers have told so far, and what we have written."""
         return self._store.read()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from tierwise import controllers
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Cluster, Effect, Objects, Version, about, decided_on
-from tierwise.runtime.profile_run import LoopState, Observer, ProfileRun, SchedulerProfile, complain, fairly
+from tierwise.runtime.profile_run import CycleTimes, LoopState, Observer, ProfileRun, SchedulerProfile, complain, fairly
 from tierwise.runtime.topology_sources import Fetching
 
 if TYPE_CHECKING:
@@ -65,13 +65,20 @@ class Loop(LoopState):
         observers: Sequence[Observer] = (),
         most_pods: int | None = _MOST_PODS,
         most_writes: int = _MOST_WRITES,
+        times: Callable[[], CycleTimes] | None = None,
     ) -> None:
         """`clock` gives seconds since the epoch, `ticks` seconds that never jump; `fetching` goes with controllers,
         `defrag` with the scheduler. A cycle places `most_pods` at most, controllers write `most_writes` before it, and
-        the next iteration follows at once.
+        the next iteration follows at once. Where there are `times`, they are taken of each cycle.
         """
         super().__init__(
-            cluster, clock=clock, ticks=ticks, observers=observers, most_pods=most_pods, most_writes=most_writes
+            cluster,
+            clock=clock,
+            ticks=ticks,
+            observers=observers,
+            most_pods=most_pods,
+            most_writes=most_writes,
+            times=times,
         )
         self._runs = [ProfileRun(profile, str(number), self) for number, profile in enumerate(profiles)]
         self._with_controllers = with_controllers

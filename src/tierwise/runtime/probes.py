@@ -1,13 +1,18 @@
-"""What a process tells about itself over plain HTTP: /metrics, /healthz, /readyz; and /debug/cycle on a port apart.
+"""What a process tells about itself over plain HTTP: /metrics, /healthz, /readyz; and /debug on a port apart.
 
-Aiohttp applications that the loop and the webhook serve. They change nothing. /debug/cycle names the jobs and nodes of
-all namespaces, so it is served only where it was asked for, and to this machine alone.
+Aiohttp applications that the loop and the webhook serve. They change nothing. What is below /debug names the jobs and
+nodes of all namespaces and costs time, so it is served only where it was asked for, to this machine alone or to those
+who know a token.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from math import nan
+from typing import Final, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -19,11 +24,19 @@ from tierwise.explain.message import decision_id, message
 from tierwise.explain.rejection_wire import work_wire
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
-from tierwise.runtime import metrics
+from tierwise.runtime import metrics, profiling
+from tierwise.runtime.access import LOOPBACK, Access, guarded
 
-__all__ = ["Health", "cycle_wire", "debug", "probes"]
+__all__ = ["Health", "OneAtATime", "cycle_wire", "debug", "probes"]
 
+_THIS_MACHINE: Final = Access(hosts=LOOPBACK)
+_EVERY: Final = 0.01
+"""Seconds between two looks at the stacks."""
+_LONGEST: Final = 60.0
+"""Seconds for which one may measure."""
 _TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+T = TypeVar("T")
 
 Health = Callable[[], str]
 """What is wrong at the moment, in a few words; "" where all is well."""
@@ -49,18 +62,71 @@ def probes(
     return app
 
 
-def debug(last: Callable[[], Raw | None]) -> web.Application:
-    """The last cycle's report."""
-    app = web.Application()
+class OneAtATime:
+    """Does work in a thread of its own; HTTPConflict for a second one meanwhile, because each slows the process."""
+
+    def __init__(self) -> None:
+        self._busy = asyncio.Lock()
+
+    async def __call__(self, work: Callable[[], T]) -> T:
+        """What the work comes to."""
+        if self._busy.locked():
+            raise web.HTTPConflict(text="somebody else is measuring: try again later\n")
+        async with self._busy:
+            return await asyncio.to_thread(work)
+
+
+def debug(
+    last: Callable[[], Raw | None],
+    *,
+    access: Access = _THIS_MACHINE,
+    loops: Callable[[], Iterable[asyncio.AbstractEventLoop]] = tuple,
+) -> web.Application:
+    """The last cycle's report, and what the process is busy with; `loops` have the tasks that are shown."""
+    app = web.Application(middlewares=[guarded(access)])
+    measure = OneAtATime()
 
     async def serve_cycle(_: web.Request) -> web.Response:
         report = last()
         if report is None:
             raise web.HTTPNotFound(text="there was no cycle yet\n")
-        return web.Response(body=msgspec.json.encode(report), content_type="application/json")
+        return _json(report)
+
+    async def serve_profile(request: web.Request) -> web.Response:
+        looks, form = int(_seconds(request) / _EVERY), request.query.get("format", "speedscope")
+        if form not in ("speedscope", "folded"):
+            raise web.HTTPBadRequest(text="format is speedscope or folded\n")
+        found = await measure(partial(profiling.sampled, looks, _EVERY, wait=time.sleep))
+        if form == "folded":
+            return web.Response(text=profiling.folded(found))
+        return _json(profiling.speedscope(found, "tierwise"))
+
+    async def serve_allocations(request: web.Request) -> web.Response:
+        return _json(await measure(partial(profiling.allocations, _seconds(request), wait=time.sleep)))
+
+    async def serve_threads(_: web.Request) -> web.Response:
+        return _json(profiling.threads((asyncio.get_running_loop(), *loops())))
 
     app.router.add_get("/debug/cycle", serve_cycle)
+    app.router.add_get("/debug/profile", serve_profile)
+    app.router.add_get("/debug/allocations", serve_allocations)
+    app.router.add_get("/debug/threads", serve_threads)
     return app
+
+
+def _json(answer: Raw) -> web.Response:
+    return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
+
+
+def _seconds(request: web.Request) -> float:
+    """For how long to measure, as the request says."""
+    try:
+        seconds = float(request.query.get("seconds", "5"))
+    except ValueError:
+        seconds = nan
+    if not _EVERY <= seconds <= _LONGEST:
+        raise web.HTTPBadRequest(text=f"seconds is a number from {_EVERY} to {_LONGEST:.0f}\n")
+    return seconds
 
 
 def _answer(health: Health) -> Handler:

@@ -9,7 +9,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -24,6 +24,7 @@ from tierwise.framework.extension import Factory
 from tierwise.framework.registry import extended
 from tierwise.framework.report import CycleReport
 from tierwise.kube.outbox import Outbox
+from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
 from tierwise.scheduler import cycle
@@ -36,12 +37,14 @@ from tierwise.status.pod import ConditionWriter, pod_conditions, pod_events
 from tierwise.status.pod_group import StatusWriter, statuses
 
 __all__ = [
+    "CycleTimes",
     "LoopPass",
     "LoopState",
     "Observer",
     "ProfileRun",
     "RefusedEvictions",
     "SchedulerProfile",
+    "Timed",
     "complain",
     "fairly",
 ]
@@ -85,6 +88,51 @@ _ABOUT_PLUGINS: Final = port.Key("", "Namespace", "", "default")
 """What an event about a plugin is attached to: plugins are no objects of the cluster."""
 
 
+class Timed(NamedTuple):
+    """Something that took its time."""
+
+    name: str
+    begin: float
+    end: float
+    parent: str = ""  # the stage or action that it is a part of
+    job: str = ""
+
+
+class CycleTimes:
+    """Takes the times of one cycle by a clock that never jumps; of gangs, those that take `slow` seconds or more."""
+
+    def __init__(self, ticks: Callable[[], float], slow: float) -> None:
+        self._ticks, self._slow = ticks, slow
+        self._action = ""
+        self.found: list[Timed] = []
+
+    @contextlib.contextmanager
+    def action(self, name: str) -> Iterator[None]:
+        """An action of the profile runs."""
+        outer, self._action, begin = self._action, name, self._ticks()
+        try:
+            yield
+        finally:
+            self.found.append(Timed(name, begin, self._ticks(), "decide"))
+            self._action = outer
+
+    @contextlib.contextmanager
+    def job(self, job: Job) -> Iterator[None]:
+        """A job has its turn."""
+        begin = self._ticks()
+        try:
+            yield
+        finally:
+            end = self._ticks()
+            if end - begin >= self._slow:
+                self.found.append(Timed("gang", begin, end, self._action, job.key))
+
+    def stages(self, names: Sequence[str], marks: Sequence[float]) -> None:
+        """Stages that followed each other: one between each two marks."""
+        found = zip(names, marks, marks[1:], strict=False)
+        self.found += [Timed(name, begin, end, "cycle") for name, begin, end in found]
+
+
 class SchedulerProfile(msgspec.Struct, frozen=True):
     """Whose pods are scheduled, and how."""
 
@@ -103,6 +151,7 @@ class LoopPass(msgspec.Struct, frozen=True):
     drift: list[str] | None = None  # what was kept wrongly since earlier iterations; None where this one did not look
     objects: port.Objects | None = None  # what the snapshot was read from
     decided: CycleReport | None = None  # the report before the outcomes changed it
+    times: CycleTimes | None = None  # of its parts, where somebody wants them
 
 
 class Observer(Protocol):
@@ -160,6 +209,7 @@ class _UnderWay(msgspec.Struct, frozen=True):
     pods: int  # that are being bound
     binds: port.Begun
     at_once: bool  # nothing was waited for: all is told together
+    times: CycleTimes | None
 
     @property
     def jobs(self) -> frozenset[str]:
@@ -179,8 +229,10 @@ class LoopState:
         observers: Sequence[Observer],
         most_pods: int | None,
         most_writes: int,
+        times: Callable[[], CycleTimes] | None = None,
     ) -> None:
         self.cluster = cluster
+        self.times = times
         self.clock = clock
         self.ticks = ticks
         self.observers = observers
@@ -290,13 +342,15 @@ class ProfileRun:
 
         An object may have kept it from being made: then the guard finds that one, and the others are served.
         """
+        times = self._loop.times() if self._loop.times is not None else None
         marks = [self._loop.ticks()]
         objects = self._loop.refused.over(objects, self._loop.ticks())
         marks.append(self._loop.ticks())
         with self._loop.computes("scheduling", marks[-1]):
             snapshot = self._reader.read(objects, self._loop.clock())
             marks.append(self._loop.ticks())
-            report = cycle(snapshot, self._own.profile, most_pods=self._loop.most_pods, plugins=self._loop.plugins())
+            limit, plugins = self._loop.most_pods, self._loop.plugins()
+            report = cycle(snapshot, self._own.profile, most_pods=limit, plugins=plugins, stopwatch=times)
         self._loop.unfinished = self._loop.unfinished or report.unfinished
         if whole:
             _check_made(report)
@@ -305,7 +359,10 @@ class ProfileRun:
         self._loop.took += marks[-1] - marks[0]
         # What lies behind this cycle it has decided with: nothing comes of asking again.
         self.again = min((at for at in report.delays.values() if at > snapshot.now), default=None)
-        seconds = {s: end - begin for s, begin, end in zip(("read", "build", "decide"), marks, marks[1:], strict=False)}
+        stages = ("read", "build", "decide")
+        seconds = {s: end - begin for s, begin, end in zip(stages, marks, marks[1:], strict=False)}
+        if times is not None:
+            times.stages(stages, marks)
         asked = port.decided_on(objects, effects(snapshot, report))
         binds, under_way = [effect for effect in asked if isinstance(effect, port.Bind)], self.under_way
         alone = len(binds) == len(asked)
@@ -315,7 +372,7 @@ class ProfileRun:
         begun = self._loop.ticks()
         sent = self._loop.cluster.begin(binds) if binds and alone else port.Ended(self._loop.cluster.apply(asked))
         at_once = sent.done() and not under_way
-        under_way.append(_UnderWay(snapshot, report, objects, seconds, begun, len(binds), sent, at_once))
+        under_way.append(_UnderWay(snapshot, report, objects, seconds, begun, len(binds), sent, at_once, times))
         if not at_once and self._may_tell(report):
             # No one who waits is kept from the word by binds of others; whoever is being bound hears when that is done.
             complain(self._publish(snapshot, report, (), placed=frozenset(), waiting=True))
@@ -343,9 +400,13 @@ class ProfileRun:
         waiting = one.at_once and self._may_tell(report)
         outcomes += self._publish(snapshot, report, outcomes, placed=one.jobs, waiting=waiting)
         complain(outcomes)
-        seconds = one.seconds | {"apply": applied - one.begun, "publish": self._loop.ticks() - applied}
+        published = self._loop.ticks()
+        seconds = one.seconds | {"apply": applied - one.begun, "publish": published - applied}
+        if one.times is not None:
+            one.times.stages(("apply", "publish"), (one.begun, applied, published))
         drift = self._drift(one.objects, snapshot)
-        told = LoopPass(snapshot, report, outcomes, self._own.profile, seconds, drift, one.objects, one.report)
+        profile = self._own.profile
+        told = LoopPass(snapshot, report, outcomes, profile, seconds, drift, one.objects, one.report, one.times)
         for observer in self._loop.observers:
             self._loop.guard.call("telling of an iteration", partial(observer.saw, told))
 

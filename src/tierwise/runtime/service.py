@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final
@@ -26,7 +27,7 @@ from tierwise.api.core import format_time
 from tierwise.kube.cluster import KubeCluster
 from tierwise.runtime.loop import Loop
 from tierwise.runtime.probes import Health
-from tierwise.runtime.profile_run import LoopPass, Observer, SchedulerProfile
+from tierwise.runtime.profile_run import CycleTimes, LoopPass, Observer, SchedulerProfile
 from tierwise.runtime.topology_sources import Fetching
 from tierwise.runtime.watchdog import EXIT, Caught, Recollection, Watchdog, overdue
 from tierwise.scheduler.guard import Crash
@@ -114,9 +115,11 @@ class LoopRunner:
         defrag: DefragSettings | None = None,
         namespace: str = "kube-system",
         cycle_limit: float = CYCLE_LIMIT,
+        slow: float | None = None,
     ) -> None:
         """`files` is the folder below which discovery may read files; `defrag` is carried out where it is set, with
         its record in a `namespace`. A cycle that decides for longer than `cycle_limit` seconds ends the process.
+        Where `slow` is given, observers are told the times of each cycle, and of gangs that take so many seconds.
         """
         self._cluster = cluster
         self._cycle_limit = cycle_limit
@@ -136,6 +139,7 @@ class LoopRunner:
             fetching=Fetching(cluster.secret, clock=clock, wake=cluster.wake, files=files),
             defrag=_defrag(cluster, profiles, clock, defrag, namespace) if defrag is not None and profiles else None,
             observers=(*observers, self),
+            times=partial(CycleTimes, time.monotonic, slow) if slow is not None else None,
         )
 
     def run(self) -> None:

@@ -7,6 +7,7 @@ same input gives the same report.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
+from contextlib import nullcontext
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from tierwise.config.actions import ACTIONS, EVICTING, EVICTING_BY_POD, PLACING,
 from tierwise.config.arguments import flag
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.config.searches import SearchBudget, search_steps
-from tierwise.framework.cycle import Cycle, FitCounts, Nominations
+from tierwise.framework.cycle import Cycle, FitCounts, Nominations, Stopwatch
 from tierwise.framework.extension import CycleView, Factory, Purpose
 from tierwise.framework.kept_refusals import KeptRefusals
 from tierwise.framework.ledger import Ledger
@@ -200,6 +201,7 @@ def cycle(
     watch: Watch | None = None,
     plugins: Mapping[str, Factory] = PLUGINS,
     most_pods: int | None = None,
+    stopwatch: Stopwatch | None = None,
 ) -> CycleReport:
     """Run the profile's actions once over a snapshot; `plugins` says what its names of plugins mean.
 
@@ -207,7 +209,7 @@ def cycle(
     report is unfinished, and the next cycle goes on where this one ended. Where shares order queues they do not count.
     """
     opened = open_cycle(snapshot, profile, inspect=inspect, watch=watch, plugins=plugins)
-    current = replace(opened, most_pods=most_pods) if most_pods is not None else opened
+    current = replace(opened, most_pods=most_pods, stopwatch=stopwatch)
     if "enqueue" not in profile.actions:
         promote(current)
     wishes = _wishes(snapshot, profile)
@@ -224,7 +226,8 @@ def cycle(
     def run(action: str) -> None:
         nonlocal filled
         evicted = len(current.report.evictions)
-        run_action(action, current, profile, repair)
+        with stopwatch.action(action) if stopwatch is not None else nullcontext():
+            run_action(action, current, profile, repair)
         if len(current.report.evictions) > evicted:
             from tierwise.actions.eviction.review import review  # most profiles never evict
 

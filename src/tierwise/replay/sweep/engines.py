@@ -18,8 +18,8 @@ from multiprocessing import get_context
 from typing import Any, Protocol
 
 from tierwise.api.errors import InputError
+from tierwise.api.extras import imported
 from tierwise.replay.spec import ReplaySpec
-from tierwise.replay.sweep.extras import imported
 from tierwise.replay.sweep.grid import Cell
 from tierwise.replay.sweep.results import CellResult, answer
 

@@ -7,7 +7,7 @@ from math import ceil
 from pathlib import Path
 from typing import Any
 
-from tierwise.replay.sweep.extras import imported
+from tierwise.api.extras import imported
 from tierwise.replay.sweep.grid import PROFILE, Grid
 from tierwise.replay.sweep.report import Front, HeatMap, fronts, heat_maps
 from tierwise.replay.sweep.results import CellResult

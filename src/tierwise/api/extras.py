@@ -1,4 +1,4 @@
-"""Libraries that a sweep can do without, imported where an option asks for them."""
+"""Libraries that the core can do without, imported where an option asks for them."""
 
 from __future__ import annotations
 
