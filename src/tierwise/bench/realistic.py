@@ -30,6 +30,8 @@ from tierwise.snapshot.builder import build
 __all__ = ["Live", "beside_flood", "gang_sizes", "kept_out", "living_cluster", "many_services", "too_large"]
 
 _DAEMONS, _QUEUES, _ITERATIONS_A_SECOND = 4, 40, 5
+_FEW = 10
+"""Groups that change in an iteration where no more than usual happens."""
 _SPINE = 16  # racks
 _ZONE = "topology.kubernetes.io/zone"
 _PODS_A_SECOND, _HEARTBEATS_A_SECOND = 50, 20
@@ -154,6 +156,16 @@ class Live:
         self.loop = Loop(self.cluster, [profile], clock=lambda: self._now, ticks=lambda: self._now)
         self._pods = [key for key in self.cluster.read() if key.kind == "Pod" and not key.name.startswith("g1000")]
 
+    def settle(self) -> None:
+        """Iterations until all is read and every group was told its state: where there are many, in parts."""
+        groups = [key for key in self.cluster.read() if key.kind == "PodGroup"]
+        changed = len(groups)
+        while changed > _FEW:
+            before = self.cluster.read()
+            self.iterations(1)
+            after = self.cluster.read()
+            changed = sum(before.raw(key) != after.raw(key) for key in groups)
+
     def iterations(self, number: int) -> Iterations:
         """So many iterations, a fifth of a second apart."""
         seconds = []
@@ -200,7 +212,7 @@ def _time(moment: float) -> str:
 def _iterations(lab: Lab, *, waiting: int) -> Iterations:
     def measured() -> Iterations:
         live = Live(lab.size.everyday // 2, waiting=waiting)
-        live.iterations(3)
+        live.settle()
         with gc_off():  # a live scheduler spares the collector, too
             return live.iterations(max(40, 10 * lab.size.repeats))
 

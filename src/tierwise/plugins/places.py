@@ -12,6 +12,9 @@ Argument: `weight` (1), of the scores of hosts beside those of other plugins.
 
 from __future__ import annotations
 
+from functools import cached_property
+from math import inf
+
 import msgspec
 import numpy as np
 
@@ -19,17 +22,42 @@ from tierwise.config.arguments import number
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, Foresight, Scorer
 from tierwise.framework.node_scores import ComparedScores
-from tierwise.model.arrays import Bools, Floats, Ints, distinct
+from tierwise.model.arrays import Bools, Floats, Ints, begins, distinct
 
 __all__ = ["Places"]
 
 _COST, _IDLE, _LEAF = 300.0, 100.0, 1.0
 """The most that the cost of a host, its idle devices and those of its leaf weigh, beside up to 100 of other plugins."""
-_NO_HOST = 2.0**40
+_NO_HOST = 1e8
+
+
+class _Leaves(msgspec.Struct, frozen=True):
+    """All rows of some leaves, leaf by leaf: those directly in a domain follow each other."""
+
+    rows: Ints
+    starts: Ints  # the position at which each leaf begins
+    first: Ints  # by position, that at which its leaf begins, and that behind its leaf
+    end: Ints
+
+    @classmethod
+    def of(cls, rows: Ints, leaf: Ints) -> _Leaves:
+        starts = np.flatnonzero(begins(leaf[rows]))
+        ends = np.append(starts[1:], len(rows))
+        return cls(rows, starts, np.repeat(starts, ends - starts), np.repeat(ends, ends - starts))
+
+
+class _Hosts(msgspec.Struct):
+    """Hosts by some devices, as far as the changes of the ledger are known."""
+
+    order: Ints  # rows, leaf by leaf, in a leaf by when they are whole again
+    idle: Floats  # by row: the share of these devices that is idle, there and in its leaf
+    inside: Floats
+    again: Floats  # by row: when all of them are idle; infinite where that is not known
+    read: int
 
 
 class _Least(msgspec.Struct):
-    """What the best host for a pod of some shape costs, and which changes of the ledger that knows of."""
+    """What the best host for a pod of some shape costs, as far as the changes of the ledger are known."""
 
     by_leaf: Floats  # of the rows directly in a domain; `_NO_HOST` where none takes the pod
     by_domain: Floats
@@ -46,6 +74,7 @@ class Places(ComparedScores):
         self._ledger, self._topology, self._ahead = view.ledger, view.topology, view.ahead
         self._now = view.snapshot.now
         self._devices = view.axis.devices()
+        self._hosts: dict[tuple[bytes, bool], _Hosts] = {}
         self._least: dict[int, _Least] = {}
 
     def room_ahead(self, ask: Ask, room: Ints, open_rows: Bools) -> Floats | None:
@@ -63,70 +92,90 @@ class Places(ComparedScores):
 
     def _of_hosts(self, ask: Ask, open_rows: Bools, run: float) -> Floats:
         """By domain, what its best host costs; where no run is known, that is kept, and follows what has changed."""
-        moved, kept = self._ledger.moved, self._least.get(ask.shape.number) if not run else None
+        hosts, moved = self._known_hosts(ask, run), self._ledger.moved
+        kept = self._least.get(ask.shape.number) if not run else None
+        if kept is not None and kept.read == moved.length:
+            return kept.by_domain
+        leaves = self._every if kept is None else self._changed(kept.read)
         if kept is None:
-            every = np.arange(len(self._nodes))
-            by_leaf = np.full(len(self._topology), _NO_HOST)
-            self._look(ask, every, open_rows, run, by_leaf)
-            kept = _Least(by_leaf, self._topology.least(by_leaf), moved.length)
-            if not run:
-                self._least[ask.shape.number] = kept
-        elif kept.read < moved.length:
-            leaves = distinct(self._topology.leaf[moved.since(kept.read, len(self._nodes))])
-            rows = [np.arange(span.start, span.stop) for span in map(self._topology.own_span, leaves.tolist())]
-            kept.by_leaf[leaves] = _NO_HOST
-            self._look(ask, np.concatenate(rows), open_rows, run, kept.by_leaf)
-            kept.by_domain, kept.read = self._topology.least(kept.by_leaf), moved.length
-        return kept.by_domain
-
-    def _look(self, ask: Ask, rows: Ints, open_rows: Bools, run: float, by_leaf: Floats) -> None:
-        """Note the cost of the best of some rows, which are all that their leaves have."""
-        shape = ask.shape
-        cost, idle, inside = self._measured(ask, rows, run)
+            kept = _Least(np.full(len(self._topology), _NO_HOST), np.zeros(0), 0)
+        rows, shape = hosts.order[leaves.rows], ask.shape
         fits = (self._ledger.idle[shape.asked[:, None], rows] >= shape.request[shape.asked, None]).all(axis=0)
         fits &= open_rows[rows]
+        cost = self._costs(hosts, leaves, run)
         share = _shared(cost, fits) if run else cost  # without a run, only whole hosts cost anything: no scale matters
-        key = _COST * share + _IDLE * idle + _LEAF * inside
-        np.minimum.at(by_leaf, self._topology.leaf[rows[fits]], key[fits])
+        key = np.where(fits, _COST * share + _IDLE * hosts.idle[rows] + _LEAF * hosts.inside[rows], _NO_HOST)
+        if len(rows):
+            kept.by_leaf[self._topology.leaf[leaves.rows[leaves.starts]]] = np.minimum.reduceat(key, leaves.starts)
+        kept.by_domain, kept.read = self._topology.least(kept.by_leaf), moved.length
+        if not run:
+            self._least[ask.shape.number] = kept
+        return kept.by_domain
 
     def _compared(self, ask: Ask, span: slice, fits: Bools) -> Floats:
-        leaf, topology = self._topology.leaf[span], self._topology
-        around = slice(int(topology.start[leaf].min()), int(topology.end[leaf].max()))
-        inner = slice(span.start - around.start, span.stop - around.start)
-        measured = self._measured(ask, np.arange(around.start, around.stop), self._ahead.run_time(ask.job))
-        cost, idle, inside = (column[inner] for column in measured)
-        score = _COST * (1 - _shared(cost, fits)) + _IDLE * (1 - idle) + _LEAF * (1 - inside)
+        run = self._ahead.run_time(ask.job)
+        hosts, every = self._known_hosts(ask, run), self._every
+        around = slice(int(every.first[span.start]), int(every.end[span.stop - 1]))
+        leaves = _Leaves.of(every.rows[around], self._topology.leaf)
+        cost = np.empty(len(leaves.rows))
+        cost[hosts.order[around] - around.start] = self._costs(hosts, leaves, run)
+        share = _shared(cost[span.start - around.start : span.stop - around.start], fits)
+        score = _COST * (1 - share) + _IDLE * (1 - hosts.idle[span]) + _LEAF * (1 - hosts.inside[span])
         found: Floats = self._weight * score
         return found
 
-    def _measured(self, ask: Ask, rows: Ints, run: float) -> tuple[Floats, Floats, Floats]:
-        """What hosts cost, and the shares of devices that are idle there and in their leaves; of whole leaves."""
+    @cached_property
+    def _every(self) -> _Leaves:
+        return _Leaves.of(np.arange(len(self._nodes)), self._topology.leaf)
+
+    def _changed(self, read: int) -> _Leaves:
+        """The leaves of rows that have changed since so many changes were known."""
+        leaf = self._topology.leaf
+        numbers = distinct(leaf[self._ledger.moved.since(read, len(self._nodes))])
+        spans = map(self._topology.own_span, numbers.tolist())
+        return _Leaves.of(np.concatenate([self._every.rows[span] for span in spans]), leaf)
+
+    def _known_hosts(self, ask: Ask, run: float) -> _Hosts:
+        """The hosts by the devices that a task asks for, as the ledger is now."""
         asked = self._devices[ask.shape.request[self._devices] > 0]
-        leaf = self._topology.leaf[rows] - self._topology.leaf[rows].min()
+        key, moved = (asked.tobytes(), bool(run)), self._ledger.moved
+        hosts = self._hosts.get(key)
+        if hosts is None:
+            size = len(self._nodes)
+            idle, inside, again = np.zeros((3, size))
+            hosts = self._hosts[key] = _Hosts(np.arange(size), idle, inside, again, moved.length)
+            self._look(hosts, asked, self._every, foresees=bool(run))
+        elif hosts.read < moved.length:
+            self._look(hosts, asked, self._changed(hosts.read), foresees=bool(run))
+            hosts.read = moved.length
+        return hosts
+
+    def _look(self, hosts: _Hosts, asked: Ints, leaves: _Leaves, *, foresees: bool) -> None:
+        """Look at the hosts of some leaves again."""
+        rows, sizes = leaves.rows, leaves.end - leaves.first
+        if not len(rows):
+            return
         total, free = self._nodes.allocatable[asked[:, None], rows], self._ledger.idle[asked[:, None], rows]
         idle = (free / np.maximum(total, 1)).mean(axis=0)
-        inside = (np.bincount(leaf, weights=idle) / np.maximum(np.bincount(leaf), 1))[leaf]
-        return self._costs(leaf, np.all(free >= total, axis=0), asked, rows, run), idle, inside
+        hosts.idle[rows] = idle
+        hosts.inside[rows] = (np.add.reduceat(idle, leaves.starts))[np.cumsum(begins(leaves.first)) - 1] / sizes
+        ends = self._ahead.whole_from(asked, rows) if foresees else inf
+        again = np.where(np.all(free >= total, axis=0), self._now, ends)
+        hosts.again[rows] = again
+        hosts.order[rows] = rows[np.lexsort((again, leaves.first))]
 
-    def _costs(self, leaf: Ints, whole: Bools, asked: Ints, rows: Ints, run: float) -> Floats:
-        """By host: whole hosts of its leaf, squared, that are missed because it is not whole, over the pod's run.
+    def _costs(self, hosts: _Hosts, leaves: _Leaves, run: float) -> Floats:
+        """In their order: whole hosts of a leaf, squared, that are missed because a host is not whole, over the run.
 
-        Given some rows with their leaves, numbered from 0, and which hosts are whole.
+        Where no run is known, the whole hosts of now stay whole.
         """
-        if not run:
-            wholes = np.bincount(leaf, weights=whole)
-            return np.where(whole, 2.0 * wholes[leaf] - 1, 0.0)
-        again = np.where(whole, self._now, self._ahead.whole_from(asked, rows))
-        left = np.maximum(self._now + run - again, 0.0) / run  # the share of its run in which it would be whole
-        # Of a leaf's hosts that become whole, those before a host count for all of its time, those after it for theirs.
-        order = np.lexsort((again, leaf))
-        own, time = leaf[order], left[order]
-        first = np.searchsorted(own, np.arange(own[-1] + 1))
-        sums = np.concatenate(([0.0], np.cumsum(time)))
-        upto, ends = np.arange(1, len(own) + 1), np.append(first[1:], len(own))
-        cost = np.zeros(len(leaf))
-        cost[order] = 2 * ((upto - first[own]) * time + sums[ends[own]] - sums[upto]) - time
-        return cost
+        again = hosts.again[hosts.order[leaves.rows]]
+        # The share of the run in which each would be whole. Of a leaf's hosts that become whole, those before a host
+        # count for all of its time, those after it for theirs.
+        time = np.maximum(self._now + run - again, 0.0) / run if run else (again <= self._now).astype(float)
+        sums, upto = np.concatenate(([0.0], np.cumsum(time))), np.arange(1, len(time) + 1)
+        found: Floats = 2 * ((upto - leaves.first) * time + sums[leaves.end] - sums[upto]) - time
+        return found
 
 
 def _shared(cost: Floats, fits: Bools) -> Floats:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.support.depth import examples
 from tests.support.draw import Gang, World, allocate, draw, gang, placed, spots
 from tests.support.reservations import HOUR, MINUTE, NOW, job, running
 
@@ -203,3 +204,23 @@ def test_leaves_that_a_gang_needs_are_counted(spines: list[list[int]], count: in
         return len(spine)
 
     assert [needed(spine) for spine in spines] == pieces_needed(tree, room, domains, count).tolist()
+
+
+@examples(20)
+@given(
+    st.lists(st.integers(0, 8), min_size=6, max_size=6),
+    st.lists(st.sampled_from([1, 2, 4, 8]), min_size=2, max_size=6),
+)
+def test_pods_of_one_cycle_go_where_pods_of_many_go(used: list[int], sizes: list[int]) -> None:
+    """What is kept from pod to pod follows what was placed, in leaves that have room and in those that have none."""
+    tree, running = "s0: r0[n0 n1] r1[n2 n3] r2[n4 n5]", [f"n{i}:gpu={gpus}" for i, gpus in enumerate(used) if gpus]
+    pods = [gang(f"pod-{i}", tasks=1, each=f"gpu={size}", within=1) for i, size in enumerate(sizes)]
+    report = allocate(draw(tree, node="gpu=8", running=" ".join(running)), *pods)
+    together = [spots(report, f"pod-{i}") for i in range(len(pods))]
+
+    one_by_one = []
+    for i, (pod, size) in enumerate(zip(pods, sizes, strict=True)):
+        one_by_one.append(spots(allocate(draw(tree, node="gpu=8", running=" ".join(running)), pod), f"pod-{i}"))
+        running += [f"{one_by_one[-1]}:gpu={size}"] if one_by_one[-1] else []
+    assert one_by_one == together
+    assert () == report.report.failures
