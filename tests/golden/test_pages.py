@@ -17,6 +17,10 @@ SLURM = DISCOVERED.relative_to(ROOT)  # pages name it
 PAGES = {
     "what-if": ("what-if", "-f", EXAMPLES / "02-why-not", "--uncordon", "a3", "--drain", "c1"),
     "what-if-start": ("what-if", "-f", EXAMPLES / "02-why-not", "--start", "train"),
+    "drainable": (
+        *("drainable", "-f", EXAMPLES / "15-defragmentation", "--together", 1),
+        *("--now", "2026-01-01T12:00:00Z"),
+    ),
     "eta": ("eta", "-f", EXAMPLES / "18-expected-start", "--now", "2026-01-01T12:00:00Z"),
     "eta-jobs": (
         *("eta", "-f", EXAMPLES / "18-expected-start", "--now", "2026-01-01T12:00:00Z"),

@@ -30,6 +30,7 @@ VERBS = {
     "eta": ("tierwise.cli.eta:eta", "Say when waiting jobs are expected to start, and their places."),
     "what-if": ("tierwise.cli.what_if:what_if", "Show what a change would do, or the least that makes a job start."),
     "defrag": ("tierwise.cli.defrag:defrag", "Plan which pods to move so that a gang fits inside one domain."),
+    "drainable": ("tierwise.cli.drainable:drainable", "Show what draining each domain would break, move and cost."),
     "top": ("tierwise.cli.top:top", "Show what is in use, and what is free for gangs of which size."),
     "serve": ("tierwise.cli.serve:serve", "Show in a browser what is full, what waits and why."),
     "up": ("tierwise.cli.up:up", "Run a cluster in memory that kubectl works against."),

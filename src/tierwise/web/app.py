@@ -85,6 +85,7 @@ def add_pages(
     works: dict[str, Callable[[RunView, Mapping[str, str]], CachedBody]] = {
         "/api/what-if": lambda show, asked: what_ifs.comparison(show, asked.get("if", "")),
         "/api/least/{name:.+}": lambda show, asked: what_ifs.least(show, asked["name"]),
+        "/api/drainable": what_ifs.drainable,
         "/api/eta": lambda show, _: what_ifs.eta(show),
         "/api/eta/{name:.+}": lambda show, asked: what_ifs.eta(show, asked["name"]),
     }

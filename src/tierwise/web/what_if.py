@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import io
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar, cast
 
 from yarl import URL
@@ -25,6 +25,7 @@ from tierwise.port import Objects
 from tierwise.sim.forecast.eta import back_again, etas, with_wait
 from tierwise.sim.what_if.change_texts import read_change
 from tierwise.sim.what_if.changes import Change, Scenario, submit
+from tierwise.sim.what_if.drainable import drainable, drainable_wire
 from tierwise.sim.what_if.least_change import BRIEF, least_change
 from tierwise.sim.what_if.runs import what_if, what_if_wire
 from tierwise.web.views import Bounded, CachedBody, RunView
@@ -34,6 +35,7 @@ __all__ = ["BusyError", "WhatIfs"]
 _ANSWERS: Final = 8
 _MANIFESTS: Final = 32
 _CHANGES: Final = 20
+_TOGETHER: Final = 16
 _WAITING: Final = 4
 """Requests that may wait for the answer before theirs."""
 
@@ -77,6 +79,15 @@ class WhatIfs:
     def least(self, show: RunView, job: str) -> CachedBody:
         """The least that makes a job start."""
         return self._alone(lambda: CachedBody.json(_least(_of(show), job)))
+
+    def drainable(self, show: RunView, asked: Mapping[str, str]) -> CachedBody:
+        """What draining each domain of a tier costs, and which can go together."""
+        number = asked.get("together", "")
+        together = min(int(number), _TOGETHER) if number.isdecimal() else 0
+        tier = asked.get("tier", "")
+        return self._alone(
+            lambda: CachedBody.json(drainable_wire(drainable(_of(show), tier, together=together, effort=BRIEF)))
+        )
 
     def eta(self, show: RunView, job: str = "") -> CachedBody:
         """When a job is expected to start, or all that wait."""

@@ -32,7 +32,7 @@ from tierwise.sim.what_if.fewest import PLENTY, Counting, Counts, fewest
 from tierwise.sim.what_if.runs import outcome_of
 from tierwise.snapshot.builder import Reader
 
-__all__ = ["BRIEF", "least_change"]
+__all__ = ["BRIEF", "THOROUGH", "Effort", "least_change"]
 
 
 class Effort(msgspec.Struct, frozen=True):

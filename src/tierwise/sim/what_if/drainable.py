@@ -1,0 +1,189 @@
+"""Which nodes or domains can be drained at what cost, each by itself and several of them together.
+
+The one function behind `tierwise drainable` and the pages. What runs there is counted for every one of them; whether
+it finds a place elsewhere is tried by running the scheduler, the cheapest first, as long as that is affordable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from tierwise.api.codec import Raw
+from tierwise.api.core import Pod
+from tierwise.api.errors import InputError, suggestion
+from tierwise.api.meta import format_time
+from tierwise.api.natural import natural
+from tierwise.dialects.languages import whose
+from tierwise.explain.comparison import started
+from tierwise.explain.disruption import Loss, Losses, broken, hours
+from tierwise.explain.naming import full_name
+from tierwise.model.expected_ends import ExpectedEnds
+from tierwise.model.snapshot import Snapshot
+from tierwise.model.topology import ROOT
+from tierwise.sim.what_if.changes import Scenario, drain
+from tierwise.sim.what_if.least_change import THOROUGH, Effort
+from tierwise.sim.what_if.runs import outcome_of
+from tierwise.snapshot.builder import Reader
+
+__all__ = ["Drain", "Drainable", "drainable", "drainable_wire"]
+
+
+class Drain(msgspec.Struct, frozen=True):
+    """What it costs to drain a node or a domain, or several of them at once."""
+
+    names: tuple[str, ...]
+    nodes: int
+    pods: int  # that run there, those of daemons left out
+    losses: tuple[Loss, ...]
+    gone: tuple[str, ...]  # pods that nothing starts again
+    empty_at: float | None  # when all that runs there has ended by itself, where that is known
+    waits: tuple[str, ...] | None = None  # jobs that run now and would not find a place again; None: not tried
+
+    @property
+    def measure(self) -> tuple[object, ...]:
+        """What is weighed, the worst first."""
+        worst = len(self.waits) if self.waits is not None else 0
+        return worst, broken(self.losses), hours(self.losses), len(self.gone), self.pods, natural(self.names[0])
+
+
+class Drainable(msgspec.Struct, frozen=True):
+    """All that were asked about, the cheapest first."""
+
+    kind: str  # "node", or the name of the tier
+    unit: str
+    now: float
+    drains: tuple[Drain, ...]
+    together: Drain | None = None  # the cheapest set of so many that leaves all jobs a place
+    asked: int = 0  # how many were to go together
+
+
+def drainable(
+    scenario: Scenario, tier: str = "", names: Sequence[str] = (), *, together: int = 0, effort: Effort = THOROUGH
+) -> Drainable:
+    """Nodes (tier "node"), or the domains of a tier by its number or name; InputError where there is no such thing."""
+    snapshot = scenario.snapshot()
+    kind, inside = _candidates(snapshot, tier)
+    for name in names:
+        if name not in inside:
+            raise InputError(f"there is no {kind} {name}{suggestion(name, inside)}")
+    work = _Work(scenario, snapshot, effort)
+    drains = sorted((work.of((name,), inside) for name in names or inside), key=lambda one: one.measure)
+    tried = [work.tried(one) for one in drains]
+    tried.sort(key=lambda one: (one.waits is None, one.measure))
+    joint = _together(work, tried, inside, together) if together else None
+    return Drainable(kind, work.losses.unit, scenario.now, tuple(tried), joint, together)
+
+
+def _candidates(snapshot: Snapshot, wanted: str) -> tuple[str, dict[str, list[str]]]:
+    """What the things are called, and the nodes of each."""
+    topology, names = snapshot.topology, snapshot.nodes.names
+    titles = {tier: name for name, tier in topology.tier_names.items()}
+    tiers = [tier for tier in topology.at_tier if tier != int(topology.tier[ROOT])]
+    if wanted in ("node", "nodes") or (not wanted and not tiers):
+        return "node", {name: [name] for name in names}
+    found = next((t for t in tiers if not wanted or wanted in (str(t), titles.get(t, ""))), None)
+    if found is None:
+        shown = ", ".join(f"{t} ({titles[t]})" if t in titles else str(t) for t in tiers)
+        raise InputError(f"{wanted} is none of the tiers: {shown or 'there are none'}, and nodes", field="--tier")
+    domains = topology.at_tier[found].tolist()
+    return titles.get(found) or f"tier {found}", {topology.name[d]: list(names[topology.span(d)]) for d in domains}
+
+
+class _Work:
+    """What is counted and tried, on one cluster."""
+
+    def __init__(self, scenario: Scenario, snapshot: Snapshot, effort: Effort) -> None:
+        self._scenario, self._reader = scenario, Reader(scenario.profile)
+        self.losses = Losses(snapshot)
+        self._running = {job.key: job for job in snapshot.jobs if started(snapshot, job)}
+        self._owner = {task.key: job for job in snapshot.jobs for task in job.tasks}
+        self._ends = ExpectedEnds(snapshot)
+        self._pods: dict[str, list[str]] = {}
+        self._unowned: set[str] = set()
+        for path, pod in scenario.objects.every(Pod).items():
+            owners = pod.metadata.owner_references
+            if pod.spec.node_name and not pod.status.ended and not any(o.kind in ("DaemonSet", "Node") for o in owners):
+                self._pods.setdefault(pod.spec.node_name, []).append(path)
+                if not (owners or whose(pod)):
+                    self._unowned.add(path)
+        self.left = effort.trials(len(scenario.objects))
+
+    def of(self, names: tuple[str, ...], inside: Mapping[str, Sequence[str]]) -> Drain:
+        """What draining these costs, counted."""
+        nodes = list(dict.fromkeys(node for name in names for node in inside[name]))
+        pods = [pod for node in nodes for pod in self._pods.get(node, ())]
+        known = {job.key: self._ends.of(job) for pod in pods if (job := self._owner.get(pod)) is not None}
+        ends = [end.safe if end.known else None for end in known.values()]
+        ends += [None for pod in pods if pod not in self._owner]
+        at = max((end for end in ends if end is not None), default=None)
+        gone = tuple(pod for pod in pods if pod in self._unowned)
+        empty = at if at is not None and None not in ends else None
+        return Drain(names, len(nodes), len(pods), self.losses.of(pods), gone, empty)
+
+    def tried(self, one: Drain) -> Drain:
+        """The same with the jobs that would not find a place again; without them where no run is left."""
+        if not one.pods:
+            return replace(one, waits=())
+        if self.left <= 0:
+            return one
+        self.left -= 1
+        changed = self._scenario
+        for name in one.names:
+            changed = drain(name).apply(changed)
+        history, outcome = outcome_of(changed, reader=self._reader)
+        self._reader = history.reader or Reader(self._scenario.profile)
+        after = {job.key for job in outcome.snapshot.jobs if started(outcome.snapshot, job)}
+        after |= {job.key for job, _ in outcome.lone}
+        gone = {self._owner[pod].key for pod in one.gone if pod in self._owner}
+        waits = [full_name(job) for key, job in self._running.items() if key not in after and key not in gone]
+        return replace(one, waits=tuple(sorted(waits, key=natural)))
+
+
+def _together(work: _Work, drains: Sequence[Drain], inside: Mapping[str, Sequence[str]], number: int) -> Drain | None:
+    """A set of so many that costs little and leaves every job a place: the cheapest next one, as long as there is one.
+
+    Gangs that run in two of them break once, so that is counted anew for each set.
+    """
+    best: Drain | None = None
+    open_names = [one.names[0] for one in drains if not one.waits]
+    while best is None or len(best.names) < number:
+        have = best.names if best is not None else ()
+        further = [work.of((*have, name), inside) for name in open_names if name not in have]
+        further.sort(key=lambda one: one.measure)
+        found = next((one for one in map(work.tried, further) if one.waits == ()), None)
+        if found is None:
+            return best if best is not None and len(best.names) == number else None
+        best = found
+    return best
+
+
+def drainable_wire(found: Drainable) -> Raw:
+    """The answer for programs."""
+    return {
+        "kind": found.kind,
+        "unit": f"{found.unit}s",
+        "drains": [_wire(one) for one in found.drains],
+        "togetherAsked": found.asked,
+        "together": _wire(found.together) if found.together is not None else None,
+    }
+
+
+def _wire(one: Drain) -> Raw:
+    jobs: list[Raw] = [
+        {"podGroup": loss.job, "podsRestarting": loss.pods, "podsRunning": loss.running, "belowMinimum": loss.below}
+        for loss in one.losses
+    ]
+    return {
+        "names": list(one.names),
+        "nodes": one.nodes,
+        "pods": one.pods,
+        "gangsBroken": broken(one.losses),
+        "hoursLost": round(hours(one.losses), 3),
+        "podsGone": list(one.gone),
+        "waits": list(one.waits) if one.waits is not None else None,
+        "emptyAt": format_time(one.empty_at) if one.empty_at is not None else None,
+        "jobs": jobs,
+    }

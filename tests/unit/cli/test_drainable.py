@@ -1,0 +1,77 @@
+"""`tierwise drainable`: what drains break, move and cost, and which can go together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.commands import answer, manifests, run
+from tests.support.draw import World, draw, gang
+from tests.support.drawn_gang import Gang
+
+RACKS = "s0[r0[n0 n1] r1[n2 n3] r2[n4 n5]]"
+
+
+def _file(folder: Path, world: World, *gangs: Gang) -> Path:
+    return manifests(folder, *world.manifests, *(m for g in gangs for m in g.manifests()))
+
+
+def _by_name(found: Any) -> dict[str, Any]:
+    return {one["names"][0]: one for one in found["drains"]}
+
+
+def test_the_cheapest_come_first(tmp_path: Path) -> None:
+    """An empty rack, then one whose gang keeps its minimum, then one that breaks a gang, then one that has no place."""
+    spare = gang("spare", tasks=2, minimum=1, each="gpu=8", on="n2 n0")
+    whole = gang("whole", tasks=2, each="gpu=8", on="n4 n5")
+    file = _file(tmp_path, draw(RACKS, node="gpu=8", cordoned="n1"), spare, whole)
+
+    found = answer("drainable", "-f", file)
+
+    assert ["r0", "r1", "r2"] == [one["names"][0] for one in found["drains"]]
+    assert {"r0": 0, "r1": 0, "r2": 1} == {name: one["gangsBroken"] for name, one in _by_name(found).items()}
+    assert ["default/whole"] == _by_name(found)["r2"]["waits"]
+
+
+def test_what_can_go_together(tmp_path: Path) -> None:
+    """Two racks whose gangs fit into the third; not two of which one gang would have no place."""
+    small = [gang(f"g{i}", tasks=1, each="gpu=8", on=node) for i, node in enumerate(("n0", "n2", "n4"))]
+    file = _file(tmp_path, draw(RACKS, node="gpu=8"), *small)
+
+    one = answer("drainable", "-f", file, "--together", 1)["together"]
+    two = answer("drainable", "-f", file, "--together", 2)["together"]
+
+    assert (1, 2) == (len(one["names"]), one["nodes"])
+    assert two is None
+    assert "no 2 of them that were tried can go together" in run("drainable", "-f", file, "--together", 2).stdout
+
+
+def test_a_gang_in_two_racks_breaks_once(tmp_path: Path) -> None:
+    """Racks that share a gang are cheaper together than racks with a gang each."""
+    wide = gang("wide", tasks=2, each="gpu=4", on="n0 n2")
+    alone = gang("alone", tasks=2, each="gpu=4", on="n4 n5")
+    file = _file(tmp_path, draw(RACKS, node="gpu=8"), wide, alone)
+
+    found = answer("drainable", "-f", file, "--together", 2)["together"]
+
+    assert ({"r0", "r1"}, 1, []) == (set(found["names"]), found["gangsBroken"], found["waits"])
+
+
+def test_nodes_and_names(tmp_path: Path) -> None:
+    """Nodes by themselves, some of them, and words that are neither tier nor name."""
+    file = _file(tmp_path, draw(RACKS, node="gpu=8"), gang("g", tasks=1, each="gpu=8", on="n0"))
+
+    assert ["n1", "n0"] == list(_by_name(answer("drainable", "-f", file, "--tier", "node", "n0", "n1")))
+    assert "there is no node n9" in run("drainable", "-f", file, "--tier", "node", "n9").stderr
+    assert "9 is none of the tiers" in run("drainable", "-f", file, "--tier", 9).stderr
+
+
+@pytest.mark.parametrize("words", [("--tier", "node"), ()], ids=["nodes", "racks"])
+def test_daemons_are_left_out_and_pods_without_an_owner_are_gone(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """As `kubectl drain` has it: the first stay, the second nothing starts again."""
+    world = draw("r0[n0] r1[n1]", node="gpu=8", running="n0:gpu=1")
+    found = _by_name(answer("drainable", "-f", _file(tmp_path, world), *words))
+
+    busy = found.get("n0") or found["r0"]
+    assert (1, 1, []) == (busy["pods"], len(busy["podsGone"]), busy["waits"])
