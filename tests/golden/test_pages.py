@@ -21,6 +21,8 @@ PAGES = {
         *("drainable", "-f", EXAMPLES / "15-defragmentation", "--together", 1),
         *("--now", "2026-01-01T12:00:00Z"),
     ),
+    "nodes": ("nodes", "-f", EXAMPLES / "02-why-not"),
+    "queue": ("queue", "-f", EXAMPLES / "18-expected-start", "--now", "2026-01-01T12:00:00Z"),
     "eta": ("eta", "-f", EXAMPLES / "18-expected-start", "--now", "2026-01-01T12:00:00Z"),
     "eta-jobs": (
         *("eta", "-f", EXAMPLES / "18-expected-start", "--now", "2026-01-01T12:00:00Z"),
@@ -56,6 +58,8 @@ PAGES = {
 FILES = {
     "topology-generate": ("topology", "generate", "--from", f"slurm:{SLURM}"),
     "topology-export": ("topology", "export", "-f", EXAMPLES / "02-why-not"),
+    "hold": ("hold", "-f", EXAMPLES / "18-expected-start", "ml/train-b", "--reason", "wrong data"),
+    "release": ("release", "-f", EXAMPLES / "18-expected-start", "ml/train-b"),
     "topology-import": ("topology", "import", Path(__file__).parent / "topology-export.txt"),
     "crds": ("crds", "--family", "scheduler-plugins"),
     "config-convert": ("config", "convert", EXAMPLES / "06-koordinator-gather" / "scheduler.yaml"),

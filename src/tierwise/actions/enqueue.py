@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import stands_in_part
-from tierwise.model.job import Constraint, Job, Named, Phase, Reason, Rejection, namespace_of
+from tierwise.model.job import Constraint, Job, Named, Phase, Queue, Reason, Rejection, namespace_of
 from tierwise.model.topology import is_fabric
 
 __all__ = ["INCOMPLETE", "admission_reason", "enqueue", "promote", "queue_reason"]
@@ -73,7 +73,16 @@ def queue_reason(cycle: Cycle, job: Job) -> Reason | None:
     queue = cycle.snapshot.queues.get(job.queue)
     if queue is None:
         return Reason("QueueNotFound", "queue", f"its queue {job.queue} does not exist")
-    return None if queue.open else Reason("QueueClosed", "queue", f"its queue {job.queue} is not open")
+    if not queue.open:
+        return Reason("QueueClosed", "queue", f"its queue {job.queue} is not open")
+    around: list[str] = []
+    above: Queue | None = queue
+    while above is not None and above.name not in around:
+        if above.held:
+            return Reason("Held", "hold", f"its queue {above.name} is held: {above.held}")
+        around.append(above.name)
+        above = cycle.snapshot.queues.get(above.parent or above.enclosing)
+    return None
 
 
 def enqueue(cycle: Cycle, *, heads: bool = False) -> None:

@@ -31,6 +31,7 @@ def drainable(
     checkpoints; and schedules the drained cluster in memory to see which jobs would find no place again. Nothing
     outside is touched.
     """
+    from tierwise.explain.disruption import drainable_wire
     from tierwise.explain.text.drainable import drainable_lines
     from tierwise.sim.what_if import drainable as drains
     from tierwise.sim.what_if.runs import prepared
@@ -38,4 +39,4 @@ def drainable(
     state = inputs.read()
     with show_progress("trying drains"):
         found = drains.drainable(prepared(*state), tier, names, together=together)
-    output.show(lambda: drains.drainable_wire(found), lambda page: drainable_lines(page, found))
+    output.show(lambda: drainable_wire(found), lambda page: drainable_lines(page, found))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tierwise.cli.inputs import Inputs
-from tierwise.cli.options import Output, argument, option, verb
+from tierwise.cli.options import ListOutput, argument, option, verb
 
 __all__ = ["eta"]
 
@@ -12,7 +12,7 @@ __all__ = ["eta"]
   tierwise eta -f cluster.yaml -f jobs.yaml
   tierwise eta -f state.json team-a/train team-a/eval
   kubectl tierwise eta team-a/train
-  kubectl tierwise eta -o json | jq '.jobs[] | {podGroup, position, start, range90}'
+  kubectl tierwise eta -o jsonpath='{range .jobs[*]}{.podGroup} {.start}{"\\n"}{end}'
 """)
 def eta(
     *,
@@ -20,7 +20,7 @@ def eta(
     inputs: Inputs,
     runs: int | None = option("--runs", "Runs ahead where ends are uncertain.  [default: 21]", least=1, most=1001),
     seed: int = option("--seed", "Of the ends that runs draw.", default=1, least=0),
-    output: Output,
+    output: ListOutput,
 ) -> None:
     """Say when the JOBs that wait, or all of them, are expected to start, and what that depends on.
 
@@ -36,4 +36,8 @@ def eta(
     given = inputs.read()
     with show_progress("running ahead"):
         report = etas(*given, names=jobs, runs=RUNS if runs is None else runs, seed=seed, alternatives=bool(jobs))
-    output.show(lambda: etas_wire(report), lambda page: eta_lines(page, report, each=bool(jobs)))
+    output.show(
+        lambda: etas_wire(report),
+        lambda page: eta_lines(page, report, each=bool(jobs)),
+        lambda: [f"podgroup/{found.name}" for found in report.jobs],
+    )

@@ -31,6 +31,7 @@ __all__ = [
     "FILES",
     "Format",
     "Journal",
+    "ListOutput",
     "Output",
     "argument",
     "at",
@@ -218,6 +219,15 @@ printed: Any = option("--print", "Print what is to be written to a cluster, as m
 """Results of programs on nodes for people, and for other programs."""
 
 
+_FORMATS: Final = ("text", "wide", "json", "name")
+
+
+def _format(text: str) -> str:
+    if text in _FORMATS or text.startswith("jsonpath="):
+        return text
+    raise ValueError(f'"{text}" is none of {", ".join(_FORMATS)} and jsonpath=TEMPLATE')
+
+
 class Format(msgspec.Struct, frozen=True, kw_only=True):
     """Whether people or programs are answered."""
 
@@ -249,6 +259,40 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
 
     def show(self, wire: Wire, lines: Lines) -> None:
         self.format.show(wire, lines, everything=self.everything)
+
+
+class ListOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """The same for answers that are lists, as kubectl prints them: also wide, as names alone, or by a template."""
+
+    everything: bool = everything
+    form: str = option(
+        "-o --output FORMAT",
+        "text, wide, json, name, or jsonpath=TEMPLATE, a template of kubectl's kind over the JSON.",
+        default="text",
+        read=_format,
+    )
+
+    @property
+    def json(self) -> bool:
+        return self.form == "json"
+
+    def show(self, wire: Wire, lines: Lines, names: Callable[[], Sequence[str]]) -> None:
+        """Print an answer in the form that was asked for; `names` are those of what it is about."""
+        from tierwise.cli.screen import print_json, print_page
+
+        kind, _, template = self.form.partition("=")
+        match kind:
+            case "json":
+                print_json(wire())
+            case "name":
+                for name in names():
+                    click.echo(name)
+            case "jsonpath":
+                from tierwise.cli.jsonpath import filled
+
+                click.echo(filled(template, wire()), nl=False)
+            case _:
+                print_page(lines, everything=self.everything or kind == "wide", wide=kind == "wide")
 
 
 class Journal(msgspec.Struct, frozen=True):

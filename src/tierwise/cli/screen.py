@@ -21,6 +21,7 @@ __all__ = ["page_of", "print_json", "print_page", "printable", "terminal"]
 
 _PLAIN_WIDTH: Final = 100
 _NARROWEST: Final = 40
+_WIDE: Final = 1000
 
 
 def print_json(data: Mapping[str, object], *, indent: int = 2) -> None:
@@ -31,10 +32,11 @@ def print_json(data: Mapping[str, object], *, indent: int = 2) -> None:
     click.echo(msgspec.json.format(text, indent=indent or -1))
 
 
-def print_page(render: Callable[[Page], Sequence[Text]], *, everything: bool = False) -> None:
-    """The lines that `render` makes for this terminal."""
+def print_page(render: Callable[[Page], Sequence[Text]], *, everything: bool = False, wide: bool = False) -> None:
+    """The lines that `render` makes for this terminal; `wide` ones are as long as they need to be."""
     console = terminal()
-    for line in render(page_of(console, everything=everything)):
+    page = page_of(console, everything=everything)
+    for line in render(msgspec.structs.replace(page, width=_WIDE) if wide else page):
         console.print(printable(line), soft_wrap=True)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tierwise.api.core import read_number
 from tierwise.cli import options
 from tierwise.cli.inputs import Source, moment, tell_unread
-from tierwise.cli.options import Output, option, verb
+from tierwise.cli.options import ListOutput, option, verb
 
 __all__ = ["top"]
 
@@ -29,12 +29,13 @@ def top(
         "--gangs N,N,...", "Sizes of gangs, in slots.  [default: 8,64,512]", read=_sizes
     ),
     now: float | None = options.now,
-    output: Output,
+    output: ListOutput,
 ) -> None:
     """Show what is in use, how many gangs of which size would find room in each tier, and who holds how much.
 
     Looks at the state as it is, and schedules nothing. A slot is one accelerator, or one core where there are none.
     """
+    from tierwise.explain.naming import full_name
     from tierwise.explain.text.top import top_lines, top_wire
     from tierwise.model.slots import SIZES
     from tierwise.snapshot.builder import build
@@ -42,4 +43,8 @@ def top(
     objects = source.objects(tell_unread)
     snapshot = build(objects, moment(objects, now))
     sizes = gangs or SIZES
-    output.show(lambda: top_wire(snapshot, sizes), lambda page: top_lines(page, snapshot, sizes))
+    output.show(
+        lambda: top_wire(snapshot, sizes),
+        lambda page: top_lines(page, snapshot, sizes),
+        lambda: [f"podgroup/{full_name(job)}" for job in snapshot.jobs if job.declared],
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tierwise.cli.inputs import Given, Inputs, tell_crashes
-from tierwise.cli.options import Output, argument, option, verb
+from tierwise.cli.options import ListOutput, argument, option, verb
 
 if TYPE_CHECKING:
     from tierwise.explain.text.why import PodExplanation
@@ -24,7 +24,7 @@ def why(
     pod: str = argument("NAMESPACE/POD|CODE"),
     namespace: str = option("-n --namespace NAME", "Of a pod without one.", default="default"),
     inputs: Inputs,
-    output: Output,
+    output: ListOutput,
 ) -> None:
     """Say where POD stands, would go now, or what it waits for; or what the CODE of a reason means.
 
@@ -34,16 +34,19 @@ def why(
     from tierwise.explain.text.why import why_lines, why_wire
 
     if described(pod):  # no pod has a capital letter in its name
-        output.show(lambda: described_wire(pod), lambda page: described_lines(page, pod))
+        output.show(lambda: described_wire(pod), lambda page: described_lines(page, pod), lambda: [pod])
         return
     answer = _answer(inputs.read(), pod if "/" in pod else f"{namespace}/{pod}")
-    output.show(lambda: why_wire(answer), lambda page: why_lines(page, answer))
+    output.show(lambda: why_wire(answer), lambda page: why_lines(page, answer), lambda: [f"pod/{answer.pod}"])
 
 
 def _answer(given: Given, pod: str) -> PodExplanation:
-    from tierwise.api.errors import InputError
+    from tierwise.api.core import Pod
+    from tierwise.api.errors import InputError, suggestion
+    from tierwise.explain.naming import full_name
     from tierwise.explain.text.why import PodExplanation, already_placed
     from tierwise.explain.unreached import unreached
+    from tierwise.port import gang_path
     from tierwise.sim.cluster.rounds import look
 
     seen, history = look(given.objects, given.profile, pod, now=given.now)
@@ -55,5 +58,10 @@ def _answer(given: Given, pod: str) -> PodExplanation:
         return PodExplanation(pod, job, snapshot, report, said=said)
     text = unreached(history.cluster.read(), history.after(given.now), history.report, pod)
     if text is None:
-        raise InputError("there is no such pod, and no controller makes one", obj=f"Pod {pod}")
+        known = [*history.cluster.read().every(Pod), *(task.key for job in snapshot.jobs for task in job.tasks)]
+        jobs = {gang_path(job.key) for job in snapshot.jobs} | {full_name(job) for job in snapshot.jobs}
+        hint = suggestion(pod, known)
+        if pod in jobs:
+            hint = f" ({pod} is a job: tierwise explain --job {pod}, or tierwise eta {pod})"
+        raise InputError(f"there is no such pod, and no controller makes one{hint}", obj=f"Pod {pod}")
     return PodExplanation(pod, job, snapshot, report, text)

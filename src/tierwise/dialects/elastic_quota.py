@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from tierwise.api import elastic_quota as api
 from tierwise.api.core import ObjectMeta, Pod, ResourceList, parse_time
 from tierwise.api.eviction_terms import queue_times
+from tierwise.api.hold import held
 from tierwise.api.natural import natural
 from tierwise.api.quantity import amount
 from tierwise.config.profile import DEFAULT, Profile
@@ -316,6 +317,7 @@ def _queue(
         over_since=_moment(since),
         minimum_run_time=least,
         expected_duration=expected,
+        held=held(meta.annotations),
         scope=scope,
         enclosing=enclosing,
     )

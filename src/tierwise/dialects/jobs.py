@@ -18,6 +18,7 @@ from msgspec.structs import force_setattr, replace
 from tierwise.api.core import Pod, ResourceList, parse_time, read_number
 from tierwise.api.eviction_terms import parse_terms
 from tierwise.api.expected_start import EXPECTED_START, parse_expected_start
+from tierwise.api.hold import held
 from tierwise.api.ladder import FORM, LADDER, LadderStep, parse_ladder
 from tierwise.api.limits import PODS, POLICIES
 from tierwise.api.natural import natural
@@ -287,10 +288,14 @@ class JobBuilder:
             ladder=ladder,
             expected_start=parse_expected_start(marks.get(EXPECTED_START, "")),
             reserved=parse_reservation(marks.get(RESERVATION, "")),
-            refusal=draft.refusal or unreadable,
+            refusal=draft.refusal or unreadable or _on_hold(held({**first, **marks})),
             **sentences,
         )
         return counted(job, len(self._axis))
+
+
+def _on_hold(why: str) -> Reason | None:
+    return Reason("Held", "hold", f"it is held: {why}") if why else None
 
 
 def _sentences(members: Sequence[Member], forbears: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from tierwise.api.codec import Raw
+from tierwise.api.core import format_time
 from tierwise.api.natural import natural
 from tierwise.api.plurals import count
 from tierwise.explain.naming import full_name
@@ -22,7 +23,7 @@ from tierwise.model.job import Job, Status, Task
 from tierwise.model.running import running_table
 from tierwise.model.snapshot import Snapshot
 
-__all__ = ["Loss", "Losses", "broken", "hours", "losses_wire", "lost_text"]
+__all__ = ["Drain", "Drainable", "Loss", "Losses", "broken", "drainable_wire", "hours", "losses_wire", "lost_text"]
 
 
 class Loss(
@@ -150,3 +151,64 @@ def lost_text(losses: Collection[Loss], unit: str) -> str:
         shown = f"{lost:,.0f}" if lost >= 10 else f"{lost:.1f}"
         told.append(f"loses {shown} {unit}{'' if shown == '1' else 's'}")
     return " and ".join(told)
+
+
+# -- drains
+
+
+class Drain(msgspec.Struct, frozen=True):
+    """What it costs to drain a node or a domain, or several of them at once."""
+
+    names: tuple[str, ...]
+    nodes: int
+    pods: int  # that run there, those of daemons left out
+    losses: tuple[Loss, ...]
+    gone: tuple[str, ...]  # pods that nothing starts again
+    empty_at: float | None  # when all that runs there has ended by itself, where that is known
+    waits: tuple[str, ...] | None = None  # jobs that run now and would not find a place again; None: not tried
+
+    @property
+    def measure(self) -> tuple[object, ...]:
+        """What is weighed, the worst first."""
+        worst = len(self.waits) if self.waits is not None else 0
+        return worst, broken(self.losses), hours(self.losses), len(self.gone), self.pods, natural(self.names[0])
+
+
+class Drainable(msgspec.Struct, frozen=True):
+    """All that were asked about, the cheapest first."""
+
+    kind: str  # "node", or the name of the tier
+    unit: str
+    now: float
+    drains: tuple[Drain, ...]
+    together: Drain | None = None  # the cheapest set of so many that leaves all jobs a place
+    asked: int = 0  # how many were to go together
+
+
+def drainable_wire(found: Drainable) -> Raw:
+    """The answer for programs."""
+    return {
+        "kind": found.kind,
+        "unit": f"{found.unit}s",
+        "drains": [_wire(one) for one in found.drains],
+        "togetherAsked": found.asked,
+        "together": _wire(found.together) if found.together is not None else None,
+    }
+
+
+def _wire(one: Drain) -> Raw:
+    jobs: list[Raw] = [
+        {"podGroup": loss.job, "podsRestarting": loss.pods, "podsRunning": loss.running, "belowMinimum": loss.below}
+        for loss in one.losses
+    ]
+    return {
+        "names": list(one.names),
+        "nodes": one.nodes,
+        "pods": one.pods,
+        "gangsBroken": broken(one.losses),
+        "hoursLost": round(hours(one.losses), 3),
+        "podsGone": list(one.gone),
+        "waits": list(one.waits) if one.waits is not None else None,
+        "emptyAt": format_time(one.empty_at) if one.empty_at is not None else None,
+        "jobs": jobs,
+    }

@@ -247,6 +247,7 @@ class Pipeline(Victims):
 
     # Orders: the smallest key goes first.
     queue_order = Rule(points.QueueOrder.queue_key, combine.keys, combine.goes_last, answers.key, whose=_ALL)
+    job_factors = Rule(points.JobOrder.job_key, combine.by_plugin, combine.goes_last, answers.key, whose=_ALL)
     job_order = Rule(points.JobOrder.job_key, combine.job_keys, combine.goes_last, answers.key, whose=_ALL)
     sub_job_order = Rule(points.SubJobOrder.sub_job_key, combine.keys, combine.goes_last, answers.key, whose=_ALL)
     task_key = Rule(points.TaskOrder.task_key, combine.keys, combine.goes_last, answers.key, whose=_ALL)

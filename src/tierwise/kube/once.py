@@ -7,7 +7,7 @@ that may not be listed are named and left out, except for nodes and pods, which 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -22,8 +22,9 @@ from tierwise.kube.client import Client
 from tierwise.kube.decoding import decoded
 from tierwise.kube.errors import ApiError, UnreachableError, understood
 from tierwise.kube.kinds import Resource, discover, of_interest
+from tierwise.port import Key
 
-__all__ = ["list_once"]
+__all__ = ["list_once", "patch_once"]
 
 _PAGE: Final = "5000"
 _NEEDED: Final = (("", "Node"), ("", "Pod"))
@@ -51,6 +52,22 @@ async def list_once(access: Access, left_out: Callable[[str], None]) -> list[Raw
     except ApiError as error:
         hint = " (the ClusterRole tierwise-read has all that is needed)" if error.status == 403 else ""
         raise InputError(f"{error}{hint}", file=access.server) from None
+    except UnreachableError as error:
+        raise InputError(f"the API server cannot be reached: {error}", file=access.server) from None
+
+
+async def patch_once(access: Access, patches: Sequence[tuple[Key, Raw]]) -> None:
+    """Write merge patches, one after the other; InputError where one is refused."""
+    try:
+        async with Client(access) as client:
+            served = await discover(client, codec.KINDS)
+            for key, patch in patches:
+                resource = served.get((key.group, key.kind))
+                if resource is None:
+                    raise InputError("the API server does not serve this kind", obj=str(key))
+                await client.ask("PATCH", resource.at(key), patch, kind="application/merge-patch+json")
+    except ApiError as error:
+        raise InputError(str(error), file=access.server) from None
     except UnreachableError as error:
         raise InputError(f"the API server cannot be reached: {error}", file=access.server) from None
 

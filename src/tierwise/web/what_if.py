@@ -18,6 +18,7 @@ from tierwise.api.codec import Object, Raw
 from tierwise.api.errors import InputError
 from tierwise.explain.board import Board
 from tierwise.explain.comparison import least_change_wire
+from tierwise.explain.disruption import drainable_wire
 from tierwise.explain.eta import etas_wire
 from tierwise.explain.text.schedule import Run
 from tierwise.manifests.files import read
@@ -25,7 +26,7 @@ from tierwise.port import Objects
 from tierwise.sim.forecast.eta import back_again, etas, with_wait
 from tierwise.sim.what_if.change_texts import read_change
 from tierwise.sim.what_if.changes import Change, Scenario, submit
-from tierwise.sim.what_if.drainable import drainable, drainable_wire
+from tierwise.sim.what_if.drainable import drainable
 from tierwise.sim.what_if.least_change import BRIEF, least_change
 from tierwise.sim.what_if.runs import what_if, what_if_wire
 from tierwise.web.views import Bounded, CachedBody, RunView

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from tierwise.api.core import ObjectMeta, Pod
 from tierwise.api.duration import seconds
 from tierwise.api.eviction_terms import queue_times
+from tierwise.api.hold import held
 from tierwise.api.kai import GROUP, TOPOLOGY_GROUP, PodGroup, Queue, QueueResource, Topology, TopologyConstraint
 from tierwise.api.kai import SubGroup as SubGroupRecord
 from tierwise.api.limits import DEPTH
@@ -159,6 +160,7 @@ def read_queue(record: Queue) -> ModelQueue:
         minimum_run_time=max(least, seconds(spec.preempt_min_runtime or "") or 0.0),
         reclaim_run_time=max(least, reclaim) if reclaim is not None else least or None,
         expected_duration=expected,
+        held=held(record.metadata.annotations),
     )
 
 

@@ -21,6 +21,7 @@ from tierwise.api.core import ObjectMeta, Pod, read_number
 from tierwise.api.duration import seconds
 from tierwise.api.eviction_terms import MINIMUM_RUN_TIME, queue_times
 from tierwise.api.fabric import CONSTRAINTS, FABRIC
+from tierwise.api.hold import HOLD, held
 from tierwise.api.kueue import GROUP, ClusterQueue, LocalQueue, ResourceFlavor, Topology, Workload
 from tierwise.api.limits import PODS
 from tierwise.dialects.fabrics import marked
@@ -198,6 +199,9 @@ def _with_queue(objects: Objects, record: Workload | None, pod: Pod) -> Mapping[
     queues = [queue_times(queue.metadata.annotations)[0] for queue in (local, above) if queue is not None]
     own = marks.get(MINIMUM_RUN_TIME, pod.metadata.annotations.get(MINIMUM_RUN_TIME))
     stated = seconds(own) if own is not None else 0.0
+    holds = [held(queue.metadata.annotations) for queue in (local, above) if queue is not None]
+    if any(holds):
+        marks = {HOLD: f"queue {named}: {next(filter(None, holds))}", **marks}
     if stated is None or max(queues) <= stated:
         return marks
     return {**marks, MINIMUM_RUN_TIME: f"{max(queues):.0f}s"}

@@ -14,6 +14,7 @@ import msgspec
 from tierwise.api.core import ObjectMeta, Record, ResourceList
 from tierwise.api.duration import seconds
 from tierwise.api.eviction_terms import queue_times
+from tierwise.api.hold import held
 from tierwise.api.natural import natural
 from tierwise.api.quantity import amount
 from tierwise.api.volcano import PodGroup, Queue, QueueAffinity
@@ -56,6 +57,7 @@ def read_queue(record: Queue) -> ModelQueue:
         groups=_node_groups(spec.affinity) if spec.affinity is not None else None,
         minimum_run_time=least,
         expected_duration=expected,
+        held=held(record.metadata.annotations),
     )
 
 

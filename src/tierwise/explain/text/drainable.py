@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from tierwise.explain.disruption import broken, hours, lost_text
+from tierwise.explain.disruption import Drain, Drainable, broken, hours, lost_text
 from tierwise.explain.eta import clock_text
 from tierwise.explain.page import Page, count, joined, wrapped
 from tierwise.explain.ranges import compact
 from tierwise.explain.tables import Cell, table
-
-if TYPE_CHECKING:
-    from tierwise.sim.what_if.drainable import Drain, Drainable
 
 __all__ = ["drainable_lines"]
 

@@ -53,7 +53,17 @@ from tierwise.sim.forecast.start_ranges import ForecastErrors, StartRange, range
 from tierwise.sim.what_if.changes import Scenario, job_named
 from tierwise.sim.what_if.runs import prepared
 
-__all__ = ["RUNS", "Forecasts", "back_again", "etas", "forecasts", "summary", "waiting_snapshot", "with_wait"]
+__all__ = [
+    "RUNS",
+    "Forecasts",
+    "back_again",
+    "etas",
+    "forecasts",
+    "positions",
+    "summary",
+    "waiting_snapshot",
+    "with_wait",
+]
 
 RUNS: Final = 21
 """Runs ahead where ends are uncertain and the cluster is small; an odd number, so that the median is one of them."""

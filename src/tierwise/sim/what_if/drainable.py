@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
 from msgspec.structs import replace
 
-from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.errors import InputError, suggestion
-from tierwise.api.meta import format_time
 from tierwise.api.natural import natural
 from tierwise.dialects.languages import whose
 from tierwise.explain.comparison import started
-from tierwise.explain.disruption import Loss, Losses, broken, hours
+from tierwise.explain.disruption import Drain, Drainable, Losses
 from tierwise.explain.naming import full_name
 from tierwise.model.expected_ends import ExpectedEnds
 from tierwise.model.snapshot import Snapshot
@@ -28,36 +25,7 @@ from tierwise.sim.what_if.least_change import THOROUGH, Effort
 from tierwise.sim.what_if.runs import outcome_of
 from tierwise.snapshot.builder import Reader
 
-__all__ = ["Drain", "Drainable", "drainable", "drainable_wire"]
-
-
-class Drain(msgspec.Struct, frozen=True):
-    """What it costs to drain a node or a domain, or several of them at once."""
-
-    names: tuple[str, ...]
-    nodes: int
-    pods: int  # that run there, those of daemons left out
-    losses: tuple[Loss, ...]
-    gone: tuple[str, ...]  # pods that nothing starts again
-    empty_at: float | None  # when all that runs there has ended by itself, where that is known
-    waits: tuple[str, ...] | None = None  # jobs that run now and would not find a place again; None: not tried
-
-    @property
-    def measure(self) -> tuple[object, ...]:
-        """What is weighed, the worst first."""
-        worst = len(self.waits) if self.waits is not None else 0
-        return worst, broken(self.losses), hours(self.losses), len(self.gone), self.pods, natural(self.names[0])
-
-
-class Drainable(msgspec.Struct, frozen=True):
-    """All that were asked about, the cheapest first."""
-
-    kind: str  # "node", or the name of the tier
-    unit: str
-    now: float
-    drains: tuple[Drain, ...]
-    together: Drain | None = None  # the cheapest set of so many that leaves all jobs a place
-    asked: int = 0  # how many were to go together
+__all__ = ["drainable"]
 
 
 def drainable(
@@ -158,32 +126,3 @@ def _together(work: _Work, drains: Sequence[Drain], inside: Mapping[str, Sequenc
             return best if best is not None and len(best.names) == number else None
         best = found
     return best
-
-
-def drainable_wire(found: Drainable) -> Raw:
-    """The answer for programs."""
-    return {
-        "kind": found.kind,
-        "unit": f"{found.unit}s",
-        "drains": [_wire(one) for one in found.drains],
-        "togetherAsked": found.asked,
-        "together": _wire(found.together) if found.together is not None else None,
-    }
-
-
-def _wire(one: Drain) -> Raw:
-    jobs: list[Raw] = [
-        {"podGroup": loss.job, "podsRestarting": loss.pods, "podsRunning": loss.running, "belowMinimum": loss.below}
-        for loss in one.losses
-    ]
-    return {
-        "names": list(one.names),
-        "nodes": one.nodes,
-        "pods": one.pods,
-        "gangsBroken": broken(one.losses),
-        "hoursLost": round(hours(one.losses), 3),
-        "podsGone": list(one.gone),
-        "waits": list(one.waits) if one.waits is not None else None,
-        "emptyAt": format_time(one.empty_at) if one.empty_at is not None else None,
-        "jobs": jobs,
-    }

@@ -1,0 +1,40 @@
+"""`tierwise queue`: the jobs that wait, by queue and place, and what makes their order."""
+
+from __future__ import annotations
+
+from tierwise.cli.inputs import Inputs
+from tierwise.cli.options import ListOutput, argument, verb
+
+__all__ = ["queue"]
+
+
+@verb("""
+  kubectl tierwise queue
+  tierwise queue -f cluster.yaml -f jobs.yaml team-a
+  tierwise queue -f state.json -o jsonpath='{range .jobs[*]}{.position} {.podGroup}{"\\\\n"}{end}'
+""")
+def queue(*, queues: tuple[str, ...] = argument("[QUEUE]..."), inputs: Inputs, output: ListOutput) -> None:
+    """Show the jobs that wait in all QUEUEs, or in some, in the order in which a cycle serves them.
+
+    The columns are the factors of that order, as the plugins of the profile see each job: what squeue and sprio tell.
+    When they start is told by `eta`. Schedules nothing.
+    """
+    from tierwise.api.errors import InputError, suggestion
+    from tierwise.explain.text.queue import places, queue_lines, queue_wire
+    from tierwise.scheduler.cycle import open_cycle
+    from tierwise.sim.forecast.eta import positions, waiting_snapshot
+    from tierwise.sim.forecast.forward import waits
+
+    given = inputs.read()
+    _, snapshot = waiting_snapshot(*given)
+    for name in queues:
+        if name not in snapshot.queues:
+            raise InputError(f"there is no such queue{suggestion(name, snapshot.queues)}", obj=f"Queue {name}")
+    waiting = [job for job in snapshot.jobs if waits(job)]
+    order = positions(snapshot, given.profile, waiting)
+    found = places(snapshot, open_cycle(snapshot, given.profile).pipeline, order, queues)
+    output.show(
+        lambda: queue_wire(found),
+        lambda page: queue_lines(page, found, given.now),
+        lambda: [f"podgroup/{place.name}" for place in found],
+    )
