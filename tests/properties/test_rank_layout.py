@@ -1,17 +1,20 @@
-"""Ranks are laid out for their pattern as well as the rows allow: edges and blocks are cut as seldom as can be."""
+"""Ranks are laid out for their pattern as well as rows allow: few edges are cut, and groups are narrow."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
+from tests.support.depth import size
+from tests.support.grids import drawn_racks, narrowest
 from tests.support.split_optimum import tree_of
 from tests.support.strategies import trees
 
 from tierwise.api.pattern import Pattern
 from tierwise.model.arrays import Ints
-from tierwise.model.ranks import crossing, laid_out
+from tierwise.model.ranks import crossing, laid_out, spreads
 from tierwise.model.topology import Topology
 
 Stand = tuple[Topology, Ints, Pattern]
@@ -51,35 +54,57 @@ def test_a_ring_is_cut_as_seldom_as_possible(stand: Stand) -> None:
 
 
 @given(_stands(grid=True))
-def test_domains_hold_as_many_whole_blocks_as_they_can(stand: Stand) -> None:
-    """Of the innermost dimension every domain, and every node, holds as many whole blocks as it has rows for."""
+def test_no_group_is_wider_than_in_the_order_of_the_tree(stand: Stand) -> None:
+    """On nodes, then on leaves, the widest group of the innermost dimension, then how many groups are cut."""
     topology, rows, pattern = stand
-    block = pattern.factors[0] if pattern.factors else 1
-    found = laid_out(topology, rows, pattern).reshape(-1, block)
+    found = laid_out(topology, rows, pattern)
 
-    for start, end in zip(topology.start.tolist(), topology.end.tolist(), strict=True):
-        inside = (found >= start) & (found < end)
-        assert int(inside.all(axis=1).sum()) == int(inside.sum()) // block
-    for row in set(rows.tolist()):
-        assert int((found == row).all(axis=1).sum()) == int((rows == row).sum()) // block
+    assert _widest(topology, found, pattern) <= _widest(topology, np.sort(rows), pattern)
 
 
-@given(_stands(grid=True))
-def test_blocks_of_blocks_are_whole_too(stand: Stand) -> None:
-    """Of two inner dimensions together, domains hold as many whole blocks as they have whole ones of the innermost."""
-    topology, rows, pattern = stand
-    if len(pattern.factors) == 2:
-        inner, outer = pattern.factors
-        found = laid_out(topology, rows, pattern).reshape(-1, outer, inner)
-        for start, end in zip(topology.start.tolist(), topology.end.tolist(), strict=True):
-            inside = ((found >= start) & (found < end)).all(axis=2)
-            assert int(inside.all(axis=1).sum()) == int(inside.sum()) // outer
+def _widest(topology: Topology, rows: Ints, pattern: Pattern) -> list[int]:
+    size = pattern.factors[0] if pattern.factors else 1
+    return [number for where in (rows, topology.leaf[rows]) for number in _widths(where.reshape(-1, size))]
 
 
-def test_a_grid_beats_consecutive_ranks() -> None:
-    """Racks with 6, 5 and 5 rows: consecutive blocks of four would be cut twice, and need be cut once."""
+def _widths(groups: Ints) -> tuple[int, int]:
+    widths = [len(set(group)) for group in groups.tolist()]
+    return max(widths), sum(width > 1 for width in widths)
+
+
+@pytest.mark.parametrize("seed", range(size(12, 300, quick=5)))
+def test_the_widest_group_is_as_narrow_as_can_be(seed: int) -> None:
+    """Drawn racks beside an exact solver: the widest group is at most one rack wider, and mostly as narrow."""
+    drawn = drawn_racks(seed)
+    found = laid_out(drawn.topology, drawn.rows, drawn.pattern)
+    widest, _ = _widths(drawn.topology.leaf[found].reshape(-1, drawn.pattern.factors[0]))
+
+    assert widest - narrowest(drawn)[0] in (0, 1)
+
+
+def test_the_widest_group_counts_before_the_number_of_cut_ones() -> None:
+    """Racks with 6, 5 and 5 rows: one block of four in three racks, or two of them in two racks each."""
     topology = tree_of("s0[r0[n0..5] r1[n6..10] r2[n11..15]]")
-    rows, grid = np.arange(16), Pattern("grid", (("dp", 4), ("tp", 4)))
-    blocks = [topology.leaf[order].reshape(4, 4) for order in (rows, laid_out(topology, rows, grid))]
+    found = laid_out(topology, np.arange(16), Pattern("grid", (("dp", 4), ("tp", 4))))
 
-    assert [2, 1] == [sum(len(set(block)) > 1 for block in leaves.tolist()) for leaves in blocks]
+    assert (2, 2) == _widths(topology.leaf[found].reshape(4, 4))
+
+
+def test_racks_are_ordered_so_that_few_blocks_are_cut() -> None:
+    """Racks with 5, 4 and 3 rows: behind each other they cut two blocks of four, and with the last first one."""
+    topology = tree_of("s0[r0[n0..4] r1[n5..8] r2[n9..11]]")
+    rows, grid = np.arange(12), Pattern("grid", (("dp", 3), ("tp", 4)))
+    leaves = [topology.leaf[order].reshape(3, 4) for order in (rows, laid_out(topology, rows, grid))]
+
+    assert [(2, 2), (2, 1)] == [_widths(groups) for groups in leaves]
+
+
+def test_volumes_say_which_groups_are_near() -> None:
+    """Two racks of two: with the larger volume between dp ranks these share a rack, and pp ranks do not."""
+    topology = tree_of("s0[r0[n0 n1] r1[n2 n3]]")
+    sizes = (("dp", 2), ("pp", 2))
+    given = [laid_out(topology, np.arange(4), Pattern("grid", sizes, volumes)) for volumes in ((1, 9), (9, 1))]
+
+    assert [[("dp", 2, 2), ("pp", 1, 0)], [("dp", 1, 0), ("pp", 2, 2)]] == [
+        spreads(topology, rows, Pattern("grid", sizes)) for rows in given
+    ]

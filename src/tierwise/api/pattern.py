@@ -1,7 +1,8 @@
 """How the ranks of a job talk to each other, as its annotation declares: `ring`, `all-to-all` or `dp=4,pp=8,tp=8`.
 
 In the last form the ranks are a grid. The dimension that is named last varies fastest, so consecutive ranks differ in
-it, and it is the one that needs the nearest neighbours.
+it, and it is the one that needs the nearest neighbours. Where each dimension has a volume (`dp=4:1,pp=8:6,tp=8:90`),
+that says how much a rank exchanges along it, in any unit, and the largest needs the nearest neighbours.
 """
 
 from __future__ import annotations
@@ -22,15 +23,16 @@ RANKS: Final = "tierwise.io/ranks"
 COORDINATES: Final = "tierwise.io/coordinates"
 """On a pod of such a group, written with its node: its rank, how many there are, and its place in the grid."""
 
-FORMS: Final = "ring, all-to-all, or a grid such as dp=4,pp=8,tp=8"
-_DIMENSION: Final = re.compile(r"\s*([a-z][a-z0-9]*)\s*=\s*([1-9][0-9]{0,5})\s*")
+FORMS: Final = "ring, all-to-all, or a grid such as dp=4,pp=8,tp=8 or, with volumes, dp=4:1,pp=8:6,tp=8:90"
+_DIMENSION: Final = re.compile(r"\s*([a-z][a-z0-9]*)\s*=\s*([1-9][0-9]{0,5})\s*(?::\s*([0-9]{1,9})\s*)?")
 
 
 class Pattern(msgspec.Struct, frozen=True):
-    """A name, and for a grid its dimensions, outermost first."""
+    """A name, and for a grid its dimensions, outermost first, with the volume of each or none."""
 
     name: str
     grid: tuple[tuple[str, int], ...] = ()
+    volumes: tuple[int, ...] = ()
 
     @property
     def factors(self) -> tuple[int, ...]:
@@ -56,6 +58,7 @@ def parse_pattern(text: str) -> Pattern | None:
         return Pattern(text)
     found = [_DIMENSION.fullmatch(part) for part in text.split(",")]
     grid = tuple((match[1], int(match[2])) for match in found if match is not None)
-    if len(grid) < len(found) or len(dict(grid)) < len(grid):
+    volumes = tuple(int(match[3]) for match in found if match is not None and match[3] is not None)
+    if len(grid) < len(found) or len(dict(grid)) < len(grid) or len(volumes) not in (0, len(grid)):
         return None
-    return Pattern("grid", grid)
+    return Pattern("grid", grid, volumes)

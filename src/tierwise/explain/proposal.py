@@ -11,7 +11,7 @@ from tierwise.explain.page import count, joined
 from tierwise.explain.ranges import compact
 from tierwise.framework.extension import Abstained, Proposal
 from tierwise.framework.report import Decision
-from tierwise.model.ranks import crossing
+from tierwise.model.ranks import crossing, spreads
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
 
@@ -68,7 +68,11 @@ def pattern_lines(snapshot: Snapshot, decision: Decision) -> list[Text]:
         if tier < topology.tier[decision.domain]
     ]
     name = job.pattern.name if not job.pattern.grid else ",".join(f"{n}={size}" for n, size in job.pattern.grid)
-    return [Text(f"pattern {name}: edges that cross: {', '.join(cuts) or 'none'}")]
+    lines = [Text(f"pattern {name}: edges that cross: {', '.join(cuts) or 'none'}")]
+    if cuts and len(job.pattern.grid) > 1:
+        widest = [f"{n} {most} ({crossed} in several)" for n, most, crossed in spreads(topology, ordered, job.pattern)]
+        lines.append(Text(f"innermost hyperNodes of the widest group: {', '.join(widest)}"))
+    return lines
 
 
 def proposal_wire(snapshot: Snapshot, decision: Decision) -> Raw | None:

@@ -20,12 +20,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from itertools import accumulate
+from operator import mul
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.framework.closest import Split, least_missed, sets_of_fewest
+from tierwise.framework.closest import Split, least_missed, pieces_needed, sets_of_fewest
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, ScoreEffect
 from tierwise.framework.ledger import Pool
@@ -376,7 +378,7 @@ class _Walk:
         self._topology = cycle.topology
         room = cycle.fit_counts.of(ask.shape)
         self._per_row = room.rows(pool)
-        self._per_domain = room.domains(pool)
+        self._held = self._per_domain = room.domains(pool)
         self._siblings = _siblings(cycle, ask)
         self._ahead = room_ahead(cycle, ask, pool) if not self._siblings else None
         self._directly: tuple[Ints, Floats] | None = None  # the rooms of rows that are in no domain below theirs
@@ -384,6 +386,7 @@ class _Walk:
         self._counts: list[Ints] = []
 
     def run(self, domain: int, count: int) -> Picks:
+        self._per_domain = self._whole_blocks(domain, count)
         self._descend(domain, min(count, int(self._per_domain[domain])))
         if not self._rows:
             empty = np.zeros(0, dtype=np.int64)
@@ -396,7 +399,7 @@ class _Walk:
         if not count:
             return
         children = self._topology.children[domain]
-        if count >= self._per_domain[domain] or not children:
+        if count >= self._held[domain] or not children:
             self._span(self._topology.span(domain), count)
             return
         if self._ahead is None:
@@ -411,6 +414,22 @@ class _Walk:
                 self._span(self._topology.own_span(domain), number)
             else:
                 self._descend(child, number)
+
+    def _whole_blocks(self, domain: int, count: int) -> Ints:
+        """The room by domain, that of innermost ones in whole blocks of a grid if these do in as few of them.
+
+        The largest blocks that do: then no group of theirs is in several.
+        """
+        pattern, topology = self._ask.job.pattern, self._topology
+        if pattern is None or self._ahead is None or count != len(self._ask.job.tasks) or count >= self._held[domain]:
+            return self._held
+        own, where = topology.own(self._held), np.array([domain])
+        fewest = int(pieces_needed(topology, self._held, where, count)[0])
+        for block in reversed(list(accumulate(pattern.factors, mul))):
+            whole = topology.roll_up(own // block * block) if count % block == 0 else self._held[:0]
+            if len(whole) and whole[domain] >= count and pieces_needed(topology, whole, where, count)[0] == fewest:
+                return whole
+        return self._held
 
     def _span(self, span: slice, count: int) -> None:
         rows, counts = place(self._cycle, self._ask, count, span, self._pool)

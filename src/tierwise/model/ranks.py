@@ -1,16 +1,22 @@
-"""Assigns the ranks of a pattern to rows: consecutive blocks of ranks inside domains as tight as can be.
+"""Assigns the ranks of a pattern to rows: groups that talk in as few innermost domains as can be.
 
 A ring goes through rows in the order of the tree, so its ranks are consecutive in every domain, and of its edges as
-many are cut as there are domains, which is the fewest. A grid is laid out from its innermost dimension: every domain,
-from nodes outwards, forms as many whole blocks as it has rows for, and passes what is left on; so each domain holds
-`ranks // block` whole ones, which is the most it can. Blocks then take the place of ranks for the next dimension.
+many are cut as there are domains, which is the fewest.
+
+The ranks of a grid talk along its dimensions: its *groups* are the lines along each of them. Of several layouts that
+one is taken whose widest group touches the fewest innermost domains, innermost dimension first; then the one of which
+the fewest groups cross from one to another; then the same of the domains around them. Layouts are: as many whole blocks
+in every domain as it has rows for, what is left over together; and the innermost domains in some order, their rows
+behind each other, cut into blocks, where orders are improved by swaps. Where volumes are given they say how much each
+dimension's groups count, and which of them is laid out innermost. Nodes are the innermost domains of all, and concern
+the innermost dimension.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, permutations
 from math import prod
 from operator import mul
 
@@ -22,15 +28,133 @@ from tierwise.model.job import Job, Status
 from tierwise.model.node import NodeTable
 from tierwise.model.topology import Topology
 
-__all__ = ["crossing", "laid_out", "near_homes", "rank_homes"]
+__all__ = ["crossing", "laid_out", "near_homes", "rank_homes", "spreads"]
+
+_WORK = 2**18
+"""Ranks that are looked at while layouts are compared, in all of them."""
+_AXES = 4
+"""Up to so many dimensions with volumes are laid out in every order."""
 
 
 def laid_out(topology: Topology, rows: Ints, pattern: Pattern) -> Ints:
     """The same rows by rank."""
     rows = np.sort(rows)  # the order of the tree, which is all that a ring wants
+    sizes = [size for _, size in pattern.grid]
+    if len(sizes) < 2 or prod(sizes) != len(rows) or topology.leaf[rows[0]] == topology.leaf[rows[-1]]:
+        return _in_blocks(topology, rows, pattern.factors)
+    return _Layouts(topology, rows, pattern).best()
+
+
+class _Layouts:
+    """Layouts of a grid on some rows, and the best of them."""
+
+    def __init__(self, topology: Topology, rows: Ints, pattern: Pattern) -> None:
+        self._topology, self._rows, self._pattern = topology, rows, pattern
+        self._sizes = tuple(size for _, size in pattern.grid)
+        leaves, first = np.unique(topology.leaf[rows], return_index=True)
+        self._pieces = np.split(np.arange(len(rows)), np.sort(first)[1:])  # positions by leaf, in the order of the tree
+        self._tiers = [topology.leaf[rows]]
+        tiers = sorted(tier for tier in topology.at_tier if tier < topology.tier[topology.meet_rows(rows)])
+        for tier in tiers[1:]:
+            at = np.array([_within(topology, leaf, tier) for leaf in leaves.tolist()])
+            self._tiers.append(at[np.searchsorted(leaves, topology.leaf[rows])])
+        self._left = max(_WORK // len(rows), 8)
+
+    def best(self) -> Ints:
+        """The rows by rank, in the best layout that was found."""
+        sizes = len(self._sizes)
+        orders = permutations(range(sizes)) if self._pattern.volumes and sizes <= _AXES else [tuple(range(sizes))]
+        found = _in_blocks(self._topology, np.arange(len(self._rows)), self._pattern.factors, self._rows)
+        cost = self._cost(found)
+        for axes in orders:
+            order = list(range(len(self._pieces)))
+            other = self._improved(order, axes)
+            if other[0] < cost:
+                cost, found = other
+        return self._rows[found]
+
+    def _improved(self, order: Sequence[int], axes: Sequence[int]) -> tuple[tuple[float, ...], Ints]:
+        """The layout of leaves in an order, and after moves of one or swaps of two as long as one is better."""
+        found = self._line(order, axes)
+        cost, better = self._cost(found), True
+        while better:
+            better = False
+            for i, j in permutations(range(len(order)), 2):
+                for tried in (_swapped(order, i, j), _moved(order, i, j)):
+                    if self._left <= 0:
+                        return cost, found
+                    other = self._line(tried, axes)
+                    worth = self._cost(other)
+                    if worth < cost:
+                        order, cost, found, better = tried, worth, other, True
+        return cost, found
+
+    def _line(self, order: Sequence[int], axes: Sequence[int]) -> Ints:
+        """By rank, the position of its row: leaves behind each other, the last of the axes varying fastest."""
+        line = np.concatenate([self._pieces[i] for i in order])
+        return line.reshape([self._sizes[axis] for axis in axes]).transpose(np.argsort(axes)).ravel()
+
+    def _cost(self, positions: Ints) -> tuple[float, ...]:
+        """What a layout costs, the smaller the better."""
+        self._left -= 1
+        on_nodes = _spreads(self._rows[positions], self._sizes)[-1]  # of the innermost dimension: what a node links
+        cost: list[float] = [*on_nodes]
+        for tier in self._tiers:
+            widest, crossed = zip(*_spreads(tier[positions], self._sizes), strict=True)
+            if self._pattern.volumes:
+                cost += (_weighed(self._pattern.volumes, widest), _weighed(self._pattern.volumes, crossed))
+            else:  # innermost first, and the outermost last: its groups go through all blocks
+                cost += (*widest[:0:-1], *crossed[:0:-1], widest[0], crossed[0])
+        return tuple(cost)
+
+
+def _swapped(order: Sequence[int], i: int, j: int) -> list[int]:
+    found = list(order)
+    found[i], found[j] = found[j], found[i]
+    return found
+
+
+def _moved(order: Sequence[int], i: int, j: int) -> list[int]:
+    found = list(order)
+    found.insert(j, found.pop(i))
+    return found
+
+
+def _weighed(volumes: Sequence[float], numbers: Sequence[float]) -> float:
+    return sum(volume * number for volume, number in zip(volumes, numbers, strict=True))
+
+
+def spreads(topology: Topology, rows: Ints, pattern: Pattern) -> list[tuple[str, int, int]]:
+    """For each dimension of a grid, ranks standing on rows in order: the innermost domains of its widest group, and
+    how many of its groups are in more than one.
+    """
+    sizes = [size for _, size in pattern.grid]
+    found = _spreads(topology.leaf[rows], sizes)
+    count = [len(rows) // size for size in sizes]
+    return [
+        (name, int(widest), round(share * number))
+        for (name, _), (widest, share), number in zip(pattern.grid, found, count, strict=True)
+    ]
+
+
+def _spreads(where: Ints, sizes: Sequence[int]) -> list[tuple[int, float]]:
+    """For each axis, on how many domains its widest line is, and the share of its lines that is on several."""
+    grid = where.reshape(sizes)
+    found = []
+    for axis in range(len(sizes)):
+        line = np.sort(grid, axis=axis)
+        domains = 1 + (np.diff(line, axis=axis) != 0).sum(axis=axis)
+        found.append((int(domains.max()), float((domains > 1).mean())))
+    return found
+
+
+def _in_blocks(topology: Topology, rows: Ints, factors: Sequence[int], where: Ints | None = None) -> Ints:
+    """Rows by rank, or positions of rows `where`: every domain, from nodes outwards, has as many whole blocks as it has
+    rows for, and passes on what is left.
+    """
     blocks = np.arange(len(rows))[:, None]
-    homes = rows + len(topology)  # a node is the innermost domain of all: its number follows those of the domains
-    for factor in pattern.factors:
+    homes = (rows if where is None else where) + len(topology)  # a node is the innermost domain of all
+    for factor in factors:
         if len(blocks) % factor:
             break
         groups, homes = _grouped(topology, homes, factor)

@@ -50,6 +50,15 @@ def test_blocks_are_not_cut_without_need() -> None:
     assert [{"n0"}, {"n0", "n1"}, {"n1"}] == pairs
 
 
+def test_of_racks_that_hold_a_gang_those_with_whole_blocks_are_chosen() -> None:
+    """Any two of three racks with room for five, four and four hold eight pods: two of them, two blocks of four."""
+    found = _bound(
+        draw("s0: r0[n0] r1[n1] r2[n2]", nodes={"n0": "cpu=5", "n1": "cpu=4", "n2": "cpu=4"}), 8, "dp=2,tp=4"
+    )
+
+    assert [1, 1] == [len({found[f"train-{i}"][0] for i in block}) for block in (range(4), range(4, 8))]
+
+
 def test_without_a_pattern_nothing_is_written() -> None:
     """Pods of other jobs hear where they stand, and of no rank."""
     world, train = draw("s0: r0[n0]"), gang("train", tasks=1)
@@ -65,6 +74,8 @@ def test_without_a_pattern_nothing_is_written() -> None:
         ("ring", Pattern("ring")),
         ("all-to-all", Pattern("all-to-all")),
         ("dp=4, pp=8,tp=8", Pattern("grid", (("dp", 4), ("pp", 8), ("tp", 8)))),
+        ("dp=4:1,tp=8:90", Pattern("grid", (("dp", 4), ("tp", 8)), (1, 90))),
+        ("dp=4,tp=8:90", None),
         ("star", None),
         ("dp=0", None),
         ("dp=2,dp=2", None),
