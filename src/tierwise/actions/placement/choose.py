@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tierwise.actions.placement.bounds import Room, may_hold
 from tierwise.actions.placement.demand import TaskGroup
 from tierwise.actions.placement.problem import BOTH, NoPlace, Placement, SearchResult, place_tasks
-from tierwise.actions.placement.trial import by_host, fit, fit_any_way
+from tierwise.actions.placement.trial import by_host, fit_any_way
 from tierwise.framework.closest import pieces_needed
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Ask, Gradients, Proposal, Units
@@ -273,7 +273,8 @@ def _try_proposal(
 
 def _placed(cycle: Cycle, job: Job, task_group: TaskGroup, units: Units, proposal: Proposal) -> list[Placement] | None:
     if units.shape is None:
-        return fit(cycle, job, task_group, proposal.domain, (Pool.IDLE,))
+        found = fit_any_way(cycle, job, task_group, proposal.domain, (Pool.IDLE,))
+        return list(found.placements) if isinstance(found, SearchResult) else None
     pod_set = task_group.remaining[0].pod_set
     ask = Ask(pod_set.shape, task_group.sub, job)
     picked = picks_of(cycle, ask, units, proposal)

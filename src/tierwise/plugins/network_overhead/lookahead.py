@@ -1,13 +1,13 @@
 """Place the next pod of an application with regard to its other pending pods: the node that suits them all.
 
-Computed again for every pod from the current ledger, so placements, evictions and rewinds in between are seen, and no
-state is kept.
+Computed again for every pod from the current ledger, so placements, evictions and rewinds in between are seen. What was
+planned for the others of the application is kept as a start, which is improved where it still has room.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -26,12 +26,18 @@ __all__ = ["LookAhead", "LookAheadProblem", "plan"]
 # Where the pods of an application that still wait would best go, all of them together: what `lookAhead` goes by.
 #
 # Starts from several centres fill nodes outwards; the cheapest few are improved by moving one pod or trading two as
-# long as that helps. The result is a good plan, not a proven one; nothing is placed by it.
+# long as that helps. Then a few pods that call each other are taken away and put back where they cost least, the ones
+# first that lose most by waiting; again and again. The result is a good plan, not a proven one, and nothing is placed.
 
 
 _CENTRES = 24  # from which starts are made, spread over the nodes
 _STARTS = 4  # that are improved
 _STEPS = 200  # of improvement, at most
+_REBUILDS = 4  # for each pod and each of the best starts
+_SMALL = 11  # pods, for which moves and trades are enough
+_REBUILT = 3  # starts in which pods are put back elsewhere
+_DEARER = 0.06  # by which share a plan may be dearer than the one before, in the beginning
+_GROUP = 12  # pods that are taken away together, at most
 _NEVER = 2**60
 
 
@@ -45,10 +51,17 @@ class LookAheadProblem(msgspec.Struct, frozen=True):
     free: Ints  # (n x resources)
 
 
-def plan(outlook: LookAheadProblem) -> Ints | None:
-    """A node for every pod; None where no start holds them all."""
+def plan(outlook: LookAheadProblem, before: Ints | None = None) -> Ints | None:
+    """A node for every pod; None where no start holds them all. A plan from before, -1 for pods that it does not know,
+    is improved and taken.
+    """
     strangers = ~np.eye(len(outlook.calls), dtype=bool)  # what a pod calls itself for costs nothing anywhere
     outlook = replace(outlook, calls=np.where(strangers, outlook.calls, 0))
+    if before is not None:
+        search = _Search(outlook, before)
+        if search.put_back(np.flatnonzero(before < 0).tolist()) and (search.free >= 0).all():
+            search.descend()
+            return search.plan
     count = len(outlook.cost)
     centres = np.arange(count) if count <= _CENTRES else np.linspace(0, count - 1, _CENTRES).astype(np.int64)
     starts = _starts(outlook, centres)
@@ -56,8 +69,100 @@ def plan(outlook: LookAheadProblem) -> Ints | None:
         return None
     best = starts[np.argsort(_totals(outlook, starts), kind="stable")[:_STARTS]]
     improved = _improved(outlook, np.array([*dict.fromkeys(map(tuple, best.tolist()))]))
-    result: Ints = improved[int(np.argmin(_totals(outlook, improved)))]
+    order = np.argsort(_totals(outlook, improved), kind="stable")[:_REBUILT]
+    rebuilt = np.stack([_rebuilt(outlook, improved[i]) for i in order.tolist()])
+    result: Ints = rebuilt[int(np.argmin(_totals(outlook, rebuilt)))]
     return result
+
+
+def _rebuilt(outlook: LookAheadProblem, start: Ints) -> Ints:
+    """The cheapest plan that is met while groups of pods are taken away and put back, at first dearer ones as well."""
+    best = plan = start
+    least = cost = int(_totals(outlook, start[None])[0])
+    links = outlook.calls + outlook.calls.T
+    number = len(start)
+    turns = _REBUILDS * number if number > _SMALL else 0
+    for turn in range(turns):
+        search = _Search(outlook, plan)
+        group = _group(links, turn % number, 2 + turn * 7 % min(_GROUP, number - 1), shuffle=turn)
+        for pod in group:
+            search.shift(pod, -1)
+        if search.put_back(group):
+            search.descend()
+            found = int(_totals(outlook, search.plan[None])[0])
+            if found <= cost + least * _DEARER * (turns - turn) / turns:
+                plan, cost = search.plan, found
+            if found < least:
+                best, least = search.plan, found
+    return best
+
+
+def _group(links: Ints, first: int, size: int, *, shuffle: int) -> list[int]:
+    """A pod and others that are linked with it or with those chosen before; of equal ones another each time."""
+    turned = np.arange(len(links)) * (2 * shuffle + 1) * 40503 % 997
+    group, reach = [first], links[first] * 1000 + turned
+    while len(group) < min(size, len(links)):
+        reach[group] = -1
+        pod = int(reach.argmax())
+        group.append(pod)
+        reach = reach + links[pod] * 1000
+    return group
+
+
+class _Search:
+    """One plan, in which pods are shifted; what each pod would cost on each node is kept up."""
+
+    def __init__(self, outlook: LookAheadProblem, start: Ints) -> None:
+        self._outlook = outlook
+        self._calls, self._cost = outlook.calls.astype(float), outlook.cost.astype(float)
+        self.plan, self.free = start.copy(), outlook.free.copy()
+        placed = np.flatnonzero(start >= 0)
+        np.subtract.at(self.free, start[placed], outlook.request[placed])
+        out = self._calls[:, placed] @ self._cost.T[start[placed]]
+        self._each = outlook.fixed + out + self._calls[placed].T @ self._cost[start[placed]]
+
+    def shift(self, pod: int, node: int) -> None:
+        """Put a pod on a node, or nowhere (-1)."""
+        for there, sign in ((int(self.plan[pod]), -1), (node, 1)):
+            if there >= 0:
+                self._each += sign * self._calls[:, pod, None] * self._cost[:, there]
+                self._each += sign * self._calls[pod, :, None] * self._cost[there]
+                self.free[there] -= sign * self._outlook.request[pod]
+        self.plan[pod] = node
+
+    def put_back(self, group: Sequence[int]) -> bool:
+        """Put pods that are nowhere where they cost least, those first that would lose most; whether all have room."""
+        left = list(group)
+        while left:
+            waiting = np.array(left)
+            fits: Bools = np.asarray((self.free >= self._outlook.request[waiting, None]).all(axis=2))
+            cost = np.where(fits, self._each[waiting], float(_NEVER))
+            two = np.sort(cost, axis=1)[:, :2]
+            worst = int(np.argmax(two[:, -1] - two[:, 0]))
+            node = int(cost[worst].argmin())
+            if not fits[worst, node]:
+                return False
+            self.shift(left.pop(worst), node)
+        return True
+
+    def descend(self) -> None:
+        """Move one pod or trade two as long as that helps."""
+        outlook, pods = self._outlook, np.arange(len(self.plan))
+        for _ in range(_STEPS):
+            each, nodes = self._each, self.plan
+            moves = np.where(_movable(outlook, self.free[None])[0], each - each[pods, nodes][:, None], float(_NEVER))
+            tradable = _tradable(outlook, nodes[None], self.free[None])[0]
+            trades = np.where(tradable, _trades(outlook, nodes[None], each[None])[0], float(_NEVER))
+            move, trade = int(moves.argmin()), int(trades.argmin())
+            if min(moves.flat[move], trades.flat[trade]) >= -0.5:
+                return
+            if moves.flat[move] <= trades.flat[trade]:
+                self.shift(*divmod(move, moves.shape[1]))
+            else:
+                one, other = divmod(trade, len(nodes))
+                here, there = int(nodes[one]), int(nodes[other])
+                self.shift(one, there)
+                self.shift(other, here)
 
 
 def _totals(outlook: LookAheadProblem, plans: Ints) -> Ints:
@@ -193,6 +298,7 @@ class LookAhead:
         self._start = census.places.sum(axis=1)
         self._calls = Counter(calls)
         self._sides = _sides(self._calls)
+        self._planned: dict[str, dict[int, list[int]]] = {}  # by application and shape, the rows of those that wait
         self._waiting: dict[str, Counter[Shape]] = {}
         for job in view.jobs:
             for pod_set in job.every_pod_set():
@@ -205,6 +311,8 @@ class LookAhead:
         if len(pods) < 2:
             return None
         rows = self._nearest(shape, rows)
+        application = shape.service[0] if shape.service is not None else ""
+        before = self._before(application, pods, rows)
         kinds = np.array([self._kind[pod.number] for pod in pods], dtype=np.int64)
         asked = np.flatnonzero(np.any([pod.request for pod in pods], axis=0))
         nodes = plan(
@@ -214,9 +322,29 @@ class LookAhead:
                 cost=self._between(rows),
                 request=np.stack([pod.request[asked] for pod in pods]),
                 free=self._ledger.free(asked, rows, Pool.IDLE).T,
-            )
+            ),
+            before,
         )
-        return int(rows[nodes[0]]) if nodes is not None else None
+        if nodes is None:
+            return None
+        kept: dict[int, list[int]] = {}
+        for pod, node in zip(pods[1:], rows[nodes[1:]].tolist(), strict=True):
+            kept.setdefault(pod.number, []).append(node)
+        self._planned[application] = kept
+        return int(rows[nodes[0]])
+
+    def _before(self, application: str, pods: Sequence[Shape], rows: Ints) -> Ints | None:
+        """Where the pods were planned to go when another of the application was placed, by position in rows.
+
+        None where nothing was planned, or they are to go to more rows than are looked at now.
+        """
+        kept = self._planned.get(application)
+        if kept is None:
+            return None
+        left = {shape: list(planned) for shape, planned in kept.items()}
+        found = np.array([left[pod.number].pop(0) if left.get(pod.number) else -1 for pod in pods], dtype=np.int64)
+        place = np.minimum(np.searchsorted(rows, found), len(rows) - 1)
+        return np.where(rows[place] == found, place, -1)
 
     def _pods(self, shape: Shape) -> list[Shape]:
         """The pods that still wait, one of the shape itself first."""
