@@ -168,7 +168,8 @@ function reasons(view, found) {
 
 function entryOfWaiting(view, job) {
   const { resource, at } = view;
-  const since = job.created > 0 ? `for ${age(view.now - job.created)}` : "";
+  const waits = job.created > 0 ? age(view.now - job.created) : "";
+  const since = waits ? `for ${waits}` : "";
   const number = job.waiting + job.kept;
   const asks = job.asks[at] ? `, ${short(resource, job.asks[at])} ${unit(resource)}` : "";
   const part = job.pods ? ` of ${job.pods + number}` : "";
@@ -223,7 +224,8 @@ function entryOfRunning(view, job) {
     [job.leaving, "leaving", "bad"],
     [job.kept, view.words.kept, "warn"],
   ];
-  const since = job.created > 0 ? ` · ${age(view.now - job.created)} old` : "";
+  const lives = job.created > 0 ? age(view.now - job.created) : "";
+  const since = lives ? ` · ${lives} old` : "";
   return entry(
     view,
     job,
