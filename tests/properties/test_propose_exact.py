@@ -20,8 +20,8 @@ from tests.support.split_optimum import (
 from tierwise.framework.extension import Units
 from tierwise.model.topology import Topology
 from tierwise.plugins.propose import objectives
-from tierwise.plugins.propose.fragmentation import least_damage, loss
 from tierwise.plugins.propose.min_cost_cover import CoverCosts, Split, cover, greedy
+from tierwise.plugins.propose.objectives import least_damage, loss
 
 Asked = tuple[Topology, Units, int]
 SIZES = st.dictionaries(st.integers(1, 6), st.integers(1, 3), min_size=1, max_size=3)

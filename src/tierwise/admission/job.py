@@ -2,26 +2,134 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
-from tierwise.admission import names, network_topology, policy
+from tierwise.admission import names, network_topology
 from tierwise.admission.capacity import Share, smallest
 from tierwise.admission.context import ROOT_QUEUE, ClusterContext
 from tierwise.admission.findings import Issue, at_least, error, one_of, warning
 from tierwise.admission.names import LONGEST_LABEL, dns_label, dns_subdomain
 from tierwise.admission.node_pod import check_pod_spec, check_support, will_wait
-from tierwise.admission.policy import ACTIONS
 from tierwise.api import limits, plurals
-from tierwise.api.repair import RepairTerms, parse_repair
+from tierwise.api.repair import OnNodeLoss, RepairTerms, parse_repair
 from tierwise.api.unsupported import ANNOTATIONS, NUMA_POLICY, asks_something
-from tierwise.api.volcano import Command, Job, JobSpec, PartitionPolicy, TaskSpec
+from tierwise.api.volcano import Command, Job, JobSpec, LifecyclePolicy, PartitionPolicy, TaskSpec
 from tierwise.dialects.kubernetes.requests import effective_request
 from tierwise.dialects.volcano.job import OTHER_PLUGINS, PROVIDED_PLUGINS, defaulted, pod_name, task_minimum
 
 __all__ = ["check", "check_change", "check_command"]
+
+# Checks of the lifecycle policies of jobs and tasks: event or exit code, action, timeout.
+#
+# Beyond the errors of Volcano's webhook it warns about policies without effect, and about one that does more than it
+# says.
+
+
+_RESTART_PARTITION: Final = "RestartPartition"
+_ANY: Final = "*"
+_PENDING: Final = "PodPending"
+_EVENTS: Final = frozenset(
+    {_ANY, "PodFailed", "PodEvicted", _PENDING, "Unknown", "TaskCompleted", "TaskFailed", "JobUpdated"}
+)
+ACTIONS: Final = frozenset(
+    {
+        "AbortJob",
+        "RestartJob",
+        "RestartTask",
+        "RestartPod",
+        _RESTART_PARTITION,
+        "TerminateJob",
+        "CompleteJob",
+        "ResumeJob",
+    }
+)
+_OF_JOBS: Final = frozenset({"Unknown", "JobUpdated"})
+"""Events that concern no task, so that policies of tasks never hear of them."""
+
+_ON_NODE_LOSS: Final = {
+    OnNodeLoss.REPLACE: frozenset({"RestartPod"}),
+    OnNodeLoss.RESTART_SUBGROUP: frozenset({"RestartTask", _RESTART_PARTITION}),
+    OnNodeLoss.RESTART_ALL: frozenset({"RestartJob"}),
+}
+"""The actions of policies that say the same as what a job wants when it loses nodes."""
+
+_DURATION: Final = re.compile(r"(?P<sign>[+-]?)(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)")
+
+
+def _check_policies(
+    path: str, policies: Sequence[LifecyclePolicy], *, parted: bool, of_task: bool = False
+) -> Iterator[Issue]:
+    """Issues of the policies of one job or one task; `parted`: there are partitions that could be restarted."""
+    seen: set[str | int] = set()
+    for index, policy in enumerate(policies):
+        where = f"{path}[{index}]"
+        yield from one_of(f"{where}.action", policy.action, ACTIONS)
+        yield from _check_triggers(where, policy)
+        yield from _check_timeout(where, policy)
+        yield from _check_sense(where, policy, parted=parted, of_task=of_task)
+        for trigger in _triggers(policy):
+            if trigger in seen:
+                yield error(where, f'there are two policies for "{trigger}"')
+            seen.add(trigger)
+    if _ANY in seen and len(seen) > 1:
+        yield error(path, f'event "{_ANY}" matches every event: it cannot be combined with another trigger')
+
+
+def _check_node_loss(path: str, policies: Sequence[LifecyclePolicy], wish: OnNodeLoss) -> Iterator[Issue]:
+    """A warning where a policy for evicted pods says something else than the job's annotation: both are carried out."""
+    for index, policy in enumerate(policies):
+        if {"PodEvicted", _ANY}.isdisjoint({policy.event, *policy.events}) or policy.action in _ON_NODE_LOSS[wish]:
+            continue
+        text = f'"{wish.value}" is what the job wants when it loses nodes, and this policy then does {policy.action}'
+        yield warning(f"{path}[{index}].action", text)
+
+
+def _triggers(policy: LifecyclePolicy) -> list[str | int]:
+    """The events of a policy, each once, or its exit code."""
+    events: list[str | int] = list(dict.fromkeys(event for event in (policy.event, *policy.events) if event))
+    return events + ([policy.exit_code] if policy.exit_code is not None else [])
+
+
+def _check_triggers(path: str, policy: LifecyclePolicy) -> Iterator[Issue]:
+    events = [event for event in (policy.event, *policy.events) if event]
+    for event in dict.fromkeys(events):
+        yield from one_of(f"{path}.event", event, _EVENTS)
+    if not events and policy.exit_code is None:
+        yield error(path, "an event or an exitCode is needed")
+    if events and policy.exit_code is not None:
+        yield error(path, "event and exitCode exclude each other")
+    if policy.exit_code == 0:
+        yield error(f"{path}.exitCode", "exitCode 0 means success, no policy can wait for it")
+
+
+def _check_sense(path: str, policy: LifecyclePolicy, *, parted: bool, of_task: bool) -> Iterator[Issue]:
+    """Warnings for policies that are sound and yet hardly what is wanted."""
+    if policy.action == _RESTART_PARTITION and not parted:
+        why = "the task has no partitionPolicy" if of_task else "no task of the job has a partitionPolicy"
+        yield warning(path, f"{_RESTART_PARTITION} does nothing: {why}")
+    if policy.action == "ResumeJob":
+        yield warning(path, "ResumeJob does nothing: policies are asked while a job is alive; send a Command instead")
+    if of_task and set(_triggers(policy)) & _OF_JOBS:
+        listed = ", ".join(sorted(str(trigger) for trigger in set(_triggers(policy)) & _OF_JOBS))
+        yield warning(path, f"{listed} concerns no task: the policy belongs to the job")
+    if _ANY in _triggers(policy) and policy.action.startswith("Restart"):
+        yield warning(path, f'"{_ANY}" includes TaskCompleted: a task that is done is restarted, not completed')
+
+
+def _check_timeout(path: str, policy: LifecyclePolicy) -> Iterator[Issue]:
+    if not policy.timeout:
+        if _PENDING in _triggers(policy):
+            yield error(f"{path}.timeout", f"event {_PENDING} needs a timeout")
+        return
+    form = _DURATION.fullmatch(policy.timeout)
+    if form is None:
+        yield error(f"{path}.timeout", f'timeout "{policy.timeout}" is not a duration such as "90s" or "1h30m"')
+    elif form["sign"] == "-":
+        yield error(f"{path}.timeout", f'timeout "{policy.timeout}" is negative')
 
 
 def check(written: Job, context: ClusterContext) -> Iterator[Issue]:
@@ -45,8 +153,8 @@ def check(written: Job, context: ClusterContext) -> Iterator[Issue]:
     yield from names.check(written.metadata, total)
     terms = parse_repair(written.metadata.annotations)
     if isinstance(terms, RepairTerms) and terms.on_node_loss is not None:
-        yield from policy.check_node_loss("spec.policies", spec.policies, terms.on_node_loss)
-    yield from policy.check("spec.policies", spec.policies, parted=any(task.partition_policy for task in spec.tasks))
+        yield from _check_node_loss("spec.policies", spec.policies, terms.on_node_loss)
+    yield from _check_policies("spec.policies", spec.policies, parted=any(task.partition_policy for task in spec.tasks))
     if spec.volumes:
         yield warning("spec.volumes", "volume claims are not supported: the pods of the job will wait (NotSupported)")
     yield from (error(path, text) for path, text in limits.beyond(job))
@@ -183,7 +291,8 @@ def _check_task(path: str, task: TaskSpec, outer: int | None, context: ClusterCo
     yield from one_of(f"{path}.topologyPolicy", task.topology_policy, _NUMA)
     if task.topology_policy in _NUMA and asks_something(NUMA_POLICY, task.topology_policy):
         yield warning(f"{path}.topologyPolicy", will_wait(ANNOTATIONS[NUMA_POLICY]))
-    yield from policy.check(f"{path}.policies", task.policies, parted=task.partition_policy is not None, of_task=True)
+    parted = task.partition_policy is not None
+    yield from _check_policies(f"{path}.policies", task.policies, parted=parted, of_task=True)
     template = task.template.spec
     if not template.containers:
         yield error(f"{path}.template.spec.containers", "at least one container is needed")

@@ -19,8 +19,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
 from tierwise.api.yaml_text import documents
 from tierwise.apiserver import discovery, openapi, protobuf
-from tierwise.apiserver.bounds import MOST_BYTES, check_bounds, too_large
-from tierwise.apiserver.failures import ApiFailure, bad_request, expired
+from tierwise.apiserver.failures import MOST_BYTES, ApiFailure, bad_request, check_bounds, expired, too_large
 from tierwise.apiserver.kinds import find
 from tierwise.apiserver.metrics import node_metrics, pod_metrics
 from tierwise.apiserver.objects import Answer, ObjectApi, Place, number

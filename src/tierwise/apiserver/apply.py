@@ -13,8 +13,7 @@ from typing import Final
 import msgspec
 
 from tierwise.api.codec import Raw
-from tierwise.apiserver.bounds import Work
-from tierwise.apiserver.failures import ApiFailure, bad_request
+from tierwise.apiserver.failures import ApiFailure, Work, bad_request
 from tierwise.apiserver.kinds import ServedKind
 from tierwise.apiserver.patches import merge_key
 

@@ -6,9 +6,21 @@ from collections.abc import Sequence
 from typing import Final
 
 from tierwise.api.codec import Raw
+from tierwise.api.yaml_text import DEEPEST
 
-__all__ = ["ApiFailure", "bad_request", "conflict", "expired", "invalid", "not_found"]
-
+__all__ = [
+    "MOST_BYTES",
+    "MOST_OPERATIONS",
+    "ApiFailure",
+    "Work",
+    "bad_request",
+    "check_bounds",
+    "conflict",
+    "expired",
+    "invalid",
+    "not_found",
+    "too_large",
+]
 
 _NO_FIELD: Final = "<nil>"  # as Kubernetes writes it; kubectl shows a field before every cause
 
@@ -62,3 +74,69 @@ def invalid(kind: str, name: str, causes: Sequence[tuple[str, str]]) -> ApiFailu
 def expired(message: str) -> ApiFailure:
     """A version that is no longer known: the client lists again."""
     return ApiFailure(410, "Expired", message)
+
+
+# How much a request may make: bytes and depth of what is kept, and steps that a patch may take.
+#
+# Kubernetes' own limits where it has them. A patch of some hundred bytes can ask for a result of gigabytes, and a body
+# of three megabytes for a comparison of each of its items with each other; so both are counted while the patch is
+# carried out, and the request is refused (413) where a limit is reached. Counting ends there: nothing is ever measured
+# whole.
+
+
+MOST_BYTES: Final = 3 * 1024 * 1024
+"""The largest body of a request, the largest object, and what a JSON patch may copy: what Kubernetes takes."""
+
+MOST_OPERATIONS: Final = 10_000
+"""Operations of one JSON patch: what Kubernetes takes."""
+
+_MOST_STEPS: Final = 20_000_000
+"""Items of lists and maps that one patch may copy or compare: about a second's work."""
+
+
+def too_large(text: str) -> ApiFailure:
+    """More than this server does for one request."""
+    return ApiFailure(413, "RequestEntityTooLarge", text)
+
+
+class Work:
+    """What one patch may still do."""
+
+    def __init__(self) -> None:
+        self._steps, self._bytes = _MOST_STEPS, MOST_BYTES
+
+    def take(self, steps: int) -> None:
+        """Copy or compare so many items; 413 where that is too much."""
+        self._steps -= steps + 1
+        if self._steps < 0:
+            raise too_large("the patch takes more work than one request may: send it in parts")
+
+    def copy(self, value: object) -> None:
+        """Have a value in a second place; 413 where all such values together are too large."""
+        self._bytes -= check_bounds(value, self._bytes, f"the patch copies more than {MOST_BYTES} bytes")
+
+
+def check_bounds(value: object, most: int = MOST_BYTES, large: str = "") -> int:
+    """About the bytes of a value as JSON, never more than they are; 413 beyond `most`, 400 where it is nested too deep.
+
+    Values that stand in several places count in each of them, as they would be written.
+    """
+    counted = 0
+    left: list[tuple[object, int]] = [(value, 0)]
+    while left:
+        found, depth = left.pop()
+        if isinstance(found, str):
+            counted += len(found) + 2
+        elif isinstance(found, dict):
+            counted += 2 + sum(map(len, found)) + 3 * len(found)
+            left.extend((inner, depth + 1) for inner in found.values())
+        elif isinstance(found, list):
+            counted += 2 + len(found)
+            left.extend((inner, depth + 1) for inner in found)
+        else:
+            counted += 1
+        if counted > most:
+            raise too_large(large or f"the object is larger than {MOST_BYTES} bytes")
+        if depth > DEEPEST:
+            raise bad_request(f"nested more than {DEEPEST} deep")
+    return counted

@@ -22,8 +22,7 @@ from tierwise.api.errors import InputError
 from tierwise.api.selector import matches
 from tierwise.apiserver import discovery
 from tierwise.apiserver.apply import apply_patch
-from tierwise.apiserver.bounds import check_bounds
-from tierwise.apiserver.failures import ApiFailure, bad_request, conflict, expired, invalid, not_found
+from tierwise.apiserver.failures import ApiFailure, bad_request, check_bounds, conflict, expired, invalid, not_found
 from tierwise.apiserver.kinds import DEFINITION, IDLE, ServedKind, of_kind
 from tierwise.apiserver.namespace_limits import admitted, check_limit_range
 from tierwise.apiserver.patches import json_patch, merge_patch, strategic_patch

@@ -16,8 +16,7 @@ import msgspec
 from tierwise.api.codec import Raw
 from tierwise.api.core import read_number
 from tierwise.api.yaml_text import DEEPEST
-from tierwise.apiserver.bounds import MOST_OPERATIONS, Work, too_large
-from tierwise.apiserver.failures import ApiFailure, bad_request
+from tierwise.apiserver.failures import MOST_OPERATIONS, ApiFailure, Work, bad_request, too_large
 
 __all__ = ["json_patch", "merge_key", "merge_patch", "strategic_patch"]
 

@@ -6,15 +6,11 @@ the other; what languages there are, and where their checks are, it takes from t
 
 from __future__ import annotations
 
-from tierwise.audit.devices import devices
 from tierwise.audit.gathered import gathered
-from tierwise.audit.neighbours import neighbours
-from tierwise.audit.nodes import nodes, support
+from tierwise.audit.nodes import devices, neighbours, nodes, support, volumes
 from tierwise.audit.pods import Finding
-from tierwise.audit.queues import queues
-from tierwise.audit.quotas import quotas
+from tierwise.audit.quotas import queues, quotas
 from tierwise.audit.topology import topology
-from tierwise.audit.volumes import volumes
 from tierwise.dialects.language import NotOurs, loaded
 from tierwise.dialects.languages import LANGUAGES
 from tierwise.port import Objects

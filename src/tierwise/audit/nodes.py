@@ -1,19 +1,25 @@
-"""Check nodes: none is oversubscribed, no pod is on a node that does not exist, and no pod was bound that asks for
-something unsupported.
+"""Check what pods hold on their nodes: resources, ports, devices and volumes; and which pods they are beside.
+
+No node is oversubscribed, no pod is on a node that does not exist, and no pod was bound that asks for something
+unsupported.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
-from tierwise.api.core import Node, Pod
+from tierwise.api.core import Namespace, Node, NodeSelectorTerm, Pod, PodAffinityTerm
 from tierwise.api.quantity import amount, show
+from tierwise.api.resource import ResourceClaim
+from tierwise.api.selector import holds as requires
+from tierwise.api.selector import matches
+from tierwise.api.storage import CsiNode, PersistentVolume, PersistentVolumeClaim
 from tierwise.api.unsupported import unsupported
 from tierwise.audit.pods import Finding, asked, counts, holds, ours
-from tierwise.port import Objects
+from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Objects
 
-__all__ = ["nodes", "support"]
+__all__ = ["devices", "neighbours", "nodes", "support", "volumes"]
 
 
 def _by_claim(pod: Pod) -> set[str]:
@@ -49,3 +55,213 @@ def support(objects: Objects) -> Iterator[Finding]:
         found = unsupported(pod) if ours(pod) and pod.spec.node_name and counts(pod) else None
         if found is not None:
             yield Finding("not-supported", f"Pod {path}", f"was bound although {found}")
+
+
+# Check that no pod of tierwise's is beside one that required anti-affinity excludes, or shares a port of its node.
+#
+# Pods count until they are gone: one that is terminating is still there. Labels are read as they are now.
+
+
+_HOST = "kubernetes.io/hostname"
+_NAME = "kubernetes.io/metadata.name"
+
+
+def neighbours(objects: Objects) -> Iterator[Finding]:
+    """Pairs of pods that must not be together, one of them ours at least."""
+    pods = {path: pod for path, pod in objects.every(Pod).items() if holds(pod)}
+    yield from _ports(pods)
+    nodes = objects.every(Node)
+    unnamed = not any(_HOST in node.metadata.labels for node in nodes.values())
+    spaces = {path: space.metadata.labels for path, space in objects.every(Namespace).items()}
+    places: dict[str, dict[str, list[str]]] = {}  # pods by the value of a label of their node, by label
+    for path, pod in pods.items():
+        for term in _excluding(pod):
+            key = term.topology_key
+            if key not in places:
+                places[key] = {}
+                for other, one in pods.items():
+                    node = nodes.get(one.spec.node_name)
+                    labels = node.metadata.labels if node is not None else {}
+                    value = labels.get(key, one.spec.node_name if key == _HOST and unnamed else "")
+                    places[key].setdefault(value, []).append(other)
+            value, together = next((v, t) for v, t in places[key].items() if path in t)
+            for other in together if value else ():
+                if other != path and (_ours(pod) or _ours(pods[other])) and _means(pod, term, pods[other], spaces):
+                    text = f"stands in {key} {value} beside {other}, which its anti-affinity excludes"
+                    yield Finding("excluded-neighbour", f"Pod {path}", text)
+
+
+def _excluding(pod: Pod) -> tuple[PodAffinityTerm, ...]:
+    affinity = pod.spec.affinity
+    side = affinity.pod_anti_affinity if affinity is not None else None
+    return side.required if side is not None else ()
+
+
+def _means(carrier: Pod, term: PodAffinityTerm, pod: Pod, spaces: Mapping[str, Mapping[str, str]]) -> bool:
+    """Whether a term of one pod means another."""
+    own, space = carrier.metadata.namespace or "default", pod.metadata.namespace or "default"
+    named = space in term.namespaces
+    if term.namespace_selector is not None:
+        named |= matches(term.namespace_selector, {**spaces.get(space, {}), _NAME: space})
+    elif not term.namespaces:
+        named = space == own
+    labels, mine = pod.metadata.labels, carrier.metadata.labels
+    same = all(labels.get(key) == mine[key] for key in term.match_label_keys if key in mine)
+    other = all(labels.get(key) != mine[key] for key in term.mismatch_label_keys if key in mine)
+    return named and same and other and matches(term.label_selector, labels)
+
+
+def _ports(pods: Mapping[str, Pod]) -> Iterator[Finding]:
+    """Ports of nodes that two pods take."""
+    taken: dict[tuple[str, str, int], list[tuple[str, str]]] = {}
+    for path, pod in pods.items():
+        for container in pod.spec.containers:
+            for port in container.ports:
+                number = port.host_port or (port.container_port if pod.spec.host_network else 0)
+                if not number:
+                    continue
+                users = taken.setdefault((pod.spec.node_name, port.protocol or "TCP", number), [])
+                here = port.host_ip or "0.0.0.0"
+                for other, there in users:
+                    everywhere = "0.0.0.0" in (here, there)
+                    if other != path and (_ours(pod) or _ours(pods[other])) and (everywhere or here == there):
+                        text = f"takes port {number} of node {pod.spec.node_name}, which {other} has"
+                        yield Finding("port-taken", f"Pod {path}", text)
+                users.append((path, here))
+
+
+def _ours(pod: Pod) -> bool:
+    marks = pod.metadata.annotations
+    return pod.spec.scheduler_name == "tierwise" or HYPERNODE_ANNOTATION in marks or PATH_ANNOTATION in marks
+
+
+# Check that no pod bound by tierwise is on a node that its volumes cannot reach, or has an unbound claim.
+#
+# Volumes are checked as they are now; volumes that were attached or provisioned later are not tierwise's decision.
+
+
+def volumes(objects: Objects) -> Iterator[Finding]:
+    """Pods without their volumes, volumes out of reach, claims for one pod that have two, nodes with too many."""
+    claims, known = objects.every(PersistentVolumeClaim), objects.every(PersistentVolume)
+    nodes = objects.every(Node)
+    users: dict[str, list[str]] = {}
+    attached: dict[tuple[str, str], set[str]] = {}
+    for path, pod in objects.every(Pod).items():
+        if not holds(pod):
+            continue
+        for name in _claims(pod):
+            claim = claims.get(name)
+            volume = known.get(claim.spec.volume_name) if claim is not None else None
+            alone = claim is not None and "ReadWriteOncePod" in claim.spec.access_modes and not _made_for(pod, name)
+            if alone and pod.spec.node_name in nodes:  # what stood on a node that is gone uses nothing
+                users.setdefault(name, []).append(path)
+            if volume is not None and volume.spec.csi is not None:
+                here = (pod.spec.node_name, volume.spec.csi.driver)
+                attached.setdefault(here, set()).add(volume.spec.csi.volume_handle)
+            if not ours(pod):
+                continue
+            if claim is None or not claim.spec.volume_name:
+                yield Finding("without-volume", f"Pod {path}", f"was bound although claim {name} has no volume")
+            elif volume is not None and pod.spec.node_name in nodes:
+                labels = nodes[pod.spec.node_name].metadata.labels
+                if not _reached(volume, labels) and not _served_by_driver(volume):
+                    text = f"stands on node {pod.spec.node_name}, which does not reach volume {volume.metadata.name}"
+                    yield Finding("volume-out-of-reach", f"Pod {path}", f"{text} of claim {name}")
+    for name, paths in users.items():
+        if len(paths) > 1:
+            text = f"is for one pod at a time, and {', '.join(paths)} use it"
+            yield Finding("claim-shared", f"PersistentVolumeClaim {name}", text)
+    for node, record in objects.every(CsiNode).items():
+        for driver in record.spec.drivers:
+            limit = driver.allocatable.count if driver.allocatable is not None else None
+            number = len(attached.get((node, driver.name), ()))
+            if limit is not None and number > limit:
+                text = f"its pods use {number} volumes of {driver.name}, which attaches {limit}"
+                yield Finding("too-many-volumes", f"Node {node}", text)
+
+
+def _claims(pod: Pod) -> Iterator[str]:
+    namespace = pod.metadata.namespace or "default"
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            yield f"{namespace}/{volume.persistent_volume_claim.claim_name}"
+        elif volume.ephemeral is not None:
+            yield f"{namespace}/{pod.metadata.name}-{volume.name}"
+
+
+def _made_for(pod: Pod, claim: str) -> bool:
+    """Whether a claim is that of an ephemeral volume of the pod."""
+    names = (f"{pod.metadata.name}-{volume.name}" for volume in pod.spec.volumes if volume.ephemeral is not None)
+    return claim.partition("/")[2] in names
+
+
+def _reached(volume: PersistentVolume, labels: Mapping[str, str]) -> bool:
+    required = volume.spec.node_affinity.required if volume.spec.node_affinity is not None else None
+    return required is None or any(_matches(term, labels) for term in required.node_selector_terms)
+
+
+def _matches(term: NodeSelectorTerm, labels: Mapping[str, str]) -> bool:
+    """Fields of nodes do not count for volumes, and an empty term matches nothing."""
+    known = bool(term.match_expressions or term.match_fields)
+    return known and all(requires(one, labels.get(one.key)) for one in term.match_expressions)
+
+
+def _served_by_driver(volume: PersistentVolume) -> bool:
+    """Whether the volume is of a plugin of old, whose zones may be under another label."""
+    spec = volume.spec
+    return any((spec.gce_persistent_disk, spec.aws_elastic_block_store, spec.cinder, spec.azure_disk))
+
+
+# No device is held twice, and no pod that tierwise bound runs without the devices that its claims promise.
+
+
+def devices(objects: Objects) -> Iterator[Finding]:
+    """Devices with two holders, pods whose claims are not theirs, and pods out of reach of their devices."""
+    claims, nodes = objects.every(ResourceClaim), objects.every(Node)
+    holders: dict[tuple[str, str, str], list[str]] = {}
+    for path, claim in claims.items():
+        for result in claim.status.allocation.devices.results if claim.status.allocation is not None else ():
+            if not result.admin_access and not result.share_id:
+                holders.setdefault((result.driver, result.pool, result.device), []).append(path)
+    for device, paths in sorted(holders.items()):
+        if len(paths) > 1:
+            yield Finding("device-held-twice", f"Device {'/'.join(device)}", f"is held by {' and '.join(paths)}")
+    for path, pod in objects.every(Pod).items():
+        if not holds(pod) or not ours(pod):
+            continue
+        for name in _claims_of(pod):
+            found = claims.get(name)
+            if found is None or found.status.allocation is None or not _reserved(found, pod):
+                yield Finding("without-devices", f"Pod {path}", f"was bound, and ResourceClaim {name} is not its own")
+            elif pod.spec.node_name in nodes and not _in_reach(found, nodes[pod.spec.node_name]):
+                text = f"stands on node {pod.spec.node_name}, which does not reach the devices of {name}"
+                yield Finding("device-out-of-reach", f"Pod {path}", text)
+
+
+def _claims_of(pod: Pod) -> Iterator[str]:
+    """The claims of a pod by path; one from a template by what its status says."""
+    made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
+    for entry in pod.spec.resource_claims:
+        name = entry.resource_claim_name or made.get(entry.name, "")
+        if name:
+            yield f"{pod.metadata.namespace or 'default'}/{name}"
+
+
+def _reserved(claim: ResourceClaim, pod: Pod) -> bool:
+    meta = pod.metadata
+    return any(
+        one.uid == meta.uid if one.uid and meta.uid else one.name == meta.name for one in claim.status.reserved_for
+    )
+
+
+def _in_reach(claim: ResourceClaim, node: Node) -> bool:
+    """Whether the allocation of a claim lets a node use it."""
+    selector = claim.status.allocation.node_selector if claim.status.allocation is not None else None
+    return selector is None or any(_meets(term, node) for term in selector.node_selector_terms)
+
+
+def _meets(term: NodeSelectorTerm, node: Node) -> bool:
+    labels, fields = node.metadata.labels, {"metadata.name": node.metadata.name}
+    return all(requires(one, labels.get(one.key)) for one in term.match_expressions) and all(
+        requires(one, fields.get(one.key)) for one in term.match_fields
+    )

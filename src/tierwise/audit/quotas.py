@@ -1,4 +1,6 @@
-"""Elastic quotas are kept: none, and none above it, uses more than its max, and non-preemptible pods fit into min.
+"""No queue uses more than its capability, and no elastic quota more than its max; none above it does, either.
+
+Non-preemptible pods fit into the min of their quota.
 
 Pods count in the quota that their label names, that is called like their namespace, or that lists it; all of a gang
 in the quota of its first pod, and the pods of a group of Volcano's in the quota that the group names as its queue. Only
@@ -21,7 +23,7 @@ from tierwise.audit.koordinator import gang_groups
 from tierwise.audit.pods import Finding, asked, group, holds
 from tierwise.port import Objects
 
-__all__ = ["quotas"]
+__all__ = ["queues", "quotas"]
 
 _PREFIX = "quota.scheduling.koordinator.sh/"
 _DEFAULT, _ROOT = "koordinator-default-quota", "koordinator-root-quota"
@@ -138,3 +140,36 @@ def _rank(pod: Pod) -> tuple[bool, int, object]:
 
 def _path(pod: Pod) -> str:
     return f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
+
+
+# No queue, and none above it, uses more than its capability.
+#
+# Pods count in the queue that their group names, or they themselves where they have none. A queue that names no parent
+# is below the queue "root", where there is one. A capability of no cpu or no memory is none, as in Volcano. A pod
+# whose node is gone uses nothing.
+
+
+_QUEUE = "scheduling.volcano.sh/queue-name"
+
+
+def queues(objects: Objects) -> Iterator[Finding]:
+    """Queues above their capability."""
+    known = objects.every(Queue)
+    groups = objects.every(PodGroup)
+    used: dict[str, Counter[str]] = {}
+    nodes = objects.every(Node)
+    for pod in objects.every(Pod).values():
+        if not holds(pod) or pod.metadata.deletion_timestamp or pod.spec.node_name not in nodes:
+            continue
+        record, seen = groups.get(group(pod)), set[str]()
+        name = pod.metadata.annotations.get(_QUEUE, "") if record is None else record.spec.queue or "default"
+        while name in known and name not in seen:
+            seen.add(name)
+            used.setdefault(name, Counter()).update(asked(pod))
+            name = known[name].spec.parent or "root"
+    for name, queue in known.items():
+        for resource, quantity in sorted(queue.spec.capability.items()):
+            most, number = amount(resource, quantity), used.get(name, Counter())[resource]
+            if number > most and (most or resource not in ("cpu", "memory")):
+                text = f"uses {show(resource, number)} of {resource}, and its capability is {show(resource, most)}"
+                yield Finding("over-capability", f"Queue {name}", text)

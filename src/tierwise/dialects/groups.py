@@ -25,8 +25,7 @@ from tierwise.dialects.fabrics import FabricMarks, read_marks
 from tierwise.dialects.jobs import JobBuilder, Member, Split
 from tierwise.dialects.pod_marks import not_preemptable
 from tierwise.model.arrays import Ints
-from tierwise.model.gather import Gather
-from tierwise.model.job import Constraint, InnerGroup, Job, Phase, Policy, Reason, Status
+from tierwise.model.job import Constraint, Gather, InnerGroup, Job, Phase, Policy, Reason, Status
 from tierwise.model.snapshot import Fault
 from tierwise.model.topology import HYPERNODES, is_fabric
 from tierwise.port import Key

@@ -30,8 +30,7 @@ from tierwise.dialects.compute_domains import confined
 from tierwise.dialects.elastic_quota import DEFAULT_QUEUE, Quotas, forbearing
 from tierwise.dialects.pod_marks import place_of, queue_of
 from tierwise.model.arrays import MOST, Axis, Ints
-from tierwise.model.gather import Gather
-from tierwise.model.job import Constraint, Job, Phase, PodSet, Policy, Reason, Status, SubJob, Task
+from tierwise.model.job import Constraint, Gather, Job, Phase, PodSet, Policy, Reason, Status, SubJob, Task
 from tierwise.model.job_counts import EXISTING, READY, counted, rank_key, with_tasks
 from tierwise.port import lone_gang
 

@@ -11,8 +11,7 @@ import numpy as np
 from tierwise.api.core import format_time
 from tierwise.framework.report import Decision
 from tierwise.model.arrays import Ints
-from tierwise.model.gather import Gather
-from tierwise.model.job import Constraint, Job, SubJob
+from tierwise.model.job import Constraint, Gather, Job, SubJob
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import HYPERNODES, ROOT, Topology
 from tierwise.port import gang_path

@@ -97,7 +97,9 @@ RENAMED: Final[Mapping[str, str]] = {"spare": "protect", "spare_alone": "protect
 
 
 MODULES: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("tierwise.model.queue", "tierwise.model.reason", "tierwise.model.shape"), "tierwise.model.job"),
+    **dict.fromkeys(
+        [f"tierwise.model.{name}" for name in ("gather", "queue", "reason", "shape")], "tierwise.model.job"
+    ),
     "tierwise.model.resources": "tierwise.model.arrays",
 }
 """Modules of version 1, and those that have their names now."""

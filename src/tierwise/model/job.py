@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from tierwise.api.repair import RepairTerms
     from tierwise.api.reservation import ReservationRecord
     from tierwise.model.devices import DeviceAsk
-    from tierwise.model.gather import Gather
     from tierwise.model.services import Service
     from tierwise.model.volumes import Claim, PodVolumes
     from tierwise.port import Key
 
 __all__ = [
     "Constraint",
+    "Gather",
     "InnerGroup",
     "Job",
     "Named",
@@ -57,7 +57,6 @@ __all__ = [
     "whole_by_policy",
     "whole_groups",
 ]
-
 
 # Queues: their weights, limits and hierarchy as a cycle sees them.
 
@@ -643,3 +642,24 @@ def whole_by_policy(job: Job, whole_subs: Iterable[bool]) -> list[int]:
         if whole and sub.policy >= 0:
             number[sub.policy] += 1
     return number
+
+
+# How a gang wants to be gathered: tiers by name, as its owner wrote them.
+#
+# Dialects make a `Gather`; a plugin turns it into `GatherOption`s, which are tried in order.
+
+
+def _none() -> Ints:
+    return np.zeros(0, dtype=np.int64)
+
+
+class Gather(msgspec.Struct, frozen=True, eq=False):
+    """What a gang asks of the network; tiers by name, since the tree may not know them."""
+
+    within: tuple[str, ...] = ()  # tiers in one domain of which the whole gang must be
+    prefer: tuple[str, ...] = ()  # tiers in one domain of which it should be, in the order listed
+    multiples: tuple[tuple[str, int], ...] = ()  # in each domain of a tier tasks come in multiples of a number
+    parallel: bool = False  # its tasks form pipelines: domains are filled by name, pipeline by pipeline
+    pipeline: int = 1  # how many tasks, one rank after the other, form a pipeline
+    drawn: Ints = msgspec.field(default_factory=_none)  # rows of other tasks that it should be near, one entry each
+    fault: str = ""  # why what it asks for cannot be read

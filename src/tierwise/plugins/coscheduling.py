@@ -15,8 +15,7 @@ from tierwise.config.arguments import flag
 from tierwise.framework import extension as points
 from tierwise.framework.declaration import takes_part
 from tierwise.model.arrays import Bools, Floats, Ints, Rows, length
-from tierwise.model.gather import Gather
-from tierwise.model.job import Job, Reason, SubJob
+from tierwise.model.job import Gather, Job, Reason, SubJob
 from tierwise.model.topology import LAYERS, ROOT
 
 __all__ = ["Coscheduling"]

@@ -10,17 +10,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import msgspec
+
 from tierwise.api.codec import Raw
-from tierwise.api.core import Condition
+from tierwise.api.core import Condition, Pod
 from tierwise.api.reservation import RESERVATION, spell_reservation
 from tierwise.controllers.stamp import stamp
+from tierwise.controllers.workqueue import Index
 from tierwise.dialects.identity import made_up_uid
-from tierwise.explain.message import message
-from tierwise.framework.report import CycleReport, Reservation
+from tierwise.explain.message import decision_id, message
+from tierwise.framework.report import CycleReport, Decision, Reservation
 from tierwise.model.job import Job, Phase, Rejection, Status, namespace_of, told
+from tierwise.model.snapshot import Snapshot
+from tierwise.port import Objects
 
-__all__ = ["READY", "conditions", "phase_after", "reservation_mark", "unschedulable"]
-
+__all__ = ["READY", "GangOutcome", "conditions", "phase_after", "reservation_mark", "unschedulable"]
 
 # The phase of a pod group after a cycle, whichever dialect it is written in.
 
@@ -122,3 +126,38 @@ def reservation_mark(annotations: Mapping[str, str], reserved: Reservation | Non
     """The annotation of a reservation where it differs from the present one; empty for one that is no more."""
     wanted = spell_reservation(reserved.record) if reserved is not None else ""
     return {RESERVATION: wanted} if annotations.get(RESERVATION, "") != wanted else {}
+
+
+# What a cycle means for one gang, as the function of its language is told that writes its status.
+
+
+class GangOutcome(msgspec.Struct, frozen=True):
+    """A gang after a cycle."""
+
+    objects: Objects
+    snapshot: Snapshot
+    report: CycleReport
+    pods: Index[Pod]  # by podGroup of Volcano's
+    job: Job
+    decisions: Sequence[Decision]  # about this job
+    reserved: Reservation | None
+
+    @property
+    def bound(self) -> int:
+        """How many of its pods were bound."""
+        return sum(decision.count() for decision in self.decisions if decision.bound)
+
+    @property
+    def phase(self) -> Phase:
+        """What it is in now."""
+        return phase_after(self.job, self.report, self.bound)
+
+    @property
+    def rejection(self) -> Rejection | None:
+        """Why the rest of it waits."""
+        return self.report.rejections.get(self.job.key)
+
+    @property
+    def decision(self) -> str:
+        """What events name as the decision about it."""
+        return decision_id(self.snapshot.now, self.job.key)

@@ -30,9 +30,8 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import HYPERNODES, Topology
 from tierwise.port import HYPERNODE_ANNOTATION, SUB_GROUPS_ANNOTATION, Effect, Key, Objects, PatchStatus, RecordEvent
 from tierwise.snapshot.run_history import history_effects
-from tierwise.status.conditions import READY, conditions, reservation_mark, unschedulable
+from tierwise.status.conditions import READY, GangOutcome, conditions, reservation_mark, unschedulable
 from tierwise.status.fair_choice import FairChoice, nothing_new
-from tierwise.status.outcome import GangOutcome
 
 __all__ = ["TIER_ANNOTATION", "UNKNOWN_TIER", "StatusWriter", "of_volcano", "statuses"]
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from tests.support.playground import Json, Playground
 
-from tierwise.apiserver.bounds import MOST_BYTES, MOST_OPERATIONS
-from tierwise.apiserver.failures import ApiFailure
+from tierwise.apiserver.failures import MOST_BYTES, MOST_OPERATIONS, ApiFailure
 from tierwise.apiserver.objects import ObjectApi
 
 MAPS = "v1/configmaps"

@@ -12,7 +12,7 @@ from tierwise.kube.auth import Access, access, in_cluster
 from tierwise.kube.cluster import KubeCluster
 from tierwise.runtime import service, telemetry
 print(sorted({name.partition(".")[0] for name in sys.modules} & {"kubernetes", "requests", "urllib3"}))
-late = ("tierwise.web", "tierwise.fetch.", "tierwise.kube.exec_plugin", "tierwise.sim")
+late = ("tierwise.web", "tierwise.fetch.", "tierwise.kube.auth", "tierwise.sim")
 print(sorted(name for name in sys.modules if name.startswith(late)))
 """
 

@@ -26,8 +26,7 @@ from tierwise.framework.pipeline import PluginError
 from tierwise.framework.placer import KeptScores
 from tierwise.framework.report import CycleReport
 from tierwise.model.arrays import Ints
-from tierwise.model.gather import Gather
-from tierwise.model.job import Job, PodSet, Reason, Shape, SubJob
+from tierwise.model.job import Gather, Job, PodSet, Reason, Shape, SubJob
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
 from tierwise.scheduler import cycle, open_cycle

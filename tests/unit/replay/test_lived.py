@@ -14,7 +14,7 @@ from tierwise.replay.engine.embedded import EmbeddedReplay
 from tierwise.replay.engine.engine import Engine
 from tierwise.replay.engine.rules import Rules
 from tierwise.replay.report.outcome import outcome
-from tierwise.replay.traces.queues import weighted_queues
+from tierwise.replay.spec import weighted_queues
 from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
 from tierwise.replay.traces.trace import Trace
 from tierwise.sim.cluster.agenda import NodeBack, NodeLost

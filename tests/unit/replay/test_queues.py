@@ -10,8 +10,8 @@ from tierwise.replay.engine.contenders import Contender
 from tierwise.replay.engine.engine import Engine
 from tierwise.replay.engine.rules import Rules
 from tierwise.replay.report.outcome import outcome
+from tierwise.replay.spec import weighted_queues
 from tierwise.replay.traces.fabric import GPU
-from tierwise.replay.traces.queues import weighted_queues
 from tierwise.replay.traces.trace import Trace
 
 FULL = trace(*[("a", 0.0, 10_000.0, 8)] * 12, *[("b", 1000.0, 3000.0, 8)] * 6)

@@ -19,7 +19,7 @@ from tierwise.api.codec import Object
 from tierwise.api.core import ConfigMap, NetworkPolicy, Pod, PriorityClass, Service, parse_time
 from tierwise.api.limits import LIMIT_EXCEEDED, beyond
 from tierwise.api.volcano import Command, Job, JobSpec, PodGroup
-from tierwise.controllers.job import commands, owned_objects, pod_group, pods, status, transitions
+from tierwise.controllers.job import commands, plugins, pod_group, pods, status, transitions
 from tierwise.controllers.job.controlled_resources import restarts_part
 from tierwise.controllers.job.events import job_events
 from tierwise.controllers.job.job_pods import JobPods, PodSlot, pod_slots
@@ -206,7 +206,7 @@ def _reconciled(
 ) -> Iterable[Effect]:
     expiry = _expiry(case.job)
     if expiry is not None and expiry <= now:
-        return _remove(case.job, [*case.group_if_any(), *owned_objects.made(objects, case.job), *case.pods])
+        return _remove(case.job, [*case.group_if_any(), *plugins.made(objects, case.job), *case.pods])
     change = _transition(case, now)
     if change is not None:
         return status.write(case.job, case.raw, case.job_pods, change, now)
@@ -243,7 +243,7 @@ def _bring(
     state = job.status
     whole = state.state.phase == "Restarting" and not restarts_part(state.controlled_resources, state.retry_count)
     yield from groups.reconcile(objects, job, group, priorities, wanted=job_pods.wanted and not whole)
-    yield from owned_objects.reconcile_owned_objects(objects, job, wanted=job_pods.wanted)
+    yield from plugins.reconcile_owned_objects(objects, job, wanted=job_pods.wanted)
     yield from pods.reconcile_pods(objects.every(Pod), job, group, job_pods)
     taken = pods.taken_names(objects.every(Pod), job, job_pods)
     step = status.observed(job, group, job_pods, case.answers, taken, now)

@@ -18,7 +18,6 @@ from tierwise.api.unsupported import JOB_PLUGINS, NUMA_POLICY
 from tierwise.api.volcano import Job, PodGroup, TaskSpec
 from tierwise.controllers.job import plugins
 from tierwise.controllers.job.job_pods import JOB_VERSION, RETRY_COUNT, JobPod, JobPods, owner_reference
-from tierwise.controllers.job.plugins.additions import with_environment, with_volume
 from tierwise.dialects.volcano import job as volcano_job
 from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Create, Delete, Effect, key_of
 
@@ -62,7 +61,7 @@ def with_rank(spec: Raw, job: Job) -> Raw:
     """A pod's spec with the variables, where its job declares a pattern."""
     if PATTERN not in job.metadata.annotations:
         return spec
-    return with_environment(spec, [_variable(name, annotation) for name, annotation in _VARIABLES.items()])
+    return plugins.with_environment(spec, [_variable(name, annotation) for name, annotation in _VARIABLES.items()])
 
 
 def _variable(name: str, annotation: str) -> Raw:
@@ -85,7 +84,7 @@ def with_worker_environment(spec: Raw, job: Job, task: TaskSpec, index: int) -> 
         {"name": name, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}}
         for name, annotation in _PLACES.items()
     ]
-    return with_environment(spec, [*given, *found])
+    return plugins.with_environment(spec, [*given, *found])
 
 
 def _facts(job: Job, task: TaskSpec, index: int) -> dict[str, str]:
@@ -181,7 +180,7 @@ def _with_claims(spec: Raw, job: Job) -> Raw:
     for i, volume in enumerate(job.spec.volumes):
         claim = str(volume.get("volumeClaimName") or f"{job.metadata.name}-volume-{i}")
         source: Raw = {"name": f"job-volume-{i}", "persistentVolumeClaim": {"claimName": claim}}
-        spec = with_volume(spec, source, str(volume.get("mountPath", "")))
+        spec = plugins.with_volume(spec, source, str(volume.get("mountPath", "")))
     return spec
 
 

@@ -27,8 +27,7 @@ from tierwise.dialects.jobs import Member
 from tierwise.dialects.koordinator.network_topology import tree_marks
 from tierwise.dialects.language import Drawn, Language, Rules
 from tierwise.model.arrays import Ints
-from tierwise.model.gather import Gather
-from tierwise.model.job import Constraint, Phase, Reason
+from tierwise.model.job import Constraint, Gather, Phase, Reason
 from tierwise.model.snapshot import Fault
 from tierwise.model.topology import LAYERS
 from tierwise.port import Key, Objects
@@ -380,7 +379,7 @@ LANGUAGE: Final = Language(
     tree_reads=(ClusterNetworkTopology,),
     page="languages/koordinator.md",
     admit="tierwise.admission.koordinator:admit",
-    status="tierwise.status.koordinator:of_gangs",
+    status="tierwise.status.languages:of_gangs",
     check="tierwise.audit.koordinator:koordinator_gangs",
     marks=(PodGroup,),
 )

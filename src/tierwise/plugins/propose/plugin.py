@@ -18,8 +18,8 @@ from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 from tierwise.model.topology import ROOT
 from tierwise.plugins.propose import objectives
-from tierwise.plugins.propose.fragmentation import WaitingSizes, damage_cells, least_damage
 from tierwise.plugins.propose.min_cost_cover import CoverCosts, Split, cells, cover, greedy
+from tierwise.plugins.propose.objectives import WaitingSizes, damage_cells, least_damage
 
 __all__ = ["Propose"]
 

@@ -1,0 +1,197 @@
+"""Job plugins: what a job asks to be added to its pods, and made beside them (`spec.plugins`).
+
+`env` gives every container the index of its pod within its task, under both names that Volcano uses. With `svc` the
+pods of a job find each other by name: a headless Service named as the job, stable host names, a ConfigMap with the
+hosts of every task (mounted at /etc/volcano and handed on as variables), and a NetworkPolicy for the job's own pods
+only; its arguments are `--publish-not-ready-addresses` and `--disable-network-policy`. Others are not known here, and
+admission says so.
+
+What a job wants beside its pods is created while it wants pods and deleted afterwards. An object of the same name with
+another owner is never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from tierwise.api.codec import Object, Raw
+from tierwise.api.volcano import Job, TaskSpec
+from tierwise.controllers.job.job_pods import is_owned, owner_reference
+from tierwise.dialects.volcano.job import pod_name
+from tierwise.port import Create, Delete, Effect, Objects, Update, key_of_raw
+
+__all__ = ["PLUGINS", "made", "on_pod_create", "reconcile_owned_objects", "with_environment", "with_volume"]
+
+PLUGINS: Final = ("env", "svc")
+_MOUNTED_AT: Final = "/etc/volcano"
+
+
+class OwnedObject(msgspec.Struct, frozen=True):
+    """A manifest, and which of its fields follow the job for as long as it lives."""
+
+    raw: Raw
+    follows: tuple[str, ...] = ()
+
+
+def on_pod_create(spec: Raw, job: Job, task: TaskSpec, index: int) -> Raw:
+    """A pod's spec with what the plugins of its job add to it."""
+    if "env" in job.spec.plugins:
+        variables: list[Raw] = [{"name": name, "value": str(index)} for name in ("VK_TASK_INDEX", "VC_TASK_INDEX")]
+        spec = with_environment(spec, variables)
+    return _with_hosts(spec, job, task, index) if "svc" in job.spec.plugins else spec
+
+
+def owned_objects(job: Job) -> Iterator[OwnedObject]:
+    """The objects that the plugins of a job want beside its pods."""
+    if "svc" in job.spec.plugins:
+        yield from _of_hosts(job, job.spec.plugins["svc"])
+
+
+def reconcile_owned_objects(objects: Objects, job: Job, *, wanted: bool) -> Iterator[Effect]:
+    """Create, update or delete what the plugins of a job with its defaults filled in want."""
+    for prop in owned_objects(job):
+        key = key_of_raw(prop.raw)
+        record, present = objects.record(key), objects.raw(key)
+        if record is None or present is None:
+            if wanted:
+                yield Create(prop.raw)
+        elif not is_owned(record, job) or record.metadata.deletion_timestamp:
+            continue
+        elif not wanted:
+            yield Delete(key)
+        elif _differs(prop, present):
+            yield Update(key, {**present, **{field: prop.raw[field] for field in prop.follows}})
+
+
+def made(objects: Objects, job: Job) -> Iterator[Object]:
+    """What of it is there."""
+    for prop in owned_objects(job):
+        record = objects.record(key_of_raw(prop.raw))
+        if record is not None and is_owned(record, job):
+            yield record
+
+
+def _differs(prop: OwnedObject, present: Raw) -> bool:
+    return any(present.get(field) != prop.raw[field] for field in prop.follows)
+
+
+def _with_hosts(spec: Raw, job: Job, task: TaskSpec, index: int) -> Raw:
+    """Give a pod its host name, and the hosts of every task."""
+    name = _config_name(job)
+    named: Raw = {
+        **spec,
+        "hostname": spec.get("hostname") or pod_name(job, task, index),
+        "subdomain": spec.get("subdomain") or job.metadata.name,
+    }
+    variables = [variable for other in job.spec.tasks for variable in _variables(other)]
+    references: list[Raw] = [
+        {"name": variable, "valueFrom": {"configMapKeyRef": {"name": name, "key": variable}}} for variable in variables
+    ]
+    return with_volume(with_environment(named, references), {"name": name, "configMap": {"name": name}}, _MOUNTED_AT)
+
+
+def _of_hosts(job: Job, arguments: Sequence[str]) -> Iterator[OwnedObject]:
+    """The Service, the hosts, and unless it is switched off the NetworkPolicy."""
+    hosts: Raw = {}
+    for task in job.spec.tasks:
+        listed = _hosts(job, task)
+        of_hosts, number = _variables(task)
+        hosts |= {f"{_plain(task)}.host": "\n".join(listed), of_hosts: ",".join(listed), number: str(len(listed))}
+    pods = {"volcano.sh/job-name": job.metadata.name, "volcano.sh/job-namespace": job.metadata.namespace or "default"}
+    yield OwnedObject(_object("v1", "ConfigMap", job, _config_name(job)) | {"data": hosts}, follows=("data",))
+    service: Raw = {
+        "clusterIP": "None",
+        "selector": pods,
+        # The API asks for a port; nothing uses it.
+        "ports": [{"name": "placeholder-volcano", "port": 1, "protocol": "TCP", "targetPort": 1}],
+    }
+    if _switched_on(arguments, "publish-not-ready-addresses"):
+        service["publishNotReadyAddresses"] = True
+    yield OwnedObject(_object("v1", "Service", job, job.metadata.name) | {"spec": service})
+    if not _switched_on(arguments, "disable-network-policy"):
+        policy: Raw = {
+            "podSelector": {"matchLabels": pods},
+            "ingress": [{"from": [{"podSelector": {"matchLabels": pods}}]}],
+            "policyTypes": ["Ingress"],
+        }
+        yield OwnedObject(_object("networking.k8s.io/v1", "NetworkPolicy", job, job.metadata.name) | {"spec": policy})
+
+
+def _object(api_version: str, kind: str, job: Job, name: str) -> Raw:
+    metadata = {
+        "name": name,
+        "namespace": job.metadata.namespace or "default",
+        "ownerReferences": [owner_reference(job)],
+    }
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+
+
+def _hosts(job: Job, task: TaskSpec) -> list[str]:
+    """The address of every pod of a task; of one, where the template gives all of them the same name."""
+    template = task.template.raw.get("spec")
+    spec = template if isinstance(template, dict) else {}
+    subdomain = spec.get("subdomain") or job.metadata.name
+    if spec.get("hostname"):
+        return [f"{spec['hostname']}.{subdomain}"] if task.replicas > 0 else []
+    return [f"{pod_name(job, task, index)}.{subdomain}" for index in range(task.replicas)]
+
+
+def _variables(task: TaskSpec) -> tuple[str, str]:
+    shown = _plain(task).upper()
+    return f"VC_{shown}_HOSTS", f"VC_{shown}_NUM"
+
+
+def _plain(task: TaskSpec) -> str:
+    """A task's name as the shell can use it."""
+    return task.name.replace("-", "_")
+
+
+def _config_name(job: Job) -> str:
+    return f"{job.metadata.name}-svc"
+
+
+def _switched_on(arguments: Sequence[str], flag: str) -> bool:
+    """Whether a flag is set, as Go reads flags: the last word on it counts."""
+    on = False
+    for argument in arguments:
+        name, given, value = argument.lstrip("-").partition("=")
+        if name == flag:
+            on = not given or value.lower() in ("1", "t", "true")
+    return on
+
+
+# Additions to the containers of a pod that is about to be made; init containers get the same.
+
+
+def with_environment(spec: Raw, variables: Sequence[Raw]) -> Raw:
+    """A pod's spec with further variables; one that a container sets itself is left as it is."""
+
+    def extended(container: Raw) -> Raw:
+        own = _listed(container, "env")
+        names = {entry.get("name") for entry in own}
+        return {**container, "env": [*own, *(entry for entry in variables if entry["name"] not in names)]}
+
+    return _each(spec, extended)
+
+
+def with_volume(spec: Raw, volume: Raw, path: str) -> Raw:
+    """A pod's spec with a further volume, mounted at a path."""
+
+    def extended(container: Raw) -> Raw:
+        mount: Raw = {"name": volume["name"], "mountPath": path}
+        return {**container, "volumeMounts": [*_listed(container, "volumeMounts"), mount]}
+
+    return _each({**spec, "volumes": [*_listed(spec, "volumes"), volume]}, extended)
+
+
+def _each(spec: Raw, change: Callable[[Raw], Raw]) -> Raw:
+    kinds = {field: [change(c) for c in _listed(spec, field)] for field in ("initContainers", "containers")}
+    return {**spec, **{field: changed for field, changed in kinds.items() if changed}}
+
+
+def _listed(raw: Raw, field: str) -> list[Raw]:
+    found = raw.get(field)
+    return found if isinstance(found, list) else []
