@@ -53,7 +53,7 @@ def says_no(_: Asked, __: Reason) -> bool:
 
 
 def protects_all(_: Asked, __: Reason) -> np.bool_:
-    """Everybody is spared."""
+    """Everybody is protected."""
     return np.True_
 
 

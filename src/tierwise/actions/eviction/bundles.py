@@ -22,17 +22,17 @@ from tierwise.model.job import Job, whole_by_policy, whole_groups
 __all__ = ["bundle_up", "keep_allowed", "refused_of", "sort_bundles"]
 
 
-def bundle_up(cycle: Cycle, preemptor: Preemptor, local: Ints, helps: Bools, spared: Bools) -> Bundles:
+def bundle_up(cycle: Cycle, preemptor: Preemptor, local: Ints, helps: Bools, stays: Bools) -> Bundles:
     """The bundles of the candidates `local` (positions in the running table).
 
-    `helps` says whose going makes room, and `spared` who must not go.
+    `helps` says whose going makes room, and `stays` who must not go.
     """
     running, asked = preemptor.running, preemptor.weighed
     shares = running.request[np.ix_(asked, local)] / preemptor.need[asked, None]
     cover = np.minimum(shares, 1.0).sum(axis=0)
     order = order_by(
         running.job[local],
-        spared,  # they come last: in a safe bundle they would only stand in the way of others
+        stays,  # they come last: in a safe bundle they would only stand in the way of others
         ~helps,
         -np.rint(cover * 1e6),
         running.priority[local],
@@ -53,7 +53,7 @@ def bundle_up(cycle: Cycle, preemptor: Preemptor, local: Ints, helps: Bools, spa
 
 
 def _core(cycle: Cycle, preemptor: Preemptor, local: Ints) -> Bools:
-    """Which candidates, sorted by job, their gang cannot spare."""
+    """Which candidates, sorted by job, that are not surplus of their gang."""
     running = preemptor.running
     jobs, surplus = running.job[local], running.jobs.surplus(cycle.ledger.ready)
     first = np.flatnonzero(begins(jobs))

@@ -143,8 +143,8 @@ class _ClassicPreemptor(Evictor):
             text = self._why_nobody(preemptor, others)
             return Reason("NotEnoughVictims", self._action, f"nothing was evicted: {text}")
         vetoes = cycle.pipeline.protected_counts(preemptor, self._in_order(found))
-        spared = "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)
-        text = f"{count(len(found), 'pod')} could go{spared}"
+        protected = "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)
+        text = f"{count(len(found), 'pod')} could go{protected}"
         text = f"{text}: evicting on single nodes does not bring it to its minimum"
         return Reason("NotEnoughVictims", self._action, f"nothing was evicted: {text}")
 
@@ -309,7 +309,7 @@ class _ClassicPreemptor(Evictor):
         """The victims that no filter protects; a job that has just been given surplus loses no more than that."""
         pipeline = self._cycle.pipeline
         if len(here):
-            here = here[pipeline.alone(preemptor, here)]  # the others use up nothing that their gang can spare
+            here = here[pipeline.alone(preemptor, here)]  # the others use up none of the surplus of their gang
             here = here[pipeline.may_go(preemptor, here)]
         jobs, ledger = self._cycle.snapshot.jobs, self._cycle.ledger
         left: dict[int, int] = {}

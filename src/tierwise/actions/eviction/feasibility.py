@@ -55,9 +55,9 @@ class Feasibility(ABC):
         return high
 
     def needed(self, victims: Ints, start: Ints, fixed: Ints) -> list[int]:
-        """Which parts must go beside the fixed victims: in order, each is spared where that is possible.
+        """Which parts must go beside the fixed victims: in order, each stays where that is possible.
 
-        Runs of increasing length are spared at once: parts that can be spared together could also be spared one by one.
+        Runs of increasing length stay at once: parts that can stay together could also stay one by one.
         """
         going: list[int] = []
         gone = np.ones(len(victims), dtype=bool)
@@ -264,19 +264,19 @@ class _Counted(Feasibility):
         return int(whole.sum()) == self._groups and not rest.any()
 
     def _in_front(self, victims: Ints, start: Ints, fixed: Ints, enough: Callable[[Ints], bool]) -> int:
-        """How many parts in front can all be spared beside the fixed victims."""
-        low, high = 0, len(start)  # `low` can be spared, `high` cannot
+        """How many parts in front can all stay beside the fixed victims."""
+        low, high = 0, len(start)  # `low` can stay, `high` cannot
         while high - low > 1:
             middle = (low + high) // 2
-            spared = enough(np.concatenate((fixed, victims[start[middle] :])))
-            low, high = (middle, high) if spared else (low, middle)
+            stay = enough(np.concatenate((fixed, victims[start[middle] :])))
+            low, high = (middle, high) if stay else (low, middle)
         return low
 
     def _one_by_one(self, victims: Ints, start: Ints, at: int, free: Ints) -> list[int]:
         """Which of the parts from `at` on must go, given what is free without them.
 
         What each of them takes from its rows is counted for all of them at once, and counted again only for parts that
-        share a row with one that was spared before them. Where no room is to spare, all parts must go that take any.
+        share a row with one that stays before them. Where no room is left, all parts must go that take any.
         """
         ask, size = self._only, self._only.size
         room = self._room(free, ask)
@@ -297,7 +297,7 @@ class _Counted(Feasibility):
         after, asked = counts.tolist(), [each for _, each in ask.amounts]
         rows, amounts, lefts = row.tolist(), freed.T.tolist(), left.T.tolist()
         rooms, inners = room[row].tolist(), self._inner[row].tolist()
-        by_row: dict[int, tuple[list[int], int]] = {}  # of rows where a part was spared, what is free and for how many
+        by_row: dict[int, tuple[list[int], int]] = {}  # of rows where a part stays, what is free and for how many
         edges = np.flatnonzero(np.diff(part, prepend=-1, append=-1)).tolist()
         for first, last in pairwise(edges):
             lost: dict[int, int] = {}
@@ -389,7 +389,7 @@ class _Mixed(_Counted):
         return int(self._mixture.whole_groups(together).sum()) >= self._groups
 
     def needed(self, victims: Ints, start: Ints, fixed: Ints) -> list[int]:
-        """Those in front that can all be spared are; of the others, those that no count can spare are not tried."""
+        """Those in front that can all stay do; of the others, those that must go by any count are not tried."""
         if not self.without(np.concatenate((fixed, victims))):
             return list(range(len(start) - 1))
         low = self._in_front(victims, start, fixed, self.without)

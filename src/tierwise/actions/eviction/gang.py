@@ -313,11 +313,11 @@ class GangPreemptor(Evictor):
             plan = make_plan(self._cycle, preemptor, domain, largest, fits)
         if plan is not None and plan.bundles.safe[list(plan.taken)].all():
             return plan
-        if bound[1:2] > (0,):  # what gangs can spare is not enough
+        if bound[1:2] > (0,):  # the surplus of gangs is not enough
             return plan
-        spared = self._to_spare(preemptor, local[planning.helps(local)])
-        if fits.some_suffice(spared):
-            spread = self._spread(asked, domain, spared)
+        surplus = self._surplus_of(preemptor, local[planning.helps(local)])
+        if fits.some_suffice(surplus):
+            spread = self._spread(asked, domain, surplus)
             bundles = self._bundles(planning, spread, whole=False)
             other = make_plan(self._cycle, preemptor, domain, bundles, fits)
             plan = other if other is not None and (plan is None or other.price < plan.price) else plan
@@ -359,8 +359,8 @@ class GangPreemptor(Evictor):
             result[shape.asked] |= (free < wanted) & (bounds.room.rows(shape) > 0)
         return result
 
-    def _to_spare(self, preemptor: Preemptor, local: Ints) -> Ints:
-        """Of some candidates, those that their gangs can spare, and that no filter protects by name."""
+    def _surplus_of(self, preemptor: Preemptor, local: Ints) -> Ints:
+        """Of some candidates, those that are surplus of their gangs, and that no filter protects by name."""
         running = self._running
         local = local[~running.not_preemptable[local]]
         local = local[self._cycle.pipeline.named(preemptor, local)]
@@ -369,7 +369,7 @@ class GangPreemptor(Evictor):
         return result
 
     def _spread(self, asked: Demand, domain: int, local: Ints) -> Ints:
-        """Of candidates that can be spared, some that make room together while no gang loses more than its surplus.
+        """Of candidates that are surplus, some that make room together while no gang loses more than its surplus.
 
         Node by node, those where the fewest have to go first. A good choice, not the best one; it is tried where the
         surplus in the usual order would not do.
@@ -423,17 +423,17 @@ class GangPreemptor(Evictor):
         free the most come first, so that a small victim does not use up the allowance of a large one.
         """
         preemptor, helps = planning.preemptor, planning.helps(local)
-        spared = self._running.not_preemptable[local]
+        stays = self._running.not_preemptable[local]
         while True:
-            bundles = sort_bundles(self._cycle, preemptor, bundle_up(self._cycle, preemptor, local, helps, spared))
+            bundles = sort_bundles(self._cycle, preemptor, bundle_up(self._cycle, preemptor, local, helps, stays))
             if largest_first:
                 bundles = bundles.pick(np.argsort(-bundles.gain, kind="stable"))
             breakable = ~self._settled.kept[bundles.job] & (whole and self._options.allow_whole)
             allowed = keep_allowed(self._cycle, preemptor, bundles, breakable)
-            refused = np.isin(local, refused_of(bundles, allowed)) & ~spared
+            refused = np.isin(local, refused_of(bundles, allowed)) & ~stays
             if not refused.any():
                 break
-            spared = spared | refused  # the gang spares others in their place
+            stays = stays | refused  # others of the gang are surplus in their place
         if allowed is bundles and not largest_first and not self._cycle.pipeline.select_victims:
             return bundles  # all may go, and they are sorted
         return sort_bundles(self._cycle, preemptor, allowed)
@@ -537,10 +537,10 @@ class GangPreemptor(Evictor):
             return f"{where} {could} could be evicted, but no plugin of the profile permits victims"
         marked = self._running.not_preemptable[candidates_here]
         vetoes = self._cycle.pipeline.protected_counts(preemptor, candidates_here[~marked])
-        spared = f", {marked.sum()} marked not preemptable" if marked.any() else ""
-        spared += "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)
-        spared += "" if self._options.allow_whole else ", gangs must stay whole"
-        return f"{where} {count(len(candidates_here), 'pod')} could go{spared}, which frees too little"
+        kept = f", {marked.sum()} marked not preemptable" if marked.any() else ""
+        kept += "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)
+        kept += "" if self._options.allow_whole else ", gangs must stay whole"
+        return f"{where} {count(len(candidates_here), 'pod')} could go{kept}, which frees too little"
 
 
 def _reach(plan: EvictionPlan) -> Price:

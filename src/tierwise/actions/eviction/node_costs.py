@@ -46,7 +46,7 @@ class VictimOrder(enum.Enum):
 def by_importance(running: RunningTable, tasks: Ints, victim_order: VictimOrder) -> tuple[Ints, ...]:
     """Keys for `lexsort`, the least significant first: the most important task comes first."""
     if victim_order is VictimOrder.POD:  # the longer it runs, the more is lost
-        single = ~running.jobs.together[running.job[tasks]]  # who takes its whole group along is spared before its like
+        single = ~running.jobs.together[running.job[tasks]]  # who takes its whole group along stays before its like
         return running.rank[tasks], running.started[tasks], single, -running.priority[tasks]  # type: ignore[return-value]
     return running.rank[tasks], running.owner[tasks], -running.priority[tasks]
 

@@ -22,12 +22,12 @@ __all__ = ["review"]
 
 
 def review(cycle: Cycle, since: int) -> None:
-    """Spare those of the evictions from a number on that the others make needless, the last to go first."""
+    """Take back those of the evictions from a number on that others make needless, the last to go first."""
     evictions = [e for e in cycle.report.evictions[since:] if e.by is not None and e.action in EVICTING]
     causes = {(e.by.key, e.action) for e in evictions if e.by is not None}
     if len(causes) < 2 and not any(e.job.together for e in evictions):  # the plan for one job has no needless victims
         return
-    spared: set[str] = set()
+    needless: set[str] = set()
     for unit in _units(cycle, evictions):
         victims = np.array([cycle.running.position[e.task.key] for e in unit], dtype=np.int64)
         if not _have_room(cycle, victims):
@@ -38,15 +38,15 @@ def review(cycle: Cycle, since: int) -> None:
             cycle.ledger.take_back(cycle.running, victims)
             if _quotas_allow(cycle, evictions):
                 statement.keep()
-                spared.update(eviction.task.key for eviction in unit)
+                needless.update(eviction.task.key for eviction in unit)
                 _tell(cycle, unit)
-    if spared:
-        kept = [e for e in cycle.report.evictions[since:] if e.task.key not in spared]
+    if needless:
+        kept = [e for e in cycle.report.evictions[since:] if e.task.key not in needless]
         cycle.report.evictions[since:] = kept
 
 
 def _units(cycle: Cycle, evictions: list[Eviction]) -> list[list[Eviction]]:
-    """What is spared together: all of a gang that was broken or that falls as one, everybody else alone.
+    """What stays together: all of a gang that was broken or that falls as one, everybody else alone.
 
     Where pods fall one by one, no minimum keeps the pods of a gang together.
     """

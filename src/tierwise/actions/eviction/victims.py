@@ -42,7 +42,7 @@ def make_plan(
     """The cheapest of a few good choices of bundles; None where all of them together make too little room.
 
     Which groups must be drawn on follows from the order. Inside these, gangs are broken by efficiency, by their
-    cost from below, and one alone, whichever comes out cheapest once everyone who is not needed is spared. Where no
+    cost from below, and one alone, whichever comes out cheapest once everyone who is not needed stays. Where no
     gang need be broken, the least important and then the smallest tasks that are enough are weighed against the first
     in order.
     """
@@ -142,7 +142,7 @@ def _highest(preemptor: Preemptor, plan: EvictionPlan) -> int:
 
 
 def _smallest(preemptor: Preemptor, bundles: Bundles, safe: Ints, fits: Feasibility) -> tuple[Ints, Ints]:
-    """The tasks of safe bundles without those not needed, later groups, more important and larger ones spared first."""
+    """The tasks of safe bundles without those not needed; of later groups, important and large ones stay first."""
     picked, asked = bundles.pick(safe), preemptor.weighed
     tasks, groups = picked.victims, np.repeat(picked.group, np.diff(picked.start))
     shares = (preemptor.running.request[np.ix_(asked, tasks)] / preemptor.need[asked, None]).sum(axis=0)
@@ -152,7 +152,7 @@ def _smallest(preemptor: Preemptor, bundles: Bundles, safe: Ints, fits: Feasibil
 
 
 def _tasks(bundles: Bundles, chosen: Ints, tasks: Ints, fits: Feasibility) -> tuple[Ints, Ints]:
-    """What of the chosen bundles must go where only these `tasks` may stay; the first of them are spared first."""
+    """What of the chosen bundles must go where only these `tasks` may stay; the first of them stay first."""
     picked = bundles.pick(chosen)
     if not len(tasks):
         return chosen, picked.victims

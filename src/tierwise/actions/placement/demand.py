@@ -474,14 +474,14 @@ class _Choice:
 
     def _redundant(self, task_groups: dict[int, TaskGroup]) -> list[TaskGroup]:
         """Remove task groups that the job does not need; they are tried again as surplus."""
-        spared = []
+        redundant = []
         for number, task_group in list(task_groups.items()):
             self._add(task_group, sign=-1)
             if self._ready():
-                spared.append(task_groups.pop(number))
+                redundant.append(task_groups.pop(number))
             else:
                 self._add(task_group)
-        return spared
+        return redundant
 
     def _alternatives(self, ordered: list[SubJob], whole: list[TaskGroup]) -> tuple[Demand | None, bool]:
         """All selections of whole sub-jobs and single surplus tasks, if there are few enough to try them all."""

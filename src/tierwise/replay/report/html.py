@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from html import escape
 from math import inf
+from pkgutil import get_data  # importlib.resources is too slow to start
 from typing import Any
 
 import msgspec
@@ -20,52 +21,7 @@ __all__ = ["Head", "pair", "report", "section", "sheet", "table"]
 # The page that a report is: one HTML file with everything in it, light or dark as the reader's system is.
 
 
-_STYLE = """
-:root{color-scheme:light dark;--ink:#1d2433;--soft:#5b6577;--page:#f6f7f9;--card:#fff;--rule:#e4e7ec;--link:#1d4ed8;
---good:#047857;--bad:#b91c1c;--c0:#2563eb;--c1:#d97706;--c2:#059669;--c3:#dc2626;--c4:#7c3aed;--c5:#0891b2}
-@media(prefers-color-scheme:dark){:root{--ink:#e6e9ef;--soft:#98a2b3;--page:#0f1218;--card:#171b23;--rule:#2a303b;
---link:#8ab4ff;--good:#34d399;--bad:#f87171;
---c0:#6ea8fe;--c1:#fbbf24;--c2:#34d399;--c3:#f87171;--c4:#b794f6;--c5:#22d3ee}}
-*{box-sizing:border-box}body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,sans-serif}
-main{max-width:1740px;margin:0 auto;padding:28px max(12px,2vw) 64px}
-h1{font-size:24px;line-height:1.3;margin:0 0 4px;overflow-wrap:anywhere}
-h2{font-size:16px;margin:0}p{color:var(--soft);margin:2px 0 12px;overflow-wrap:anywhere}
-:focus-visible{outline:2px solid var(--link);outline-offset:2px;border-radius:4px}
-.verdict{color:var(--ink);font-size:17px;margin:10px 0;max-width:75em}
-code{font:13px ui-monospace,monospace;background:var(--card);border:1px solid var(--rule);border-radius:6px;
-padding:2px 8px;overflow-wrap:anywhere;user-select:all;
-box-decoration-break:clone;-webkit-box-decoration-break:clone}
-section{background:var(--card);border:1px solid var(--rule);border-radius:12px;padding:18px 20px;margin-top:16px}
-section{min-width:0}
-.two{display:grid;gap:16px;grid-template-columns:repeat(auto-fit,minmax(min(440px,100%),1fr));margin-top:16px}
-.two section{margin-top:0}.plot,.scroll{overflow-x:auto}svg{display:block}.plot svg{width:100%;height:auto}
-.plot svg.half{min-width:400px}.plot svg.wide{min-width:640px}
-svg text{fill:var(--soft);font-size:11px}.grid{stroke:var(--rule)}.frame{fill:none;stroke:var(--rule)}
-.line{fill:none;stroke-linejoin:round}.heat{fill:var(--c0)}
-.key{display:flex;gap:4px 22px;flex-wrap:wrap;list-style:none;margin:14px 0 0;padding:0}
-.key svg{display:inline;vertical-align:-2px}
-table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
-td,th{padding:5px 10px;text-align:right;border-top:1px solid var(--rule);font-weight:400}
-thead td,thead th{border:0;font-weight:600}
-tr>:first-child{text-align:left;color:var(--soft)}td{white-space:nowrap}small{color:var(--soft)}
-.good{color:var(--good)}.bad{color:var(--bad)}summary{cursor:pointer;color:var(--link)}details{margin-top:8px}
-@media(max-width:600px){section{padding:14px 12px}td,th{padding:5px 6px}td small{display:block}}
-@media print{:root{color-scheme:light}body{background:#fff}main{max-width:none;padding:0}
-section{break-inside:avoid;border-color:#bbb}
-.plot,.scroll{overflow:visible}.plot svg.half,.plot svg.wide{min-width:0}}
-""" + "".join(
-    f".line.c{i}{{stroke:var(--c{i})}}.bar.c{i}{{fill:var(--c{i})}}.d{i}{{{style}}}"
-    for i, style in enumerate(
-        (
-            "stroke-width:4",
-            "stroke-width:2.2;stroke-dasharray:8 4",
-            "stroke-width:2;stroke-dasharray:2 3",
-            "stroke-width:1.8;stroke-dasharray:10 3 2 3",
-            "stroke-width:1.6;stroke-dasharray:5 2",
-            "stroke-width:1.4",
-        )
-    )
-)
+_STYLE = (get_data(__package__, "report.css") or b"").decode()
 
 
 class Head(msgspec.Struct, frozen=True):
