@@ -13,6 +13,7 @@ import msgspec
 
 from tierwise.api.cel import library
 from tierwise.api.cel.errors import CompileError, NotSupportedError
+from tierwise.api.cel.library import Type
 from tierwise.api.cel.syntax import Call, Comprehension, ListOf, Literal, MapOf, Name, Node, Select, children
 from tierwise.api.cel.values import UInt
 
@@ -21,14 +22,14 @@ __all__ = ["Checked", "check"]
 _STRUCTS: Final = (library.QUANTITY, library.SEMVER, library.DEVICE)
 
 
-class Mapping(dict[library.Type, library.Type]):
+class Mapping(dict[Type, Type]):
     """What is known of variables of types; what an attempt has learnt can be taken back."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._learnt: list[tuple[library.Type, library.Type | None]] = []
+        self._learnt: list[tuple[Type, Type | None]] = []
 
-    def learn(self, variable: library.Type, found: library.Type) -> None:
+    def learn(self, variable: Type, found: Type) -> None:
         """Let a variable be a type."""
         self._learnt.append((variable, self.get(variable)))
         self[variable] = found
@@ -50,10 +51,10 @@ class Mapping(dict[library.Type, library.Type]):
 class Checked(msgspec.Struct, frozen=True, eq=False):
     """The types of a tree's nodes, and which overloads its calls can be."""
 
-    types: dict[int, library.Type]
+    types: dict[int, Type]
     overloads: dict[int, tuple[str, ...]]
 
-    def type_of(self, node: Node) -> library.Type:
+    def type_of(self, node: Node) -> Type:
         """The type of a node."""
         return self.types[id(node)]
 
@@ -87,7 +88,7 @@ def _ask_alike(node: Node, checked: Checked) -> None:
         waiting += children(one)
 
 
-def _inner(found: library.Type, optional: bool) -> library.Type:  # noqa: FBT001
+def _inner(found: Type, optional: bool) -> Type:  # noqa: FBT001
     if not optional:
         return found
     if found[0] != "optional":  # Kubernetes' own check ends here
@@ -95,7 +96,7 @@ def _inner(found: library.Type, optional: bool) -> library.Type:  # noqa: FBT001
     return _type(found[1])
 
 
-def _alike(types: Sequence[library.Type]) -> None:
+def _alike(types: Sequence[Type]) -> None:
     for other in types[1:]:
         if other != types[0]:
             raise _mismatch(types[0], other)
@@ -104,19 +105,19 @@ def _alike(types: Sequence[library.Type]) -> None:
 class _Checker:
     def __init__(self) -> None:
         self.mapping = Mapping()
-        self.types: dict[int, library.Type] = {}
+        self.types: dict[int, Type] = {}
         self.overloads: dict[int, tuple[str, ...]] = {}
-        self._scope: list[tuple[str, library.Type]] = [("device", library.DEVICE)]
+        self._scope: list[tuple[str, Type]] = [("device", library.DEVICE)]
         self._fresh = 0
 
-    def check(self, node: Node) -> library.Type:
+    def check(self, node: Node) -> Type:
         found = self._type(node)
         if _size(found) > _LARGEST_TYPE:  # a map of itself has a type twice as large
             raise NotSupportedError("nested too deeply")
         self.types[id(node)] = found
         return found
 
-    def _type(self, node: Node) -> library.Type:
+    def _type(self, node: Node) -> Type:
         match node:
             case Literal():
                 return _of_literal(node)
@@ -126,13 +127,13 @@ class _Checker:
                 found = self._field(self.check(of), field)
                 return library.BOOL if test else _substituted(self.mapping, found)
             case ListOf(items, optional):
-                joined: library.Type | None = None
+                joined: Type | None = None
                 for i, item in enumerate(items):
                     joined = self._joined(joined, self._unwrapped(self.check(item), i in optional))
                 return library.list_of(joined or self._variable_of_types())
             case MapOf(entries):
-                keys: library.Type | None = None
-                values: library.Type | None = None
+                keys: Type | None = None
+                values: Type | None = None
                 for key, value, optional_value in entries:
                     keys = self._joined(keys, self.check(key))
                     values = self._joined(values, self._unwrapped(self.check(value), optional_value))
@@ -142,17 +143,17 @@ class _Checker:
             case Comprehension():
                 return self._comprehension(node)
 
-    def _variable(self, name: str) -> library.Type:
+    def _variable(self, name: str) -> Type:
         for known, found in reversed(self._scope):
             if known == name:
                 return found
         raise CompileError(f"undeclared reference to '{name}'")
 
-    def _variable_of_types(self) -> library.Type:
+    def _variable_of_types(self) -> Type:
         self._fresh += 1
         return ("param", f"_{self._fresh}")
 
-    def _unwrapped(self, found: library.Type, optional: bool) -> library.Type:  # noqa: FBT001
+    def _unwrapped(self, found: Type, optional: bool) -> Type:  # noqa: FBT001
         if not optional:
             return found
         found = _substituted(self.mapping, found)
@@ -162,7 +163,7 @@ class _Checker:
             raise _mismatch(library.optional_of(found), found)
         return found
 
-    def _field(self, operand: library.Type, field: str) -> library.Type:
+    def _field(self, operand: Type, field: str) -> Type:
         target = _substituted(self.mapping, operand)
         optional = target[0] == "optional"
         target = _type(target[1]) if optional else target
@@ -182,14 +183,14 @@ class _Checker:
                 raise CompileError(f"type '{library.shown(target)}' does not support field selection")
         return library.optional_of(found) if optional else found
 
-    def _joined(self, before: library.Type | None, found: library.Type) -> library.Type:
+    def _joined(self, before: Type | None, found: Type) -> Type:
         if before is None:
             return found
         if not self._goes(before, found):
             raise _mismatch(self._settled(before), self._settled(found))
         return before if _is_less_specific(before, found) else found
 
-    def _call(self, call: Call) -> library.Type:
+    def _call(self, call: Call) -> Type:
         if call.function == "_?._":
             operand, field = call.arguments
             assert isinstance(field, Literal)
@@ -217,16 +218,16 @@ class _Checker:
     def _is_optional(self, node: Node) -> bool:
         return _substituted(self.mapping, self.types[id(node)])[0] == "optional"
 
-    def _settled(self, found: library.Type) -> library.Type:
+    def _settled(self, found: Type) -> Type:
         return _substituted(self.mapping, found, to_dyn=True)
 
-    def _resolved(self, call: Call, declared: Sequence[library.Overload], types: list[library.Type]) -> library.Type:
-        result: library.Type | None = None
+    def _resolved(self, call: Call, declared: Sequence[library.Overload], types: list[Type]) -> Type:
+        result: Type | None = None
         fitting: list[str] = []
         for overload in declared:
             if overload.is_method is (call.target is None) or len(overload.arguments) != len(types):
                 continue
-            own: dict[library.Type, library.Type] = {}
+            own: dict[Type, Type] = {}
             arguments = [self._renamed(one, own) for one in overload.arguments]
             mark = self.mapping.mark()
             if not all(_goes(self.mapping, found, wanted) for found, wanted in zip(types, arguments, strict=True)):
@@ -244,7 +245,7 @@ class _Checker:
         self.overloads[id(call)] = tuple(fitting)
         return result
 
-    def _renamed(self, declared: library.Type, own: dict[library.Type, library.Type]) -> library.Type:
+    def _renamed(self, declared: Type, own: dict[Type, Type]) -> Type:
         """A declared type with variables of its own for its letters."""
         name, *inner = declared
         if not inner and isinstance(name, str) and len(name) == 1:
@@ -253,10 +254,10 @@ class _Checker:
             return own[declared]
         return (name, *(self._renamed(_type(part), own) for part in inner))
 
-    def _comprehension(self, node: Comprehension) -> library.Type:
+    def _comprehension(self, node: Comprehension) -> Type:
         over = _substituted(self.mapping, self.check(node.over))
         start = self.check(node.start)
-        item: library.Type
+        item: Type
         match over[0]:
             case "list":
                 item, second = _type(over[1]), _type(over[1])
@@ -282,11 +283,11 @@ class _Checker:
         del self._scope[depth:]
         return found
 
-    def _asserted(self, found: library.Type, wanted: library.Type) -> None:
+    def _asserted(self, found: Type, wanted: Type) -> None:
         if not self._goes(wanted, found):
             raise _mismatch(self._settled(wanted), self._settled(found))
 
-    def _goes(self, one: library.Type, other: library.Type) -> bool:
+    def _goes(self, one: Type, other: Type) -> bool:
         mark = self.mapping.mark()
         if _goes(self.mapping, one, other):
             return True
@@ -294,7 +295,7 @@ class _Checker:
         return False
 
 
-def _of_literal(literal: Literal) -> library.Type:
+def _of_literal(literal: Literal) -> Type:
     match literal.value:
         case None:
             return library.NULL
@@ -312,14 +313,14 @@ def _of_literal(literal: Literal) -> library.Type:
             return library.BYTES
 
 
-def _mismatch(wanted: library.Type, found: library.Type) -> CompileError:
+def _mismatch(wanted: Type, found: Type) -> CompileError:
     return CompileError(f"expected type '{library.shown(wanted)}' but found '{library.shown(found)}'")
 
 
 _LARGEST_TYPE: Final = 200
 
 
-def _size(found: library.Type) -> int:
+def _size(found: Type) -> int:
     """Of how many a type is made."""
     number, waiting = 0, [found]
     while waiting and number <= _LARGEST_TYPE:
@@ -328,12 +329,12 @@ def _size(found: library.Type) -> int:
     return number
 
 
-def _type(part: object) -> library.Type:
+def _type(part: object) -> Type:
     assert isinstance(part, tuple)
     return part
 
 
-def _goes(mapping: Mapping, one: library.Type, other: library.Type) -> bool:
+def _goes(mapping: Mapping, one: Type, other: Type) -> bool:
     """Whether a value of one type can be used where the other is wanted; the mapping learns what that means."""
     if other[0] == "param":
         valid, known = _stands_for(mapping, one, other)
@@ -355,7 +356,7 @@ def _goes(mapping: Mapping, one: library.Type, other: library.Type) -> bool:
     return one == other
 
 
-def _stands_for(mapping: Mapping, found: library.Type, variable: library.Type) -> tuple[bool, bool]:
+def _stands_for(mapping: Mapping, found: Type, variable: Type) -> tuple[bool, bool]:
     """Whether a variable of types can be a type, and whether it was known before."""
     if found == variable:
         return True, True
@@ -375,7 +376,7 @@ def _stands_for(mapping: Mapping, found: library.Type, variable: library.Type) -
     return False, False
 
 
-def _is_apart(mapping: Mapping, variable: library.Type, within: library.Type) -> bool:
+def _is_apart(mapping: Mapping, variable: Type, within: Type) -> bool:
     """Whether a variable of types does not occur within a type."""
     if variable == within:
         return False
@@ -385,7 +386,7 @@ def _is_apart(mapping: Mapping, variable: library.Type, within: library.Type) ->
     return all(_is_apart(mapping, variable, _type(part)) for part in within[1:])
 
 
-def _is_less_specific(one: library.Type, other: library.Type) -> bool:
+def _is_less_specific(one: Type, other: Type) -> bool:
     if one[0] in ("dyn", "param"):
         return True
     if other[0] in ("dyn", "param"):
@@ -395,7 +396,7 @@ def _is_less_specific(one: library.Type, other: library.Type) -> bool:
     return all(_is_less_specific(_type(a), _type(b)) for a, b in zip(one[1:], other[1:], strict=True))
 
 
-def _substituted(mapping: Mapping, found: library.Type, *, to_dyn: bool = False) -> library.Type:
+def _substituted(mapping: Mapping, found: Type, *, to_dyn: bool = False) -> Type:
     """A type with what its variables are known to be; `to_dyn` lets the others be anything."""
     if found[0] == "param":
         known = mapping.get(found)
