@@ -56,7 +56,8 @@ def test_a_pod_that_does_not_exist_is_bad_input() -> None:
     result = run("why", "-f", TRAINING, "-n", "team-b", "nobody")
 
     assert 2 == result.exit_code
-    assert "tierwise: Pod team-b/nobody: there is no such pod, and no controller makes one\n" == result.stderr
+    unknown = "tierwise: Pod team-b/nobody: there is no such pod, and no controller makes one"
+    assert f"{unknown} (did you mean team-b/notebook-0?)\n" == result.stderr
 
 
 def test_top_counts_what_is_in_use_and_free(tmp_path: Path) -> None:
