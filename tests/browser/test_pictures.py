@@ -22,9 +22,8 @@ from tierwise.config.profile import DEFAULT
 from tierwise.explain.board import Board
 from tierwise.port import Objects
 from tierwise.runtime.listener import listening
-from tierwise.sim.what_if.runs import prepared
 from tierwise.web.app import pages
-from tierwise.web.views import RunSource, RunView
+from tierwise.web.views import Basis, RunSource, RunView
 
 pytestmark = pytest.mark.skipif(not BROWSER, reason="no chromium or google-chrome is installed")
 
@@ -37,7 +36,7 @@ NAMES = {1: "rack", 2: "leaf", 3: "spine"}
 def _view(objects: Objects, title: str) -> Fixed:
     """What `serve` shows for objects on an autumn day."""
     board = Board(scheduled(objects, now=NOW))
-    return Fixed(RunView(board, mode="manifests", title=title, scenario=lambda: prepared(objects, DEFAULT, NOW)))
+    return Fixed(RunView(board, mode="manifests", title=title, basis=Basis(objects, DEFAULT, NOW)))
 
 
 def _large() -> Objects:

@@ -7,8 +7,7 @@ from tierwise.explain.board import Board
 from tierwise.explain.text.schedule import Run
 from tierwise.port import Objects
 from tierwise.sim.cluster import rounds
-from tierwise.sim.what_if.runs import prepared
-from tierwise.web.views import RunView
+from tierwise.web.views import Basis, RunView
 
 __all__ = ["HOSTILE", "Fixed", "Growing", "scheduled", "shown"]
 
@@ -49,5 +48,5 @@ def scheduled(objects: Objects, profile: Profile = DEFAULT, *, now: float = 0.0)
 def shown(objects: Objects, profile: Profile = DEFAULT, *, questions: bool = False) -> RunView:
     """The same, ready to be served; with `questions` those of the kind "what if" are answered."""
     board = Board(scheduled(objects, profile))
-    scenario = (lambda: prepared(objects, profile, 0.0)) if questions else None
-    return RunView(board, mode="manifests", title="drawn", scenario=scenario)
+    basis = Basis(objects, profile, 0.0) if questions else None
+    return RunView(board, mode="manifests", title="drawn", basis=basis)

@@ -108,7 +108,6 @@ interface Answers {
   changes: Any;
   happened: Any;
   life: Any;
-  comparison: Any;
   fits: Any;
   overTime: Any;
 }

@@ -29,7 +29,7 @@ __all__ = ["alive", "life_of"]
 _PAUSE: Final = 1.0
 """Seconds until a cluster whose last moment failed is tried again."""
 
-_LONGEST: Final = 60.0
+_LONGEST: Final = 5.0
 
 
 def life_of(
@@ -59,8 +59,9 @@ def alive(
     *,
     clock: Callable[[], float] = time.time,
     tell: Callable[[str], None],
+    looked: Callable[[], None] = lambda: None,
 ) -> Iterator[None]:
-    """Let the cluster live meanwhile; `tell` gets a line for what goes wrong."""
+    """Let the cluster live meanwhile; `tell` gets a line for what goes wrong, `looked` is called when all went well."""
     wake, ended = threading.Event(), threading.Event()
 
     def changed() -> None:
@@ -79,6 +80,7 @@ def alive(
                 simulation.forget()
                 following = min(simulation.following(now) or math.inf, cluster.beat(now))
                 pause = min(max(following - clock(), 0.0), _LONGEST)
+                looked()
             except Exception as error:  # noqa: BLE001 - no object can stop the cluster
                 tell(f"a moment of the cluster failed: {error}")
             wake.wait(pause)

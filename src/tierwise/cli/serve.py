@@ -5,8 +5,7 @@ from __future__ import annotations
 import io
 import shlex
 import sys
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,9 +22,8 @@ if TYPE_CHECKING:
     from tierwise.config.profile import Profile
     from tierwise.explain.text.schedule import Run
     from tierwise.port import Objects
-    from tierwise.sim.what_if.changes import Scenario
     from tierwise.web.recording import Recording
-    from tierwise.web.views import RunSource, RunView
+    from tierwise.web.views import Basis, RunSource, RunView
 
 __all__ = ["manifest_source", "recorded", "serve"]
 
@@ -95,7 +93,7 @@ def manifest_source(
     `questions` says whether those of the kind "what if" are answered.
     """
     from tierwise.cli.inputs import introduce, load, moment, profile_of
-    from tierwise.web.views import WatchedSource
+    from tierwise.web.views import Basis, WatchedSource
 
     again = _again(filenames, config_file)
     given = sys.stdin.buffer.read() if "-" in filenames else b""
@@ -106,8 +104,8 @@ def manifest_source(
         introduce(objects)
         with show_progress("scheduling"):
             run = _scheduled(objects, profile, moment(objects, now))
-        scenario = _scenario(objects, profile, moment(objects, now)) if questions else None
-        return _shown(run, "manifests", ", ".join(filenames), again, scenario)
+        basis = Basis(objects, profile, moment(objects, now)) if questions else None
+        return _shown(run, "manifests", ", ".join(filenames), again, basis)
 
     return WatchedSource(lambda: _written(filenames, config_file), make)
 
@@ -130,7 +128,7 @@ def _cluster(cluster: LiveCluster, config_file: str | None, now: float | None, e
 
     from tierwise.cli.inputs import moment, profile_of
     from tierwise.cli.live_state import live_objects
-    from tierwise.web.views import WatchedSource
+    from tierwise.web.views import Basis, WatchedSource
 
     server = connect(cluster.kubeconfig, cluster.context).server
     again = _again((), config_file, kubeconfig=cluster.kubeconfig, context=cluster.context)
@@ -138,8 +136,8 @@ def _cluster(cluster: LiveCluster, config_file: str | None, now: float | None, e
 
     def make() -> RunView:
         profile, objects = profile_of(config_file), live_objects(cluster)
-        scenario = _scenario(objects, profile, moment(objects, now))
-        return _shown(_looked_at(objects, profile, moment(objects, now)), "cluster", server, again, scenario)
+        basis = Basis(objects, profile, moment(objects, now))
+        return _shown(_looked_at(objects, profile, basis.now), "cluster", server, again, basis)
 
     return WatchedSource(lambda: int((time.monotonic() - begun) / every), make)
 
@@ -170,17 +168,8 @@ def _again(filenames: Sequence[str], config_file: str | None, **chosen: str | No
     return shlex.join(words)
 
 
-def _scenario(objects: Objects, profile: Profile, now: float) -> Callable[[], Scenario]:
-    """What questions start from, made with the first of them."""
-    from tierwise.sim.what_if.runs import prepared
-
-    return cache(lambda: prepared(objects, profile, now))
-
-
-def _shown(run: Run, mode: str, title: str, options: str, scenario: Callable[[], Scenario] | None) -> RunView:
+def _shown(run: Run, mode: str, title: str, options: str, basis: Basis | None) -> RunView:
     from tierwise.explain.board import Board
     from tierwise.web.views import RunView
 
-    return RunView(
-        Board(run, carried_out=mode != "cluster"), mode=mode, title=title, options=options, scenario=scenario
-    )
+    return RunView(Board(run, carried_out=mode != "cluster"), mode=mode, title=title, options=options, basis=basis)

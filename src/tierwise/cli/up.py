@@ -127,6 +127,7 @@ def _served(
     import time
 
     from aiohttp import web
+    from msgspec.structs import replace
 
     from tierwise.apiserver.app import MOST_BYTES, add_api, refused
     from tierwise.apiserver.life import alive, life_of
@@ -134,9 +135,10 @@ def _served(
     from tierwise.apiserver.store import ServedCluster
     from tierwise.cli.main import report_error
     from tierwise.runtime.access import guarded
-    from tierwise.web.app import add_pages
+    from tierwise.web.app import MANIFESTS, add_pages
     from tierwise.web.live import LiveRuns
 
+    access = replace(access, cookie_writes=(MANIFESTS,))
     cluster = ServedCluster(objects, time.time)
     simulation = life_of(cluster, profile, float(math.floor(time.time())), timing, told(observers, profile))
     app = web.Application(middlewares=[guarded(access, refuse=refused)], client_max_size=MOST_BYTES)
@@ -144,7 +146,7 @@ def _served(
     assert isinstance(runs, LiveRuns)
     add_pages(app, runs, record=True)
     add_api(app, ObjectApi(cluster))
-    with alive(cluster, simulation, tell=report_error):
+    with alive(cluster, simulation, tell=report_error, looked=runs.looked):
         yield app
 
 

@@ -11,22 +11,21 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from importlib.resources import files
-from typing import Final, TypeVar
+from typing import Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 from msgspec.structs import replace
 
 from tierwise.api.errors import InputError
-from tierwise.explain.board import Board, JobQuery
 from tierwise.runtime.access import LOOPBACK, Access, guarded
 from tierwise.web.events import add_events
 from tierwise.web.history import BoardHistory, History, PastView
 from tierwise.web.recording import RecordedHistory
-from tierwise.web.views import CachedBody, RunSource, RunView
-from tierwise.web.what_if import BusyError, WhatIfs
+from tierwise.web.views import ASKS, CachedBody, RunSource, RunView, checked_ago, job_query, number_of
+from tierwise.web.what_if import NO_QUESTIONS, Questions
 
-__all__ = ["add_pages", "pages"]
+__all__ = ["MANIFESTS", "add_pages", "pages"]
 
 _TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _HEADERS: Final = {
@@ -42,13 +41,8 @@ _LARGE: Final = 1400  # bytes that fit a packet are sent as they are
 _MOST_BYTES: Final = 1 << 20
 """The largest body of a request: pasted manifests."""
 
-_MANIFESTS: Final = "/api/manifests"
+MANIFESTS: Final = "/api/manifests"
 _HERE: Final = Access(LOOPBACK)
-
-Ask = Callable[[RunView, str, Mapping[str, str]], CachedBody | None]
-"""What a route asks of a view: the name in its path, and the parameters of its query."""
-
-T = TypeVar("T")
 
 _Runs = Mapping[str, tuple[RunSource, History]]
 """What can be shown, by name: a source with its past. A live source is the only one, and has no name."""
@@ -56,8 +50,6 @@ _Runs = Mapping[str, tuple[RunSource, History]]
 _NONE: Final[Mapping[str, RecordedHistory]] = {}
 
 _HEADER: Final = "X-Tierwise"
-_LONGEST: Final = 300
-"""Characters of a text that is searched for."""
 
 
 def add_pages(
@@ -70,28 +62,10 @@ def add_pages(
     """
     for path, (body, kind) in _static().items():
         app.router.add_get(path, _file(CachedBody.of(body), kind))
-    asks: dict[str, Ask] = {
-        "/api/board": lambda show, _, __: show.board(),
-        "/api/jobs": lambda show, _, asked: show.answer(Board.jobs, _job_query(asked)),
-        "/api/search": lambda show, _, asked: show.answer(Board.search, _text(asked, "q")),
-        "/api/nodes/{name:.+}": lambda show, name, asked: show.answer(Board.nodes, name, _text(asked, "fabric")),
-        "/api/node/{name:.+}": lambda show, name, _: show.answer(Board.node, name),
-        "/api/fits": lambda show, _, asked: show.answer(Board.fits, _text(asked, "shape"), _text(asked, "job")),
-        "/api/nodes-for/{name:.+}": lambda show, name, _: show.answer(Board.nodes_for, name),
-        "/api/jobs/{name:.+}": lambda show, name, _: show.answer(Board.job, name),
-    }
     runs: _Runs = {name: (history, history) for name, history in recordings.items()} or {"": (source, BoardHistory())}
-    what_ifs = WhatIfs()
-    works: dict[str, Callable[[RunView, Mapping[str, str]], CachedBody]] = {
-        "/api/what-if": lambda show, asked: what_ifs.comparison(show, asked.get("if", "")),
-        "/api/least/{name:.+}": lambda show, asked: what_ifs.least(show, asked["name"]),
-        "/api/drainable": what_ifs.drainable,
-        "/api/eta": lambda show, _: what_ifs.eta(show),
-        "/api/eta/{name:.+}": lambda show, asked: what_ifs.eta(show, asked["name"]),
-    }
+    questions = Questions()
     handlers: dict[str, Callable[[web.Request], Awaitable[CachedBody]]] = {
-        **{path: partial(_data, runs, ask, what_ifs) for path, ask in asks.items()},
-        **{path: partial(_work, runs, work) for path, work in works.items()},
+        **{path: partial(_data, runs, path, questions) for path in ASKS},
         "/api/history": partial(_history, runs),
         "/api/history/queues": partial(_queues_over_time, runs),
         "/api/changes": partial(_changes, runs),
@@ -100,23 +74,28 @@ def add_pages(
     }
     for path, handler in handlers.items():
         app.router.add_get(path, _json(handler))
-    app.router.add_post(_MANIFESTS, partial(_manifests, source, what_ifs))
+    for path in ("/api/what-if", "/api/least/{name:.+}", "/api/drainable", "/api/eta", "/api/eta/{name:.+}"):
+        app.router.add_get(path, partial(_question, runs, questions))
+    app.router.add_post(MANIFESTS, partial(_manifests, source, questions))
+    app.on_shutdown.append(questions.workers.end)
     add_events(app, runs, record=record)
-    app.on_response_prepare.append(_add_headers)
+
+    async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
+        response.headers.update(_HEADERS)
+        if request.path.startswith("/api/"):
+            response.headers["X-Checked"] = f"{checked_ago(source):.1f}"
+
+    app.on_response_prepare.append(add_headers)
 
 
 def pages(
     source: RunSource, access: Access = _HERE, recordings: Mapping[str, RecordedHistory] = _NONE
 ) -> web.Application:
     """An application that serves one source, or recordings, to those who may ask."""
-    access = replace(access, cookie_writes=(_MANIFESTS,))
+    access = replace(access, cookie_writes=(MANIFESTS,))
     app = web.Application(middlewares=[guarded(access)], client_max_size=_MOST_BYTES)
     add_pages(app, source, recordings=recordings)
     return app
-
-
-async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
-    response.headers.update(_HEADERS)
 
 
 def _static() -> dict[str, tuple[bytes, str]]:
@@ -161,7 +140,7 @@ def _json(handler: Callable[[web.Request], Awaitable[CachedBody]]) -> Handler:
     return serve
 
 
-async def _data(runs: _Runs, ask: Ask, what_ifs: WhatIfs, request: web.Request) -> CachedBody:
+async def _data(runs: _Runs, path: str, questions: Questions, request: web.Request) -> CachedBody:
     source, history = _run(runs, request)
     if "at" in request.query:
         past = await asyncio.to_thread(history.at, _number(request.query, "at"))
@@ -172,47 +151,49 @@ async def _data(runs: _Runs, ask: Ask, what_ifs: WhatIfs, request: web.Request) 
         show = past if isinstance(past, RunView) else await _current(source, history)
     else:
         show = await _current(source, history)
-    if "if" in request.query:
-        show = await _worked_out(lambda: what_ifs.view(show, request.query["if"]))
-    answer = await asyncio.to_thread(ask, show, request.match_info.get("name", ""), request.query)
+    name, query = request.match_info.get("name", ""), request.query
+    try:
+        if "if" in query:
+            answer = await questions.of_board(request, show, path, name)
+        else:
+            answer = await asyncio.to_thread(ASKS[path], show, name, query)
+    except InputError as error:
+        raise web.HTTPBadRequest(text=f"{error}\n") from None
     if answer is None:
         raise web.HTTPNotFound(text="there is nothing of this name\n")
     return answer
 
 
-async def _worked_out(work: Callable[[], T]) -> T:
-    """What a question is answered with; one that makes no sense is refused with one line."""
-    try:
-        return await asyncio.to_thread(work)
-    except InputError as error:
-        raise web.HTTPBadRequest(text=f"{error}\n") from None
-    except BusyError:
-        raise web.HTTPTooManyRequests(text="others have asked before: try again in a moment\n") from None
-
-
-async def _work(
-    runs: _Runs, work: Callable[[RunView, Mapping[str, str]], CachedBody], request: web.Request
-) -> CachedBody:
+async def _question(runs: _Runs, questions: Questions, request: web.Request) -> web.StreamResponse:
+    """A question: one line for each word about how far it is and one with the answer, or the answer alone."""
     source, history = _run(runs, request)
     past = await asyncio.to_thread(history.at, _number(request.query, "at")) if "at" in request.query else None
     show = past if isinstance(past, RunView) else await asyncio.to_thread(source.show)
     if isinstance(show, str):
         raise web.HTTPServiceUnavailable(text=f"{show}\n")
-    asked = {**request.query, **request.match_info}
-    return await _worked_out(lambda: work(show, asked))
+    try:
+        question = questions.read(request)
+        if "application/x-ndjson" in request.headers.get("Accept", ""):
+            return await questions.told(request, show, question)
+        return _respond(request, await questions.answer(request, show, question), "application/json")
+    except InputError as error:
+        raise web.HTTPBadRequest(text=f"{error}\n") from None
 
 
-async def _manifests(source: RunSource, what_ifs: WhatIfs, request: web.Request) -> web.Response:
+async def _manifests(source: RunSource, questions: Questions, request: web.Request) -> web.Response:
     # A form of another site cannot send this header without asking first, which is refused here.
     if _HEADER not in request.headers:
         raise web.HTTPForbidden(text=f"{_HEADER} is missing\n")
     show = await asyncio.to_thread(source.show)
-    if isinstance(show, str) or show.scenario is None:
-        raise web.HTTPForbidden(
-            text="questions are answered by `tierwise serve`, of manifests, a cluster or a journal\n"
-        )
-    text = await request.read()  # bounded by the application's client_max_size
-    return web.json_response({"name": await _worked_out(lambda: what_ifs.keep(text))})
+    if isinstance(show, str) or show.basis is None:
+        raise web.HTTPForbidden(text=f"{NO_QUESTIONS}\n")
+    text = await request.read()  # bounded by the application's client_max_size, which may be that of an API beside
+    if len(text) > _MOST_BYTES:
+        raise web.HTTPRequestEntityTooLarge(_MOST_BYTES, len(text))
+    try:
+        return web.json_response({"name": await asyncio.to_thread(questions.keep, text)})
+    except InputError as error:
+        raise web.HTTPBadRequest(text=f"{error}\n") from None
 
 
 def _past(view: PastView, request: web.Request) -> CachedBody:
@@ -220,7 +201,7 @@ def _past(view: PastView, request: web.Request) -> CachedBody:
     if request.path == "/api/board":
         return view.board()
     if request.path == "/api/jobs":
-        return view.jobs(_job_query(request.query))
+        return view.jobs(job_query(request.query))
     raise web.HTTPNotFound(text="nodes and stories of past moments are not kept\n")
 
 
@@ -261,26 +242,11 @@ async def _life(runs: _Runs, request: web.Request) -> CachedBody:
     return CachedBody.json(await asyncio.to_thread(history.log.life, request.match_info["name"]))
 
 
-def _text(asked: Mapping[str, str], name: str) -> str:
-    return asked.get(name, "")[:_LONGEST]
-
-
 def _number(asked: Mapping[str, str], name: str, default: str = "") -> int:
     try:
-        number = int(asked.get(name, default))
-    except ValueError:
-        raise web.HTTPBadRequest(text=f"{name} is a number\n") from None
-    if number < 0:
-        raise web.HTTPBadRequest(text=f"{name} is not negative\n")
-    return number
-
-
-def _job_query(asked: Mapping[str, str]) -> JobQuery:
-    """The jobs that a page asks for; a number that is none is refused."""
-    offset, limit = _number(asked, "offset", "0"), _number(asked, "limit", "60")
-    words = {name: _text(asked, name) for name in ("state", "verdict", "reason", "sort")}
-    first = _number(asked, "first", "0")
-    return JobQuery(text=_text(asked, "q"), queue=asked.get("queue"), offset=offset, limit=limit, first=first, **words)
+        return number_of(asked, name, default)
+    except InputError as error:
+        raise web.HTTPBadRequest(text=f"{error}\n") from None
 
 
 def _respond(request: web.Request, answer: CachedBody, kind: str) -> web.Response:

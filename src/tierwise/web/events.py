@@ -19,7 +19,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from tierwise.web.history import History
-from tierwise.web.views import RunSource
+from tierwise.web.views import RunSource, checked_ago
 
 __all__ = ["add_events"]
 
@@ -32,8 +32,8 @@ _RECORD: Final = 5.0
 _SHARE: Final = 20
 """While no page listens, a look waits for so many times the processor time that the last one took."""
 
-_QUIET: Final = 15.0
-"""Seconds after which a stream says that it is still there."""
+_QUIET: Final = 5.0
+"""Seconds after which a stream says how long ago the source was looked at."""
 
 _MOST: Final = 64
 """Streams that are open at a time."""
@@ -48,7 +48,7 @@ class _Listeners:
     def __init__(self, source: RunSource, history: History, *, record: bool) -> None:
         self._record = record
         self._came = asyncio.Event()
-        self._source = source
+        self.source = source
         self._history = history
         self._changed: set[asyncio.Event] = set()
         self._task: asyncio.Task[None] | None = None
@@ -92,7 +92,7 @@ class _Listeners:
     def _seen(self, last: object) -> tuple[object, float]:
         """What the source shows, kept where it is new; and the processor time that it took."""
         begun = time.thread_time()
-        show = self._source.show()
+        show = self.source.show()
         if show is not last and not isinstance(show, str):
             self._history.saw(show)
         return show, time.thread_time() - begun
@@ -144,7 +144,8 @@ def _stream(every: Mapping[str, _Listeners]) -> Handler:
                     await asyncio.wait_for(changed.wait(), _QUIET)
                 news = changed.is_set()
                 changed.clear()
-                await response.write(b"event: board\ndata:\n\n" if news else b": still here\n\n")
+                still = b"event: checked\ndata: %.1f\n\n" % checked_ago(listeners.source)
+                await response.write(b"event: board\ndata:\n\n" if news else still)
         except ConnectionError:
             pass  # the page was closed
         finally:

@@ -11,7 +11,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -31,11 +30,10 @@ from tierwise.runtime.profile_run import SchedulerProfile
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
 from tierwise.sim.cluster.store import EmbeddedCluster
-from tierwise.sim.what_if.runs import prepared
 from tierwise.snapshot.builder import Reader
 from tierwise.web.happenings import EventLog, Happening
 from tierwise.web.recording import MOST_MOMENTS, thinned
-from tierwise.web.views import RunView
+from tierwise.web.views import Basis, RunView
 
 __all__ = ["JournalRecording"]
 
@@ -112,7 +110,7 @@ class JournalRecording:
             title=self._title,
             options=shlex.join(["-f", place, "--config", place]),
             made=now,
-            scenario=cache(lambda: prepared(recorded.objects, profile.profile, now)),
+            basis=Basis(recorded.objects, profile.profile, now),
         )
 
 

@@ -6,6 +6,7 @@ An observer of the loop. An iteration costs a few comparisons; the board is made
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from typing import Final
 
@@ -16,7 +17,7 @@ from tierwise.framework.report import plugin_faults
 from tierwise.model.snapshot import Fault
 from tierwise.runtime.profile_run import LoopPass
 from tierwise.scheduler.guard import Crash
-from tierwise.web.views import RunView
+from tierwise.web.views import Basis, RunView
 
 __all__ = ["LiveRuns"]
 
@@ -36,6 +37,7 @@ class LiveRuns:
         self._latest: LoopPass | None = None
         self._cycles: deque[Raw] = deque(maxlen=_NEWS)
         self._show: RunView | None = None
+        self.checked: float | None = None  # when the last iteration ended, whether anything came of it or not
 
     def saw(self, latest: LoopPass) -> None:
         """Keep an iteration; one in which nothing happened and no object came or went changes nothing."""
@@ -43,11 +45,16 @@ class LiveRuns:
             if self._latest is not None and latest.profile is not self._latest.profile:
                 return
             self._number += 1
+            self.looked()
             if self._latest is not None and _same(self._latest, latest):
                 return
             if latest.report.decisions or latest.report.evictions or not self._cycles:
                 self._cycles.append(cycle_entry(latest.snapshot, latest.report, self._number, latest.seconds))
             self._latest, self._show = latest, None
+
+    def looked(self) -> None:
+        """There was nothing to iterate for, and nothing went wrong."""
+        self.checked = time.time()
 
     def crashed(self, crash: Crash) -> None:
         """Nothing to show: the iteration that follows names what was set aside."""
@@ -57,9 +64,13 @@ class LiveRuns:
             if self._latest is None:
                 return "no cycle has ended yet: this replica has begun a moment ago, or another one leads"
             if self._show is None:
-                news = list(self._cycles)
+                news, objects = list(self._cycles), self._latest.objects
+                profile, now = self._latest.profile, self._latest.snapshot.now
+                basis = Basis(objects, profile, now) if objects is not None else None
                 board = Board(_run(self._latest), news[-_KEPT:])
-                self._show = RunView(board, mode="scheduler", title=self._title, options=self._options, news=news)
+                self._show = RunView(
+                    board, mode="scheduler", title=self._title, options=self._options, basis=basis, news=news
+                )
             return self._show
 
 

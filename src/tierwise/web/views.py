@@ -6,7 +6,7 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
 import msgspec
@@ -14,10 +14,22 @@ import msgspec
 from tierwise import __version__
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
-from tierwise.explain.board import Board, Line
-from tierwise.sim.what_if.changes import Scenario
+from tierwise.config.profile import Profile
+from tierwise.explain.board import Board, JobQuery, Line
+from tierwise.port import Objects
 
-__all__ = ["Bounded", "CachedBody", "RunSource", "RunView", "WatchedSource"]
+__all__ = [
+    "ASKS",
+    "Basis",
+    "Bounded",
+    "CachedBody",
+    "RunSource",
+    "RunView",
+    "WatchedSource",
+    "checked_ago",
+    "job_query",
+    "number_of",
+]
 
 
 _KEPT: Final = 200
@@ -39,6 +51,15 @@ class Bounded(OrderedDict[K, V]):
         super().__setitem__(key, value)
         if len(self) > self._most:
             self.popitem(last=False)
+
+
+class Basis(msgspec.Struct, frozen=True):
+    """What questions start from: a cluster at one moment, and how it is scheduled."""
+
+    objects: Objects
+    profile: Profile
+    now: float
+    schedulers: frozenset[str] | None = None
 
 
 class CachedBody(msgspec.Struct, frozen=True):
@@ -68,18 +89,18 @@ class RunView:
         options: str = "",
         fault: str = "",
         made: float | None = None,
-        scenario: Callable[[], Scenario] | None = None,
+        basis: Basis | None = None,
         news: Sequence[Raw] = (),
     ) -> None:
         """`mode` is manifests, cluster or scheduler; `options` are those with which commands see the same objects.
 
         `fault` is why there is nothing newer, and `made` the time at which the board was made, where it is not now.
-        `scenario` is what questions of the kind "what if" start from, where such questions are answered. `news` are
-        the last cycles of a scheduler: many more than the board tells of.
+        `basis` is what questions of the kind "what if" start from, where such questions are answered. `news` are the
+        last cycles of a scheduler: many more than the board tells of.
         """
         self.news = news
         self.live = mode == "scheduler"
-        self.scenario = scenario
+        self.basis = basis
         self._board = board
         self.made = time.time() if made is None else made
         self._about: Raw = {
@@ -88,7 +109,7 @@ class RunView:
             "title": title,
             "options": options,
             "fault": fault,
-            "whatIf": scenario is not None,
+            "whatIf": basis is not None,
             "made": round(self.made, 3) if mode != "manifests" or fault else 0,
         }
         self._known: dict[tuple[str, tuple[object, ...]], CachedBody] = {}
@@ -124,7 +145,49 @@ class RunView:
     def but(self, fault: str) -> RunView:
         """The same board with a fault beside it, which is as old as it was."""
         about = {name: str(self._about[name]) for name in ("mode", "title", "options")}
-        return RunView(self._board, **about, fault=fault, made=self.made, scenario=self.scenario, news=self.news)
+        return RunView(self._board, **about, fault=fault, made=self.made, basis=self.basis, news=self.news)
+
+
+_LONGEST: Final = 300
+"""Characters of a text that is searched for."""
+
+
+def _text(asked: Mapping[str, str], name: str) -> str:
+    return asked.get(name, "")[:_LONGEST]
+
+
+def number_of(asked: Mapping[str, str], name: str, default: str = "") -> int:
+    """A number of a query; InputError where it is none, or negative."""
+    try:
+        number = int(asked.get(name, default))
+    except ValueError:
+        raise InputError(f"{name} is a number") from None
+    if number < 0:
+        raise InputError(f"{name} is not negative")
+    return number
+
+
+def job_query(asked: Mapping[str, str]) -> JobQuery:
+    """The jobs that a page asks for; a number that is none is refused."""
+    offset, limit = number_of(asked, "offset", "0"), number_of(asked, "limit", "60")
+    words = {name: _text(asked, name) for name in ("state", "verdict", "reason", "sort")}
+    first = number_of(asked, "first", "0")
+    return JobQuery(text=_text(asked, "q"), queue=asked.get("queue"), offset=offset, limit=limit, first=first, **words)
+
+
+Ask = Callable[[RunView, str, Mapping[str, str]], CachedBody | None]
+
+ASKS: Final[Mapping[str, Ask]] = {
+    "/api/board": lambda show, _, __: show.board(),
+    "/api/jobs": lambda show, _, asked: show.answer(Board.jobs, job_query(asked)),
+    "/api/search": lambda show, _, asked: show.answer(Board.search, _text(asked, "q")),
+    "/api/nodes/{name:.+}": lambda show, name, asked: show.answer(Board.nodes, name, _text(asked, "fabric")),
+    "/api/node/{name:.+}": lambda show, name, _: show.answer(Board.node, name),
+    "/api/fits": lambda show, _, asked: show.answer(Board.fits, _text(asked, "shape"), _text(asked, "job")),
+    "/api/nodes-for/{name:.+}": lambda show, name, _: show.answer(Board.nodes_for, name),
+    "/api/jobs/{name:.+}": lambda show, name, _: show.answer(Board.job, name),
+}
+"""What can be asked of a view, by path: with the name in the path, and the parameters of the query."""
 
 
 class RunSource(Protocol):
@@ -132,6 +195,12 @@ class RunSource(Protocol):
 
     def show(self) -> RunView | str:
         """The latest; or, in a few words, why there is nothing yet."""
+
+
+def checked_ago(source: RunSource) -> float:
+    """How many seconds ago a source has last looked at what it shows; none where it looks whenever it is asked."""
+    checked: float | None = getattr(source, "checked", None)
+    return max(0.0, time.time() - checked) if checked is not None else 0.0
 
 
 class WatchedSource:
@@ -147,6 +216,7 @@ class WatchedSource:
         self._lock = threading.Lock()
         self._seen = stamp()
         self._last = make()
+        self.checked = time.time()
 
     def show(self) -> RunView:
         with self._lock:
@@ -155,6 +225,7 @@ class WatchedSource:
                 self._seen = stamp
                 try:
                     self._last = self._make()
+                    self.checked = time.time()
                 except InputError as error:
                     self._last = self._last.but(str(error))
             return self._last

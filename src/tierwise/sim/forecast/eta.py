@@ -10,7 +10,7 @@ give equal bytes, and a job more or less does not change the draws of the others
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import blake2s
 from math import inf
 from typing import Final
@@ -138,8 +138,12 @@ def forecasts(
     until: Collection[str] | None = None,
     runs: int = RUNS,
     seed: int = 1,
+    told: Callable[[Forecasts, int], None] = lambda found, number: None,
 ) -> Forecasts:
-    """Run a snapshot ahead until the jobs `until` have started, or all of those that wait."""
+    """Run a snapshot ahead until the jobs `until` have started, or all of those that wait.
+
+    `told` hears after each run but the last what is known so far, and how many runs there will be.
+    """
     waiting = tuple(job for job in snapshot.jobs if waits(job))
     known = ExpectedEnds(snapshot)
     ends = {job.key: known.of(job) for job in snapshot.jobs if _runs(job) and not waits(job)}
@@ -154,6 +158,8 @@ def forecasts(
     draws = _Draws(seed, number)
     done: list[ForwardRun] = []
     for run in range(number):
+        if done:
+            told(Forecasts(snapshot, waiting, tuple(done), ends, _stopped(done, cycles, snapshot.now)), number)
         done.append(
             run_forward(
                 snapshot,
@@ -237,15 +243,21 @@ def etas(
     seed: int = 1,
     alternatives: bool = False,
     errors: ForecastErrors | None = None,
+    told: Callable[[EtaReport, int], None] = lambda report, number: None,
 ) -> EtaReport:
     """The expected starts of the jobs of these names, or of all that wait; InputError where there is no such job.
 
-    `alternatives` also asks for the least changes that would start each of them now.
+    `alternatives` also asks for the least changes that would start each of them now. `told` hears what is known after
+    each run but the last, and how many there will be.
     """
     scenario, snapshot = waiting_snapshot(objects, profile, now)
     chosen = [job_named(snapshot, name) for name in names]
     until = {job.key for job in chosen} if names else None
-    found = forecasts(snapshot, profile, until=until, runs=runs, seed=seed)
+
+    def known(so_far: Forecasts, number: int) -> None:
+        told(summary(so_far, profile, until=until, errors=errors), number)
+
+    found = forecasts(snapshot, profile, until=until, runs=runs, seed=seed, told=known)
     report = summary(found, profile, until=until, errors=errors)
     if not alternatives:
         return report

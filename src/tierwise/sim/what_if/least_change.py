@@ -59,24 +59,37 @@ class _Unit(msgspec.Struct, frozen=True):
     change: Callable[[int], what_if.Change]
 
 
-def least_change(scenario: what_if.Scenario, name: str, effort: Effort = THOROUGH) -> LeastChange:
-    """The ways to make a job start now, the simplest first; InputError where there is no such job."""
+def least_change(
+    scenario: what_if.Scenario,
+    name: str,
+    effort: Effort = THOROUGH,
+    told: Callable[[str, int], None] = lambda way, runs: None,
+    answered: Callable[[Answer], None] = lambda answer: None,
+) -> LeastChange:
+    """The ways to make a job start now, the simplest first; InputError where there is no such job.
+
+    `told` hears what is tried and how many runs that took so far, `answered` each way as soon as it is found.
+    """
     job = what_if.job_named(scenario.snapshot(), name)
-    runs = _Runs(scenario, job.key, effort)
+    runs = _Runs(scenario, job.key, effort, told)
     if runs.start(scenario):
         return LeastChange(job.key, True, (), (), full_name(job), _own_evictions(scenario, job, runs))
     counting = Counting.of(scenario, job)
     found: list[Answer] = []
     hopeless: list[str] = []
-    for way, answer in (
-        ("uncordon", _uncordon(scenario, job, runs)),
-        ("relax", _relax(scenario, job, runs)),
-        ("quota", _quota(scenario, job, runs)),
-        ("evict", least_evictions(scenario, job, counting, lambda victims: runs.evicting(scenario, victims))),
-        ("add-nodes", _add_nodes(scenario, job, runs, counting)),
-    ):
+    ways: tuple[tuple[str, Callable[[], Answer | bool]], ...] = (
+        ("uncordon", lambda: _uncordon(scenario, job, runs)),
+        ("relax", lambda: _relax(scenario, job, runs)),
+        ("quota", lambda: _quota(scenario, job, runs)),
+        ("evict", lambda: least_evictions(scenario, job, counting, lambda victims: runs.evicting(scenario, victims))),
+        ("add-nodes", lambda: _add_nodes(scenario, job, runs, counting)),
+    )
+    for way, attempt in ways:
+        runs.way = way
+        answer = attempt()
         if isinstance(answer, Answer):
             found.append(answer)
+            answered(answer)
         elif answer:
             hopeless.append(way)
     own = _own_evictions(scenario, job, runs)
@@ -102,14 +115,17 @@ def _own_evictions(scenario: what_if.Scenario, job: Job, runs: _Runs) -> OwnEvic
 class _Runs:
     """Runs of the scheduler on one cluster with changes; each reads what differs from the one before it."""
 
-    def __init__(self, scenario: what_if.Scenario, job: str, effort: Effort) -> None:
+    def __init__(self, scenario: what_if.Scenario, job: str, effort: Effort, told: Callable[[str, int], None]) -> None:
         self._job, self._profile = job, scenario.profile
+        self._told, self._number, self.way = told, 0, "start it as things are"
         self._reader = Reader(scenario.profile)
         self._first: Rounds | None = None
         self.trials = effort.trials(len(scenario.objects))
 
     def start(self, scenario: what_if.Scenario) -> bool:
         """Whether the job starts."""
+        self._told(self.way, self._number)
+        self._number += 1
         history, outcome = outcome_of(scenario, reader=self._reader)
         self._first = self._first or history
         self._reader = history.reader or Reader(self._profile)

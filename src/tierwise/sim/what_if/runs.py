@@ -6,7 +6,8 @@ given nor anything outside is touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
@@ -59,12 +60,22 @@ def prepared(objects: Objects, profile: Profile, now: float) -> Scenario:
 
 
 def outcome_of(
-    scenario: Scenario, *, cycles: int | None = None, reader: Reader | None = None
+    scenario: Scenario,
+    *,
+    cycles: int | None = None,
+    reader: Reader | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> tuple[Rounds, Outcome]:
     """A scenario scheduled until nothing changes; a `reader` has read most of its objects before."""
     amend = scenario.amend if scenario.amendments else None
     history = rounds.schedule(
-        scenario.objects, scenario.profile, now=scenario.now, cycles=cycles, amend=amend, reader=reader
+        scenario.objects,
+        scenario.profile,
+        now=scenario.now,
+        cycles=cycles,
+        amend=amend,
+        reader=reader,
+        progress=progress,
     )
     snapshot = history.after(scenario.now)
     return history, Outcome(snapshot, history.report, history.evictions, tuple(_lone(history, snapshot)))
@@ -81,8 +92,13 @@ def _lone(history: Rounds, last: Snapshot) -> Iterator[tuple[Job, str]]:
             yield job, pod.spec.node_name
 
 
-def what_if(scenario: Scenario, changes: Sequence[Change]) -> WhatIf:
-    """Schedule a scenario without and with changes, which are made in order; InputError where one cannot be made."""
+def what_if(
+    scenario: Scenario, changes: Sequence[Change], told: Callable[[str, int], None] = lambda which, cycle: None
+) -> WhatIf:
+    """Schedule a scenario without and with changes, which are made in order; InputError where one cannot be made.
+
+    `told` hears which of the two is at which cycle.
+    """
     changed = scenario
     for change in changes:
         changed = change.apply(changed)
@@ -91,9 +107,9 @@ def what_if(scenario: Scenario, changes: Sequence[Change]) -> WhatIf:
         again = prepared(changed.objects, changed.profile, changed.now)
         changed = replace(changed, objects=again.objects)
     start = scenario.snapshot()
-    before, without = outcome_of(scenario)
+    before, without = outcome_of(scenario, progress=partial(told, "as it is"))
     known = before.reader if changed.profile == scenario.profile else None
-    after, with_changes = outcome_of(changed, reader=known)
+    after, with_changes = outcome_of(changed, reader=known, progress=partial(told, "with the changes"))
     comparison = compare(start, without, with_changes)
     lost = Losses(start)
     restarts = lost.of(_stopped(scenario.objects, changed.objects))

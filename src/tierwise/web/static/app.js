@@ -2,7 +2,7 @@
 // somebody wished to see more of, and what was worked out for them.
 
 import { address, listAddress, path, treeOf, zoomOf } from "./addresses.js";
-import { ask } from "./api.js";
+import { ask, looked, server } from "./api.js";
 import { Asides, said } from "./asides.js";
 import { drawCycles } from "./cycles.js";
 import { fill, h } from "./dom.js";
@@ -17,6 +17,7 @@ import { drawNode, drawNodes } from "./nodes.js";
 import { during, momentAt, pastOf, shownMoment, spanOf } from "./past.js";
 import { Player, jump } from "./player.js";
 import { drawProblems } from "./problems.js";
+import { WhatIfQuestion } from "./question.js";
 import { drawQueues } from "./queues.js";
 import { closed, link, parse } from "./route.js";
 import { searchable } from "./search.js";
@@ -37,7 +38,9 @@ const none = { value: null, changed: false };
 let answers = null; // the last ones
 let answered = 0; // when they came
 let fault = ""; // what is wrong with the server, or with what it reads
-const question = { changes: "", fault: "" }; // what if: what is asked, and why it makes no sense
+const question = new WhatIfQuestion(redraw, () => refresh({ force: true })); // what if
+/** @type {Board | null} */
+let base = null; // the board without changes
 const wishes = { waiting: 0, running: 0, moreQueues: false, moreNodes: false };
 const asides = new Asides(redraw);
 const player = new Player(() => answers?.history, redraw);
@@ -53,6 +56,11 @@ function acts(route) {
     askLeast: asides.askLeast,
     askEta: asides.askEta,
     askEtas: asides.askEtas,
+    end: asides.end,
+    before: base,
+    comparison: question.comparison,
+    progress: question.progress,
+    worked: live() && question.at ? workedOut(route) : null,
     playing: player.playing,
     speed: player.speed,
     play: player.play,
@@ -88,18 +96,13 @@ function acts(route) {
 /** Ask for all that the address needs; draws where something is new. */
 async function refresh({ force = false } = {}) {
   const route = parse(location.hash);
-  if (answers && route.changes !== question.changes) {
-    // an answer takes its time: what was asked is shown at once
-    Object.assign(question, { changes: route.changes, fault: "" });
-    answers = { ...answers, comparison: null };
-    redraw();
-  }
+  const shown = asked(route); // without the changes, until it is worked out what they do
   try {
     if (route.at.startsWith("@")) {
       await resolve(route);
       return;
     }
-    const [board, history] = await Promise.all([ask(address("board", route)), pastOf(route.run)]);
+    const [board, history] = await Promise.all([ask(address("board", shown)), pastOf(route.run)]);
     if (!board.value) {
       go({ ...route, at: "", run: history.value?.runs.includes(route.run) ? route.run : "" });
       return;
@@ -121,51 +124,63 @@ async function refresh({ force = false } = {}) {
     /** @type {Record<string, string>} */
     const inFabric = board.value.fabrics.length > 1 ? { fabric: fabric.title } : {};
     const found = await Promise.all([
-      few && told ? ask(address(`nodes/${path(fabric.name[zoom])}`, route, inFabric)) : none,
-      route.job && told ? ask(address(`jobs/${path(route.job)}`, route)) : none,
-      route.node && told ? ask(address(`node/${path(route.node)}`, route)) : none,
-      fitsAsked(route) && told ? ask(address("fits", route, fitsAsked(route) ?? {})) : none,
-      ask(listAddress("waiting", route, wishes.waiting, board.value.jobs.waiting)),
-      ask(listAddress("running", route, wishes.running)),
+      few && told ? ask(address(`nodes/${path(fabric.name[zoom])}`, shown, inFabric)) : none,
+      route.job && told ? ask(address(`jobs/${path(route.job)}`, shown)) : none,
+      route.node && told ? ask(address(`node/${path(route.node)}`, shown)) : none,
+      fitsAsked(route) && told ? ask(address("fits", shown, fitsAsked(route) ?? {})) : none,
+      ask(listAddress("waiting", shown, wishes.waiting, board.value.jobs.waiting)),
+      ask(listAddress("running", shown, wishes.running)),
       route.at && chosen < moments.length - 1 ? of("changes", { from: moments[chosen].id, to: newest }) : none,
       span
         ? of("happened", span)
         : (route.at || recorded) && chosen > 0
           ? of("happened", { after: moments[chosen - 1].id, upto: moments[chosen].id })
           : none,
-      route.changes ? ask(address("what-if", { changes: route.changes, run: route.run, at: route.at })) : none,
       moments.length > 1 && !recorded ? ask("/api/history/queues") : none,
       route.job ? of(`life/${path(route.job)}`, {}) : none,
     ]);
     if (location.hash !== "" && link(parse(location.hash)) !== link(route)) return; // somebody went on meanwhile
-    const [nodes, story, node, fits, waiting, running, changes, happened, comparison, overTime, life] = found.map(
+    const [nodes, story, node, fits, waiting, running, changes, happened, overTime, life] = found.map(
       (answer) => answer.value,
     );
-    asides.about(story?.key ?? "", board.changed);
+    asides.about(story?.key ?? "", board.changed && !live(board.value)); // of what lives, answers are of their time
     const lists = { waiting, running };
     const time = { history: history.value, overTime, changes, happened, life };
-    answers = { board: board.value, nodes, story, node, fits, lists, comparison, ...time };
-    question.fault = "";
+    answers = { board: board.value, nodes, story, node, fits, lists, ...time };
+    if (!shown.changes) base = board.value;
     fault = board.value.fault;
     answered = Date.now();
     if (board.changed || history.changed || force || found.some((answer) => answer.changed)) draw(answers, route);
     player.goOn(); // not before what was asked for is drawn
   } catch (error) {
-    if (route.changes && answers) {
-      // the question makes no sense: say so beside it, and show what is there
-      question.fault = said(error);
-      answers = { ...answers, comparison: null };
-      redraw();
-      return;
-    }
-    if (route.changes) {
-      go({ ...route, changes: "" });
-      return;
-    }
     fault = said(error);
     if (!answers) at("page").setAttribute("aria-busy", "false");
   }
   tell();
+}
+
+/** Ask what the address asks, and say which board can be asked for meanwhile. */
+function asked(route) {
+  question.about(route);
+  return question.ready ? route : { ...route, changes: "" };
+}
+
+/** Whether what is shown goes on by itself: an answer is then about the time at which it was asked. */
+function live(board = answers?.board) {
+  return base ? ["scheduler", "cluster"].includes(base.mode) : ["scheduler", "cluster"].includes(board?.mode ?? "");
+}
+
+/** For which time an answer was worked out, with the way to ask again. */
+function workedOut(route) {
+  const again = (event) => {
+    event.preventDefault();
+    question.about(route, true);
+    redraw();
+  };
+  return [
+    `For the cluster of ${clock(question.at)}. `,
+    h("a", { href: link(route), on: { click: again } }, "Ask again"),
+  ];
 }
 
 /** What is wrong, and how old the picture is. */
@@ -178,10 +193,10 @@ function tell() {
     at("fault").textContent = fault;
     return;
   }
-  const since = board ? `What is shown is of ${clock(board.made || answered / 1000)}.` : "";
+  const since = board ? `What is shown is of ${clock(server.checked || board.made || answered / 1000)}.` : "";
   at("fault").textContent = fault ? `${fault}. ${since}`.replace("..", ".") : "";
-  const seconds = board?.made ? Date.now() / 1000 - board.made : 0;
-  at("asof").textContent = board?.made && !fault ? `as of ${age(Math.max(0, seconds))} ago` : "";
+  const seconds = Math.max(0, Date.now() / 1000 - server.checked);
+  at("asof").textContent = board?.made && server.checked && !fault ? `checked ${age(seconds)} ago` : "";
 }
 
 /** Lead from a time in the address to the moment of that time: "@14:20" is a whole minute, "@1763302800" a moment. */
@@ -230,10 +245,10 @@ function draw(found, route) {
   at("what").setAttribute("href", link({ ...route, asking: "1", at: history.whole ? route.at : "" }));
   at("whatif").hidden = !(route.asking || route.changes);
   fill(at("whatif"), at("whatif").hidden ? [] : drawWhatIf(view));
-  if (asked !== route.asking + route.changes) {
+  if (inView !== route.asking + route.changes) {
     // what was asked for is in view, and a half-written change has the focus
-    asked = route.asking + route.changes;
-    if (asked) at("whatif").scrollIntoView({ block: "nearest" });
+    inView = route.asking + route.changes;
+    if (inView) at("whatif").scrollIntoView({ block: "nearest" });
     const field = route.asking ? at("whatif").querySelector("input[name=text]") : null;
     field?.focus({ preventScroll: true });
     field?.setSelectionRange(field.value.length, field.value.length);
@@ -253,7 +268,7 @@ function draw(found, route) {
   at("page").setAttribute("aria-busy", "false");
 }
 
-let asked = ""; // what if
+let inView = ""; // the question that was brought there
 let before = "",
   opener = ""; // what the drawer showed, and the link that opened it first
 
@@ -338,7 +353,11 @@ let news = null;
 function hear() {
   if (news || document.visibilityState !== "visible") return;
   news = new EventSource(address("events", { run: parse(location.hash).run }));
-  news.addEventListener("board", () => refresh());
+  news.addEventListener("board", () => {
+    if (!live()) question.about(parse(location.hash), true); // other files are another question
+    refresh();
+  });
+  news.addEventListener("checked", (event) => looked(event.data));
 }
 function hush() {
   news?.close();

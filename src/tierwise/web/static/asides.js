@@ -2,7 +2,7 @@
 // is expected to start. Answers belong to one job of one board: those of another are dropped.
 
 import { address, path } from "./addresses.js";
-import { ask } from "./api.js";
+import { ask, follow } from "./api.js";
 import { parse } from "./route.js";
 
 export class Asides {
@@ -18,24 +18,54 @@ export class Asides {
     this.eta = null;
     /** @type {Any} */
     this.etas = null; // of all jobs
+    /** @type {Record<string, AbortController | null>} */
+    this._asking = {};
   }
 
-  /** From now on it is about this job; with `renewed`, of another board. */
+  /** From now on it is about this job; with `renewed`, of another board. What nobody waits for any more is ended. */
   about(key, renewed) {
-    if (renewed) this.etas = null;
+    if (renewed) this.end("etas");
     if (key === this._key && !renewed) return;
     this._key = key;
-    this.nodes = this.least = this.eta = null;
+    this.nodes = null;
+    this.end("least");
+    this.end("eta");
   }
 
-  askNodes = () => this._ask("nodes", (key) => address(`nodes-for/${path(key)}`, parse(location.hash)));
-  askLeast = () => this._ask("least", (key) => address(`least/${path(key)}`, { ...parse(location.hash), changes: "" }));
-  askEta = () => this._ask("eta", (key) => `/api/eta/${path(key)}`);
-
-  askEtas = async () => {
-    this.etas = await answered("/api/eta");
-    this._told();
+  /** End a question, and forget what is known of it. */
+  end = (what) => {
+    this._asking[what]?.abort();
+    this._asking[what] = null;
+    this[what] = null;
   };
+
+  askNodes = () => this._ask("nodes", (key) => address(`nodes-for/${path(key)}`, parse(location.hash)));
+  askLeast = () => this._follow("least", address(`least/${path(this._key)}`, { ...parse(location.hash), changes: "" }));
+  askEta = () => this._follow("eta", address(`eta/${path(this._key)}`, { ...parse(location.hash), changes: "" }));
+  askEtas = () => this._follow("etas", address("eta", { ...parse(location.hash), changes: "" }));
+
+  /** Ask, and tell how far it is; what is known already stands beside that. */
+  async _follow(what, where) {
+    if (this[what]) return;
+    const asking = new AbortController();
+    this._asking[what] = asking;
+    this[what] = { progress: "Working it out …" };
+    this._told();
+    /** @type {Any} */
+    let found;
+    try {
+      found = await follow(where, asking.signal, (message) => {
+        this[what] = { ...message.part, progress: working(message) };
+        this._told();
+      });
+    } catch (error) {
+      found = { fault: said(error) };
+    }
+    if (this._asking[what] !== asking) return; // nobody waits for it any more
+    this._asking[what] = null;
+    this[what] = found;
+    this._told();
+  }
 
   async _ask(what, where) {
     const key = this._key;
@@ -55,6 +85,10 @@ async function answered(where) {
     return { fault: said(error) };
   }
 }
+
+/** How far a question is, in words. */
+export const working = (message) =>
+  `Working it out, ${Math.round(message.seconds)} s so far${message.progress ? `: ${message.progress}` : ""} …`;
 
 /** What an error says to people. */
 export const said = (error) => (error instanceof Error ? error.message : String(error));

@@ -293,6 +293,7 @@ function expected(view) {
   const { eta: own } = view;
   const open = (event) => {
     if (event.currentTarget.open) view.askEta();
+    else if (view.eta?.progress) view.end("eta");
   };
   const job = own?.jobs?.[0];
   const range = (bounds) => `${moment(bounds[0])} to ${bounds[1] ? moment(bounds[1]) : "later"}`;
@@ -300,10 +301,11 @@ function expected(view) {
     "details",
     { "data-key": "eta", on: { toggle: open } },
     h("summary", {}, "Expected start"),
+    own?.progress ? h("p", { class: "soft", role: "status" }, own.progress) : null,
     own?.fault
       ? h("p", { class: "warn" }, own.fault)
       : !job
-        ? h("p", { class: "soft" }, "Running ahead …")
+        ? null
         : [
             h("p", { class: "said" }, job.text),
             ganttRow(job, view.story.line.created, axisOf(own, [view.story.line])),

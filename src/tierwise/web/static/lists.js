@@ -67,6 +67,7 @@ export function drawWaiting(view) {
 /** The button that asks when jobs start, or why that cannot be told. */
 function starts({ asks, etas, askEtas }) {
   if (etas?.fault) return h("p", { class: "warn" }, etas.fault);
+  if (etas?.progress) return h("p", { class: "soft", role: "status" }, etas.progress);
   return asks && !etas
     ? h("p", {}, h("button", { type: "button", on: { click: askEtas } }, "When do they start?"))
     : null;

@@ -3,6 +3,7 @@
 import { send } from "./api.js";
 import { h, head, table, verdict } from "./dom.js";
 import { count, many, percent, short } from "./format.js";
+import { drawFlows } from "./flows.js";
 import { link, toHyperNode, toJob } from "./route.js";
 
 /** Kinds of changes: [name, title, what to write]. */
@@ -116,9 +117,7 @@ export function drawWhatIf(view) {
         )
       : null,
     view.question ? h("p", { class: "bad", role: "alert" }, view.question) : null,
-    changes.length && !view.question && !comparison
-      ? h("p", { class: "soft", role: "status" }, "Working it out; a large cluster takes a while …")
-      : null,
+    changes.length && view.progress ? h("p", { class: "soft", role: "status" }, view.progress) : null,
     changes.length && comparison ? compared(view) : null,
   ];
 }
@@ -263,7 +262,28 @@ export async function submitted(route, text) {
   return withChange(route, "submit", name);
 }
 
-function compared({ history, comparison, route, first }) {
+/** What the changes do to those who run and to those who wait, in one sentence. */
+function summary(jobs) {
+  const of = (effect, runs) => jobs.filter((job) => job.effect === effect && job.runsNow === runs);
+  const restart = jobs.filter((job) => job.runsNow && job.effect !== "stops").reduce((sum, job) => sum + job.moved, 0);
+  const [stop, elsewhere, longer] = [of("stops", true), of("moves", false), of("waits-longer", false)];
+  const starts = jobs.filter((job) => job.effect === "starts").length;
+  const parts = [
+    h("b", { class: restart ? "bad" : "" }, restart === 1 ? "1 pod restarts" : `${count(restart)} pods restart`),
+    h("b", { class: stop.length ? "bad" : "" }, stop.length === 1 ? "1 job stops" : `${count(stop.length)} jobs stop`),
+    starts ? h("b", { class: "good" }, starts === 1 ? "1 job starts" : `${count(starts)} jobs start`) : null,
+    longer.length ? `${count(longer.length)} that would start wait longer` : null,
+    elsewhere.length ? `${count(elsewhere.length)} only plan elsewhere` : null,
+  ].filter((part) => part !== null);
+  return h(
+    "p",
+    { class: "said" },
+    parts.map((part, i) => [i ? ", " : "", part]),
+    ".",
+  );
+}
+
+function compared({ history, comparison, route, first, before: base, board, worked }) {
   const then = history.recorded ? "as it was" : "now";
   const { before, after, jobs, notes } = comparison;
   const share = (side) => (side.capacity ? percent(side.used / side.capacity) : "–");
@@ -275,7 +295,7 @@ function compared({ history, comparison, route, first }) {
       `${before.resource} in use`,
       (s) => `${short(before.resource, s.used)} of ${short(before.resource, s.capacity)}, ${share(s)}`,
     ],
-    ["pods evicted", (s) => count(s.podsEvicted)],
+    ["pods that the scheduler evicts", (s) => count(s.podsEvicted)],
   ];
   const place = (state) => {
     if (!state) return "–";
@@ -284,8 +304,16 @@ function compared({ history, comparison, route, first }) {
       ? h("a", { href: toHyperNode(route, state.hyperNode) }, state.hyperNode)
       : `${many(state.pods, "pod")} in the whole cluster`;
   };
-  const kind = (job) => EFFECTS[job.effect] ?? [job.effect, "soft"];
+  const kind = (job) => {
+    if (job.effect !== "moves") return EFFECTS[job.effect] ?? [job.effect, "soft"];
+    return job.runsNow
+      ? [`${job.moved} of ${many(job.before.pods, "pod")} ${job.moved === 1 ? "restarts" : "restart"}`, "bad"]
+      : ["plans elsewhere", "soft"];
+  };
   return [
+    summary(jobs),
+    worked ? h("p", { class: "soft" }, worked) : null,
+    base ? drawFlows(base, board, comparison.flows) : null,
     table(
       [
         ["figure", ([title]) => title],
@@ -323,13 +351,15 @@ export function least(view) {
   const { found } = view;
   const open = (event) => {
     if (event.currentTarget.open) view.askLeast();
+    else if (view.found?.progress) view.end("least");
   };
   return h(
     "details",
     { "data-key": "least", on: { toggle: open } },
     h("summary", {}, "What would start it now?"),
-    !found
-      ? h("p", { class: "soft" }, "Trying one change after the other; a large cluster takes minutes …")
+    found?.progress ? h("p", { class: "soft", role: "status" }, found.progress) : null,
+    !found?.ways && !found?.fault
+      ? null
       : found.fault
         ? h("p", { class: "warn" }, found.fault)
         : found.startsAnyway
@@ -343,7 +373,10 @@ export function least(view) {
                 ),
               ),
               found.noHelp.length ? h("p", { class: "soft" }, `No help: ${found.noHelp.join("; ")}`) : null,
-              found.ways.length ? null : h("p", { class: "warn" }, "Nothing that was tried makes it start."),
+              found.stopped ? h("p", { class: "soft" }, found.stopped) : null,
+              found.ways.length || found.progress || found.stopped
+                ? null
+                : h("p", { class: "warn" }, "Nothing that was tried makes it start."),
             ],
   );
 }

@@ -1,0 +1,379 @@
+"""Questions of the kind "what if", answered in processes of their own: this is what runs in them.
+
+The server starts one process (`python -m tierwise.web.questions`), which reads clusters and forks for each question:
+the fork has the cluster, needs no imports, and ends with its channel. So a question ends when the one who asked is
+gone, several are answered side by side, and nothing that one of them does is seen by another or by the server. Frames
+are a length and msgpack; the channel of a fork comes with the frame that asks for it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import queue
+import resource
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final, Literal, cast
+
+import msgspec
+
+from tierwise.api import codec
+from tierwise.api.codec import Raw
+from tierwise.api.errors import InputError
+from tierwise.config.profile import Profile
+from tierwise.explain.board import Board
+from tierwise.explain.comparison import Answer, LeastChange, least_change_wire
+from tierwise.explain.disruption import drainable_wire
+from tierwise.explain.eta import EtaReport, etas_wire
+from tierwise.explain.naming import full_name
+from tierwise.explain.text.schedule import Run
+from tierwise.manifests.files import read
+from tierwise.port import Key, Objects
+from tierwise.sim.forecast.eta import back_again, etas, with_wait
+from tierwise.sim.what_if.change_texts import read_change
+from tierwise.sim.what_if.changes import Change, Scenario, job_named, submit
+from tierwise.sim.what_if.drainable import drainable
+from tierwise.sim.what_if.least_change import BRIEF, least_change
+from tierwise.sim.what_if.runs import WhatIf, prepared, what_if, what_if_wire
+from tierwise.web.views import ASKS, Basis, RunView
+
+__all__ = ["SECONDS", "Frame", "Put", "Question", "Scene", "pasted", "received", "sent"]
+
+SECONDS: Final = 60
+"""How long a question is worked on; what is known then is told."""
+
+_CPU: Final = 300
+"""Seconds of a processor that a fork may use in all, with what pages ask of its board later."""
+
+_SCENES: Final = 4
+"""Clusters that are held."""
+
+_NICE: Final = 5
+"""Questions give way to the server, and to a scheduler in it."""
+
+_PAUSE: Final = 0.2
+"""Seconds between two words about how far it is, at least."""
+
+_TOO_LONG: Final = 1 << 31
+_HEAD: Final = struct.Struct(">Q")
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What is asked: changes as pairs of kind and text, the name of a job ("" for all), or of a tier."""
+
+    kind: Literal["what-if", "least", "eta", "drainable"]
+    job: str = ""
+    changes: tuple[tuple[str, str], ...] = ()
+    manifests: Mapping[str, bytes] = {}
+    together: int = 0  # domains that are drained at a time
+
+
+class Put(msgspec.Struct, frozen=True, array_like=True):
+    """An object: its manifest as JSON, without the kind where that is what tierwise would call it."""
+
+    group: str
+    kind: str
+    path: str
+    raw: bytes
+
+
+class Scene(msgspec.Struct, frozen=True):
+    """A cluster by its number, as what differs from another one (0 for an empty one)."""
+
+    number: int
+    base: int
+    puts: Sequence[Put]
+    deletes: Sequence[tuple[str, str, str]]
+    profile: bytes
+    now: float
+    schedulers: frozenset[str] | None
+
+
+class Frame(msgspec.Struct, frozen=True):
+    """What the server says: here is a cluster, or answer a question about one."""
+
+    scene: Scene | None = None
+    question: Question | None = None
+    about: int = 0
+
+
+def sent(channel: socket.socket, frame: object, fds: Sequence[int] = ()) -> None:
+    """Send a frame, with a channel where one goes along."""
+    body = msgspec.msgpack.encode(frame)
+    socket.send_fds(channel, [_HEAD.pack(len(body))], fds)
+    channel.sendall(body)
+
+
+def received(channel: socket.socket) -> tuple[bytes, list[int]] | None:
+    """The next frame; None where the other end is gone."""
+    head, fds, _, _ = socket.recv_fds(channel, _HEAD.size, 1)
+    while head and len(head) < _HEAD.size:
+        head += channel.recv(_HEAD.size - len(head))
+    if not head:
+        return None
+    (left,) = _HEAD.unpack(head)
+    assert left < _TOO_LONG
+    body = bytearray()
+    while len(body) < left:
+        part = channel.recv(min(1 << 20, left - len(body)))
+        if not part:
+            return None
+        body += part
+    return bytes(body), fds
+
+
+def pasted(text: bytes) -> tuple[tuple[codec.Object, Raw], ...]:
+    """The manifests that somebody pasted; InputError where there are none."""
+    loaded = Objects.holding((entry.key, entry.record, entry.manifest) for entry in read(["-"], io.BytesIO(text)))
+    found = ((loaded.record(key), loaded.raw(key)) for key in loaded)
+    objects = tuple((record, raw) for record, raw in found if record is not None and raw is not None)
+    if not objects:
+        raise InputError("there is no manifest in it", file="the text")
+    return objects
+
+
+# One question, in a fork.
+
+
+class _OutOfTime(BaseException):
+    """A question has been worked on for long enough: nothing that guards a cycle may take it for a fault."""
+
+
+class _Teller:
+    """Tells how far a question is, now and then."""
+
+    def __init__(self, tell: Callable[[Raw], None]) -> None:
+        self._tell = tell
+        self._told = time.monotonic() - 1.0
+
+    def __call__(self, text: str, part: Callable[[], Raw] | None = None) -> None:
+        now = time.monotonic()
+        if now - self._told >= _PAUSE:
+            self._told = now
+            self._tell({"progress": text, **({"part": part()} if part is not None else {})})
+
+
+def _out_of_time(number: int, frame: FrameType | None) -> None:
+    raise _OutOfTime
+
+
+def _least(scenario: Scenario, question: Question, tell: _Teller) -> Raw:
+    """The ways that start a job now, each told when it is found."""
+    job = job_named(scenario.snapshot(), question.job)
+    ways: list[Answer] = []
+    trying = ""
+
+    def wire(stopped: str = "") -> Raw:
+        found = LeastChange(job.key, False, tuple(ways), (), full_name(job))
+        return {**least_change_wire(found), "stopped": stopped}
+
+    def tried(way: str, runs: int) -> None:
+        nonlocal trying
+        trying = way
+        tell(f"trying to {way.replace('-', ' ')}, {runs} runs so far", wire)
+
+    try:
+        return least_change_wire(with_wait(scenario, least_change(scenario, question.job, BRIEF, tried, ways.append)))
+    except _OutOfTime:
+        return wire(f"stopped after {SECONDS} s, while trying to {trying.replace('-', ' ')}: more ways may do")
+
+
+def _eta(basis: Basis, question: Question, tell: _Teller) -> Raw:
+    """When jobs start, first by one run ahead, then by more of them."""
+    last: Raw = {}
+    names = (question.job,) if question.job else ()
+
+    def ran(report: EtaReport, number: int) -> None:
+        nonlocal last
+        last = etas_wire(report)
+        tell(f"{report.runs} of {number} runs ahead", lambda: last)
+
+    try:
+        return etas_wire(etas(basis.objects, basis.profile, basis.now, names=names, told=ran))
+    except _OutOfTime:
+        if not last:
+            raise InputError(f"no run ahead has ended in {SECONDS} s") from None
+        return {**last, "stopped": f"stopped after {SECONDS} s: more runs would say more"}
+
+
+def _change(question: Question, kind: str, text: str) -> Change:
+    if kind != "submit":
+        return read_change(kind, text)
+    return submit(pasted(question.manifests[text]), "the text")
+
+
+def _what_if(scenario: Scenario, question: Question, tell: _Teller) -> WhatIf:
+    changes = [_change(question, kind, text) for kind, text in question.changes]
+    return what_if(scenario, changes, lambda which, cycle: tell(f"{which}: cycle {cycle + 1}"))
+
+
+def _back(found: WhatIf) -> Mapping[str, str] | None:
+    """For how long gangs that restart are too small, where that is known in time."""
+    try:
+        return back_again(found.changed, found.restarts, found.started)
+    except _OutOfTime:
+        return None
+
+
+def _view(scenario: Scenario, found: WhatIf) -> RunView:
+    after = found.after
+    run = Run(after.reports, after.after(scenario.now), scenario.profile, after.evictions, after.complaints())
+    return RunView(Board(run), mode="manifests", title=f"what if: {', '.join(found.changes)}")
+
+
+def _compared(scenario: Scenario, found: WhatIf, back: Mapping[str, str] | None = None) -> Raw:
+    """The answer as the page draws it: counts instead of pods, and which domains these leave for which."""
+    wire = what_if_wire(found, back)
+    topology, rows = scenario.snapshot().topology, scenario.snapshot().nodes.row
+    after = found.after.after(scenario.now)
+
+    def home(node: str) -> str:
+        for tree, known in ((topology, rows), (after.topology, after.nodes.row)):
+            if node in known:
+                return tree.name[int(tree.leaf[known[node]])]
+        return ""
+
+    flows: dict[tuple[str, str, bool], int] = {}
+    for entry, change in zip(cast("list[dict[str, Any]]", wire["jobs"]), found.comparison.jobs, strict=True):
+        before, then = (side.pods if side is not None else {} for side in (change.before, change.after))
+        moved = [pod for pod, node in before.items() if then.get(pod, node) != node]
+        entry |= {"name": change.name, "moved": len(moved), "stopped": len(before.keys() - then.keys())}
+        for pod in before.keys() | then.keys():
+            if before.get(pod) != then.get(pod):
+                here, there = (home(side[pod]) if pod in side else "" for side in (before, then))
+                flows[here, there, change.ran] = flows.get((here, there, change.ran), 0) + 1
+        for state in filter(None, (entry["before"], entry["after"])):
+            state["pods"] = len(state["pods"])  # the page draws places, and asks for pods one job at a time
+    found_flows = sorted(flows.items(), key=lambda item: -item[1])[:200]
+    return {**wire, "flows": [[*between, pods] for between, pods in found_flows]}
+
+
+def _messages(
+    basis: Basis, scenario: Scenario | str, question: Question, tell: Callable[[Raw], None]
+) -> RunView | None:
+    """Work a question out, and tell; the board that pages may ask about, where there is one."""
+    teller, view = _Teller(tell), None
+    try:
+        if isinstance(scenario, str):
+            raise InputError(scenario)
+        if question.kind == "what-if":
+            found = _what_if(scenario, question, teller)
+            if any(loss.below for loss in found.restarts):
+                tell({"progress": "for how long they wait", "part": _compared(scenario, found)})
+            answer, view = _compared(scenario, found, _back(found)), _view(scenario, found)
+        elif question.kind == "drainable":
+            answer = drainable_wire(drainable(scenario, question.job, together=question.together, effort=BRIEF))
+        else:
+            answer = _least(scenario, question, teller) if question.kind == "least" else _eta(basis, question, teller)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        tell({"answer": answer})
+    except InputError as error:
+        tell({"fault": str(error)})
+    except _OutOfTime:
+        tell({"fault": f"it is not worked out in {SECONDS} s"})
+    return view
+
+
+def _fork(basis: Basis, scenario: Scenario | str, question: Question, channel: socket.socket) -> None:
+    """What a fork does: answers its question, and what pages ask of its board, until its channel is closed."""
+    asks: queue.SimpleQueue[tuple[str, str, dict[str, str]]] = queue.SimpleQueue()
+
+    def listen() -> None:
+        with suppress(OSError):
+            while (frame := received(channel)) is not None:
+                asks.put(msgspec.msgpack.decode(frame[0], type=tuple[str, str, dict[str, str]]))
+        os._exit(0)  # nobody waits for the answer
+
+    threading.Thread(target=listen, daemon=True).start()
+    signal.signal(signal.SIGALRM, _out_of_time)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    view = _messages(basis, scenario, question, lambda message: sent(channel, message))
+    while view is not None:
+        path, name, query = asks.get()
+        try:
+            body = ASKS[path](view, name, query)
+            sent(channel, {"body": body.body if body is not None else b""})
+        except InputError as error:
+            sent(channel, {"body": b"", "refused": str(error)})
+
+
+# The process that reads clusters, and forks.
+
+
+def _objects(scene: Scene, base: Objects) -> Objects:
+    puts = {}
+    for put in scene.puts:
+        raw = cast("Raw", msgspec.json.decode(put.raw))
+        if "apiVersion" not in raw:
+            version = codec.version_of(put.group, put.kind)
+            raw = {"apiVersion": f"{put.group}/{version}" if put.group else version, "kind": put.kind, **raw}
+        puts[_key(put.group, put.kind, put.path)] = raw
+    return base.changed(puts, [_key(*path) for path in scene.deletes])
+
+
+def _key(group: str, kind: str, path: str) -> Key:
+    namespace, _, name = path.rpartition("/")
+    return Key(group, kind, namespace, name)
+
+
+def _frames(control: socket.socket) -> Iterator[tuple[Frame, list[int]]]:
+    while (found := received(control)) is not None:
+        yield msgspec.msgpack.decode(found[0], type=Frame), found[1]
+
+
+def main(control: socket.socket) -> None:
+    """Read clusters and fork for questions, until the server is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server ends it
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    os.nice(_NICE)
+    with suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")  # where memory is short, they go first
+    scenes: dict[int, tuple[Basis, Scenario | str]] = {}
+    for frame, fds in _frames(control):
+        if frame.scene is not None:
+            scene = frame.scene
+            base = scenes[scene.base][0].objects if scene.base in scenes else Objects()
+            profile = msgspec.json.decode(scene.profile, type=Profile)
+            basis = Basis(_objects(scene, base), profile, scene.now, scene.schedulers)
+            scenes[scene.number] = basis, _prepared(basis)
+            while len(scenes) > _SCENES:
+                del scenes[next(iter(scenes))]
+        elif frame.question is not None:
+            with socket.socket(fileno=fds[0]) as channel:
+                if os.fork() == 0:
+                    _ended(control, *scenes[frame.about], frame.question, channel)
+
+
+def _prepared(basis: Basis) -> Scenario | str:
+    try:
+        return msgspec.structs.replace(prepared(basis.objects, basis.profile, basis.now), schedulers=basis.schedulers)
+    except InputError as error:
+        return str(error)
+
+
+def _ended(
+    control: socket.socket, basis: Basis, scenario: Scenario | str, question: Question, channel: socket.socket
+) -> None:
+    """The whole life of a fork."""
+    try:
+        control.close()
+        resource.setrlimit(resource.RLIMIT_CPU, (_CPU, _CPU))
+        _fork(basis, scenario, question, channel)
+    except BaseException as error:  # noqa: BLE001 - whatever it is, somebody waits for a word of it
+        with suppress(OSError):
+            sent(channel, {"fault": f"the question failed: {type(error).__name__}: {error}"})
+    finally:
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    main(socket.socket(fileno=int(sys.argv[1])))
