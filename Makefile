@@ -1,5 +1,5 @@
 # Everything runs in .venv, which is made on first use from the hashed lock file.
-# Needed beforehand: Python >= 3.11, make and a C compiler.
+# Needed beforehand: Python >= 3.11 and make. Everything comes as wheels; a platform without one of them needs a C compiler.
 
 PYTHON ?= python3
 WORKERS ?= auto
@@ -17,7 +17,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test properties test-deep browser e2e mutants compare docs dist chart image fresh bench bench-kube soak lint style types format lock clean check-python
+.PHONY: help run test properties test-deep browser e2e mutants compare docs dist release e2e-matrix chart image fresh bench bench-kube soak lint style types format lock clean check-python
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,11 +48,16 @@ browser: $(READY) ## Use the pages in a real browser, where chromium or google-c
 	@$(BIN)/pytest -n 0 $(ALONE) tests/browser $(ARGS)
 
 # Not part of `test`: the control plane takes minutes to build where nobody provides one (KUBEBUILDER_ASSETS).
-e2e: $(READY) ## Run the end-to-end tests on a real kube-apiserver
+e2e: export KUBERNETES_VERSION := $(KUBERNETES)
+e2e: $(READY) ## Run the end-to-end tests on a real kube-apiserver, the newest or KUBERNETES=1.33
 	@echo "== control plane"
 	@tools/control_plane
 	@echo "== e2e"
 	@$(BIN)/pytest -n 0 $(E2E) $(ARGS)
+
+# Not part of anything: each version that nobody has built takes 10-20 minutes to build, and some ten more to run.
+e2e-matrix: $(READY) ## Run the end-to-end tests on every Kubernetes version that can be had, and say which passed
+	@$(BIN)/python tools/e2e_matrix.py $(ARGS)
 
 # With what the tests need: rows are measured with the extra `fast`, but for the one that says what it is worth.
 bench: $(READY) ## Run the benchmarks
@@ -72,6 +77,10 @@ docs: $(READY) ## Build the documentation as a site in build/docs/site
 # Not part of `test`: it fetches what the wheel needs, once for each Python.
 dist: $(RELEASE_ENV)/.stamp ## Build wheel and source archive, check them, and install them
 	@$(BIN)/python tools/dist.py --twine $(RELEASE_ENV)/bin/twine $(ARGS)
+
+# Not part of `test`: it needs the network, and the more programs there are, the more of it is done; it says what was not.
+release: $(RELEASE_ENV)/.stamp ## Gather a release in build/release: archives, chart, plugin, SBOM, provenance, signatures
+	@$(RELEASE_ENV)/bin/python tools/release.py $(ARGS)
 
 # Not part of `e2e`: helm takes four minutes to build where there is none (HELM). Without Go or the network this says so.
 chart: $(READY) ## Render, check, install and upgrade the chart with the real helm, and migrate

@@ -115,6 +115,16 @@ class Api:
         self._idle.put(connection)
         return status, json.loads(said or b"{}")
 
+    def serves(self, version: str) -> bool:
+        """Whether the server has a version of an API group, by its own discovery."""
+        try:
+            self.ask("GET", f"/apis/{version}")
+        except ApiRefusal as refusal:
+            if refusal.status == 404:
+                return False
+            raise
+        return True
+
     def close(self) -> None:
         """Close what is idle."""
         with suppress(queue.Empty):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import secrets
 import ssl
 import subprocess
@@ -12,13 +13,23 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.support.ports import free_ports
 
 __all__ = ["ControlPlane", "processor_seconds"]
+
+
+_GATES: Final = {
+    "GenericWorkload": "api/alpha",
+    "TopologyAwareWorkloadScheduling": "api/alpha",
+    "DynamicResourceAllocation": "api/beta",
+    "InPlacePodVerticalScaling": "api/beta",
+}
+"""Features that tests use, with the versions of APIs that they need where they are off: a server that is told of one by
+its name and does not have it does not start."""
 
 
 class ControlPlane:
@@ -66,12 +77,19 @@ class ControlPlane:
             "--service-cluster-ip-range=10.0.0.0/24",
             # Both wait for a controller manager, which nobody runs here.
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
-            # Kubernetes' own groups, which are alpha in this release.
-            "--runtime-config=scheduling.k8s.io/v1alpha2=true",
-            "--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true",
+            *self._switched_on(),
         )
         self._wait_ready(180)
         self.kubeconfig.write_text(json.dumps(self.describe(f"https://127.0.0.1:{self.port}")))
+
+    def _switched_on(self) -> list[str]:
+        """What is off in this version and tests use, by the server's own help: a gate that it lacks would stop it."""
+        said = subprocess.run([self._binaries / "kube-apiserver", "--help"], capture_output=True, text=True, check=True)
+        off = set(re.findall(r"(\w+)=true\|false \((?:ALPHA|BETA) - default=false\)", said.stdout))
+        gates = [gate for gate in _GATES if gate in off]
+        apis = sorted({_GATES[gate] for gate in gates})
+        found = [f"--feature-gates={','.join(f'{gate}=true' for gate in gates)}"] if gates else []
+        return found + ([f"--runtime-config={','.join(f'{api}=true' for api in apis)}"] if apis else [])
 
     def stop_server(self) -> None:
         """Kill the API server; etcd keeps what it held."""

@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from tests.e2e.accounts import NAMESPACE
 from tests.e2e.api import Json
@@ -13,6 +14,12 @@ from tests.e2e.driver import CLASS, TEMPLATE, Driver
 from tests.e2e.world import World, job
 
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _served(world: World) -> None:
+    """The driver of these tests speaks v1; that older versions are read, unit tests show."""
+    world.needs("resource.k8s.io/v1")
 
 
 def _task(name: str, replicas: int) -> Json:

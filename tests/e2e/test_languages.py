@@ -51,6 +51,7 @@ def _labelled_racks(world: World) -> None:
 
 def test_a_group_of_kubernetes_own_starts_in_a_domain_of_its_key(world: World) -> None:
     """Its pods wait for it, then start in one rack; a larger one waits, and the condition of either says so."""
+    world.needs(KUBERNETES)
     _labelled_racks(world)
     world.run()
     constraint = {"topology": [{"key": RACK}]}

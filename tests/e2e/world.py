@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 import yaml
 from tests.e2e.accounts import NAMESPACE, Accounts
 from tests.e2e.api import Api, ApiRefusal, Json, path_of
@@ -195,10 +196,15 @@ class World:
         self._clear()
         self.kubelets.stop()
 
+    def needs(self, version: str) -> None:
+        """Skip the test where the server has no such version of an API."""
+        if not self.api.serves(version):
+            pytest.skip(f"this Kubernetes does not serve {version}")
+
     def _clear(self) -> None:
         for kind in _OURS:
             self.api.ask("DELETE", path_of(kind, namespace="default"), {"gracePeriodSeconds": 0})
-        for version in GROUPS:
+        for version in filter(self.api.serves, GROUPS):
             self.api.ask("DELETE", f"/apis/{version}/namespaces/default/podgroups")
         # Who was killed has given nothing back, and the next one would wait for it.
         self.api.ask("DELETE", path_of("Lease", namespace=NAMESPACE))

@@ -174,6 +174,15 @@ def test_every_plugin_and_action_has_a_page(folder: str, names: list[str]) -> No
     assert [] == [name for name in names if f"({_kebab(name)}.md)" not in table]
 
 
+def test_every_verb_is_in_the_reference() -> None:
+    """With a section of its own, or one for each of its own verbs."""
+    described = _anchors(DOCS / "reference" / "cli.md")
+
+    assert [] == [
+        name for name in cli.list_commands(click.Context(cli)) if not any(a.startswith(name) for a in described)
+    ]
+
+
 @pytest.mark.parametrize("pattern", [_REASON, _PROBLEM], ids=["reasons", "problems"])
 def test_every_code_is_described(pattern: re.Pattern[str]) -> None:
     """Whoever meets a code in a message finds it in the table of codes."""

@@ -51,3 +51,15 @@ def test_what_was_built_is_found_in_the_cache(tmp_path: Path) -> None:
     assert said[2].endswith("KUBEBUILDER_ASSETS is not set, and nobody has built etcd and kube-apiserver")
     assert 0 == _asked(cache=tmp_path)[0]
     assert 3 == _asked("--with", "kube-scheduler", cache=tmp_path)[0]
+
+
+def test_a_minor_version_stands_for_its_patch(tmp_path: Path) -> None:
+    """The oldest and the newest of the list are found in the cache by their first two numbers, and by all of them."""
+    listed = subprocess.run([TOOL, "--versions"], capture_output=True, text=True, check=True).stdout.split()
+    variables = {"PATH": os.environ["PATH"], "TIERWISE_CACHE": str(tmp_path), "ETCD_VERSION": "1.0"}
+    for version in (listed[0], listed[-1]):
+        folder = _programs(tmp_path / f"control-plane/kubernetes-{version}-etcd-1.0", "etcd", "kube-apiserver")
+        for asked in (version, version.rpartition(".")[0]):
+            given = variables | {"KUBERNETES_VERSION": asked}
+            done = subprocess.run([TOOL, "--no-build"], capture_output=True, text=True, env=given)
+            assert (0, f"{folder}\n") == (done.returncode, done.stdout)
