@@ -52,6 +52,7 @@ def test_shares_are_those_of_starts_inside() -> None:
 
     assert (4, 0.5, 0.75) == (wire["asked"], wire["inside_50"], wire["inside_90"])
     assert (0.25, 0.5) == (wire["runs_alone_50"], wire["runs_alone_90"])
+    assert (0.27, 2.53) == (wire["sharpness_50"], wire["sharpness_90"])
     assert [[1, 1], [9, 1 << 30]] == [size["gpus"] for size in wire["by_size"]]  # type: ignore[attr-defined]
 
 

@@ -32,6 +32,15 @@ def test_ranges_hold_their_shares_of_a_sample() -> None:
     assert StartRange(10.0, (5.0, 15.0), (1.0, 19.0)) == found
 
 
+def test_few_runs_say_two_ranges() -> None:
+    """Five values are all in the range of 50 %, and that of 90 % is wider, though not before the earliest moment."""
+    found = range_of_runs([100.0, 110.0, 120.0, 130.0, 140.0])
+    bounded = range_of_runs([100.0, 110.0, 120.0, 130.0, 140.0], 95.0)
+
+    assert ((100.0, 140.0), (86.0, 154.0)) == (found.half, (round(found.most[0]), round(found.most[1])))
+    assert (95.0, found.most[1]) == bounded.most
+
+
 def test_runs_that_did_not_come_so_far_leave_the_end_open() -> None:
     """A start that many runs have not seen has no latest time."""
     assert (2.0, inf) == range_of_runs([1.0, 2.0, 3.0, 4.0, 5.0, inf, inf]).half

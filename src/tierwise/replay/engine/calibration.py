@@ -81,7 +81,7 @@ def calibrate(
             for asked in told:
                 if asked.start <= state.clock:
                     errors.started(str(asked.job), asked.start)
-            found = range_of_runs(known.ahead(job, runs, rules.seed))
+            found = range_of_runs(known.ahead(job, runs, rules.seed), state.clock)
             said = errors.corrected(state.clock, found)
             errors.note(str(job), state.clock, found)
             told.append(Asked(job, int(trace.gpus[job]), state.clock, found, said, float(happened[job])))
@@ -221,14 +221,22 @@ def _shares(asked: Sequence[Asked]) -> Data:
     def share(inside: Sequence[bool]) -> float | None:
         return round(sum(inside) / len(inside), 4) if inside else None
 
+    def median(numbers: Sequence[float], digits: int = 1) -> float | None:
+        found = float(np.median(numbers)) if numbers else inf
+        return round(found, digits) if found < inf else None
+
     waits = [one.start - one.at for one in asked]
-    widths = [one.said.half[1] - one.said.half[0] for one in asked]
+    half = [one.said.half[1] - one.said.half[0] for one in asked]
+    most = [one.said.most[1] - one.said.most[0] for one in asked]
     return {
         "asked": len(asked),
         "inside_50": share([one.inside(one.said.half) for one in asked]),
         "inside_90": share([one.inside(one.said.most) for one in asked]),
         "runs_alone_50": share([one.inside(one.runs.half) for one in asked]),
         "runs_alone_90": share([one.inside(one.runs.most) for one in asked]),
-        "waited_seconds_median": round(float(np.median(waits)), 1) if waits else None,
-        "width_50_seconds_median": round(float(np.median(widths)), 1) if widths else None,
+        "waited_seconds_median": median(waits),
+        "width_50_seconds_median": median(half),
+        "width_90_seconds_median": median(most),
+        "sharpness_50": median([width / max(wait, 1.0) for width, wait in zip(half, waits, strict=True)], 2),
+        "sharpness_90": median([width / max(wait, 1.0) for width, wait in zip(most, waits, strict=True)], 2),
     }

@@ -12,8 +12,9 @@ from tierwise.model.arrays import Bools, Floats, Ints, distinct
 from tierwise.replay.engine.cluster import SLOT_SIZES
 from tierwise.replay.engine.embedded import EmbeddedReplay
 from tierwise.replay.engine.engine import Engine
-from tierwise.replay.engine.state import ReplayState, Sample
+from tierwise.replay.engine.state import Sample
 from tierwise.replay.report.spread import FIGURES
+from tierwise.sim.cluster.agenda import NodeLost
 
 __all__ = ["CLASSES", "Data", "outcome"]
 
@@ -145,22 +146,43 @@ def outcome(engine: Engine | EmbeddedReplay) -> Data:
             "leaves": _mean([s.parted_leaves for s in state.samples]),
         },
         "stops": {"evictions": int(state.evictions.sum()), "failures": state.failures},
-        **(_of_failures(state) if engine.rules.incidents else {}),
+        **(_of_failures(engine) if engine.rules.incidents else {}),
         "cycles": state.cycles,
         "events": state.events,
         "samples": [_sample(sample) for sample in state.samples],
     }
 
 
-def _of_failures(state: ReplayState) -> Data:
-    """How long gangs take to go on after a host has failed, and what waiting for others costs."""
+def _of_failures(engine: Engine | EmbeddedReplay) -> Data:
+    """How long gangs take to go on after a host has failed, what waiting for others costs, and what is lost."""
+    state, total, span = engine.state, engine.fabric.gpus, float(engine.trace.arrival[-1])
+    lost = float(state.lost.sum())
     return {
         "failures": {
+            "goodput_of_all_hosts": _ratio(state.window_worked - state.window_lost, total * span),
+            "lost_share": _ratio(lost, lost + state.useful + _unfinished(engine)),
+            "lost_share_expected": _lost_by_formula(engine, span),
             "recovery_seconds": figures(np.array(state.recoveries)),
             "pods_replaced": state.replaced,
             "gpu_hours_halted": round(state.halted / HOUR, 3),
         }
     }
+
+
+def _lost_by_formula(engine: Engine | EmbeddedReplay, span: float) -> float | None:
+    """The share of work that is repeated, by the closed formula.
+
+    A gang on n hosts is stopped n times as often as a host fails, and repeats half an interval between checkpoints, or
+    half of its run where that is shorter, and the restart cost; gangs count by their work.
+    """
+    trace, rules, hosts = engine.trace, engine.rules, len(engine.fabric.nodes)
+    failed = sum(isinstance(incident, NodeLost) and incident.after <= span for incident in rules.incidents)
+    work = trace.gpus * trace.duration
+    if not span or not work.sum():
+        return None
+    on = np.maximum(1, -(-trace.gpus // engine.fabric.gpus_per_host))
+    repeated = np.minimum(rules.checkpoint_interval, trace.duration) / 2 + rules.restart_cost
+    return _ratio(float((work * on * repeated).sum()) * failed / (hosts * span), float(work.sum()))
 
 
 def _unfinished(engine: Engine | EmbeddedReplay) -> float:

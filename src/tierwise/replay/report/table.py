@@ -302,6 +302,7 @@ _CALIBRATION = (
     TableColumn("uncorrected", right=True),
     TableColumn("waited", right=True),
     TableColumn("width", right=True),
+    TableColumn("÷ wait", right=True),
 )
 
 
@@ -313,7 +314,8 @@ def calibration_lines(page: Page, found: Sequence[dict[str, Any]]) -> list[Text]
         rows += [["", _sizes(part["gpus"]), *_calibrated(part)] for part in one["by_size"]]
     note = (
         "Each job was asked about when it began to wait, with what was known then. Shares of starts inside the stated "
-        "ranges; uncorrected: those of runs ahead alone; waited and width: medians of the wait and of the 50 % range."
+        "ranges; uncorrected: those of runs ahead alone; waited and width: medians of the wait and of the 50 % "
+        "range; ÷ wait: how wide the two ranges are beside the wait, in the median, the smaller the sharper."
     )
     return [*table(page, _CALIBRATION, rows, indent=0), Text(""), *wrapped(Text(note, style="dim"), page.width)]
 
@@ -331,4 +333,5 @@ def _calibrated(part: dict[str, Any]) -> list[Cell]:
         f"{_share(part['runs_alone_50'])} {_share(part['runs_alone_90'])}",
         duration(part["waited_seconds_median"]),
         duration(part["width_50_seconds_median"]),
+        " ".join("-" if part[key] is None else f"{part[key]:.1f}" for key in ("sharpness_50", "sharpness_90")),
     ]

@@ -304,7 +304,7 @@ def _eta(found: Forecasts, job: Job, names: ObjectNames, place: tuple[int, int],
     starts = found.starts(job)
     if all(at == now for at in starts):
         return replace(told, kind=StartKind.NOW, start=now)
-    ranges = range_of_runs(starts)
+    ranges = range_of_runs(starts, now)
     if ranges.start == inf:
         return _not_expected(found, job, names, told)
     said = errors.corrected(now, ranges) if errors is not None else ranges

@@ -30,7 +30,8 @@ _FLOOR: Final = 30.0
 """Seconds that are added to waiting times before their logarithm is taken: seconds do not matter to a plan."""
 _LATEST: Final = 200
 """Forecasts that are learned from: enough for the tails of 5 %, and soon others where times change."""
-_PRIOR: Final = tuple(1.2 * NormalDist().inv_cdf(i / 20) for i in range(1, 20))
+_NORMAL: Final = NormalDist()
+_PRIOR: Final = tuple(1.2 * _NORMAL.inv_cdf(i / 20) for i in range(1, 20))
 """Errors as one would guess them, half of them within a factor of 2.2; they count until as many are known."""
 
 
@@ -42,17 +43,28 @@ class StartRange(msgspec.Struct, frozen=True):
     most: tuple[float, float]
 
 
-def range_of_runs(starts: Sequence[float]) -> StartRange:
-    """The ranges that hold the next value of a sample with their probability; all of it where it is small."""
+def range_of_runs(starts: Sequence[float], earliest: float = -inf) -> StartRange:
+    """The ranges that hold the next value of a sample with their probability, none of them before the earliest moment.
+
+    A sample that is too small for a range has its outermost values at a distance from the median as errors that are
+    normal would have them, and the range goes on from there: of five values the range of 90 % is 1.7 times theirs.
+    """
     ordered = sorted(starts)
     n = len(ordered)
+    median = ordered[(n - 1) // 2]
 
     def inner(share: float) -> tuple[float, float]:
         tail = (1 - share) / 2
         low, high = floor(tail * (n + 1)) - 1, ceil((1 - tail) * (n + 1)) - 1
-        return ordered[max(low, 0)], ordered[min(high, n - 1)]
+        if low >= 0:
+            return ordered[low], ordered[high]
+        beyond = _NORMAL.inv_cdf(tail) / _NORMAL.inv_cdf(1 / (n + 1)) if n > 1 else 1.0
+        first, last = (
+            median + beyond * (value - median) if value < inf else inf for value in (ordered[0], ordered[-1])
+        )
+        return max(first, min(earliest, ordered[0])), last
 
-    return StartRange(ordered[(n - 1) // 2], inner(SHARES[0]), inner(SHARES[1]))
+    return StartRange(median, inner(SHARES[0]), inner(SHARES[1]))
 
 
 class _Forecast(msgspec.Struct):
