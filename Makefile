@@ -17,7 +17,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test properties test-deep browser e2e mutants compare docs dist release e2e-matrix chart image fresh bench bench-kube soak lint style types format lock clean check-python
+.PHONY: help run test properties test-deep pythons browser e2e mutants compare docs dist release e2e-matrix chart image fresh bench bench-kube soak lint style types format lock clean check-python
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,10 @@ properties: $(READY) ## Run the properties and the fuzzers with more examples, a
 # And what both leave out: many more examples, new ones each time, and larger worlds.
 test-deep: $(READY) ## Run the tests at full size, for new counter-examples: an hour or more
 	@HYPOTHESIS_PROFILE=deep $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal $(ARGS)
+
+# Not part of `test`: an environment for each of them. ARGS="tests/unit/api" runs a part.
+pythons: $(READY) ## Run the tests on every Python from 3.11 to 3.14 that is on this machine
+	@$(BIN)/python tools/pythons.py -n $(WORKERS) --maxprocesses 8 --dist worksteal $(ARGS)
 
 # Not part of `test`, which takes as long on a machine with a browser as on one without.
 browser: $(READY) ## Use the pages in a real browser, where chromium or google-chrome is installed

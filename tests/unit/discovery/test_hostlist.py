@@ -1,7 +1,9 @@
 """Slurm's hostlist expressions."""
 
+import re
+
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tierwise.discovery.hostlist import HostlistError, compress, expand, fits
@@ -84,3 +86,38 @@ def test_compressing_loses_nothing(names: set[str]) -> None:
 def test_names_that_a_line_cannot_hold(name: str) -> None:
     """They are told before they are written."""
     assert not fits(name)
+
+
+# -- beside ClusterShell, where it is installed
+
+
+_OTHERS = st.lists(
+    st.from_regex(r"[a-z]{1,2}(\[[0-9]{1,2}(-[0-9]{2})?(,[0-9]{1,3})?\])?[a-z]?[0-9]{0,2}", fullmatch=True),
+    min_size=1,
+    max_size=3,
+).map(",".join)
+"""Expressions; some have ranges that run backwards."""
+
+
+@given(_OTHERS)
+def test_expressions_mean_what_they_mean_to_clustershell(text: str) -> None:
+    """What both read is the same names; padded numbers, where ClusterShell has rules of its own, are left out."""
+    nodeset = pytest.importorskip("ClusterShell.NodeSet")
+    try:
+        theirs = set(nodeset.NodeSet(text))
+    except nodeset.NodeSetException:
+        return
+    assume(not re.search(r"\b0\d|\[0\d|-0\d|,0\d", text))
+
+    assert theirs == set(expand(text))
+
+
+@given(NAMES)
+def test_clustershell_reads_what_is_written_here(names: set[str]) -> None:
+    """And what it folds is read here, as the same names."""
+    nodeset = pytest.importorskip("ClusterShell.NodeSet")
+    written = nodeset.NodeSet(compress(names)) if names else nodeset.NodeSet()
+    folded = nodeset.NodeSet.fromlist(sorted(names))
+
+    assert names == set(written)
+    assert names == (set(expand(str(folded))) if names else set())
