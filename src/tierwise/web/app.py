@@ -197,12 +197,20 @@ async def _manifests(source: RunSource, questions: Questions, request: web.Reque
 
 
 def _past(view: PastView, request: web.Request) -> CachedBody:
-    """The board or the jobs of a past moment; the rest is not kept."""
+    """The board, the jobs or the nodes of a past moment; the rest is not kept."""
     if request.path == "/api/board":
         return view.board()
     if request.path == "/api/jobs":
         return view.jobs(job_query(request.query))
-    raise web.HTTPNotFound(text="nodes and stories of past moments are not kept\n")
+    name = request.match_info.get("name", "")
+    answer = None
+    if request.path.startswith("/api/nodes/"):
+        answer = view.nodes(name, request.query.get("fabric", ""))
+    elif request.path.startswith("/api/node/"):
+        answer = view.node(name)
+    if answer is None:
+        raise web.HTTPNotFound(text="of past moments boards, lists and nodes are kept, and no stories\n")
+    return answer
 
 
 async def _history(runs: _Runs, request: web.Request) -> CachedBody:

@@ -71,17 +71,20 @@ class _Moment(msgspec.Struct, frozen=True):
     queues: dict[str, int]  # what each uses of the resource that people look at first
     board: bytes
     lines: bytes
+    nodes: dict[str, bytes]  # those that are others than at the moment before; empty for one that is gone
+    node_bytes: int = 0
 
     @property
     def size(self) -> int:
-        return len(self.board) + len(self.lines)
+        return len(self.board) + len(self.lines) + self.node_bytes
 
 
 class PastView:
     """A board that was, read from what is kept of it."""
 
-    def __init__(self, moment: _Moment) -> None:
-        self._moment = moment
+    def __init__(self, moment: _Moment, nodes: Mapping[str, bytes]) -> None:
+        """`nodes` are those of all moments up to this one."""
+        self._moment, self._nodes = moment, nodes
 
     def board(self) -> CachedBody:
         return CachedBody.of(zlib.decompress(self._moment.board))
@@ -91,6 +94,30 @@ class PastView:
 
     def jobs(self, query: JobQuery) -> CachedBody:
         return CachedBody.json(selected(self.lines(), query))
+
+    def nodes(self, domain: str, fabric: str) -> CachedBody | None:
+        """The nodes below a domain, as those of now; None where there is none of this name."""
+        trees = msgspec.json.decode(zlib.decompress(self._moment.board))["fabrics"]
+        number = next((i for i, tree in enumerate(trees) if tree["title"] == fabric), 0)
+        tree = trees[number]
+        if domain not in tree["name"]:
+            return None
+        below = {tree["name"].index(domain)}
+        below.update(d for d, parent in enumerate(tree["parent"]) if parent in below or d in below)  # in preorder
+        every = (msgspec.json.decode(raw) for raw in self._nodes.values() if raw)
+        found = [node for node in every if node["hyperNodes"][number] in below]
+        return CachedBody.json({"count": len(found), "nodes": found[:_LINES], "names": self._names()})
+
+    def node(self, name: str) -> CachedBody | None:
+        """One node, without labels and taints; None where there was none of this name."""
+        raw = self._nodes.get(name)
+        if not raw:
+            return None
+        found = {**msgspec.json.decode(raw), "labels": {}, "taints": [], "names": self._names()}
+        return CachedBody.json(found)
+
+    def _names(self) -> dict[str, tuple[str, str]]:
+        return {line.key: (line.name, line.path) for line in self.lines()}
 
 
 class BoardHistory:
@@ -102,6 +129,7 @@ class BoardHistory:
         self._moments: OrderedDict[int, _Moment] = OrderedDict()
         self._last: RunView | None = None
         self._lines: dict[str, Line] | None = None  # of the last moment, by key
+        self._marks: dict[str, bytes] = {}  # of the nodes of the last moment
         self._displaced: set[str] = set()  # jobs that were evicted, and have not started again
         self._number = 0
         self._cycle = 0  # the newest that the last moment knew
@@ -128,11 +156,15 @@ class BoardHistory:
             now = figures["now"] = max(before, seen)  # a clock may be set back
             self._note(view, news, now)
             lines = msgspec.json.encode(view.lines()[:_LINES])
+            changed = view.node_changes(self._marks)
+            nodes = {name: msgspec.json.encode(raw) if raw is not None else b"" for name, raw in changed.items()}
             moment = _Moment(
                 {**figures, "id": self._number},
                 _queues(wire),
                 zlib.compress(view.board().body, 6),
                 zlib.compress(lines, 6),
+                nodes,
+                sum(map(len, nodes.values())),
             )
             self._moments[self._number] = moment
             self._bytes += moment.size
@@ -177,15 +209,23 @@ class BoardHistory:
         following = ids[ids.index(number) + 1]
         gone, kept = self._moments.pop(number), self._moments[following]
         sums = {name: cast("int", gone.figures[name]) + cast("int", kept.figures[name]) for name in SUMS}
-        self._moments[following] = replace(kept, figures={**kept.figures, **sums})
-        self._bytes -= gone.size
+        nodes = {**gone.nodes, **kept.nodes}
+        merged = replace(kept, figures={**kept.figures, **sums}, nodes=nodes, node_bytes=sum(map(len, nodes.values())))
+        self._moments[following] = merged
+        self._bytes += merged.size - kept.size - gone.size
 
     def at(self, number: int) -> PastView | None:
         """A moment, or the one before it where it was left out; None where nothing is kept of that time."""
         with self._lock:
             found = next((known for known in reversed(self._moments) if known <= number), None)
-            moment = self._moments[found] if found is not None and number <= self._number else None
-        return PastView(moment) if moment is not None else None
+            if found is None or number > self._number:
+                return None
+            nodes: dict[str, bytes] = {}
+            for known, moment in self._moments.items():
+                nodes |= moment.nodes
+                if known == found:
+                    break
+            return PastView(self._moments[found], nodes)
 
     def wire(self, since: int = 0) -> Raw:
         """Figures of the moments after one, how many there are, the oldest, and how much memory they take."""

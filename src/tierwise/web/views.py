@@ -142,6 +142,11 @@ class RunView:
         with self._lock:
             return self._board.lines
 
+    def node_changes(self, marks: dict[str, bytes]) -> dict[str, Raw | None]:
+        """The nodes that are others than marks say."""
+        with self._lock:
+            return self._board.node_changes(marks)
+
     def but(self, fault: str) -> RunView:
         """The same board with a fault beside it, which is as old as it was."""
         about = {name: str(self._about[name]) for name in ("mode", "title", "options")}

@@ -131,6 +131,35 @@ def test_a_past_moment_has_its_board_and_its_jobs() -> None:
     assert view.answer(Board.jobs, JobQuery()) == past.jobs(JobQuery())
 
 
+def test_a_past_moment_has_its_nodes() -> None:
+    """As they were then, with the pods on each, also where moments before it were left out; one that left is gone."""
+    history, views = BoardHistory(most_moments=3), [_view(*names) for names in ("a", "ab", "abc", "abcd")]
+    for view in views:
+        history.saw(view)
+    smaller = objects_of(draw("r0[n0]", node="gpu=8"), gang("a", tasks=2, each="gpu=2"))
+    history.saw(shown(smaller))
+    assert 3 == len(_ids(history))
+    for number in _ids(history)[:-1]:
+        past, view = history.at(number), views[number - 1]
+        assert past is not None
+        for name in ("n0", "n1"):
+            then, kept = view.answer(Board.node, name), past.node(name)
+            assert then is not None
+            assert kept is not None
+            one, other = json.loads(then.body), json.loads(kept.body)
+            assert (one["amounts"]["used"], one["pods"]) == (other["amounts"]["used"], other["pods"])
+        listed, rack = view.answer(Board.nodes, "r0", ""), past.nodes("r0", "")
+        assert listed is not None
+        assert rack is not None
+        assert [node["jobs"] for node in json.loads(listed.body)["nodes"]] == [
+            node["jobs"] for node in json.loads(rack.body)["nodes"]
+        ]
+    last = history.at(5)
+    assert last is not None
+    assert last.node("n1") is None
+    assert last.nodes("nowhere", "") is None
+
+
 def test_what_became_of_jobs() -> None:
     """Who started, who waits since, and who is gone."""
     history = BoardHistory()

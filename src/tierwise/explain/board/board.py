@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Final, cast
 
+import numpy as np
 from msgspec import to_builtins
 
 from tierwise.api.codec import Raw
@@ -14,7 +15,7 @@ from tierwise.explain.board.account import Account
 from tierwise.explain.board.fits import fits_job, fits_shape
 from tierwise.explain.board.job import job_page
 from tierwise.explain.board.jobs import JobQuery, Line, by_job, job_lines, jobs_wire, selected
-from tierwise.explain.board.node import node_page, nodes_for_job
+from tierwise.explain.board.node import node_page, nodes_for_job, pods_of_node
 from tierwise.explain.board.pods import BoardPod, board_pods
 from tierwise.explain.board.queues import queues_wire
 from tierwise.explain.board.search import found_wire
@@ -218,6 +219,34 @@ class Board:
         standing = [pod for pod in self._standing if pod.row == row]
         wire = node_page(self._run.after, self._fabric, standing, row)
         return {**wire, "names": self._names(pod.job.key for pod in standing)}
+
+    def node_changes(self, marks: dict[str, bytes]) -> dict[str, Raw | None]:
+        """The nodes that are others than `marks` say, which are brought up to date: as lists and pages tell of them.
+
+        Without labels and taints; None for a node that is gone. A mark costs little, and few nodes change at a time.
+        """
+        after, fabric = self._run.after, self._fabric
+        here: dict[int, list[BoardPod]] = {}
+        for pod in self._standing:
+            here.setdefault(pod.row, []).append(pod)
+        amounts = np.ascontiguousarray(np.concatenate([fabric.used, fabric.total, self._account.fragmented]).T)
+        leaves = np.stack([tree.topology.leaf[tree.positions] for tree in fabric.trees.values()], axis=1)
+        found: dict[str, Raw | None] = dict.fromkeys(marks.keys() - set(after.nodes.names))
+        for name in found:
+            del marks[name]
+        for row, name in enumerate(after.nodes.names):
+            pods = here.get(row, [])
+            whose = "".join(f"{pod.task.key} {pod.how.value} " for pod in pods).encode()
+            state = bytes([int(after.nodes.cordoned[row]), int(after.nodes.ready[row])])
+            mark = amounts[row].tobytes() + leaves[row].tobytes() + state + whose
+            if marks.get(name) != mark:
+                marks[name] = mark
+                found[name] = {
+                    **fabric.node(row, {"fragmented": self._account.fragmented}),
+                    "jobs": Counter(pod.job.key for pod in pods),
+                    **pods_of_node(pods),
+                }
+        return found
 
     def nodes_for(self, name: str) -> Raw | None:
         """What every node says to the pods of a job that have no place; None where no such job waits."""

@@ -17,7 +17,7 @@ from tierwise.model.job import Job, Status
 from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import open_cycle
 
-__all__ = ["node_page", "nodes_for_job"]
+__all__ = ["node_page", "nodes_for_job", "pods_of_node"]
 
 _MOST: Final = 200
 """Pods of one node that are listed."""
@@ -33,9 +33,14 @@ def node_page(snapshot: Snapshot, tree: BoardTree, standing: Sequence[BoardPod],
         **tree.node(row),
         "labels": dict(sorted(nodes.labels.of(row).items())),
         "taints": [_taint(taint) for taint in nodes.taints[nodes.taint_set[row]]],
-        "count": len(standing),
-        "pods": [{"pod": pod.task.key, "job": pod.job.key, "how": pod.how.value} for pod in standing[:_MOST]],
+        **pods_of_node(standing),
     }
+
+
+def pods_of_node(standing: Sequence[BoardPod]) -> Raw:
+    """How many pods of jobs stand on a node, and the first."""
+    pods = [{"pod": pod.task.key, "job": pod.job.key, "how": pod.how.value} for pod in standing[:_MOST]]
+    return {"count": len(standing), "pods": pods}
 
 
 def _taint(taint: Taint) -> str:

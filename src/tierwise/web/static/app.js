@@ -115,7 +115,7 @@ async function refresh({ force = false } = {}) {
     countFromStart(history.value.elapsed);
     const newest = moments.at(-1)?.id,
       chosen = shownMoment(history.value, route);
-    const told = !route.at || whole; // whether nodes and stories are there
+    const told = !route.at || whole; // whether stories are there
     const of = (what, asked) => ask(address(what, { run: route.run }, asked));
     const span = during(route);
     const zoom = zoomOf(board.value, route);
@@ -124,9 +124,9 @@ async function refresh({ force = false } = {}) {
     /** @type {Record<string, string>} */
     const inFabric = board.value.fabrics.length > 1 ? { fabric: fabric.title } : {};
     const found = await Promise.all([
-      few && told ? ask(address(`nodes/${path(fabric.name[zoom])}`, shown, inFabric)) : none,
+      few ? ask(address(`nodes/${path(fabric.name[zoom])}`, shown, inFabric)) : none,
       route.job && told ? ask(address(`jobs/${path(route.job)}`, shown)) : none,
-      route.node && told ? ask(address(`node/${path(route.node)}`, shown)) : none,
+      route.node ? ask(address(`node/${path(route.node)}`, shown)) : none,
       fitsAsked(route) && told ? ask(address("fits", shown, fitsAsked(route) ?? {})) : none,
       ask(listAddress("waiting", shown, wishes.waiting, board.value.jobs.waiting)),
       ask(listAddress("running", shown, wishes.running)),

@@ -58,11 +58,7 @@ export function drawNode(view) {
     return [
       close,
       h("h2", { tabindex: "-1" }, route.node),
-      h(
-        "p",
-        { class: "warn" },
-        route.at && !view.history.whole ? "Nodes of past moments are not kept." : "There is no such node now.",
-      ),
+      h("p", { class: "warn" }, route.at ? "There was no such node at this moment." : "There is no such node now."),
     ];
   const place = (trees, number) => {
     // the way down to the node on a tree
@@ -119,9 +115,17 @@ export function drawNode(view) {
           ),
         ]
       : null,
+    route.at && !view.history.whole
+      ? h(
+          "p",
+          { class: "soft" },
+          "Labels and taints are told of now alone. ",
+          h("a", { href: toNode({ ...route, at: "", during: "" }, node.name) }, "Show the node as it is now"),
+        )
+      : null,
     h(
       "details",
-      { "data-key": "labels" },
+      { "data-key": "labels", hidden: !Object.keys(node.labels).length },
       h("summary", {}, many(Object.keys(node.labels).length, "label")),
       h(
         "dl",
