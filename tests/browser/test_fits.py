@@ -183,3 +183,26 @@ def test_a_queue_above_its_limit_is_marked(tmp_path: Path) -> None:
     world = draw(RACKS, node="gpu=8")
     world = World((*world.manifests, queue), world.drawing)
     _in_browser(tmp_path, objects_of(world, running), act)
+
+
+def test_a_wall_of_windows_shares_one_stream(tmp_path: Path) -> None:
+    """Eight windows of one browser are all drawn, though it has six connections to a host."""
+    world = draw(RACKS, node="gpu=8")
+
+    async def act(page: Page, at: str) -> None:
+        await page.go(f"{at}#/jobs/default/runs")
+        for number in range(7):
+            await page.call("Target.createTarget", url=f"{at}?{number}#/jobs/default/runs", newWindow=True)
+        titles: list[str] = []
+        for _ in range(1200):
+            titles = [target["title"] for target in (await page.call("Target.getTargets"))["targetInfos"]]
+            if titles.count("runs · tierwise") == 8:
+                break
+            await asyncio.sleep(0.05)
+        assert titles.count("runs · tierwise") == 8
+        assert (
+            await page.ask("performance.getEntriesByType('resource').filter((e) => e.name.includes('events')).length")
+            == 0
+        )
+
+    _in_browser(tmp_path, objects_of(world, gang("runs", tasks=1, each="gpu=1")), act)

@@ -12,7 +12,7 @@ from tests.support.commands import ROOT
 STATIC = ROOT / "src" / "tierwise" / "web" / "static"
 FILES = sorted(STATIC.iterdir())
 _IMPORT = re.compile(r'(?:from |import\()"\./([\w.]+)"')
-_LINK = re.compile(r'(?:src|href)="/static/([\w.]+)"')
+_LINK = re.compile(r'(?:src=|href=|SharedWorker\()"/static/([\w.]+)"')
 
 
 def test_every_file_that_is_named_exists_and_every_file_is_named() -> None:

@@ -13,6 +13,7 @@ import { drawJob } from "./job.js";
 import { listen, oneStop } from "./keys.js";
 import { drawRunning, drawWaiting } from "./lists.js";
 import { MOST_CELLS, drawMap } from "./map.js";
+import { News } from "./news.js";
 import { drawNode, drawNodes } from "./nodes.js";
 import { during, momentAt, pastOf, shownMoment, spanOf } from "./past.js";
 import { Player, jump } from "./player.js";
@@ -346,23 +347,19 @@ new ResizeObserver(() => {
     redraw();
   }
 }).observe(at("fabric"));
-// The server tells when there is something new, while the page is in view: a browser has few connections to one host,
-// and pages that nobody looks at must not hold them. Where no stream can be had, the page asks every few seconds.
-/** @type {EventSource | null} */
-let news = null;
-function hear() {
-  if (news || document.visibilityState !== "visible") return;
-  news = new EventSource(address("events", { run: parse(location.hash).run }));
-  news.addEventListener("board", () => {
+// The server tells when there is something new, while the page is in view. Where no stream can be had, the page asks
+// every few seconds.
+const news = new News({
+  board() {
     if (!live()) question.about(parse(location.hash), true); // other files are another question
     refresh();
-  });
-  news.addEventListener("checked", (event) => looked(event.data));
+  },
+  checked: ({ data }) => looked(data),
+});
+function hear() {
+  if (document.visibilityState === "visible") news.hear(address("events", { run: parse(location.hash).run }));
 }
-function hush() {
-  news?.close();
-  news = null;
-}
+const hush = () => news.hush();
 document.addEventListener("visibilitychange", () => {
   if (document.visibilityState === "visible") {
     hear();
@@ -372,7 +369,7 @@ document.addEventListener("visibilitychange", () => {
 window.addEventListener("pagehide", hush);
 window.addEventListener("pageshow", hear);
 setInterval(() => {
-  if (document.visibilityState === "visible" && (news?.readyState !== EventSource.OPEN || fault)) refresh();
+  if (document.visibilityState === "visible" && (!news.open || fault)) refresh();
 }, PERIOD);
 setInterval(tell, 1000);
 refresh({ force: true });
