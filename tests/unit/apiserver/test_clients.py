@@ -1,33 +1,26 @@
 """Clients that people write operators and tools with, on the embedded cluster's API: kr8s, lightkube, kopf, helm, Go.
 
 The official client for Python has tests of its own, and so has kubectl. Helm and a client in Go are used where they are
-built: `tools/control_plane --with helm --with informer`.
+built: `tools/control_plane --with helm --with informer --with kubectl-1.29`.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from aiohttp import web
-from tests.support.playground import Json, Playground, deployment, nodes
-from tests.support.ports import HOST, free_port
+from tests.support.playground import Playground, deployment, nodes
+from tests.support.served_playground import kubeconfig_of, living, program_of, served
 
-from tierwise.apiserver.app import add_api
 from tierwise.apiserver.kinds import KINDS
-from tierwise.apiserver.life import alive
 from tierwise.apiserver.protobuf import message_of
-from tierwise.runtime.listener import listening
 
 ROOT = Path(__file__).parents[3]
 CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {"a": "b"}}
@@ -36,24 +29,6 @@ CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}
 def needs(module: str) -> pytest.MarkDecorator:
     """Skipped where a package is not installed."""
     return pytest.mark.skipif(importlib.util.find_spec(module) is None, reason=f"{module} is not installed")
-
-
-@contextmanager
-def _served(ground: Playground) -> Iterator[str]:
-    """The address of the API of a cluster, in which nothing happens by itself."""
-    app = web.Application()
-    add_api(app, ground.api)
-    port = free_port()
-    with listening(app, HOST, port):
-        yield f"http://{HOST}:{port}"
-
-
-def _kubeconfig(folder: Path, url: str) -> Path:
-    file = folder / "kubeconfig"
-    named: dict[str, Any] = {"cluster": {"server": url}, "user": {}, "context": {"cluster": "up", "user": "up"}}
-    listed = {f"{kind}s": [{"name": "up", kind: body}] for kind, body in named.items()}
-    file.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", "current-context": "up", **listed}))
-    return file
 
 
 @needs("lightkube")
@@ -69,8 +44,8 @@ def test_lightkube_reads_writes_and_watches(tmp_path: Path) -> None:
     ground = Playground(nodes("n0", "n1"))
     ground.create("apps/v1/deployments", deployment("web", 2))
     ground.live()
-    with _served(ground) as url:
-        config = KubeConfig.from_file(_kubeconfig(tmp_path, url)).get()
+    with served(ground) as url:
+        config = KubeConfig.from_file(kubeconfig_of(tmp_path, url)).get()
         client = Client(config, namespace="default", field_manager="test", trust_env=False)
         assert ["n0", "n1"] == [node.metadata.name for node in client.list(Node)]
         client.apply(ConfigMap(metadata=ObjectMeta(name="c"), data={"a": "b"}))
@@ -109,7 +84,7 @@ print(pod.exists())
 @needs("kr8s")
 def test_kr8s_reads_writes_and_waits(tmp_path: Path) -> None:
     """Kinds by what discovery says of them, pods of a Deployment, labels and conditions; without a warning."""
-    with _living(tmp_path, deployment("web", 1)) as kubeconfig:
+    with living(tmp_path, deployment("web", 1)) as kubeconfig:
         command = [sys.executable, "-W", "error::UserWarning", "-c", _WITH_KR8S, str(kubeconfig)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
@@ -124,7 +99,7 @@ def test_an_operator_of_kopf_follows_objects() -> None:
     ground, made, gone, ended = Playground(nodes("n0")), threading.Event(), threading.Event(), threading.Event()
     registry = kopf.OperatorRegistry()
 
-    with _served(ground) as url:
+    with served(ground) as url:
 
         def login(**_: Any) -> Any:
             return kopf.ConnectionInfo(server=url)
@@ -159,33 +134,10 @@ def test_an_operator_of_kopf_follows_objects() -> None:
     assert not operator.is_alive()
 
 
-def _program(name: str) -> str:
-    """One on the path, or the one that was built beside the control plane; skipped where there is none."""
-    found = os.environ.get(name.upper()) or shutil.which(name)
-    if found:
-        return found
-    built = subprocess.run(
-        [ROOT / "tools/control_plane", "--no-build", "--with", name], capture_output=True, text=True, check=False
-    )
-    if built.returncode:
-        pytest.skip(built.stderr.strip())
-    return f"{built.stdout.strip()}/{name}"
-
-
-@contextmanager
-def _living(folder: Path, *objects: Json) -> Iterator[Path]:
-    """The kubeconfig of a cluster that lives by the machine's clock."""
-    ground = Playground([*nodes("n0", "n1", cpu="16"), *objects], real_time=True)
-    told: list[str] = []
-    with _served(ground) as url, alive(ground.cluster, ground.simulation, tell=told.append):
-        yield _kubeconfig(folder, url)
-    assert [] == told
-
-
 def test_a_shared_informer_in_go_follows_pods(tmp_path: Path) -> None:
     """Its index has each pod on its node, while a Deployment is made, scaled and deleted."""
-    program = _program("informer")
-    with _living(tmp_path) as kubeconfig:
+    program = program_of("informer")
+    with living(tmp_path) as kubeconfig:
         done = subprocess.run([program, kubeconfig], capture_output=True, text=True, timeout=120, check=False)
 
     assert ("", ["created: 2 pods", "scaled: 5 pods", "deleted: 0 pods"]) == (done.stderr, done.stdout.splitlines())
@@ -215,12 +167,12 @@ spec: {selector: {app: web}, ports: [{port: 80}]}
 
 def test_helm_installs_upgrades_rolls_back_and_uninstalls(tmp_path: Path) -> None:
     """A small chart, waiting each time until what it made is ready."""
-    program = _program("helm")
+    program = program_of("helm")
     chart = tmp_path / "chart"
     for name, text in CHART.items():
         (chart / name).parent.mkdir(parents=True, exist_ok=True)
         (chart / name).write_text(text)
-    with _living(tmp_path) as kubeconfig:
+    with living(tmp_path) as kubeconfig:
         own = {**os.environ, "KUBECONFIG": str(kubeconfig), "HOME": str(tmp_path)}
 
         def helm(*words: str | Path) -> str:

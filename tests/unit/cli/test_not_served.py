@@ -53,7 +53,7 @@ def test_chosen_schedulers_are_the_only_ones(tmp_path: Path) -> None:
     assert "(4 in all)" in run("schedule", "-f", file, "--scheduler-name", "Peaks").stderr
 
 
-@pytest.mark.parametrize("plugin", ["ssh", "tensorflow", "mpi", "pytorch", "ray", "hcclrank"])
+@pytest.mark.parametrize("plugin", ["ssh", "mpi", "hcclrank"])
 def test_a_job_with_a_plugin_of_volcanos_waits(plugin: str, tmp_path: Path) -> None:
     """It would start without keys, hosts or ranks; a plugin that acts here does not keep it."""
     waiting = manifests(tmp_path, NODE, _volcano(plugins={plugin: [], "svc": []}), name="a.yaml")

@@ -1,5 +1,6 @@
 """What job plugins and the controller itself tell the workers of a job."""
 
+import json
 from typing import Any
 
 import pytest
@@ -146,3 +147,60 @@ def test_an_object_of_somebody_else_is_not_touched() -> None:
 def test_admission_knows_the_plugins_that_are_there() -> None:
     """It tells people of all others that they are ignored."""
     assert set(PROVIDED_PLUGINS) == set(PLUGINS)
+
+
+def _spec(life: Simulation, kind: str, name: str) -> Any:
+    return spec(life.world, kind, f"default/{name}")
+
+
+def test_pytorch_tells_master_rank_and_size() -> None:
+    """As Volcano's plugin: the master has rank 0, workers follow; svc comes with it; other tasks have no rank."""
+    life = Simulation(
+        job("train", task("master", 1), task("worker", 2), task("log", 1), plugins={"pytorch": ["--port=1234"]})
+    )
+
+    told = _environment(life, "worker-1")
+    assert ("train-master-0.train", "1234", "3", "2") == tuple(
+        told[name] for name in ("MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK")
+    )
+    assert "0" == _environment(life, "master-0")["RANK"]
+    assert "RANK" not in _environment(life, "log-0")
+    assert "VC_WORKER_HOSTS" in told
+    containers = _spec(life, "Pod", "train-worker-0")["containers"]
+    assert [{"name": "pytorchjob-port", "containerPort": 1234}] == containers[0]["ports"]
+
+
+def test_pytorch_workers_wait_for_the_master_on_request() -> None:
+    """An init container of theirs, and none of the master's."""
+    arguments = ["--wait-master-enabled", "--wait-master-timeout=60"]
+    life = Simulation(job("train", task("master", 1), task("worker", 1), plugins={"pytorch": arguments}))
+
+    waits = _spec(life, "Pod", "train-worker-0")["initContainers"]
+    assert ["wait-for-master"] == [container["name"] for container in waits]
+    assert "initContainers" not in _spec(life, "Pod", "train-master-0")
+
+
+def test_tensorflow_tells_the_cluster() -> None:
+    """TF_CONFIG with the hosts of every role under its own name, and the pod's role and index."""
+    life = Simulation(job("train", task("ps", 1), task("w", 2), plugins={"tensorflow": ["--worker=w"]}))
+
+    assert {
+        "cluster": {"ps": ["train-ps-0.train:2222"], "worker": ["train-w-0.train:2222", "train-w-1.train:2222"]},
+        "task": {"type": "worker", "index": 1},
+    } == json.loads(_environment(life, "w-1")["TF_CONFIG"])
+    alone = Simulation(job("train", task("w", 1), plugins={"tensorflow": []}))
+    assert "TF_CONFIG" not in _environment(alone, "w-0")
+
+
+def test_ray_starts_head_and_workers() -> None:
+    """The commands of both, the ports of the head, and a Service that leads to it."""
+    head, worker = ({"spec": {"containers": [{"name": name}]}} for name in ("head", "worker"))
+    life = Simulation(
+        job("train", task("head", 1, template=head), task("worker", 1, template=worker), plugins={"ray": []})
+    )
+
+    started, joined = (_spec(life, "Pod", f"train-{pod}-0")["containers"][0] for pod in ("head", "worker"))
+    assert "ray start --head" in started["command"][2]
+    assert "--address=train-head-0.train:6379" in joined["command"][2]
+    service = _spec(life, "Service", "train-head-svc")
+    assert "head" == service["selector"]["volcano.sh/task-spec"]

@@ -3,8 +3,8 @@
 `env` gives every container the index of its pod within its task, under both names that Volcano uses. With `svc` the
 pods of a job find each other by name: a headless Service named as the job, stable host names, a ConfigMap with the
 hosts of every task (mounted at /etc/volcano and handed on as variables), and a NetworkPolicy for the job's own pods
-only; its arguments are `--publish-not-ready-addresses` and `--disable-network-policy`. Others are not known here, and
-admission says so.
+only; its arguments are `--publish-not-ready-addresses` and `--disable-network-policy`. Those of frameworks are in
+`frameworks`. Others are not known here, and admission says so.
 
 What a job wants beside its pods is created while it wants pods and deleted afterwards. An object of the same name with
 another owner is never touched.
@@ -19,13 +19,14 @@ import msgspec
 
 from tierwise.api.codec import Object, Raw
 from tierwise.api.volcano import Job, TaskSpec
+from tierwise.controllers.job.frameworks import FRAMEWORKS, head_service
 from tierwise.controllers.job.job_pods import is_owned, owner_reference
 from tierwise.dialects.volcano.job import pod_name
 from tierwise.port import Create, Delete, Effect, Objects, Update, key_of_raw
 
 __all__ = ["PLUGINS", "made", "on_pod_create", "reconcile_owned_objects", "with_environment", "with_volume"]
 
-PLUGINS: Final = ("env", "svc")
+PLUGINS: Final = ("env", "svc", *FRAMEWORKS)
 _MOUNTED_AT: Final = "/etc/volcano"
 
 
@@ -41,13 +42,20 @@ def on_pod_create(spec: Raw, job: Job, task: TaskSpec, index: int) -> Raw:
     if "env" in job.spec.plugins:
         variables: list[Raw] = [{"name": name, "value": str(index)} for name in ("VK_TASK_INDEX", "VC_TASK_INDEX")]
         spec = with_environment(spec, variables)
-    return _with_hosts(spec, job, task, index) if "svc" in job.spec.plugins else spec
+    if "svc" in job.spec.plugins:
+        spec = _with_hosts(spec, job, task, index)
+    for name, added in FRAMEWORKS.items():
+        if name in job.spec.plugins:
+            spec = added(spec, job, task, index)
+    return spec
 
 
 def owned_objects(job: Job) -> Iterator[OwnedObject]:
     """The objects that the plugins of a job want beside its pods."""
     if "svc" in job.spec.plugins:
         yield from _of_hosts(job, job.spec.plugins["svc"])
+    if "ray" in job.spec.plugins:
+        yield OwnedObject(head_service(job))
 
 
 def reconcile_owned_objects(objects: Objects, job: Job, *, wanted: bool) -> Iterator[Effect]:

@@ -6,6 +6,7 @@ Answers questions about one job; looks at no other object.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from msgspec.structs import replace
@@ -34,10 +35,12 @@ __all__ = [
 DEFAULT_QUEUE: Final = "default"
 DEFAULT_SCHEDULER: Final = "volcano"
 DEFAULT_MAX_RETRY: Final = 3
-PROVIDED_PLUGINS: Final = frozenset({"env", "svc"})
+PROVIDED_PLUGINS: Final = frozenset({"env", "svc", "pytorch", "tensorflow", "ray"})
 """Job plugins that the job controller carries out."""
-OTHER_PLUGINS: Final = frozenset({"ssh", "tensorflow", "mpi", "pytorch", "ray", "hcclrank"})
+OTHER_PLUGINS: Final = frozenset({"ssh", "mpi", "hcclrank"})
 """Those that Volcano alone has: pods of a job with one of them wait."""
+
+_BY_HOST_NAME: Final = frozenset({"pytorch", "tensorflow", "ray", "mpi"})
 
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 TASK_SPEC: Final = "volcano.sh/task-spec"
@@ -63,8 +66,15 @@ def defaulted(job: Job) -> Job:
         max_retry=job.spec.max_retry or DEFAULT_MAX_RETRY,
         min_available=job.spec.min_available or sum(task_minimum(task) for task in tasks),
         tasks=tasks,
+        plugins=_with_svc(job.spec.plugins),
     )
     return replace(job, spec=spec)
+
+
+def _with_svc(plugins: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Plugins with `svc`, where one is among them that needs its host names."""
+    needs = not _BY_HOST_NAME.isdisjoint(plugins) and "svc" not in plugins
+    return {**plugins, **({"svc": ()} if needs else {})}
 
 
 def task_minimum(task: TaskSpec) -> int:
