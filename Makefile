@@ -2,7 +2,8 @@
 # Needed beforehand: Python >= 3.11 and make. Everything comes as wheels; a platform without one of them needs a C compiler.
 
 PYTHON ?= python3
-WORKERS ?= auto
+# One more than there are cores: tests with servers wait for half of their time.
+WORKERS ?= $(shell $(PYTHON) -c "import os; print(1 + (os.cpu_count() or 1))")
 UV_VERSION := 0.13.7
 
 BIN := .venv/bin
@@ -27,17 +28,20 @@ run: $(RUNNABLE) ## Schedule the first example on the embedded cluster
 
 # Types are checked beside the tests, so that no core waits for the one thread of mypy.
 test: style ## Check style, types and layers, and run all tests
-	@echo "== pytest, with mypy and import-linter beside it"
+	@echo "== pytest, with mypy, import-linter and the checks of scripts beside it"
 	@$(MAKE) --no-print-directory types >.venv/types.log 2>&1 & types=$$!; \
 	trap 'kill $$types 2>/dev/null' EXIT; \
-	$(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal $(ARGS); tests=$$?; \
+	$(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal $(LONG:%=--ignore=%) $(ARGS); tests=$$?; \
 	wait $$types; typed=$$?; trap - EXIT; cat .venv/types.log; \
 	exit $$((tests ? tests : typed))
 
-# What `test` leaves out for the sake of its few minutes: more examples, the same ones each time.
-properties: $(READY) ## Run the properties and the fuzzers with more examples, all benchmark rows and all lies: a few minutes
-	@echo "== properties, benchmark rows and lies"
-	@HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal tests/properties tests/fuzz tests/bench tests/contract/test_lies.py $(ARGS)
+# What `test` leaves out for the sake of its few minutes: these, and more examples, the same ones each time.
+LONG := tests/bench tests/digest tests/examples/test_write_a_plugin.py tests/unit/replay/test_calibration.py \
+	tests/unit/snapshot/test_selector_shares.py tests/unit/test_docs_site.py
+
+properties: $(READY) ## Run the properties and the fuzzers with more examples, and the tests that take long: some minutes
+	@echo "== properties, and tests that take long"
+	@HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal tests/properties tests/fuzz tests/contract/test_lies.py $(LONG) $(ARGS)
 
 # And what both leave out: many more examples, new ones each time, and larger worlds.
 test-deep: $(READY) ## Run the tests at full size, for new counter-examples: an hour or more
@@ -124,9 +128,9 @@ style: $(READY)
 	@$(BIN)/ruff check --quiet --output-format concise .
 	@echo "== ruff format"
 	@$(BIN)/ruff format --check --quiet .
-	@tools/pages/check
 
 types: $(READY)
+	@tools/pages/check
 	@echo "== mypy"
 	@$(BIN)/mypy --no-error-summary
 	@echo "== import-linter"
