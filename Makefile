@@ -36,12 +36,13 @@ test: style ## Check style, types and layers, and run all tests
 	exit $$((tests ? tests : typed))
 
 # What `test` leaves out for the sake of its few minutes: these, and more examples, the same ones each time.
-LONG := tests/bench tests/digest tests/examples/test_write_a_plugin.py tests/unit/replay/test_calibration.py \
-	tests/unit/snapshot/test_selector_shares.py tests/unit/test_docs_site.py
+LONG := tests/bench tests/digest tests/fuzz tests/examples/test_write_a_plugin.py tests/unit/apiserver/test_kubectl.py \
+	tests/unit/replay/test_calibration.py tests/unit/replay/test_lived.py tests/unit/replay/test_replay.py \
+	tests/unit/replay/test_sweep.py tests/unit/snapshot/test_selector_shares.py tests/unit/test_docs_site.py
 
 properties: $(READY) ## Run the properties and the fuzzers with more examples, and the tests that take long: some minutes
 	@echo "== properties, and tests that take long"
-	@HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal tests/properties tests/fuzz tests/contract/test_lies.py $(LONG) $(ARGS)
+	@HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal tests/properties tests/contract/test_lies.py $(LONG) $(ARGS)
 
 # And what both leave out: many more examples, new ones each time, and larger worlds.
 test-deep: $(READY) ## Run the tests at full size, for new counter-examples: an hour or more
