@@ -30,6 +30,10 @@ _PATIENCE = 60.0
 _KEYS = {"Escape": 27, "Enter": 13, "Tab": 9, "ArrowDown": 40, "ArrowRight": 39, "ArrowLeft": 37, "ArrowUp": 38}
 
 
+_LOOK, _LOOKS = 0.05, 40
+"""Seconds between two looks at what is to be clicked, and how many there are at most."""
+
+
 class Page:
     """One page: go somewhere, press, type, click, and ask what is there."""
 
@@ -82,12 +86,21 @@ class Page:
             await asyncio.sleep(0.05)
 
     async def click(self, selector: str) -> None:
-        """Bring an element into view, and click its middle."""
+        """Bring an element into view, and click its middle once it stays where it is and nothing covers it."""
         await self.until(f"document.querySelector({selector!r}) !== null")
-        box = await self.ask(
-            f"(() => {{ const e = document.querySelector({selector!r}); e.scrollIntoView({{block: 'center'}});"
-            " const r = e.getClientRects()[0]; return [r.left + r.width / 2, r.top + r.height / 2]; })()"
+        where = (
+            f"(() => {{ const e = document.querySelector({selector!r}); if (!e) return null;"
+            " e.scrollIntoView({block: 'center'});"
+            " const r = e.getClientRects()[0], x = r.left + r.width / 2, y = r.top + r.height / 2;"
+            " const hit = document.elementFromPoint(x, y); return [x, y, hit !== null && e.contains(hit)]; })()"
         )
+        box = await self.ask(where)
+        for _ in range(_LOOKS):
+            await asyncio.sleep(_LOOK)
+            before, box = box, await self.ask(where)
+            if box is not None and before == box and box[2]:
+                break
+        assert box is not None, f"gone: {selector}"
         for kind in ("mousePressed", "mouseReleased"):
             await self.call("Input.dispatchMouseEvent", type=kind, x=box[0], y=box[1], button="left", clickCount=1)
 
