@@ -3,7 +3,7 @@
     a gang     k tasks of a leaf cost the mean over its run of a² - (a - k)²; a: tasks that the leaf would hold
     a pod      costs the same with k = 1, from when its host would be whole again up to the pod's own end
 
-What runs ends as `model.expected_ends` says, and nobody new comes (`framework.room_ahead`). Where it is not known how
+What runs ends as `model.endings` says, and nothing new comes (`framework.room_ahead`). Where it is not known how
 long a gang runs, the room of now stands for that ahead. A pod alone goes to the host that costs least, then to the one
 with the fewest idle devices, then to the fullest leaf; cpu and memory do not count.
 
