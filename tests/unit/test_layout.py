@@ -73,28 +73,22 @@ def _tree(file: Path) -> ast.Module:
 
 
 @cache
-def _imported(file: Path) -> tuple[tuple[str, str, bool], ...]:
-    """What a file imports, wherever in it: the module, the name, and whether only a type checker sees it.
+def _imports(file: Path) -> tuple[tuple[str, str], ...]:
+    """What a file imports, wherever in it: the module, and the name.
 
     Read once for all tests here, and statement by statement: expressions, the most of a file, hold no imports.
     """
-    return tuple(_in_block(_tree(file).body, types=False))
+    return tuple(_in_block(_tree(file).body))
 
 
-def _in_block(block: list[Any], *, types: bool) -> Iterator[tuple[str, str, bool]]:
+def _in_block(block: list[Any]) -> Iterator[tuple[str, str]]:
     for node in block:
         if isinstance(node, ast.ImportFrom) and node.module:
-            yield from ((node.module, alias.name, types) for alias in node.names)
+            yield from ((node.module, alias.name) for alias in node.names)
         elif isinstance(node, ast.Import):
-            yield from ((alias.name, "", types) for alias in node.names)
-        guarded = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+            yield from ((alias.name, "") for alias in node.names)
         for field in ("body", "orelse", "finalbody", "handlers", "cases"):
-            yield from _in_block(getattr(node, field, []), types=types or (guarded and field == "body"))
-
-
-def _imports(file: Path) -> Iterator[tuple[str, str]]:
-    """What a file imports: the module, and the name."""
-    return ((module, name) for module, name, _ in _imported(file))
+            yield from _in_block(getattr(node, field, []))
 
 
 def _modules() -> dict[str, Path]:
@@ -103,11 +97,11 @@ def _modules() -> dict[str, Path]:
     return {".".join(p for p in parts if p != "__init__"): file for file, parts in files.items()}
 
 
-def _dependencies(*, types: bool = True) -> dict[str, set[str]]:
-    """Which file of the sources imports which others, wherever in it; with or without those for types alone."""
+def _dependencies() -> dict[str, set[str]]:
+    """Which file of the sources imports which others, wherever in it."""
     modules, found = _modules(), dict[str, set[str]]()
     for name, file in modules.items():
-        pairs = [(module, own) for module, own, typed in _imported(file) if own and (types or not typed)]
+        pairs = [(module, own) for module, own in _imports(file) if own]
         full = {f"{module}.{own}" if f"{module}.{own}" in modules else module for module, own in pairs}
         found[name] = (full & modules.keys()) - {name}
     return found
@@ -136,8 +130,8 @@ def _reach(found: dict[str, set[str]], name: str) -> set[str]:
 
 
 def test_no_circle_of_files() -> None:
-    """Also not by imports inside of functions; those for types alone run nowhere, and are not counted."""
-    assert [] == _circles(_dependencies(types=False))
+    """Also not by imports inside of functions, nor by those for types alone: whoever reads a file follows them."""
+    assert [] == _circles(_dependencies())
 
 
 def test_circles_of_files_are_found() -> None:

@@ -15,7 +15,8 @@ import click
 
 from tierwise.api.errors import InputError
 from tierwise.cli import options
-from tierwise.cli.inputs import Given, Inputs, LiveCluster, need, profile_of
+from tierwise.cli.inputs import Given, Inputs, need, profile_of
+from tierwise.cli.live_state import LiveCluster
 from tierwise.cli.options import Format, option, verb
 from tierwise.cli.progress import show_progress
 

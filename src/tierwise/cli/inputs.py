@@ -14,6 +14,7 @@ from tierwise.api.core import parse_time
 from tierwise.api.errors import InputError
 from tierwise.api.plurals import joined
 from tierwise.cli import options
+from tierwise.cli.live_state import LiveCluster, live_objects
 from tierwise.cli.options import FILES, option
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Given",
     "Inputs",
-    "LiveCluster",
     "Manifests",
     "Source",
     "introduce",
@@ -56,13 +56,6 @@ class Given(NamedTuple):
     now: float
 
 
-class LiveCluster(msgspec.Struct, frozen=True, kw_only=True):
-    """Which cluster a verb reads."""
-
-    kubeconfig: str | None = option("--kubeconfig FILE", "Kubeconfig; as kubectl finds it.")
-    context: str | None = option("--context NAME", "Context of the kubeconfig.")
-
-
 class Source(msgspec.Struct, frozen=True, kw_only=True):
     """Manifests; without them, the cluster that a kubeconfig names."""
 
@@ -75,8 +68,6 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
             found = load(self.filenames)
             tell(found)
             return found
-        from tierwise.cli.live_state import live_objects
-
         try:
             return live_objects(self.cluster)
         except InputError as error:

@@ -5,13 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
+
+from tierwise.cli.options import option
 
 if TYPE_CHECKING:
     from tierwise.api.codec import Raw
-    from tierwise.cli.inputs import LiveCluster
     from tierwise.port import Objects
 
-__all__ = ["live_objects", "live_state"]
+__all__ = ["LiveCluster", "live_objects", "live_state"]
+
+
+class LiveCluster(msgspec.Struct, frozen=True, kw_only=True):
+    """Which cluster a verb reads."""
+
+    kubeconfig: str | None = option("--kubeconfig FILE", "Kubeconfig; as kubectl finds it.")
+    context: str | None = option("--context NAME", "Context of the kubeconfig.")
 
 
 def live_state(cluster: LiveCluster) -> list[Raw]:

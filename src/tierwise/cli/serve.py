@@ -13,7 +13,8 @@ import click
 
 from tierwise.api.errors import InputError
 from tierwise.cli.connection import connect, missing, place
-from tierwise.cli.inputs import Inputs, LiveCluster
+from tierwise.cli.inputs import Inputs
+from tierwise.cli.live_state import LiveCluster, live_objects
 from tierwise.cli.options import option, verb
 from tierwise.cli.pages import PLACE, hosts, opening, play, until_interrupted
 from tierwise.cli.progress import show_progress
@@ -127,7 +128,6 @@ def _cluster(cluster: LiveCluster, config_file: str | None, now: float | None, e
     import time
 
     from tierwise.cli.inputs import moment, profile_of
-    from tierwise.cli.live_state import live_objects
     from tierwise.web.views import Basis, WatchedSource
 
     server = connect(cluster.kubeconfig, cluster.context).server

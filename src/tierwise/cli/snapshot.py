@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from tierwise.cli.inputs import LiveCluster
+from tierwise.cli.live_state import LiveCluster, live_state
 from tierwise.cli.options import option, verb
 
 __all__ = ["snapshot"]
@@ -35,7 +35,6 @@ def snapshot(
     place pods of every scheduler that they know: name those that tierwise serves where others serve some of them.
     Secrets are not read. What pods and ConfigMaps say of themselves, such as environment variables, is in the file.
     """
-    from tierwise.cli.live_state import live_state
     from tierwise.manifests.saved import served
 
     state = live_state(cluster)

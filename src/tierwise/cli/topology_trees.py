@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import Final, TextIO
 
 import click
 import msgspec
@@ -24,6 +24,7 @@ from tierwise.api.yaml_text import documents
 from tierwise.cli.inputs import load, tell_crashes
 from tierwise.cli.main import report_error
 from tierwise.cli.progress import show_progress
+from tierwise.cli.topology_source import SourceOptions
 from tierwise.controllers.discovery.labels import wanted
 from tierwise.dialects.koordinator.topology_map import Entry, members_of
 from tierwise.dialects.volcano.discovery import read_label_source
@@ -44,9 +45,6 @@ from tierwise.port import Objects, key_of
 from tierwise.sim.cluster.driver import reconcile
 from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import build
-
-if TYPE_CHECKING:
-    from tierwise.cli.topology import SourceOptions
 
 __all__ = [
     "find",

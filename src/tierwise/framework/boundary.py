@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Mapping
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -24,9 +24,6 @@ from tierwise.framework.extension import Ask, CycleView, Factory, Preemptor, Pur
 from tierwise.framework.ledger import Ledger, ShownLedger
 from tierwise.framework.report import PluginFailure
 from tierwise.model.job import Job, Reason, Shape, SubJob
-
-if TYPE_CHECKING:
-    from tierwise.framework.pipeline import Pipeline
 
 __all__ = [
     "RAISED",
@@ -282,6 +279,12 @@ class _Unasked:
         return False
 
 
+class _Pipeline(Protocol):
+    """What a rule knows of the table that it is a row of."""
+
+    plugins: CyclePlugins
+
+
 class Rule(Generic[P, R]):
     """One method of an extension point: who is asked, how answers combine, what a failure and a wrong answer mean."""
 
@@ -305,12 +308,12 @@ class Rule(Generic[P, R]):
     def __set_name__(self, _: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, pipeline: Pipeline, _: type) -> Question[P, R]:
+    def __get__(self, pipeline: _Pipeline, _: type) -> Question[P, R]:
         found = self._bound(pipeline)
         pipeline.__dict__[self._name] = found  # which is found before this from now on
         return cast("Question[P, R]", found)
 
-    def _bound(self, pipeline: Pipeline) -> Answer:
+    def _bound(self, pipeline: _Pipeline) -> Answer:
         plugins, seals = pipeline.plugins, self.seals
         everybody = plugins.panel()
         ask = self.combine(everybody, self)

@@ -11,23 +11,13 @@ from __future__ import annotations
 
 from math import inf
 
-import msgspec
 import numpy as np
 
-from tierwise.model.arrays import Floats, Ints
+from tierwise.model.held import Endings
 from tierwise.model.job import Status
 from tierwise.model.snapshot import Snapshot
 
-__all__ = ["Endings", "endings"]
-
-
-class Endings(msgspec.Struct, frozen=True):
-    """Tasks that run and will end, in no order."""
-
-    row: Ints
-    shape: Ints  # by number
-    started: Floats  # of the job, where a task belongs to one; infinite where that is not known
-    end: Floats  # as it was stated: it lies in the past where a task is overdue
+__all__ = ["endings"]
 
 
 def endings(snapshot: Snapshot) -> Endings:

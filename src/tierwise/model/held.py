@@ -16,7 +16,7 @@ from tierwise.model.arrays import Bools, Floats, Ints, distinct
 from tierwise.model.job import Job, Shape, Status, Task
 from tierwise.model.node import NodeTable
 
-__all__ = ["ColumnCache", "KeptColumns", "TaskColumns", "TaskTimes", "held_amounts", "rows_by_shape"]
+__all__ = ["ColumnCache", "Endings", "KeptColumns", "TaskColumns", "TaskTimes", "held_amounts", "rows_by_shape"]
 
 _NODE, _SHAPE, _STATUS, _TASKS = map(attrgetter, ("node", "shape.number", "status", "tasks"))
 _STARTED, _EXPECTED, _DEADLINE = map(attrgetter, ("started", "expected", "active_deadline"))
@@ -65,6 +65,15 @@ class TaskTimes(msgspec.Struct, frozen=True, eq=False):
     started: Floats  # 0 where that is not known
     expected: Floats  # how long a task runs, as it states itself; 0 where it does not
     stop: Floats  # when its deadline ends it; infinite where it has none
+
+
+class Endings(msgspec.Struct, frozen=True):
+    """Tasks that run and will end, in no order."""
+
+    row: Ints
+    shape: Ints  # by number
+    started: Floats  # of the job, where a task belongs to one; infinite where that is not known
+    end: Floats  # as it was stated: it lies in the past where a task is overdue
 
 
 class KeptColumns(msgspec.Struct, frozen=True, eq=False):

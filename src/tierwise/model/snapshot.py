@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tierwise.model.arrays import Axis, Ints
-from tierwise.model.held import ColumnCache, KeptColumns, TaskColumns, TaskTimes
+from tierwise.model.held import ColumnCache, Endings, KeptColumns, TaskColumns, TaskTimes
 from tierwise.model.held_places import HeldPlaces
 from tierwise.model.job import Constraint, InnerGroup, Job, Policy, Queue, Shape, Task
 from tierwise.model.node import NodeTable
@@ -19,7 +19,6 @@ from tierwise.model.volumes import Storage
 
 if TYPE_CHECKING:
     from tierwise.model.devices import Devices
-    from tierwise.model.endings import Endings
     from tierwise.model.finished_run import FinishedRun
     from tierwise.model.services import Services
 

@@ -19,8 +19,8 @@ from tierwise.api.eviction_terms import EvictionTerms
 from tierwise.api.reservation import ReservationRecord
 from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.arrays import Floats, Ints
-from tierwise.model.endings import Endings
 from tierwise.model.finished_run import FinishedRun
+from tierwise.model.held import Endings
 from tierwise.model.job import Job, Queue
 from tierwise.model.snapshot import Snapshot
 from tierwise.replay.engine.baselines import RULES, decided
