@@ -23,6 +23,7 @@ from tierwise.actions.placement.demand import Demand, demand, needs
 from tierwise.actions.placement.problem import NoPlace, SearchResult, written
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.pipeline import PluginError
+from tierwise.model.arrays import distinct
 from tierwise.model.job import Job
 
 __all__ = ["Batches"]
@@ -143,7 +144,7 @@ class Batches:
         if place is None:
             return _WAITS
         rows, topology = np.concatenate([placement.rows for placement in place.placements]), self._cycle.topology
-        return _Worth(0, int(topology.tier[topology.meet_rows(rows)]), len(np.unique(topology.leaf[rows])))
+        return _Worth(0, int(topology.tier[topology.meet_rows(rows)]), len(distinct(topology.leaf[rows])))
 
     def _holds(self, place: SearchResult) -> bool:
         """Whether there is room for what was planned, whatever has been placed since."""

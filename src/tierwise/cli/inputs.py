@@ -201,12 +201,13 @@ def moment(objects: Objects, given: float | None) -> float:
 def profile_of(file: str | None) -> Profile:
     """The profile in a configuration file, or the default one; what has no effect in it is said on standard error."""
     from tierwise.config.profile import DEFAULT
-    from tierwise.manifests.configuration import read_profile
 
     if file is None:
         return DEFAULT
     if file.startswith(_JOURNAL):
         return _recorded(file.removeprefix(_JOURNAL)).scheduler.profile
+    from tierwise.manifests.configuration import read_profile
+
     profile, where = read_profile(file)
     _warn([f"{where}: {note}" for note in profile.notes], "", most=len(profile.notes))
     return profile

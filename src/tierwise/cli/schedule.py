@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from tierwise.cli.inputs import Manifests
 from tierwise.cli.options import Output, option, verb
 
@@ -29,7 +31,6 @@ def schedule(
     """
     from tierwise.cli.progress import show_progress
     from tierwise.explain.text.schedule import Run, schedule_lines
-    from tierwise.explain.wire import schedule_wire
     from tierwise.sim.cluster import rounds
     from tierwise.snapshot.builder import Reader
 
@@ -39,14 +40,17 @@ def schedule(
         history = rounds.schedule(objects, profile, now=time, cycles=cycles, progress=progress, reader=reader)
         after = history.after(time)
     run = Run(history.reports, after, profile, history.evictions, history.complaints())
-    output.show(
-        lambda: schedule_wire(
+
+    def wire() -> Mapping[str, object]:
+        from tierwise.explain.wire import schedule_wire
+
+        return schedule_wire(
             bindings=history.bindings,
             nominations=history.nominations,
             evictions=run.evictions,
             report=run.last,
             after=after,
             complaints=run.complaints,
-        ),
-        lambda page: schedule_lines(page, run),
-    )
+        )
+
+    output.show(wire, lambda page: schedule_lines(page, run))

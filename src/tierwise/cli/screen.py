@@ -34,10 +34,16 @@ def print_json(data: Mapping[str, object], *, indent: int = 2) -> None:
 
 def print_page(render: Callable[[Page], Sequence[Text]], *, everything: bool = False, wide: bool = False) -> None:
     """The lines that `render` makes for this terminal; `wide` ones are as long as they need to be."""
-    console = terminal()
-    page = page_of(console, everything=everything)
-    for line in render(msgspec.structs.replace(page, width=_WIDE) if wide else page):
-        console.print(printable(line), soft_wrap=True)
+    coloured = sys.stdout.isatty() or os.environ.get("FORCE_COLOR") or os.environ.get("TTY_COMPATIBLE") == "1"
+    console = terminal() if coloured else None
+    page = page_of(everything=everything)
+    _never_fail_to_encode()
+    for line in map(printable, render(msgspec.structs.replace(page, width=_WIDE) if wide else page)):
+        if console is not None:
+            console.print(line, soft_wrap=True)
+        else:  # importing what draws takes longer than a small cycle, and in a file or a pipe nothing is drawn
+            line.rstrip_end(page.width)
+            sys.stdout.write(f"{line.plain}\n")
 
 
 def terminal() -> Console:
@@ -53,11 +59,11 @@ def terminal() -> Console:
     return Terminal(width=_width(), color_system=colours, highlight=False, markup=False, emoji=False)
 
 
-def page_of(console: Console, *, everything: bool) -> Page:
+def page_of(*, everything: bool) -> Page:
     """The page that fits a terminal."""
     from tierwise.explain.page import Page, glyphs_for
 
-    return Page(_width(), glyphs_for(console.encoding), everything)
+    return Page(_width(), glyphs_for(getattr(sys.stdout, "encoding", "") or "utf-8"), everything)
 
 
 def _width() -> int:

@@ -51,7 +51,7 @@ class Shown(msgspec.Struct, frozen=True):
 def show(views: Iterable[View], speed: float | None, *, everything: bool) -> Shown:
     """Draw every view at its time; Ctrl-C ends it, and leaves the terminal as it was."""
     console = terminal()
-    page = page_of(console, everything=everything)
+    page = page_of(everything=everything)
     note = "Ctrl-C ends" if speed is None else f"{speed:g} times as fast, Ctrl-C ends"
     current: View | None = None
     interrupted = False

@@ -9,21 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
-from typing import Final, Protocol
+from importlib import import_module
+from operator import attrgetter
+from typing import Any, Final, Protocol
 
+from tierwise.api import koordinator
 from tierwise.api.codec import Object
+from tierwise.api.core import ConfigMap, Node, Pod
+from tierwise.api.elastic_quota import ElasticQuota
+from tierwise.api.koordinator import ClusterNetworkTopology
+from tierwise.api.network_aware import AppGroup, KepAppGroup, KepNetworkTopology, NetworkTopology
+from tierwise.api.volcano import HyperNode, PodGroup, Queue
 from tierwise.config.profile import DEFAULT, Profile
-from tierwise.controllers import app_group, elastic_quota, network_topology
-from tierwise.controllers.discovery import hypernode_status, labels, layers, sources
-from tierwise.controllers.discovery.hypernode_status import HyperNodeStatus
-from tierwise.controllers.elastic_quota import QuotaFigures
 from tierwise.controllers.gang_counts import GangCountController
 from tierwise.controllers.job import JobController
 from tierwise.controllers.pod_group import PodGroupController
 from tierwise.controllers.workqueue import Changes
 from tierwise.port import Delete, Effect, Objects, PatchStatus
 
-__all__ = ["Controllers", "WholeController", "due", "run"]
+__all__ = ["Controllers", "WholeController", "due", "run", "sleeping"]
+
+_HERE: Final = "tierwise.controllers"
 
 
 class Controller(Protocol):
@@ -44,19 +50,31 @@ class Controllers:
         self._seen = Objects()
         self._jobs = JobController()
         self._all: Final[tuple[Controller, ...]] = (
-            *(WholeController(of.READS, of.reconcile) for of in (labels, sources)),
-            WholeController(hypernode_status.READS, HyperNodeStatus().reconcile),
-            WholeController(layers.READS, layers.reconcile),
+            sleeping(f"{_HERE}.discovery.labels", (ConfigMap,), (Node, HyperNode)),
+            sleeping(f"{_HERE}.discovery.sources", (ConfigMap,), (Node, HyperNode)),
+            sleeping(
+                f"{_HERE}.discovery.hypernode_status",
+                (HyperNode,),
+                (ConfigMap, Node),
+                lambda module: module.HyperNodeStatus().reconcile,
+            ),
+            sleeping(f"{_HERE}.discovery.layers", (ClusterNetworkTopology,), (Node,)),
             self._jobs,
             PodGroupController(),
             GangCountController(),
-            WholeController(app_group.READS, app_group.reconcile, about=app_group.ABOUT),
-            WholeController(
-                network_topology.READS,
-                partial(network_topology.reconcile, profile=profile),
-                about=network_topology.ABOUT,
+            sleeping(f"{_HERE}.app_group", (AppGroup, KepAppGroup), (Pod,)),
+            sleeping(
+                f"{_HERE}.network_topology",
+                (NetworkTopology, KepNetworkTopology),
+                (AppGroup, KepAppGroup, ConfigMap, Node, Pod),
+                lambda module: partial(module.reconcile, profile=profile),
             ),
-            WholeController(elastic_quota.READS, QuotaFigures(profile).reconcile, about=elastic_quota.ABOUT),
+            sleeping(
+                f"{_HERE}.elastic_quota",
+                (ElasticQuota,),
+                (Node, Pod, PodGroup, Queue, koordinator.PodGroup),
+                lambda module: module.QuotaFigures(profile).reconcile,
+            ),
             *others,
         )
         # Most of them read few kinds of objects and seldom have anything to do: they are not even asked then.
@@ -145,3 +163,20 @@ class WholeController:
         effects = self._reconcile(objects, now) if self.touched else []
         self.touched = bool(effects)
         return effects
+
+
+def sleeping(
+    module: str,
+    about: tuple[type[Object], ...],
+    besides: tuple[type[Object], ...],
+    of: Callable[[Any], Callable[[Objects, float], list[Effect]]] = attrgetter("reconcile"),
+) -> WholeController:
+    """A controller whose module is imported when there are objects that it is about: few clusters have all kinds."""
+    found: list[Callable[[Objects, float], list[Effect]]] = []
+
+    def reconcile(objects: Objects, now: float) -> list[Effect]:
+        if not found:
+            found.append(of(import_module(module)))
+        return found[0](objects, now)
+
+    return WholeController((*about, *besides), reconcile, about=about)

@@ -18,7 +18,7 @@ from tierwise.controllers.stamp import stamp
 from tierwise.dialects.network_aware.services import GROUP_LABEL, app_groups
 from tierwise.port import Effect, Objects, PatchStatus, RecordEvent, key_of
 
-__all__ = ["ABOUT", "ALGORITHMS", "READS", "cycle", "order", "reconcile"]
+__all__ = ["ALGORITHMS", "cycle", "order", "reconcile"]
 
 
 # The orders in which the workloads of an application can be placed, and the cycle that keeps it from having one.
@@ -121,9 +121,6 @@ ALGORITHMS: Final = {
 }
 """By the name that an AppGroup gives: how to sort, and how to arrange what was sorted."""
 
-
-ABOUT: Final = (AppGroup, KepAppGroup)
-READS: Final = (*ABOUT, Pod)
 
 CYCLE: Final = "DependencyCycle"
 UNKNOWN: Final = "UnknownAlgorithm"

@@ -7,13 +7,11 @@ a quota's max. A quota that holds more than its runtime gets a timestamp, from w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
-from tierwise.api import elastic_quota, koordinator
+from tierwise.api import elastic_quota
 from tierwise.api.codec import Raw
-from tierwise.api.core import Node, Pod
 from tierwise.api.quantity import amount, show
-from tierwise.api.volcano import PodGroup, Queue
+from tierwise.api.volcano import Queue
 from tierwise.config.arguments import flag
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.controllers.stamp import since
@@ -24,10 +22,7 @@ from tierwise.plugins.elastic_quota.tree import QuotaTree
 from tierwise.port import Effect, Objects, PatchStatus, key_of
 from tierwise.snapshot.builder import Reader
 
-__all__ = ["ABOUT", "READS", "QuotaFigures"]
-
-ABOUT: Final = (elastic_quota.ElasticQuota,)
-READS: Final = (Node, Pod, elastic_quota.ElasticQuota, PodGroup, Queue, koordinator.PodGroup)
+__all__ = ["QuotaFigures"]
 
 
 class QuotaFigures:

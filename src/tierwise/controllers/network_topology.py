@@ -24,7 +24,7 @@ from tierwise.dialects.network_aware import services
 from tierwise.model.services import MEASURED, USER_DEFINED, Link, link_between
 from tierwise.port import Effect, Objects, PatchStatus, Update, key_of
 
-__all__ = ["ABOUT", "KEY", "READS", "measured", "reconcile"]
+__all__ = ["KEY", "measured", "reconcile"]
 
 
 # How the manifests of NetworkTopologies are put together: their two forms differ in what they call their lists.
@@ -187,9 +187,6 @@ def reserved(
                         total[link] = total.get(link, 0) + dependency.bandwidth * callers * callees
     return total
 
-
-ABOUT: Final = (NetworkTopology, KepNetworkTopology)
-READS: Final = (*ABOUT, AppGroup, KepAppGroup, ConfigMap, Node, Pod)
 
 _DEFAULT_CAPACITY: Final = "1G"
 """Shown for a measured pair that the user does not list; a link is limited by the user's word alone."""

@@ -18,7 +18,7 @@ from tierwise.api.plurals import count
 from tierwise.explain.naming import full_name
 from tierwise.explain.usage import scarce
 from tierwise.framework.ledger import Ledger, job_ready
-from tierwise.model.arrays import CPU
+from tierwise.model.arrays import CPU, distinct
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.running import running_table
 from tierwise.model.snapshot import Snapshot
@@ -78,7 +78,7 @@ class Losses:
         """By job, those that fall below a minimum first, and of these those that lose most."""
         positions = sorted(self._running.position[pod] for pod in pods if pod in self._running.position)
         victims = np.array(positions, dtype=np.int64)
-        jobs = [self._snapshot.jobs[number] for number in np.unique(self._running.job[victims]).tolist()]
+        jobs = [self._snapshot.jobs[number] for number in distinct(self._running.job[victims]).tolist()]
         below: set[str] = set()
         if jobs:
             before = [job for job in jobs if job_ready(self._ledger, job)]

@@ -110,8 +110,6 @@ def _credentials(
         pair = b64encode(f"{user.username}:{user.password}".encode()).decode()
         return lambda: f"Basic {pair}", lambda: None
     if user.exec is not None and not certificate:
-        from tierwise.kube.auth import ExecPlugin
-
         plugin = ExecPlugin(user, server, lambda certificate, key: _show(tls, certificate, key))
         return plugin.token, plugin.forget
     return lambda: None, lambda: None

@@ -6,9 +6,16 @@ from collections.abc import Callable
 
 import pytest
 
-from tierwise.api.codec import Object, Raw
+from tierwise.api.codec import Object, Raw, Unknown
+from tierwise.api.core import ConfigMap
+from tierwise.api.elastic_quota import ElasticQuota
+from tierwise.api.koordinator import ClusterNetworkTopology
+from tierwise.api.network_aware import AppGroup, KepAppGroup, KepNetworkTopology, NetworkTopology
+from tierwise.api.resource import ResourceClaim, ResourceClaimTemplate
+from tierwise.api.volcano import HyperNode
 from tierwise.bench.manifests import job, node, read_manifests
-from tierwise.controllers import Controllers, WholeController, app_group, elastic_quota, network_topology
+from tierwise.controllers import Controllers, WholeController, app_group, network_topology
+from tierwise.controllers.discovery import hypernode_status, labels, layers, sources
 from tierwise.controllers.elastic_quota import QuotaFigures
 from tierwise.port import Effect, Key, Objects, PatchStatus
 from tierwise.sim.cluster import claims, workloads
@@ -24,11 +31,15 @@ GROUP: Raw = {
 @pytest.mark.parametrize(
     ("about", "reconcile"),
     [
-        (app_group.ABOUT, app_group.reconcile),
-        (network_topology.ABOUT, network_topology.reconcile),
-        (elastic_quota.ABOUT, QuotaFigures().reconcile),
-        (claims.ABOUT, claims.reconcile),
-        (workloads.ABOUT, workloads.reconcile),
+        ((ConfigMap,), labels.reconcile),
+        ((ConfigMap,), sources.reconcile),
+        ((HyperNode,), hypernode_status.reconcile),
+        ((ClusterNetworkTopology,), layers.reconcile),
+        ((AppGroup, KepAppGroup), app_group.reconcile),
+        ((NetworkTopology, KepNetworkTopology), network_topology.reconcile),
+        ((ElasticQuota,), QuotaFigures().reconcile),
+        ((ResourceClaim, ResourceClaimTemplate), claims.reconcile),
+        ((Unknown,), workloads.reconcile),
     ],
 )
 def test_who_has_no_objects_has_nothing_to_do(
@@ -46,10 +57,10 @@ def test_the_first_object_wakes_it_and_the_last_lets_it_sleep() -> None:
     asked: list[int] = []
 
     def reconcile(objects: Objects, now: float) -> list[Effect]:
-        asked.append(len(objects.every(app_group.ABOUT[0])))
+        asked.append(len(objects.every(AppGroup)))
         return []
 
-    controllers = Controllers(others=[WholeController(app_group.READS, reconcile, about=app_group.ABOUT)])
+    controllers = Controllers(others=[WholeController((AppGroup,), reconcile, about=(AppGroup,))])
     alone = read_manifests([node(0), job(0, 2)])
     key = Key("appgroup.diktyo.x-k8s.io", "AppGroup", "d", "shop")
     grouped = alone.changed({key: GROUP})

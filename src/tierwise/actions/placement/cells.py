@@ -299,7 +299,7 @@ class Cells(Search):
         """The domains in which tasks of a part stand."""
         part, limit, column = spread
         mine = [i for i, supply in enumerate(supplies) if self._inside(supply, part)]
-        hit = {int(home) for home in np.unique(column[counts[mine].any(axis=0)])} if mine else set()
+        hit = {int(home) for home in distinct(column[counts[mine].any(axis=0)])} if mine else set()
         hit |= {int(home) for home in limit.homes[part.standing].tolist()}
         return hit - {-1}
 

@@ -29,7 +29,7 @@ from tierwise.actions.placement.trial import close_others, put
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, GatherOption
 from tierwise.framework.ledger import Pool, sub_ready
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import Ints, distinct
 from tierwise.model.job import Job, group_job, groups_around
 from tierwise.model.topology import ROOT
 
@@ -84,7 +84,7 @@ def _minimum_of(cycle: Cycle, task_group: TaskGroup, together: SearchResult, tie
             order = np.lexsort((inside, topology.leaf[inside], -by_leaf[topology.leaf[inside]]))
             chosen.append(replace(placement, rows=np.sort(inside[order[: wanted.get(placement.pod_set, 0)]])))
         rows = _rows_of(chosen)
-        leaves = len(np.unique(topology.leaf[rows]))
+        leaves = len(distinct(topology.leaf[rows]))
         if len(rows) == task_group.need and leaves < fewest:
             some = tuple(placement for placement in chosen if len(placement.rows))
             best, fewest = SearchResult(domain, some, 0.0, with_surplus=np.flatnonzero(by_leaf)), leaves

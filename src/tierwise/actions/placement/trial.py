@@ -99,7 +99,7 @@ def _in_fewer_leaves(cycle: Cycle, job: Job, task_group: TaskGroup, found: Searc
     if waits or any(cycle.pipeline.moving(shape) for shape, _ in bundle):
         return found
     topology = cycle.topology
-    used = np.unique(topology.leaf[np.concatenate([placement.rows for placement in found.placements])])
+    used = distinct(topology.leaf[np.concatenate([placement.rows for placement in found.placements])])
     if len(used) < 2:
         return found
     cycle.ledger.rewind(mark)
@@ -135,10 +135,10 @@ def _sets_of_leaves(cycle: Cycle, bundle: tuple[tuple[Shape, int], ...], domain:
     leaves = np.flatnonzero(room.any(axis=0))
     for size in range(1, len(used)):
         sets = sets_that_hold(has[:, leaves], wanted, size)
-        touched = np.array([len(np.unique(children[leaves[chosen]])) for chosen in sets])
+        touched = np.array([len(distinct(children[leaves[chosen]])) for chosen in sets])
         over = (has[:, leaves][:, sets].sum(axis=2) / wanted[:, None]).sum(axis=0)
         order = np.lexsort((over, touched))
-        most = len(np.unique(children[used - domain]))
+        most = len(distinct(children[used - domain]))
         for chosen in sets[order[touched[order] <= most]][: cycle.budget.orders]:
             yield leaves[chosen] + domain
 

@@ -13,7 +13,6 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap, Node
 from tierwise.api.limits import DEPTH
 from tierwise.api.volcano import HyperNode
-from tierwise.controllers.discovery.sources import failures
 from tierwise.controllers.stamp import stamp
 from tierwise.dialects.volcano.hypernodes import by_fabric, declare
 from tierwise.discovery.manifests import SOURCE_LABEL
@@ -21,9 +20,7 @@ from tierwise.model.topology import Problem, Topology
 from tierwise.model.tree import Declared, build_tree
 from tierwise.port import Effect, Objects, PatchStatus, key_of
 
-__all__ = ["READS", "HyperNodeStatus", "reconcile"]
-
-READS: Final = (ConfigMap, Node, HyperNode)
+__all__ = ["HyperNodeStatus", "reconcile"]
 
 _READY: Final = "Ready"
 _DISCOVERED: Final = "Discovered"
@@ -72,7 +69,15 @@ def _same(objects: Objects, last: Objects) -> bool:
         node, old = nodes.get(name), before.get(name)
         if node is None or old is None or node.metadata.labels != old.metadata.labels:
             return False
-    return not objects.changes(last, HyperNode) and failures(objects) == failures(last)
+    return not objects.changes(last, HyperNode) and _failures(objects) == _failures(last)
+
+
+def _failures(objects: Objects) -> Mapping[str, str]:
+    if not objects.every(ConfigMap):  # most clusters name no source
+        return {}
+    from tierwise.controllers.discovery.sources import failures
+
+    return failures(objects)
 
 
 def reconcile(objects: Objects, now: float) -> list[Effect]:
@@ -80,7 +85,7 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
     hypernodes = objects.every(HyperNode)
     if not hypernodes:
         return []
-    failing = failures(objects)
+    failing = _failures(objects)
     return [
         effect for fabric in by_fabric(hypernodes.values()).values() for effect in _of(objects, fabric, failing, now)
     ]

@@ -23,9 +23,7 @@ from tierwise.discovery.manifests import SOURCE_LABEL, hypernode
 from tierwise.discovery.tree import Path, Tree
 from tierwise.port import Effect, Objects
 
-__all__ = ["READS", "reconcile", "wanted"]
-
-READS: Final = (ConfigMap, Node, HyperNode)
+__all__ = ["reconcile", "wanted"]
 
 SOURCE: Final = "label"
 

@@ -6,8 +6,6 @@ form no chain leave the status as it is, and `validate` says what is wrong with 
 
 from __future__ import annotations
 
-from typing import Final
-
 from tierwise.api.codec import Raw
 from tierwise.api.core import Node
 from tierwise.api.koordinator import ClusterNetworkTopology
@@ -16,9 +14,7 @@ from tierwise.model.topology import ROOT, Topology
 from tierwise.model.tree import build_tree
 from tierwise.port import Effect, Objects, PatchStatus, key_of
 
-__all__ = ["READS", "reconcile"]
-
-READS: Final = (Node, ClusterNetworkTopology)
+__all__ = ["reconcile"]
 
 
 def reconcile(objects: Objects, now: float) -> list[Effect]:

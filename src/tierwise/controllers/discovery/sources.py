@@ -25,7 +25,7 @@ from tierwise.discovery.presets import read as read_preset
 from tierwise.discovery.tree import Tree
 from tierwise.port import Effect, Objects, key_of_raw
 
-__all__ = ["FETCHED", "READS", "failures", "reconcile"]
+__all__ = ["FETCHED", "failures", "reconcile"]
 
 
 # The state of the enabled discovery sources: the tree each has to offer, and what keeps it from a newer one.
@@ -97,9 +97,6 @@ def failures(objects: Objects) -> dict[str, str]:
         if label is not None and label.faults:
             told["label"] = "; ".join(label.faults)
     return told
-
-
-READS: Final = (ConfigMap, Node, HyperNode)
 
 
 def reconcile(objects: Objects, now: float) -> list[Effect]:

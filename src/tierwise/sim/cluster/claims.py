@@ -13,10 +13,7 @@ from tierwise.api.resource import ResourceClaim, ResourceClaimTemplate
 from tierwise.dialects.kubernetes.devices import claim_name, is_consumer, owns
 from tierwise.port import Create, Delete, Effect, Key, Objects, PatchStatus
 
-__all__ = ["ABOUT", "READS", "reconcile"]
-
-ABOUT = (ResourceClaim, ResourceClaimTemplate)
-READS = (Pod, *ABOUT)
+__all__ = ["reconcile"]
 
 _GROUP = "resource.k8s.io"
 

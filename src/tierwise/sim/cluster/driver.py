@@ -12,8 +12,12 @@ from typing import Final
 import msgspec
 
 from tierwise.actions.diagnosis.inspection import PodInspection, PodInspector
+from tierwise.api.codec import Unknown
+from tierwise.api.core import Node, Pod
+from tierwise.api.resource import ResourceClaim, ResourceClaimTemplate
+from tierwise.api.volcano import PodGroup
 from tierwise.config.profile import DEFAULT, Profile
-from tierwise.controllers import Controllers, WholeController
+from tierwise.controllers import Controllers, sleeping
 from tierwise.framework.extension import Factory
 from tierwise.framework.report import CycleReport, ReportBuilder
 from tierwise.model.snapshot import Snapshot
@@ -23,7 +27,6 @@ from tierwise.scheduler import cycle
 from tierwise.scheduler.cycle import nothing_waits
 from tierwise.scheduler.effects import effects
 from tierwise.scheduler.guard import Crash, Guard
-from tierwise.sim.cluster import claims, workloads
 from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import Reader
 from tierwise.status.pod_group import StatusWriter, statuses
@@ -49,8 +52,9 @@ class Decided(msgspec.Struct, frozen=True):
 
 def all_controllers(profile: Profile = DEFAULT) -> Controllers:
     """Those of tierwise, and what controllers of other projects do."""
-    others = [WholeController(of.READS, of.reconcile, about=of.ABOUT) for of in (claims, workloads)]
-    return Controllers(profile, others)
+    claims = sleeping("tierwise.sim.cluster.claims", (ResourceClaim, ResourceClaimTemplate), (Pod,))
+    workloads = sleeping("tierwise.sim.cluster.workloads", (Unknown,), (Pod, Node, PodGroup))
+    return Controllers(profile, [claims, workloads])
 
 
 def reconcile(

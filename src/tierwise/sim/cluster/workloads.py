@@ -5,17 +5,11 @@ What was read from a real cluster is left as it is, too: whatever its controller
 
 from __future__ import annotations
 
-from tierwise.api.codec import Unknown
-from tierwise.api.core import Node, Pod
-from tierwise.api.volcano import PodGroup
 from tierwise.dialects import workloads
 from tierwise.manifests.saved import saved_at
 from tierwise.port import Create, Effect, Objects
 
-__all__ = ["ABOUT", "READS", "reconcile"]
-
-ABOUT = (Unknown,)
-READS = (*ABOUT, Pod, Node, PodGroup)
+__all__ = ["reconcile"]
 
 
 def reconcile(objects: Objects, now: float) -> list[Effect]:
