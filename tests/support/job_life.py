@@ -19,6 +19,7 @@ from tests.support.manifests import (
 )
 
 from tierwise.api.codec import Raw
+from tierwise.controllers.job import KeySource
 from tierwise.port import Key, Objects, RecordEvent
 
 
@@ -43,8 +44,9 @@ def command(name: str, action: str, job: str = "train") -> Raw:
 class Simulation:
     """The objects around one job, settled after every change; the pod group starts as soon as there is one."""
 
-    def __init__(self, batch: Raw, *others: Raw) -> None:
+    def __init__(self, batch: Raw, *others: Raw, keys: KeySource | None = None) -> None:
         self.now = NOW
+        self._key_source = keys
         self.told: list[RecordEvent] = []
         self.name = str(part(batch, "metadata")["name"])
         self.world = objects(batch, pod_group(f"{self.name}-u1"), *others)
@@ -53,7 +55,7 @@ class Simulation:
     def settle(self) -> Objects:
         """Let the controllers work, and let pod groups that are new in."""
         for _ in range(4):
-            self.world = settled(self.world, self.now, self.told)
+            self.world = settled(self.world, self.now, self.told, self._key_source)
             waiting = [k for k in self.world if k.kind == "PodGroup" and "status" not in (self.world.raw(k) or {})]
             if not waiting:
                 break

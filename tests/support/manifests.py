@@ -12,8 +12,10 @@ from collections.abc import Iterable, Mapping
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
-from tierwise.controllers import run
-from tierwise.port import Create, Delete, Effect, Key, Objects, PatchStatus, RecordEvent, Update, key_of_raw
+from tierwise.controllers import Controllers
+from tierwise.controllers.job import KeySource
+from tierwise.port import Create, Delete, Effect, Key, Objects, PatchStatus, Prepare, RecordEvent, Update, key_of_raw
+from tierwise.sim.cluster.store import merged
 
 NOW = 1_760_000_000.0
 STAMP = "2025-10-09T08:53:20Z"
@@ -159,6 +161,11 @@ def applied(world: Objects, effects: Iterable[Effect]) -> Objects:
                 assert found is not None, "described what is not there"
                 status = {**(part(found, "status") if "status" in found else {}), **patch}
                 pending[key] = _marked({**found, "status": status} if patch else found, marks)
+            case Prepare(key, raw) if effect.create:
+                assert present(key) is None, "created twice"
+                pending[key] = raw
+            case Prepare(key, patch):
+                pending[key] = merged(present(key) or {}, patch)
             case RecordEvent():
                 pass
             case _:
@@ -173,10 +180,12 @@ def _marked(raw: Raw, marks: Mapping[str, str]) -> Raw:
     return {**raw, "metadata": {**metadata, "annotations": {**annotations, **marks}}} if marks else dict(raw)
 
 
-def settled(world: Objects, now: float = NOW, told: list[RecordEvent] | None = None) -> Objects:
+def settled(
+    world: Objects, now: float = NOW, told: list[RecordEvent] | None = None, keys: KeySource | None = None
+) -> Objects:
     """The objects once the controllers have nothing more to do; `told` gathers the events on the way."""
     for _ in range(10):
-        effects = run(world, now)
+        effects = Controllers(keys=keys).run(world, now)
         if not effects:
             return world
         if told is not None:

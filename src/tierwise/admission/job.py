@@ -19,7 +19,15 @@ from tierwise.api.repair import OnNodeLoss, RepairTerms, parse_repair
 from tierwise.api.unsupported import ANNOTATIONS, NUMA_POLICY, asks_something
 from tierwise.api.volcano import Command, Job, JobSpec, LifecyclePolicy, PartitionPolicy, TaskSpec
 from tierwise.dialects.kubernetes.requests import effective_request
-from tierwise.dialects.volcano.job import OTHER_PLUGINS, PROVIDED_PLUGINS, defaulted, pod_name, task_minimum
+from tierwise.dialects.volcano.job import (
+    MPI_FLAGS,
+    OTHER_PLUGINS,
+    PROVIDED_PLUGINS,
+    defaulted,
+    plugin_flags,
+    pod_name,
+    task_minimum,
+)
 
 __all__ = ["check", "check_change", "check_command"]
 
@@ -199,6 +207,9 @@ def _check_plugins(job: Job) -> Iterator[Issue]:
     for name in sorted(job.spec.plugins.keys() - PROVIDED_PLUGINS):
         text = will_wait("Volcano alone provides it") if name in OTHER_PLUGINS else "not known: it is ignored"
         yield warning(f"spec.plugins.{name}", f'job plugin "{name}" is {text}')
+    master = plugin_flags(job.spec.plugins.get("mpi", ()), MPI_FLAGS)["master"]
+    if "mpi" in job.spec.plugins and all(task.name != master for task in job.spec.tasks):
+        yield error("spec.plugins.mpi", f'the job has no task "{master}", which is to start the others (--master)')
     if "svc" in job.spec.plugins and not job.metadata.name[:1].isalpha():
         yield error("metadata.name", "the name becomes that of a Service (plugin svc): it must begin with a letter")
 

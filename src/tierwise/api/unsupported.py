@@ -96,7 +96,10 @@ ANNOTATIONS: Final = _each(
             f"scheduling.koordinator.sh/numa-topology-spec scheduling.koordinator.sh/resource-spec {NUMA_POLICY}"
         ),
         "Reservations are not read": "scheduling.koordinator.sh/reservation-affinity",
-        "its job names plugins that Volcano alone provides, and would start without what they give": JOB_PLUGINS,
+        (
+            "its job would start without what these plugins give: Volcano alone provides hcclrank, and ssh and mpi act "
+            "where controllers.sshKeys of the chart, or the component job-ssh, lets Secrets be made"
+        ): JOB_PLUGINS,
         "task groups of YuniKorn are not read": "yunikorn.apache.org/task-group-name yunikorn.apache.org/task-groups",
         f"a pod names its podGroup by the annotation {_READ_INSTEAD}": _VOLCANO,
         "a pod names its PodGroup by a label of that name": _BY_LABEL,

@@ -16,10 +16,12 @@ from typing import Final
 from tierwise.apiserver.namespace_limits import quota_statuses
 from tierwise.apiserver.store import ServedCluster
 from tierwise.config.profile import Profile
+from tierwise.controllers.job import KeySource
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Objects
 from tierwise.sim.cluster.controller_manager import ControllerManager
+from tierwise.sim.cluster.driver import no_key
 from tierwise.sim.cluster.pod_behaviour import PodSpeed
 from tierwise.sim.cluster.simulation import Simulation
 from tierwise.status.pod import ConditionWriter
@@ -49,7 +51,17 @@ def life_of(
         timing=timing,
         observe=observe,
         conditions=ConditionWriter(every_pod=True),
+        keys=_keys(),
     )
+
+
+def _keys() -> KeySource:
+    """Keys of jobs as on a real cluster, where what makes them is installed."""
+    try:
+        from tierwise.runtime.job_keys import JobKeys
+    except ImportError:
+        return no_key
+    return JobKeys()
 
 
 @contextlib.contextmanager

@@ -26,6 +26,7 @@ from tierwise.cli.options import Journal, option, verb
 
 if TYPE_CHECKING:
     from tierwise.config.profile import Profile
+    from tierwise.controllers.job import KeySource
     from tierwise.framework.report import CycleReport
     from tierwise.kube.auth import Access
     from tierwise.kube.cluster import ClusterOptions, KubeCluster
@@ -57,6 +58,11 @@ class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
     discovery_files: Path | None = option(
         "--discovery-files DIR",
         "Topology sources that are files may be below this folder.  [default: they are refused]",
+    )
+    job_ssh: bool = option(
+        "--job-ssh",
+        "Make Secrets with keys for Volcano Jobs with the plugins ssh and mpi: needs the right to create Secrets."
+        "  [default: such Jobs wait]",
     )
     cycle_limit: float = option(
         "--cycle-limit SECONDS",
@@ -201,6 +207,7 @@ def serve(
         namespace=asked.lease_namespace or own_namespace("kube-system"),
         cycle_limit=asked.cycle_limit,
         slow=asked.trace_gangs if asked.traces is not None else None,
+        keys=_keys(asked),
     )
     with servers:
         if asked.listen is not None:
@@ -213,6 +220,14 @@ def serve(
         if asked.debug_port is not None:
             servers.enter_context(_debugging(asked, told, cluster))
         service.run()
+
+
+def _keys(asked: ServeOptions) -> KeySource | None:
+    if not asked.job_ssh:
+        return None
+    from tierwise.runtime.job_keys import JobKeys
+
+    return JobKeys()
 
 
 def _debugging(asked: ServeOptions, told: Telemetry, cluster: KubeCluster) -> AbstractContextManager[None]:

@@ -22,7 +22,7 @@ from tierwise.api.network_aware import AppGroup, KepAppGroup, KepNetworkTopology
 from tierwise.api.volcano import HyperNode, PodGroup, Queue
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.controllers.gang_counts import GangCountController
-from tierwise.controllers.job import JobController
+from tierwise.controllers.job import JobController, KeySource
 from tierwise.controllers.pod_group import PodGroupController
 from tierwise.controllers.workqueue import Changes
 from tierwise.port import Delete, Effect, Objects, PatchStatus
@@ -45,10 +45,15 @@ class Controller(Protocol):
 class Controllers:
     """All controllers of one cluster; an exception leaves them fit to be run again."""
 
-    def __init__(self, profile: Profile = DEFAULT, others: Iterable[Controller] = ()) -> None:
-        """What quotas may use and whose AppGroup pods mean depends on the scheduler's `profile`. `others` run last."""
+    def __init__(
+        self, profile: Profile = DEFAULT, others: Iterable[Controller] = (), keys: KeySource | None = None
+    ) -> None:
+        """What quotas may use and whose AppGroup pods mean depends on the scheduler's `profile`. `others` run last.
+
+        Jobs whose pods log in to each other get their key from `keys`, and wait where there are none.
+        """
         self._seen = Objects()
-        self._jobs = JobController()
+        self._jobs = JobController(keys)
         self._all: Final[tuple[Controller, ...]] = (
             sleeping(f"{_HERE}.discovery.labels", (ConfigMap,), (Node, HyperNode)),
             sleeping(f"{_HERE}.discovery.sources", (ConfigMap,), (Node, HyperNode)),

@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import groupby
 from typing import Final, assert_never
+from urllib.parse import quote
 
 from msgspec.structs import replace
 
@@ -31,6 +32,7 @@ __all__ = ["Writer"]
 _MERGE: Final = "application/merge-patch+json"
 _STRATEGIC: Final = "application/strategic-merge-patch+json"
 _POD: Final = ("", "Pod")
+_SECRET: Final = ("", "Secret")
 
 
 class Writer:
@@ -178,6 +180,9 @@ class Writer:
     async def _create(self, raw: Raw) -> None:
         """Make an object; where the answer to an earlier attempt was lost, it is there by now."""
         key = port.key_of_raw(raw)
+        if (key.group, key.kind) == _SECRET:
+            await self._create_unread(key, raw)
+            return
         path = self._resource(key).path(key.namespace)
         try:
             await self._answered(key, "POST", path, raw, once=True)
@@ -187,6 +192,15 @@ class Writer:
             except ApiError as error:
                 if error.reason != "AlreadyExists":
                     raise
+
+    async def _create_unread(self, key: port.Key, raw: Raw) -> None:
+        """Make a Secret, which may not be read: one that is there, whoever made it, does as well."""
+        path = f"/api/v1/namespaces/{quote(key.namespace)}/secrets"
+        try:
+            await self._client.ask("POST", path, raw, within=PATIENT, may=self._may, expects="Secret")
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
 
     async def _patch_status(self, key: port.Key, status: Raw, annotations: Mapping[str, str]) -> None:
         """Fields of a status are replaced one by one; conditions of pods belong to several writers, and are merged."""

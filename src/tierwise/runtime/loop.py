@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from tierwise import controllers
 from tierwise.config.profile import DEFAULT
+from tierwise.controllers.job import KeySource
 from tierwise.port import Cluster, Effect, Objects, Version, about, decided_on
 from tierwise.runtime.profile_run import CycleTimes, LoopState, Observer, ProfileRun, SchedulerProfile, complain, fairly
 from tierwise.runtime.topology_sources import Fetching
@@ -66,10 +67,12 @@ class Loop(LoopState):
         most_pods: int | None = _MOST_PODS,
         most_writes: int = _MOST_WRITES,
         times: Callable[[], CycleTimes] | None = None,
+        keys: KeySource | None = None,
     ) -> None:
         """`clock` gives seconds since the epoch, `ticks` seconds that never jump; `fetching` goes with controllers,
-        `defrag` with the scheduler. A cycle places `most_pods` at most, controllers write `most_writes` before it, and
-        the next iteration follows at once. Where there are `times`, they are taken of each cycle.
+        and `keys` for jobs, `defrag` with the scheduler. A cycle places `most_pods` at most, controllers write
+        `most_writes` before it, and the next iteration follows at once. Where there are `times`, they are taken of each
+        cycle.
         """
         super().__init__(
             cluster,
@@ -85,7 +88,7 @@ class Loop(LoopState):
         self._fetching = fetching
         self._defrag = defrag
         self._profile = profiles[0].profile if profiles else DEFAULT
-        self._controllers = controllers.Controllers(self._profile)
+        self._controllers = controllers.Controllers(self._profile, keys=keys)
         self._reconciled: list[Effect] = []  # what controllers last asked for, and was done
         self.iterated = ticks()  # when the last iteration ended
 

@@ -24,6 +24,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tierwise.api.core import format_time
+from tierwise.controllers.job import KeySource
 from tierwise.kube.cluster import KubeCluster
 from tierwise.runtime.loop import Loop
 from tierwise.runtime.probes import Health
@@ -116,10 +117,12 @@ class LoopRunner:
         namespace: str = "kube-system",
         cycle_limit: float = CYCLE_LIMIT,
         slow: float | None = None,
+        keys: KeySource | None = None,
     ) -> None:
         """`files` is the folder below which discovery may read files; `defrag` is carried out where it is set, with
         its record in a `namespace`. A cycle that decides for longer than `cycle_limit` seconds ends the process.
         Where `slow` is given, observers are told the times of each cycle, and of gangs that take so many seconds.
+        `keys` are for jobs whose pods log in to each other.
         """
         self._cluster = cluster
         self._cycle_limit = cycle_limit
@@ -140,6 +143,7 @@ class LoopRunner:
             defrag=_defrag(cluster, profiles, clock, defrag, namespace) if defrag is not None and profiles else None,
             observers=(*observers, self),
             times=partial(CycleTimes, time.monotonic, slow) if slow is not None else None,
+            keys=keys,
         )
 
     def run(self) -> None:

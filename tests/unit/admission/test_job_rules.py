@@ -189,9 +189,9 @@ def test_few_fields_may_change(change: Raw, allowed: bool) -> None:
     ("fields", "path", "message"),
     [
         (
-            {"plugins": {"mpi": []}},
-            "spec.plugins.mpi",
-            'job plugin "mpi" is not supported: Volcano alone provides it; the pod will wait (NotSupported)',
+            {"plugins": {"hcclrank": []}},
+            "spec.plugins.hcclrank",
+            'job plugin "hcclrank" is not supported: Volcano alone provides it; the pod will wait (NotSupported)',
         ),
         ({"plugins": {"x": []}}, "spec.plugins.x", 'job plugin "x" is not known: it is ignored'),
         ({"volumes": [{"mountPath": "/data"}]}, "spec.volumes", "volume claims are not supported"),
@@ -202,6 +202,14 @@ def test_people_are_told_what_is_not_carried_out(fields: Raw, path: str, message
     [found] = warnings(_job(**fields))
 
     assert (path, True) == (found[0], found[1].startswith(message))
+
+
+def test_mpi_needs_the_task_that_starts_the_others() -> None:
+    """Under its usual name, or the one that the job says."""
+    ((path, _),) = errors(_job(task("w", 1), plugins={"mpi": []}))
+
+    assert "spec.plugins.mpi" == path
+    assert [] == errors(_job(task("w", 1), plugins={"mpi": ["--master=w"]}))
 
 
 def test_a_job_with_a_service_needs_a_name_for_it() -> None:

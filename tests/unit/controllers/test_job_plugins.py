@@ -1,5 +1,6 @@
 """What job plugins and the controller itself tell the workers of a job."""
 
+import base64
 import json
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.support.manifests import (
 from tierwise.api.codec import Raw
 from tierwise.controllers.job.plugins import PLUGINS
 from tierwise.dialects.volcano.job import PROVIDED_PLUGINS
+from tierwise.runtime.job_keys import JobKeys
 
 
 def _environment(life: Simulation, pod: str, kind: str = "containers") -> dict[str, Any]:
@@ -204,3 +206,111 @@ def test_ray_starts_head_and_workers() -> None:
     assert "--address=train-head-0.train:6379" in joined["command"][2]
     service = _spec(life, "Service", "train-head-svc")
     assert "head" == service["selector"]["volcano.sh/task-spec"]
+
+
+def _key(_now: float) -> tuple[str, str]:
+    return "private", "public"
+
+
+def _secret(life: Simulation, name: str = "train-ssh") -> dict[str, str]:
+    data = part(manifest(life.world, "Secret", f"default/{name}"), "data")
+    return {entry: base64.b64decode(str(text)).decode() for entry, text in data.items()}
+
+
+def test_ssh_gives_all_pods_one_key_and_the_hosts() -> None:
+    """A Secret of the job's, made once, and mounted in every container; hosts of their own count."""
+    template = {"spec": {"hostname": "boss", "subdomain": "net", "initContainers": [{"name": "i"}], "containers": []}}
+    life = Simulation(job("train", task("a", 1, template=template), task("w", 2), plugins={"ssh": []}), keys=_key)
+
+    hosts = {"boss": "boss.net", "train-w-0": "train-w-0.train", "train-w-1": "train-w-1.train"}
+    config = "".join(f"Host {name}\n  HostName {host}\n  Port 22\n" for name, host in hosts.items())
+    assert {
+        "id_rsa": "private",
+        "id_rsa.pub": "public",
+        "authorized_keys": "public",
+        "config": "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n" + config,
+    } == _secret(life)
+    (volume,) = _spec(life, "Pod", "train-w-1")["volumes"]
+    assert ("train-ssh", 0o600) == (volume["secret"]["secretName"], volume["secret"]["defaultMode"])
+    assert {f".ssh/{name}" for name in _secret(life)} == {item["path"] for item in volume["secret"]["items"]}
+    mount = {"name": "train-ssh", "mountPath": "/root/.ssh", "subPath": ".ssh"}
+    assert [mount] == _spec(life, "Pod", "train-w-1")["containers"][0]["volumeMounts"]
+    assert [mount] == _spec(life, "Pod", "train-a-0")["initContainers"][0]["volumeMounts"]
+    made: dict[str, Any] = manifest(life.world, "Secret", "default/train-ssh")
+    (owner,) = made["metadata"]["ownerReferences"]
+    assert ("Job", "train") == (owner["kind"], owner["name"])
+    assert "ssh" == part(life.status, "controlledResources")["plugin-ssh"]
+
+
+@pytest.mark.parametrize(("port", "used"), [("2222", "2222"), ("0", "22"), ("70000", "22"), ("x", "22")])
+def test_ssh_takes_a_key_a_place_and_a_port(port: str, used: str) -> None:
+    """The job's own key counts, in a place that another user than root reads; a port that is none is that of ssh."""
+    arguments = ["--ssh-private-key=mine", "--ssh-public-key=yours", "--ssh-key-file-path=/home/a/.ssh"]
+    life = Simulation(job("train", task("w", 1), plugins={"ssh": [*arguments, f"--ssh-port={port}"]}), keys=_key)
+
+    found, pod = _secret(life), _spec(life, "Pod", "train-w-0")
+    assert ("mine", "yours") == (found["id_rsa"], found["authorized_keys"])
+    assert f"Port {used}\n" in found["config"]
+    assert 0o644 == pod["volumes"][0]["secret"]["defaultMode"]
+    assert "/home/a/.ssh" == pod["containers"][0]["volumeMounts"][0]["mountPath"]
+
+
+def test_the_key_of_a_job_stays_while_it_restarts_and_scales() -> None:
+    """As in Volcano: pods that run have it."""
+    keys = iter([("first", "first"), ("second", "second")])
+    life = Simulation(job("train", task("w", 1), plugins={"ssh": []}), keys=lambda _: next(keys))
+    life.send(command("stop", "AbortJob"))
+    life.send(command("go", "ResumeJob"))
+    life.change(tasks=[task("w", 2)])
+
+    assert "first" == _secret(life)["id_rsa"]
+    assert 2 == len(names(life.world, "Pod"))
+
+
+def test_mpi_tells_the_master_the_hosts_of_the_workers() -> None:
+    """With ssh and svc beside it, as Volcano's webhook has it; the port is open in every container."""
+    template = {"spec": {"initContainers": [{"name": "i"}], "containers": [{"name": "c"}]}}
+    tasks = task("boss", 1, template=template), task("worker", 2)
+    life = Simulation(job("train", *tasks, plugins={"mpi": ["--master=boss", "--port=2022"]}), keys=_key)
+
+    hosts = "train-worker-0.train,train-worker-1.train"
+    for kind in ("containers", "initContainers"):
+        assert hosts == _environment(life, "boss-0", kind)["MPI_HOST"]
+    assert "MPI_HOST" not in _environment(life, "worker-0")
+    for pod in ("boss-0", "worker-1"):
+        opened = _spec(life, "Pod", f"train-{pod}")["containers"][0]["ports"]
+        assert [{"name": "mpijob-port", "containerPort": 2022}] == opened
+    assert {"plugin-mpi", "plugin-ssh", "plugin-svc"} <= set(part(life.status, "controlledResources"))
+
+
+@pytest.mark.parametrize("plugin", ["ssh", "mpi"])
+def test_ssh_waits_where_no_keys_are_made(plugin: str) -> None:
+    """No Secret, and pods that wait and say which plugins they lack."""
+    life = Simulation(job("train", task("master", 1), plugins={plugin: []}))
+
+    pod = manifest(life.world, "Pod", "default/train-master-0")
+    assert [] == names(life.world, "Secret")
+    assert plugin in str(part(part(pod, "metadata"), "annotations")["tierwise.io/job-plugins"]).split(",")
+    assert not {"plugin-ssh", "plugin-mpi"} & set(part(life.status, "controlledResources"))
+
+
+def test_a_job_waits_for_its_key_and_its_pods_with_it() -> None:
+    """Where no key is to be had now, nothing is made, and the job comes back."""
+    keys = iter([None, ("late", "late")])
+    life = Simulation(job("train", task("w", 1), plugins={"ssh": []}), keys=lambda _: next(keys))
+    before = names(life.world, "Pod")
+    life.settle()
+
+    assert ([], ["default/train-w-0"]) == (before, names(life.world, "Pod"))
+    assert "late" == _secret(life)["id_rsa"]
+
+
+def test_keys_are_made_a_few_at_a_time() -> None:
+    """Each is another one, and so many in a second; the next second has its own."""
+    keys = JobKeys()
+    made = [keys(now) for now in (1.0, 1.2, 1.4, 1.8, 1.9, 2.0)]
+    found = {pair for pair in made if pair is not None}
+
+    assert (None, 5) == (made[4], len(found))
+    assert all(private.startswith("-----BEGIN RSA PRIVATE KEY-----") for private, _ in found)
+    assert all(public.startswith("ssh-rsa ") for _, public in found)

@@ -89,6 +89,7 @@ ALIKE = {
     ("fail-closed",): ("webhook.failurePolicy=Fail", "policies.failurePolicy=Fail"),
     ("discovery-files",): ("discovery.files=tierwise-discovery-files",),
     ("journal",): ("scheduler.journal.enabled=true",),
+    ("job-ssh",): ("controllers.sshKeys=true",),
     ("discovery-secret",): ("discovery.secrets[0].namespace=tierwise", "discovery.secrets[0].name=tierwise-discovery"),
 }
 """Components, and the values of the chart that stand for them."""
@@ -161,6 +162,17 @@ def test_secrets_of_discovery_are_named_one_by_one(tmp_path: Path) -> None:
     assert [_get("a", "b")] == several[role]["rules"]
     assert {"volcano-system"} == {several[key]["metadata"]["namespace"] for key in (role, binding)}
     assert role not in _chart()
+
+
+def test_secrets_for_jobs_may_be_created_and_no_more(tmp_path: Path) -> None:
+    """By a switch alone, with the option that makes use of it; where it is off neither is there."""
+    role, off = ("ClusterRole", "tierwise-job-ssh"), _chart()
+
+    for on in (_plain("job-ssh", folder=tmp_path), _chart("controllers.sshKeys=true")):
+        assert [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]}] == on[role]["rules"]
+        assert "--job-ssh" in _controllers(on)["containers"][0]["args"]
+    assert role not in off
+    assert "--job-ssh" not in _controllers(off)["containers"][0]["args"]
 
 
 def _secret(number: int, namespace: str, name: str) -> list[str]:

@@ -29,7 +29,8 @@ scheduler:
 {{- if .Values.controllers.enabled }}
 controllers:
   args: [controllers, --in-cluster, --listen, "0.0.0.0:8080", --log-level, {{ .Values.logLevel }}
-    {{- if .Values.discovery.files }}, --discovery-files, /etc/tierwise/discovery{{ end }}]
+    {{- if .Values.discovery.files }}, --discovery-files, /etc/tierwise/discovery{{ end }}
+    {{- if .Values.controllers.sshKeys }}, --job-ssh{{ end }}]
 {{- end }}
 {{- if .Values.webhook.enabled }}
 webhook:

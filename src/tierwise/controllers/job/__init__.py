@@ -8,7 +8,8 @@ written status. docs/controllers/job.md describes it in full.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import Final
 
@@ -22,6 +23,7 @@ from tierwise.api.volcano import Command, Job, JobSpec, PodGroup
 from tierwise.controllers.job import commands, plugins, pod_group, pods, status, transitions
 from tierwise.controllers.job.controlled_resources import restarts_part
 from tierwise.controllers.job.events import job_events
+from tierwise.controllers.job.frameworks import KeyPair
 from tierwise.controllers.job.job_pods import JobPods, PodSlot, pod_slots
 from tierwise.controllers.job.phases import FINISHED
 from tierwise.controllers.job.policies import PolicyAction, answered_events, policy_actions
@@ -29,7 +31,11 @@ from tierwise.controllers.workqueue import Changes, Index, Requeue, WorkQueue
 from tierwise.dialects.volcano.job import defaulted, pod_group_name
 from tierwise.port import Delete, Effect, Key, Objects, PatchStatus, RecordEvent, key_of
 
-__all__ = ["JobController"]
+__all__ = ["JobController", "KeySource"]
+
+KeySource = Callable[[float], KeyPair | None]
+"""A new key at a time; None where there were too many at that time, and the job is to ask again."""
+_ASK_AGAIN: Final = 1.0
 
 _NOTHING: Final[Mapping[Key, Object | None]] = {}
 _PRODUCTS: Final = (PodGroup, Pod, ConfigMap, Service, NetworkPolicy)
@@ -39,7 +45,9 @@ _PRODUCTS: Final = (PodGroup, Pod, ConfigMap, Service, NetworkPolicy)
 class JobController:
     """Reconciles the jobs to which something has happened, or whose time has come."""
 
-    def __init__(self) -> None:
+    def __init__(self, keys: KeySource | None = None) -> None:
+        """Without `keys` pods of jobs with the plugins ssh and mpi wait."""
+        self._keys = keys
         self._pods = Index(Pod, _job_of)
         self._commands = Index(Command, commands.job_of)
         self._queue = WorkQueue()
@@ -95,8 +103,12 @@ class JobController:
             if facts.refused:
                 return _refused(job, facts.refused), None
             case = self._case(objects, path, job, facts)
-            effects = list(_reconciled(objects, case, self._groups, self._priorities, now))
-            return effects, _due(case) if facts.minds_time else None
+            due = _due(case) if facts.minds_time else None
+            change = _change(objects, case, now)
+            if change is None and self._keys is not None and case.job_pods.wanted and plugins.lacks_key(case.job):
+                made = plugins.make_key(case.job, partial(self._keys, now))
+                return made, due if made else now + _ASK_AGAIN
+            return list(_bring(objects, case, self._groups, self._priorities, now)) if change is None else change, due
 
         return self._queue.run(now, one)
 
@@ -201,16 +213,15 @@ class _Case(msgspec.Struct, frozen=True):
         return [self.group] if self.group is not None else []
 
 
-def _reconciled(
-    objects: Objects, case: _Case, groups: pod_group.PodGroupSpecs, priorities: Mapping[str, int], now: float
-) -> Iterable[Effect]:
+def _change(objects: Objects, case: _Case, now: float) -> list[Effect] | None:
+    """The job is over and goes, or changes its phase; None where neither is due."""
     expiry = _expiry(case.job)
     if expiry is not None and expiry <= now:
         return _remove(case.job, [*case.group_if_any(), *plugins.made(objects, case.job), *case.pods])
     change = _transition(case, now)
     if change is not None:
         return status.write(case.job, case.raw, case.job_pods, change, now)
-    return _bring(objects, case, groups, priorities, now)
+    return None
 
 
 def _due(case: _Case) -> float | None:

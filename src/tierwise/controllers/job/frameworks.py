@@ -1,207 +1,252 @@
-"""pytorch, tensorflow and ray: pods of a job learn where the others are, as their frameworks want to be told.
+"""ssh, mpi, pytorch, tensorflow and ray: pods of a job learn where the others are, as their frameworks want to be told.
 
-What Volcano's plugins of these names do: variables with the address and rank of each pod, ports that are opened, and
-for ray the commands that start head and workers, with a Service for the head. All of them need the host names of
-`svc`, which a job that names one of them has as well.
+What Volcano's plugins of these names do, each a row of `FRAMEWORKS`: variables with the address and rank of each pod,
+ports that are opened, volumes, and for ray the commands that start head and workers. What they want beside the pods is
+a Service for ray's head, and for ssh a Secret with a key for all pods of the job and with their hosts.
+All but ssh need the host names of `svc`, and mpi needs ssh: a job that names one of them has these as well.
 """
 
 from __future__ import annotations
 
+import base64
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final
+
+import msgspec
 
 from tierwise.api.codec import Raw
 from tierwise.api.volcano import Job, TaskSpec
 from tierwise.controllers.job.job_pods import owner_reference
-from tierwise.dialects.volcano.job import TASK_SPEC, pod_name
+from tierwise.dialects.volcano.job import MPI_FLAGS, TASK_SPEC, plugin_flags, pod_name
 
-__all__ = ["FRAMEWORKS", "head_service"]
+__all__ = ["FRAMEWORKS", "KeyPair", "Pieces", "head_service", "hosts_of", "owned", "pieces_of", "ssh_secret"]
 
-_PYTORCH: Final = {
-    "master": "master",
-    "worker": "worker",
-    "port": "23456",
-    "wait-master-enabled": "false",
-    "wait-master-timeout": "300",
-    "wait-master-image": "busybox:1.36.1",
-}
-_TENSORFLOW: Final = {"ps": "ps", "worker": "worker", "chief": "chief", "evaluator": "evaluator", "port": "2222"}
-_RAY: Final = {
-    "head": "head",
-    "headContainer": "head",
-    "worker": "worker",
-    "workerContainer": "worker",
-    "port": "6379",
-    "dashboardPort": "8265",
-    "clientPort": "10001",
-}
+KeyPair = tuple[str, str]
+"""A private key in PEM, and its public key as a line of `authorized_keys`."""
+
 _RAY_PORTS: Final = {"gcs": "port", "dashboard": "dashboardPort", "client-server": "clientPort"}
+_SSH_HOME: Final = "/root/.ssh"
+_SSH_FOLDER: Final = ".ssh"
+_SSH_FILES: Final = ("id_rsa", "id_rsa.pub", "authorized_keys", "config")
+_SSH_PORT: Final = "22"
 
 
-class PyTorch:
+class Pieces(msgspec.Struct, frozen=True, kw_only=True):
+    """What a plugin adds to a pod."""
+
+    variables: Mapping[str, str] = {}  # these count where a container sets them too
+    ports: Mapping[str, int] = {}
+    command: str = ""
+    only: str = ""  # the container that gets these; "" for all
+    before_too: bool = False  # init containers get them as well
+    waits: Raw | None = None  # an init container
+    volume: Raw | None = None
+    mount: Raw = {}  # of the volume, in all containers
+
+
+class _Member(msgspec.Struct, frozen=True):
+    """A pod that is about to be made, and the flags of the plugin that is asked about it."""
+
+    job: Job
+    task: TaskSpec
+    index: int
+    flags: Mapping[str, str]
+
+
+def _ssh(pod: _Member) -> Pieces:
+    """The key of the job, for root; where it belongs to another user, everyone in the container may read it."""
+    name, home = _secret_name(pod.job), pod.flags["ssh-key-file-path"]
+    items: list[Raw] = [{"key": key, "path": f"{_SSH_FOLDER}/{key}"} for key in _SSH_FILES]
+    secret: Raw = {"secretName": name, "items": items, "defaultMode": 0o600 if home == _SSH_HOME else 0o644}
+    mount: Raw = {"name": name, "mountPath": home, "subPath": _SSH_FOLDER}
+    return Pieces(volume={"name": name, "secret": secret}, mount=mount)
+
+
+def _mpi(pod: _Member) -> Pieces:
+    """MPI_HOST of the master: the hosts of all workers; and the port of ssh."""
+    told: Mapping[str, str] = {}
+    if pod.task.name == pod.flags["master"]:
+        workers = _task(pod.job, pod.flags["worker"])
+        if workers is None:
+            return Pieces()
+        told = {"MPI_HOST": ",".join(hosts_of(pod.job, workers))}
+    return Pieces(variables=told, ports={"mpijob-port": int(pod.flags["port"])}, before_too=True)
+
+
+def _pytorch(pod: _Member) -> Pieces:
     """MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK; on request workers wait until the master answers."""
-
-    @staticmethod
-    def on_pod_create(spec: Raw, job: Job, task: TaskSpec, index: int) -> Raw:
-        """The spec of a pod with its rank, and where the master is; as it is where the job has no master."""
-        flags = _flags(job.spec.plugins["pytorch"], _PYTORCH)
-        master = _task(job, flags["master"])
-        if master is None:
-            return spec
-        address = _address(job, master, 0)
-        both = (flags["master"], flags["worker"])
-        told = {
-            "MASTER_ADDR": address,
-            "MASTER_PORT": flags["port"],
-            "WORLD_SIZE": str(sum(other.replicas for other in job.spec.tasks if other.name in both)),
-        }
-        if task.name in both:
-            told["RANK"] = "0" if task.name == flags["master"] else str(index + 1)
-        spec = _in_containers(spec, told, {"pytorchjob-port": _port(flags["port"])})
-        if task.name != flags["worker"] or not _true(flags["wait-master-enabled"]):
-            return spec
-        return _waiting(spec, address, flags)
+    flags, master = pod.flags, _task(pod.job, pod.flags["master"])
+    if master is None:
+        return Pieces()
+    address, both = _address(pod.job, master), (flags["master"], flags["worker"])
+    told = {
+        "MASTER_ADDR": address,
+        "MASTER_PORT": flags["port"],
+        "WORLD_SIZE": str(sum(other.replicas for other in pod.job.spec.tasks if other.name in both)),
+    }
+    if pod.task.name in both:
+        told["RANK"] = "0" if pod.task.name == flags["master"] else str(pod.index + 1)
+    asked = pod.task.name == flags["worker"] and flags["wait-master-enabled"].lower() in ("1", "t", "true")
+    waits = _waiting(address, flags) if asked else None
+    return Pieces(variables=told, ports={"pytorchjob-port": int(flags["port"])}, waits=waits)
 
 
-class TensorFlow:
+def _tensorflow(pod: _Member) -> Pieces:
     """TF_CONFIG: the hosts of every role, and the role and index of the pod; none for a job of one pod."""
-
-    @staticmethod
-    def on_pod_create(spec: Raw, job: Job, task: TaskSpec, index: int) -> Raw:
-        """The spec of a pod with the cluster as TensorFlow reads it."""
-        if len(job.spec.tasks) == 1 and job.spec.tasks[0].replicas == 1:
-            return spec
-        flags = _flags(job.spec.plugins["tensorflow"], _TENSORFLOW)
-        roles = {flags[role]: role for role in ("ps", "worker", "chief", "evaluator")}
-        cluster = {
-            roles[other.name]: [f"{_address(job, other, i)}:{flags['port']}" for i in range(other.replicas)]
-            for other in job.spec.tasks
-            if other.name in roles and other.replicas
-        }
-        order = {role: cluster[role] for role in ("ps", "worker", "chief", "evaluator") if role in cluster}
-        me = {"type": roles.get(task.name, task.name), "index": index}
-        told = json.dumps({"cluster": order, "task": me}, separators=(",", ":"))
-        return _in_containers(spec, {"TF_CONFIG": told}, {})
+    tasks = pod.job.spec.tasks
+    if len(tasks) == 1 and tasks[0].replicas == 1:
+        return Pieces()
+    roles = {pod.flags[role]: role for role in ("ps", "worker", "chief", "evaluator")}
+    hosts = {roles[other.name]: hosts_of(pod.job, other, other.replicas) for other in tasks if other.name in roles}
+    cluster = {
+        role: [f"{host}:{pod.flags['port']}" for host in hosts[role]] for role in roles.values() if hosts.get(role)
+    }
+    me = {"type": roles.get(pod.task.name, pod.task.name), "index": pod.index}
+    return Pieces(variables={"TF_CONFIG": json.dumps({"cluster": cluster, "task": me}, separators=(",", ":"))})
 
 
-class Ray:
-    """The commands of head and workers, the ports of the head, and a Service that leads to it."""
+def _ray(pod: _Member) -> Pieces:
+    """The commands that start head and workers, and the ports of the head; nothing where the job has no head."""
+    flags, head = pod.flags, _task(pod.job, pod.flags["head"])
+    if head is None:
+        return Pieces()
+    if pod.task.name == flags["head"]:
+        command = (
+            f"ray start --head --block --dashboard-host=0.0.0.0 --port={flags['port']} "
+            f"--dashboard-port={flags['dashboardPort']} --ray-client-server-port={flags['clientPort']}"
+        )
+        ports = {name: int(flags[flag]) for name, flag in _RAY_PORTS.items()}
+        return Pieces(ports=ports, command=command, only=flags["headContainer"])
+    if pod.task.name != flags["worker"]:
+        return Pieces()
+    command = f"ray start --block --address={_address(pod.job, head)}:{flags['port']}"
+    return Pieces(command=command, only=flags["workerContainer"])
 
-    @staticmethod
-    def on_pod_create(spec: Raw, job: Job, task: TaskSpec, index: int) -> Raw:
-        """The spec of a pod whose container starts its part of the cluster; as it is where the job has no head."""
-        flags = _flags(job.spec.plugins["ray"], _RAY)
-        head = _task(job, flags["head"])
-        if head is None:
-            return spec
-        if task.name == flags["head"]:
-            ports = {name: _port(flags[flag]) for name, flag in _RAY_PORTS.items()}
-            command = (
-                f"ray start --head --block --dashboard-host=0.0.0.0 --port={flags['port']} "
-                f"--dashboard-port={flags['dashboardPort']} --ray-client-server-port={flags['clientPort']}"
-            )
-            return _in_containers(spec, {}, ports, command, only=flags["headContainer"])
-        if task.name != flags["worker"]:
-            return spec
-        command = f"ray start --block --address={_address(job, head, 0)}:{flags['port']}"
-        return _in_containers(spec, {}, {}, command, only=flags["workerContainer"])
+
+_Row = tuple[Callable[[_Member], Pieces], Mapping[str, str]]
+FRAMEWORKS: Final[Mapping[str, _Row]] = {
+    "ssh": (
+        _ssh,
+        {"ssh-key-file-path": _SSH_HOME, "ssh-private-key": "", "ssh-public-key": "", "ssh-port": _SSH_PORT},
+    ),
+    "mpi": (_mpi, MPI_FLAGS),
+    "pytorch": (
+        _pytorch,
+        {
+            "master": "master",
+            "worker": "worker",
+            "port": "23456",
+            "wait-master-enabled": "false",
+            "wait-master-timeout": "300",
+            "wait-master-image": "busybox:1.36.1",
+        },
+    ),
+    "tensorflow": (
+        _tensorflow,
+        {"ps": "ps", "worker": "worker", "chief": "chief", "evaluator": "evaluator", "port": "2222"},
+    ),
+    "ray": (
+        _ray,
+        {
+            "head": "head",
+            "headContainer": "head",
+            "worker": "worker",
+            "workerContainer": "worker",
+            "port": "6379",
+            "dashboardPort": "8265",
+            "clientPort": "10001",
+        },
+    ),
+}
+"""By plugin: what it adds to a pod, and its flags with what they are where a job does not say."""
+
+
+def pieces_of(job: Job, task: TaskSpec, index: int) -> list[Pieces]:
+    """What the frameworks of a job add to a pod."""
+    return [
+        added(_Member(job, task, index, _flags(job, name)))
+        for name, (added, _) in FRAMEWORKS.items()
+        if name in job.spec.plugins
+    ]
 
 
 def head_service(job: Job) -> Raw:
     """The Service that leads to the head of a job with the plugin ray."""
-    flags = _flags(job.spec.plugins["ray"], _RAY)
-    namespace = job.metadata.namespace or "default"
+    flags = _flags(job, "ray")
     selector = {
         "volcano.sh/job-name": job.metadata.name,
-        "volcano.sh/job-namespace": namespace,
+        "volcano.sh/job-namespace": job.metadata.namespace or "default",
         TASK_SPEC: flags["head"],
     }
     ports: list[Raw] = [
-        {"name": name, "port": _port(flags[flag]), "targetPort": name, "protocol": "TCP"}
+        {"name": name, "port": int(flags[flag]), "targetPort": name, "protocol": "TCP"}
         for name, flag in _RAY_PORTS.items()
     ]
-    name = f"{job.metadata.name}-head-svc"
-    metadata = {"name": name, "namespace": namespace, "ownerReferences": [owner_reference(job)]}
-    spec: Raw = {"selector": selector, "ports": ports}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec}
+    return owned("v1", "Service", job, f"{job.metadata.name}-head-svc") | {
+        "spec": {"selector": selector, "ports": ports}
+    }
 
 
-def _flags(arguments: Sequence[str], known: Mapping[str, str]) -> dict[str, str]:
-    """The values of flags, as Go reads them: `--name=value`, `-name value`, and a flag by itself is true."""
-    found, words = dict(known), list(arguments)
-    while words:
-        name, given, value = words.pop(0).lstrip("-").partition("=")
-        if name not in known:
-            break  # Go stops at the first word that it does not know
-        if not given and known[name] not in ("true", "false"):
-            value = words.pop(0) if words else known[name]
-        found[name] = value if given or value else "true"
-    for name, value in known.items():
-        if value.isdecimal() and not found[name].isdecimal():
-            found[name] = value
-    return found
+def ssh_secret(job: Job, keys: Callable[[], KeyPair | None]) -> Raw | None:
+    """The Secret of a job with the plugin ssh: its own key, else a new one; None where none is to be had now.
+
+    Its config names every host of the job.
+    """
+    flags = _flags(job, "ssh")
+    pair = (flags["ssh-private-key"], flags["ssh-public-key"]) if flags["ssh-private-key"] else keys()
+    if pair is None:
+        return None
+    port = flags["ssh-port"] if 0 < int(flags["ssh-port"]) <= 65535 else _SSH_PORT
+    config = "StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n" + "".join(
+        f"Host {host.partition('.')[0]}\n  HostName {host}\n  Port {port}\n"
+        for task in job.spec.tasks
+        for host in hosts_of(job, task)
+    )
+    private, public = pair
+    texts = zip(_SSH_FILES, (private, public, public, config), strict=True)
+    data = {name: base64.b64encode(text.encode()).decode() for name, text in texts}
+    return owned("v1", "Secret", job, _secret_name(job)) | {"data": data}
 
 
-def _true(text: str) -> bool:
-    return text.lower() in ("1", "t", "true")
+def _secret_name(job: Job) -> str:
+    return f"{job.metadata.name}-ssh"
 
 
-def _port(text: str) -> int:
-    return int(text)
+def owned(api_version: str, kind: str, job: Job, name: str) -> Raw:
+    """The beginning of an object that goes with a job."""
+    metadata = {
+        "name": name,
+        "namespace": job.metadata.namespace or "default",
+        "ownerReferences": [owner_reference(job)],
+    }
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+
+
+def _flags(job: Job, plugin: str) -> dict[str, str]:
+    return plugin_flags(job.spec.plugins[plugin], FRAMEWORKS[plugin][1])
 
 
 def _task(job: Job, name: str) -> TaskSpec | None:
     return next((task for task in job.spec.tasks if task.name == name), None)
 
 
-def _address(job: Job, task: TaskSpec, index: int) -> str:
-    """The host name of a pod: that of its template where this gives one, as `svc` has it."""
+def hosts_of(job: Job, task: TaskSpec, number: int | None = None) -> list[str]:
+    """The host names of a task's pods, or of a `number`; of all of them one, where the template names them alike."""
     template = task.template.raw.get("spec")
     spec = template if isinstance(template, dict) else {}
-    return f"{spec.get('hostname') or pod_name(job, task, index)}.{spec.get('subdomain') or job.metadata.name}"
+    own, subdomain = spec.get("hostname"), spec.get("subdomain") or job.metadata.name
+    count = number if number is not None else min(task.replicas, 1) if own else task.replicas
+    return [f"{own or pod_name(job, task, index)}.{subdomain}" for index in range(count)]
 
 
-def _in_containers(
-    spec: Raw, variables: Mapping[str, str], ports: Mapping[str, int], command: str = "", *, only: str = ""
-) -> Raw:
-    """The spec with variables (these count where a container sets them too), ports and a command in its containers."""
-    listed = spec.get("containers")
-    containers: list[Raw] = []
-    for container in listed if isinstance(listed, list) else []:
-        if only and container.get("name") != only:
-            containers.append(container)
-            continue
-        env, open_ports = container.get("env") or [], container.get("ports") or []
-        changed = dict(container)
-        if variables:
-            kept = [entry for entry in env if entry.get("name") not in variables]
-            changed["env"] = [*kept, *({"name": name, "value": value} for name, value in variables.items())]
-        known = {port.get("containerPort") for port in open_ports}
-        further = [{"name": name, "containerPort": port} for name, port in ports.items() if port not in known]
-        if further:
-            changed["ports"] = [*open_ports, *further]
-        if command:
-            changed["command"] = ["sh", "-c", command]
-        containers.append(changed)
-    return {**spec, "containers": containers}
+def _address(job: Job, task: TaskSpec) -> str:
+    """The host name of a task's first pod."""
+    return hosts_of(job, task, 1)[0]
 
 
-def _waiting(spec: Raw, address: str, flags: Mapping[str, str]) -> Raw:
-    """The spec with an init container that ends once the master answers at its port, or fails after the time."""
-    listed = spec.get("initContainers")
-    before = listed if isinstance(listed, list) else []
-    if any(container.get("name") == "wait-for-master" for container in before):
-        return spec
+def _waiting(address: str, flags: Mapping[str, str]) -> Raw:
+    """An init container that ends once the master answers at its port, or fails after the time."""
     test = f"nc -z {address} {flags['port']}"
     script = f"n=0; until {test}; do n=$((n+2)); [ $n -gt {flags['wait-master-timeout']} ] && exit 1; sleep 2; done"
-    waits: Raw = {"name": "wait-for-master", "image": flags["wait-master-image"], "command": ["sh", "-c", script]}
-    return {**spec, "initContainers": [*before, waits]}
-
-
-FRAMEWORKS: Final = {
-    "pytorch": PyTorch.on_pod_create,
-    "tensorflow": TensorFlow.on_pod_create,
-    "ray": Ray.on_pod_create,
-}
-"""By plugin, what it adds to the spec of a pod."""
+    return {"name": "wait-for-master", "image": flags["wait-master-image"], "command": ["sh", "-c", script]}

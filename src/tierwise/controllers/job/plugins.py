@@ -7,7 +7,8 @@ only; its arguments are `--publish-not-ready-addresses` and `--disable-network-p
 `frameworks`. Others are not known here, and admission says so.
 
 What a job wants beside its pods is created while it wants pods and deleted afterwards. An object of the same name with
-another owner is never touched.
+another owner is never touched. The Secret of `ssh` is made once, before the first pod, and goes with the job: nothing
+here may read or delete Secrets, so the status of the job says that it is there.
 """
 
 from __future__ import annotations
@@ -19,15 +20,37 @@ import msgspec
 
 from tierwise.api.codec import Object, Raw
 from tierwise.api.volcano import Job, TaskSpec
-from tierwise.controllers.job.frameworks import FRAMEWORKS, head_service
-from tierwise.controllers.job.job_pods import is_owned, owner_reference
-from tierwise.dialects.volcano.job import pod_name
-from tierwise.port import Create, Delete, Effect, Objects, Update, key_of_raw
+from tierwise.controllers.job.frameworks import (
+    FRAMEWORKS,
+    KeyPair,
+    Pieces,
+    head_service,
+    hosts_of,
+    owned,
+    pieces_of,
+    ssh_secret,
+)
+from tierwise.controllers.job.job_pods import is_owned
+from tierwise.dialects.volcano.job import KEY_PLUGINS, OTHER_PLUGINS, pod_name
+from tierwise.port import Create, Delete, Effect, Objects, Prepare, Update, key_of, key_of_raw
 
-__all__ = ["PLUGINS", "made", "on_pod_create", "reconcile_owned_objects", "with_environment", "with_volume"]
+__all__ = [
+    "KEY_MADE",
+    "PLUGINS",
+    "lacking_plugins",
+    "lacks_key",
+    "made",
+    "make_key",
+    "on_pod_create",
+    "reconcile_owned_objects",
+    "with_environment",
+    "with_volume",
+]
 
 PLUGINS: Final = ("env", "svc", *FRAMEWORKS)
 _MOUNTED_AT: Final = "/etc/volcano"
+KEY_MADE: Final = {"plugin-ssh": "ssh"}
+"""In `status.controlledResources`, as Volcano has it."""
 
 
 class OwnedObject(msgspec.Struct, frozen=True):
@@ -44,10 +67,29 @@ def on_pod_create(spec: Raw, job: Job, task: TaskSpec, index: int) -> Raw:
         spec = with_environment(spec, variables)
     if "svc" in job.spec.plugins:
         spec = _with_hosts(spec, job, task, index)
-    for name, added in FRAMEWORKS.items():
-        if name in job.spec.plugins:
-            spec = added(spec, job, task, index)
+    for pieces in pieces_of(job, task, index):
+        spec = _with_pieces(spec, pieces)
     return spec
+
+
+def lacking_plugins(job: Job) -> frozenset[str]:
+    """The plugins of a job that do not act: those of Volcano alone, and for want of a Secret those that need one."""
+    return frozenset(job.spec.plugins) & (OTHER_PLUGINS | (KEY_PLUGINS if lacks_key(job) else frozenset()))
+
+
+def lacks_key(job: Job) -> bool:
+    """Whether the Secret of the plugin ssh is still to be made."""
+    return "ssh" in job.spec.plugins and not KEY_MADE.items() <= job.status.controlled_resources.items()
+
+
+def make_key(job: Job, keys: Callable[[], KeyPair | None]) -> list[Effect]:
+    """Make the Secret of the plugin ssh, and then note that it is there; nothing where no key is to be had now."""
+    secret = ssh_secret(job, keys)
+    if secret is None:
+        return []
+    key = key_of_raw(secret)
+    noted: Raw = {"status": {"controlledResources": {**job.status.controlled_resources, **KEY_MADE}}}
+    return [Prepare(key, secret, create=True), Prepare(key_of(job), noted, status=True, after=key)]
 
 
 def owned_objects(job: Job) -> Iterator[OwnedObject]:
@@ -105,11 +147,11 @@ def _of_hosts(job: Job, arguments: Sequence[str]) -> Iterator[OwnedObject]:
     """The Service, the hosts, and unless it is switched off the NetworkPolicy."""
     hosts: Raw = {}
     for task in job.spec.tasks:
-        listed = _hosts(job, task)
+        listed = hosts_of(job, task)
         of_hosts, number = _variables(task)
         hosts |= {f"{_plain(task)}.host": "\n".join(listed), of_hosts: ",".join(listed), number: str(len(listed))}
     pods = {"volcano.sh/job-name": job.metadata.name, "volcano.sh/job-namespace": job.metadata.namespace or "default"}
-    yield OwnedObject(_object("v1", "ConfigMap", job, _config_name(job)) | {"data": hosts}, follows=("data",))
+    yield OwnedObject(owned("v1", "ConfigMap", job, _config_name(job)) | {"data": hosts}, follows=("data",))
     service: Raw = {
         "clusterIP": "None",
         "selector": pods,
@@ -118,33 +160,14 @@ def _of_hosts(job: Job, arguments: Sequence[str]) -> Iterator[OwnedObject]:
     }
     if _switched_on(arguments, "publish-not-ready-addresses"):
         service["publishNotReadyAddresses"] = True
-    yield OwnedObject(_object("v1", "Service", job, job.metadata.name) | {"spec": service})
+    yield OwnedObject(owned("v1", "Service", job, job.metadata.name) | {"spec": service})
     if not _switched_on(arguments, "disable-network-policy"):
         policy: Raw = {
             "podSelector": {"matchLabels": pods},
             "ingress": [{"from": [{"podSelector": {"matchLabels": pods}}]}],
             "policyTypes": ["Ingress"],
         }
-        yield OwnedObject(_object("networking.k8s.io/v1", "NetworkPolicy", job, job.metadata.name) | {"spec": policy})
-
-
-def _object(api_version: str, kind: str, job: Job, name: str) -> Raw:
-    metadata = {
-        "name": name,
-        "namespace": job.metadata.namespace or "default",
-        "ownerReferences": [owner_reference(job)],
-    }
-    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
-
-
-def _hosts(job: Job, task: TaskSpec) -> list[str]:
-    """The address of every pod of a task; of one, where the template gives all of them the same name."""
-    template = task.template.raw.get("spec")
-    spec = template if isinstance(template, dict) else {}
-    subdomain = spec.get("subdomain") or job.metadata.name
-    if spec.get("hostname"):
-        return [f"{spec['hostname']}.{subdomain}"] if task.replicas > 0 else []
-    return [f"{pod_name(job, task, index)}.{subdomain}" for index in range(task.replicas)]
+        yield OwnedObject(owned("networking.k8s.io/v1", "NetworkPolicy", job, job.metadata.name) | {"spec": policy})
 
 
 def _variables(task: TaskSpec) -> tuple[str, str]:
@@ -187,16 +210,46 @@ def with_environment(spec: Raw, variables: Sequence[Raw]) -> Raw:
 
 def with_volume(spec: Raw, volume: Raw, path: str) -> Raw:
     """A pod's spec with a further volume, mounted at a path."""
+    return _mounted(spec, volume, {"name": volume["name"], "mountPath": path})
 
+
+def _mounted(spec: Raw, volume: Raw, mount: Raw) -> Raw:
     def extended(container: Raw) -> Raw:
-        mount: Raw = {"name": volume["name"], "mountPath": path}
         return {**container, "volumeMounts": [*_listed(container, "volumeMounts"), mount]}
 
     return _each({**spec, "volumes": [*_listed(spec, "volumes"), volume]}, extended)
 
 
-def _each(spec: Raw, change: Callable[[Raw], Raw]) -> Raw:
-    kinds = {field: [change(c) for c in _listed(spec, field)] for field in ("initContainers", "containers")}
+def _with_pieces(spec: Raw, pieces: Pieces) -> Raw:
+    """A pod's spec with what a plugin adds to it."""
+
+    def extended(container: Raw) -> Raw:
+        if pieces.only not in ("", container.get("name")):
+            return container
+        changed, ports = dict(container), _listed(container, "ports")
+        if pieces.variables:
+            kept = [entry for entry in _listed(container, "env") if entry.get("name") not in pieces.variables]
+            changed["env"] = [*kept, *({"name": name, "value": value} for name, value in pieces.variables.items())]
+        known = {port.get("containerPort") for port in ports}
+        further = [{"name": name, "containerPort": port} for name, port in pieces.ports.items() if port not in known]
+        if further:
+            changed["ports"] = [*ports, *further]
+        if pieces.command:
+            changed["command"] = ["sh", "-c", pieces.command]
+        return changed
+
+    spec = _each(spec, extended, _BOTH if pieces.before_too else _BOTH[1:])
+    first = _listed(spec, "initContainers")
+    if pieces.waits is not None and not any(container.get("name") == pieces.waits["name"] for container in first):
+        spec = {**spec, "initContainers": [*first, pieces.waits]}
+    return spec if pieces.volume is None else _mounted(spec, pieces.volume, pieces.mount)
+
+
+_BOTH: Final = ("initContainers", "containers")
+
+
+def _each(spec: Raw, change: Callable[[Raw], Raw], fields: Sequence[str] = _BOTH) -> Raw:
+    kinds = {field: [change(c) for c in _listed(spec, field)] for field in fields}
     return {**spec, **{field: changed for field, changed in kinds.items() if changed}}
 
 

@@ -211,6 +211,6 @@ def _annotations(job: Job, task: TaskSpec, index: int) -> dict[str, str]:
     }
     if task.topology_policy:
         annotations[NUMA_POLICY] = task.topology_policy
-    if lacking := sorted(job.spec.plugins.keys() & volcano_job.OTHER_PLUGINS):
+    if lacking := sorted(plugins.lacking_plugins(job)):
         annotations[JOB_PLUGINS] = ",".join(lacking)
     return annotations | {k: value for k, value in job.metadata.annotations.items() if k in _INHERITED_ANNOTATIONS}

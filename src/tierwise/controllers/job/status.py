@@ -15,7 +15,7 @@ from tierwise.api.volcano import Job, PodGroup
 from tierwise.controllers.job.controlled_resources import losses, lost_key, pods_key, seen_text
 from tierwise.controllers.job.job_pods import STANDINGS, JobPods
 from tierwise.controllers.job.phases import phase_rule
-from tierwise.controllers.job.plugins import PLUGINS
+from tierwise.controllers.job.plugins import KEY_MADE, PLUGINS, lacking_plugins
 from tierwise.controllers.job.policies import PolicyAction
 from tierwise.controllers.job.transitions import PhaseChange
 from tierwise.controllers.stamp import stamp
@@ -89,8 +89,10 @@ def observed(
         reason, message = NAME_TAKEN, f"pod {taken[0]}{others} cannot be made: a pod of that name is not the job's"
     if not reason and status.state.reason not in _TRANSIENT:
         reason, message = status.state.reason, status.state.message
-    own = {f"plugin-{name}": name for name in PLUGINS if name in job.spec.plugins}
-    memory = {key: value for key, value in status.controlled_resources.items() if key not in own}
+    lacking = lacking_plugins(job)
+    own = {f"plugin-{name}": name for name in PLUGINS if name in job.spec.plugins and name not in lacking}
+    passing = own.keys() - KEY_MADE.keys()  # the Secret with the key stays as long as the job
+    memory = {key: value for key, value in status.controlled_resources.items() if key not in passing}
     if phase_rule(phase).wants_pods:
         memory |= own  # as Volcano lists them
         _look(job, job_pods, memory)

@@ -6,7 +6,7 @@ Answers questions about one job; looks at no other object.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -19,6 +19,8 @@ __all__ = [
     "DEFAULT_QUEUE",
     "DEFAULT_SCHEDULER",
     "GROUP_NAME",
+    "KEY_PLUGINS",
+    "MPI_FLAGS",
     "OTHER_PLUGINS",
     "PARTITION_ID",
     "PROVIDED_PLUGINS",
@@ -26,6 +28,7 @@ __all__ = [
     "TASK_SPEC",
     "defaulted",
     "partition_of",
+    "plugin_flags",
     "pod_group_name",
     "pod_name",
     "task_minimum",
@@ -35,12 +38,18 @@ __all__ = [
 DEFAULT_QUEUE: Final = "default"
 DEFAULT_SCHEDULER: Final = "volcano"
 DEFAULT_MAX_RETRY: Final = 3
-PROVIDED_PLUGINS: Final = frozenset({"env", "svc", "pytorch", "tensorflow", "ray"})
-"""Job plugins that the job controller carries out."""
-OTHER_PLUGINS: Final = frozenset({"ssh", "mpi", "hcclrank"})
+PROVIDED_PLUGINS: Final = frozenset({"env", "svc", "ssh", "mpi", "pytorch", "tensorflow", "ray"})
+"""Job plugins that the job controller carries out; `KEY_PLUGINS` where it may make Secrets."""
+KEY_PLUGINS: Final = frozenset({"ssh", "mpi"})
+OTHER_PLUGINS: Final = frozenset({"hcclrank"})
 """Those that Volcano alone has: pods of a job with one of them wait."""
 
-_BY_HOST_NAME: Final = frozenset({"pytorch", "tensorflow", "ray", "mpi"})
+_NEEDS: Final = {"pytorch": ("svc",), "tensorflow": ("svc",), "ray": ("svc",), "mpi": ("svc", "ssh")}
+"""By plugin, the others that a job which names it has as well."""
+
+MPI_FLAGS: Final = {"master": "master", "worker": "worker", "port": "22"}
+"""The flags of the plugin mpi: the names of two tasks, and the port of ssh."""
+_LONGEST_NUMBER: Final = 10
 
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 TASK_SPEC: Final = "volcano.sh/task-spec"
@@ -66,15 +75,31 @@ def defaulted(job: Job) -> Job:
         max_retry=job.spec.max_retry or DEFAULT_MAX_RETRY,
         min_available=job.spec.min_available or sum(task_minimum(task) for task in tasks),
         tasks=tasks,
-        plugins=_with_svc(job.spec.plugins),
+        plugins=_with_needed(job.spec.plugins),
     )
     return replace(job, spec=spec)
 
 
-def _with_svc(plugins: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """Plugins with `svc`, where one is among them that needs its host names."""
-    needs = not _BY_HOST_NAME.isdisjoint(plugins) and "svc" not in plugins
-    return {**plugins, **({"svc": ()} if needs else {})}
+def _with_needed(plugins: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Plugins with those that they need."""
+    needed = [other for name in plugins for other in _NEEDS.get(name, ()) if other not in plugins]
+    return {**plugins, **dict.fromkeys(needed, ())}
+
+
+def plugin_flags(arguments: Sequence[str], known: Mapping[str, str]) -> dict[str, str]:
+    """The values of a plugin's flags, as Go reads them: `--name=value`, `-name value`, and a flag by itself is true."""
+    found, words = dict(known), list(arguments)
+    while words:
+        name, given, value = words.pop(0).lstrip("-").partition("=")
+        if name not in known:
+            break  # Go stops at the first word that it does not know
+        if not given and known[name] not in ("true", "false"):
+            value = words.pop(0) if words else known[name]
+        found[name] = value if given or value else "true"
+    for name, value in known.items():
+        if value.isdecimal() and not (found[name].isdecimal() and len(found[name]) < _LONGEST_NUMBER):
+            found[name] = value
+    return found
 
 
 def task_minimum(task: TaskSpec) -> int:

@@ -18,6 +18,8 @@ from tierwise.api.resource import ResourceClaim, ResourceClaimTemplate
 from tierwise.api.volcano import PodGroup
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.controllers import Controllers, sleeping
+from tierwise.controllers.job import KeySource
+from tierwise.controllers.job.frameworks import KeyPair
 from tierwise.framework.extension import Factory
 from tierwise.framework.report import CycleReport, ReportBuilder
 from tierwise.model.snapshot import Snapshot
@@ -31,7 +33,7 @@ from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import Reader
 from tierwise.status.pod_group import StatusWriter, statuses
 
-__all__ = ["MOST", "Amend", "Decided", "EmbeddedDriver", "all_controllers", "reconcile"]
+__all__ = ["MOST", "Amend", "Decided", "EmbeddedDriver", "all_controllers", "no_key", "reconcile"]
 
 MOST: Final = 1000
 """Rounds at one moment after which a cluster that still changes is taken to be going in circles."""
@@ -50,11 +52,19 @@ class Decided(msgspec.Struct, frozen=True):
     inspection: PodInspection | None = None  # of the pod that was asked about, where the cycle came to it
 
 
-def all_controllers(profile: Profile = DEFAULT) -> Controllers:
+_NO_KEY: Final = "no pod of this cluster is real, so there is nothing to log in to"
+
+
+def no_key(_now: float) -> KeyPair:
+    """What stands for the key of a job whose pods are played."""
+    return _NO_KEY, _NO_KEY
+
+
+def all_controllers(profile: Profile = DEFAULT, keys: KeySource = no_key) -> Controllers:
     """Those of tierwise, and what controllers of other projects do."""
     claims = sleeping("tierwise.sim.cluster.claims", (ResourceClaim, ResourceClaimTemplate), (Pod,))
     workloads = sleeping("tierwise.sim.cluster.workloads", (Unknown,), (Pod, Node, PodGroup))
-    return Controllers(profile, [claims, workloads])
+    return Controllers(profile, [claims, workloads], keys)
 
 
 def reconcile(
@@ -97,13 +107,14 @@ class EmbeddedDriver:
         plugins: Mapping[str, Factory] = PLUGINS,
         amend: Amend | None = None,
         reader: Reader | None = None,
+        keys: KeySource = no_key,
     ) -> None:
         """A `reader` for the profile that knows most of the objects makes reading them again needless."""
         self.cluster, self.profile, self._plugins, self._amend = cluster, profile, plugins, amend
         self.reader = reader  # None at first, and where one has failed
         self.guard = Guard(tell=self._tell)
         self.cycles = 0
-        self._controllers = all_controllers(profile)
+        self._controllers = all_controllers(profile, keys)
         self._statuses = StatusWriter()
 
     def _tell(self, crash: Crash) -> None:

@@ -18,6 +18,7 @@ from tierwise.api.errors import InputError
 from tierwise.api.koordinator import PodGroup as Gang
 from tierwise.api.volcano import Job, PodGroup
 from tierwise.config.profile import Profile
+from tierwise.controllers.job import KeySource
 from tierwise.dialects.pod_marks import group_of
 from tierwise.explain.timeline import TimelineEntry
 from tierwise.framework.extension import Factory
@@ -29,7 +30,7 @@ from tierwise.port import Bind, Effect, Key, Objects, PatchStatus, RecordEvent
 from tierwise.scheduler.cycle import nothing_is_left
 from tierwise.scheduler.guard import Crash
 from tierwise.sim.cluster.agenda import Agenda, Due, Event, Incident, LookAgain, NodeBack, NodeLost, PodFails
-from tierwise.sim.cluster.driver import MOST, EmbeddedDriver
+from tierwise.sim.cluster.driver import MOST, EmbeddedDriver, no_key
 from tierwise.sim.cluster.event_log import EventLog
 from tierwise.sim.cluster.kubelet import killed
 from tierwise.sim.cluster.nodes import SimNodes
@@ -83,6 +84,7 @@ class Simulation(EmbeddedDriver):
         log: bool = True,
         observe: Callable[[Snapshot, CycleReport, Objects], None] | None = None,
         conditions: ConditionWriter | None = None,
+        keys: KeySource = no_key,
     ) -> None:
         """`cluster` is one that others write to as well, and holds the objects already; kubelets play pods by `timing`.
 
@@ -94,7 +96,7 @@ class Simulation(EmbeddedDriver):
         _check_nodes(objects, incidents)
         self.start = float(math.ceil(start))  # the API counts whole seconds
         cluster = cluster if cluster is not None else EmbeddedCluster(objects, self.start, self.start)
-        super().__init__(cluster, profile, plugins=plugins)
+        super().__init__(cluster, profile, plugins=plugins, keys=keys)
         self.unfinished = True  # whether anything is still going to happen
         self._observe = observe
         self.history = EventLog(self.start)
