@@ -49,8 +49,8 @@ test-deep: $(READY) ## Run the tests at full size, for new counter-examples: an 
 	@HYPOTHESIS_PROFILE=deep $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal $(ARGS)
 
 # Not part of `test`: an environment for each of them. ARGS="tests/unit/api" runs a part.
-pythons: $(READY) ## Run the tests on every Python from 3.11 to 3.14 that is on this machine
-	@$(BIN)/python tools/pythons.py -n $(WORKERS) --maxprocesses 8 --dist worksteal $(ARGS)
+pythons: $(READY) ## Run what `make test` runs on every Python from 3.11 to 3.14 that is on this machine
+	@$(BIN)/python tools/pythons.py -n $(WORKERS) --maxprocesses 8 --dist worksteal $(LONG:%=--ignore=%) $(ARGS)
 
 # Not part of `test`, which takes as long on a machine with a browser as on one without.
 browser: $(READY) ## Use the pages in a real browser, where chromium or google-chrome is installed

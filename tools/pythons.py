@@ -43,8 +43,9 @@ def prepared(python: str) -> Path:
     inside = ROOT / "build" / "pythons" / version
     stamp = inside / ".stamp"
     if not stamp.exists() or stamp.stat().st_mtime < LOCK.stat().st_mtime:
-        subprocess.run([python, "-m", "venv", "--clear", inside], check=True)
-        pip = [inside / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        # By the pip that is here: a Python of Debian may have none of its own to put into an environment.
+        subprocess.run([python, "-m", "venv", "--clear", "--without-pip", inside], check=True)
+        pip = [sys.executable, "-m", "pip", "--python", inside / "bin" / "python", "install", "--quiet"]
         subprocess.run([*pip, "--require-hashes", "-r", LOCK], check=True)
         subprocess.run([*pip, "--no-deps", "--no-build-isolation", "-e", ROOT], check=True)
         stamp.touch()

@@ -44,6 +44,7 @@ __all__ = [
     "Unknown",
     "accepted",
     "api_group",
+    "converted",
     "decode",
     "decode_changed",
     "decode_json",
@@ -69,6 +70,8 @@ __all__ = [
 # names the key where a map holds something other than texts. Knows the nearest word to a misspelt one. Judges nothing
 # itself.
 
+
+R = TypeVar("R")
 
 _AT: Final = re.compile(r"(?P<what>.*?)(?: - at (?P<key>`key` in )?`(?P<path>[^`]*)`)?", re.DOTALL)
 _EXPECTED: Final = re.compile(r"Expected `(?P<wanted>[^`]*)`(?:, got `(?P<given>[^`]*)`)?(?P<rest>.*)", re.DOTALL)
@@ -99,6 +102,17 @@ def explain(error: ValidationError, raw: object) -> InputError:
         message += hint
     field = path.removeprefix("$").replace("[...]", "[]").removeprefix(".")
     return InputError(message, field=field or None)
+
+
+def converted(raw: object, kind: type[R], at: str = "") -> R:
+    """Plain data as a record; InputError with the path of the field below `at`."""
+    try:
+        return msgspec.convert(raw, kind)
+    except ValidationError as error:
+        found = explain(error, raw)
+        field = found.field or ""
+        between = "." if at and field and not field.startswith("[") else ""
+        raise InputError(found.message, field=f"{at}{between}{field}" or None) from None
 
 
 def said(value: object) -> str:
@@ -209,9 +223,6 @@ def part(raw: Mapping[str, object], name: str) -> Raw:
     """A map inside a manifest; an empty one where there is none."""
     found = raw.get(name)
     return found if isinstance(found, dict) else {}
-
-
-R = TypeVar("R")
 
 
 class Object(Protocol):

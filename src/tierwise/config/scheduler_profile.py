@@ -7,12 +7,12 @@ what is printed configures the same scheduler. The JSON schema is that of the re
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import fields, replace
 
-from tierwise.api.codec import explain
+from tierwise.api.codec import converted
 from tierwise.api.errors import InputError
 from tierwise.config.actions import ACTIONS
 from tierwise.config.features import FEATURES, read_gates
@@ -29,8 +29,6 @@ _NOBODY: Final[Installed] = {}
 _MESSAGES: Final = "notes"
 """The one field of the record that is no setting."""
 
-R = TypeVar("R", bound=msgspec.Struct)
-
 
 def read_own(raw: object, installed: Installed = _NOBODY) -> Profile:
     """A profile from the parsed file; what it leaves out is as in the default profile.
@@ -45,7 +43,7 @@ def read_own(raw: object, installed: Installed = _NOBODY) -> Profile:
     listed = given.pop("tiers", None)
     tiers = [tuple(_choice(plugin, path, installed) for path, plugin in tier) for tier in plugins_of(listed)]
     rest = {name: value for name, value in given.items() if value is not None}
-    profile = _record({"actions": DEFAULT.actions, "tiers": (), **rest}, Profile, "")
+    profile = converted({"actions": DEFAULT.actions, "tiers": (), **rest}, Profile)
     for action, arguments in profile.action_arguments.items():
         check_action_arguments(action, arguments, "actionArguments", f"actionArguments.{action}")
     for scheduler, names in profile.preempt_actions.items():
@@ -57,7 +55,7 @@ def read_own(raw: object, installed: Installed = _NOBODY) -> Profile:
 
 def _choice(raw: object, path: str, installed: Installed) -> PluginChoice:
     _check_names(mapping(raw, path, what="a mapping with a name"), PluginChoice, path)
-    choice = _record(raw, PluginChoice, path)
+    choice = converted(raw, PluginChoice, path)
     check_fields(dict.fromkeys(choice.off), f"{path}.disabled", POINTS, "switch")
     check_arguments(choice.name, choice.arguments, path, installed)
     return choice
@@ -76,14 +74,6 @@ def _check_schedulers(profile: Profile, tiers: tuple[tuple[PluginChoice, ...], .
 def _check_names(raw: Mapping[Any, Any], kind: type[msgspec.Struct], path: str, *, but: str = "") -> None:
     names = (field.encode_name for field in fields(kind))
     check_fields(raw, path or None, tuple(name for name in names if name != but))
-
-
-def _record(raw: object, kind: type[R], path: str) -> R:
-    try:
-        return msgspec.convert(raw, kind)
-    except msgspec.ValidationError as error:
-        found = explain(error, raw)
-        raise InputError(found.message, field=".".join(part for part in (path, found.field) if part) or None) from None
 
 
 def written(profile: Profile, *, whole: bool = False) -> dict[str, object]:

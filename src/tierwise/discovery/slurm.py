@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 import yaml
 from msgspec.structs import replace
 
+from tierwise.api.codec import converted
+from tierwise.api.errors import InputError
 from tierwise.api.natural import natural
 from tierwise.discovery.hostlist import HostlistError, compress, expand, fits
 from tierwise.discovery.naming import names
@@ -387,102 +389,90 @@ def _refuse_unfit(nodes: Iterable[str]) -> None:
 # the format.
 
 
-_KINDS: Final = ("tree", "block", "ring", "flat", "torus3d")
+_Name = int | Annotated[str, msgspec.Meta(min_length=1)]  # YAML reads the name 7 as a number
 
 
-class _MalformedError(ValueError):
-    """A field that cannot be used."""
+class _SwitchEntry(msgspec.Struct, frozen=True):
+    switch: _Name
+    nodes: _Name | None = None
+    children: _Name | None = None
 
-    def __init__(self, field: str, text: str) -> None:
-        super().__init__(text)
-        self.field = field
+
+class _BlockEntry(msgspec.Struct, frozen=True):
+    block: _Name
+    nodes: _Name | None = None
+
+
+class _RingEntry(msgspec.Struct, frozen=True, rename={"block": "ring"}):
+    block: _Name
+    nodes: _Name | None = None
+
+
+class _TreeEntry(msgspec.Struct, frozen=True):
+    switches: tuple[_SwitchEntry, ...]
+
+
+class _BlocksEntry(msgspec.Struct, frozen=True):
+    blocks: tuple[_BlockEntry, ...]
+    block_sizes: tuple[int, ...] | None = None
+
+
+class _RingsEntry(msgspec.Struct, frozen=True, rename={"blocks": "rings"}):
+    blocks: tuple[_RingEntry, ...]
+    block_sizes: tuple[int, ...] | None = None
+
+
+_KINDS: Final = {"tree": _TreeEntry, "block": _BlocksEntry, "ring": _RingsEntry, "flat": object, "torus3d": object}
 
 
 def parse_yaml(data: object, file: str, topology: str = "") -> Discovered:
     """The tree of one topology; remarks name the file and the field."""
     try:
-        chosen, field = _chosen(data, topology)
+        chosen, at = _chosen(converted(data, list[dict[str, object]]), topology)
         kinds = [kind for kind in _KINDS if chosen.get(kind)]
         if len(kinds) != 1:
-            raise _MalformedError(field, f"exactly one of {', '.join(_KINDS)} is needed")
-        return _read(kinds[0], chosen[kinds[0]], file, f"{field}.{kinds[0]}")
-    except _MalformedError as error:
-        return Discovered.failed(SourceRemark(f"{file}: {error.field}" if error.field else file, str(error)))
+            raise InputError(f"exactly one of {', '.join(_KINDS)} is needed", field=at)
+        at = f"{at}.{kinds[0]}"
+        return _read(converted(chosen[kinds[0]], _KINDS[kinds[0]], at), kinds[0], file, at)
+    except InputError as error:
+        return Discovered.failed(SourceRemark(f"{file}: {error.field}" if error.field else file, error.message))
 
 
-def _chosen(data: object, topology: str) -> tuple[dict[str, object], str]:
+def _chosen(entries: list[dict[str, object]], topology: str) -> tuple[dict[str, object], str]:
     """The topology to read, and its field."""
-    entries = [_mapping(entry, f"[{i}]") for i, entry in enumerate(_list(data, ""))]
-    named = [entry.get("topology") for entry in entries]
-    if topology:
-        if topology not in named:
-            shown = ", ".join(str(name) for name in named)
-            raise _MalformedError("", f'there is no topology "{topology}": it has {shown or "none"}')
-        index = named.index(topology)
-    else:
-        index = next((i for i, entry in enumerate(entries) if entry.get("cluster_default") is True), 0)
     if not entries:
-        raise _MalformedError("", "holds no topology")
+        raise InputError("holds no topology")
+    named = [entry.get("topology") for entry in entries]
+    if topology and topology not in named:
+        raise InputError(f'there is no topology "{topology}": it has {", ".join(map(str, named))}')
+    default = next((i for i, entry in enumerate(entries) if entry.get("cluster_default") is True), 0)
+    index = named.index(topology) if topology else default
     return entries[index], f"[{index}]"
 
 
-def _read(kind: str, value: object, file: str, field: str) -> Discovered:
-    if kind == "flat":
-        return Discovered.of(Tree({}))
+def _read(found: object, kind: str, file: str, at: str) -> Discovered:
+    def hosts(value: _Name | None, field: str) -> tuple[str, ...]:
+        try:
+            return _expanded("" if value is None else str(value))
+        except ValueError as error:
+            raise InputError(str(error), field=field) from None
+
+    if isinstance(found, _TreeEntry):
+        switches = []
+        for i, switch in enumerate(found.switches):
+            on = f"{at}.switches[{i}]"
+            nodes, children = hosts(switch.nodes, f"{on}.nodes"), hosts(switch.children, f"{on}.children")
+            switches.append(Switch(str(switch.switch), nodes, children, f"{file}: {on}"))
+        return grown(switches)
+    if isinstance(found, _BlocksEntry | _RingsEntry):
+        blocks = []
+        for i, block in enumerate(found.blocks):
+            on = f"{at}.{kind}s[{i}]"
+            blocks.append(Block(str(block.block), hosts(block.nodes, f"{on}.nodes"), f"{file}: {on}"))
+        return joined(blocks, found.block_sizes or (), f"{file}: {at}.block_sizes", kind)
     if kind == "torus3d":
-        raise _MalformedError(field, "a torus is no tree")
-    content = _mapping(value, field)
-    if kind == "tree":
-        return grown(_switches(content, file, field))
-    entries = _list(content.get(f"{kind}s"), f"{field}.{kind}s")
-    blocks = []
-    for i, entry in enumerate(entries):
-        at = f"{field}.{kind}s[{i}]"
-        block = _mapping(entry, at)
-        blocks.append(Block(_text(block.get(kind), f"{at}.{kind}"), _hosts(block, "nodes", at), f"{file}: {at}"))
-    sizes = content.get("block_sizes") or []
-    if not isinstance(sizes, list) or not all(type(size) is int for size in sizes):
-        raise _MalformedError(f"{field}.block_sizes", "expected a list of numbers")
-    return joined(blocks, sizes, f"{file}: {field}.block_sizes", kind)
-
-
-def _switches(content: dict[str, object], file: str, field: str) -> list[Switch]:
-    switches = []
-    for i, entry in enumerate(_list(content.get("switches"), f"{field}.switches")):
-        at = f"{field}.switches[{i}]"
-        switch = _mapping(entry, at)
-        nodes, children = _hosts(switch, "nodes", at), _hosts(switch, "children", at)
-        switches.append(Switch(_text(switch.get("switch"), f"{at}.switch"), nodes, children, f"{file}: {at}"))
-    return switches
-
-
-def _hosts(entry: dict[str, object], key: str, at: str) -> tuple[str, ...]:
-    if entry.get(key) is None:
-        return ()
-    try:
-        return tuple(expand(_text(entry[key], f"{at}.{key}")))
-    except HostlistError as error:
-        raise _MalformedError(f"{at}.{key}", str(error)) from None
-
-
-def _mapping(value: object, field: str) -> dict[str, object]:
-    if not isinstance(value, dict):
-        raise _MalformedError(field, "expected a mapping")
-    return value
-
-
-def _list(value: object, field: str) -> Sequence[object]:
-    if not isinstance(value, list):
-        raise _MalformedError(field, "expected a list")
-    return value
-
-
-def _text(value: object, field: str) -> str:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value)
-    if not isinstance(value, str) or not value:
-        raise _MalformedError(field, "expected a name")
-    return value
+        raise InputError("a torus is no tree", field=at)
+    return Discovered.of(Tree({}))
 
 
 def write_yaml(tree: Tree, name: str = "tierwise") -> str:

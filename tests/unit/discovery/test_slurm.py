@@ -219,20 +219,23 @@ def test_what_is_wrong_with_a_file_is_said_with_its_line(text: str, remark: str)
 @pytest.mark.parametrize(
     ("text", "remark"),
     [
-        ("{}", "topology.yaml: expected a list"),
+        ("{}", "topology.yaml: expected a list, got an object"),
         ("[]", "topology.yaml: holds no topology"),
-        ("- 3", "topology.yaml: [0]: expected a mapping"),
+        ("- 3", "topology.yaml: [0]: expected an object, got an integer"),
         ("- {topology: a}", "topology.yaml: [0]: exactly one of tree, block, ring, flat, torus3d is needed"),
         ("- {topology: a, torus3d: {x: 1}}", "topology.yaml: [0].torus3d: a torus is no tree"),
-        ("- {topology: a, tree: {switches: 1}}", "topology.yaml: [0].tree.switches: expected a list"),
-        ("- {topology: a, tree: {switches: [{}]}}", "topology.yaml: [0].tree.switches[0].switch: expected a name"),
+        ("- {topology: a, tree: {switches: 1}}", "topology.yaml: [0].tree.switches: expected a list, got an integer"),
+        (
+            "- {topology: a, tree: {switches: [{}]}}",
+            'topology.yaml: [0].tree.switches[0]: Object missing required field "switch"',
+        ),
         (
             "- {topology: a, tree: {switches: [{switch: s, nodes: 'n['}]}}",
             'topology.yaml: [0].tree.switches[0].nodes: "n[": a name is empty',
         ),
         (
             "- {topology: a, block: {blocks: [], block_sizes: [x]}}",
-            "topology.yaml: [0].block.block_sizes: expected a list of numbers",
+            "topology.yaml: [0].block.block_sizes[0]: expected an integer, got a string",
         ),
     ],
 )

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Raw, converted
 from tierwise.api.core import Int, Record
 from tierwise.api.errors import InputError
 from tierwise.model.topology import ROOT, Topology
@@ -31,7 +29,7 @@ def read_entries(raw: object) -> tuple[Entry, ...]:
     """The domains of a parsed text; InputError names the field that cannot be used."""
     if not isinstance(raw, list):
         raise InputError("expected a list of domains with layer, name, parents and children")
-    entries = tuple(_entry(item, f"[{i}]") for i, item in enumerate(raw))
+    entries = tuple(converted(item, Entry, f"[{i}]") for i, item in enumerate(raw))
     seen: set[str] = set()
     for i, entry in enumerate(entries):
         if not entry.name or entry.name in seen:
@@ -45,15 +43,6 @@ def read_entries(raw: object) -> tuple[Entry, ...]:
         if unknown is not None:
             raise InputError(f'"{unknown}" is not in the list', field=f"[{i}].parents")
     return entries
-
-
-def _entry(item: object, path: str) -> Entry:
-    try:
-        return msgspec.convert(item, Entry)
-    except msgspec.ValidationError as error:
-        text, _, field = str(error).partition(" - at `$")
-        field = field.rstrip("`")
-        raise InputError(text[:1].lower() + text[1:], field=path + field) from None
 
 
 def members_of(entries: Sequence[Entry]) -> dict[str, tuple[str, ...]]:
