@@ -24,23 +24,14 @@ def values(data: bytes, *, file: str) -> list[object]:
     """Every value of a text; InputError names the file, and line and column where the text is broken."""
     try:
         try:
-            return [msgspec.json.decode(data)] if data.strip() else []
+            return msgspec.json.Decoder().decode_lines(data)  # or with any other white space between them
         except msgspec.DecodeError:
-            return _by_line(data) or list(_in_sequence(data.decode(), file))
+            return list(_in_sequence(data.decode(), file))
     except RecursionError:
         raise InputError("nested too deeply", file=file) from None
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise InputError("the text is not UTF-8", file=f"{file}:{line}") from None
-
-
-def _by_line(data: bytes) -> list[object]:
-    """One value per line, or nothing where a line holds something else."""
-    decode = msgspec.json.Decoder().decode
-    try:
-        return [decode(line) for line in data.splitlines() if line.strip()]
-    except msgspec.DecodeError:
-        return []
 
 
 def _in_sequence(text: str, file: str) -> Iterator[object]:

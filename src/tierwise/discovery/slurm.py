@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import Annotated, Final
 
@@ -207,20 +209,14 @@ def _claims(switches: Iterable[Switch], parents: dict[str, str]) -> Iterator[Sou
 
 def _heights(switches: Mapping[str, Switch]) -> dict[str, int]:
     """The tier of each switch; those in or above a circle have none."""
-    waiting = {name: len(set(switch.children)) for name, switch in switches.items()}
-    above: dict[str, list[str]] = {}
-    for name, switch in switches.items():
-        for child in set(switch.children):
-            above.setdefault(child, []).append(name)
+    order = TopologicalSorter({name: switch.children for name, switch in switches.items()})
+    with suppress(CycleError):  # what is outside of it can still be had
+        order.prepare()
     heights: dict[str, int] = {}
-    ready = [name for name, count in waiting.items() if count == 0]
-    while ready:
-        name = ready.pop()
-        heights[name] = 1 + max((heights[child] for child in switches[name].children), default=0)
-        for parent in above.get(name, ()):
-            waiting[parent] -= 1
-            if waiting[parent] == 0:
-                ready.append(parent)
+    while ready := order.get_ready():
+        for name in ready:
+            heights[name] = 1 + max((heights[child] for child in switches[name].children), default=0)
+        order.done(*ready)
     return heights
 
 

@@ -121,7 +121,7 @@ def test_hypernodes_of_two_tiers_are_no_planes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ('[{"layer": "x", "name": "a"}]', "[0].layer: expected `int`"),
+        ('[{"layer": "x", "name": "a"}]', "[0].layer: expected an integer"),
         ('[{"layer": 0, "name": "a"}]', "[0].layer: layer is 0"),
         ('[{"layer": 1, "name": "a"}, {"layer": 1, "name": "a"}]', '[1].name: "a" is listed twice'),
         ('[{"layer": 1, "name": "a", "parents": ["b"]}]', '[0].parents: "b" is not in the list'),

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
+from threading import Thread
 
 import msgspec
 import pytest
 from tests.support.draw import draw, gang, objects_of
 
+from tierwise import __version__
 from tierwise.api.errors import InputError
 from tierwise.config.profile import DEFAULT
 from tierwise.explain.message import decision_id
@@ -103,6 +107,62 @@ def test_a_bind_is_linked_to_its_decision() -> None:
     assert ["default/fits"] == [gangs[link.context.span_id] for link in by_name["bind"].links]
     assert by_name["decide"].context.span_id == by_name["allocate"].parent.span_id
     assert by_name["cycle"].start_time == min(span.start_time for span in spans) >= 1000 * 10**9
+
+
+@contextmanager
+def _receiving() -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
+    """A receiver of OTLP over HTTP on loopback: its address, and the media types and bodies that came."""
+    came: list[tuple[str, bytes]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            came.append((self.headers["Content-Type"], self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_words: object) -> None:
+            """Nobody reads it."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/v1/traces", came
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_what_is_sent_is_what_the_protocol_says() -> None:
+    """Decoded by OpenTelemetry's own types: one trace of tierwise, in which a bind is linked to its gang."""
+    wire = pytest.importorskip("opentelemetry.proto.collector.trace.v1.trace_service_pb2")
+    pytest.importorskip("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    seen = next(one for one in _passes(traced=True) if one.report.decisions)
+    with _receiving() as (url, came), sending(url, "--traces") as tracer:
+        TraceWriter(tracer, ticks=lambda: 0.0, clock=lambda: 1000.0).saw(seen)
+
+    ((kind, body),) = came
+    (traces,) = wire.ExportTraceServiceRequest.FromString(body).resource_spans
+    about = {one.key: one.value.string_value for one in traces.resource.attributes}
+    spans = [span for scope in traces.scope_spans for span in scope.spans]
+    names = {span.span_id: span.name for span in spans}
+    by_name = {span.name: span for span in spans}
+    assert ("application/x-protobuf", "tierwise", __version__) == (
+        kind,
+        about["service.name"],
+        about["service.version"],
+    )
+    assert 1 == len({span.trace_id for span in spans})
+    assert "" == names.get(by_name["cycle"].parent_span_id, "")
+    assert {"cycle"} == {names[by_name[stage].parent_span_id] for stage in ("read", "build", "decide", "apply")}
+    assert ("apply", ["gang"]) == (
+        names[by_name["bind"].parent_span_id],
+        [names[link.span_id] for link in by_name["bind"].links],
+    )
+    assert decision_id(seen.snapshot.now, "default/fits") in {
+        one.value.string_value for one in by_name["bind"].attributes
+    }
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
