@@ -28,13 +28,16 @@ def main() -> int:
     options.add_argument("versions", nargs="*", help="1.33 or 1.33.13; all by default")
     chosen = options.parse_args()
     listed = subprocess.run([TOOL, "--versions"], check=True, capture_output=True, text=True).stdout.split()
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     today, lines, failed = datetime.now(UTC).date(), [], False
     for version in chosen.versions or listed:
         result = run(version, build=not chosen.cached)
         failed = failed or "failed" in result
-        lines.append(f"| {version} | {result} | {today} |\n")
+        lines.append(f"| {version} | {result} | {commit.stdout.strip()} | {today} |\n")
         print(f"== {version}: {result}", flush=True)
-    text = "| Kubernetes | End-to-end tests | Run on |\n|---|---|---|\n" + "".join(lines)
+    text = "| Kubernetes | End-to-end tests | Commit | Run on |\n|---|---|---|---|\n" + "".join(lines)
     (ROOT / "build").mkdir(exist_ok=True)
     (ROOT / "build/e2e-matrix.md").write_text(text)
     return 1 if failed else 0

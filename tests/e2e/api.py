@@ -14,11 +14,14 @@ from urllib.parse import urlencode
 
 from tests.e2e.control_plane import ControlPlane
 
-__all__ = ["Api", "ApiRefusal", "Json", "path_of"]
+__all__ = ["DEVICE_VERSIONS", "Api", "ApiRefusal", "Json", "path_of"]
 
 Json = dict[str, Any]
 
 _TRIES: Final = 50
+
+DEVICE_VERSIONS: Final = ("resource.k8s.io/v1", "resource.k8s.io/v1beta2", "resource.k8s.io/v1beta1")
+"""Of the API of devices, the newest first. Tests write the first; what a server has is sent."""
 
 _PLURALS: Final = {
     "Pod": ("/api/v1", "pods"),
@@ -74,6 +77,29 @@ def path_of(kind: str, name: str = "", namespace: str = "") -> str:
     return f"{root}{inside}/{plural}" + (f"/{name}" if name else "")
 
 
+def _spoken(manifest: Json, version: str) -> Json:
+    """An object of the API of devices, written as its newest version has it, in another one."""
+    if manifest.get("apiVersion") != DEVICE_VERSIONS[0]:
+        return manifest
+    spec: Json = manifest["spec"]
+    if version == DEVICE_VERSIONS[-1] and manifest["kind"] == "ResourceSlice":
+        basic = [
+            {"name": one["name"], "basic": {k: v for k, v in one.items() if k != "name"}} for one in spec["devices"]
+        ]
+        spec = {**spec, "devices": basic}
+    elif version == DEVICE_VERSIONS[-1] and manifest["kind"] == "ResourceClaim":
+        spec = _flat(spec)
+    elif version == DEVICE_VERSIONS[-1] and manifest["kind"] == "ResourceClaimTemplate":
+        spec = {**spec, "spec": _flat(spec["spec"])}
+    return {**manifest, "apiVersion": version, "spec": spec}
+
+
+def _flat(spec: Json) -> Json:
+    requests = spec["devices"]["requests"]
+    flat = [{**{k: v for k, v in one.items() if k != "exactly"}, **one.get("exactly", {})} for one in requests]
+    return {**spec, "devices": {**spec["devices"], "requests": flat}}
+
+
 class Api:
     """Requests as the administrator, or as whoever a token stands for."""
 
@@ -81,10 +107,20 @@ class Api:
         self._plane = plane
         self._token = token or plane.token
         self._idle: queue.LifoQueue[http.client.HTTPSConnection] = queue.LifoQueue()
+        self._devices = ""
+
+    @property
+    def devices(self) -> str:
+        """The newest version of the API of devices that the server has; "" where it has none."""
+        self._devices = self._devices or next(filter(self.serves, DEVICE_VERSIONS), "")
+        return self._devices
 
     def ask(self, method: str, path: str, body: Json | None = None, kind: str = "application/json") -> Json:
         """The answer; ApiRefusal where it is no yes. A priority class that was just made is waited for."""
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": kind}
+        if path.startswith(f"/apis/{DEVICE_VERSIONS[0]}/"):
+            path = path.replace(DEVICE_VERSIONS[0], self.devices, 1)
+            body = _spoken(body, self.devices) if body is not None else None
         data = json.dumps(body) if body is not None else None
         tries = _TRIES
         while True:
@@ -115,15 +151,15 @@ class Api:
         self._idle.put(connection)
         return status, json.loads(said or b"{}")
 
-    def serves(self, version: str) -> bool:
-        """Whether the server has a version of an API group, by its own discovery."""
+    def serves(self, version: str, plural: str = "") -> bool:
+        """Whether the server has a version of an API group, and in it a kind, by its own discovery."""
         try:
-            self.ask("GET", f"/apis/{version}")
+            found = self.ask("GET", f"/apis/{version}")
         except ApiRefusal as refusal:
             if refusal.status == 404:
                 return False
             raise
-        return True
+        return not plural or plural in {one["name"] for one in found["resources"]}
 
     def close(self) -> None:
         """Close what is idle."""

@@ -23,13 +23,16 @@ __all__ = ["ControlPlane", "processor_seconds"]
 
 
 _GATES: Final = {
-    "GenericWorkload": "api/alpha",
-    "TopologyAwareWorkloadScheduling": "api/alpha",
-    "DynamicResourceAllocation": "api/beta",
-    "InPlacePodVerticalScaling": "api/beta",
+    "GenericWorkload": True,
+    "TopologyAwareWorkloadScheduling": False,
+    "DynamicResourceAllocation": True,
+    "DRADeviceBindingConditions": False,
+    "DRAExtendedResource": False,
+    "DRAResourceClaimDeviceStatus": False,
+    "InPlacePodVerticalScaling": False,
 }
-"""Features that tests use, with the versions of APIs that they need where they are off: a server that is told of one by
-its name and does not have it does not start."""
+"""Features that tests use, and whether each has kinds of its own, which are off as long as it is not stable: a server
+that is told of one by its name and does not have it does not start."""
 
 
 class ControlPlane:
@@ -85,11 +88,13 @@ class ControlPlane:
     def _switched_on(self) -> list[str]:
         """What is off in this version and tests use, by the server's own help: a gate that it lacks would stop it."""
         said = subprocess.run([self._binaries / "kube-apiserver", "--help"], capture_output=True, text=True, check=True)
-        off = set(re.findall(r"(\w+)=true\|false \((?:ALPHA|BETA) - default=false\)", said.stdout))
-        gates = [gate for gate in _GATES if gate in off]
-        apis = sorted({_GATES[gate] for gate in gates})
+        stages = dict(re.findall(r"(\w+)=true\|false \((ALPHA|BETA) - default=", said.stdout))
+        gates = [gate for gate in _GATES if f"{gate}=true|false ({stages.get(gate)} - default=false)" in said.stdout]
+        kinds = {stages[gate].lower() for gate, own in _GATES.items() if own and gate in stages}
         found = [f"--feature-gates={','.join(f'{gate}=true' for gate in gates)}"] if gates else []
-        return found + ([f"--runtime-config={','.join(f'{api}=true' for api in apis)}"] if apis else [])
+        return found + (
+            [f"--runtime-config={','.join(f'api/{stage}=true' for stage in sorted(kinds))}"] if kinds else []
+        )
 
     def stop_server(self) -> None:
         """Kill the API server; etcd keeps what it held."""

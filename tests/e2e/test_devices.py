@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 from tests.e2e.accounts import NAMESPACE
-from tests.e2e.api import Json
+from tests.e2e.api import DEVICE_VERSIONS, Json
 from tests.e2e.driver import CLASS, TEMPLATE, Driver
 from tests.e2e.world import World, job
 
@@ -18,8 +18,8 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(autouse=True)
 def _served(world: World) -> None:
-    """The driver of these tests speaks v1; that older versions are read, unit tests show."""
-    world.needs("resource.k8s.io/v1")
+    """In whichever version the server has."""
+    world.needs(world.api.devices or DEVICE_VERSIONS[0])
 
 
 def _task(name: str, replicas: int) -> Json:
@@ -172,6 +172,7 @@ def test_devices_that_drivers_prepare(world: World) -> None:
         world.racks(1, 2)
         for i in range(2):
             driver.publish(f"n{i}", 4, prepared=True)
+        world.needs_field("ResourceSlice", "n0-gpus", "bindingConditions")
         world.run()
         world.api.create(job("train", _task("w", 2)))
         world.until(lambda: len(driver.held()) == 2)
@@ -221,6 +222,7 @@ def test_extended_resources_that_a_class_serves(world: World) -> None:
     with Driver(world.api, each=1) as driver:
         _nodes(world, driver, 1)
         world.api.patch("DeviceClass", CLASS, {"spec": {"extendedResourceName": "example.com/gpu"}})
+        world.needs_field("DeviceClass", CLASS, "extendedResourceName")
         plain = _task("w", 2)
         del plain["template"]["spec"]["resourceClaims"]
         amounts = {"example.com/gpu": "2"}
