@@ -462,7 +462,8 @@ def _read(found: object, kind: str, file: str, at: str) -> Discovered:
         return grown(switches)
     if isinstance(found, _BlocksEntry | _RingsEntry):
         blocks = []
-        for i, block in enumerate(found.blocks):
+        entries: Sequence[_BlockEntry | _RingEntry] = found.blocks
+        for i, block in enumerate(entries):
             on = f"{at}.{kind}s[{i}]"
             blocks.append(Block(str(block.block), hosts(block.nodes, f"{on}.nodes"), f"{file}: {on}"))
         return joined(blocks, found.block_sizes or (), f"{file}: {at}.block_sizes", kind)
