@@ -270,7 +270,8 @@ def test_a_map_of_any_size_fits_one_screen(tmp_path: Path) -> None:
       const { fitting } = await import('/static/layout.js');
       const below = (d, number) => [...Array(number).keys()].map((i) => d + String.fromCharCode(i));
       const tree = (shape) => ({
-        inner: (d) => (d.length < shape.length - 1 ? below(d, shape[d.length]) : []), units: () => shape.at(-1) });
+        inner: (d) => (d.length < shape.length - 1 ? below(d, shape[d.length]) : []), units: () => shape.at(-1),
+        brief: (d) => d.slice(-1) });
       const fits = (shape) => fitting(tree(shape), '', WIDTH, HEIGHT, { tiles: false }).legible;
       return SHAPES.filter((shape) => !fits(shape) && !fits(shape.slice(0, -1))).map(String); // nodes, or their domains
     })()"""

@@ -134,8 +134,15 @@ def test_a_phone_gets_cards_and_targets_for_fingers(tmp_path: Path) -> None:
 
 
 def test_names_of_any_letters_scramble_nothing(tmp_path: Path) -> None:
-    """Right-to-left letters and marks stay inside their name; regions of the page have names of their own."""
+    """Right-to-left letters and marks stay inside their name, in sentences, too; regions have names of their own."""
     odd = [gang("مهمة", tasks=1, each="gpu=1", within=1), gang("\u202eabc", tasks=1, each="gpu=1", within=1)]
+    odd += [gang("waits", tasks=2, each="gpu=8", within=1)]
+    loose = (
+        "(() => { const found = [], all = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);"
+        " while (all.nextNode()) if (/[\\u0590-\\u08ff\\u202e]/.test(all.currentNode.data)"
+        " && !all.currentNode.parentNode.closest('bdi, option, code')) found.push(all.currentNode.data);"
+        " return found; })()"
+    )
 
     async def act(page: Page, at: str) -> None:
         await page.go(at)
@@ -143,10 +150,37 @@ def test_names_of_any_letters_scramble_nothing(tmp_path: Path) -> None:
             "[...document.querySelectorAll('#running a.entry b, #cycles td:first-child a')]"
             ".every((e) => e.firstElementChild?.localName === 'bdi')"
         )
+        assert [] == await page.ask(loose)
+        await page.go(f"{at}?1#/jobs/default/waits")
+        assert "رف" in await page.ask("document.querySelector('#drawer .said').innerText")
+        assert [] == await page.ask(loose)
         labels = await page.ask("[...document.querySelectorAll('[role=region]')].map((e) => e.ariaLabel)")
         assert len(set(labels)) == len(labels)
 
-    _in_browser(tmp_path, objects_of(draw(RACKS, node="gpu=8"), *odd), act)
+    _in_browser(
+        tmp_path, objects_of(draw("s0: رف-0[n0 n1] رف-1[n2 n3]", node="gpu=8", running="n0:gpu=1 n2:gpu=1"), *odd), act
+    )
+
+
+def test_what_names_share_is_told_once(tmp_path: Path) -> None:
+    """Where there is little room, domains are named by what tells them apart, and the rest stands above them."""
+    racks = [f"leaf-{n}[rack-{2 * n}[n{2 * n}] rack-{2 * n + 1}[n{2 * n + 1}]]" for n in range(50)]
+    spines = [f"spine-{n}[{' '.join(racks[10 * n : 10 * n + 10])}]" for n in range(5)]
+    block = "document.querySelector('#fabric .block[data-key=spine-4]')"
+
+    async def act(page: Page, at: str) -> None:
+        for width, height in ((1280, 900), (390, 844)):
+            await page.size(width, height)
+            await page.go(f"{at}?{width}")
+            assert "leaf-…" in await page.ask(f"{block}.innerText"), width
+            assert "40 41 42" in await page.ask(
+                f"[...{block}.querySelectorAll('.whose, .label b, .block .name a bdi')]"
+                ".map((e) => e.innerText).join(' ')"
+            )
+            assert await page.ask(f"{block}.getBoundingClientRect().height") < height, width
+            assert await page.ask("document.documentElement.scrollWidth <= innerWidth")
+
+    _in_browser(tmp_path, objects_of(draw(" ".join(spines), node="gpu=8")), act)
 
 
 def test_a_cluster_without_nodes_says_what_to_do(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.boards import Fixed, shown
-from tests.support.browser import BROWSER, Page, browser
+from tests.support.browser import BROWSER, Page, browser, questions_process
 from tests.support.draw import draw, gang, objects_of
 from tests.support.ports import HOST, free_port
 
@@ -46,22 +46,13 @@ def _in_browser(folder: Path, act: Callable[[Page, str], Awaitable[None]]) -> No
         asyncio.run(use())
 
 
-def _worker() -> int:
-    """The process that answers questions: the only child of this one that runs Python, beside the browser."""
-    for task in Path("/proc/self/task").iterdir():
-        for child in (task / "children").read_text().split():
-            if b"tierwise.web.questions" in Path(f"/proc/{child}/cmdline").read_bytes():
-                return int(child)
-    raise AssertionError("no process answers questions")
-
-
 def test_a_shared_link_draws_the_board_at_once_and_the_answer_when_it_is_there(tmp_path: Path) -> None:
     """What runs and what only plans are told apart, in a sentence, by chips and by arrows between two maps."""
 
     async def act(page: Page, at: str) -> None:
         await page.go(f"{at}#/?if=drain%3Dn5")
         await page.until(f"{WHATIF}.includes('The map and the lists show')")  # from now on there is a process
-        worker = _worker()
+        worker = questions_process()
         os.kill(worker, signal.SIGSTOP)
         try:
             await page.go(f"{at}?1#/?if=drain%3Dr0")
@@ -93,7 +84,7 @@ def test_a_question_that_is_closed_is_ended(tmp_path: Path) -> None:
         await page.go(f"{at}#/jobs/default/waits")
         await page.click("#drawer details[data-key=eta] summary")
         await page.until("document.querySelector('#drawer [data-key=eta] .said') !== null")
-        worker = _worker()
+        worker = questions_process()
         os.kill(worker, signal.SIGSTOP)
         await page.click("#drawer details[data-key=least] summary")
         await page.until("document.querySelector('#drawer [data-key=least]').innerText.includes('Working it out')")

@@ -19,6 +19,7 @@ from tierwise.port import Objects
 from tierwise.sim.cluster.pod_behaviour import RUN_FOR, START_AFTER
 from tierwise.sim.cluster.simulation import Simulation
 from tierwise.sim.forecast.eta import etas
+from tierwise.sim.what_if.runs import prepared
 
 NOW = 1_790_000_000.0
 TREE = "s0[r0[n0 n1] r1[n2 n3]]"
@@ -85,7 +86,7 @@ def _simulated(objects: Objects) -> dict[str, float]:
 @given(objects=worlds())
 def test_a_start_that_is_certain_comes_true(objects: Objects) -> None:
     """Every gang starts in the second that was said, and who was not expected does not start."""
-    report = etas(objects, DEFAULT, NOW)
+    report = etas(prepared(objects, DEFAULT, NOW))
     said = {eta.job: eta.start for eta in report.jobs if eta.kind in (StartKind.NOW, StartKind.EXPECTED)}
 
     saw(starts=len(said))

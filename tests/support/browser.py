@@ -19,7 +19,7 @@ from typing import Any
 
 import aiohttp
 
-__all__ = ["BROWSER", "Page", "browser", "serious"]
+__all__ = ["BROWSER", "Page", "browser", "questions_process", "serious"]
 
 BROWSER = os.environ.get("CHROMIUM") or next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), ""
@@ -78,9 +78,9 @@ class Page:
         assert "exceptionDetails" not in found, found["exceptionDetails"]
         return found["result"].get("value")
 
-    async def until(self, expression: str) -> None:
+    async def until(self, expression: str, patience: float = _PATIENCE) -> None:
         """Wait for a condition."""
-        end = time.monotonic() + _PATIENCE
+        end = time.monotonic() + patience
         while not await self.ask(expression):
             assert time.monotonic() < end, f"never: {expression}"
             await asyncio.sleep(0.05)
@@ -127,6 +127,15 @@ async def serious(page: Page) -> object:
         ".filter((v) => ['serious', 'critical'].includes(v.impact))"
         ".map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html).join(' ')}`))"
     )
+
+
+def questions_process() -> int:
+    """The process that answers questions: the only child of this one that runs Python, beside the browser."""
+    for task in Path("/proc/self/task").iterdir():
+        for child in (task / "children").read_text().split():
+            if b"tierwise.web.questions" in Path(f"/proc/{child}/cmdline").read_bytes():
+                return int(child)
+    raise AssertionError("no process answers questions")
 
 
 @asynccontextmanager

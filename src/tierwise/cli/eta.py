@@ -32,10 +32,12 @@ def eta(
     from tierwise.explain.eta import etas_wire
     from tierwise.explain.text.eta import eta_lines
     from tierwise.sim.forecast.eta import RUNS, etas
+    from tierwise.sim.what_if.runs import prepared
 
     given = inputs.read()
     with show_progress("running ahead"):
-        report = etas(*given, names=jobs, runs=RUNS if runs is None else runs, seed=seed, alternatives=bool(jobs))
+        number = RUNS if runs is None else runs
+        report = etas(prepared(*given), names=jobs, runs=number, seed=seed, alternatives=bool(jobs))
     output.show(
         lambda: etas_wire(report),
         lambda page: eta_lines(page, report, each=bool(jobs)),

@@ -24,9 +24,10 @@ def queue(*, queues: tuple[str, ...] = argument("[QUEUE]..."), inputs: Inputs, o
     from tierwise.scheduler.cycle import open_cycle
     from tierwise.sim.forecast.eta import positions, waiting_snapshot
     from tierwise.sim.forecast.forward import waits
+    from tierwise.sim.what_if.runs import prepared
 
     given = inputs.read()
-    _, snapshot = waiting_snapshot(*given)
+    _, snapshot = waiting_snapshot(prepared(*given))
     for name in queues:
         if name not in snapshot.queues:
             raise InputError(f"there is no such queue{suggestion(name, snapshot.queues)}", obj=f"Queue {name}")

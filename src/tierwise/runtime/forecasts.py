@@ -27,6 +27,7 @@ from tierwise.scheduler.guard import Crash
 from tierwise.sim.forecast.eta import Forecasts, forecasts, summary, waiting_snapshot
 from tierwise.sim.forecast.forward import waits
 from tierwise.sim.forecast.start_ranges import ForecastErrors, range_of_runs
+from tierwise.sim.what_if.runs import prepared
 
 __all__ = ["ForecastWriter", "forecast_effects"]
 
@@ -79,7 +80,8 @@ def _ahead(iteration: LoopPass) -> Forecasts:
     """Runs ahead from the objects of an iteration, in which its binds may be on their way."""
     if iteration.objects is None:
         return forecasts(iteration.snapshot, iteration.profile)
-    _, snapshot = waiting_snapshot(iteration.objects, iteration.profile, iteration.snapshot.now)
+    now, schedulers = iteration.snapshot.now, iteration.schedulers
+    _, snapshot = waiting_snapshot(prepared(iteration.objects, iteration.profile, now, schedulers))
     return forecasts(snapshot, iteration.profile)
 
 

@@ -152,6 +152,7 @@ class LoopPass(msgspec.Struct, frozen=True):
     objects: port.Objects | None = None  # what the snapshot was read from
     decided: CycleReport | None = None  # the report before the outcomes changed it
     times: CycleTimes | None = None  # of its parts, where somebody wants them
+    schedulers: frozenset[str] | None = None  # whose pods the profile serves; None: those of the usual names
 
 
 class Observer(Protocol):
@@ -405,8 +406,10 @@ class ProfileRun:
         if one.times is not None:
             one.times.stages(("apply", "publish"), (one.begun, applied, published))
         drift = self._drift(one.objects, snapshot)
-        profile = self._own.profile
-        told = LoopPass(snapshot, report, outcomes, profile, seconds, drift, one.objects, one.report, one.times)
+        own, seen = self._own, one.objects
+        told = LoopPass(
+            snapshot, report, outcomes, own.profile, seconds, drift, seen, one.report, one.times, own.schedulers
+        )
         for observer in self._loop.observers:
             self._loop.guard.call("telling of an iteration", partial(observer.saw, told))
 

@@ -162,6 +162,7 @@ class Reader:
         graph: Graph | None = None,
     ) -> None:
         """Rows `follow` the tree of a kind where one is named; what is kept is kept in a graph."""
+        self.schedulers = schedulers
         graph = self._graph = Graph() if graph is None else graph
         kinds, whole, equal = graph.kinds, graph.whole, graph.equal
         rules = reservation_rules(profile)

@@ -2,7 +2,7 @@
 
 A moment is kept whenever a page shows a new state; of a running scheduler also when no page is open (`events`). Where
 there are too many, those go whose neighbours are close for their age: the last minutes are whole, and of the night
-there is one every few minutes. What happened in between stays in the log (`happenings`).
+there is one every few minutes. What happened in between stays in the log (`event_log`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from tierwise.api.codec import Raw
 from tierwise.explain.board import JobQuery, Line, selected
-from tierwise.web.happenings import DAY, EventLog, Happening
+from tierwise.web.event_log import DAY, EventLog, JobEvent
 from tierwise.web.views import CachedBody, RunView
 
 __all__ = ["SUMS", "BoardHistory", "History", "PastView", "changed_jobs"]
@@ -283,22 +283,22 @@ def changed_jobs(old: Sequence[Line], new: Sequence[Line]) -> Raw:
     }
 
 
-def _decided(news: Sequence[Raw], moment: int) -> Iterator[Happening]:
+def _decided(news: Sequence[Raw], moment: int) -> Iterator[JobEvent]:
     """What cycles of a scheduler have decided: who was placed where, and who had to go for whom."""
     for cycle in news:
         now = cast("float", cycle["now"])
         for entry in cast("list[dict[str, Any]]", cycle["evictions"]):
             pods, by = len(entry["pods"]), entry["by"]
-            yield Happening(now, moment, "evicted", entry["job"], pods, by, entry["action"], entry["reason"])
+            yield JobEvent(now, moment, "evicted", entry["job"], pods, by, entry["action"], entry["reason"])
         for entry in cast("list[dict[str, Any]]", cycle["decisions"]):
             if entry["bound"]:
                 place = entry["hyperNode"] or "the whole cluster"
-                yield Happening(now, moment, "started", entry["job"], entry["pods"], "", entry["action"], place)
+                yield JobEvent(now, moment, "started", entry["job"], entry["pods"], "", entry["action"], place)
 
 
 def _differences(
     old: Mapping[str, Line], new: Mapping[str, Line], now: float, moment: int, *, decided: bool
-) -> Iterator[Happening]:
+) -> Iterator[JobEvent]:
     """What else differs between two moments: who came, waits, why, and has gone.
 
     Where nobody tells what was `decided`, also who has more pods, or fewer.
@@ -306,17 +306,17 @@ def _differences(
     for key, line in new.items():
         before = old.get(key)
         if before is None and line.created > 0:
-            yield Happening(line.created, moment, "created", key, line.minimum)
+            yield JobEvent(line.created, moment, "created", key, line.minimum)
         held = before.pods if before is not None else 0
         if line.pods != held and not decided:
-            yield Happening(now, moment, "started" if line.pods > held else "shrunk", key, abs(line.pods - held))
+            yield JobEvent(now, moment, "started" if line.pods > held else "shrunk", key, abs(line.pods - held))
         if line.waits and not (before is not None and before.waits):
-            yield Happening(now, moment, "waits", key, line.waiting + line.kept, text=line.decisive)
+            yield JobEvent(now, moment, "waits", key, line.waiting + line.kept, text=line.decisive)
         elif line.waits and before is not None and line.reason != before.reason:
-            yield Happening(now, moment, "reason", key, text=line.decisive)
+            yield JobEvent(now, moment, "reason", key, text=line.decisive)
     for key, line in old.items():
         if key not in new and not line.lone:  # a pod by itself is no job any more once it runs
-            yield Happening(now, moment, "ended", key, line.pods)
+            yield JobEvent(now, moment, "ended", key, line.pods)
 
 
 def _figures(wire: Raw, news: Sequence[Raw]) -> Raw:

@@ -31,7 +31,7 @@ from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
 from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import Reader
-from tierwise.web.happenings import EventLog, Happening
+from tierwise.web.event_log import EventLog, JobEvent
 from tierwise.web.recording import MOST_MOMENTS, thinned
 from tierwise.web.views import Basis, RunView
 
@@ -110,7 +110,7 @@ class JournalRecording:
             title=self._title,
             options=shlex.join(["-f", place, "--config", place]),
             made=now,
-            basis=Basis(recorded.objects, profile.profile, now),
+            basis=Basis(recorded.objects, profile.profile, now, profile.schedulers),
         )
 
 
@@ -155,11 +155,11 @@ class _Lives:
                 called = f"{key.namespace}/{owner}"
                 self.log.call(key.path, called, called)
 
-    def _of(self, found: CycleSummary, gangs: Mapping[str, str]) -> Iterator[Happening]:
+    def _of(self, found: CycleSummary, gangs: Mapping[str, str]) -> Iterator[JobEvent]:
         now, number, profile = found.now, found.number, found.profile
         for gang, standing in list(self._standing.items()):
             if standing.isdisjoint(gangs):
-                yield Happening(now, number, "ended", gang, len(standing))
+                yield JobEvent(now, number, "ended", gang, len(standing))
                 del self._standing[gang]
         lost: Counter[tuple[str, str, str, str]] = Counter()
         for effect in found.effects:
@@ -170,7 +170,7 @@ class _Lives:
                 lost[gang, by, action, reason] += 1
                 self._standing.get(gang, set()).discard(pod)
         for (gang, by, action, reason), evicted in lost.items():
-            yield Happening(now, number, "evicted", gang, evicted, by, action, reason)
+            yield JobEvent(now, number, "evicted", gang, evicted, by, action, reason)
             if not self._standing.get(gang, True):
                 del self._standing[gang]
         begun: dict[str, list[str]] = {}
@@ -180,11 +180,11 @@ class _Lives:
                 begun.setdefault(str(effect.get("gang") or pod), []).append(pod)
         for gang, pods in begun.items():
             self._standing.setdefault(gang, set()).update(pods)
-            yield Happening(now, number, "started", gang, len(pods))
+            yield JobEvent(now, number, "started", gang, len(pods))
         for gang, (_, code, text) in found.waiting.items():
             before = self._waiting.get((profile, gang))
             if code != before:
-                yield Happening(now, number, "reason" if before else "waits", gang, text=text)
+                yield JobEvent(now, number, "reason" if before else "waits", gang, text=text)
         self._waiting = {key: code for key, code in self._waiting.items() if key[0] != profile}
         self._waiting |= {(profile, gang): code for gang, (_, code, _) in found.waiting.items()}
 

@@ -66,7 +66,8 @@ class LiveRuns:
             if self._show is None:
                 news, objects = list(self._cycles), self._latest.objects
                 profile, now = self._latest.profile, self._latest.snapshot.now
-                basis = Basis(objects, profile, now) if objects is not None else None
+                schedulers = self._latest.schedulers
+                basis = Basis(objects, profile, now, schedulers) if objects is not None else None
                 board = Board(_run(self._latest), news[-_KEPT:])
                 self._show = RunView(
                     board, mode="scheduler", title=self._title, options=self._options, basis=basis, news=news

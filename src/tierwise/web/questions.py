@@ -25,6 +25,7 @@ from types import FrameType
 from typing import Any, Final, Literal, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
@@ -32,7 +33,7 @@ from tierwise.api.errors import InputError
 from tierwise.config.profile import Profile
 from tierwise.explain.board import Board
 from tierwise.explain.comparison import Answer, LeastChange, least_change_wire
-from tierwise.explain.disruption import drainable_wire
+from tierwise.explain.disruption import Drainable, drainable_wire
 from tierwise.explain.eta import EtaReport, etas_wire
 from tierwise.explain.naming import full_name
 from tierwise.explain.text.schedule import Run
@@ -44,7 +45,8 @@ from tierwise.sim.what_if.changes import Change, Scenario, job_named, submit
 from tierwise.sim.what_if.drainable import drainable
 from tierwise.sim.what_if.least_change import BRIEF, least_change
 from tierwise.sim.what_if.runs import WhatIf, prepared, what_if, what_if_wire
-from tierwise.web.views import ASKS, Basis, RunView
+from tierwise.snapshot.builder import Reader
+from tierwise.web.views import ASKS, RunView
 
 __all__ = ["SECONDS", "Frame", "Put", "Question", "Scene", "pasted", "received", "sent"]
 
@@ -62,6 +64,9 @@ _NICE: Final = 5
 
 _PAUSE: Final = 0.2
 """Seconds between two words about how far it is, at least."""
+
+_DRAINS: Final = 50
+"""Domains that could be drained of which pages are told, the cheapest."""
 
 _TOO_LONG: Final = 1 << 31
 _HEAD: Final = struct.Struct(">Q")
@@ -166,7 +171,29 @@ def _out_of_time(number: int, frame: FrameType | None) -> None:
     raise _OutOfTime
 
 
-def _least(scenario: Scenario, question: Question, tell: _Teller) -> Raw:
+class _Cluster(msgspec.Struct, frozen=True):
+    """A cluster that questions are about; a fork has what was read of it before."""
+
+    objects: Objects
+    scenario: Scenario | None
+    reader: Reader | None = None  # which has read the scenario
+    fault: str = ""  # why there is none
+
+    @classmethod
+    def of(cls, scene: Scene, base: Objects) -> _Cluster:
+        objects = _objects(scene, base)
+        try:
+            profile = msgspec.json.decode(scene.profile, type=Profile)
+            scenario = prepared(objects, profile, scene.now, scene.schedulers)
+        except InputError as error:
+            return cls(objects, None, fault=str(error))
+        reader = scenario.reader()
+        reader.read(scenario.objects, scenario.now)
+        scenario.snapshot()
+        return cls(objects, scenario, reader)
+
+
+def _least(cluster: _Cluster, scenario: Scenario, question: Question, tell: _Teller) -> Raw:
     """The ways that start a job now, each told when it is found."""
     job = job_named(scenario.snapshot(), question.job)
     ways: list[Answer] = []
@@ -182,12 +209,13 @@ def _least(scenario: Scenario, question: Question, tell: _Teller) -> Raw:
         tell(f"trying to {way.replace('-', ' ')}, {runs} runs so far", wire)
 
     try:
-        return least_change_wire(with_wait(scenario, least_change(scenario, question.job, BRIEF, tried, ways.append)))
+        found = least_change(scenario, question.job, BRIEF, tried, ways.append, cluster.reader)
+        return least_change_wire(with_wait(scenario, found))
     except _OutOfTime:
         return wire(f"stopped after {SECONDS} s, while trying to {trying.replace('-', ' ')}: more ways may do")
 
 
-def _eta(basis: Basis, question: Question, tell: _Teller) -> Raw:
+def _eta(scenario: Scenario, question: Question, tell: _Teller) -> Raw:
     """When jobs start, first by one run ahead, then by more of them."""
     last: Raw = {}
     names = (question.job,) if question.job else ()
@@ -198,11 +226,32 @@ def _eta(basis: Basis, question: Question, tell: _Teller) -> Raw:
         tell(f"{report.runs} of {number} runs ahead", lambda: last)
 
     try:
-        return etas_wire(etas(basis.objects, basis.profile, basis.now, names=names, told=ran))
+        return etas_wire(etas(scenario, names=names, told=ran))
     except _OutOfTime:
         if not last:
             raise InputError(f"no run ahead has ended in {SECONDS} s") from None
         return {**last, "stopped": f"stopped after {SECONDS} s: more runs would say more"}
+
+
+def _drainable(scenario: Scenario, question: Question, tell: _Teller) -> Raw:
+    """What draining each domain costs: all are counted at first, then the cheapest are tried."""
+    last: Raw = {}
+
+    def known(found: Drainable) -> None:
+        nonlocal last
+        tried = sum(one.waits is not None for one in found.drains)
+        last = _drains_wire(found)
+        tell(f"{tried} of {len(found.drains)} tried", lambda: last)
+
+    try:
+        found = drainable(scenario, question.job, together=question.together, effort=BRIEF, told=known)
+        return _drains_wire(found)
+    except _OutOfTime:
+        return {**last, "stopped": f"stopped after {SECONDS} s: the others are counted, and not tried"}
+
+
+def _drains_wire(found: Drainable) -> Raw:
+    return {**drainable_wire(replace(found, drains=found.drains[:_DRAINS])), "count": len(found.drains)}
 
 
 def _change(question: Question, kind: str, text: str) -> Change:
@@ -211,9 +260,9 @@ def _change(question: Question, kind: str, text: str) -> Change:
     return submit(pasted(question.manifests[text]), "the text")
 
 
-def _what_if(scenario: Scenario, question: Question, tell: _Teller) -> WhatIf:
+def _what_if(cluster: _Cluster, scenario: Scenario, question: Question, tell: _Teller) -> WhatIf:
     changes = [_change(question, kind, text) for kind, text in question.changes]
-    return what_if(scenario, changes, lambda which, cycle: tell(f"{which}: cycle {cycle + 1}"))
+    return what_if(scenario, changes, lambda which, cycle: tell(f"{which}: cycle {cycle + 1}"), cluster.reader)
 
 
 def _back(found: WhatIf) -> Mapping[str, str] | None:
@@ -233,13 +282,12 @@ def _view(scenario: Scenario, found: WhatIf) -> RunView:
 def _compared(scenario: Scenario, found: WhatIf, back: Mapping[str, str] | None = None) -> Raw:
     """The answer as the page draws it: counts instead of pods, and which domains these leave for which."""
     wire = what_if_wire(found, back)
-    topology, rows = scenario.snapshot().topology, scenario.snapshot().nodes.row
-    after = found.after.after(scenario.now)
+    snapshots = scenario.snapshot(), found.after.after(scenario.now)
 
     def home(node: str) -> str:
-        for tree, known in ((topology, rows), (after.topology, after.nodes.row)):
-            if node in known:
-                return tree.name[int(tree.leaf[known[node]])]
+        for seen in snapshots:
+            if node in seen.nodes.row:
+                return seen.topology.name[int(seen.topology.leaf[seen.nodes.row[node]])]
         return ""
 
     flows: dict[tuple[str, str, bool], int] = {}
@@ -257,23 +305,23 @@ def _compared(scenario: Scenario, found: WhatIf, back: Mapping[str, str] | None 
     return {**wire, "flows": [[*between, pods] for between, pods in found_flows]}
 
 
-def _messages(
-    basis: Basis, scenario: Scenario | str, question: Question, tell: Callable[[Raw], None]
-) -> RunView | None:
+def _messages(cluster: _Cluster, question: Question, tell: Callable[[Raw], None]) -> RunView | None:
     """Work a question out, and tell; the board that pages may ask about, where there is one."""
-    teller, view = _Teller(tell), None
+    teller, view, scenario = _Teller(tell), None, cluster.scenario
     try:
-        if isinstance(scenario, str):
-            raise InputError(scenario)
+        if scenario is None:
+            raise InputError(cluster.fault)
         if question.kind == "what-if":
-            found = _what_if(scenario, question, teller)
+            found = _what_if(cluster, scenario, question, teller)
             if any(loss.below for loss in found.restarts):
                 tell({"progress": "for how long they wait", "part": _compared(scenario, found)})
             answer, view = _compared(scenario, found, _back(found)), _view(scenario, found)
         elif question.kind == "drainable":
-            answer = drainable_wire(drainable(scenario, question.job, together=question.together, effort=BRIEF))
+            answer = _drainable(scenario, question, teller)
+        elif question.kind == "least":
+            answer = _least(cluster, scenario, question, teller)
         else:
-            answer = _least(scenario, question, teller) if question.kind == "least" else _eta(basis, question, teller)
+            answer = _eta(scenario, question, teller)
         signal.setitimer(signal.ITIMER_REAL, 0)
         tell({"answer": answer})
     except InputError as error:
@@ -283,7 +331,7 @@ def _messages(
     return view
 
 
-def _fork(basis: Basis, scenario: Scenario | str, question: Question, channel: socket.socket) -> None:
+def _fork(cluster: _Cluster, question: Question, channel: socket.socket) -> None:
     """What a fork does: answers its question, and what pages ask of its board, until its channel is closed."""
     asks: queue.SimpleQueue[tuple[str, str, dict[str, str]]] = queue.SimpleQueue()
 
@@ -296,7 +344,7 @@ def _fork(basis: Basis, scenario: Scenario | str, question: Question, channel: s
     threading.Thread(target=listen, daemon=True).start()
     signal.signal(signal.SIGALRM, _out_of_time)
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
-    view = _messages(basis, scenario, question, lambda message: sent(channel, message))
+    view = _messages(cluster, question, lambda message: sent(channel, message))
     while view is not None:
         path, name, query = asks.get()
         try:
@@ -337,37 +385,25 @@ def main(control: socket.socket) -> None:
     os.nice(_NICE)
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("1000", encoding="ascii")  # where memory is short, they go first
-    scenes: dict[int, tuple[Basis, Scenario | str]] = {}
+    clusters: dict[int, _Cluster] = {}
     for frame, fds in _frames(control):
         if frame.scene is not None:
-            scene = frame.scene
-            base = scenes[scene.base][0].objects if scene.base in scenes else Objects()
-            profile = msgspec.json.decode(scene.profile, type=Profile)
-            basis = Basis(_objects(scene, base), profile, scene.now, scene.schedulers)
-            scenes[scene.number] = basis, _prepared(basis)
-            while len(scenes) > _SCENES:
-                del scenes[next(iter(scenes))]
+            base = clusters.get(frame.scene.base)
+            clusters[frame.scene.number] = _Cluster.of(frame.scene, base.objects if base is not None else Objects())
+            while len(clusters) > _SCENES:
+                del clusters[next(iter(clusters))]
         elif frame.question is not None:
             with socket.socket(fileno=fds[0]) as channel:
                 if os.fork() == 0:
-                    _ended(control, *scenes[frame.about], frame.question, channel)
+                    _ended(control, clusters[frame.about], frame.question, channel)
 
 
-def _prepared(basis: Basis) -> Scenario | str:
-    try:
-        return msgspec.structs.replace(prepared(basis.objects, basis.profile, basis.now), schedulers=basis.schedulers)
-    except InputError as error:
-        return str(error)
-
-
-def _ended(
-    control: socket.socket, basis: Basis, scenario: Scenario | str, question: Question, channel: socket.socket
-) -> None:
+def _ended(control: socket.socket, cluster: _Cluster, question: Question, channel: socket.socket) -> None:
     """The whole life of a fork."""
     try:
         control.close()
         resource.setrlimit(resource.RLIMIT_CPU, (_CPU, _CPU))
-        _fork(basis, scenario, question, channel)
+        _fork(cluster, question, channel)
     except BaseException as error:  # noqa: BLE001 - whatever it is, somebody waits for a word of it
         with suppress(OSError):
             sent(channel, {"fault": f"the question failed: {type(error).__name__}: {error}"})

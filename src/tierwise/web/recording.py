@@ -15,7 +15,7 @@ import msgspec
 
 from tierwise.api.codec import Raw
 from tierwise.explain.board import Line
-from tierwise.web.happenings import EventLog
+from tierwise.web.event_log import EventLog
 from tierwise.web.history import SUMS, changed_jobs
 from tierwise.web.views import Bounded, RunView
 

@@ -28,7 +28,7 @@ from tierwise.replay.engine.rules import Rules
 from tierwise.replay.engine.state import ReplayState
 from tierwise.replay.traces.fabric import GPU, NAMESPACE, Fabric
 from tierwise.replay.traces.trace import Trace
-from tierwise.web.happenings import EventLog, Happening, HappeningKind
+from tierwise.web.event_log import EventKind, EventLog, JobEvent
 from tierwise.web.recording import thinned
 from tierwise.web.views import RunView
 
@@ -52,9 +52,9 @@ class ReplayRecording:
         self._count = len(moments)
         self._moments = thinned(moments)
         self.log = EventLog()
-        self.log.add(self._happenings())
+        self.log.add(self._events())
 
-    def _happenings(self) -> Iterator[Happening]:
+    def _events(self) -> Iterator[JobEvent]:
         """The log of the replay, by moments."""
         begin = 0
         for number, end in self._ends.items():
@@ -62,7 +62,7 @@ class ReplayRecording:
                 if event.kind in _KINDS:
                     job, pods = f"{NAMESPACE}/job-{event.subject}", sum(row >= 0 for row in event.rows)
                     action, text = _WHY.get(event.kind, ("", ""))
-                    yield Happening(event.time, number, _KINDS[event.kind], job, pods, action=action, text=text)
+                    yield JobEvent(event.time, number, _KINDS[event.kind], job, pods, action=action, text=text)
             begin = end
 
     def moments(self) -> Sequence[Raw]:
@@ -160,7 +160,7 @@ class ReplayRecording:
         return state
 
 
-_KINDS: Final[dict[str, HappeningKind]] = {
+_KINDS: Final[dict[str, EventKind]] = {
     "arrived": "waits",
     "started": "started",
     "ended": "ended",

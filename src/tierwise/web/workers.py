@@ -145,7 +145,9 @@ class Workers:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+        self._closed = False
         self._lock = asyncio.Lock()
+        self._sending: set[asyncio.Task[None]] = set()
         self._scenes: OrderedDict[int, tuple[int, Basis]] = OrderedDict()  # by identity of the basis
         self._number = 0
         self._works: OrderedDict[tuple[int, bytes], Work] = OrderedDict()
@@ -180,16 +182,18 @@ class Workers:
         if key in self._works:
             self._works.pop(key).end()
         self._works[key] = work
-        try:
-            async with self._lock:
-                await asyncio.to_thread(self._send, basis, question, theirs)
-        except BaseException:
-            work.end()
-            raise
-        finally:
-            theirs.close()
         self._tidy()
+        sending = asyncio.create_task(self._hand_over(work, theirs))
+        self._sending.add(sending)
+        sending.add_done_callback(self._sending.discard)
         return work
+
+    async def _hand_over(self, work: Work, channel: socket.socket) -> None:
+        """Send a question; a large cluster takes a while, in which the one who asks hears that it goes on."""
+        with channel, contextlib.suppress(OSError):  # a process that cannot be had lets the channel go
+            async with self._lock:
+                if not work.done:  # there is still somebody who waits for it
+                    await asyncio.to_thread(self._send, work.basis, work.question, channel)
 
     def _send(self, basis: Basis, question: Question, channel: socket.socket) -> None:
         """Hand a question to the process, with the cluster where that is new; a process that died is begun again."""
@@ -212,6 +216,8 @@ class Workers:
                     raise
 
     def _started(self) -> socket.socket:
+        if self._closed:
+            raise ConnectionAbortedError
         if self._control is None or self._process is None or self._process.poll() is not None:
             self._stop()
             self._control, theirs = socket.socketpair()
@@ -243,9 +249,11 @@ class Workers:
 
     async def end(self, _: object = None) -> None:
         """Let everything go when the server stops."""
+        self._closed = True
         for work in self._works.values():
             work.end()
         await asyncio.to_thread(self._stop)
+        await asyncio.gather(*self._sending)
 
 
 def _scene(number: int, basis: Basis, base: int, since: Basis | None) -> Scene:

@@ -18,6 +18,7 @@ from tierwise.explain.eta import Eta, EtaReport, StartKind, eta_text, etas_wire
 from tierwise.plugins import PLUGINS
 from tierwise.port import Objects
 from tierwise.sim.forecast.eta import etas
+from tierwise.sim.what_if.runs import prepared
 
 NOW = 1_790_000_000.0
 MINUTE, HOUR = 60.0, 3600.0
@@ -46,7 +47,8 @@ def job(
 def asked(*jobs: list[Raw], names: tuple[str, ...] = (), profile: Profile = DEFAULT, **more: Any) -> EtaReport:
     """What is said of these gangs on four nodes in two racks."""
     raws = [*WORLD.manifests, *(raw for found in jobs for raw in found)]
-    return etas(Objects.of((codec.decode(raw), raw) for raw in raws), profile, NOW, names=names, **more)
+    objects = Objects.of((codec.decode(raw), raw) for raw in raws)
+    return etas(prepared(objects, profile, NOW), names=names, **more)
 
 
 def one(report: EtaReport, name: str) -> Eta:

@@ -112,6 +112,7 @@ class EmbeddedDriver:
         """A `reader` for the profile that knows most of the objects makes reading them again needless."""
         self.cluster, self.profile, self._plugins, self._amend = cluster, profile, plugins, amend
         self.reader = reader  # None at first, and where one has failed
+        self._schedulers = reader.schedulers if reader is not None else None
         self.guard = Guard(tell=self._tell)
         self.cycles = 0
         self._controllers = all_controllers(profile, keys)
@@ -125,7 +126,7 @@ class EmbeddedDriver:
 
     def seen(self, objects: Objects, now: float) -> Snapshot:
         """What a cycle sees of these objects."""
-        reader = self.reader if self.reader is not None else Reader(self.profile)
+        reader = self.reader if self.reader is not None else Reader(self.profile, schedulers=self._schedulers)
         self.reader = None  # one that fails may have kept halves of two reads
         snapshot = reader.read(objects, now)
         self.reader = reader

@@ -46,7 +46,7 @@ from tierwise.model.arrays import Floats
 from tierwise.model.expected_ends import EndSource, ExpectedEnd, ExpectedEnds
 from tierwise.model.job import Job, Named, Phase, Rejection, Status, Task, Verdict, namespace_of
 from tierwise.model.snapshot import Snapshot
-from tierwise.port import Key, Objects, key_of
+from tierwise.port import Key, key_of
 from tierwise.scheduler.cycle import open_cycle
 from tierwise.sim.forecast.forward import ForwardRun, pod_key, run_forward, waits
 from tierwise.sim.forecast.start_ranges import ForecastErrors, StartRange, range_of_runs
@@ -78,13 +78,12 @@ _NAMED: Final = 3
 """Jobs of which one sentence names."""
 
 
-def waiting_snapshot(objects: Objects, profile: Profile, now: float) -> tuple[Scenario, Snapshot]:
+def waiting_snapshot(scenario: Scenario) -> tuple[Scenario, Snapshot]:
     """The cluster with the pods of all jobs, and what a cycle sees of it.
 
     Controllers make the pods of a podGroup once it has left phase Pending; a run ahead needs them before. In the
     snapshot such podGroups still wait to be let in.
     """
-    scenario = prepared(objects, profile, now)
     held: dict[Key, Raw] = {}
     for record in scenario.objects.every(PodGroup).values():
         raw = scenario.objects.raw(key_of(record))
@@ -94,7 +93,8 @@ def waiting_snapshot(objects: Objects, profile: Profile, now: float) -> tuple[Sc
             held[key_of(record)] = {**raw, "status": {**kept, "phase": Phase.INQUEUE.value}}
     if not held:
         return scenario, scenario.snapshot()
-    scenario = prepared(scenario.with_objects(held).objects, profile, now)
+    changed = scenario.with_objects(held)
+    scenario = replace(changed, objects=prepared(changed.objects, changed.profile, changed.now).objects)
     outside = {key.path for key in held}
     snapshot = scenario.snapshot()
     jobs = (
@@ -234,9 +234,7 @@ def _quantile(end: ExpectedEnd, now: float, at: float) -> float:
 
 
 def etas(
-    objects: Objects,
-    profile: Profile,
-    now: float,
+    scenario: Scenario,
     *,
     names: Sequence[str] = (),
     runs: int = RUNS,
@@ -250,7 +248,8 @@ def etas(
     `alternatives` also asks for the least changes that would start each of them now. `told` hears what is known after
     each run but the last, and how many there will be.
     """
-    scenario, snapshot = waiting_snapshot(objects, profile, now)
+    profile = scenario.profile
+    scenario, snapshot = waiting_snapshot(scenario)
     chosen = [job_named(snapshot, name) for name in names]
     until = {job.key for job in chosen} if names else None
 
@@ -386,8 +385,7 @@ def _rejection(run: ForwardRun, job: Job) -> Rejection | None:
 
 def starts_of(scenario: Scenario, keys: Collection[str]) -> dict[str, Eta]:
     """When jobs of a scenario with changes are expected to start, by key."""
-    prepared_for, snapshot = waiting_snapshot(scenario.objects, scenario.profile, scenario.now)
-    snapshot = replace(prepared_for, amendments=scenario.amendments).amend(snapshot)
+    _, snapshot = waiting_snapshot(scenario)
     found = summary(forecasts(snapshot, scenario.profile, until=keys), scenario.profile, until=keys)
     return {eta.job: eta for eta in found.jobs}
 

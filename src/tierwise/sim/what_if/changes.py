@@ -8,6 +8,7 @@ changes with the functions here. What is asked about and does not exist is an In
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -37,7 +38,7 @@ from tierwise.scheduler import check_profile
 from tierwise.scheduler.effects import pod_key
 from tierwise.sim.cluster.driver import Amend
 from tierwise.sim.cluster.store import merged
-from tierwise.snapshot.builder import build
+from tierwise.snapshot.builder import Reader, build
 
 __all__ = [
     "QUOTAS",
@@ -71,7 +72,7 @@ QUOTAS: Final = ("capability", "deserved", "guarantee")
 """The amounts of a queue that can be set."""
 
 
-class Scenario(msgspec.Struct, frozen=True):
+class Scenario(msgspec.Struct, frozen=True, dict=True):
     """A cluster at one moment, how it is scheduled, and what cycles see otherwise than its objects say."""
 
     objects: Objects
@@ -88,8 +89,16 @@ class Scenario(msgspec.Struct, frozen=True):
         return snapshot
 
     def snapshot(self) -> Snapshot:
-        """What a cycle would see."""
+        """What a cycle would see, which is read once."""
+        return self._snapshot
+
+    @cached_property
+    def _snapshot(self) -> Snapshot:
         return self.amend(build(self.objects, self.now, self.profile, schedulers=self.schedulers))
+
+    def reader(self) -> Reader:
+        """A reader for runs of the scheduler."""
+        return Reader(self.profile, schedulers=self.schedulers)
 
     def with_objects(self, puts: Mapping[Key, Raw], deletes: Iterable[Key] = ()) -> Scenario:
         return replace(self, objects=self.objects.changed(puts, deletes))

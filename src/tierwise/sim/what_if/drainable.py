@@ -6,7 +6,7 @@ it finds a place elsewhere is tried by running the scheduler, the cheapest first
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -23,15 +23,23 @@ from tierwise.model.topology import ROOT
 from tierwise.sim.what_if.changes import Scenario, drain
 from tierwise.sim.what_if.least_change import THOROUGH, Effort
 from tierwise.sim.what_if.runs import outcome_of
-from tierwise.snapshot.builder import Reader
 
 __all__ = ["drainable"]
 
 
 def drainable(
-    scenario: Scenario, tier: str = "", names: Sequence[str] = (), *, together: int = 0, effort: Effort = THOROUGH
+    scenario: Scenario,
+    tier: str = "",
+    names: Sequence[str] = (),
+    *,
+    together: int = 0,
+    effort: Effort = THOROUGH,
+    told: Callable[[Drainable], None] = lambda found: None,
 ) -> Drainable:
-    """Nodes (tier "node"), or the domains of a tier by its number or name; InputError where there is no such thing."""
+    """Nodes (tier "node"), or the domains of a tier by its number or name; InputError where there is no such thing.
+
+    `told` hears what is known: when all are counted, and after each that was tried.
+    """
     snapshot = scenario.snapshot()
     kind, inside = _candidates(snapshot, tier)
     for name in names:
@@ -39,8 +47,10 @@ def drainable(
             raise InputError(f"there is no {kind} {name}{suggestion(name, inside)}")
     work = _Work(scenario, snapshot, effort)
     drains = sorted((work.of((name,), inside) for name in names or inside), key=lambda one: one.measure)
-    tried = [work.tried(one) for one in drains]
-    tried.sort(key=lambda one: (one.waits is None, one.measure))
+    for number, one in enumerate(drains):
+        told(Drainable(kind, work.losses.unit, scenario.now, tuple(drains), None, together))
+        drains[number] = work.tried(one)
+    tried = sorted(drains, key=lambda one: (one.waits is None, one.measure))
     joint = _together(work, tried, inside, together) if together else None
     return Drainable(kind, work.losses.unit, scenario.now, tuple(tried), joint, together)
 
@@ -64,7 +74,7 @@ class _Work:
     """What is counted and tried, on one cluster."""
 
     def __init__(self, scenario: Scenario, snapshot: Snapshot, effort: Effort) -> None:
-        self._scenario, self._reader = scenario, Reader(scenario.profile)
+        self._scenario, self._reader = scenario, scenario.reader()
         self.losses = Losses(snapshot)
         self._running = {job.key: job for job in snapshot.jobs if started(snapshot, job)}
         self._owner = {task.key: job for job in snapshot.jobs for task in job.tasks}
@@ -102,7 +112,7 @@ class _Work:
         for name in one.names:
             changed = drain(name).apply(changed)
         history, outcome = outcome_of(changed, reader=self._reader)
-        self._reader = history.reader or Reader(self._scenario.profile)
+        self._reader = history.reader or self._scenario.reader()
         after = {job.key for job in outcome.snapshot.jobs if started(outcome.snapshot, job)}
         after |= {job.key for job, _ in outcome.lone}
         gone = {self._owner[pod].key for pod in one.gone if pod in self._owner}

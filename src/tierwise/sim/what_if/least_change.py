@@ -65,13 +65,15 @@ def least_change(
     effort: Effort = THOROUGH,
     told: Callable[[str, int], None] = lambda way, runs: None,
     answered: Callable[[Answer], None] = lambda answer: None,
+    reader: Reader | None = None,
 ) -> LeastChange:
     """The ways to make a job start now, the simplest first; InputError where there is no such job.
 
-    `told` hears what is tried and how many runs that took so far, `answered` each way as soon as it is found.
+    `told` hears what is tried and how many runs that took so far, `answered` each way as soon as it is found. A
+    `reader` has read the scenario before.
     """
     job = what_if.job_named(scenario.snapshot(), name)
-    runs = _Runs(scenario, job.key, effort, told)
+    runs = _Runs(scenario, job.key, effort, told, reader)
     if runs.start(scenario):
         return LeastChange(job.key, True, (), (), full_name(job), _own_evictions(scenario, job, runs))
     counting = Counting.of(scenario, job)
@@ -115,10 +117,17 @@ def _own_evictions(scenario: what_if.Scenario, job: Job, runs: _Runs) -> OwnEvic
 class _Runs:
     """Runs of the scheduler on one cluster with changes; each reads what differs from the one before it."""
 
-    def __init__(self, scenario: what_if.Scenario, job: str, effort: Effort, told: Callable[[str, int], None]) -> None:
-        self._job, self._profile = job, scenario.profile
+    def __init__(
+        self,
+        scenario: what_if.Scenario,
+        job: str,
+        effort: Effort,
+        told: Callable[[str, int], None],
+        reader: Reader | None,
+    ) -> None:
+        self._job, self._renewed = job, scenario.reader
         self._told, self._number, self.way = told, 0, "start it as things are"
-        self._reader = Reader(scenario.profile)
+        self._reader = reader or scenario.reader()
         self._first: Rounds | None = None
         self.trials = effort.trials(len(scenario.objects))
 
@@ -128,7 +137,7 @@ class _Runs:
         self._number += 1
         history, outcome = outcome_of(scenario, reader=self._reader)
         self._first = self._first or history
-        self._reader = history.reader or Reader(self._profile)
+        self._reader = history.reader or self._renewed()
         return any(job.key == self._job and started(outcome.snapshot, job) for job in outcome.snapshot.jobs)
 
     @property

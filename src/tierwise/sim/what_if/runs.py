@@ -52,11 +52,11 @@ class WhatIf(msgspec.Struct, frozen=True):
         return self.before.guard, self.after.guard
 
 
-def prepared(objects: Objects, profile: Profile, now: float) -> Scenario:
+def prepared(objects: Objects, profile: Profile, now: float, schedulers: frozenset[str] | None = None) -> Scenario:
     """The scenario from which changes start: controllers have made the pods of all workloads, nothing is scheduled."""
     cluster = EmbeddedCluster(objects, start=now)
     driver.reconcile(cluster, now, profile)
-    return Scenario(cluster.read(), profile, now)
+    return Scenario(cluster.read(), profile, now, schedulers=schedulers)
 
 
 def outcome_of(
@@ -74,7 +74,7 @@ def outcome_of(
         now=scenario.now,
         cycles=cycles,
         amend=amend,
-        reader=reader,
+        reader=reader or scenario.reader(),
         progress=progress,
     )
     snapshot = history.after(scenario.now)
@@ -93,11 +93,14 @@ def _lone(history: Rounds, last: Snapshot) -> Iterator[tuple[Job, str]]:
 
 
 def what_if(
-    scenario: Scenario, changes: Sequence[Change], told: Callable[[str, int], None] = lambda which, cycle: None
+    scenario: Scenario,
+    changes: Sequence[Change],
+    told: Callable[[str, int], None] = lambda which, cycle: None,
+    reader: Reader | None = None,
 ) -> WhatIf:
     """Schedule a scenario without and with changes, which are made in order; InputError where one cannot be made.
 
-    `told` hears which of the two is at which cycle.
+    `told` hears which of the two is at which cycle. A `reader` has read the scenario before.
     """
     changed = scenario
     for change in changes:
@@ -107,7 +110,7 @@ def what_if(
         again = prepared(changed.objects, changed.profile, changed.now)
         changed = replace(changed, objects=again.objects)
     start = scenario.snapshot()
-    before, without = outcome_of(scenario, progress=partial(told, "as it is"))
+    before, without = outcome_of(scenario, reader=reader, progress=partial(told, "as it is"))
     known = before.reader if changed.profile == scenario.profile else None
     after, with_changes = outcome_of(changed, reader=known, progress=partial(told, "with the changes"))
     comparison = compare(start, without, with_changes)

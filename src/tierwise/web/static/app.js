@@ -57,6 +57,8 @@ function acts(route) {
     askLeast: asides.askLeast,
     askEta: asides.askEta,
     askEtas: asides.askEtas,
+    drains: asides.drains,
+    askDrains: asides.askDrains,
     end: asides.end,
     before: base,
     comparison: question.comparison,
@@ -276,12 +278,12 @@ let before = "",
 /** The drawer beside the map: what was clicked is in view at every width, has the focus, and is announced. */
 function drawer(view, opened) {
   const panel = at("drawer");
-  const scrolled = panel.scrollTop;
+  const scrolled = opened && opened === before ? panel.scrollTop : 0; // asking makes the browser lay out the page
   panel.hidden = !opened;
   document.body.classList.toggle("opened", Boolean(opened));
   fill(panel, !opened ? [] : view.route.job ? drawJob(view) : drawNode(view));
   if (opened === before) {
-    panel.scrollTop = scrolled;
+    if (scrolled) panel.scrollTop = scrolled;
     return;
   }
   if (opened) {

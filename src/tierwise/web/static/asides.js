@@ -18,13 +18,18 @@ export class Asides {
     this.eta = null;
     /** @type {Any} */
     this.etas = null; // of all jobs
+    /** @type {Any} */
+    this.drains = null; // what draining each domain of a tier would cost
     /** @type {Record<string, AbortController | null>} */
     this._asking = {};
   }
 
   /** From now on it is about this job; with `renewed`, of another board. What nobody waits for any more is ended. */
   about(key, renewed) {
-    if (renewed) this.end("etas");
+    if (renewed) {
+      this.end("etas");
+      this.end("drains");
+    }
     if (key === this._key && !renewed) return;
     this._key = key;
     this.nodes = null;
@@ -43,6 +48,10 @@ export class Asides {
   askLeast = () => this._follow("least", address(`least/${path(this._key)}`, { ...parse(location.hash), changes: "" }));
   askEta = () => this._follow("eta", address(`eta/${path(this._key)}`, { ...parse(location.hash), changes: "" }));
   askEtas = () => this._follow("etas", address("eta", { ...parse(location.hash), changes: "" }));
+  askDrains = (tier) => {
+    this.end("drains");
+    return this._follow("drains", address("drainable", { ...parse(location.hash), changes: "" }, { tier }));
+  };
 
   /** Ask, and tell how far it is; what is known already stands beside that. */
   async _follow(what, where) {

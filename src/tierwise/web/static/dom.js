@@ -11,8 +11,17 @@ export function h(tag, props = {}, ...children) {
     else if (name === "vars") paint(element, value);
     else element.setAttribute(name, value === true ? "" : value);
   }
-  element.append(...flat(children));
+  element.append(...flat(children).flatMap(tag === "option" || tag === "bdi" ? (child) => [child] : isolated));
   return element;
+}
+
+// Letters that run from right to left, and marks that turn what follows them around.
+const TURNS = /[\u0590-\u08ff\u200e\u200f\u202a-\u202e\u2066-\u2069\ufb1d-\ufdff\ufe70-\ufefc]/;
+
+/** A text whose words keep to themselves: in a sentence, too, a name may be written in any letters. */
+function isolated(text) {
+  if (typeof text !== "string" || !TURNS.test(text)) return [text];
+  return text.split(/(\s+)/).map((word) => (TURNS.test(word) ? h("bdi", {}, word) : word));
 }
 
 /** An element of a drawing. */

@@ -19,9 +19,11 @@ function digits(value) {
   return value >= 100 || Number.isInteger(value) ? count(Math.round(value)) : value.toFixed(1).replace(/\.0$/, "");
 }
 
+const THOUSANDS = new Intl.NumberFormat("en-US"); // made once: it takes long
+
 /** A number with thousands apart. */
 export function count(number) {
-  return Math.abs(number) >= 1000 ? number.toLocaleString("en-US") : String(number);
+  return Math.abs(number) >= 1000 ? THOUSANDS.format(number) : String(number);
 }
 
 /** "1 pod", "2 pods". */
@@ -76,17 +78,12 @@ export function seconds(value) {
   return value >= 0.0095 ? `${Math.round(value * 1000)} ms` : `${(value * 1000).toFixed(1)} ms`;
 }
 
-/** What tells a name from its siblings': "rack-12" among racks is "12". */
-export function tail(name, siblings) {
-  let length = siblings.length > 1 ? name.length : 0;
-  for (const other of siblings) {
-    let same = 0;
-    while (same < length && name[same] === other[same]) same += 1;
-    length = Math.min(length, same);
-  }
-  if (siblings.length > 1 && length === name.length) length = 0;
-  const cut = Math.max(...["-", "_", ".", "/"].map((mark) => name.lastIndexOf(mark, length - 1))) + 1;
-  return length > 0 && cut > 0 ? name.slice(cut) : name;
+/** What names have in common up to a mark: "rack-" of racks; nothing where one of them is no more than that. */
+export function prefix(names) {
+  let [common = ""] = names;
+  for (const name of names) while (!name.startsWith(common)) common = common.slice(0, -1);
+  const cut = common.slice(0, Math.max(...["-", "_", ".", "/"].map((mark) => common.lastIndexOf(mark))) + 1);
+  return names.length > 1 && !names.includes(cut) ? cut : "";
 }
 
 /** A time below an axis with a step between ticks; the day is told with the first tick and where it changes. */

@@ -6,6 +6,7 @@ export const GAP = 6;
 const TILE = { width: 66, height: 44 };
 const SIZES = [28, 24, 20, 17, 14, 12, 10];
 const CELL_GAP = 2;
+const SIDE = 4; // letters of a name that stands beside what is in a block, where there is no room above it
 const LABELS = 4; // levels that have labels; frames within frames within frames are hard to read
 
 /** How many equal columns of at least a width stand side by side, so that the last row is as full as can be. */
@@ -25,19 +26,22 @@ export function columns(number, width, least, gap = GAP) {
 
 /** The richest layout that fits: labels on as many levels as can be, then full rows, then cells as large as can be.
  *
- * `tree` has inner(d), the blocks in a block, and units(d), the number of cells or tiles of an innermost one. */
+ * `tree` has inner(d), the blocks in a block, units(d), the number of cells or tiles of an innermost one, and brief(d),
+ * the part of a name that tells it from those beside it. */
 export function fitting(tree, root, width, height, { tiles, least = 10 }) {
   const levels = levelsOf(tree, root);
   const sizes = tiles ? [TILE.width] : SIZES.filter((size) => size >= least);
   /** @type {Any} */
   let last = null;
   for (let labels = Math.min(LABELS, levels.length - 1); labels >= Math.min(1, levels.length - 1); labels -= 1) {
-    for (const ragged of [false, true]) {
-      for (const size of sizes) {
-        if (!ragged && size < 12) continue; // a row that is not full is better than cells that are hard to hit
-        last = new Layout(levels, { labels, size, tiles, ragged });
-        last.legible = last.measure(0, width).height <= height;
-        if (last.legible) return last;
+    for (const sided of [true, false]) {
+      for (const ragged of [false, true]) {
+        for (const size of sizes) {
+          if (!ragged && size < 12) continue; // a row that is not full is better than cells that are hard to hit
+          last = new Layout(levels, { labels, size, tiles, ragged, sided });
+          last.legible = last.measure(0, width).height <= height;
+          if (last.legible) return last;
+        }
       }
     }
   }
@@ -55,6 +59,7 @@ function levelsOf(tree, root) {
       inner: Math.max(0, ...blocks.map((inner) => inner.length)),
       units: Math.max(0, ...units),
       skewed: numbers.at(-1) > 2 * numbers[numbers.length >> 1],
+      brief: Math.max(0, ...(levels.length ? here : []).map((d) => tree.brief(d).length)),
     });
     here = blocks.flat();
   }
@@ -68,15 +73,18 @@ class Layout {
     this.size = how.size;
     this.tiles = how.tiles;
     this.ragged = how.ragged; // whether rows may be left half empty
+    this.sided = how.sided; // whether names may stand beside what is in a block
     this.legible = false;
     this.known = new Map();
   }
 
-  /** How the blocks of a depth are framed: with a label, with a border, or by gaps that grow outwards. */
+  /** How the blocks of a depth are framed: with a label, with a border and a name beside it, or by gaps that grow. */
   frame(depth) {
-    if (depth <= this.labels) return { kind: "", head: 22, pad: 9, gap: GAP };
-    if (depth === this.labels + 1) return { kind: " plain", head: 0, pad: 4, gap: 3 };
-    return { kind: " bare", head: 0, pad: 0, gap: Math.min(GAP, CELL_GAP + this.levels.length - depth) };
+    if (depth <= this.labels) return { kind: "", head: 22, pad: 9, gap: GAP, side: 0 };
+    const { brief } = this.levels[depth];
+    const side = this.sided && depth === this.labels + 1 && brief <= SIDE ? 7 * brief + 4 : 0;
+    if (depth === this.labels + 1) return { kind: side ? " plain sided" : " plain", head: 0, pad: 4, gap: 3, side };
+    return { kind: " bare", head: 0, pad: 0, gap: Math.min(GAP, CELL_GAP + this.levels.length - depth), side };
   }
 
   /** Of a block at a depth with an inner width: columns of its blocks or cells, the width of each, the height of all. */
@@ -90,12 +98,12 @@ class Layout {
     const { inner, units } = this.levels[depth];
     const cells = this.cells(units, width);
     if (!inner) return { cells, height: cells.height };
-    const { head, pad, gap } = this.frame(depth + 1);
+    const { head, pad, gap, side } = this.frame(depth + 1);
     const least = Math.max(depth < this.labels ? 70 : 0, this.size);
     /** @type {Any} */
     let best = null;
     for (let number = 1; number <= inner; number += 1) {
-      const each = (width + gap) / number - gap - 2 * pad;
+      const each = (width + gap) / number - gap - 2 * pad - side;
       if (number > 1 && each < least) break;
       const rows = Math.ceil(inner / number);
       const empty = rows * number - inner;

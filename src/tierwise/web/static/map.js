@@ -4,9 +4,9 @@
 
 import { command, gauge, h, head, name, unseen } from "./dom.js";
 import { drawFits } from "./fits.js";
-import { many, percent, short, tail, unit } from "./format.js";
+import { many, percent, prefix, short, unit } from "./format.js";
 import { fitting } from "./layout.js";
-import { link, toDomain, toNode } from "./route.js";
+import { domainLinks, link, toDomain, toNode } from "./route.js";
 import { questions, withChange } from "./whatif.js";
 
 export const MOST_CELLS = 1500; // a view never draws more tiles, or more nodes
@@ -50,15 +50,7 @@ export function drawMap(view) {
     notes(view),
     fabric.fragments ? fragments(view) : null,
     drawFits(view),
-    drawing.cut.size
-      ? h(
-          "p",
-          { class: "note soft" },
-          "In the map: ",
-          [...drawing.cut].map(([short_, long], i) => [i ? ", " : "", h("b", {}, short_), " is ", name(long)]),
-          ", and so on.",
-        )
-      : null,
+    drawing.shared(zoom, view.width),
     h(
       "div",
       {
@@ -255,7 +247,8 @@ class Drawing {
     }
     this.withNodes = nodes.length > 0;
     this.marks = new Set(); // that were drawn, for the legend
-    this.cut = new Map(); // labels without what names share, and what they stand for: the first of each level
+    this.prefixes = new Map(); // what the names in a domain share
+    this.to = domainLinks(view.route);
     const tiles = !this.withNodes && this.tilesOf(view.zoom) <= TILES;
     const touched = window.innerWidth <= NARROW;
     const height = touched ? 1400 : Math.max(300, window.innerHeight - 370);
@@ -317,7 +310,7 @@ class Drawing {
       return [
         h(
           "div",
-          { class: "inside", vars: { columns, gap: `${gap}px` } },
+          { class: "inside", vars: { columns, gap: `${gap}px`, row: "auto" } },
           children.map((child) => this.tile(child, each)),
         ),
         this.own(d),
@@ -332,15 +325,35 @@ class Drawing {
     ];
   }
 
-  label(d, width) {
-    // what tells a domain from those beside it, where there is little room
+  /** What the names of the domains in one have in common. */
+  prefix(d) {
     const { fabric } = this.view;
-    const siblings = fabric.children[Math.max(0, fabric.columns.parent[d])].map((other) => fabric.name(other));
-    const whole = fabric.name(d);
-    const cut = 7 * whole.length + 8 < width ? whole : tail(whole, siblings);
-    if (cut !== whole && ![...this.cut.values()].some((other) => other.startsWith(whole.slice(0, -cut.length))))
-      this.cut.set(cut, whole);
-    return cut;
+    if (!this.prefixes.has(d)) this.prefixes.set(d, prefix(fabric.children[d].map((child) => fabric.name(child))));
+    return this.prefixes.get(d);
+  }
+
+  /** What tells a domain from those beside it. */
+  brief(d) {
+    const { fabric } = this.view;
+    return fabric.name(d).slice(this.prefix(Math.max(0, fabric.columns.parent[d])).length);
+  }
+
+  /** The name of a domain; where there is too little room for one of those beside it, what tells them apart. */
+  label(d, width) {
+    const { fabric } = this.view;
+    const names = fabric.children[Math.max(0, fabric.columns.parent[d])].map((other) => fabric.name(other));
+    return names.every((other) => 7 * other.length + 8 < width) ? fabric.name(d) : this.brief(d);
+  }
+
+  /** What the names in a domain share, above them, where they are told without it. */
+  shared(d, width, depth = 0) {
+    const { each, cells } = this.layout.measure(depth, width);
+    const [first] = this.inner(d).length ? this.inner(d) : this.layout.tiles ? this.view.fabric.children[d] : [];
+    if (first === undefined || !this.open.has(d)) return null;
+    const kind = this.inner(d).length ? this.layout.frame(depth + 1) : { head: 1, side: 0 };
+    const cut =
+      kind.side > 0 || (kind.head > 0 && this.label(first, each ?? cells.each - 20) !== this.view.fabric.name(first));
+    return cut && this.prefix(d) ? h("span", { class: "soft shared" }, name(this.prefix(d)), "…") : null;
   }
 
   /** How far something is filled. */
@@ -357,11 +370,11 @@ class Drawing {
   }
 
   /** What stands beside the label of a block, as far as there is room. */
-  beside(d, label, width) {
+  beside(d, label, width, shared) {
     const { fabric } = this.view;
     const used =
       fabric.sum("total", d) && !fabric.fragments ? percent(fabric.sum("used", d) / fabric.sum("total", d)) : "";
-    const room = width - 7 * label.length - 16 - (this.more(d) ? 24 : 0) - (this.badge(d) ? 34 : 0);
+    const room = width - 7 * label.length - 16 - (this.more(d) ? 24 : 0) - (this.badge(d) ? 34 : 0) - shared;
     return [this.amounts(d), used].find((text) => text && 7 * text.length < room) ?? "";
   }
 
@@ -370,11 +383,13 @@ class Drawing {
     const [used, total, fresh] = this.fill(d);
     const labelled = depth <= this.layout.labels;
     const label = labelled ? this.label(d, width) : "";
-    const beside = labelled ? this.beside(d, label, width) : "";
+    const frame = this.layout.frame(depth);
+    const shared = labelled ? this.shared(d, width, depth) : null;
+    const beside = labelled ? this.beside(d, label, width, shared ? 7 * this.prefix(d).length + 22 : 0) : "";
     return h(
       "div",
       {
-        class: `block${this.layout.frame(depth).kind}${this.mark(d)}`,
+        class: `block${frame.kind}${this.mark(d)}`,
         "data-key": fabric.name(d),
         title: labelled ? null : this.title(d),
       },
@@ -388,12 +403,19 @@ class Drawing {
               name(label),
               unseen(` ${this.title(d)}`),
             ),
+            shared,
             width > 240 ? gauge(used, total, fresh) : null,
             beside ? h("span", { class: "num" }, beside) : null,
             this.more(d),
             this.badge(d),
           )
-        : null,
+        : frame.side
+          ? h(
+              "a",
+              { class: "whose stop", href: this.to(fabric.name(d)), title: this.title(d), tabindex: "-1" },
+              name(this.brief(d)),
+            )
+          : null,
       this.inside(d, depth, width),
     );
   }
@@ -438,22 +460,18 @@ class Drawing {
 
   /** An innermost domain as a cell. */
   domainCell(d) {
-    const { fabric, route } = this.view;
+    const { fabric } = this.view;
     const [used, total, fresh] = this.fill(d);
     const shut = fabric.shut(d) === fabric.nodes(d) ? "shut" : fabric.shut(d) ? "partly" : "";
     const marks = this.marked(fresh && "new", fabric.over(d) && "over", shut);
-    return h(
-      "a",
-      {
-        class: `stop cell ${marks}${this.mark(d)}`,
-        "data-key": fabric.name(d),
-        href: toDomain(route, fabric.name(d)),
-        title: this.title(d),
-        tabindex: "-1",
-        vars: filled(used, total, fresh),
-      },
-      unseen(this.title(d)),
-    );
+    return h("a", {
+      class: `stop cell ${marks}${this.mark(d)}`,
+      "data-key": fabric.name(d),
+      href: this.to(fabric.name(d)),
+      title: this.title(d),
+      tabindex: "-1",
+      vars: filled(used, total, fresh),
+    });
   }
 
   own(d) {
@@ -496,18 +514,14 @@ class Drawing {
       node.over ? "overcommitted" : "",
       ...jobs,
     ].filter(Boolean);
-    return h(
-      "a",
-      {
-        class: `cell stop ${marks}`,
-        "data-key": node.name,
-        href: toNode(route, node.name),
-        tabindex: "-1",
-        vars: filled(used, total, fresh),
-        title: facts.join("\n"),
-      },
-      unseen(facts.join(", ")),
-    );
+    return h("a", {
+      class: `cell stop ${marks}`,
+      "data-key": node.name,
+      href: toNode(route, node.name),
+      tabindex: "-1",
+      vars: filled(used, total, fresh),
+      title: facts.join("\n"),
+    });
   }
 
   /** Marks as classes; the legend tells of those that were drawn. */

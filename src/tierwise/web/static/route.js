@@ -56,6 +56,11 @@ export function link(/** @type {Any} */ route) {
 export const toJob = (route, job) => link({ ...route, job, node: "" });
 export const toNode = (route, node) => link({ ...route, node, job: "" });
 export const toDomain = (route, domain) => link({ ...route, domain });
+/** The same to many domains: what their links share is written once. */
+export function domainLinks(route) {
+  const here = toDomain(route, "");
+  return (domain) => `${here}${here.includes("?") ? "&" : "?"}${ASKED.domain}=${encodeURIComponent(domain)}`;
+}
 /** A domain by name of the tree that rows follow, whichever fabric is shown. */
 export const toHyperNode = (route, domain) => link({ ...route, fabric: "", domain });
 export const closed = (route) => link({ ...route, job: "", node: "" });

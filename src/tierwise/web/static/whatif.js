@@ -1,8 +1,8 @@
 // What would happen if: changes that stand in the address, the same board with them, and what they do to which job.
 
 import { send } from "./api.js";
-import { h, head, table, verdict } from "./dom.js";
-import { count, many, percent, short } from "./format.js";
+import { h, head, name, table, verdict } from "./dom.js";
+import { count, few, many, percent, short } from "./format.js";
 import { drawFlows } from "./flows.js";
 import { link, toHyperNode, toJob } from "./route.js";
 
@@ -98,6 +98,7 @@ export function drawWhatIf(view) {
       h("a", { href: link({ ...route, changes: "", asking: "" }) }, "✕ close"),
     ),
     form(view),
+    drains(view),
     changes.length
       ? h(
           "ul",
@@ -120,6 +121,69 @@ export function drawWhatIf(view) {
     changes.length && view.progress ? h("p", { class: "soft", role: "status" }, view.progress) : null,
     changes.length && comparison ? compared(view) : null,
   ];
+}
+
+/** What draining each domain would break, the cheapest first: worked out when somebody opens it. */
+function drains(view) {
+  const { drains: found, route, first } = view;
+  const open = (event) => {
+    if (event.currentTarget.open && !found) view.askDrains("");
+    else if (!event.currentTarget.open && found?.progress) view.end("drains");
+  };
+  const tiers = [
+    ...first.columns.tiers.map(({ tier, name }) => [String(tier), name || `tier ${tier}`]),
+    ["node", "node"],
+  ];
+  const then = (one) =>
+    !one.pods
+      ? "nothing runs there"
+      : one.waits === null
+        ? h("span", { class: "soft" }, "not tried")
+        : one.waits.length
+          ? h("span", { class: "warn" }, `${many(one.waits.length, "job")} would wait: ${few(one.waits)}`)
+          : h("span", { class: "good" }, "all restart elsewhere");
+  return h(
+    "details",
+    { "data-key": "drains", on: { toggle: open } },
+    h("summary", {}, "What can be drained?"),
+    h(
+      "label",
+      { class: "pick" },
+      "Each ",
+      h(
+        "select",
+        { "aria-label": "What is drained", on: { change: (event) => view.askDrains(event.target.value) } },
+        tiers.map(([value, title]) => h("option", { value }, title)),
+      ),
+    ),
+    found?.progress ? h("p", { class: "soft", role: "status" }, found.progress) : null,
+    found?.fault ? h("p", { class: "warn" }, found.fault) : null,
+    found?.drains
+      ? [
+          table(
+            [
+              [
+                found.kind,
+                (one) => h("a", { href: withChange(route, "drain", one.names[0]) }, name(one.names[0])),
+                "long",
+              ],
+              ["pods that restart", (one) => count(one.pods), "num"],
+              ["gangs broken", (one) => count(one.gangsBroken), "num"],
+              [`${found.unit} lost`, (one) => count(Math.round(one.hoursLost)), "num"],
+              ["then", then, "grow"],
+            ],
+            found.drains,
+            { "aria-label": "What can be drained" },
+          ),
+          h(
+            "p",
+            { class: "soft" },
+            found.count > found.drains.length ? `The cheapest of ${count(found.count)}. ` : "",
+            found.stopped ?? "",
+          ),
+        ]
+      : null,
+  );
 }
 
 /** A link that leads others on this machine to the same answer. */

@@ -18,26 +18,26 @@ from tierwise.runtime.profile_run import LoopPass, Observer, SchedulerProfile
 from tierwise.scheduler.guard import Crash
 from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import SCHEDULER_NAMES
-from tierwise.web.happenings import EventLog, Happening
+from tierwise.web.event_log import EventLog, JobEvent
 from tierwise.web.history import BoardHistory
 from tierwise.web.journal import JournalRecording
 from tierwise.web.live import LiveRuns
 from tierwise.web.views import RunView
 
 
-def _log(*entries: Happening, most_bytes: int = 1 << 20) -> EventLog:
+def _log(*entries: JobEvent, most_bytes: int = 1 << 20) -> EventLog:
     log = EventLog(most_bytes=most_bytes)
     log.add(entries)
     return log
 
 
-def _started(now: float, job: str = "a/one", moment: int = 1) -> Happening:
-    return Happening(now, moment, "started", job, 2)
+def _started(now: float, job: str = "a/one", moment: int = 1) -> JobEvent:
+    return JobEvent(now, moment, "started", job, 2)
 
 
 def test_a_minute_has_everything_that_happened_in_it() -> None:
     """All entries from the first to the last second, evictions before the rest, whatever block they are packed in."""
-    lost = Happening(61.0, 9, "evicted", "a/low", 4, "a/urgent", "preempt", "makes room")
+    lost = JobEvent(61.0, 9, "evicted", "a/low", 4, "a/urgent", "preempt", "makes room")
     log = _log(*(_started(second / 10, f"a/{second}") for second in range(2000)), lost)
     found: Any = log.between(60, 119)
 

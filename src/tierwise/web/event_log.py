@@ -17,7 +17,7 @@ import msgspec
 from tierwise.api.codec import Raw
 from tierwise.web.views import Bounded
 
-__all__ = ["DAY", "EventLog", "Happening", "HappeningKind"]
+__all__ = ["DAY", "EventKind", "EventLog", "JobEvent"]
 
 DAY: Final = 86400.0
 """Seconds for which moments and what happened are kept."""
@@ -34,15 +34,15 @@ _NAMES: Final = 20_000
 _TOLD: Final = 200
 """Entries of one kind that are told of; the numbers count all."""
 
-HappeningKind = Literal["created", "waits", "reason", "started", "evicted", "shrunk", "ended"]
+EventKind = Literal["created", "waits", "reason", "started", "evicted", "shrunk", "ended"]
 
 
-class Happening(msgspec.Struct, frozen=True, array_like=True):
+class JobEvent(msgspec.Struct, frozen=True, array_like=True):
     """Something that happened to a job; `moment` is the first of the history that shows it."""
 
     now: float
     moment: int
-    kind: HappeningKind
+    kind: EventKind
     job: str  # its key
     pods: int = 0
     by: str = ""  # the key of the job that it was evicted for
@@ -64,14 +64,14 @@ class EventLog:
         self._names: Bounded[str, tuple[str, str]] = Bounded(_NAMES)
         self._blocks: deque[_Block] = deque()
         self._bytes = 0
-        self._open: list[Happening] = []
+        self._open: list[JobEvent] = []
         self._lock = threading.Lock()
 
     def call(self, key: str, name: str, path: str) -> None:
         """Note how a job is called, and how links name it."""
         self._names[key] = name, path
 
-    def add(self, entries: Iterable[Happening]) -> None:
+    def add(self, entries: Iterable[JobEvent]) -> None:
         """Keep entries; those of more than a day before the newest go, and the oldest where there are too many."""
         with self._lock:
             for entry in entries:
@@ -105,19 +105,19 @@ class EventLog:
         found = self._found(lambda entry: key in (entry.job, entry.by))[-_TOLD:]
         return {**self._named(key), "entries": [{**self._wire(entry), "own": entry.job == key} for entry in found]}
 
-    def _found(self, wanted: Callable[[Happening], bool], first: float = -inf, last: float = inf) -> list[Happening]:
+    def _found(self, wanted: Callable[[JobEvent], bool], first: float = -inf, last: float = inf) -> list[JobEvent]:
         with self._lock:
             blocks, newest = list(self._blocks), list(self._open)
-        found: list[Happening] = []
+        found: list[JobEvent] = []
         for block in blocks:
             if block.first <= last and block.last >= first:
                 packed = zlib.decompress(block.packed)
-                found += filter(wanted, msgspec.msgpack.decode(packed, type=list[Happening]))
+                found += filter(wanted, msgspec.msgpack.decode(packed, type=list[JobEvent]))
         return found + list(filter(wanted, newest))
 
-    def _by_kind(self, entries: Iterable[Happening]) -> Raw:
+    def _by_kind(self, entries: Iterable[JobEvent]) -> Raw:
         """Of each kind how many jobs and pods, and the first entries."""
-        kinds: dict[str, list[Happening]] = {"evicted": [], "started": [], "shrunk": [], "waits": [], "ended": []}
+        kinds: dict[str, list[JobEvent]] = {"evicted": [], "started": [], "shrunk": [], "waits": [], "ended": []}
         for entry in entries:
             if entry.kind in kinds:
                 kinds[entry.kind].append(entry)
@@ -134,7 +134,7 @@ class EventLog:
         name, path = self._names.get(key, (key, key))
         return {"name": name, "path": path}
 
-    def _wire(self, entry: Happening) -> Raw:
+    def _wire(self, entry: JobEvent) -> Raw:
         wire: Raw = {"now": entry.now, "moment": entry.moment, "kind": entry.kind, **self._named(entry.job)}
         wire |= {name: value for name in ("pods", "action", "text") if (value := getattr(entry, name))}
         return {**wire, "by": self._named(entry.by)} if entry.by else wire
