@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 from tests.support.draw import draw, gang
+from tests.support.drawn_gang import manifest
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
@@ -19,17 +21,26 @@ from tierwise.port import Create, Effect, Objects
 from tierwise.sim.cluster.simulation import Simulation
 
 START = 1_000_000.0
-RACKS = draw("s0[r0[n0..1] r1[n2..3]]", node="gpu=8")
+AGING = 40
 LASTS, EVERY, UNTIL, COMES = 60, 16, 400, 70
 """A small job comes every 16 seconds and runs for a minute, so that nodes are never free together; the gang of three of
 four nodes comes when the first of them have ended.
 """
 
 
+class Kind(msgspec.Struct, frozen=True):
+    """What jobs ask for, whether they state how long they run, and the queues of small and large ones."""
+
+    resource: str = "gpu"
+    stated: bool = True
+    queues: tuple[str, str] = ("", "")
+
+
 class Stream:
     """Small jobs all the time, and one large gang."""
 
-    def __init__(self) -> None:
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
         self._ahead = [(START + time, f"small{time}", 1) for time in range(0, UNTIL, EVERY)]
         self._ahead.append((START + COMES, "large", 3))
         self._ahead.sort(reverse=True)
@@ -39,8 +50,15 @@ class Stream:
         found: list[Effect] = []
         while self._ahead and self._ahead[-1][0] <= now:
             _, name, tasks = self._ahead.pop()
-            raws = gang(name, tasks=tasks, each="gpu=8", least=f"gpu={8 * tasks}", phase="Pending").manifests()
-            found += [Create(_timed(raw, now)) for raw in raws]
+            made = gang(
+                name,
+                tasks=tasks,
+                each=f"{self._kind.resource}=8",
+                least=f"{self._kind.resource}={8 * tasks}",
+                phase="Pending",
+                queue=self._kind.queues[tasks > 1],
+            )
+            found += [Create(_timed(raw, now, stated=self._kind.stated)) for raw in made.manifests()]
         return found
 
     def due(self) -> float | None:
@@ -48,11 +66,12 @@ class Stream:
         return self._ahead[-1][0] if self._ahead else None
 
 
-def _timed(raw: Raw, now: float) -> Raw:
+def _timed(raw: Raw, now: float, *, stated: bool) -> Raw:
     metadata, spec = raw["metadata"], raw["spec"]
     assert isinstance(metadata, dict)
     assert isinstance(spec, dict)
-    marks = {"tierwise.io/run-for": f"{LASTS}s", "tierwise.io/start-after": "0s", EXPECTED_DURATION: f"{LASTS}s"}
+    marks = {"tierwise.io/run-for": f"{LASTS}s", "tierwise.io/start-after": "0s"}
+    marks |= {EXPECTED_DURATION: f"{LASTS}s"} if stated else {}
     marks = {**metadata.get("annotations", {}), **marks}
     more = {"restartPolicy": "Never"} if raw["kind"] == "Pod" else {}
     stamped = {**metadata, "annotations": marks, "creationTimestamp": format_time(now)}
@@ -66,19 +85,26 @@ def profile(*plugins: str, **arguments: object) -> Profile:
     return replace(DEFAULT, tiers=(first, (*second, *more)), action_arguments={"allocate": arguments})
 
 
-def waited(given: Profile) -> float | None:
+def waited(given: Profile, kind: Kind = Kind()) -> float | None:  # noqa: B008 - it is frozen
     """How long the large gang waits; None for as long as small jobs come."""
     seen: list[tuple[Snapshot, CycleReport]] = []
-    objects = Objects.of((codec.decode(raw), raw) for raw in RACKS.manifests)
+    racks = draw("s0[r0[n0..1] r1[n2..3]]", node=f"{kind.resource}=8").manifests
+    weights = {queue: {"weight": weight} for queue, weight in zip(kind.queues, (1, 3), strict=True) if queue}
+    queues = (manifest("scheduling.volcano.sh/v1beta1", "Queue", {"name": q}, spec=w) for q, w in weights.items())
+    objects = Objects.of((codec.decode(raw), raw) for raw in (*racks, *queues))
     life = Simulation(
-        objects, given, start=START, user=Stream(), observe=lambda snapshot, report, _: seen.append((snapshot, report))
+        objects,
+        given,
+        start=START,
+        user=Stream(kind),
+        observe=lambda snapshot, report, _: seen.append((snapshot, report)),
     )
     for _ in life.run(UNTIL):
-        pass
-    assert not any(report.evictions for _, report in seen)
-    for snapshot, report in seen:
-        if any(decision.bound and decision.job.key == "default/large" for decision in report.decisions):
-            return snapshot.now - START - COMES
+        for snapshot, report in seen:
+            assert not report.evictions
+            if any(decision.bound and decision.job.key == "default/large" for decision in report.decisions):
+                return snapshot.now - START - COMES
+        seen.clear()
     return None
 
 
@@ -91,3 +117,20 @@ def test_a_large_gang_starts_once_what_ran_before_it_has_ended(plugins: tuple[st
     assert found <= LASTS + EVERY
     if "proportion" in plugins:
         assert waited(profile(*plugins)) is None
+
+
+@pytest.mark.parametrize(
+    ("plugin", "kind", "bound"),
+    [
+        ("proportion", Kind("cpu"), LASTS + EVERY),
+        ("proportion", Kind(queues=("small", "large")), LASTS + EVERY),
+        ("capacity", Kind(stated=False), AGING + LASTS + EVERY),
+        ("proportion", Kind("cpu", stated=False, queues=("small", "large")), AGING + LASTS + EVERY),
+    ],
+)
+def test_it_starts_within_a_bound_whatever_jobs_ask_for_and_state(plugin: str, kind: Kind, bound: float) -> None:
+    """Without devices, in a queue with a share for it, and after the aging bound where others' ends are not known."""
+    found = waited(profile(plugin, reservations="easy", reservationAging=f"{AGING}s"), kind)
+
+    assert found is not None
+    assert found <= bound

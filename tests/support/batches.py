@@ -7,6 +7,7 @@ A batch is judged by (gangs started, the sum of their tiers, the sum of the inne
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 
 import click
@@ -26,6 +27,8 @@ class Batch(msgspec.Struct, frozen=True):
     spines: tuple[tuple[tuple[str, ...], ...], ...]  # nodes by rack
     room: dict[str, tuple[int, int]]  # gpu and cpu
     gangs: tuple[Gang, ...]
+    standing: tuple[Gang, ...] = ()  # what runs beside them, on further devices of the nodes
+    now: float = 0.0
 
     @property
     def racks(self) -> list[tuple[int, tuple[str, ...]]]:
@@ -41,13 +44,14 @@ class Batch(msgspec.Struct, frozen=True):
                 inner.append(f"r{number}[{' '.join(rack)}]")
                 number += 1
             drawn.append(f"s{i}[{' '.join(inner)}]")
-        nodes = {name: f"gpu={gpu} cpu={cpu}" for name, (gpu, cpu) in self.room.items()}
+        taken = Counter(node for gang in self.standing for node in gang.on.split())
+        nodes = {name: f"gpu={gpu + taken[name]} cpu={cpu}" for name, (gpu, cpu) in self.room.items()}
         return draw(f"top[{' '.join(drawn)}]", nodes=nodes)
 
     @property
     def outcome(self) -> Outcome:
         """What one cycle of the default profile makes of it."""
-        return allocate(self.world, *self.gangs)
+        return allocate(self.world, *self.standing, *self.gangs, now=self.now)
 
 
 class Found(msgspec.Struct, frozen=True, order=True):

@@ -135,9 +135,9 @@ def objects_of(world: World, *gangs: Gang) -> Objects:
     return Objects.of((codec.decode(m), m) for m in manifests)
 
 
-def allocate(world: World, *gangs: Gang, profile: Profile = DEFAULT) -> Outcome:
+def allocate(world: World, *gangs: Gang, profile: Profile = DEFAULT, now: float = 0.0) -> Outcome:
     """One cycle over the cluster and these gangs."""
-    snapshot = build(objects_of(world, *gangs), 0.0, profile)
+    snapshot = build(objects_of(world, *gangs), now, profile)
     report = cycle(snapshot, profile)
     asked = effects(snapshot, report)
     return Outcome(

@@ -32,12 +32,16 @@ def manifest(api_version: str, kind: str, metadata: Raw, **rest: object) -> Raw:
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, **rest}
 
 
-def pod(name: str, where: str, asks: str, metadata: Raw | None = None, further: Raw | None = None) -> Raw:
-    """One pod; `where` as the module says."""
+def pod(
+    name: str, where: str, asks: str, metadata: Raw | None = None, further: Raw | None = None, since: str = ""
+) -> Raw:
+    """One pod; `where` as the module says, `since` when it began to run."""
     meta: Raw = {"name": name, "namespace": "default", **(metadata or {})}
     requests = {"resources": {"requests": amounts(asks)}} if asks else {}
     spec: Raw = {"containers": [{"name": "main", **requests}], **(further or {})}
     status: Raw = {"phase": {"+": "Succeeded", "-": "Pending", "~": "Pending"}.get(where, "Running")}
+    if since:
+        status["startTime"] = since
     if where == "~":
         spec["schedulingGates"] = [{"name": "wait"}]
     elif where not in ("-", "+"):
@@ -108,6 +112,7 @@ class Gang(_Call, frozen=True):
     marks: Mapping[str, str] = {}  # annotations of the pod group
     told: Mapping[str, Mapping[str, str]] = {}  # annotations, by pod
     owned: bool = False  # somebody makes its pods anew
+    since: str = ""  # when its pods began to run
 
     def manifests(self) -> list[Raw]:
         members: list[tuple[str, str, dict[str, str]]] = [
@@ -121,7 +126,7 @@ class Gang(_Call, frozen=True):
                 members += [(f"{self.name}-{g.name}-{i}-{j}", g.each or self.each, {g.name: str(i)}) for j in own]
         where = [*self.on.split(), *["-"] * len(members)]
         pods = [
-            pod(name, spot, each, self._metadata(name, labels), {"priority": self.priority, **self.spec})
+            pod(name, spot, each, self._metadata(name, labels), {"priority": self.priority, **self.spec}, self.since)
             for (name, each, labels), spot in zip(members, where, strict=False)
         ]
         return [self._pod_group(len(members)), *pods]

@@ -21,7 +21,7 @@ from tierwise.explain.tables import Cell, TableColumn, table
 from tierwise.replay.sweep.engines import Workers, engine, run
 from tierwise.replay.sweep.grid import Grid, read_grid
 from tierwise.replay.sweep.picture import drawing
-from tierwise.replay.sweep.report import comparison_rows, html_text, write_csv
+from tierwise.replay.sweep.report import by_setting_text, comparison_rows, html_text, write_csv
 from tierwise.replay.sweep.results import CellResult, ResultFile, digest
 from tierwise.replay.sweep.statistics import FEW_SEEDS, NO_DIFFERENCE, Difference, compared, pairs
 
@@ -124,6 +124,8 @@ def _lines(page: Page, grid: Grid, found: Mapping[int, CellResult], differences:
         ]
         made += [Text(), *wrapped(Text(title, style="bold"), page.width), Text()]
         made += table(page, (*columns, TableColumn("shown")), rows)
+        for told in by_setting_text(grid, found, own):
+            made += [Text(), *wrapped(Text(told), page.width)]
     failed = {number: result.error for number, result in found.items() if result.error}
     if failed:
         made += [Text(), Text(f"{count(len(failed), 'cell')} failed:", style="bold")]

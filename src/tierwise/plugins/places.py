@@ -1,11 +1,11 @@
 """places: prefer what takes least from later gangs, counted in whole hosts and leaves over the time that a gang runs.
 
     a gang     k tasks of a leaf cost the mean over its run of a² - (a - k)²; a: tasks that the leaf would hold
-    a pod      costs the same with k = 1, from when its host would be whole again up to the pod's own end
+    a pod      costs the idle devices of its host, and the time for which the host would be whole without it
 
 What runs ends as `model.endings` says, and nothing new comes (`framework.room_ahead`). Where it is not known how
-long a gang runs, the room of now stands for that ahead. A pod alone goes to the host that costs least, then to the one
-with the fewest idle devices, then to the fullest leaf; cpu and memory do not count.
+long a gang runs, the room of now stands for that ahead. A pod alone goes to the host that costs least; of equal ones to
+that whose end is closest to its own, rather later than earlier; cpu and memory do not count.
 
 Argument: `weight` (1), of the scores of hosts beside those of other plugins.
 """
@@ -26,8 +26,14 @@ from tierwise.model.arrays import Bools, Floats, Ints, begins, distinct
 
 __all__ = ["Places"]
 
-_COST, _IDLE, _LEAF = 300.0, 100.0, 1.0
-"""The most that the cost of a host, its idle devices and those of its leaf weigh, beside up to 100 of other plugins."""
+_IDLE, _TIME, _END = 100.0, 50.0, 5.0
+"""The most that idle devices of a host, the time for which it would be whole, and the distance of ends weigh."""
+_MOST = 3.0
+"""How much more a whole host of an empty leaf counts than one of a usual leaf, at most."""
+_LATE = 4.0
+"""How much worse it is to keep a host from being whole for some time than to leave a part of it idle for as long."""
+_SCALE = 2.5
+"""Of the scores of hosts, so that they decide beside up to 100 of other plugins."""
 _NO_HOST = 1e8
 
 
@@ -45,13 +51,17 @@ class _Leaves(msgspec.Struct, frozen=True):
         ends = np.append(starts[1:], len(rows))
         return cls(rows, starts, np.repeat(starts, ends - starts), np.repeat(ends, ends - starts))
 
+    def mean(self, values: Floats) -> Floats:
+        """By position, the mean of these over its leaf."""
+        sums = np.concatenate(([0.0], np.cumsum(values)))
+        found: Floats = (sums[self.end] - sums[self.first]) / (self.end - self.first)
+        return found
+
 
 class _Hosts(msgspec.Struct):
     """Hosts by some devices, as far as the changes of the ledger are known."""
 
-    order: Ints  # rows, leaf by leaf, in a leaf by when they are whole again
-    idle: Floats  # by row: the share of these devices that is idle, there and in its leaf
-    inside: Floats
+    idle: Floats  # by row: the share of these devices that is idle
     again: Floats  # by row: when all of them are idle; infinite where that is not known
     read: int
 
@@ -99,12 +109,9 @@ class Places(ComparedScores):
         leaves = self._every if kept is None else self._changed(kept.read)
         if kept is None:
             kept = _Least(np.full(len(self._topology), _NO_HOST), np.zeros(0), 0)
-        rows, shape = hosts.order[leaves.rows], ask.shape
+        rows, shape = leaves.rows, ask.shape
         fits = (self._ledger.idle[shape.asked[:, None], rows] >= shape.request[shape.asked, None]).all(axis=0)
-        fits &= open_rows[rows]
-        cost = self._costs(hosts, leaves, run)
-        share = _shared(cost, fits) if run else cost  # without a run, only whole hosts cost anything: no scale matters
-        key = np.where(fits, _COST * share + _IDLE * hosts.idle[rows] + _LEAF * hosts.inside[rows], _NO_HOST)
+        key = np.where(fits & open_rows[rows], self._costs(hosts, leaves, run), _NO_HOST)
         if len(rows):
             kept.by_leaf[self._topology.leaf[leaves.rows[leaves.starts]]] = np.minimum.reduceat(key, leaves.starts)
         kept.by_domain, kept.read = self._topology.least(kept.by_leaf), moved.length
@@ -117,11 +124,8 @@ class Places(ComparedScores):
         hosts, every = self._known_hosts(ask, run), self._every
         around = slice(int(every.first[span.start]), int(every.end[span.stop - 1]))
         leaves = _Leaves.of(every.rows[around], self._topology.leaf)
-        cost = np.empty(len(leaves.rows))
-        cost[hosts.order[around] - around.start] = self._costs(hosts, leaves, run)
-        share = _shared(cost[span.start - around.start : span.stop - around.start], fits)
-        score = _COST * (1 - share) + _IDLE * (1 - hosts.idle[span]) + _LEAF * (1 - hosts.inside[span])
-        found: Floats = self._weight * score
+        own = slice(span.start - around.start, span.stop - around.start)
+        found: Floats = self._weight * _SCALE * (_IDLE + _TIME + _END - self._costs(hosts, leaves, run)[own])
         return found
 
     @cached_property
@@ -142,8 +146,7 @@ class Places(ComparedScores):
         hosts = self._hosts.get(key)
         if hosts is None:
             size = len(self._nodes)
-            idle, inside, again = np.zeros((3, size))
-            hosts = self._hosts[key] = _Hosts(np.arange(size), idle, inside, again, moved.length)
+            hosts = self._hosts[key] = _Hosts(np.zeros(size), np.zeros(size), moved.length)
             self._look(hosts, asked, self._every, foresees=bool(run))
         elif hosts.read < moved.length:
             self._look(hosts, asked, self._changed(hosts.read), foresees=bool(run))
@@ -152,34 +155,26 @@ class Places(ComparedScores):
 
     def _look(self, hosts: _Hosts, asked: Ints, leaves: _Leaves, *, foresees: bool) -> None:
         """Look at the hosts of some leaves again."""
-        rows, sizes = leaves.rows, leaves.end - leaves.first
-        if not len(rows):
-            return
+        rows = leaves.rows
         total, free = self._nodes.allocatable[asked[:, None], rows], self._ledger.idle[asked[:, None], rows]
-        idle = (free / np.maximum(total, 1)).mean(axis=0)
-        hosts.idle[rows] = idle
-        hosts.inside[rows] = (np.add.reduceat(idle, leaves.starts))[np.cumsum(begins(leaves.first)) - 1] / sizes
+        hosts.idle[rows] = (free / np.maximum(total, 1)).mean(axis=0)
         ends = self._ahead.whole_from(asked, rows) if foresees else inf
-        again = np.where(np.all(free >= total, axis=0), self._now, ends)
-        hosts.again[rows] = again
-        hosts.order[rows] = rows[np.lexsort((again, leaves.first))]
+        hosts.again[rows] = np.where(np.all(free >= total, axis=0), self._now, ends)
 
     def _costs(self, hosts: _Hosts, leaves: _Leaves, run: float) -> Floats:
-        """In their order: whole hosts of a leaf, squared, that are missed because a host is not whole, over the run.
+        """Idle devices count most, then the time in which it would be whole, then how far its end is from the pod's.
 
-        Where no run is known, the whole hosts of now stay whole.
+        Whole hosts are worth more in a leaf that has more of them ahead than others. Where no run is known, the whole
+        hosts of now stay whole.
         """
-        again = hosts.again[hosts.order[leaves.rows]]
-        # The share of the run in which each would be whole. Of a leaf's hosts that become whole, those before a host
-        # count for all of its time, those after it for theirs.
-        time = np.maximum(self._now + run - again, 0.0) / run if run else (again <= self._now).astype(float)
-        sums, upto = np.concatenate(([0.0], np.cumsum(time))), np.arange(1, len(time) + 1)
-        found: Floats = 2 * ((upto - leaves.first) * time + sums[leaves.end] - sums[upto]) - time
+        rows, again = leaves.rows, hosts.again[leaves.rows]
+        if not run:
+            whole = (again <= self._now).astype(float)
+            kept: Floats = _IDLE * hosts.idle[rows] + _TIME / _MOST * whole * leaves.mean(whole)
+            return kept
+        apart = self._now + run - again
+        whole, usual = np.clip(apart / run, 0.0, 1.0), np.clip((self._now + run - hosts.again) / run, 0.0, 1.0).mean()
+        worth = np.minimum(leaves.mean(whole) / (usual or 1.0), _MOST) / _MOST
+        late = np.maximum(_LATE * apart, -apart)
+        found: Floats = _IDLE * hosts.idle[rows] + _TIME * whole * worth + _END * (1.0 - run / (late + run))
         return found
-
-
-def _shared(cost: Floats, fits: Bools) -> Floats:
-    """Costs as shares of the highest of those that fit."""
-    highest = float(cost[fits].max(initial=0.0))
-    found: Floats = np.minimum(cost, highest) / (highest or 1.0)
-    return found

@@ -10,13 +10,14 @@ from tierwise.config.profile import DEFAULT
 from tierwise.replay.engine.calibration import Asked, calibrate, calibration_wire
 from tierwise.replay.engine.contenders import Contender
 from tierwise.replay.engine.engine import Engine
-from tierwise.replay.engine.rules import Rules
+from tierwise.replay.engine.rules import HISTORY, Rules
 from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
 from tierwise.replay.traces.trace import Trace
 from tierwise.sim.forecast.start_ranges import StartRange
 
 FABRIC = synthetic_fabric("synthetic:spines=1,leaves=2,hosts=1", 8)
 TRACE = synthetic_trace("synthetic:jobs=120,gap=300,largest=8,queues=2", 5)
+RULES = Rules(durations=HISTORY)
 ARGUMENTS = (
     *("simulate", "--topology", "synthetic:spines=1,leaves=2,hosts=1"),
     *("--trace", "synthetic:jobs=120,gap=300,largest=8,queues=2", "--calibrate-eta", 4),
@@ -25,13 +26,13 @@ ARGUMENTS = (
 
 def first_asked(trace: Trace) -> Asked:
     """The first job that is asked about, where all are, and what was said of it."""
-    return next(calibrate(FABRIC, trace, Contender("default", DEFAULT), Rules(), asks=1 << 30, runs=3))[0]
+    return next(calibrate(FABRIC, trace, Contender("default", DEFAULT), RULES, asks=1 << 30, runs=3))[0]
 
 
 def test_a_forecast_knows_nothing_of_the_future() -> None:
     """Whatever becomes of jobs that have not ended or not come when somebody asks, the answer is the same."""
     asked = first_asked(TRACE)
-    engine = Engine(FABRIC, TRACE, Contender("default", DEFAULT), Rules())
+    engine = Engine(FABRIC, TRACE, Contender("default", DEFAULT), RULES)
     ended = next(state.end >= 0 for state in engine.run() if state.clock == asked.at)
     other = replace(
         TRACE,
@@ -71,3 +72,11 @@ def test_other_kinds_of_replays_are_refused() -> None:
 
     assert 2 == result.exit_code
     assert "--calibrate-eta" in result.stderr
+
+
+def test_a_rule_without_a_cycle_is_refused() -> None:
+    """There is nothing to run ahead."""
+    result = run(*ARGUMENTS, "--profile", "tree")
+
+    assert 2 == result.exit_code
+    assert "tree is no profile" in result.stderr

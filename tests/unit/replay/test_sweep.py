@@ -22,11 +22,11 @@ from tierwise.replay.report.table import COMPARED, FIGURE
 from tierwise.replay.spec import ReplaySpec
 from tierwise.replay.spec import command as alone
 from tierwise.replay.sweep.engines import Serial, WorkerLostError, Workers, answering, engine, run
-from tierwise.replay.sweep.grid import Grid, read_grid
+from tierwise.replay.sweep.grid import Cell, Grid, read_grid
 from tierwise.replay.sweep.picture import drawing
-from tierwise.replay.sweep.report import unbeaten
+from tierwise.replay.sweep.report import by_setting_text, unbeaten
 from tierwise.replay.sweep.results import CellResult, ResultFile, answer, digest
-from tierwise.replay.sweep.statistics import Pairs, compared, compared_by_setting, holm, p_of_t
+from tierwise.replay.sweep.statistics import Pairs, compared, compared_by_setting, holm, p_of_t, pairs
 
 SMALL = b"""
 axes:
@@ -420,6 +420,29 @@ def test_settings_are_judged_by_paired_differences(grid: Grid) -> None:
 
     assert ({"topology": "a"}, 6, "waits less") == (waits.setting, waits.pairs, waits.verdict)
     assert (waits.low or 0) <= -0.5 <= (waits.high or 0) < 0
+
+
+def test_settings_count_alike_and_beside_the_best_rule_of_each() -> None:
+    """Of two settings, one rule waits least in the first and another in the second; the mean is of their ratios."""
+    axes = {"load": [0.5, 0.9], "profile": ["mine", "tree", "kueue"], "seed": [1, 2, 3, 4, 5, 6]}
+    text = f"{{axes: {axes}, base: {{topology: 'synthetic:', trace: 'synthetic:'}}, baseline: tree}}"
+    grid = read_grid(text.encode(), "grid.yaml")
+    waits = {("0.5", "mine"): 2.0, ("0.5", "tree"): 1.0, ("0.5", "kueue"): 4.0}
+    waits |= {("0.9", "mine"): 10.0, ("0.9", "tree"): 20.0, ("0.9", "kueue"): 10.0}
+
+    def made(cell: Cell) -> CellResult:
+        wait = waits[cell.names["load"], cell.names["profile"]] + 0.001 * int(cell.names["seed"])
+        return CellResult({figure.key: wait if "wait" in figure.key else 0.5 for figure in COMPARED})
+
+    results = {cell.number: made(cell) for cell in grid}
+    mine = next(one for one in pairs(grid, results) if one.profile == "mine")
+    means, told = by_setting_text(grid, results, compared(mine))
+
+    assert "wait, mean ×1.25;" in means
+    assert told.endswith(
+        "best of tree, kueue: GPU occupancy: better in 0, worse in 0; "
+        "wait, mean: waits less in 0, waits longer in 1 of 2."
+    )
 
 
 def test_the_record_has_the_options_of_simulate() -> None:

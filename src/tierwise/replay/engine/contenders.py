@@ -25,7 +25,7 @@ from tierwise.model.arrays import Bools, Floats
 from tierwise.plugins import PLUGINS
 from tierwise.replay.engine.baselines import RULES
 
-__all__ = ["BUILT_IN", "Contender", "plugins"]
+__all__ = ["BUILT_IN", "SIMPLE", "Contender", "plugins"]
 
 
 class Contender(msgspec.Struct, frozen=True):
@@ -144,3 +144,6 @@ BUILT_IN: Mapping[str, Callable[[int], Contender]] = {
     "random": lambda seed: _naive("random", PluginChoice("replay-random", {"seed": seed})),
 }
 """Contenders by name, made with the seed of the run."""
+
+SIMPLE = ("best-fit", *RULES)
+"""The simple rules among them that a profile ought to beat."""

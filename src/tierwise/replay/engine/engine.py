@@ -26,9 +26,10 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.replay.engine.baselines import RULES, decided
 from tierwise.replay.engine.cluster import ReplayCluster, most
 from tierwise.replay.engine.contenders import Contender, plugins
+from tierwise.replay.engine.gangs import job_key
 from tierwise.replay.engine.rules import HISTORY, ROUGH, STATED, Rules
 from tierwise.replay.engine.state import NEVER, ReplayState
-from tierwise.replay.traces.fabric import AXIS, NAMESPACE, Fabric
+from tierwise.replay.traces.fabric import AXIS, Fabric
 from tierwise.replay.traces.trace import QUEUE, Sizes, Trace
 from tierwise.scheduler import cycle
 from tierwise.sim.cluster.agenda import Agenda, Arrives, Ends, Event, LookAgain, NodeBack, NodeLost
@@ -54,13 +55,15 @@ class Engine(ReplayCluster):
         state: ReplayState | None = None,
         *,
         measured: bool = True,
+        foresees: bool = False,
     ) -> None:
+        """`foresees` says that ends are kept for forecasts also where the contender does not go by them."""
         super().__init__(fabric, trace, contender, rules, state, measured=measured)
         self._plugins = plugins()
         self._queues = {queue.name: queue for queue in rules.queues or (Queue(QUEUE),)}
         self._shapes = tuple(self.gangs.shapes)
         self._kept: dict[int, dict[int, int]] = {}  # rows that the last cycle nominated jobs for, by rank
-        self._reserves, self._foresees = contender.reserves, contender.foresees
+        self._reserves, self._foresees = contender.reserves, contender.foresees or foresees
         self._reserved: dict[int, ReservationRecord] = {}  # what the last cycle reserved
         self._history: tuple[int, tuple[FinishedRun, ...]] = (0, ())  # how many jobs have ended, and the last of them
         self._standing: dict[int, tuple[object, Job]] = {}  # who runs, behind since when, where and for how long
@@ -142,6 +145,11 @@ class Engine(ReplayCluster):
         after = replace(seen, jobs=tuple(jobs), standing={}, standing_in={})
         return seen, after, self._decide(seen)
 
+    def known(self) -> Snapshot:
+        """All that is known now of who waits and who runs, one by one."""
+        waiting = sorted(self.state.waiting, key=lambda job: (-int(self.trace.priority[job]), job))
+        return self._snapshot(waiting, one_by_one=True)
+
     def seen(self) -> Snapshot | None:
         self._shown = self.backlog.shown(self.rules.look_ahead, self._most)
         return self._snapshot(self._shown) if self._shown or self.state.repairing or self.growing else None
@@ -191,7 +199,7 @@ class Engine(ReplayCluster):
             return self.rules.look_ahead  # what waits counts, be there room or not
         return most(self.idle, sizes)
 
-    def _snapshot(self, shown: list[int]) -> Snapshot:
+    def _snapshot(self, shown: list[int], *, one_by_one: bool = False) -> Snapshot:
         """What the cycle sees. Who runs is told one by one only to profiles that evict, reserve or go by past runs."""
         kept = self._kept
         jobs = [self._waiting(job, number) for number, job in enumerate(shown)]
@@ -199,7 +207,8 @@ class Engine(ReplayCluster):
             jobs.append(self._running(job, len(jobs), rows, self._by_rank(job, kept.get(job, {}))))
         standing: dict[int, Ints] = {}
         standing_in: dict[str, Ints] = {}
-        if self._one_by_one:
+        one_by_one = one_by_one or self._one_by_one
+        if one_by_one:
             running = sorted((job, rows) for job, (_, rows) in self.state.running.items() if job not in self.growing)
             jobs += [self._standing_job(job, number, rows) for number, (job, rows) in enumerate(running, len(jobs))]
         else:
@@ -220,7 +229,7 @@ class Engine(ReplayCluster):
             standing=standing,
             standing_in=standing_in,
             history=self._past(),
-            endings=None if self._one_by_one else self._ending.columns(),
+            endings=None if one_by_one else self._ending.columns(),
         )
 
     def _waiting(self, job: int, number: int) -> Job:
@@ -278,7 +287,7 @@ class Engine(ReplayCluster):
                 len(ended),
                 tuple(
                     FinishedRun(
-                        job=f"{NAMESPACE}/job-{job}",
+                        job=job_key(job),
                         queue=trace.queues[trace.queue[job]],
                         pods=len(self.gangs.pods(job)),
                         seconds=float(trace.duration[job]),

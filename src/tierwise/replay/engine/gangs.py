@@ -100,9 +100,14 @@ class RunningGang(msgspec.Struct, frozen=True):
     kept: Sequence[int] | None = None  # for lost pods of one that runs
 
 
+def job_key(job: int) -> str:
+    """The key of a job of a trace."""
+    return f"{NAMESPACE}/job-{job}"
+
+
 def gang(stand: RunningGang, shapes: Sequence[Shape], constraint: Constraint | None = None, minimum: int = 1) -> Job:
     """A job of the model with pods of these shapes, in the order of ranks, of which so many are to start together."""
-    key, runs, created = f"{NAMESPACE}/job-{stand.job}", stand.status is Status.RUNNING, stand.created
+    key, runs, created = job_key(stand.job), stand.status is Status.RUNNING, stand.created
     rows = stand.rows if stand.rows is not None else (-1,) * len(shapes)
     kept = (stand.kept or (-1,) * len(shapes)) if runs else rows
     tasks = tuple(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from typing import TextIO
@@ -11,6 +12,7 @@ import msgspec
 import numpy as np
 
 from tierwise.api.plurals import count
+from tierwise.replay.engine.contenders import SIMPLE
 from tierwise.replay.report.html import Head, section, sheet, table
 from tierwise.replay.report.plots import Series, scatter
 from tierwise.replay.report.table import CLOSENESS, FIGURE, WAIT, Figure
@@ -19,9 +21,11 @@ from tierwise.replay.sweep import statistics
 from tierwise.replay.sweep.grid import PROFILE, SEED, Cell, Grid
 from tierwise.replay.sweep.results import CellResult, ResultFile
 
-__all__ = ["comparison_rows", "fronts", "heat_maps", "html_text", "unbeaten", "write_csv"]
+__all__ = ["by_setting_text", "comparison_rows", "fronts", "heat_maps", "html_text", "unbeaten", "write_csv"]
 
 _WORST = 10
+_PAID = (FIGURE["gpus.occupancy"], WAIT)
+"""What closeness may cost, so it is told setting by setting."""
 
 
 def comparison_rows(found: Sequence[statistics.Difference]) -> Iterator[tuple[str, str, str, str]]:
@@ -33,6 +37,27 @@ def comparison_rows(found: Sequence[statistics.Difference]) -> Iterator[tuple[st
             if one.points:
                 told = f"{100 * one.value:+.2f} points [{100 * one.low:+.2f}, {100 * one.high:+.2f}]"
         yield figure.title, figure.show(one.there), told, one.verdict
+
+
+def by_setting_text(grid: Grid, results: Mapping[int, CellResult], own: Sequence[statistics.Difference]) -> list[str]:
+    """What one profile is worth setting by setting: means over them, and where it is behind the best simple rule."""
+    rules = [name for name in grid.axes.get(PROFILE, ()) if name in SIMPLE] or [grid.baseline]
+    side = next((side for side in statistics.pairs(grid, results, rules) if side.profile == own[0].profile), None)
+    if side is None or side.seeds < statistics.SEEDS or len(set(side.settings)) < 2:
+        return []
+    means = "; ".join(
+        f"{FIGURE[one.figure].title} {f'{100 * one.mean:+.2f} points' if one.points else f'×{one.mean:.2f}'}"
+        for one in own
+        if one.mean is not None
+    )
+    found = Counter((one.figure, one.verdict) for one in statistics.compared_by_setting(grid, side))
+    told = [
+        f"{figure.title}: {figure.words[0]} in {found[figure.key, figure.words[0]]}, "
+        f"{figure.words[1]} in {found[figure.key, figure.words[1]]}"
+        for figure in _PAID
+    ]
+    settings, best = len(set(side.settings)), f"the best of {', '.join(rules)}" if len(rules) > 1 else rules[0]
+    return [f"Mean of {settings} settings: {means}.", f"By setting, beside {best}: {'; '.join(told)} of {settings}."]
 
 
 def write_csv(file: TextIO, grid: Grid, results: ResultFile) -> None:
@@ -76,6 +101,7 @@ def html_text(grid: Grid, results: Mapping[int, CellResult], repeat: str) -> str
         rows = [[escape(cell) for cell in row] for row in comparison_rows(found)]
         names = [grid.baseline, f"{one.profile}, 95 % interval", "verdict"]
         text = f"{count(len(one.here), 'pair')} of cells with the same trace and seed, corrected by Holm's method."
+        text = " ".join([text, *by_setting_text(grid, results, found)])
         body.append(table(f"{one.profile} beside {grid.baseline}", names, rows, text))
     body += [_heat_map(grid, one) for one in heat_maps(grid, results)]
     body += _fronts(grid, results)

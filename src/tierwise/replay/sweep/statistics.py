@@ -2,7 +2,8 @@
 
 - Over the whole grid: the ratio of sums (of a share: the difference of means), with a 95 % interval by bootstrap over
   pairs of cells.
-- Over the seeds of one setting: the mean of paired differences with Student's interval.
+- Over the seeds of one setting: the mean of paired differences with Student's interval; also beside the simple rule
+  that is best in that setting and figure.
 
 A verdict is given where there are six seeds and the interval excludes "no difference" after Holm's correction for all
 that is shown together; otherwise no difference is shown, and the report says so.
@@ -17,7 +18,7 @@ from math import lgamma
 import msgspec
 import numpy as np
 
-from tierwise.model.arrays import Floats
+from tierwise.model.arrays import Bools, Floats
 from tierwise.replay.report.table import CLOSENESS, COMPARED, DECISIVE, FIGURE
 from tierwise.replay.sweep.grid import PROFILE, SEED, Grid
 from tierwise.replay.sweep.results import CellResult
@@ -56,6 +57,7 @@ class Difference(msgspec.Struct, frozen=True):
     spread: float | None  # standard deviation of the paired differences
     p: float
     points: bool
+    mean: float | None = None  # of the same over settings, each as large as any other
     verdict: str = ""
 
 
@@ -69,8 +71,8 @@ class Pairs(msgspec.Struct, frozen=True):
     seeds: int
 
 
-def pairs(grid: Grid, results: Mapping[int, CellResult]) -> list[Pairs]:
-    """Every profile beside the baseline, where both have a result."""
+def pairs(grid: Grid, results: Mapping[int, CellResult], rules: Sequence[str] = ()) -> list[Pairs]:
+    """Every profile beside the baseline, or beside the best of these in each setting and figure, where all ended."""
     found: dict[str, dict[tuple[str, ...], CellResult]] = {}
     others = [axis for axis in grid.axes if axis != PROFILE]
     for cell in grid:
@@ -78,17 +80,32 @@ def pairs(grid: Grid, results: Mapping[int, CellResult]) -> list[Pairs]:
         if result is not None and not result.error:
             key = tuple(cell.names[axis] for axis in others)
             found.setdefault(cell.names.get(PROFILE, ""), {})[key] = result
-    base = found.get(grid.baseline, {})
+    rules = rules or (grid.baseline,)
+    bases = [found.get(rule, {}) for rule in rules]
     kept = [n for n, axis in enumerate(others) if axis != SEED]
     made = []
     for profile, cells in found.items():
-        keys = sorted(cells.keys() & base.keys())
-        if profile != grid.baseline and keys:
+        keys = sorted(set(cells).intersection(*bases))
+        if profile not in rules and keys:
             settings = tuple(tuple(key[n] for n in kept) for key in keys)
             seeds = min(settings.count(setting) for setting in set(settings))
-            here, there = (np.array([_row(side[key]) for key in keys]) for side in (cells, base))
-            made.append(Pairs(profile, here, there, settings, seeds))
+            here, *there = (np.array([_row(side[key]) for key in keys]) for side in (cells, *bases))
+            made.append(Pairs(profile, here, _best(np.stack(there), settings), settings, seeds))
     return made
+
+
+def _best(sides: Floats, settings: Sequence[tuple[str, ...]]) -> Floats:
+    """Of several (sides x pairs x figures), that with the best mean over the seeds of a setting, figure by figure."""
+    found, sign = sides[0].copy(), np.array([figure.better for figure in COMPARED])
+    for own in _by_setting(settings).values() if len(sides) > 1 else ():
+        means = np.nan_to_num(sign * sides[:, own].mean(axis=1), nan=-np.inf)
+        found[own] = np.take_along_axis(sides[:, own], means.argmax(axis=0)[None, None, :], axis=0)[0]
+    return found
+
+
+def _by_setting(settings: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], Bools]:
+    """Which pairs each setting has, in the order of settings."""
+    return {one: np.array([other == one for other in settings]) for one in sorted(set(settings))}
 
 
 def _row(result: CellResult) -> list[float]:
@@ -102,6 +119,7 @@ def compared(one: Pairs) -> list[Difference]:
     sides = np.stack([np.where(every, one.here, 0.0), np.where(every, one.there, 0.0), every.astype(float)])
     draws = (np.bincount(rng.integers(number, size=number), minlength=number).astype(float) for _ in range(_DRAWS))
     sums = np.array([drawn @ sides for drawn in draws])
+    settings = [(sides[:, own].sum(axis=1)).T for own in _by_setting(one.settings).values()]
     made = []
     for column, figure in enumerate(COMPARED):
         (here, there, _), known, points = sides[:, :, column], every[:, column], figure.is_share
@@ -123,9 +141,16 @@ def compared(one: Pairs) -> list[Difference]:
                 _finite(float(np.std((here - there)[known], ddof=1))) if known.sum() > 1 else None,
                 min(max(float(p), 1 / _DRAWS), 1.0),
                 points,
+                _mean([_value(*own[column], points=points) for own in settings]),
             )
         )
     return _judged(made, one.seeds)
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    """Of those that are known."""
+    known = [value for value in values if np.isfinite(value)]
+    return _finite(float(np.mean(known))) if known else None
 
 
 def _value(here: float, there: float, known: float, *, points: bool) -> float:
@@ -139,8 +164,7 @@ def compared_by_setting(grid: Grid, one: Pairs) -> list[Difference]:
     """Every figure that a verdict is about, over the seeds of each setting."""
     axes = [axis for axis in grid.axes if axis not in (PROFILE, SEED)]
     made = []
-    for setting in sorted(set(one.settings)):
-        own = np.array([other == setting for other in one.settings])
+    for setting, own in _by_setting(one.settings).items():
         for column, figure in enumerate(COMPARED):
             here, there = one.here[own, column], one.there[own, column]
             apart = here - there
