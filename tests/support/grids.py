@@ -118,9 +118,9 @@ def main(seeds: int, first: int) -> None:
     )
     for text in GRIDS:
         sides = [[placed_widths(text, first + seed, told=told) for seed in range(20)] for told in (False, True)]
-        plain, ours = (np.array(side, dtype=float) for side in sides)
-        (pp, dp), (own_pp, own_dp) = plain.mean(axis=0), ours.mean(axis=0)
-        narrower, wider = (plain[:, 0] / ours[:, 0]).max(), int((ours[:, 0] > plain[:, 0]).sum())
+        before, after = (np.array(side, dtype=float) for side in sides)
+        (pp, dp), (own_pp, own_dp) = before.mean(axis=0), after.mean(axis=0)
+        narrower, wider = (before[:, 0] / after[:, 0]).max(), int((after[:, 0] > before[:, 0]).sum())
         click.echo(
             f"{text}: racks of the widest pp group {pp:.2f} without the pattern, {own_pp:.2f} with it, at most "
             f"{narrower:.2f} times narrower; wider in {wider} of 20; of dp groups {dp:.2f}, {own_dp:.2f}"

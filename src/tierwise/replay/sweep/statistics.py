@@ -96,7 +96,8 @@ def pairs(grid: Grid, results: Mapping[int, CellResult], rules: Sequence[str] = 
 
 def _best(sides: Floats, settings: Sequence[tuple[str, ...]]) -> Floats:
     """Of several (sides x pairs x figures), that with the best mean over the seeds of a setting, figure by figure."""
-    found, sign = sides[0].copy(), np.array([figure.better for figure in COMPARED])
+    found: Floats = sides[0].copy()
+    sign = np.array([figure.better for figure in COMPARED])
     for own in _by_setting(settings).values() if len(sides) > 1 else ():
         means = np.nan_to_num(sign * sides[:, own].mean(axis=1), nan=-np.inf)
         found[own] = np.take_along_axis(sides[:, own], means.argmax(axis=0)[None, None, :], axis=0)[0]
