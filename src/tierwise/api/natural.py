@@ -27,7 +27,8 @@ def natural(name: str) -> NaturalKey:
 
 
 def natural_order(names: Sequence[str]) -> list[int]:
-    """The positions of names in natural order. Pods of a gang differ in their last number: the rest is split once.
+    """The positions of names in natural order. Pods of one owner differ in what follows the last dash: the rest is
+    split once.
 
     A key is written as one text, which compares faster than its parts: every number behind a character that is below
     all others and one for its length.
@@ -37,17 +38,17 @@ def natural_order(names: Sequence[str]) -> list[int]:
     stems: dict[str, str] = {}
     keys: list[str] = []
     for name in names:
-        stem = name.rstrip("0123456789")
+        stem, dash, last = name.rpartition("-")
         written = stems.get(stem)
         if written is None:
-            parts = natural(stem)[0]
-            numbers = (part if isinstance(part, str) else f"{_BELOW}{chr(part[0] + 1)}{part[1]}" for part in parts)
-            written = stems[stem] = "".join(numbers)
-        if digits := name[len(stem) :]:
-            digits = digits.lstrip("0")
-            written = f"{written}{_BELOW}{chr(len(digits) + 1)}{digits}"
-        keys.append(f"{written}{_BELOW}{_BELOW}{name}")
+            written = stems[stem] = _NUMBER.sub(_written, stem)
+        keys.append(f"{written}{dash}{_NUMBER.sub(_written, last)}{_BELOW}{_BELOW}{name}")
     return sorted(range(len(keys)), key=keys.__getitem__)
+
+
+def _written(number: re.Match[str]) -> str:
+    digits = number[0].lstrip("0")
+    return f"{_BELOW}{chr(len(digits) + 1)}{digits}"
 
 
 def _number(digits: str) -> tuple[int, str]:

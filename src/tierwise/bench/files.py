@@ -8,12 +8,16 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from time import process_time
 
 import yaml
 
+from tierwise.api import codec
+from tierwise.api.core import Pod
 from tierwise.bench.lab import Lab, Measured, row
-from tierwise.bench.manifests import Manifest, node, pod
-from tierwise.bench.measure import at_most
+from tierwise.bench.manifests import GANG, Manifest, group, node, pod, read_manifests
+from tierwise.bench.measure import at_most, best_of, compared
+from tierwise.snapshot.builder import build
 
 __all__ = []
 
@@ -75,6 +79,20 @@ def _c13c(lab: Lab) -> Measured:
         without, fast = (_read(small, large, before)[0] for before in (_SLOW, ""))
     what = f"seconds to read `kubectl get -o yaml` without yaml-rs ÷ with it ({without:.1f} s ÷ {fast:.1f} s)"
     return what, without / fast
+
+
+@row("C13d", at_most(3, 1.15))
+def _c13d(lab: Lab) -> Measured:
+    """The first reading of a cluster's pods, against decoding them."""
+    number = lab.size.everyday
+    pods = [_pod(i) for i in range(number)]
+    groups = [group(g) for g in range(number // GANG)]
+    objects = read_manifests([*map(node, range(number // 8)), *groups, *pods])
+    texts = [json.dumps(raw).encode() for raw in pods[:1_000]]
+    decoding = best_of(3, lambda: [codec.decode_json(text, Pod) for text in texts], clock=process_time) / len(texts)
+    reading = best_of(3, lambda: build(objects, 0.0), clock=process_time) / number
+    what = f"reading one of {number:,} pods for the first time ÷ decoding it"
+    return compared(f"{what}, {len(texts[0]) / 1e3:.0f} KB", reading, decoding)
 
 
 def _measured(lab: Lab) -> tuple[int, int, float]:

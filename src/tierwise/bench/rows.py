@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from functools import partial
+from string import ascii_lowercase
 
 import numpy as np
 
@@ -51,7 +52,7 @@ def chosen(wanted: Sequence[str]) -> list[str]:
     """The ids of the rows asked for, all where none is; "p3" means P3a and P3b. KeyError for an unknown one."""
     names: dict[str, None] = {}
     for asked in wanted:
-        found = [name for name in ROWS if asked.upper() in (name.upper(), name.rstrip("abcd"))]
+        found = [name for name in ROWS if asked.upper() in (name.upper(), name.rstrip(ascii_lowercase))]
         if not found:
             raise KeyError(asked)
         names.update(dict.fromkeys(found))

@@ -21,7 +21,10 @@ from tierwise.dialects.label_trees import LabelTree
 from tierwise.model.arrays import Ints
 from tierwise.port import Objects
 
-__all__ = ["Drawn", "Language", "NotOurs", "Rules", "kinds", "loaded"]
+__all__ = ["IN_SPEC", "Drawn", "Language", "NotOurs", "Rules", "kinds", "loaded", "marks_of"]
+
+IN_SPEC = "spec.schedulingGroup"
+"""Stands among the keys of a pod whose spec names a group."""
 
 Drawn = Mapping[tuple[str, str], Ints]
 """Where the pods run that draw others towards them, by namespace and value of their selector annotation."""
@@ -55,6 +58,7 @@ class Language(msgspec.Struct, frozen=True):
     reads: tuple[type[Object], ...]  # the records that its groups follow from
     declares: tuple[type[Object], ...]  # those of them that declare gangs; pods name the first
     named: Callable[[Pod], str]  # the group that a pod names, as namespace/name; "" where it names none
+    keys: frozenset[str]  # of labels and annotations, without one of which it names none; `IN_SPEC` where its spec does
     page: str  # its reference page, below docs
     admit: str | NotOurs  # issues of an object that declares a gang: (record, key, surroundings)
     status: str | NotOurs  # what a cycle means for a job: (outcome)
@@ -75,6 +79,14 @@ class Language(msgspec.Struct, frozen=True):
     tree_reads: tuple[type[Object], ...] = ()  # the records that both follow from
     level: Callable[[str], Raw] | NotOurs = NotOurs("its levels are those of a tree, not labels of nodes")
     # A patch of an object that makes the label of nodes the level which it requires.
+
+
+def marks_of(pod: Pod) -> set[str]:
+    """The keys of all labels and annotations of a pod: most pods have none that any language looks at."""
+    spec, found = pod.spec, {*pod.metadata.labels, *pod.metadata.annotations}
+    if spec.scheduling_group is not None or spec.workload_ref is not None:
+        found.add(IN_SPEC)
+    return found
 
 
 def kinds(records: tuple[type[Object], ...]) -> Iterator[tuple[str, str]]:

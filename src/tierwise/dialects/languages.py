@@ -5,7 +5,7 @@ A pod that names groups in several languages belongs to that of the first one he
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any, Final
 
 from tierwise.api.codec import Object
@@ -21,7 +21,7 @@ from tierwise.dialects.koordinator.gangs import gang_of
 from tierwise.dialects.kubernetes import pod_groups as kubernetes
 from tierwise.dialects.kueue import pod_sets as kueue
 from tierwise.dialects.label_trees import LabelTree
-from tierwise.dialects.language import Language, NotOurs, Rules, kinds
+from tierwise.dialects.language import Language, NotOurs, Rules, kinds, marks_of
 from tierwise.dialects.pod_marks import group_of
 from tierwise.dialects.scheduler_plugins import pod_group as scheduler_plugins
 from tierwise.dialects.volcano import pod_group as volcano
@@ -72,6 +72,8 @@ LANGUAGES: Final[Mapping[str, Language]] = {
 """By name, in the order in which they count where a pod names groups in several of them."""
 
 _OTHERS: Final = [language for language in LANGUAGES.values() if language.name not in (VOLCANO, KOORDINATOR)]
+
+_KEYS: Final = frozenset[str]().union(*(language.keys for language in LANGUAGES.values()))
 
 _OF_RECORD: Final = {record: language for language in LANGUAGES.values() for record in language.declares}
 
@@ -133,11 +135,19 @@ def declaring(objects: Objects, job: Job) -> Iterator[tuple[Key, Object]]:
             yield key, record
 
 
-def names(pod: Pod) -> tuple[Name, ...]:
-    """All that a pod says it belongs to, in the order in which it counts."""
-    group, gang, other = group_of(pod), koordinator.LANGUAGE.named(pod), named_group(pod)
-    found = ((VOLCANO, group), (KOORDINATOR, gang), other or ("", ""))
-    return tuple([name for name in found if name[1]])
+def names(pod: Pod, marks: Set[str] | None = None) -> tuple[Name, ...]:
+    """All that a pod says it belongs to, in the order in which it counts; its `marks` where they are at hand."""
+    marks = marks_of(pod) if marks is None else marks
+    if _KEYS.isdisjoint(marks):
+        return ()
+    found: list[Name] = []
+    for name, language in LANGUAGES.items():
+        path = language.named(pod) if not language.keys.isdisjoint(marks) else ""
+        if path:
+            found.append((name, path))
+            if language in _OTHERS:
+                break  # of these the first counts
+    return tuple(found)
 
 
 def plain(name: Name) -> Name:

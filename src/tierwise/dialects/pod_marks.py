@@ -9,6 +9,8 @@ from tierwise.api.core import ObjectMeta, Pod, read_number
 __all__ = [
     "GROUP_ANNOTATION",
     "KAI_QUEUE",
+    "PLACES",
+    "PREEMPTABLE",
     "QUEUE_ANNOTATION",
     "group_of",
     "index_of",
@@ -29,7 +31,9 @@ _INDEXES: Final = (
 )
 """Labels by which other controllers count the pods of one set, the most particular first."""
 _JOB_SET: Final = "jobset.sigs.k8s.io/job-index"
-_PREEMPTABLE: Final = "volcano.sh/preemptable"
+PREEMPTABLE: Final = "volcano.sh/preemptable"
+PLACES: Final = frozenset((_ROLE, _INDEX, *_INDEXES))
+"""The keys without one of which a pod has neither role nor index."""
 QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
 KAI_QUEUE: Final = "kai.scheduler/queue"
 """KAI's label for the same."""
@@ -74,5 +78,5 @@ def queue_of(pod: Pod) -> str:
 
 def not_preemptable(meta: ObjectMeta) -> bool:
     """Whether an object is marked as not to be evicted; the annotation counts before the label, nonsense as a mark."""
-    mark = meta.annotations.get(_PREEMPTABLE, meta.labels.get(_PREEMPTABLE))
+    mark = meta.annotations.get(PREEMPTABLE, meta.labels.get(PREEMPTABLE))
     return mark is not None and mark.lower() not in ("true", "t", "1")

@@ -16,7 +16,7 @@ from tierwise.dialects.elastic_quota import firm
 from tierwise.dialects.kubernetes.requests import effective_request, firm_request, guesses
 from tierwise.dialects.kubernetes.volumes import ReadVolumes
 from tierwise.dialects.languages import whose
-from tierwise.dialects.network_aware.services import Homes, service_of
+from tierwise.dialects.network_aware.services import GROUP_LABEL, Homes, service_of
 from tierwise.dialects.pod_marks import queue_of
 from tierwise.model.arrays import POD_SLOTS, UNOFFERED, Axis, Ints
 from tierwise.model.job import Shape, plain_shape
@@ -75,6 +75,7 @@ class _Key(msgspec.Struct, frozen=True):
     volumes: bytes  # what their volumes allow
 
 
+_FEW = 64
 _LEAST = -(2**31)
 """The API counts priorities in 32 bits; what a file says beyond that counts as the limit."""
 
@@ -158,10 +159,12 @@ class Shapes:
         self._here: list[_Known | None] = []  # by number; None for a blank
         self._all: list[Shape] = []  # the same
         self._blanks: list[int] = []
+        self._of_template: dict[tuple[Template, tuple[tuple[str, str], ...]], _Known] = {}
 
     def adapt(self, by: ReadBy) -> None:
         """Read pods that come by these; of those that are here, whoever is another by them comes again."""
         self._by = by
+        self._of_template.clear()
 
     def resize(self, by: ReadBy) -> None:
         """There are other resources or ports, or other limits of them: every shape is made again, under its number."""
@@ -183,19 +186,32 @@ class Shapes:
     ) -> Shape:
         """The shape of a pod that comes, with what it asks of devices and what its volumes allow."""
         labels, spec, by = pod.metadata.labels, template.spec, self._by
+        # What else tells pods of one template apart few clusters have; where none is, most pods are known by it.
+        alike = not (volumes or devices.key or self._by_group or by.firmness or GROUP_LABEL in labels)
+        seen = self._seen(labels)
+        if alike:
+            known = self._of_template.get((template, seen))
+            if known is not None and known.pods:
+                known.pods += 1
+                return self._all[known.number]
         key = _Key(
             body=template.body,
             priority=by.priorities.of(spec),
             never_preempts=by.priorities.never(spec),
             scheduler=spec.scheduler_name if spec.scheduler_name in self._own_plugins else "",
-            labels=self._seen(labels),
+            labels=seen,
             service=service_of(labels, pod.metadata.namespace or "default", by.apps),
             firm=by.firmness and firm(pod.metadata),
             group=(whose(pod) or f"queue {queue_of(pod)}") if self._by_group else "",
             devices=devices.key,
             volumes=volumes.body if volumes is not None else b"",
         )
-        return self._join(key, template, devices, volumes.terms if volumes is not None else None)
+        shape = self._join(key, template, devices, volumes.terms if volumes is not None else None)
+        if alike:
+            if len(self._of_template) > 2 * len(self._all) + _FEW:
+                self._of_template.clear()  # it holds templates that nobody follows any more
+            self._of_template[template, seen] = self._of(shape)
+        return shape
 
     def _join(self, key: _Key, template: Template, devices: Asked, volumes: PodVolumes | None) -> Shape:
         known = self._known.get(key)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -17,17 +17,26 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.api.core import Pod, parse_time
-from tierwise.api.eviction_terms import CHECKPOINTED_AT, ended_at, expected_seconds, status_time, told_times
-from tierwise.api.natural import natural
+from tierwise.api.elastic_quota import DISABLE_PREEMPTIBLE, PREEMPTIBLE
+from tierwise.api.eviction_terms import (
+    CHECKPOINTED_AT,
+    EXPECTED_DURATION,
+    ended_at,
+    expected_seconds,
+    status_time,
+    told_times,
+)
+from tierwise.api.natural import natural, natural_order
 from tierwise.api.unsupported import unsupported
 from tierwise.config.profile import Profile
 from tierwise.dialects.elastic_quota import OWNER, shielded
 from tierwise.dialects.jobs import Member
 from tierwise.dialects.koordinator.gangs import SELECTOR
 from tierwise.dialects.kubernetes.volumes import ReadVolumes
+from tierwise.dialects.language import marks_of
 from tierwise.dialects.languages import Name, names, plain
 from tierwise.dialects.network_aware.services import GROUP_LABEL, Homes
-from tierwise.dialects.pod_marks import index_of, not_preemptable, role_of
+from tierwise.dialects.pod_marks import PLACES, PREEMPTABLE, index_of, not_preemptable, role_of
 from tierwise.model.arrays import Axis, Ints
 from tierwise.model.job import Shape, Status, Task
 from tierwise.model.snapshot import Fault
@@ -46,6 +55,9 @@ _TIMES = "started", "checkpointed", "noticed", "ended", "deleted"
 _TIMES_OF = attrgetter(*_TIMES)
 _PARTS = 256
 """Into which pods without a group are dealt by name, so that a change of one looks at few."""
+
+_MARKS = frozenset((OWNER, PREEMPTABLE, PREEMPTIBLE, DISABLE_PREEMPTIBLE, EXPECTED_DURATION))
+"""The keys of what few pods say of themselves."""
 
 _CRITICAL = ("system-cluster-critical", "system-node-critical")
 _FEW = 8
@@ -96,6 +108,7 @@ class TaskStore:
         self._of_node = Index[int]()  # by number of a node, the pods that stand or are kept there
         self._astray: set[str] = set()  # paths of pods that name a node which does not exist
         self._unsorted: set[Cohort] = set()
+        self._new: set[Cohort] = set()  # since the last flush: their members came in natural order
         self._touched: set[Cohort] = set()
         self._moved: set[Cohort] = set()
         self._came: list[Task] = []
@@ -141,7 +154,9 @@ class TaskStore:
             moved = {path: pod for path, pod in moved.items() if path not in again}
             placed = {path: template for path, template in placed.items() if path not in again}
         self.move(moved, placed)
-        for path in sorted(again, key=natural):  # so that shapes are numbered in an order that objects decide
+        paths = [*again]
+        for position in natural_order(paths):  # so that shapes are numbered in an order that objects decide
+            path = paths[position]
             if path in pods:
                 self.put(path, *pods[path])
             else:
@@ -226,22 +241,26 @@ class TaskStore:
         before = self._cohort_of.get(path)
         if before is not None:
             self._let_go(path, before)
-        task = self._task(path, pod, template)
+        marks = marks_of(pod)
+        task = self._task(path, pod, template, marks)
         if task is None:
             self._remove(path)
             return
-        home = self._cohort_for(path, pod)
+        home = self._cohort_for(path, pod, marks)
         if home is not before:
-            self._remove(path)
+            if before is not None:
+                self._remove(path)
             self._cohort_of[path] = home
-            self._unsorted.add(home)
+            if home not in self._new:
+                self._unsorted.add(home)
         home.members[path] = Member(pod, task)
         if task.status is Status.RELEASING:
             self.releasing.add(path)
-        self._touch(home)
+        home.version += 1
+        self._touched.add(home)
         self._of_node.put(path, _nodes_of(task))
         self._came.append(task)
-        if pod.metadata.annotations.get(SELECTOR):
+        if SELECTOR in marks and pod.metadata.annotations.get(SELECTOR):
             self.attracting[path] = pod
 
     def drop(self, path: str) -> None:
@@ -321,6 +340,7 @@ class TaskStore:
         for cohort in self._unsorted:
             cohort.members = {path: cohort.members[path] for path in sorted(cohort.members, key=natural)}
         self._unsorted.clear()
+        self._new.clear()
         self._count(self._came, 1)
         self._count(self._went, -1)
         self._came, self._went = [], []
@@ -339,13 +359,14 @@ class TaskStore:
             for r in np.flatnonzero(requests.any(axis=1)).tolist():
                 np.add.at(self.used[r], nodes, sign * requests[r, which])
 
-    def _cohort_for(self, path: str, pod: Pod) -> Cohort:
-        named = names(pod)
+    def _cohort_for(self, path: str, pod: Pod, marks: Set[str]) -> Cohort:
+        named = names(pod, marks)
         part = 0 if named else crc32(path.encode()) % _PARTS
         key = (pod.spec.scheduler_name in self._schedulers, named, part)
         found = self._cohorts.get(key)
         if found is None:
             found = self._cohorts[key] = Cohort(*key)
+            self._new.add(found)
             for name in named:
                 self._naming.setdefault(plain(name), []).append(found)
         return found
@@ -378,42 +399,48 @@ class TaskStore:
                     if not self._naming[name]:
                         del self._naming[name]
 
-    def _task(self, path: str, pod: Pod, template: Template) -> Task | None:
+    def _task(self, path: str, pod: Pod, template: Template, marks: Set[str]) -> Task | None:
         status = _status(pod)
         if status is None:
             return None
-        key = f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
+        meta, spec = pod.metadata, pod.spec
         node, nominated = self._place(path, pod, status)
-        refused = unsupported(pod) if not pod.spec.node_name else None
+        refused = unsupported(pod) if not spec.node_name else None
         devices = self._devices(path)
         volumes = self._volumes(path)
-        created = parse_time(pod.metadata.creation_timestamp) if pod.metadata.creation_timestamp else 0.0
-        times: dict[str, Any] = dict(zip(_TIMES, _times(pod, created), strict=True))
+        created = parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0.0
+        started, checkpointed, noticed, ended, deleted = _times(pod, created)
+        placed, marked = not PLACES.isdisjoint(marks), not _MARKS.isdisjoint(marks)
+        owners = meta.owner_references
         return Task(
-            key=key,
+            key=f"{meta.namespace or 'default'}/{meta.name}",
             shape=self.shapes.join(pod, template, devices, volumes),
-            role=role_of(pod),
+            role=role_of(pod) if placed else "",
             status=status,
             node=node,
             nominated=nominated,
             created=created,
-            index=index_of(pod),
-            owner=pod.metadata.labels.get(OWNER, ""),
-            not_preemptable=not_preemptable(pod.metadata) or shielded(pod.metadata),
-            critical=pod.metadata.namespace == "kube-system" or pod.spec.priority_class_name in _CRITICAL,
+            index=index_of(pod) if placed else None,
+            owner=meta.labels.get(OWNER, "") if marked else "",
+            not_preemptable=marked and (not_preemptable(meta) or shielded(meta)),
+            critical=meta.namespace == "kube-system" or spec.priority_class_name in _CRITICAL,
             budgets=self._budgets.of(pod),
             unsupported=str(refused) if refused is not None else "",
-            uid=pod.metadata.uid if devices.key else "",
+            uid=meta.uid if devices.key else "",
             claims=devices.claims,
             unready=devices.waits,
             volume_claims=volumes.claims if volumes is not None else (),
             volume_names=volumes.names if volumes is not None else (),
-            active_deadline=float(max(pod.spec.active_deadline_seconds or 0, 0)),
-            expected=expected_seconds(pod),
-            tolerations=pod.spec.tolerations if pod.spec.node_name else (),
-            node_rules=bool(pod.spec.node_name) and has_node_rules(pod.spec),
-            unowned=not any(owner.controller for owner in pod.metadata.owner_references),
-            **times,
+            started=started,
+            checkpointed=checkpointed,
+            noticed=noticed,
+            ended=ended,
+            active_deadline=float(max(spec.active_deadline_seconds, 0)) if spec.active_deadline_seconds else 0.0,
+            expected=expected_seconds(pod) if marked else 0.0,
+            deleted=deleted,
+            tolerations=spec.tolerations if spec.node_name else (),
+            node_rules=bool(spec.node_name) and has_node_rules(spec),
+            unowned=not (owners and (owners[0].controller or any(owner.controller for owner in owners))),
         )
 
     def _place(self, path: str, pod: Pod, status: Status) -> tuple[int, int]:
@@ -550,9 +577,11 @@ def _width(nodes: Mapping[str, int]) -> int:
     return max(nodes.values(), default=-1) + 1
 
 
-def _nodes_of(task: Task) -> set[int]:
+def _nodes_of(task: Task) -> tuple[int, ...]:
     """The numbers of the nodes that a task is on or that are kept for it."""
-    return {number for number in (task.node, task.nominated) if number >= 0}
+    if task.nominated < 0 or task.nominated == task.node:
+        return (task.node,) if task.node >= 0 else ()
+    return (task.node, task.nominated) if task.node >= 0 else (task.nominated,)
 
 
 _NO_TIMES = (0.0, 0.0, 0.0, 0.0, 0.0)
@@ -571,7 +600,7 @@ def _times(pod: Pod, created: float) -> tuple[float, float, float, float, float]
     checkpointed = noticed = 0.0
     if status.conditions or CHECKPOINTED_AT in meta.annotations:
         checkpointed, noticed = told_times(pod)
-    ended = ended_at(pod) if status.container_statuses else 0.0
+    ended = ended_at(pod) if status.phase in _ENDED else 0.0
     deleted = _deleted_at(pod) if meta.deletion_timestamp else 0.0
     return started or created, checkpointed, noticed, ended, deleted
 

@@ -7,6 +7,7 @@ with volumes are looked at again, and those that are read differently are named.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -25,7 +26,8 @@ from tierwise.snapshot.derive import Index
 __all__ = ["ReadVolumesOfPods", "VolumeFollower"]
 
 _ENDED: Final = ("Succeeded", "Failed")
-_FIELDS: Final = tuple(name for name in Volume.__struct_fields__ if name != "name")
+_SOURCES: Final = attrgetter(*(name for name in Volume.__struct_fields__ if name != "name"))
+_NO_SOURCE: Final = _SOURCES(Volume())
 
 
 class VolumeFollower:
@@ -156,7 +158,7 @@ class ReadVolumesOfPods(msgspec.Struct, frozen=True, eq=False):
 
 def _matters(volume: Volume) -> bool:
     """Whether a volume bears on where its pod may run."""
-    return any(getattr(volume, name) is not None for name in _FIELDS)
+    return _SOURCES(volume) != _NO_SOURCE
 
 
 def _differs(before: Pod, pod: Pod) -> bool:

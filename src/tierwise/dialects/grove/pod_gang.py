@@ -116,6 +116,7 @@ LANGUAGE: Final = Language(
     reads=(PodGang,),
     declares=(PodGang,),
     named=named,
+    keys=frozenset((LABEL,)),
     each=_group,
     sub_group=sub_group,
     trees=trees,

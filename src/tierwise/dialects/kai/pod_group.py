@@ -202,6 +202,7 @@ LANGUAGE: Final = Language(
     reads=(PodGroup,),
     declares=(PodGroup,),
     named=named,
+    keys=frozenset((ANNOTATION,)),
     each=_group,
     sub_group=sub_group,
     trees=trees,

@@ -371,6 +371,7 @@ LANGUAGE: Final = Language(
     reads=(PodGroup,),
     declares=(PodGroup,),
     named=_named,
+    keys=frozenset((*_LABELS, NAME)),
     each=_each,
     woven=_woven,
     joined=_joined,

@@ -19,7 +19,7 @@ from tierwise.api.core import Pod
 from tierwise.dialects.fabrics import marked, read_marks
 from tierwise.dialects.groups import Group, SubGroup, created, not_supported, smallest
 from tierwise.dialects.label_trees import LabelTree
-from tierwise.dialects.language import Language, Rules
+from tierwise.dialects.language import IN_SPEC, Language, Rules
 from tierwise.model.job import Constraint, Phase, Reason
 from tierwise.model.topology import LABELS
 from tierwise.port import Key, Objects
@@ -277,6 +277,7 @@ LANGUAGE: Final = Language(
     reads=(api.PodGroup, api.CompositePodGroup, api.Workload),
     declares=(api.PodGroup, api.CompositePodGroup, api.Workload),
     named=named,
+    keys=frozenset((IN_SPEC,)),
     each=_each,
     woven=_woven,
     sub_group=sub_group,

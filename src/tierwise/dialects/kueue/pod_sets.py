@@ -350,6 +350,7 @@ LANGUAGE: Final = Language(
     reads=(Topology, ResourceFlavor, Workload, LocalQueue, ClusterQueue, Unknown),  # owners are of any kind
     declares=(Workload,),
     named=named,
+    keys=frozenset((_GROUP_NAME, _WORKLOAD, *_ASKS)),
     woven=_woven,
     sub_group=sub_group,
     trees=trees,

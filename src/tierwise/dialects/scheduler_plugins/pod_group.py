@@ -53,6 +53,7 @@ LANGUAGE: Final = Language(
     reads=(PodGroup,),
     declares=(PodGroup,),
     named=named,
+    keys=frozenset((LABEL,)),
     each=_group,
     page="languages/scheduler-plugins.md",
     admit="tierwise.admission.languages:admit_plugin_group",

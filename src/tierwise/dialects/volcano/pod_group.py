@@ -22,7 +22,7 @@ from tierwise.dialects.elastic_quota import forbearing
 from tierwise.dialects.fabrics import marked
 from tierwise.dialects.groups import Group, created, tier_limit
 from tierwise.dialects.language import Language, Rules
-from tierwise.dialects.pod_marks import group_of
+from tierwise.dialects.pod_marks import GROUP_ANNOTATION, group_of
 from tierwise.model.job import NodeGroups, Phase
 from tierwise.model.job import Queue as ModelQueue
 from tierwise.port import DEPENDS_ON_ANNOTATION, SUB_GROUPS_ANNOTATION, Key
@@ -145,6 +145,7 @@ LANGUAGE: Final = Language(
     reads=(PodGroup,),
     declares=(PodGroup,),
     named=group_of,
+    keys=frozenset((GROUP_ANNOTATION,)),
     each=_group,
     page="languages/volcano.md",
     admit="tierwise.admission.podgroup:admit",
