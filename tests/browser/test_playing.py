@@ -20,7 +20,7 @@ from tierwise.runtime.access import LOOPBACK, Access
 from tierwise.runtime.listener import listening
 from tierwise.sim.cluster.agenda import NodeBack, NodeLost
 from tierwise.web.app import pages
-from tierwise.web.recording import RecordedHistory
+from tierwise.web.recording import Recording
 from tierwise.web.replayed import ReplayRecording
 
 pytestmark = pytest.mark.skipif(not BROWSER, reason="no chromium or google-chrome is installed")
@@ -32,7 +32,7 @@ _SERIOUS = (
 )
 
 
-def _histories() -> dict[str, RecordedHistory]:
+def _histories() -> dict[str, Recording]:
     """The same dozen jobs under two profiles; a host fails and comes back."""
     fabric = synthetic_fabric("synthetic:spines=2,leaves=2,hosts=2", 4)
     trace = synthetic_trace("synthetic:jobs=12,gap=300,mean=1800,largest=16", 3)
@@ -41,7 +41,7 @@ def _histories() -> dict[str, RecordedHistory]:
     for _ in run.run():
         pass
     return {
-        contender.name: RecordedHistory(ReplayRecording(fabric, run.trace, contender, rules, log))
+        contender.name: ReplayRecording(fabric, run.trace, contender, rules, log)
         for contender, log in zip(run.contenders, run.logs, strict=True)
     }
 

@@ -29,7 +29,7 @@ from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import SCHEDULER_NAMES
 from tierwise.web.app import pages
 from tierwise.web.journal import JournalRecording
-from tierwise.web.recording import RecordedHistory
+from tierwise.web.recording import Recording
 
 pytestmark = pytest.mark.skipif(not BROWSER, reason="no chromium or google-chrome is installed")
 
@@ -45,7 +45,7 @@ def _manifests(name: str, priority: int) -> list[Create]:
     return [Create(raw) for raw in found]
 
 
-def _journal(folder: Path) -> RecordedHistory:
+def _journal(folder: Path) -> Recording:
     """A gang that starts; an hour later another that displaces it, in two cycles of one second; a third much later."""
     profile = profile_of("gangpreempt")
     writer = JournalWriter(folder, 1 << 20, (SchedulerProfile(SCHEDULER_NAMES, profile),))
@@ -77,10 +77,10 @@ def _journal(folder: Path) -> RecordedHistory:
         loop.run_once()
         cluster.advance_pods()
     writer.close()
-    return RecordedHistory(JournalRecording(folder))
+    return JournalRecording(folder)
 
 
-def _in_browser(folder: Path, history: RecordedHistory, act: Callable[[Page, str], Awaitable[None]]) -> None:
+def _in_browser(folder: Path, history: Recording, act: Callable[[Page, str], Awaitable[None]]) -> None:
     port = free_port()
 
     async def use() -> None:

@@ -97,10 +97,8 @@ def play(recordings: Mapping[str, Recording], opened: Opening) -> None:
     """Let people play recordings in a browser until Ctrl-C; the first is shown first."""
     from tierwise.runtime.listener import listening
     from tierwise.web.app import pages
-    from tierwise.web.recording import RecordedHistory
 
-    histories = {name: RecordedHistory(recording) for name, recording in recordings.items()}
-    with listening(pages(next(iter(histories.values())), opened.access, histories), *opened.listen, opened.tls):
+    with listening(pages(next(iter(recordings.values())), opened.access, recordings), *opened.listen, opened.tls):
         until_interrupted(f"{opened.page} is open; Ctrl-C ends it")
 
 

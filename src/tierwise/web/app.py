@@ -20,9 +20,9 @@ from msgspec.structs import replace
 from tierwise.api.errors import InputError
 from tierwise.runtime.access import LOOPBACK, Access, guarded
 from tierwise.web.events import add_events
-from tierwise.web.history import BoardHistory, History, PastView
-from tierwise.web.recording import RecordedHistory
-from tierwise.web.views import ASKS, CachedBody, RunSource, RunView, checked_ago, job_query, number_of
+from tierwise.web.history import BoardHistory, History
+from tierwise.web.recording import Recording
+from tierwise.web.views import ASKS, CachedBody, RunSource, RunView, checked_ago, number_of
 from tierwise.web.what_if import NO_QUESTIONS, Questions
 
 __all__ = ["MANIFESTS", "add_pages", "pages"]
@@ -47,13 +47,13 @@ _HERE: Final = Access(LOOPBACK)
 _Runs = Mapping[str, tuple[RunSource, History]]
 """What can be shown, by name: a source with its past. A live source is the only one, and has no name."""
 
-_NONE: Final[Mapping[str, RecordedHistory]] = {}
+_NONE: Final[Mapping[str, Recording]] = {}
 
 _HEADER: Final = "X-Tierwise"
 
 
 def add_pages(
-    app: web.Application, source: RunSource, *, record: bool = False, recordings: Mapping[str, RecordedHistory] = _NONE
+    app: web.Application, source: RunSource, *, record: bool = False, recordings: Mapping[str, Recording] = _NONE
 ) -> None:
     """Let an application show what a source knows, from "/" on.
 
@@ -68,7 +68,6 @@ def add_pages(
         **{path: partial(_data, runs, path, questions) for path in ASKS},
         "/api/history": partial(_history, runs),
         "/api/history/queues": partial(_queues_over_time, runs),
-        "/api/changes": partial(_changes, runs),
         "/api/happened": partial(_happened, runs),
         "/api/life/{name:.+}": partial(_life, runs),
     }
@@ -88,9 +87,7 @@ def add_pages(
     app.on_response_prepare.append(add_headers)
 
 
-def pages(
-    source: RunSource, access: Access = _HERE, recordings: Mapping[str, RecordedHistory] = _NONE
-) -> web.Application:
+def pages(source: RunSource, access: Access = _HERE, recordings: Mapping[str, Recording] = _NONE) -> web.Application:
     """An application that serves one source, or recordings, to those who may ask."""
     access = replace(access, cookie_writes=(MANIFESTS,))
     app = web.Application(middlewares=[guarded(access)], client_max_size=_MOST_BYTES)
@@ -146,21 +143,20 @@ async def _data(runs: _Runs, path: str, questions: Questions, request: web.Reque
         past = await asyncio.to_thread(history.at, _number(request.query, "at"))
         if past is None:
             raise web.HTTPNotFound(text="this moment is not kept any more\n")
-        if isinstance(past, PastView) and request.path != "/api/search":
-            return await asyncio.to_thread(_past, past, request)
-        show = past if isinstance(past, RunView) else await _current(source, history)
+        show = await _current(source, history) if request.path == "/api/search" else past
     else:
         show = await _current(source, history)
     name, query = request.match_info.get("name", ""), request.query
     try:
-        if "if" in query:
+        if "if" in query and isinstance(show, RunView):
             answer = await questions.of_board(request, show, path, name)
         else:
             answer = await asyncio.to_thread(ASKS[path], show, name, query)
     except InputError as error:
         raise web.HTTPBadRequest(text=f"{error}\n") from None
     if answer is None:
-        raise web.HTTPNotFound(text="there is nothing of this name\n")
+        kept = "" if isinstance(show, RunView) else ": of past moments boards, lists and nodes are kept, and no stories"
+        raise web.HTTPNotFound(text=f"there is nothing of this name{kept}\n")
     return answer
 
 
@@ -196,23 +192,6 @@ async def _manifests(source: RunSource, questions: Questions, request: web.Reque
         raise web.HTTPBadRequest(text=f"{error}\n") from None
 
 
-def _past(view: PastView, request: web.Request) -> CachedBody:
-    """The board, the jobs or the nodes of a past moment; the rest is not kept."""
-    if request.path == "/api/board":
-        return view.board()
-    if request.path == "/api/jobs":
-        return view.jobs(job_query(request.query))
-    name = request.match_info.get("name", "")
-    answer = None
-    if request.path.startswith("/api/nodes/"):
-        answer = view.nodes(name, request.query.get("fabric", ""))
-    elif request.path.startswith("/api/node/"):
-        answer = view.node(name)
-    if answer is None:
-        raise web.HTTPNotFound(text="of past moments boards, lists and nodes are kept, and no stories\n")
-    return answer
-
-
 async def _history(runs: _Runs, request: web.Request) -> CachedBody:
     source, history = _run(runs, request)
     if isinstance(history, BoardHistory):
@@ -224,14 +203,6 @@ async def _history(runs: _Runs, request: web.Request) -> CachedBody:
 async def _queues_over_time(runs: _Runs, request: web.Request) -> CachedBody:
     _, history = _run(runs, request)  # recordings keep no queues of their moments
     return CachedBody.json(await asyncio.to_thread(history.queues) if isinstance(history, BoardHistory) else {})
-
-
-async def _changes(runs: _Runs, request: web.Request) -> CachedBody:
-    _, history = _run(runs, request)
-    found = await asyncio.to_thread(history.changes, _number(request.query, "from"), _number(request.query, "to"))
-    if found is None:
-        raise web.HTTPNotFound(text="one of the moments is not kept any more\n")
-    return CachedBody.json(found)
 
 
 async def _happened(runs: _Runs, request: web.Request) -> CachedBody:

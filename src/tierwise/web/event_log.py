@@ -59,8 +59,9 @@ class _Block(msgspec.Struct, frozen=True):
 class EventLog:
     """Entries about in the order in which they happened. Asked from several threads."""
 
-    def __init__(self, *, most_bytes: int = _BYTES) -> None:
-        self._most_bytes = most_bytes
+    def __init__(self, *, most_bytes: int = _BYTES, most_seconds: float = DAY) -> None:
+        """Of a recording all is kept, however long it lasted."""
+        self._most_bytes, self._most_seconds = most_bytes, most_seconds
         self._names: Bounded[str, tuple[str, str]] = Bounded(_NAMES)
         self._blocks: deque[_Block] = deque()
         self._bytes = 0
@@ -72,7 +73,7 @@ class EventLog:
         self._names[key] = name, path
 
     def add(self, entries: Iterable[JobEvent]) -> None:
-        """Keep entries; those of more than a day before the newest go, and the oldest where there are too many."""
+        """Keep entries; those too long before the newest go, and the oldest where there are too many."""
         with self._lock:
             for entry in entries:
                 self._open.append(entry)
@@ -85,7 +86,7 @@ class EventLog:
         self._open = []
         self._blocks.append(block)
         self._bytes += len(block.packed)
-        while self._bytes > self._most_bytes or self._blocks[0].last < block.last - DAY:
+        while self._bytes > self._most_bytes or self._blocks[0].last < block.last - self._most_seconds:
             self._bytes -= len(self._blocks.popleft().packed)
             if not self._blocks:
                 return

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import zlib
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol, cast
 
 import msgspec
@@ -21,7 +21,7 @@ from tierwise.explain.board import JobQuery, Line, selected
 from tierwise.web.event_log import DAY, EventLog, JobEvent
 from tierwise.web.views import CachedBody, RunView
 
-__all__ = ["SUMS", "BoardHistory", "History", "PastView", "changed_jobs"]
+__all__ = ["SUMS", "BoardHistory", "History", "PastView"]
 
 BYTES: Final = 32 << 20
 """Compressed boards that are kept, in bytes; beyond it some are left out."""
@@ -31,9 +31,6 @@ MOMENTS: Final = 1000
 
 _LINES: Final = 2000
 """Jobs of a past moment: those that wait first, then the largest."""
-
-_CHANGES: Final = 200
-"""Jobs that are told of between two moments; the numbers count all."""
 
 _DEAR: Final = 4
 """A moment with evictions goes when its neighbours are so many times closer than those of one without."""
@@ -62,9 +59,6 @@ class History(Protocol):
     def wire(self, since: int = 0) -> Raw:
         """Figures of every moment after one."""
 
-    def changes(self, first: int, second: int) -> Raw | None:
-        """What became of jobs between two moments; None where one of them is not kept."""
-
 
 class _Moment(msgspec.Struct, frozen=True):
     figures: Raw
@@ -88,6 +82,11 @@ class PastView:
 
     def board(self) -> CachedBody:
         return CachedBody.of(zlib.decompress(self._moment.board))
+
+    def answer(self, ask: Callable[..., object], *given: object) -> CachedBody | None:
+        """What the board said to a question, one of its own methods; None where that is not kept."""
+        kept: dict[str, Callable[..., CachedBody | None]] = {"jobs": self.jobs, "nodes": self.nodes, "node": self.node}
+        return kept[ask.__name__](*given) if ask.__name__ in kept else None
 
     def lines(self) -> list[Line]:
         return msgspec.json.decode(zlib.decompress(self._moment.lines), type=list[Line])
@@ -255,32 +254,6 @@ class BoardHistory:
                 peaks[name] = max(peaks[name], used)
         series = {name: [moment.queues.get(name, 0) for moment in shown] for name, _ in peaks.most_common(_QUEUES)}
         return {"moments": [moment.figures["id"] for moment in shown], "queues": series}
-
-    def changes(self, first: int, second: int) -> Raw | None:
-        """What became of jobs between two moments; None where one of them is not kept."""
-        old, new = self.at(first), self.at(second)
-        if old is None or new is None:
-            return None
-        return changed_jobs(old.lines(), new.lines())
-
-
-def changed_jobs(old: Sequence[Line], new: Sequence[Line]) -> Raw:
-    """Which jobs got pods, lost some, began to wait, or are gone."""
-    before, after = ({line.key: line for line in lines} for lines in (old, new))
-    kinds: dict[str, list[Line]] = {"started": [], "shrunk": [], "waiting": [], "gone": []}
-    for key, line in after.items():
-        pods = before[key].pods if key in before else 0
-        if line.pods > pods:
-            kinds["started"].append(line)
-        elif line.pods < pods:
-            kinds["shrunk"].append(line)
-        if line.waits and not (key in before and before[key].waits):
-            kinds["waiting"].append(line)
-    kinds["gone"] = [line for key, line in before.items() if key not in after]
-    return {
-        kind: {"count": len(lines), "jobs": [{"name": line.name, "path": line.path} for line in lines[:_CHANGES]]}
-        for kind, lines in kinds.items()
-    }
 
 
 def _decided(news: Sequence[Raw], moment: int) -> Iterator[JobEvent]:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +33,7 @@ from tierwise.scheduler.effects import effects
 from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import Reader
 from tierwise.web.event_log import EventLog, JobEvent
-from tierwise.web.recording import MOST_MOMENTS, thinned
+from tierwise.web.recording import MOST_MOMENTS, Recording, thinned
 from tierwise.web.views import Basis, RunView
 
 __all__ = ["JournalRecording"]
@@ -44,10 +45,8 @@ _SHARE: Final = 10
 """A look waits for so many times as long as the last one took."""
 
 
-class JournalRecording:
+class JournalRecording(Recording):
     """The moments of a journal; while it is still written, new ones come."""
-
-    elapsed = False
 
     def __init__(
         self,
@@ -58,6 +57,7 @@ class JournalRecording:
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         """InputError where there is no journal; `told` hears how many cycles were read, `ticks` counts seconds."""
+        super().__init__()
         self._ticks = ticks
         self._folder, self._title = folder, title or str(folder)
         self._told = told
@@ -66,7 +66,6 @@ class JournalRecording:
         self._size: object = None
         self._moments: list[Raw] = []
         self._count = 0
-        self.log = EventLog()
         self._readers: dict[int, tuple[Reader, Reader]] = {}  # by identity of the profile, before and after a cycle
         self._look()
 
@@ -142,7 +141,7 @@ class _Lives:
     """What happened to which gang, from cycle to cycle."""
 
     def __init__(self) -> None:
-        self.log = EventLog()
+        self.log = EventLog(most_seconds=inf)
         self._waiting: dict[tuple[int, str], str] = {}  # why each waits, by profile and gang
         self._standing: dict[str, set[str]] = {}  # the pods of each that a cycle has bound
 

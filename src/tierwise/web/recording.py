@@ -1,25 +1,23 @@
 """A recording in the page: moments of a run that is over, or that a journal has kept, each read when it is asked for.
 
-`RecordedHistory` lets the page show a `Recording` as it shows the past of a live source: the same series, the same
-scrubber, the same map. Unlike a ring of boards it has all of each moment, nodes and stories of jobs as well.
+The page shows a `Recording` as it shows the past of a live source: the same series, the same scrubber, the same map.
+Unlike a ring of boards it has all of each moment, nodes and stories of jobs as well.
 """
 
 from __future__ import annotations
 
 import threading
-import zlib
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Final, Protocol, cast
-
-import msgspec
+from math import inf
+from typing import Final, cast
 
 from tierwise.api.codec import Raw
-from tierwise.explain.board import Line
 from tierwise.web.event_log import EventLog
-from tierwise.web.history import SUMS, changed_jobs
+from tierwise.web.history import SUMS
 from tierwise.web.views import Bounded, RunView
 
-__all__ = ["MOST_MOMENTS", "RecordedHistory", "Recording", "thinned"]
+__all__ = ["MOST_MOMENTS", "Recording", "thinned"]
 
 MOST_MOMENTS: Final = 5000
 """Moments of a recording that a page can choose from; of more, every second one is left out as often as it takes."""
@@ -27,43 +25,34 @@ MOST_MOMENTS: Final = 5000
 _VIEWS: Final = 4
 """Moments that are held whole."""
 
-_LISTS: Final = 256
-"""Moments of which the jobs are held, compressed, to say what changed between two of them."""
 
+class Recording(ABC):
+    """Moments of something that has happened, as the page asks for them. Asked from several threads."""
 
-class Recording(Protocol):
-    """Moments of something that has happened. Asked from several threads."""
-
-    elapsed: bool
+    elapsed = False
     """Whether times are seconds since the beginning: a simulation has no dates."""
 
-    @property
-    def log(self) -> EventLog:
-        """What happened to which job."""
+    def __init__(self) -> None:
+        self.log = EventLog(most_seconds=inf)
+        self._views: Bounded[int, RunView] = Bounded(_VIEWS)
+        self._latest: tuple[int, RunView] | None = None
+        self._looking = threading.Lock()
 
+    @abstractmethod
     def moments(self) -> Sequence[Raw]:
         """Figures of every moment, the oldest first, as those of `BoardHistory`."""
 
+    @abstractmethod
     def count(self) -> int:
         """How many moments there were before some were left out."""
 
+    @abstractmethod
     def view(self, number: int) -> RunView | None:
         """Everything about the moment with this id; None where there is none."""
 
-
-class RecordedHistory:
-    """The moments of a recording, as the page asks for them."""
-
-    def __init__(self, recording: Recording) -> None:
-        self._recording = recording
-        self._views: Bounded[int, RunView] = Bounded(_VIEWS)
-        self._lines: Bounded[int, bytes] = Bounded(_LISTS)
-        self._latest: tuple[int, RunView] | None = None
-        self._lock = threading.Lock()
-
     def show(self) -> RunView | str:
         """The last moment; it changes while the recording is still written."""
-        moments = self._recording.moments()
+        moments = self.moments()
         if not moments:
             return "nothing is recorded yet"
         number, known = cast("int", moments[-1]["id"]), self._latest
@@ -74,43 +63,22 @@ class RecordedHistory:
             self._latest = known = number, view
         return known[1]
 
-    def saw(self, view: RunView) -> None:
+    def saw(self, view: RunView) -> None:  # noqa: B027 - meant to do nothing
         """Nothing to keep: everything is recorded already."""
 
     def at(self, number: int) -> RunView | None:
-        with self._lock:
-            view = self._views.pop(number, None) or self._recording.view(number)
+        with self._looking:
+            view = self._views.pop(number, None) or self.view(number)
             if view is not None:
                 self._views[number] = view
             return view
 
     def wire(self, since: int = 0) -> Raw:
-        moments = self._recording.moments()
-        about: Raw = {"recorded": True, "whole": True, "elapsed": self._recording.elapsed}
+        moments = self.moments()
+        about: Raw = {"recorded": True, "whole": True, "elapsed": self.elapsed}
         later = [moment for moment in moments if cast("int", moment["id"]) > since]
         about |= {"first": 0, "last": moments[-1]["id"] if moments else 0, "kept": len(moments)}
-        return {**about, "moments": later, "count": self._recording.count()}
-
-    @property
-    def log(self) -> EventLog:
-        return self._recording.log
-
-    def changes(self, first: int, second: int) -> Raw | None:
-        """What became of jobs between two moments; None where there is no such moment."""
-        old, new = self._jobs(first), self._jobs(second)
-        return changed_jobs(old, new) if old is not None and new is not None else None
-
-    def _jobs(self, number: int) -> list[Line] | None:
-        kept = self._lines.get(number)
-        if kept is not None:
-            return msgspec.json.decode(zlib.decompress(kept), type=list[Line])
-        view = self.at(number)
-        if view is None:
-            return None
-        lines = view.lines()
-        with self._lock:
-            self._lines[number] = zlib.compress(msgspec.json.encode(lines), 1)
-        return lines
+        return {**about, "moments": later, "count": self.count()}
 
 
 def thinned(moments: list[Raw], most: int = MOST_MOMENTS) -> list[Raw]:

@@ -28,14 +28,14 @@ from tierwise.replay.engine.rules import Rules
 from tierwise.replay.engine.state import ReplayState
 from tierwise.replay.traces.fabric import GPU, NAMESPACE, Fabric
 from tierwise.replay.traces.trace import Trace
-from tierwise.web.event_log import EventKind, EventLog, JobEvent
-from tierwise.web.recording import thinned
+from tierwise.web.event_log import EventKind, JobEvent
+from tierwise.web.recording import Recording, thinned
 from tierwise.web.views import RunView
 
 __all__ = ["ReplayRecording"]
 
 
-class ReplayRecording:
+class ReplayRecording(Recording):
     """One trace on one fabric under one contender, moment by moment."""
 
     elapsed = True
@@ -43,6 +43,7 @@ class ReplayRecording:
     def __init__(
         self, fabric: Fabric, trace: Trace, contender: Contender, rules: Rules, log: Sequence[ReplayEvent]
     ) -> None:
+        super().__init__()
         self._fabric, self._contender, self._rules = fabric, contender, rules
         self._trace = trace if rules.queues else trace.in_one_queue()
         self._log = log
@@ -51,7 +52,6 @@ class ReplayRecording:
         moments = self._figures()
         self._count = len(moments)
         self._moments = thinned(moments)
-        self.log = EventLog()
         self.log.add(self._events())
 
     def _events(self) -> Iterator[JobEvent]:

@@ -180,7 +180,17 @@ def job_query(asked: Mapping[str, str]) -> JobQuery:
     return JobQuery(text=_text(asked, "q"), queue=asked.get("queue"), offset=offset, limit=limit, first=first, **words)
 
 
-Ask = Callable[[RunView, str, Mapping[str, str]], CachedBody | None]
+class View(Protocol):
+    """A board of now or of a past moment, as bytes."""
+
+    def board(self) -> CachedBody:
+        """All that the page begins with."""
+
+    def answer(self, ask: Callable[..., Raw | None], *given: object) -> CachedBody | None:
+        """What the board says to a question, one of its own methods; None where it is about nothing that is known."""
+
+
+Ask = Callable[[View, str, Mapping[str, str]], CachedBody | None]
 
 ASKS: Final[Mapping[str, Ask]] = {
     "/api/board": lambda show, _, __: show.board(),

@@ -165,12 +165,11 @@ def test_what_became_of_jobs() -> None:
     history = BoardHistory()
     history.saw(_view("a", "b"))
     history.saw(_view("b", "c", "d", "e", "f"))  # four fit, and one waits
-    found: Any = history.changes(1, 2)
+    found: Any = history.log.during(1, 2)
 
-    assert ["a"] == [job["name"] for job in found["gone"]["jobs"]]
+    assert ["a"] == [job["name"] for job in found["ended"]["entries"]]
     assert 3 == found["started"]["count"]
-    assert 1 == found["waiting"]["count"]
-    assert history.changes(1, 9) is None
+    assert 1 == found["waits"]["count"]
 
 
 def test_who_waits_still_has_not_begun_to() -> None:
@@ -178,9 +177,9 @@ def test_who_waits_still_has_not_begun_to() -> None:
     history = BoardHistory()
     history.saw(_view(*"abcde"))  # four fit, and one waits
     history.saw(_view(*"abcdef"))
-    found: Any = history.changes(1, 2)
+    found: Any = history.log.during(1, 2)
 
-    assert ["f"] == [job["name"] for job in found["waiting"]["jobs"]]
+    assert ["f"] == [job["name"] for job in found["waits"]["entries"]]
 
 
 def test_an_open_page_hears_of_news() -> None:

@@ -133,7 +133,7 @@ async function refresh({ force = false } = {}) {
       fitsAsked(route) && told ? ask(address("fits", shown, fitsAsked(route) ?? {})) : none,
       ask(listAddress("waiting", shown, wishes.waiting, board.value.jobs.waiting)),
       ask(listAddress("running", shown, wishes.running)),
-      route.at && chosen < moments.length - 1 ? of("changes", { from: moments[chosen].id, to: newest }) : none,
+      route.at && chosen < moments.length - 1 ? of("happened", { after: moments[chosen].id, upto: newest }) : none,
       span
         ? of("happened", span)
         : (route.at || recorded) && chosen > 0

@@ -249,12 +249,7 @@ const SERIES = [
 ];
 
 const KINDS = { started: "started or grew", shrunk: "with fewer pods", waits: "began to wait", ended: "ended or left" };
-const CHANGES = {
-  started: "started or grew",
-  shrunk: "with fewer pods",
-  waiting: "began to wait",
-  gone: "ended or left",
-};
+const SINCE = { evicted: "with evicted pods", ...KINDS };
 
 /** What happened in the while that was chosen, or at the moment shown, and what has changed since. */
 function told(view, chosen, span) {
@@ -289,7 +284,7 @@ function happened(view, chosen, span) {
         ? h("li", {}, `and ${many(found.evicted.pods - sum(evicted.slice(0, 20)), "pod")} more evicted`)
         : null,
       nodes.map((text) => h("li", {}, text)),
-      lines(view, found, KINDS, "entries"),
+      lines(view, found, KINDS),
       any(found) || nodes.length ? null : h("li", { class: "soft" }, "No job started, ended or began to wait."),
     ),
   );
@@ -331,21 +326,19 @@ function since(view) {
     h(
       "ul",
       {},
-      any(view.changes)
-        ? lines(view, view.changes, CHANGES, "jobs")
-        : h("li", { class: "soft" }, "No job has changed."),
+      any(view.changes) ? lines(view, view.changes, SINCE) : h("li", { class: "soft" }, "No job has changed."),
     ),
   );
 }
 
 const any = (found) => Object.values(found).some((kind) => kind.count);
 
-function lines(view, found, words, field) {
+function lines(view, found, words) {
   const there = view.history.whole ? view.route : { ...view.route, at: "" };
   return Object.entries(words)
     .filter(([kind]) => found[kind].count)
     .map(([kind, text]) => {
-      const jobs = [...new Map(found[kind][field].map((job) => [job.path, job])).values()];
+      const jobs = [...new Map(found[kind].entries.map((job) => [job.path, job])).values()];
       return h(
         "li",
         { "data-key": kind },
