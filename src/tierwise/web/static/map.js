@@ -369,23 +369,24 @@ class Drawing {
     return fabric.fragments ? used : `${used}/${short(resource, fabric.sum("total", d))}`;
   }
 
-  /** What stands beside the label of a block, as far as there is room. */
-  beside(d, label, width, shared) {
+  /** What stands beside the label of a block, as far as there is room: what names in it share, and how full it is. */
+  beside(d, label, width, depth) {
     const { fabric } = this.view;
+    const room = width - 7 * label.length - 16 - (this.more(d) ? 24 : 0) - (this.badge(d) ? 34 : 0);
+    const wide = 7 * this.prefix(d).length + 14;
+    const shared = wide < room ? this.shared(d, width, depth) : null;
     const used =
       fabric.sum("total", d) && !fabric.fragments ? percent(fabric.sum("used", d) / fabric.sum("total", d)) : "";
-    const room = width - 7 * label.length - 16 - (this.more(d) ? 24 : 0) - (this.badge(d) ? 34 : 0) - shared;
-    return [this.amounts(d), used].find((text) => text && 7 * text.length < room) ?? "";
+    const left = room - (shared ? wide + 8 : 0);
+    const amount = [this.amounts(d), used].find((text) => text && 7 * text.length < left);
+    return [shared, width > 240 ? gauge(...this.fill(d)) : null, amount ? h("span", { class: "num" }, amount) : null];
   }
 
   block(d, depth, width) {
     const { fabric, route } = this.view;
-    const [used, total, fresh] = this.fill(d);
     const labelled = depth <= this.layout.labels;
     const label = labelled ? this.label(d, width) : "";
     const frame = this.layout.frame(depth);
-    const shared = labelled ? this.shared(d, width, depth) : null;
-    const beside = labelled ? this.beside(d, label, width, shared ? 7 * this.prefix(d).length + 22 : 0) : "";
     return h(
       "div",
       {
@@ -403,9 +404,7 @@ class Drawing {
               name(label),
               unseen(` ${this.title(d)}`),
             ),
-            shared,
-            width > 240 ? gauge(used, total, fresh) : null,
-            beside ? h("span", { class: "num" }, beside) : null,
+            this.beside(d, label, width, depth),
             this.more(d),
             this.badge(d),
           )
