@@ -168,11 +168,12 @@ def _remade(world: World, lost: str) -> bool:
 
 def test_devices_that_drivers_prepare(world: World) -> None:
     """No pod of a gang is bound before all devices are ready; those that failed are given back and tried again."""
+    world.needs_field("bindingConditions")
     with Driver(world.api, each=4) as driver:
         world.racks(1, 2)
         for i in range(2):
             driver.publish(f"n{i}", 4, prepared=True)
-        world.needs_field("ResourceSlice", "n0-gpus", "bindingConditions")
+        world.needs_field("bindingConditions", "ResourceSlice", "n0-gpus")
         world.run()
         world.api.create(job("train", _task("w", 2)))
         world.until(lambda: len(driver.held()) == 2)
@@ -222,7 +223,7 @@ def test_extended_resources_that_a_class_serves(world: World) -> None:
     with Driver(world.api, each=1) as driver:
         _nodes(world, driver, 1)
         world.api.patch("DeviceClass", CLASS, {"spec": {"extendedResourceName": "example.com/gpu"}})
-        world.needs_field("DeviceClass", CLASS, "extendedResourceName")
+        world.needs_field("extendedResourceName", "DeviceClass", CLASS)
         plain = _task("w", 2)
         del plain["template"]["spec"]["resourceClaims"]
         amounts = {"example.com/gpu": "2"}

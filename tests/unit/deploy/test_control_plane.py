@@ -53,6 +53,17 @@ def test_what_was_built_is_found_in_the_cache(tmp_path: Path) -> None:
     assert 3 == _asked("--with", "kube-scheduler", cache=tmp_path)[0]
 
 
+def test_what_no_version_changes_is_taken_from_another(tmp_path: Path) -> None:
+    """Helm is found beside every control plane once it was built beside one; kube-scheduler has a version."""
+    other = _programs(tmp_path / "control-plane/kubernetes-1.2.3-etcd-3.6.16", "helm", "kube-scheduler")
+    before = _asked("--with", "helm", cache=tmp_path)
+    _programs(tmp_path / "control-plane/kubernetes-1.36.3-etcd-3.6.16", "etcd", "kube-apiserver")
+
+    assert (3, {"helm", "kube-scheduler"}) == (before[0], {file.name for file in other.iterdir()})
+    assert 0 == _asked("--with", "helm", cache=tmp_path)[0]
+    assert 3 == _asked("--with", "kube-scheduler", cache=tmp_path)[0]
+
+
 def test_a_minor_version_stands_for_its_patch(tmp_path: Path) -> None:
     """The oldest and the newest of the list are found in the cache by their first two numbers, and by all of them."""
     listed = subprocess.run([TOOL, "--versions"], capture_output=True, text=True, check=True).stdout.split()
