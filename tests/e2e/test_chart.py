@@ -55,6 +55,7 @@ VALUES: dict[str, list[Any]] = {
     "scheduler.journal.sizeMiB": [64],
     "scheduler.journal.volume.emptyDir.sizeLimit": ["1Gi"],
     "controllers.enabled": [False],
+    "controllers.sshKeys": [True],
     "webhook.enabled": [False],
     "webhook.failurePolicy": ["Fail"],
     "webhook.timeoutSeconds": [1],
