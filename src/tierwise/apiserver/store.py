@@ -43,6 +43,12 @@ _EVENTS: Final = 10_000
 _BEAT: Final = 10
 """Seconds after which a kubelet renews its lease; longer where there are so many nodes that ten a second are more."""
 
+_LIMITS: Final = (("", "ResourceQuota"), ("", "LimitRange"), ("scheduling.k8s.io", "PriorityClass"))
+"""Kinds by which pods are refused."""
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 64.0
+"""Seconds that an owner waits whose pods were refused: twice as long each time."""
+
 _NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
@@ -54,6 +60,15 @@ class Change(msgspec.Struct, frozen=True):
     key: port.Key
     new: Raw  # as it is now, or was at the end
     old: Raw | None
+
+
+class _Refusal(msgspec.Struct, frozen=True):
+    """That nothing could be made for an owner, within which limits, and until when it is not tried again."""
+
+    until: float
+    pause: float
+    limits: tuple[object, ...]
+    message: str
 
 
 class ServedCluster(EmbeddedCluster):
@@ -75,6 +90,7 @@ class ServedCluster(EmbeddedCluster):
         self._beaten = 0.0  # when kubelets have last renewed their leases
         self._aside: dict[port.Key, Raw] = {}
         self._recorded: dict[port.Key, None] = {}  # events of the cluster itself, the one that was told last at the end
+        self._refused: dict[port.Key, _Refusal] = {}
         self._load(objects)
 
     @property
@@ -213,21 +229,39 @@ class ServedCluster(EmbeddedCluster):
         return super()._one(batch, effect)
 
     def _created(self, batch: Batch, raw: Raw) -> port.Outcome:
-        """An object of a controller's, within the limits of its namespace; its owner hears where it is refused."""
+        """An object of a controller's, within the limits of its namespace; its owner hears where it is refused.
+
+        Then the owner waits, and twice as long each time, unless it is changed or its namespace has other limits.
+        """
         key = port.key_of_raw(raw)
+        owner = _controller(key.namespace, raw)
+        last = self._refused.get(owner)
+        if last is not None and last.limits != self._limits(owner):
+            last = None
+        if last is not None and self.now < last.until:
+            return port.Outcome(port.Create(raw), ok=False, error=last.message)
         try:
             counted = batch.puts and self._objects.every(ResourceQuota)
             seen = self._objects.changed(batch.puts, batch.deletes) if counted else self._objects
             return super()._one(batch, port.Create(admitted(seen, key, raw)))
         except ApiFailure as error:
-            owners = meta_of(raw).get("ownerReferences")
-            for owner in owners if isinstance(owners, list) else ():
-                group = str(owner.get("apiVersion", "")).rpartition("/")[0]
-                about = port.Key(group, str(owner.get("kind")), key.namespace, str(owner.get("name")))
-                self.events.append(
-                    port.RecordEvent(about, "Warning", "FailedCreate", f"Error creating: {error.message}")
-                )
+            if owner.name:
+                pause = min(2 * last.pause, _LONGEST_PAUSE) if last is not None else _FIRST_PAUSE
+                self._refused[owner] = _Refusal(self.now + pause, pause, self._limits(owner), error.message)
+                text = f"Error creating: {error.message}"
+                self.events.append(port.RecordEvent(owner, "Warning", "FailedCreate", text))
             return port.Outcome(port.Create(raw), ok=False, error=error.message)
+
+    def _limits(self, owner: port.Key) -> tuple[object, ...]:
+        """What an owner wants and what its namespace allows, by versions: others may let through what was refused."""
+        wanted = meta_of(self._objects.raw(owner) or {}).get("generation")
+        found = [
+            record.metadata.resource_version
+            for kind in _LIMITS
+            for record in self._objects.of_kind(*kind).values()
+            if record.metadata.namespace in ("", owner.namespace)
+        ]
+        return wanted, *found
 
     def _take(self, batch: Batch) -> None:
         before = self._objects
@@ -242,6 +276,7 @@ class ServedCluster(EmbeddedCluster):
             old = puts[key][0]
             self._note("ADDED" if old is None else "MODIFIED", key, raw, old)
         for key, old in gone.items():
+            self._refused.pop(key, None)
             self._note("DELETED", key, self._last_words(old), old)
 
     def _stamped(self, key: port.Key, raw: Raw, old: Raw | None) -> Raw:
@@ -371,6 +406,14 @@ class ServedCluster(EmbeddedCluster):
             found["apiVersion"] = served.api_version()
         meta = meta_of(self._objects.raw(about) or {})
         return found | {field: meta[field] for field in ("uid", "resourceVersion") if field in meta}
+
+
+def _controller(namespace: str, raw: Raw) -> port.Key:
+    """What an object is made for; a key without a name where it says nothing."""
+    owners = meta_of(raw).get("ownerReferences")
+    owner = owners[0] if isinstance(owners, list) and owners else {}
+    group = str(owner.get("apiVersion", "")).rpartition("/")[0]
+    return port.Key(group, str(owner.get("kind", "")), namespace, str(owner.get("name", "")))
 
 
 def _meant(effect: port.Effect) -> tuple[tuple[port.Key, str], ...]:

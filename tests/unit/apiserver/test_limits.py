@@ -114,6 +114,32 @@ def test_controllers_are_held_to_quotas_too() -> None:
     assert {("ReplicaSet", "FailedCreate")} == told
 
 
+@pytest.mark.parametrize("path", ["apps/v1/deployments", "batch/v1/jobs"])
+def test_a_refusal_is_one_event_that_is_told_less_and_less(path: str) -> None:
+    """With a count: after 1, 2, 4 seconds and so on; a change of what is wanted or allowed is acted on at once."""
+    ground = Playground(nodes("n0"))
+    ground.create("v1/resourcequotas", _quota(hard={"pods": "0"}))
+    raw = deployment("web", 1)
+    if "jobs" in path:
+        template = {"spec": _pod(restartPolicy="Never")["spec"]}
+        raw = _of("batch/v1", "Job", "web", spec={"template": template})
+    ground.create(path, raw)
+
+    def told() -> list[int]:
+        return [one["count"] for one in ground.list("v1/events") if "exceeded quota" in one["message"]]
+
+    seen: list[int] = []
+    for _ in range(70):
+        ground.live(1)
+        seen.append(*told())
+    ground.patch("v1/resourcequotas", "q", {"spec": {"hard": {"pods": "1"}}})
+    ground.live(1)
+
+    # At once and after a second, which is the first that is seen; then after 2 more, 4 more and so on.
+    assert {2: 0, 3: 2, 4: 6, 5: 14, 6: 30, 7: 62} == {count: seen.index(count) for count in seen}
+    assert 1 == len(ground.names("v1/pods"))
+
+
 def test_other_kinds_are_counted() -> None:
     """By the name that the API has for them."""
     ground = Playground(nodes("n0"))
