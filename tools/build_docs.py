@@ -18,6 +18,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from html import escape
+from os.path import normpath
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -27,6 +29,7 @@ AT_THE_ROOT = sorted((page.name for page in ROOT.glob("*.md")), key=lambda name:
 
 _SECTION = re.compile(r"^## +(.+?) *$", re.MULTILINE)
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s#]+)(?:#[^)\s]*)?\)")
+_PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s#]+)|<img[^>]+src=[\"']([^\"']+)")
 _TITLE = re.compile(r"^# +(.+?) *$", re.MULTILINE)
 # What a page would load from another host while it is viewed; a plain link waits for a click, and may go anywhere.
 _LOADED = re.compile(r"<(?:script|img|iframe|source)[^>]+src=[\"'](?:https?:)?//|<link[^>]+rel=\"stylesheet\"[^>]+//")
@@ -44,7 +47,7 @@ def _links(page: str, text: str | None = None) -> Iterator[str]:
     """What the links of a page, or of a part of its text, lead to in this repository, as paths from the root."""
     for target in _LINK.findall((ROOT / page).read_text(encoding="utf-8") if text is None else text):
         if "://" not in target and not target.startswith("mailto:"):
-            yield str((ROOT / page).parent.joinpath(target).resolve().relative_to(ROOT))
+            yield normpath(Path(page).parent / target)
 
 
 def _title(page: str) -> str:
@@ -118,7 +121,12 @@ def build(folder: Path) -> int:
     """Build the site below `folder`; the exit status says whether every page, link and heading is there."""
     shutil.rmtree(folder, ignore_errors=True)
     for page in pages():
-        linked = (target for target in _links(page) if (ROOT / target).is_file())
+        pictures = _PICTURE.findall((ROOT / page).read_text(encoding="utf-8"))
+        beside = (
+            *_links(page),
+            *(normpath(Path(page).parent / picture) for words in pictures for picture in words if picture),
+        )
+        linked = (target for target in beside if (ROOT / target).is_file())
         for file in (page, *linked):
             copy = folder / "pages" / file
             copy.parent.mkdir(parents=True, exist_ok=True)
@@ -133,8 +141,24 @@ def build(folder: Path) -> int:
     if foreign:
         print(f"these pages load something from elsewhere: {', '.join(foreign)}", file=sys.stderr)
         return 1
+    for target in {target for page in pages() for target in _links(page) if (ROOT / target).is_dir()}:
+        _listing(target, folder / "site" / target)
     print(f"{len(pages())} pages in {folder / 'site'}")
     return 0
+
+
+def _listing(target: str, shown: Path) -> None:
+    """A folder that pages link to: its files, and a page that lists them, as a code host shows it."""
+    files = sorted(path for path in (ROOT / target).iterdir() if path.is_file() and not path.name.startswith("."))
+    shown.mkdir(parents=True, exist_ok=True)
+    for file in files:
+        shutil.copyfile(file, shown / file.name)
+    if not (shown / "index.html").exists():
+        base = Path(target).name
+        rows = "".join(f'<li><a href="../{base}/{name}">{name}</a></li>' for name in (escape(f.name) for f in files))
+        title = escape(target)
+        text = f"<!doctype html><meta charset=utf-8><title>{title}</title><h1>{title}</h1><ul>{rows}</ul>\n"
+        (shown / "index.html").write_text(text, encoding="utf-8")
 
 
 def main() -> int:

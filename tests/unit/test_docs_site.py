@@ -3,7 +3,9 @@
 import shutil
 import subprocess
 import sys
+from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -23,6 +25,39 @@ def test_the_site_builds_strictly(tmp_path: Path) -> None:
     assert (0, "") == (done.returncode, done.stderr)
     assert (tmp_path / "site/index.html").exists()
     assert (tmp_path / "site/docs/reference/cli.html").exists()
+    assert [] == _dead(tmp_path / "site")
+
+
+class _Page(HTMLParser):
+    """What a page of the site links to or loads, and what can be linked to in it."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self.links: set[str] = set()
+        self.anchors: set[str] = set()
+        self.feed(file.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        found = dict(attrs)
+        self.links.update(link for name in ("href", "src") if (link := found.get(name)))
+        self.anchors.update(anchor for name in ("id", "name") if (anchor := found.get(name)))
+
+
+def _dead(site: Path) -> list[str]:
+    """The links of all pages that lead to no file of the site, or to no place in it; other hosts are not asked."""
+    pages = {file.resolve(): _Page(file) for file in site.rglob("*.html") if file.name != "404.html"}
+    dead = []
+    for file, page in pages.items():
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc or link.startswith("#__"):
+                continue
+            target = (file.parent / unquote(parts.path)).resolve() if parts.path else file
+            target = target / "index.html" if target.is_dir() else target
+            anchor = unquote(parts.fragment)
+            if not target.exists() or (anchor and target in pages and anchor not in pages[target].anchors):
+                dead.append(f"{file.relative_to(site.resolve())}: {link}")
+    return sorted(dead)
 
 
 _INDEX = "# Documentation\n\n## Guides\n\n- [One](one.md)\n"

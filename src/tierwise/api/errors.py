@@ -51,6 +51,12 @@ def suggestion(word: str, known: Collection[str]) -> str:
     """The known word that is nearest to a misspelt one, as the end of a message; nothing where none is near."""
     from difflib import get_close_matches  # only mistakes pay for it
 
-    by_lower = {name.lower(): name for name in sorted(known, reverse=True)}
-    near = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
-    return f" (did you mean {by_lower[near[0]]}?)" if near else ""
+    # What a namespace or a prefix makes alike says nothing about the name.
+    by_name: dict[str, dict[str, str]] = {}
+    for name in sorted(known, reverse=True):
+        by_name.setdefault(name.lower().rpartition("/")[2], {})[name.lower()] = name
+    near = get_close_matches(word.lower().rpartition("/")[2], by_name, n=1, cutoff=0.6)
+    if not near:
+        return ""
+    alike = by_name[near[0]]
+    return f" (did you mean {alike[get_close_matches(word.lower(), alike, n=1, cutoff=0.0)[0]]}?)"

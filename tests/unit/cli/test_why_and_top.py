@@ -57,7 +57,9 @@ def test_a_pod_that_does_not_exist_is_bad_input() -> None:
 
     assert 2 == result.exit_code
     unknown = "tierwise: Pod team-b/nobody: there is no such pod, and no controller makes one"
-    assert f"{unknown} (did you mean team-b/notebook-0?)\n" == result.stderr
+    assert f"{unknown}\n" == result.stderr
+    near = run("why", "-f", TRAINING, "-n", "team-b", "notbook-0")
+    assert "(did you mean team-b/notebook-0?)" in near.stderr
 
 
 def test_top_counts_what_is_in_use_and_free(tmp_path: Path) -> None:
