@@ -278,6 +278,31 @@ def beside_flood(nodes: int, flood: Sequence[manifests.Manifest], gangs: int) ->
     return seconds
 
 
+@row("R4", at_most(400, 120))
+def _r4(lab: Lab) -> Measured:
+    """A pod that ends or starts among others that change at the same time, controllers included."""
+    gangs, events = lab.size.everyday // 4, 100
+    pods = [manifests.pod(g, i, on=f"n{g}") for g in range(gangs) for i in range(8)]
+    groups = [manifests.group(g, minimum=8) for g in range(gangs)]
+    objects = manifests.read_manifests(
+        [*map(manifests.node, range(gangs)), *manifests.racks(gangs), *groups, *pods],
+    )
+    cluster, seconds = EmbeddedCluster(objects), list[float]()
+    ends: manifests.Manifest = {"phase": "Succeeded"}
+    profile = SchedulerProfile(frozenset({"volcano"}), DEFAULT)
+    loop = Loop(cluster, [profile], clock=lambda: 1_800_000_000.0, ticks=process_time)
+    for _ in range(_SETTLED):
+        loop.run_once()
+    with gc_off():
+        for repeat in range(4):
+            starts: manifests.Manifest = {"phase": "Running", "startTime": _time(repeat)}
+            news = ((g, starts if g % 2 else ends) for g in range(repeat * gangs // 4, repeat * gangs // 4 + events))
+            cluster.apply([PatchStatus(Key("", "Pod", "d", f"g{g % gangs}-3"), status) for g, status in news])
+            seconds.append(timed(loop.run_once)[0])
+    what = f"µs of an iteration for each of {events} pods that end or start, among {8 * gangs:,}"
+    return what, min(seconds) / events * 1e6
+
+
 def _gang_of_four(namespace: str, number: int, queue: str, cpu: str) -> list[manifests.Manifest]:
     gang = _group(number, _FOUR, phase="Inqueue", tier=1)
     gang["spec"]["queue"] = queue
