@@ -1,8 +1,8 @@
 """The table of questions that a cycle asks of its plugins, one rule for each method of an extension point.
 
 How answers combine, what a failure means and what an answer must be is said by each rule, and nowhere else:
-`framework.boundary` says what a rule is, and holds the plugins with the boundary around every call, `combine` says how
-answers become one, and `answers` what they must be. Only these modules loop over plugins.
+`framework.boundary` says what a rule is, holds the plugins with the boundary around every call, and says how
+answers become one, `answers` what they must be. Only these modules loop over plugins.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from tierwise.config.profile import Profile
-from tierwise.framework import answers, combine
+from tierwise.framework import answers, boundary
 from tierwise.framework import extension as points
 from tierwise.framework.boundary import (
     RULES,
@@ -205,106 +205,106 @@ class Pipeline(Victims):
     """The plugins of a profile in one cycle."""
 
     # Filters: which nodes cannot take a task. `moving` and the like are said of a shape, for the whole cycle.
-    why_not = Rule(points.Filter.why_not, combine.first_per_row, combine.costs_turn, answers.why_by_row)
-    moving = Rule(points.Filter.concerns, combine.any_concerned, combine.costs_turn, answers.boolean)
-    why_not_now = Rule(points.Filter.why_not_now, combine.first_that_moves, combine.costs_turn, answers.why_in_span)
-    moving_own_rows = Rule(points.Filter.own_row, combine.all_keep_to_their_row, combine.costs_turn, answers.boolean)
-    order_free = Rule(points.Filter.order_free, combine.free_but_one, combine.costs_turn, answers.boolean)
-    room = Rule(points.Filter.room, combine.least_room, combine.costs_turn, answers.ints_by_row)
+    why_not = Rule(points.Filter.why_not, boundary.first_per_row, boundary.costs_turn, answers.why_by_row)
+    moving = Rule(points.Filter.concerns, boundary.any_concerned, boundary.costs_turn, answers.boolean)
+    why_not_now = Rule(points.Filter.why_not_now, boundary.first_that_moves, boundary.costs_turn, answers.why_in_span)
+    moving_own_rows = Rule(points.Filter.own_row, boundary.all_keep_to_their_row, boundary.costs_turn, answers.boolean)
+    order_free = Rule(points.Filter.order_free, boundary.free_but_one, boundary.costs_turn, answers.boolean)
+    room = Rule(points.Filter.room, boundary.least_room, boundary.costs_turn, answers.ints_by_row)
     ties: Question[[Shape], list[points.Tie]] = _other(
-        points.Filter.ties, combine.one_after_the_other, combine.costs_turn, answers.ties
+        points.Filter.ties, boundary.one_after_the_other, boundary.costs_turn, answers.ties
     )
-    shared_places = Rule(points.Filter.shared_places, combine.first, combine.costs_turn, answers.ints_by_row)
+    shared_places = Rule(points.Filter.shared_places, boundary.first, boundary.costs_turn, answers.ints_by_row)
 
     # Scores of nodes, of which `score_rows` and `score_leaves` are the parts, and of domains.
-    effect = Rule(points.Scorer.effect, combine.largest_effect, combine.costs_turn, answers.score_effect)
-    score = Rule(points.Scorer.score, combine.weighted_sum, combine.costs_turn, answers.scores_in_span)
-    stale = Rule(points.Scorer.stale, combine.widest, combine.costs_turn, answers.slice_of_rows)
-    score_rows = Rule(points.Scorer.score_rows, combine.sum_by_row, combine.costs_turn, answers.scores_of_rows)
+    effect = Rule(points.Scorer.effect, boundary.largest_effect, boundary.costs_turn, answers.score_effect)
+    score = Rule(points.Scorer.score, boundary.weighted_sum, boundary.costs_turn, answers.scores_in_span)
+    stale = Rule(points.Scorer.stale, boundary.widest, boundary.costs_turn, answers.slice_of_rows)
+    score_rows = Rule(points.Scorer.score_rows, boundary.sum_by_row, boundary.costs_turn, answers.scores_of_rows)
     score_leaves: Question[[Ask], list[Floats] | None] = _other(
-        points.Scorer.score_leaves, combine.parts_by_domain, combine.costs_turn, answers.scores_by_domain
+        points.Scorer.score_leaves, boundary.parts_by_domain, boundary.costs_turn, answers.scores_by_domain
     )
     score_domains = Rule(
-        points.DomainScorer.score_domains, combine.total, combine.costs_turn, answers.scores_of_them, seals=(1, 2)
+        points.DomainScorer.score_domains, boundary.total, boundary.costs_turn, answers.scores_of_them, seals=(1, 2)
     )
 
     room_ahead = Rule(
-        points.Foresight.room_ahead, combine.first, combine.is_silent, answers.scores_by_domain, seals=(1, 2)
+        points.Foresight.room_ahead, boundary.first, boundary.is_silent, answers.scores_by_domain, seals=(1, 2)
     )
 
     # Where a gang is searched for.
-    limit = Rule(points.SearchSpace.limit, combine.limit_once, combine.costs_turn, answers.tier)
+    limit = Rule(points.SearchSpace.limit, boundary.limit_once, boundary.costs_turn, answers.tier)
     gradients: Callable[..., points.Gradients] = _other(
-        points.SearchSpace.gradients, combine.of_the_limiter, combine.costs_turn, answers.groups_of_domains
+        points.SearchSpace.gradients, boundary.of_the_limiter, boundary.costs_turn, answers.groups_of_domains
     )
-    never_fits = Rule(points.SearchSpace.never_fits, combine.first, combine.objects, answers.reason, seals=(1,))
+    never_fits = Rule(points.SearchSpace.never_fits, boundary.first, boundary.objects, answers.reason, seals=(1,))
     _gather_options = Rule(
-        points.SearchSpace.gather_options, combine.first_of_all, combine.costs_turn, answers.gather_ways
+        points.SearchSpace.gather_options, boundary.first_of_all, boundary.costs_turn, answers.gather_ways
     )
     propose: Question[[Job, points.Units, Ints], points.Proposal | points.Abstained | None] = _other(
-        points.Proposer.propose, combine.proposals, combine.abstains, answers.proposal, whose=_JOB, seals=(1,)
+        points.Proposer.propose, boundary.proposals, boundary.abstains, answers.proposal, whose=_JOB, seals=(1,)
     )
 
     # Orders: the smallest key goes first.
-    queue_order = Rule(points.QueueOrder.queue_key, combine.keys, combine.goes_last, answers.key, whose=_ALL)
-    job_factors = Rule(points.JobOrder.job_key, combine.by_plugin, combine.goes_last, answers.key, whose=_ALL)
-    job_order = Rule(points.JobOrder.job_key, combine.job_keys, combine.goes_last, answers.key, whose=_ALL)
-    sub_job_order = Rule(points.SubJobOrder.sub_job_key, combine.keys, combine.goes_last, answers.key, whose=_ALL)
-    task_key = Rule(points.TaskOrder.task_key, combine.keys, combine.goes_last, answers.key, whose=_ALL)
+    queue_order = Rule(points.QueueOrder.queue_key, boundary.keys, boundary.goes_last, answers.key, whose=_ALL)
+    job_factors = Rule(points.JobOrder.job_key, boundary.by_plugin, boundary.goes_last, answers.key, whose=_ALL)
+    job_order = Rule(points.JobOrder.job_key, boundary.job_keys, boundary.goes_last, answers.key, whose=_ALL)
+    sub_job_order = Rule(points.SubJobOrder.sub_job_key, boundary.keys, boundary.goes_last, answers.key, whose=_ALL)
+    task_key = Rule(points.TaskOrder.task_key, boundary.keys, boundary.goes_last, answers.key, whose=_ALL)
     victim_queue_key = Rule(
-        points.QueueOrder.victim_queue_key, combine.keys, combine.goes_last, answers.key, whose=_ALL
+        points.QueueOrder.victim_queue_key, boundary.keys, boundary.goes_last, answers.key, whose=_ALL
     )
     _global_queue = Rule(
-        points.QueueOrder.global_queue, combine.any_of_them, combine.says_no, answers.boolean, whose=_ALL
+        points.QueueOrder.global_queue, boundary.any_of_them, boundary.says_no, answers.boolean, whose=_ALL
     )
 
     # Gates and quotas.
-    _admit = Rule(points.Gate.admit, combine.first, combine.objects, answers.reason)
-    _may_enqueue = Rule(points.EnqueueGate.may_enqueue, combine.tier_by_tier, combine.objects, answers.reason)
-    _must_enqueue = Rule(points.EnqueueGate.must_enqueue, combine.any_of_them, combine.says_no, answers.boolean)
-    quota_exceeded = Rule(points.Quota.quota_exceeded, combine.first, combine.objects, answers.reason, seals=(1,))
-    overused = Rule(points.Quota.overused, combine.first, combine.objects, answers.reason, whose=_ALL)
-    may_reclaim = Rule(points.Quota.may_reclaim, combine.first, combine.objects, answers.reason, seals=(1,))
-    defer = Rule(points.Delaying.defer, combine.first, combine.costs_turn, answers.delay, seals=(1,))
-    starving = Rule(points.Starving.starving, combine.all_of_them, combine.costs_turn, answers.boolean)
+    _admit = Rule(points.Gate.admit, boundary.first, boundary.objects, answers.reason)
+    _may_enqueue = Rule(points.EnqueueGate.may_enqueue, boundary.tier_by_tier, boundary.objects, answers.reason)
+    _must_enqueue = Rule(points.EnqueueGate.must_enqueue, boundary.any_of_them, boundary.says_no, answers.boolean)
+    quota_exceeded = Rule(points.Quota.quota_exceeded, boundary.first, boundary.objects, answers.reason, seals=(1,))
+    overused = Rule(points.Quota.overused, boundary.first, boundary.objects, answers.reason, whose=_ALL)
+    may_reclaim = Rule(points.Quota.may_reclaim, boundary.first, boundary.objects, answers.reason, seals=(1,))
+    defer = Rule(points.Delaying.defer, boundary.first, boundary.costs_turn, answers.delay, seals=(1,))
+    starving = Rule(points.Starving.starving, boundary.all_of_them, boundary.costs_turn, answers.boolean)
 
     # Evictions; what victim filters say together is in `Victims`.
-    _victim_filters: Any = Rule(points.VictimFilter.protect, vetoes, combine.protects_all, answers.flags_of_them)
-    _protect_alone = Rule(points.VictimFilter.protect_alone, vetoes, combine.protects_all, answers.flags_of_them)
-    _protect_whole = Rule(points.VictimFilter.protect_whole, vetoes, combine.protects_all, answers.flags_of_them)
+    _victim_filters: Any = Rule(points.VictimFilter.protect, vetoes, boundary.protects_all, answers.flags_of_them)
+    _protect_alone = Rule(points.VictimFilter.protect_alone, vetoes, boundary.protects_all, answers.flags_of_them)
+    _protect_whole = Rule(points.VictimFilter.protect_whole, vetoes, boundary.protects_all, answers.flags_of_them)
     select_victims = Rule(
-        points.VictimSelector.select_victims, combine.first, combine.costs_turn, answers.positions_of_them
+        points.VictimSelector.select_victims, boundary.first, boundary.costs_turn, answers.positions_of_them
     )
     lost_seconds: Question[[Job, RunningTable, Ints], Floats] = _other(
         points.EvictionCosts.lost_seconds,
-        combine.most_of_each,
-        combine.costs_turn,
+        boundary.most_of_each,
+        boundary.costs_turn,
         answers.scores_of_them,
         whose=_JOB,
         seals=(1,),
     )
-    gained_seconds = Rule(points.EvictionCosts.gained_seconds, combine.least, combine.costs_turn, answers.seconds)
-    notice_seconds = Rule(points.EvictionCosts.notice_seconds, combine.most, combine.is_silent, answers.seconds)
-    declines_losses = Rule(points.EvictionCosts.declines, combine.any_of_them, combine.says_no, answers.boolean)
+    gained_seconds = Rule(points.EvictionCosts.gained_seconds, boundary.least, boundary.costs_turn, answers.seconds)
+    notice_seconds = Rule(points.EvictionCosts.notice_seconds, boundary.most, boundary.is_silent, answers.seconds)
+    declines_losses = Rule(points.EvictionCosts.declines, boundary.any_of_them, boundary.says_no, answers.boolean)
     _debts: Question[[], Iterator[tuple[points.Lending, points.Debt]]] = _other(
-        points.Lending.debts, combine.with_its_plugin, combine.is_silent, answers.debt, whose=_ALL
+        points.Lending.debts, boundary.with_its_plugin, boundary.is_silent, answers.debt, whose=_ALL
     )
     paid_with: Question[[points.Lending, points.Debt, RunningTable], Ints] = _other(
-        points.Lending.paid_with, combine.of_its_plugin, combine.nobody_goes, answers.some_positions, whose=_ALL
+        points.Lending.paid_with, boundary.of_its_plugin, boundary.nobody_goes, answers.some_positions, whose=_ALL
     )
 
     # Binds, and what is told.
     before_bind: Question[[Job, Iterable[tuple[Task, int]]], dict[str, list[points.Preparation]]] = _other(
-        points.PreBind.before_bind, combine.by_task, combine.is_not_bound, answers.preparation
+        points.PreBind.before_bind, boundary.by_task, boundary.is_not_bound, answers.preparation
     )
     complaints: Question[[], dict[tuple[Task, Reason], None]] = _other(
-        points.Reporter.complaints, combine.each_once, combine.is_silent, answers.complaint, whose=_ALL
+        points.Reporter.complaints, boundary.each_once, boundary.is_silent, answers.complaint, whose=_ALL
     )
     figures: Question[[Ask], dict[str, Sequence[Mapping[str, object]]]] = _other(
-        points.Reporter.figures, combine.by_plugin, combine.is_silent, answers.figures
+        points.Reporter.figures, boundary.by_plugin, boundary.is_silent, answers.figures
     )
     entitled: Question[[], Ints | None] = _other(
-        points.Reporter.entitled, combine.first_of_all, combine.is_silent, answers.queue_amounts, whose=_ALL
+        points.Reporter.entitled, boundary.first_of_all, boundary.is_silent, answers.queue_amounts, whose=_ALL
     )
 
     def __init__(self, profile: Profile, view: CycleView, factories: Mapping[str, Factory]) -> None:
@@ -381,7 +381,7 @@ class Pipeline(Victims):
 
     def scores(self, ask: Ask, span: slice, fits: Bools) -> dict[str, Floats]:
         """The scores of each plugin, before weights."""
-        found: dict[str, Floats] = combine.by_plugin(self.plugins.panel(ask.shape.scheduler), RULES["score"])(
+        found: dict[str, Floats] = boundary.by_plugin(self.plugins.panel(ask.shape.scheduler), RULES["score"])(
             ask, span, sealed(fits)
         )
         return found
