@@ -248,7 +248,7 @@ class _Allocation:
     def _refuse(self, job: Job, rejection: Rejection) -> bool:
         """Reject a job's minimum; then preempt for it where the profile does so immediately, else reserve a place.
 
-        Nobody is evicted for a job that has to leave its place to reservations.
+        No pod is evicted for a job that has to leave its place to reservations.
         """
         self._cycle.report.reject(job, rejection)
         more = self._make_room(job) if rejection.stage != "place" else False

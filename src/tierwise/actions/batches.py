@@ -5,7 +5,7 @@ could have had. So the next gangs of the queue are placed on the ledger in other
 arrangements that is kept in which most of them start, then the one with the lowest tiers, then with the fewest
 innermost domains. When its turn comes, each gang is given its place in it.
 
-Nobody later takes what an earlier one needs: an arrangement counts only if every gang that would start starts, and
+No later gang takes what an earlier one needs: an arrangement counts only if every gang that would start starts, and
 none is given a wider tier than it would have had in its turn. Orders are tried where a gang of the batch has less than
 it would have alone. Called by `allocate`; the search for a gang is the usual one.
 """
@@ -163,7 +163,7 @@ def _rank(found: Sequence[_Worth]) -> tuple[tuple[int, ...], int, int]:
 
 
 def _fair(gangs: Sequence[Job], found: Sequence[_Worth], usual: Sequence[_Worth]) -> bool:
-    """Whether nobody later takes what an earlier one needs: a wider place only for one that could not start else."""
+    """Whether no later gang takes what an earlier one needs: a wider place only for one that could not start else."""
     started = [gang.priority for gang, a, b in zip(gangs, found, usual, strict=True) if a.waits < b.waits]
     return all(
         a.waits or b.waits or a.tier <= b.tier or (started and max(started) >= gang.priority)

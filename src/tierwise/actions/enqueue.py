@@ -89,7 +89,7 @@ def enqueue(cycle: Cycle, *, heads: bool = False) -> None:
     """Move jobs from Pending to Inqueue, in queue and job order; those without an open queue are refused first.
 
     With `heads`, the first job of a queue is let in whatever gates say of the room of now: what it needs is reserved
-    for it, which nobody could do for a job that has no pods.
+    for it, which is impossible for a job that has no pods.
     """
     waiting = _of_open_queues(cycle)
     first = _heads(cycle) if heads and waiting else {}

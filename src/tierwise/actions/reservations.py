@@ -132,11 +132,11 @@ class Reservations:
         self._asked: dict[int, tuple[Demand, int]] = {}  # by job: what its is for, and how many unknown ends it awaits
         self._served: set[str] = set()  # queues whose first waiting job has one
         self._running: list[_Run] = []  # what runs, and what this cycle has started
-        self._seen = -1  # decisions that are among them; -1 before anybody has looked
+        self._seen = -1  # decisions that are among them; -1 before the first look
         self._known_timeline = _Timeline(())
 
     def __bool__(self) -> bool:
-        """Whether anybody is held back for one."""
+        """Whether a job is held back for one."""
         return any(held.holds for held in self._held)
 
     @cached_property

@@ -35,7 +35,7 @@ def domains(objects: Objects) -> dict[str, str]:
 
 
 def trees(objects: Objects) -> Iterator[LabelTree]:
-    """The cliques, where anybody asks for a domain."""
+    """The cliques, where a pod asks for a domain."""
     if objects.every(ComputeDomain):
         yield LabelTree(KIND, (CLIQUE,))
 

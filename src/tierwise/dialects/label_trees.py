@@ -10,14 +10,15 @@ itself. A key that no node has is in no tree.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from tierwise.api.core import Node
 from tierwise.model.tree import Declared
 
-__all__ = ["CLUSTER", "MOST_CROSSING", "LabelTree", "Planned", "plan"]
+__all__ = ["CLUSTER", "MOST_CROSSING", "LabelTree", "Planned", "declared", "plan"]
 
 CLUSTER = "cluster"
 """The name of the tier above all keys: no constraint means it, so that a key which no node has limits as it says."""
@@ -27,6 +28,9 @@ MOST_CROSSING = 16
 
 Domain = tuple[tuple[str, str], ...]
 """The labels around a node, outermost first, down to the one that names the domain."""
+
+Path = tuple[Any, ...]
+"""What tells a domain: a part for each domain around it, outermost first, and its own at the end."""
 
 
 class LabelTree(msgspec.Struct, frozen=True):
@@ -67,27 +71,33 @@ def _has(node: Node, labels: tuple[tuple[str, str], ...]) -> bool:
 
 def _planned(kind: str, keys: Sequence[str], placed: Sequence[tuple[Domain, Node]]) -> Planned:
     tiers = {key: len(keys) - depth for depth, key in enumerate(keys)}
-    inside: dict[Domain, set[str]] = {}
-    for domain, node in placed:
-        for depth in range(1, len(domain) + 1):
-            inside.setdefault(domain[:depth], set())
-        if domain:
-            inside[domain].add(node.metadata.name)
-    names = _names(list(inside))
-    children: dict[Domain, list[str]] = {}
-    for domain in inside:
-        children.setdefault(domain[:-1], []).append(names[domain])
-    declared = [
-        Declared(
-            name=names[domain],
-            tier=tiers[domain[-1][0]],
-            tier_name=domain[-1][0],
-            nodes=frozenset(found),
-            children=tuple(children.get(domain, ())),
-        )
-        for domain, found in inside.items()
+    domains = declared(placed, _names, lambda domain: (tiers[domain[-1][0]], domain[-1][0]))
+    return Planned(kind, domains, {**tiers, CLUSTER: len(keys) + 1})
+
+
+def declared(
+    placed: Iterable[tuple[Path, Node]],
+    named: Callable[[Sequence[Path]], Mapping[Path, str]],
+    tier: Callable[[Path], tuple[int, str]],
+) -> list[Declared]:
+    """The domains of nodes that have paths from the outside inwards; a node whose path is empty is in none.
+
+    `named` gives each path its name, `tier` the number and the name of its tier.
+    """
+    inside: dict[Path, set[str]] = {}
+    for path, node in placed:
+        for depth in range(1, len(path) + 1):
+            inside.setdefault(path[:depth], set())
+        if path:
+            inside[path].add(node.metadata.name)
+    names = named(list(inside))
+    children: dict[Path, list[str]] = {}
+    for path in inside:
+        children.setdefault(path[:-1], []).append(names[path])
+    return [
+        Declared(names[path], *tier(path), nodes=frozenset(found), children=tuple(children.get(path, ())))
+        for path, found in inside.items()
     ]
-    return Planned(kind, declared, {**tiers, CLUSTER: len(keys) + 1})
 
 
 def _names(domains: Sequence[Domain]) -> dict[Domain, str]:

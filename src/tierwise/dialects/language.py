@@ -1,4 +1,4 @@
-"""A language in which gangs are declared, as one record: all that anybody needs to know of it.
+"""A language in which gangs are declared, as one record: all that the program needs to know of it.
 
 Its folder holds the record (`language.py`) and what reads its objects. What other rooms do with them is named by the
 record as "module:function" and loaded on use, since these rooms lie above this one. The audit's check shares no code

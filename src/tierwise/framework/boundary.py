@@ -2,7 +2,7 @@
 
 `CyclePlugins` holds what a profile constructs, and records what fails. A `Panel` is the part of them that
 answers for the pods of one scheduler: a plugin that a profile configures for one scheduler name is asked about the pods
-of that scheduler only. Nothing here keeps the pipeline, so that a cycle is freed when nobody needs it any more.
+of that scheduler only. Nothing here keeps the pipeline, so that a cycle is freed when nothing refers to it any more.
 """
 
 from __future__ import annotations
@@ -348,7 +348,7 @@ def sealed(array: NDArray[T]) -> NDArray[T]:
 
 
 def _sealing(ask: Answer, seals: tuple[int, ...]) -> Answer:
-    """A question with arrays that nobody can write into."""
+    """A question with arrays that plugins cannot write into."""
 
     def asking(*args: Any, **kwargs: Any) -> Any:
         given = list(args)
@@ -401,7 +401,7 @@ def protects_all(_: Asked, __: Reason) -> np.bool_:
 
 
 def nobody_goes(_: Asked, __: Reason) -> Ints:
-    """Nobody goes."""
+    """No pod goes."""
     return np.zeros(0, dtype=np.int64)
 
 
@@ -469,7 +469,7 @@ def keys(panel: Panel, rule: AnyRule) -> Answer:
 
 
 def job_keys(panel: Panel, rule: AnyRule) -> Answer:
-    """Keys one after the other; what stands in part goes first among jobs of its priority."""
+    """Keys one after the other; what runs in part goes first among jobs of its priority."""
     ledger, members = panel.view.ledger, panel.members(rule)
     place = next((i for i, asked in enumerate(members) if promises(asked.by.plugin).by_priority), None)
     if place is None:
@@ -477,7 +477,7 @@ def job_keys(panel: Panel, rule: AnyRule) -> Answer:
         return lambda job: (_whole(ledger, job), *others(job))
 
     def at_once(key: Key, job: Job) -> Key:
-        """In an order before priority what stands in part counts as one that holds nothing, if it has a place there."""
+        """In an order before priority what runs in part counts as one that holds nothing, if it has a place there."""
         if not stands_in_part(ledger, job):
             return key
         return tuple([number if number == math.inf else min(number, 0.0) for number in key])

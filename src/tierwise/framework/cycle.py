@@ -193,7 +193,7 @@ class Nominations:
         self._ledger = ledger
         self._jobs = snapshot.jobs
         self._kept: dict[int, list[_Reserved]] = {}  # by job, the last entry counts
-        self._places: list[HeldPlace] = []  # that are held, as many of each as nobody has come to
+        self._places: list[HeldPlace] = []  # that are held, as many of each as no pod has come to
         self._held: dict[int, list[int]] = {}  # by job, which of them; jobs of one owner share them
         self._lent = [frozenset[int]()]  # jobs that are being served; the last entry counts
         self._hold(snapshot)
@@ -320,7 +320,7 @@ class Cycle(msgspec.Struct, frozen=True):
     backlog: Backlog = msgspec.field(default_factory=Backlog)
     inspect: Callable[[Cycle, Job], None] | None = None  # called for each job before it is served; set by `explain`
     spares: KeptRoom | None = None
-    reserved: list[ReservedRoom] = []  # by an action that is over; empty where nobody has reserved anything
+    reserved: list[ReservedRoom] = []  # by an action that is over; empty where nothing is reserved
     most_pods: int | None = None  # after so many placed pods no further job is served; None: all are
     kept: KeptRefusals = msgspec.field(default_factory=KeptRefusals)  # from the last cycle
     stopwatch: Stopwatch | None = None
@@ -465,7 +465,7 @@ class Cycle(msgspec.Struct, frozen=True):
     def allowed(self, shape: Shape, span: slice, pool: Pool) -> Bools:
         """Which rows of a span the filters that move allow to one more task.
 
-        Where it would start now they are asked twice, as Kubernetes does: nobody counts on pods that are nominated.
+        Where it would start now they are asked twice, as Kubernetes does: no pod counts on pods that are nominated.
         """
         allowed: Bools = self.pipeline.why_not_now(shape, span) == 0
         if pool is Pool.IDLE and self.ledger.expects and allowed.any():

@@ -139,7 +139,7 @@ def takes_part(
     number or age. `rises_with_use`: while a queue or job uses more, its key never falls, and a no to it stays a no.
     `scores_by_shape`: of a task without a constraint its scores read the shape alone, neither job nor queue.
 
-    `by_priority`: its keys of jobs begin with their priority. What stands in part goes first among jobs of which that
+    `by_priority`: its keys of jobs begin with their priority. What runs in part goes first among jobs of which that
     number is the same (decision 0115).
     """
 

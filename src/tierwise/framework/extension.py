@@ -189,7 +189,7 @@ class ScoreEffect(enum.IntEnum):
 
 
 class Tie(msgspec.Struct, frozen=True):
-    """Tasks of a shape go where one of some shapes stands, and none of these stands anywhere yet."""
+    """Tasks of a shape go where a task of some shapes runs, and none of these runs anywhere yet."""
 
     places: Ints  # by row, a number that rows of one place share; -1: no place
     founders: frozenset[int]  # the numbers of the shapes, maybe its own, of which the first decides the place
@@ -236,7 +236,7 @@ class Filter(Protocol):
     def shared_places(self, job: Job) -> Ints | None:
         """By row, a number that rows of one place share, -1 for none, where the tasks of a job had better stand in one.
 
-        They share what is made where the first of them stands, as a volume is in its zone. None: nothing is shared.
+        They share what is made where the first of them runs, as a volume is in its zone. None: nothing is shared.
         """
 
 
@@ -258,7 +258,7 @@ class Scorer(Protocol):
 
     @marked(HINT, "NodeOrder", beside="score")
     def score_rows(self, ask: Ask, rows: Rows) -> Floats | None:
-        """The same as `score` on these rows, if the score of a node depends on that node and what stands there alone.
+        """The same as `score` on these rows, if the score of a node depends on that node and what runs there alone.
 
         So scores are kept while tasks of whatever shape are placed. What `effect` says then holds for tasks of any
         shape. None: it depends on more.
@@ -486,7 +486,7 @@ class VictimFilter(Protocol):
 
     @marked(OPTIONAL, "Preemptable", "Reclaimable", beside="protect")
     def protect_alone(self, preemptor: Preemptor, victims: Ints) -> Bools:
-        """Which candidates a filter that counts protects even if nobody else is evicted.
+        """Which candidates a filter that counts protects even if no other task is evicted.
 
         Asked about all candidates at once, each by itself: whoever is protected here is protected by `protect` whoever
         else is asked about, and uses up nothing that others are protected by.

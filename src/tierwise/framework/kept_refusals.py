@@ -52,7 +52,7 @@ class KeptRefusals:
         before, kinds, jobs = self._box.last if self._box is not None else ((), {}, {})
         same = len(before) == len(self._read) and all(map(_same, self._read, before))
         self._kinds: Mapping[object, object] = kinds if same else {}
-        self._last: Mapping[str, ToldJob] = jobs if same else {}  # type: ignore[assignment]  # nobody else fills it
+        self._last: Mapping[str, ToldJob] = jobs if same else {}  # type: ignore[assignment]  # it is filled here alone
         jobs_now = snapshot.unsettled if snapshot is not None and self._last else ()
         self.gates: Mapping[str, Rejection] = {  # of jobs that a gate kept out in the last cycle, and keeps out now
             job.key: last.refusal
@@ -136,7 +136,7 @@ class KeptRefusals:
         if self._box is None:
             return
         kinds = {**self._kinds, **self._now} if self._now else self._kinds
-        # As long as nobody who waited is gone, all that was known is of use.
+        # As long as no job that waited is gone, all that was known is of use.
         if self._again < len(self._last) or len(kinds) > 2 * len(self.jobs) + _MORE:
             asked = set(chain.from_iterable(told.read for told in self.jobs.values()))
             kinds = {key: found for key, found in kinds.items() if key in asked or key in self._now}
@@ -147,7 +147,7 @@ def _read(seen: Snapshot, by: object) -> Iterator[object]:
     """All that is read besides a job and the kind of a gang. Tasks, quotas and the time are not among it."""
     yield from (by, seen.axis.names, *astuple(seen.nodes), seen.topology, seen.kind, seen.tree_aliases)
     yield from (tuple(seen.alternate_topologies), *seen.alternate_topologies.values())
-    yield from (seen.queues, seen.devices)  # queues may be tied to nodes; claims that nobody uses give devices back
+    yield from (seen.queues, seen.devices)  # queues may be tied to nodes; claims that no pod uses give devices back
 
 
 def _same(one: object, other: object) -> bool:

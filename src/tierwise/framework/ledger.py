@@ -7,7 +7,7 @@ A task is placed on one of two pools. `FUTURE_IDLE` is what is idle after all re
 pipelined tasks have started. `IDLE` is the smaller of idle and future idle, so that a task placed now never takes
 resources that a pipelined task waits for.
 
-Tasks that are evicted are gone for the one that they go for, and for nobody else: once that has its place (`linger`),
+Tasks that are evicted are gone for the one that they go for, and for no other: once that has its place (`linger`),
 rules between tasks see them again, as they will see terminating ones in the next cycle. What they free is room of the
 future from their eviction on.
 """
@@ -40,6 +40,7 @@ __all__ = [
     "Tally",
     "halves",
     "job_ready",
+    "plain_need",
     "ready_tasks",
     "roles_count",
     "stands_in_part",
@@ -503,7 +504,7 @@ class Ledger:
         for i, sub in enumerate(subs):
             if sub.number in standing or sub.job_number in known or len(sub.held):
                 self._stand(sub, rows[i : i + 1], _ONE)
-            else:  # nobody has asked about it yet, and there may be thousands
+            else:  # it was not asked about yet, and there may be thousands
                 standing[sub.number] = entries = [(rows[i : i + 1], _ONE)]
                 undo.append((entries, 0, 0))
 
@@ -605,7 +606,7 @@ class Ledger:
         self._discount(running, victims)
 
     def take_back(self, running: RunningTable, victims: Ints) -> None:
-        """Take back the eviction of tasks that linger and that nobody counts (`counted`)."""
+        """Take back the eviction of tasks that linger and that nothing counts (`counted`)."""
         self._release(running, victims, -1)
 
     def counted(self, shape: int) -> bool:
@@ -705,7 +706,7 @@ class Ledger:
         self.append(self._lingering, len(self._going))
 
     def _by_shape(self, running: RunningTable, victims: Ints) -> Iterator[tuple[Shape, Ints, Ints]]:
-        """Running tasks shape by shape, with their rows and how many are on each; nothing where nobody counts."""
+        """Running tasks shape by shape, with their rows and how many are on each; nothing where nothing counts."""
         for number in dict.fromkeys(running.shape[victims].tolist()) if self._tallies or self._followers else ():
             own = victims[running.shape[victims] == number]
             yield running.tasks[own[0]].shape, *np.unique(running.row[own], return_counts=True)
@@ -879,10 +880,10 @@ def stands_in_part(ledger: Ledger, job: Job) -> bool:
 
 
 def halves(ledger: Ledger, job: Job, begun: Collection[SubJob]) -> list[tuple[SubJob, ...]]:
-    """The units of a job, each by its sub-jobs, that are whole or of no use, and of which a part alone stands.
+    """The units of a job, each by its sub-jobs, that are whole or of no use, and of which only a part runs.
 
     `begun` are sub-jobs of which tasks stand. A unit is the sub-job itself, or the largest inner group around it that
-    is not whole: what stands in it is of no use either.
+    is not whole: what runs in it is of no use either.
     """
     if not job.policies or job.satisfied:
         return []
@@ -936,3 +937,16 @@ def job_ready(ledger: Ledger, job: Job, *, waiting: bool = False) -> bool:
     if not any(policy.minimum for policy in job.policies):
         return True
     return all(w >= policy.minimum for w, policy in zip(whole_by_policy(job, whole_subs), job.policies, strict=True))
+
+
+def plain_need(ledger: Ledger, job: Job) -> int | None:
+    """How many tasks the minimum of a job lacks that is one pod set of which no task is placed; None for all others."""
+    if job.policies or len(job.subs) != 1:
+        return None
+    sub = job.subs[0]
+    if len(sub.pod_sets) != 1 or ledger.placed_rows(sub) is not None:
+        return None
+    role, need = sub.pod_sets[0].role_number, job.minimum - int(ledger.ready[sub.number])
+    if job.roles and job.roles.keys() != {role}:
+        return None
+    return max(need, job.roles[role] - int(ledger.role_ready[role])) if roles_count(job) else need

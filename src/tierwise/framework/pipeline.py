@@ -42,7 +42,7 @@ __all__ = ["Pipeline", "PluginError"]
 # Who may be evicted: what victim filters say together. Every filter has a veto, whatever its place in the profile.
 #
 # Filters that count victims are asked last, about those that no other protects. If no filter names victims for a
-# purpose, nobody is evicted for it.
+# purpose, no pod is evicted for it.
 
 
 _ROUNDS: Final = 4
@@ -83,7 +83,7 @@ class _Filter(msgspec.Struct, frozen=True, eq=False):
 
 
 def vetoes(panel: Panel, rule: AnyRule) -> Answer:
-    """Every filter has a veto, counting ones last; nobody goes where none answers."""
+    """Every filter has a veto, counting ones last; no pod goes where none answers."""
     pricing = panel.by_plugin(RULES["lost_seconds"])
     filters: dict[Purpose, list[_Filter]] = {}
     for purpose, switch in _SWITCH.items():

@@ -300,7 +300,7 @@ class _Lines:
         return slice(head, head + (int(unclear[0]) if len(unclear) else number))
 
     def _best_of(self, line: int, shared: Sequence[Floats]) -> int:
-        """Where the best node of a line stands that begins with nodes whose order is not clear."""
+        """The position of the best node of a line that begins with nodes whose order is not clear."""
         head, end = int(self._heads[line]), int(self._ends[line])
         keys = _rounded(sum([part[line] for part in shared], start=self._own[head:end]))
         equal = head + np.flatnonzero(keys == keys[0])
@@ -494,7 +494,7 @@ class _Walk:
         return bool(inner) and not any(children[grandchild] for grandchild in inner)
 
     def _split(self, domain: int, children: tuple[int, ...], count: int) -> list[tuple[int, int]]:
-        """How many tasks each child takes; the domain's own number stands for the rows directly in it."""
+        """How many tasks each child takes; the domain's own number means the rows directly in it."""
         places = np.array([*children, domain])
         room = self._per_domain[places]
         room[-1] = self._per_row[self._topology.own_span(domain)].sum()

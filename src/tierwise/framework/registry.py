@@ -112,7 +112,7 @@ class Registry(Mapping[str, Factory]):
         own, other = (f"{_OWN} {__version__}",), self.others.get(name)
         if other is None:
             return own if name in self.built_in else ()
-        from tierwise.config.kube_names import RESERVED  # nobody needs it who has no other packages
+        from tierwise.config.kube_names import RESERVED  # needed only beside other packages
 
         taken = name in self.built_in or name in self._reserved or name in RESERVED
         return (*(own if taken else ()), other.source, *other.rivals)
@@ -138,7 +138,7 @@ class _Offers(Mapping[str, Declaration]):
 
 def extended(plugins: Mapping[str, Factory], more: dict[str, Factory]) -> Mapping[str, Factory]:
     """A table with further plugins, which also imports on lookup only."""
-    return ChainMap(more, plugins)  # type: ignore[arg-type]  # nobody writes to it
+    return ChainMap(more, plugins)  # type: ignore[arg-type]  # it is only read
 
 
 def _imported(plugin: InstalledPlugin) -> Factory:

@@ -1,4 +1,4 @@
-"""How much room there will be: what runs ends as expected, and nobody new comes.
+"""How much room there will be: what runs ends as expected, and no new job comes.
 
 For one shape, the room of a domain is a step function of time: what it holds now, and more with every task that ends
 there. Its mean over the run of a gang is what a place there is worth to others (plugin `places`).

@@ -106,7 +106,7 @@ class Queue(msgspec.Struct, frozen=True):
     reclaim_run_time: float | None = None  # the same where another queue reclaims; None: the same number
     expected_duration: float = 0.0  # seconds that its jobs run where they do not say; 0 where it is not known
     over_since: float | None = None  # since when it has held more than its share; None where it has not
-    held: str = ""  # why somebody holds all its jobs; "" where nobody does
+    held: str = ""  # why all its jobs are held; "" where they are not
 
     @property
     def served_with(self) -> str:

@@ -4,14 +4,14 @@
     declined = ends are expected that give it a place on fewer leaves within the budget
 
 The budget counts in full where all leaves that it has too many are saved, else in proportion. Where it is not known how
-long the gang runs, the mean of like runs stands for that; where ends are not known, ages and ended runs give the chance
+long the gang runs, the mean of like runs is taken; where ends are not known, ages and ended runs give the chance
 of a closer place, and it waits where that is three in ten or more. It is looked at again in every cycle.
 
     until    = created + the times of the steps up to the present one
     wide     = tier of the innermost domain around the place > tier of the step
 
-A ladder of steps is a gang's own (annotation `tierwise.io/topology-ladder`), else the profile's (`ladder`), and stands
-in place of the budget. What is declined is for others: nothing is kept. Afterwards the gang accepts any place, so no
+A ladder of steps is a gang's own (annotation `tierwise.io/topology-ladder`), else the profile's (`ladder`), and
+replaces the budget. What is declined is for others: nothing is kept. Afterwards the gang accepts any place, so no
 gang waits for ever. Gangs with placed tasks are not delayed; those without a topology, or smaller than `fromPods`, wait
 only for what they ask for themselves.
 """

@@ -4,7 +4,7 @@
     a pod      costs the idle devices of its host, and the time for which the host would be whole without it
 
 What runs ends as `model.endings` says, and nothing new comes (`framework.room_ahead`). Where it is not known how
-long a gang runs, the room of now stands for that ahead. A pod alone goes to the host that costs least; of equal ones to
+long a gang runs, the room of now counts as that ahead. A pod alone goes to the host that costs least; of equal ones to
 that whose end is closest to its own, rather later than earlier; cpu and memory do not count.
 
 Argument: `weight` (1), of the scores of hosts beside those of other plugins.

@@ -92,7 +92,7 @@ def _preempt(current: Cycle, profile: Profile) -> Preempt | None:
 def run_action(name: str, current: Cycle, profile: Profile, repair: Replacements | None = None) -> None:
     """Run an action of a profile.
 
-    Where gangs are repaired, `allocate` gives room to those that have lost nodes before anybody evicts for others.
+    Where gangs are repaired, `allocate` gives room to those that have lost nodes before pods are evicted for others.
     """
     action, given = ACTIONS[name], profile.action_arguments.get(name, {})
     match action.family:

@@ -120,7 +120,7 @@ def _claims(task: Task) -> Iterator[port.Key]:
 def _deallocated(snapshot: Snapshot, report: CycleReport) -> Iterator[port.Effect]:
     """Devices that pods hold without a node, and that did not find one with them: left from a bind that failed.
 
-    Kubernetes gives such devices back as well. A claim that anybody else may use is left alone.
+    Kubernetes gives such devices back as well. A claim that others may use is left alone.
     """
     if snapshot.devices is None:
         return

@@ -355,7 +355,7 @@ class JobCache:
         return job
 
     def _priority(self, named: str, members: Sequence[Member], stated: int | None = None) -> int:
-        """That of its class, at most what its pods were admitted with: anybody may write a class into a podGroup.
+        """That of its class, at most what its pods were admitted with: every tenant may write a class into a podGroup.
 
         Pods without a priority of their own were not admitted by a server, as in a file, and say nothing about it.
         """

@@ -1,7 +1,7 @@
 """Templates: what the pods made from one pattern have in common, whatever else a cluster holds.
 
 Tens of thousands of pods come from a few hundred patterns. What concerns every pod of a cluster, such as the resources
-that anybody names, is read from templates, and shapes are made from them.
+that pods name, is read from templates, and shapes are made from them.
 
 The nodes that a pod may run on are no part of its template once it has one: it is not placed again. A DaemonSet's
 controller pins every pod to its node, so there would be as many templates as pods.

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import Demand, TaskGroup, asks_beyond, demand, needs, shapes_of
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.ledger import roles_count
+from tierwise.framework.ledger import plain_need
 from tierwise.model.job import Job, Rejection
 
 __all__ = ["RejectionCache"]
@@ -60,13 +60,8 @@ class RejectionCache:
 
     def _plain_kind(self, job: Job) -> tuple[Kind | None, int]:
         """The kind of a job of one shape that is one sub-job, and how many tasks it asks for."""
-        ledger, sub, pod_set = self._cycle.ledger, job.subs[0], job.subs[0].pod_sets[0]
-        if job.roles and job.roles.keys() != {pod_set.role_number}:
-            return None, 0
-        need = job.minimum - int(ledger.ready[sub.number])
-        if roles_count(job):
-            need = max(need, job.roles[pod_set.role_number] - int(ledger.role_ready[pod_set.role_number]))
-        if not 0 < need <= len(pod_set.tasks) or ledger.placed_rows(sub) is not None:
+        need, pod_set = plain_need(self._cycle.ledger, job), job.subs[0].pod_sets[0]
+        if need is None or not 0 < need <= len(pod_set.tasks):
             return None, 0
         return (pod_set.shape.number, ()), need
 

@@ -36,7 +36,7 @@ from tierwise.actions.placement.surplus import place_surplus
 from tierwise.api.plurals import count
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.kept_refusals import KeptRefusals, ToldJob
-from tierwise.framework.ledger import Pool, job_ready, roles_count
+from tierwise.framework.ledger import Pool, job_ready, plain_need
 from tierwise.framework.pipeline import PluginError
 from tierwise.framework.report import Decision
 from tierwise.model.arrays import POD_SLOTS, Ints
@@ -246,21 +246,13 @@ class _Judge:
 
     def _surely_fits(self, job: Job) -> bool:
         """The plainest jobs, counted: one shape, nothing running, no rules between pods. A backlog is full of them."""
-        cycle = self._cycle
-        plain = not (job.policies or cycle.gathered(job)) and len(job.subs) == 1
-        if not plain or len(job.subs[0].pod_sets) != 1:
+        cycle, need = self._cycle, plain_need(self._cycle.ledger, job)
+        if need is None or cycle.gathered(job) or cycle.pipeline.moving(job.subs[0].pod_sets[0].shape):
             return False
-        sub, pod_set = job.subs[0], job.subs[0].pod_sets[0]
-        if job.roles and job.roles.keys() != {pod_set.role_number}:
+        shape, need = job.subs[0].pod_sets[0].shape, max(need, 1)
+        if asks_beyond(job, need * shape.request):
             return False
-        if cycle.ledger.placed_rows(sub) is not None or cycle.pipeline.moving(pod_set.shape):
-            return False
-        need = max(job.minimum - int(cycle.ledger.ready[sub.number]), 1)
-        if roles_count(job):
-            need = max(need, job.roles[pod_set.role_number] - int(cycle.ledger.role_ready[pod_set.role_number]))
-        if asks_beyond(job, need * pod_set.shape.request):
-            return False
-        return need <= self._capacity_for(pod_set.shape, cycle.pipeline.limit(job))
+        return need <= self._capacity_for(shape, cycle.pipeline.limit(job))
 
     def _capacity_for(self, shape: Shape, limit: int | None) -> int:
         """How many tasks of a plain shape the largest domain within a limit holds when it is empty."""

@@ -60,7 +60,7 @@ class _ClassicPreemptor(Evictor):
             self._tell(job, self._futile[kind])
             return
         self._catch_up()
-        ways = chain(self._notices.first(self._gone), (self._gone,))  # who has notice goes before anybody else
+        ways = chain(self._notices.first(self._gone), (self._gone,))  # who has notice goes first
         found = next((found for gone in ways if (found := self._rehearsed(job, gone)) is not None), None)
         if found is None:
             why = self._why_not(job)

@@ -233,7 +233,7 @@ class GangPreemptor(Evictor):
         return reason if reason is not None or not self._options.by_pod else self._awaited(preemptor.job)
 
     def _awaited(self, job: Job) -> Reason | None:
-        """Who has made room for a job already is waited for before anybody else goes."""
+        """Pods that are terminating for a job are waited for before any other is evicted."""
         nodes = {task.nominated for task in job.tasks if task.status is Status.PENDING and task.nominated >= 0}
         highest = highest_priority(job)
         everyone = chain(*(other.tasks for other in self._cycle.snapshot.jobs), self._cycle.snapshot.others)

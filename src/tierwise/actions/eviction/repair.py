@@ -76,7 +76,7 @@ class LostNodes:
 
     @property
     def any(self) -> bool:
-        """Whether a node may be lost to anybody; nodes that are gone show on the tasks that name them alone."""
+        """Whether a node may be lost to any task; nodes that are gone show on the tasks that name them alone."""
         return bool(self._nodes.unhealthy) or not self._nodes.ready.all() or any(self._evicting)
 
     def why(self, task: Task) -> str:

@@ -79,7 +79,7 @@ def commit_surplus(cycle: Cycle, job: Job, placement: Placement, before: tuple[i
 def _decide(cycle: Cycle, decisions: Sequence[Decision]) -> None:
     """Add decisions to the report, and note whose volume is made for another node than its own.
 
-    Such a pod is held against the volume once that is there, and may have to go elsewhere: nobody counts on it before.
+    Such a pod is held against the volume once that is there and may have to go elsewhere; its place counts then.
     """
     cycle.report.decide(decisions)
     names = cycle.nodes.names

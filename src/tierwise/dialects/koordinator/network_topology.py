@@ -19,6 +19,7 @@ from tierwise.api.core import Node, ObjectMeta
 from tierwise.api.koordinator import ClusterNetworkTopology
 from tierwise.api.natural import natural
 from tierwise.api.plurals import count
+from tierwise.dialects.label_trees import declared
 from tierwise.model.snapshot import Fault
 from tierwise.model.topology import LAYERS
 from tierwise.model.tree import Declared
@@ -130,28 +131,9 @@ def _keys(label_key: str | tuple[str, ...]) -> tuple[str, ...]:
 
 def declare_layers(layers: Layers, nodes: Iterable[Node]) -> list[Declared]:
     """The domains that the labels of these nodes make; none where nodes are the only layer."""
-    members: dict[Path, set[str]] = {}
-    for node in nodes:
-        path = _path(layers.above, node)
-        if path:
-            for depth in range(1, len(path) + 1):
-                members.setdefault(path[:depth], set())
-            members[path].add(node.metadata.name)
-    names = _names(list(members))
-    children: dict[Path, list[str]] = {}
-    for path in members:
-        children.setdefault(path[:-1], []).append(names[path])
     height = len(layers.above)
-    return [
-        Declared(
-            name=names[path],
-            tier=height - len(path) + 1,
-            tier_name=layers.above[height - len(path)].name,
-            nodes=frozenset(inside),
-            children=tuple(children.get(path, ())),
-        )
-        for path, inside in members.items()
-    ]
+    placed = ((_path(layers.above, node) or (), node) for node in nodes)
+    return declared(placed, _names, lambda path: (height - len(path) + 1, layers.above[height - len(path)].name))
 
 
 def layer_faults(layers: Layers, nodes: Sequence[Node]) -> list[Fault]:

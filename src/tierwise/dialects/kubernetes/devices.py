@@ -52,7 +52,7 @@ MOST_DEVICES: Final = 32
 """How many devices a claim can hold."""
 
 ANY_CLAIM: Final = "\0"
-"""Stands for the name of a claim in what is said of all claims alike."""
+"""Takes the place of the name of a claim in what is said of all claims alike."""
 
 EXTENDED_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
 """The annotation of a claim that was made for the extended resources of its pod."""

@@ -119,7 +119,7 @@ def check(raw: Raw) -> dict[str, Raw]:
     """An example of the pods of a workload by template; InputError where no pods can be made of an object.
 
     The error names the field that is missing, and one beside it that is probably misspelt. What has a uid was stored by
-    an API server, and is shown here without the parts that nobody reads.
+    an API server, and is shown here without the parts that are not read.
     """
     key = key_of_raw(raw)
     try:
@@ -176,7 +176,7 @@ def _check_child(owner: Owner, template: str, raw: Raw) -> dict[str, Raw]:
 
 
 def _below(template: str, field: str, child: Raw) -> str:
-    """Where a field of a child stands in its owner; the template of a RayCluster is the spec of one."""
+    """Where a field of a child is in its owner; the template of a RayCluster is the spec of one."""
     inner = field.removeprefix("spec.") if child["kind"] == "RayCluster" else field
     return ".".join(part for part in (template, inner) if part)
 

@@ -91,7 +91,7 @@ def scaled(total: int, minimums: Sequence[int]) -> list[int]:
 
 _NO_QUOTA = Queue("")
 _TOP = -1
-"""Stands for the cluster, above the outermost quotas."""
+"""Means the cluster, above the outermost quotas."""
 
 
 class QuotaTree(msgspec.Struct, frozen=True):

@@ -23,10 +23,10 @@ from tierwise.plugins.kubernetes.taken import TakenLog
 __all__ = ["MADE", "RESERVED", "VolumePool", "suits"]
 
 MADE = -1
-"""Stands for a volume that is made for the claim."""
+"""Means a volume that is made for the claim."""
 
 RESERVED = -2
-"""Stands for the volume that is meant for this very claim."""
+"""Means the volume that is meant for this very claim."""
 
 _encode = msgspec.msgpack.Encoder().encode
 

@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 UNLIMITED = MOST
-"""Stands for "no limit": above any total, and two of them still add up inside 64 bits."""
+"""Means "no limit": above any total, and two of them still add up inside 64 bits."""
 
 
 _SHOWN = 3
@@ -283,7 +283,7 @@ def owed(view: CycleView) -> Ints:
 class EnqueuedResources:
     """How much of each queue is promised: minResources of jobs let in, held or not, and of others what they hold.
 
-    What jobs hold beyond their minResources is not promised to anybody: Volcano calls it elastic and leaves it out
+    What jobs hold beyond their minResources is promised to no job: Volcano calls it elastic and leaves it out
     when it lets a job in. The sums are those at the start of the cycle, plus the jobs granted since; one that another
     gate refuses after all stays granted until the cycle ends.
     """
