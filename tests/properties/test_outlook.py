@@ -77,7 +77,7 @@ def _step(outlook: LookAheadProblem, nodes: tuple[int, ...]) -> tuple[int, ...]:
 
 @given(_outlooks())
 def test_plans_are_improved_step_by_step(outlook: LookAheadProblem) -> None:
-    """Several plans that are improved at once end where each of them would."""
+    """Each plan ends where moves and trades, one at a time, would lead it."""
     np.fill_diagonal(outlook.calls, 0)
     starts = _starts(outlook, np.arange(len(outlook.cost)))
     slow: list[list[int]] = []
@@ -87,7 +87,7 @@ def test_plans_are_improved_step_by_step(outlook: LookAheadProblem) -> None:
             nodes = better
         slow.append(list(nodes))
 
-    assert slow == (_improved(outlook, starts).tolist() if len(starts) else [])
+    assert slow == [_improved(outlook, start).tolist() for start in starts]
 
 
 @given(_outlooks())

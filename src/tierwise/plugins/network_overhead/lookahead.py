@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from tierwise.framework.extension import CycleView
 from tierwise.framework.ledger import Pool
-from tierwise.model.arrays import Bools, Ints
+from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.job import Shape
 from tierwise.plugins.network_overhead.dependencies import ServiceKinds
 from tierwise.plugins.network_overhead.zones import ServiceCounts, ZoneCosts, Zones
@@ -68,11 +68,18 @@ def plan(outlook: LookAheadProblem, before: Ints | None = None) -> Ints | None:
     if not len(starts):
         return None
     best = starts[np.argsort(_totals(outlook, starts), kind="stable")[:_STARTS]]
-    improved = _improved(outlook, np.array([*dict.fromkeys(map(tuple, best.tolist()))]))
+    improved = np.stack([_improved(outlook, np.array(start)) for start in dict.fromkeys(map(tuple, best.tolist()))])
     order = np.argsort(_totals(outlook, improved), kind="stable")[:_REBUILT]
     rebuilt = np.stack([_rebuilt(outlook, improved[i]) for i in order.tolist()])
     result: Ints = rebuilt[int(np.argmin(_totals(outlook, rebuilt)))]
     return result
+
+
+def _improved(outlook: LookAheadProblem, start: Ints) -> Ints:
+    """A plan that is moved and traded as long as that makes the whole of it cheaper."""
+    search = _Search(outlook, start)
+    search.descend()
+    return search.plan
 
 
 def _rebuilt(outlook: LookAheadProblem, start: Ints) -> Ints:
@@ -150,9 +157,8 @@ class _Search:
         outlook, pods = self._outlook, np.arange(len(self.plan))
         for _ in range(_STEPS):
             each, nodes = self._each, self.plan
-            moves = np.where(_movable(outlook, self.free[None])[0], each - each[pods, nodes][:, None], float(_NEVER))
-            tradable = _tradable(outlook, nodes[None], self.free[None])[0]
-            trades = np.where(tradable, _trades(outlook, nodes[None], each[None])[0], float(_NEVER))
+            moves = np.where(_movable(outlook, self.free), each - each[pods, nodes][:, None], float(_NEVER))
+            trades = np.where(_tradable(outlook, nodes, self.free), _trades(outlook, nodes, each), float(_NEVER))
             move, trade = int(moves.argmin()), int(trades.argmin())
             if min(moves.flat[move], trades.flat[trade]) >= -0.5:
                 return
@@ -199,83 +205,33 @@ def _starts(outlook: LookAheadProblem, centres: Ints) -> Ints:
     return plans[whole]
 
 
-def _improved(outlook: LookAheadProblem, starts: Ints) -> Ints:
-    """Each of some plans (k x p), moved and traded as long as that makes the whole of it cheaper."""
-    plans = starts.copy()
-    free = np.repeat(outlook.free[None], len(plans), axis=0)  # (k x n x resources)
-    np.subtract.at(free, (np.arange(len(plans))[:, None], plans), outlook.request[None])
-    going, pods = np.arange(len(plans)), np.arange(plans.shape[1])
-    for _ in range(_STEPS):
-        nodes, left = plans[going], free[going]
-        each = _each(outlook, nodes)
-        now = each[np.arange(len(going))[:, None], pods, nodes]
-        moves = np.where(_movable(outlook, left), each - now[:, :, None], _NEVER).reshape(len(going), -1)
-        trades = np.where(_tradable(outlook, nodes, left), _trades(outlook, nodes, each), _NEVER)
-        trades = trades.reshape(len(going), -1)
-        move, trade = moves.argmin(axis=1).tolist(), trades.argmin(axis=1).tolist()
-        cheaper = []
-        for i, k in enumerate(going.tolist()):
-            gain, other_gain = moves[i, move[i]], trades[i, trade[i]]
-            if min(gain, other_gain) >= 0:
-                continue
-            cheaper.append(k)
-            if gain <= other_gain:
-                pod, node = divmod(move[i], each.shape[2])
-                changed = {pod: node}
-            else:
-                one, other = divmod(trade[i], plans.shape[1])
-                changed = {one: int(plans[k, other]), other: int(plans[k, one])}
-            for pod, node in changed.items():
-                free[k, plans[k, pod]] += outlook.request[pod]
-                free[k, node] -= outlook.request[pod]
-                plans[k, pod] = node
-        if not cheaper:
-            break
-        going = np.array(cheaper)
-    return plans
-
-
-def _each(outlook: LookAheadProblem, plans: Ints) -> Ints:
-    """(k x p x n): what each pod would cost on each node, the others where they are."""
-    out = outlook.calls @ outlook.cost.T[plans]
-    back = outlook.calls.T @ outlook.cost[plans]
-    result: Ints = outlook.fixed + out + back
-    return result
-
-
 def _movable(outlook: LookAheadProblem, free: Ints) -> Bools:
-    """(k x p x n): whether a node has room for a pod."""
-    result = np.ones((len(free), len(outlook.request), free.shape[1]), dtype=bool)
-    for r in range(free.shape[2]):
-        result &= free[:, None, :, r] >= outlook.request[:, None, r]
-    return result
+    """(p x n): whether a node has room for a pod."""
+    return np.asarray((free >= outlook.request[:, None]).all(axis=2))
 
 
-def _trades(outlook: LookAheadProblem, plans: Ints, each: Ints) -> Ints:
-    """(k x p x p): what trading places changes."""
-    pods = np.arange(plans.shape[1])
-    there = each[np.arange(len(plans))[:, None, None], pods[:, None], plans[:, None, :]]  # pod i where pod j is
-    gain = there - there.diagonal(axis1=1, axis2=2)[:, :, None]
-    pair = outlook.cost[plans[:, :, None], plans[:, None, :]]
+def _trades(outlook: LookAheadProblem, plan: Ints, each: Floats) -> Floats:
+    """(p x p): what trading places changes."""
+    there = each[:, plan]  # pod i where pod j is
+    gain = there - there.diagonal()[:, None]
+    pair = outlook.cost[plan[:, None], plan]
     # Both terms took the other pod to stay where it is: put right what lies between the two of them.
-    between = outlook.calls * (pair + pair.swapaxes(1, 2))
-    result: Ints = gain + gain.swapaxes(1, 2) + between + between.swapaxes(1, 2)
+    between = outlook.calls * (pair + pair.T)
+    result: Floats = gain + gain.T + between + between.T
     return result
 
 
-def _tradable(outlook: LookAheadProblem, plans: Ints, free: Ints) -> Bools:
-    """(k x p x p): whether two pods have room where the other one is."""
-    room = free[np.arange(len(plans))[:, None], plans] + outlook.request  # at the place of each pod, without it
-    fits = np.ones((*plans.shape, plans.shape[1]), dtype=bool)
-    for r in range(free.shape[2]):
-        fits &= room[:, None, :, r] >= outlook.request[:, None, r]
-    result: Bools = fits & fits.swapaxes(1, 2) & (plans[:, :, None] != plans[:, None, :])
+def _tradable(outlook: LookAheadProblem, plan: Ints, free: Ints) -> Bools:
+    """(p x p): whether two pods have room where the other one is."""
+    room = free[plan] + outlook.request  # at the place of each pod, without it
+    fits = _movable(outlook, room)
+    result: Bools = fits & fits.T & (plan[:, None] != plan)
     return result
 
 
 _PODS = 64  # that are planned at once
 _NODES = 64  # that are looked at
-_NOBODY = ServiceKinds.of(())
+_NONE = ServiceKinds.of(())
 
 
 class LookAhead:
@@ -374,7 +330,7 @@ class LookAhead:
         result = np.zeros((len(kinds), len(rows)), dtype=np.int64)
         places, some = self._spots.of_row[rows], np.asarray(self._census.places.any(axis=1))
         for kind in dict.fromkeys(kinds.tolist()):
-            callees, callers = self._sides.get(kind, (_NOBODY, _NOBODY))
+            callees, callers = self._sides.get(kind, (_NONE, _NONE))
             for others, paid in ((callees, self._paid), (callers, self._paid.T)):
                 if not some[others.kinds].any():
                     continue

@@ -14,7 +14,7 @@ from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, EnqueueGate, Quota
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Queue, Reason
-from tierwise.plugins.queues.table import UNLIMITED, EnqueuedResources, QueueTable, members
+from tierwise.plugins.queues.table import UNLIMITED, QueueLimits, QueueTable
 
 __all__ = ["Capability"]
 
@@ -27,8 +27,6 @@ class Capability:
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         self._table = QueueTable.of(view)
-        self._used = view.ledger.queue_used  # read, never written: always current
-        self._promises = EnqueuedResources(view, self._table)
         ours = np.array(
             [not queue.elastic or bool(arguments.get("elastic")) for queue in self._table.queues], dtype=bool
         )
@@ -36,26 +34,15 @@ class Capability:
         chains = [_chain(self._table, queue) for queue in self._table.queues]
         self._caps = [[column for column in chain if capped[column]] for chain in chains]
         """Of each queue: itself and its ancestors, those that declare a capability, innermost first."""
-        self._members = members(self._caps)
+        self._limits = QueueLimits("capability", view, self._table, self._caps, self._table.capability)
 
     def quota_exceeded(self, job: Job, amounts: Ints) -> Reason | None:
         column = self._table.index.get(job.queue)
-        for cap in self._caps[column] if column is not None else ():
-            held = self._used[:, self._members[cap]].sum(axis=1)
-            limit = self._table.capability[:, cap]
-            reason = self._table.over_capability("capability", cap, asked=amounts, used=held, allowed=limit)
-            if reason is not None:
-                return reason
-        return None
+        return self._limits.exceeded(self._caps[column], amounts) if column is not None else None
 
     def may_enqueue(self, job: Job) -> Reason | None:
         """The job's minResources must fit each capability beside those of admitted jobs; then they are reserved."""
-        column = self._table.index.get(job.queue)
-        if column is None:
-            return None
-        limits = self._table.capability
-        around = ((cap, self._members[cap], limits[:, cap]) for cap in self._caps[column])
-        return self._promises.refusal("capability", job, around)
+        return self._limits.refusal(job)
 
 
 def _chain(table: QueueTable, queue: Queue) -> list[int]:

@@ -33,7 +33,7 @@ from tierwise.framework.declaration import takes_part
 from tierwise.framework.victim_counts import who_goes
 from tierwise.model.arrays import Bools, Ints, distinct
 from tierwise.model.job import Job, Queue, Reason
-from tierwise.plugins.queues.table import EnqueuedResources, QueueTable, chain, circles, members, ratio, real_capability
+from tierwise.plugins.queues.table import QueueLimits, QueueTable, chain, circles, ratio, real_capability
 
 __all__ = ["Capacity", "Hierarchy"]
 
@@ -50,10 +50,9 @@ _ROOT = "root"
 
 
 class Hierarchy(msgspec.Struct, frozen=True):
-    """Chains and members by column of the queue table."""
+    """Chains by column of the queue table."""
 
     chains: tuple[tuple[int, ...], ...]  # the queue itself first, the outermost queue last
-    members: tuple[Ints, ...]  # the queue and all below it
     real: Ints  # real capability, (resources x queues)
     depth: int  # length of the longest chain
     unfit: dict[int, str]  # queues that no job may be in -> why
@@ -64,7 +63,6 @@ class Hierarchy(msgspec.Struct, frozen=True):
         chains = tuple(chain(parents, column) for column in range(len(parents)))
         return cls(
             chains=chains,
-            members=members(chains),
             real=_real(table, parents, chains),
             depth=max(map(len, chains), default=1),
             unfit=_unfit(table, parents, chains),
@@ -172,22 +170,17 @@ class Capacity:
         self._table = QueueTable.of(view)
         self._tree = Hierarchy.of(self._table)
         self._used, self._kept = view.ledger.queue_used, view.ledger.queue_kept  # never written: always current
-        self._promises = EnqueuedResources(view, self._table)
+        self._limits = QueueLimits("capacity", view, self._table, self._tree.chains, self._tree.real)
         self._lent = int(number(arguments, "ancestorReclaimLevel", 0))
         self.deserved: Ints = np.maximum(np.minimum(self._table.deserved, self._tree.real), self._table.guarantee)
         self.deserved[~self._table.counted] = 0
-
-    def _held(self, column: int) -> Ints:
-        """What a queue and the queues below it hold."""
-        result: Ints = self._used[:, self._tree.members[column]].sum(axis=1)
-        return result
 
     def _holdings(self) -> Ints:
         """The same of all queues, without what is only kept free for their jobs, (resources x queues)."""
         own: Ints = self._used - self._kept
         if self._tree.depth == 1:
             return own
-        return np.stack([own[:, members].sum(axis=1) for members in self._tree.members], axis=1)
+        return np.stack([own[:, members].sum(axis=1) for members in self._limits.members], axis=1)
 
     # -- orders
 
@@ -214,7 +207,7 @@ class Capacity:
         deserved = self.deserved[:, column]
         if not deserved.any():
             return 1.0, 1.0
-        return ratio(self._held(column), deserved), 0.0
+        return ratio(self._limits.held(column), deserved), 0.0
 
     def entitled(self) -> Ints:
         return self.deserved
@@ -225,31 +218,24 @@ class Capacity:
         column = self._table.index.get(job.queue)
         if column is None:
             return None
-        return self._closed(column) or self._misplaced(column) or self._beyond(self._tree.chains[column], amounts)
+        return self._closed(column) or self._limits.exceeded(self._tree.chains[column], amounts)
 
     def _closed(self, column: int) -> Reason | None:
+        """Why no job may be in a queue: it is not open, or its place in the tree is not for jobs."""
         queue = self._table.queues[column]
-        return None if queue.open else Reason("QueueClosed", "capacity", f"queue {queue.name} is not open")
+        closed = Reason("QueueClosed", "capacity", f"queue {queue.name} is not open")
+        return self._misplaced(column) if queue.open else closed
 
     def _misplaced(self, column: int) -> Reason | None:
         why = self._tree.unfit.get(column)
         return Reason("QueueUnfit", "capacity", why) if why is not None else None
-
-    def _beyond(self, chain: tuple[int, ...], amounts: Ints) -> Reason | None:
-        for above in chain:
-            held, limit = self._held(above), self._tree.real[:, above]
-            reason = self._table.over_capability("capacity", above, asked=amounts, used=held, allowed=limit)
-            if reason is not None:
-                return reason
-        return None
 
     def may_enqueue(self, job: Job) -> Reason | None:
         """The job's minResources must fit each real capability beside those of admitted jobs; they are reserved."""
         column = self._table.index.get(job.queue)
         if column is None:
             return None
-        around = ((above, self._tree.members[above], self._tree.real[:, above]) for above in self._tree.chains[column])
-        return self._misplaced(column) or self._promises.refusal("capacity", job, around)
+        return self._misplaced(column) or self._limits.refusal(job)
 
     # -- reclaim
 
@@ -258,20 +244,20 @@ class Capacity:
         column = self._table.index.get(job.queue)
         if column is None:
             return None
-        reason = self._closed(column) or self._misplaced(column) or self._beyond(self._tree.chains[column][:1], need)
+        reason = self._closed(column) or self._limits.exceeded(self._tree.chains[column][:1], need)
         if reason is not None:
             return reason
         if any(self._within_deserved(c, need) for c in self._tree.chains[column][: 1 + self._lent]):
             return None
         text = f"queue {job.queue} would have more than it deserves of everything that the job needs"
-        wanted = self._table.counted & (need > 0)
-        told = self._table.figures(wanted, asked=need, used=self._held(column), deserved=self.deserved[:, column])
+        wanted, used = self._table.counted & (need > 0), self._limits.held(column)
+        told = self._table.figures(wanted, asked=need, used=used, deserved=self.deserved[:, column])
         return Reason("QueueOverDeserved", "capacity", f"{text} {told}")
 
     def _within_deserved(self, column: int, need: Ints) -> bool:
         """Whether the need keeps within deserved in at least one resource that both name."""
         common = self._table.named[:, column] & self._table.counted & (need > 0)
-        return bool((common & (self._held(column) + need <= self.deserved[:, column])).any())
+        return bool((common & (self._limits.held(column) + need <= self.deserved[:, column])).any())
 
     def protect(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
         """Protects tasks that their queue may not lose; not for preemption, which stays inside a queue."""
@@ -310,7 +296,7 @@ class Capacity:
         if taker < 0:
             return ReclaimLoopGuard(liable=False, share=0.0)
         disputed = self._table.named[:, taker] & self._table.counted & (need > 0)
-        return ReclaimLoopGuard.of(self._held(taker) + need, self.deserved[:, taker], disputed)
+        return ReclaimLoopGuard.of(self._limits.held(taker) + need, self.deserved[:, taker], disputed)
 
     def _accounts(self, columns: Ints, reclaimer: int) -> Ints:
         """The queues that each victim's loss concerns, (levels x victims): its own, and ancestors not shared."""

@@ -29,7 +29,7 @@ from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Queue, Reason
 from tierwise.plugins.queues.table import (
     UNLIMITED,
-    EnqueuedResources,
+    QueueLimits,
     QueueTable,
     by_weight,
     pending,
@@ -93,7 +93,8 @@ class Proportion:
         self._table = QueueTable.of(view)
         self._used, self._kept = view.ledger.queue_used, view.ledger.queue_kept  # never written: always current
         self._real = real_capability(self._table.total, self._table.guarantee, self._table.capability)
-        self._promises = EnqueuedResources(view, self._table)
+        alone = [(column,) for column in range(len(self._table.queues))]
+        self._limits = QueueLimits("proportion", view, self._table, alone, self._real)
         self.deserved = _deserved(self._table, self._real, self._used + pending(view.snapshot, view.ledger))
 
     # -- orders
@@ -140,10 +141,7 @@ class Proportion:
 
     def may_enqueue(self, job: Job) -> Reason | None:
         """The job's minResources must fit the real capability beside those of admitted jobs; then they are reserved."""
-        column = self._table.index.get(job.queue)
-        if column is None:
-            return None
-        return self._promises.refusal("proportion", job, [(column, np.array([column]), self._real[:, column])])
+        return self._limits.refusal(job)
 
     # -- victims
 

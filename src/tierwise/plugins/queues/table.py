@@ -7,7 +7,7 @@ declares.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -22,7 +22,7 @@ from tierwise.model.snapshot import Snapshot
 
 __all__ = [
     "UNLIMITED",
-    "EnqueuedResources",
+    "QueueLimits",
     "QueueTable",
     "by_weight",
     "chain",
@@ -86,11 +86,6 @@ class QueueTable(msgspec.Struct, frozen=True):
     def figures(self, which: Bools, **amounts: Ints) -> str:
         """Amounts of these resources in words: "(cpu: 2 asked, 3 used, 4 allowed)"."""
         return figures(self.names, which, **amounts)
-
-    def over_capability(self, plugin: str, column: int, *, asked: Ints, used: Ints, allowed: Ints) -> Reason | None:
-        """Why a queue may not use so much more; None where it may."""
-        words = f"queue {self.queues[column].name} would have more", " than its capability allows"
-        return self.exceeded("QueueOverCapability", plugin, words, asked=asked, used=used, allowed=allowed)
 
     def exceeded(
         self, code: str, plugin: str, words: tuple[str, str], *, asked: Ints, **amounts: Ints
@@ -280,39 +275,62 @@ def owed(view: CycleView) -> Ints:
     return result
 
 
-class EnqueuedResources:
-    """How much of each queue is promised: minResources of jobs let in, held or not, and of others what they hold.
+class QueueLimits:
+    """Limits of queues that hold for all around a queue as well: on what is used, and on what is promised.
 
-    What jobs hold beyond their minResources is promised to no job: Volcano calls it elastic and leaves it out
-    when it lets a job in. The sums are those at the start of the cycle, plus the jobs granted since; one that another
-    gate refuses after all stays granted until the cycle ends.
+    Promised are minResources of jobs let in, held or not, and of others what they hold. What jobs hold beyond their
+    minResources is promised to no job: Volcano calls it elastic and leaves it out when it lets a job in. The sums are
+    those at the start of the cycle, plus the jobs granted since; one that another gate refuses after all stays granted
+    until the cycle ends.
     """
 
-    def __init__(self, view: CycleView, table: QueueTable) -> None:
+    def __init__(
+        self, plugin: str, view: CycleView, table: QueueTable, chains: Sequence[Sequence[int]], limit: Ints
+    ) -> None:
+        """`chains` are, of each queue, those whose limits hold for it, innermost first."""
+        self.members = members(chains)
+        self._plugin, self._table, self._chains, self._limit = plugin, table, chains, limit
+        self._used = view.ledger.queue_used  # read, never written: always current
         least = _least(view)
         kept = np.where(_enqueued(view), least, np.minimum(least, view.ledger.job_used))
         known = np.flatnonzero(table.of_job >= 0)
         self._sums: Ints = np.zeros((len(view.axis), len(table.queues)), dtype=np.int64)
         np.add.at(self._sums.T, table.of_job[known], kept[:, known].T)
-        self._table = table
         self._granted: set[int] = set()
 
-    def refusal(self, plugin: str, job: Job, around: Iterable[tuple[int, Ints, Ints]]) -> Reason | None:
+    def held(self, column: int) -> Ints:
+        """What a queue and the queues below it hold."""
+        result: Ints = self._used[:, self.members[column]].sum(axis=1)
+        return result
+
+    def exceeded(self, chain: Sequence[int], amounts: Ints) -> Reason | None:
+        """Why one of these queues may not use so much more; None where all may."""
+        for above in chain:
+            words = f"queue {self._table.queues[above].name} would have more", " than its capability allows"
+            used, allowed = self.held(above), self._limit[:, above]
+            reason = self._table.exceeded(
+                "QueueOverCapability", self._plugin, words, asked=amounts, used=used, allowed=allowed
+            )
+            if reason is not None:
+                return reason
+        return None
+
+    def refusal(self, job: Job) -> Reason | None:
         """Why a queue cannot promise a job its minResources; None where all can, and from then on they are promised.
 
-        Of the job's queue and of those `around` it: the column, the queues below it, and its limit. A job that states
-        none needs no promise, and gets one once, however often it asks.
+        A job that states none needs no promise, and gets one once, however often it asks.
         """
-        asked = job.min_resources
-        if asked is None or job.number in self._granted:
+        asked, own = job.min_resources, self._table.index.get(job.queue)
+        if own is None or asked is None or job.number in self._granted:
             return None
-        for column, below, limit in around:
-            words, promised = f"queue {self._table.queues[column].name} cannot promise it enough", self._sums[:, below]
+        for column in self._chains[own]:
+            words = f"queue {self._table.queues[column].name} cannot promise it enough", ""
+            promised, allowed = self._sums[:, self.members[column]].sum(axis=1), self._limit[:, column]
             reason = self._table.exceeded(
-                "QueueQuotaExceeded", plugin, (words, ""), asked=asked, promised=promised.sum(axis=1), allowed=limit
+                "QueueQuotaExceeded", self._plugin, words, asked=asked, promised=promised, allowed=allowed
             )
             if reason is not None:
                 return reason
         self._granted.add(job.number)
-        self._sums[:, self._table.of_job[job.number]] += asked
+        self._sums[:, own] += asked
         return None
