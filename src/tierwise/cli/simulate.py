@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -39,7 +39,7 @@ _EVERY = 0.2
 
 
 @contextmanager
-def watching(run: Replay) -> Iterator[Callable[[], None]]:
+def watching(run: Replay[Any]) -> Iterator[Callable[[], None]]:
     """Yields a function that is called at every step; it draws a few times a second, or never."""
     if not sys.stderr.isatty():
         yield lambda: None
@@ -56,7 +56,7 @@ def watching(run: Replay) -> Iterator[Callable[[], None]]:
 class _Drawer:
     """Tells a bar where its contender is, and how fast it has gone since it was told last."""
 
-    def __init__(self, run: Replay, update: Callable[..., None], bars: Mapping[str, object]) -> None:
+    def __init__(self, run: Replay[Any], update: Callable[..., None], bars: Mapping[str, object]) -> None:
         self._run, self._update, self._bars = run, update, bars
         self._drawn, self._done = time.monotonic(), 0
 
@@ -102,7 +102,7 @@ _KEPT_EVERY = 60.0
 """Seconds between checkpoints."""
 
 
-def drive(run: Replay, file: str | None) -> bool:
+def drive(run: Replay[Any], file: str | None) -> bool:
     """Run to the end, keeping checkpoints in a file; whether it got there."""
     point = load(file, run.digest) if file else None
     if point is not None:

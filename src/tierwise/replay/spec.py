@@ -26,8 +26,7 @@ from tierwise.manifests.configuration import read_profile
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Queue
 from tierwise.replay.engine.contenders import BUILT_IN, Contender
-from tierwise.replay.engine.failures import draw
-from tierwise.replay.engine.rules import Rules
+from tierwise.replay.engine.rules import Rules, draw
 from tierwise.replay.engine.run import Comparison
 from tierwise.replay.shared_gpu.openb import is_openb
 from tierwise.replay.traces.fabric import AXIS, Fabric

@@ -59,7 +59,7 @@ def test_gpus_without_cpu_are_stranded() -> None:
 def test_what_is_placed_is_taken_once(policy: str, arriving: list[int]) -> None:
     """No device goes below nothing, amounts add up, and a pod is refused only where no node fits."""
     empty = DeviceState(np.array([16, 8, 4]), np.array([9, 9, 9]), np.array([[1000, 1000], [1000, 1000], [1000, 0]]))
-    filling = Filling(("a", "b", "c"), empty, Pods(KINDS, np.arange(4)), policy, POLICIES[policy])
+    filling = Filling(("a", "b", "c"), empty, Pods(KINDS, np.arange(4)), np.array(arriving), policy, POLICIES[policy])
     used = 0
     for kind in arriving:
         possible = bool(fitting(filling.state, KINDS, kind).any())

@@ -16,8 +16,7 @@ from tierwise.api.errors import InputError
 from tierwise.config.profile import DEFAULT
 from tierwise.replay.engine.contenders import BUILT_IN, Contender
 from tierwise.replay.engine.engine import Engine
-from tierwise.replay.engine.failures import draw
-from tierwise.replay.engine.rules import Rules
+from tierwise.replay.engine.rules import Rules, draw
 from tierwise.replay.report.outcome import outcome
 from tierwise.replay.report.spread import Spreads
 from tierwise.replay.spec import ReplaySpec, command, replay

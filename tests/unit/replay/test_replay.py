@@ -25,8 +25,7 @@ from tierwise.model.job import Status
 from tierwise.replay.engine.checkpoint import load, save
 from tierwise.replay.engine.contenders import BUILT_IN, Contender
 from tierwise.replay.engine.engine import Engine
-from tierwise.replay.engine.failures import draw
-from tierwise.replay.engine.rules import Rules
+from tierwise.replay.engine.rules import Rules, draw
 from tierwise.replay.engine.run import Comparison
 from tierwise.replay.report.outcome import outcome
 from tierwise.replay.report.spread import Spreads

@@ -7,10 +7,9 @@ for every driver. Derived values (idle GPUs, the backlog) are computed here, als
 from __future__ import annotations
 
 import heapq
-from array import array
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -150,6 +149,15 @@ class ReplayCluster:
         self.log = []
         return self.log
 
+    def kept(self) -> dict[str, Any]:
+        """All that changes, as JSON data."""
+        return self.state.kept()
+
+    def progress(self) -> tuple[int, str]:
+        """Events, and in words simulated time and how many wait."""
+        state = self.state
+        return state.events, f"day {state.clock / 86400:.1f}, {len(state.waiting):,} waiting"
+
     def over(self) -> bool:
         """Whether every job has come and gone, or runs on: failures that are still to come concern no job."""
         state = self.state
@@ -259,9 +267,9 @@ class ReplayCluster:
         state = self.state
         state.running[job] = state.clock, rows
         (self.growing.add if -1 in rows else self.growing.discard)(job)
-        stands = [row for row in rows if row >= 0]
-        if len(stands) > 1 and self._measured:
-            state.figures[job] = self._spreads.of(np.array(stands))
+        held = [row for row in rows if row >= 0]
+        if len(held) > 1 and self._measured:
+            state.figures[job] = self._spreads.of(np.array(held))
             sizes = tuple(gpus for gpus, row in zip(self.gangs.sizes(job), rows, strict=True) if row >= 0)
             if sizes not in self._fewest:
                 self._fewest[sizes] = self._spreads.fewest(sizes)
@@ -413,7 +421,7 @@ class ReplayCluster:
             running=len(self.state.running),
             waiting=len(self.state.waiting),
             fragmentation=tuple(s.fragmentation for s in slots if s.tier == _LEAVES),
-            leaves=array("i", used[leaves].tolist()),
+            leaves=used[leaves].astype(np.int32),
             parted_hosts=int(np.count_nonzero((free > 0) & (free < total))),
             parted_leaves=int(np.count_nonzero((inside > 0) & (inside < topology.totals(total)[leaves]))),
         )

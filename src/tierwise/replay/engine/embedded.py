@@ -11,7 +11,7 @@ import numpy as np
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod, parse_time
-from tierwise.api.manifest import manifest
+from tierwise.api.manifest import manifest, members
 from tierwise.api.volcano import Job
 from tierwise.controllers.workqueue import Index
 from tierwise.model.job import Queue
@@ -119,10 +119,9 @@ def _node(name: str, allocatable: list[int]) -> Raw:
 
 def _hypernode(fabric: Fabric, domain: int) -> Raw:
     topology = fabric.topology
-    below = [("HyperNode", _path(topology.name[child])) for child in topology.children[domain]]
-    below += [("Node", name) for name in fabric.nodes.names[topology.own_span(domain)]]
-    members = [{"type": kind, "selector": {"exactMatch": {"name": name}}} for kind, name in below]
-    spec = {"tier": int(topology.tier[domain]), "members": members}
+    below = members("HyperNode", (_path(topology.name[child]) for child in topology.children[domain]))
+    below += members("Node", fabric.nodes.names[topology.own_span(domain)])
+    spec = {"tier": int(topology.tier[domain]), "members": below}
     return manifest("topology.volcano.sh/v1alpha1", "HyperNode", _path(topology.name[domain]), spec=spec)
 
 

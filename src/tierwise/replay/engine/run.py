@@ -6,7 +6,7 @@ A caller may stop after any moment; what it then keeps (`checkpoint`) is enough 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -32,30 +32,73 @@ class Progress(msgspec.Struct, frozen=True):
     told: str
 
 
-class Replay(Protocol):
-    """Contenders one after the other, which may be interrupted; the same for jobs that end and pods that stay."""
+class Contest(Protocol):
+    """One contender at work."""
 
-    names: tuple[str, ...]
-    total: int  # what is done when a contender is through
-    digest: str
-
-    def run(self) -> Iterator[None]:
+    def run(self) -> Iterator[object]:
         """Do what is left; yields where a caller may look or stop."""
 
-    def progress(self) -> Progress:
-        """How far it is; only asked while it runs."""
+    def kept(self) -> Data:
+        """All that is needed to go on, as JSON data."""
 
-    def checkpoint(self) -> Checkpoint:
-        """All that is needed to go on."""
+    def progress(self) -> tuple[int, str]:
+        """What is done, and a few words on it."""
+
+
+C = TypeVar("C", bound=Contest)
+
+
+class Replay(Generic[C]):
+    """Contenders one after the other, which may be interrupted; the same for jobs that end and pods that stay."""
+
+    def __init__(self, names: tuple[str, ...], total: int, inputs: str) -> None:
+        """`total` is what is done when a contender is through, and `inputs` is a digest of them."""
+        self.names, self.total, self.digest = names, total, inputs
+        self._done: list[Data] = []
+        self._current: C | None = None
+
+    def _begin(self, number: int, state: Data | None) -> C:
+        """The contender of a number, from the beginning or from a state that was kept."""
+        raise NotImplementedError
+
+    def _outcome(self, current: C) -> Data:
+        """What a contender that is through came to."""
+        raise NotImplementedError
+
+    def _inputs(self) -> Data:
+        """What all contenders were given."""
+        raise NotImplementedError
 
     def resume(self, point: Checkpoint) -> None:
         """Go on from a checkpoint of the same inputs."""
+        self._done = list(point.done)
+        if point.state is not None:
+            self._current = self._begin(len(self._done), point.state)
+
+    def run(self) -> Iterator[None]:
+        """Do what is left; yields where a caller may look or stop."""
+        while len(self._done) < len(self.names):
+            current = self._current = self._current or self._begin(len(self._done), None)
+            for _ in current.run():
+                yield
+            self._done.append(self._outcome(current))
+            self._current = None
+
+    def progress(self) -> Progress:
+        """How far it is; only asked while it runs."""
+        done, told = self._current.progress() if self._current is not None else (0, "")
+        return Progress(self.names[min(len(self._done), len(self.names) - 1)], done, told)
+
+    def checkpoint(self) -> Checkpoint:
+        """All that is needed to go on."""
+        return Checkpoint(self.digest, self._done, self._current.kept() if self._current is not None else None)
 
     def results(self) -> Data:
         """Everything, as JSON data."""
+        return {"inputs": self._inputs(), "outcomes": self._done}
 
 
-class Comparison:
+class Comparison(Replay[Engine | EmbeddedReplay]):
     """The same jobs on the same fabric under each contender."""
 
     def __init__(
@@ -65,82 +108,51 @@ class Comparison:
         self.logs: list[list[ReplayEvent]] = []
         self._record = record
         self.fabric, self.trace, self.contenders, self.rules = fabric, trace, tuple(contenders), rules
-        self.names, self.total = tuple(contender.name for contender in contenders), 2 * len(trace)
         jobs = [trace.arrival, trace.duration, trace.gpus, trace.priority, trace.queue]
         columns = [*jobs, fabric.topology.leaf, fabric.host_gpus]
         pods = (trace.queues, trace.least, trace.pods)
         tree = (fabric.nodes.names, fabric.topology.name)
-        self.digest = digest([*columns], pods, tree, self.contenders, rules)
-        self._done: list[Data] = []
-        self._engine: Engine | EmbeddedReplay | None = None
+        inputs = digest([*columns], pods, tree, self.contenders, rules)
+        super().__init__(tuple(contender.name for contender in contenders), 2 * len(trace), inputs)
 
-    def resume(self, point: Checkpoint) -> None:
-        """Go on from a checkpoint of the same inputs."""
-        self._done = list(point.done)
-        if point.state is not None:
-            self._engine = self._begin(ReplayState.restored(point.state))
+    def _begin(self, number: int, state: Data | None) -> Engine | EmbeddedReplay:
+        given = self.fabric, self.trace, self.contenders[number], self.rules
+        kept = ReplayState.restored(state) if state is not None else None
+        engine = EmbeddedReplay(*given) if self.rules.controllers else Engine(*given, kept)
+        if self._record:
+            self.logs.append(engine.record())
+        return engine
 
-    def _begin(self, state: ReplayState | None = None) -> Engine | EmbeddedReplay:
-        contender = self.contenders[len(self._done)]
-        if self.rules.controllers:
-            return EmbeddedReplay(self.fabric, self.trace, contender, self.rules)
-        return Engine(self.fabric, self.trace, contender, self.rules, state)
+    def _outcome(self, current: Engine | EmbeddedReplay) -> Data:
+        return outcome(current)
 
-    def run(self) -> Iterator[None]:
-        """Replay what is left; yields after every moment."""
-        while len(self._done) < len(self.contenders):
-            if self._engine is None:
-                self._engine = self._begin()
-                if self._record:
-                    self.logs.append(self._engine.record())
-            for _ in self._engine.run():
-                yield
-            self._done.append(outcome(self._engine))
-            self._engine = None
-
-    def progress(self) -> Progress:
-        """Events, simulated time, and who waits."""
-        name = self.names[min(len(self._done), len(self.names) - 1)]
-        if self._engine is None:
-            return Progress(name, 0, "")
-        state = self._engine.state
-        return Progress(name, state.events, f"day {state.clock / 86400:.1f}, {len(state.waiting):,} waiting")
-
-    def checkpoint(self) -> Checkpoint:
-        return Checkpoint(self.digest, self._done, self._engine.state.kept() if self._engine else None)
-
-    def results(self) -> Data:
-        """Everything, as JSON data."""
+    def _inputs(self) -> Data:
         topology = self.fabric.topology
         return {
-            "inputs": {
-                "trace": self.trace.name,
-                "jobs": len(self.trace),
-                "span_seconds": round(self.trace.span, 3),
-                "offered_load": round(self.trace.work / (self.trace.span * self.fabric.gpus), 6)
-                if self.trace.span
-                else None,
-                "hosts": len(self.fabric.nodes),
-                "gpus": self.fabric.gpus,
-                "domains": {str(tier): len(domains) for tier, domains in topology.at_tier.items()},
-                "leaves": [topology.name[d] for d in topology.at_tier.get(1, ())],
-                "leaf_gpus": topology.totals(self.fabric.host_gpus)[topology.at_tier.get(1, [])].tolist(),
-                "through": "controllers" if self.rules.controllers else "cycle",
-                "period_seconds": 1.0 if self.rules.controllers else self.rules.period,
-                "look_ahead": self.rules.look_ahead,
-                "restart_cost_seconds": self.rules.restart_cost,
-                **(
-                    {"checkpoint_interval_seconds": self.rules.checkpoint_interval}
-                    if self.rules.checkpoint_interval
-                    else {}
-                ),
-                "incidents": len(self.rules.incidents),
-                "queues": [
-                    {"queue": q.name, "weight": q.weight, "deserved_gpus": q.deserved.get(GPU)}
-                    for q in self.rules.queues
-                ],
-                "seed": self.rules.seed,
-                "classes": [list(bounds) for bounds in CLASSES],
-            },
-            "outcomes": self._done,
+            "trace": self.trace.name,
+            "jobs": len(self.trace),
+            "span_seconds": round(self.trace.span, 3),
+            "offered_load": round(self.trace.work / (self.trace.span * self.fabric.gpus), 6)
+            if self.trace.span
+            else None,
+            "hosts": len(self.fabric.nodes),
+            "gpus": self.fabric.gpus,
+            "domains": {str(tier): len(domains) for tier, domains in topology.at_tier.items()},
+            "leaves": [topology.name[d] for d in topology.at_tier.get(1, ())],
+            "leaf_gpus": topology.totals(self.fabric.host_gpus)[topology.at_tier.get(1, [])].tolist(),
+            "through": "controllers" if self.rules.controllers else "cycle",
+            "period_seconds": 1.0 if self.rules.controllers else self.rules.period,
+            "look_ahead": self.rules.look_ahead,
+            "restart_cost_seconds": self.rules.restart_cost,
+            **(
+                {"checkpoint_interval_seconds": self.rules.checkpoint_interval}
+                if self.rules.checkpoint_interval
+                else {}
+            ),
+            "incidents": len(self.rules.incidents),
+            "queues": [
+                {"queue": q.name, "weight": q.weight, "deserved_gpus": q.deserved.get(GPU)} for q in self.rules.queues
+            ],
+            "seed": self.rules.seed,
+            "classes": [list(bounds) for bounds in CLASSES],
         }

@@ -5,12 +5,11 @@ What follows from the rest (idle GPUs, who ends when) is not here: the engine de
 
 from __future__ import annotations
 
-from array import array
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import numpy as np
-from msgspec.structs import asdict
+from numpy.typing import NDArray
 
 from tierwise.model.arrays import Floats, Ints
 from tierwise.replay.report.spread import FIGURES
@@ -19,7 +18,6 @@ from tierwise.replay.traces.trace import Trace
 __all__ = ["NEVER", "ReplayState", "Sample"]
 
 NEVER = -1.0
-_ARRAYS = ("remaining", "first_start", "end", "ready_since", "waited", "evictions", "lost", "fewest", "figures")
 
 
 class Sample(msgspec.Struct):
@@ -31,7 +29,7 @@ class Sample(msgspec.Struct):
     running: int
     waiting: int
     fragmentation: tuple[float, ...]  # by size, on the tier of leaves
-    leaves: array[int]  # GPUs held below every leaf, in the order of the tree; kept to the end of a replay
+    leaves: NDArray[np.int32]  # GPUs held below every leaf, in the order of the tree; kept to the end of a replay
     parted_hosts: int  # that have idle GPUs, and are not whole
     parted_leaves: int
 
@@ -92,26 +90,19 @@ class ReplayState(msgspec.Struct):
 
     def kept(self) -> dict[str, Any]:
         """The same as JSON data."""
-        arrays = {name: getattr(self, name).tolist() for name in _ARRAYS}
-        sets = {"waiting": sorted(self.waiting), "down": sorted(self.down)}
-        samples = [{**asdict(sample), "leaves": sample.leaves.tolist()} for sample in self.samples]
-        return {**asdict(self), **arrays, **sets, "samples": samples}
+        found: dict[str, Any] = msgspec.to_builtins(self, enc_hook=lambda values: values.tolist())
+        return found
 
     @classmethod
     def restored(cls, raw: dict[str, Any]) -> ReplayState:
         """A state from its JSON data."""
-        arrays = {name: np.array(raw[name], dtype=np.float64) for name in _ARRAYS}
-        samples = [
-            Sample(**{**s, "fragmentation": tuple(s["fragmentation"]), "leaves": array("i", s["leaves"])})
-            for s in raw["samples"]
-        ]
-        running = {int(job): (start, tuple(rows)) for job, (start, rows) in raw["running"].items()}
-        failed_at = {int(job): time for job, time in raw["failed_at"].items()}
-        repairing = {int(job): tuple(rows) for job, rows in raw["repairing"].items()}
-        sets = {name: set(raw[name]) for name in ("waiting", "down")}
-        dicts = {"running": running, "repairing": repairing, "failed_at": failed_at}
-        return cls(**{**raw, **arrays, **sets, **dicts, "samples": samples})
+        return msgspec.convert(raw, cls, strict=False, dec_hook=_values)
 
     def finished(self) -> Ints:
         """The jobs that ended, by number."""
         return np.flatnonzero(self.end >= 0)
+
+
+def _values(kind: Any, values: list[Any]) -> Any:
+    """An array of the numbers that its type says."""
+    return np.array(values, dtype=get_args(get_args(kind)[1])[0])

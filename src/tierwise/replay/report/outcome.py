@@ -205,7 +205,7 @@ def _sample(sample: Sample) -> Data:
         "running": sample.running,
         "waiting": sample.waiting,
         "fragmentation": [round(value, 6) for value in sample.fragmentation],
-        "leaves": list(sample.leaves),
+        "leaves": sample.leaves.tolist(),
     }
 
 

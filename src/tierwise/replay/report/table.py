@@ -44,7 +44,7 @@ def duration(seconds: float | None) -> str:
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """A number of an outcome: where it stands there, what it is called, and how it is written.
+    """A number of an outcome: where it is there, what it is called, and how it is written.
 
     More of it is better (1), less (-1) or neither; a difference in it has a word for either side.
     """

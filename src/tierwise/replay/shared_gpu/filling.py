@@ -18,18 +18,12 @@ from tierwise.model.job import Queue, Shape, plain_shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.tree import build_tree
 from tierwise.plugins import PLUGINS
-from tierwise.replay.engine.checkpoint import Checkpoint, digest
+from tierwise.replay.engine.checkpoint import digest
 from tierwise.replay.engine.gangs import RunningGang, gang
-from tierwise.replay.engine.run import Progress
+from tierwise.replay.engine.run import Replay
 from tierwise.replay.report.outcome import Data
-from tierwise.replay.shared_gpu.devices import (
-    DeviceState,
-    after,
-    fitting,
-    fragmentation,
-    options,
-    stranded,
-)
+from tierwise.replay.shared_gpu import devices
+from tierwise.replay.shared_gpu.devices import DeviceState
 from tierwise.replay.shared_gpu.openb import WHOLE, Pods
 from tierwise.replay.shared_gpu.policies import SHARED, SharedGpus, strands
 from tierwise.replay.traces.fabric import AXIS, GPU, NAMESPACE, table_of
@@ -50,8 +44,11 @@ _SIZES = ((0, 0, "0"), (1, 999, "<1"), (1000, 1000, "1"), (1001, 7999, "2-7"), (
 class Filling:
     """A cluster as it fills up under one policy."""
 
-    def __init__(self, names: tuple[str, ...], empty: DeviceState, pods: Pods, name: str, profile: Profile) -> None:
+    def __init__(
+        self, names: tuple[str, ...], empty: DeviceState, pods: Pods, arriving: Ints, name: str, profile: Profile
+    ) -> None:
         self.name, self._profile, self._strands = name, profile, strands(profile)
+        self._arriving = arriving
         self._kinds = pods.kinds
         self._topology, rows = build_tree([], names)
         names, empty = tuple(names[row] for row in rows), empty.at(rows)
@@ -81,6 +78,16 @@ class Filling:
     def placed(self) -> int:
         """Pods that found a place."""
         return int(self._standing.sum())
+
+    def run(self) -> Iterator[None]:
+        """Fill what is left to be filled; yields after every pod."""
+        for kind in self._arriving[self.arrived :].tolist():
+            self.arrive(kind)
+            yield
+
+    def progress(self) -> tuple[int, str]:
+        """Pods that arrived, and what is allocated."""
+        return self.arrived, f"{self.arrived:,} pods, {100 * self.allocation:.1f} % of GPUs allocated"
 
     def _shape(self, kind: int) -> Shape:
         kinds = self._kinds
@@ -115,20 +122,20 @@ class Filling:
         """Note how full and how fragmented the cluster is, where a step of what is asked for was passed."""
         asked = int((self._came * self._kinds.devices * self._kinds.each).sum())
         if asked * _SAMPLES >= len(self._samples) * self._total:
-            spoilt = float(fragmentation(self.state, self._kinds).sum())
+            spoilt = float(devices.fragmentation(self.state, self._kinds).sum())
             figures = (asked / self._total, self.allocation, spoilt / self._total)
             self._samples.append([round(value, 6) for value in figures])
 
     def _place(self, kind: int, row: int) -> None:
         self.costs(kind)  # says which device is best
         one = self.state.at(np.array([row]))
-        now = after(one, self._kinds, kind, int(self._devices[kind][row]))
+        now = devices.after(one, self._kinds, kind, int(self._devices[kind][row]))
         self.state.cpu[row], self.state.memory[row], self.state.left[row] = now.cpu[0], now.memory[0], now.left[0]
         self._standing[kind, row] += 1
         self._moved.append(row)
 
     def fits(self, kind: int) -> Bools:
-        return fitting(self.state, self._kinds, kind)
+        return devices.fitting(self.state, self._kinds, kind)
 
     def costs(self, kind: int) -> Floats:
         """What a pod of a kind would spoil of each node, by the measure of the policy, on its best device there."""
@@ -151,14 +158,14 @@ class Filling:
         return self._costs[kind]
 
     def _cheapest(self, one: DeviceState, kind: int) -> tuple[float, int]:
-        choices = options(one, self._kinds, kind)
-        each = [after(one, self._kinds, kind, device) for device in choices]
+        choices = devices.options(one, self._kinds, kind)
+        each = [devices.after(one, self._kinds, kind, device) for device in choices]
         stacked = DeviceState(
             *(np.concatenate(parts) for parts in zip(*((s.cpu, s.memory, s.left) for s in (one, *each)), strict=True))
         )
-        found = fragmentation(stacked, self._kinds)
+        found = devices.fragmentation(stacked, self._kinds)
         if self._strands:
-            found += stranded(stacked, self._kinds)
+            found += devices.stranded(stacked, self._kinds)
         best = int(np.argmin(found[1:]))
         return float(found[1 + best] - found[0]), choices[best]
 
@@ -208,7 +215,7 @@ class Filling:
 # Several policies that fill the same nodes with the same pods, one after the other; interruptible as replays are.
 
 
-class Fillings:
+class Fillings(Replay[Filling]):
     """The same pods on the same nodes under each policy."""
 
     def __init__(
@@ -216,55 +223,28 @@ class Fillings:
     ) -> None:
         self._nodes, self._empty, self._pods, self._arriving = names, empty, pods, arriving
         self._policies = dict(policies)
-        self.names, self.total = tuple(policies), len(arriving)
         kinds = pods.kinds
         columns = [arriving, kinds.cpu, kinds.memory, kinds.devices, kinds.each, kinds.weight]
-        self.digest = digest([*columns, empty.cpu, empty.memory, empty.left], names, self._policies)
-        self._done: list[Data] = []
-        self._filling: Filling | None = None
+        inputs = digest([*columns, empty.cpu, empty.memory, empty.left], names, self._policies)
+        super().__init__(tuple(policies), len(arriving), inputs)
 
-    def resume(self, point: Checkpoint) -> None:
-        """Go on from a checkpoint of the same inputs."""
-        self._done = list(point.done)
-        if point.state is not None:
-            self._filling = self._begin()
-            self._filling.restore(point.state)
+    def _begin(self, number: int, state: Data | None) -> Filling:
+        name = self.names[number]
+        filling = Filling(self._nodes, self._empty, self._pods, self._arriving, name, self._policies[name])
+        if state is not None:
+            filling.restore(state)
+        return filling
 
-    def _begin(self) -> Filling:
-        name = self.names[len(self._done)]
-        return Filling(self._nodes, self._empty, self._pods, name, self._policies[name])
+    def _outcome(self, current: Filling) -> Data:
+        return current.outcome()
 
-    def run(self) -> Iterator[None]:
-        """Fill what is left to be filled; yields after every pod."""
-        while len(self._done) < len(self.names):
-            if self._filling is None:
-                self._filling = self._begin()
-            for kind in self._arriving[self._filling.arrived :].tolist():
-                self._filling.arrive(kind)
-                yield
-            self._done.append(self._filling.outcome())
-            self._filling = None
-
-    def progress(self) -> Progress:
-        """Pods that arrived, and what is allocated."""
-        name = self.names[min(len(self._done), len(self.names) - 1)]
-        if self._filling is None:
-            return Progress(name, 0, "")
-        told = f"{self._filling.arrived:,} pods, {100 * self._filling.allocation:.1f} % of GPUs allocated"
-        return Progress(name, self._filling.arrived, told)
-
-    def checkpoint(self) -> Checkpoint:
-        return Checkpoint(self.digest, self._done, self._filling.kept() if self._filling else None)
-
-    def results(self) -> Data:
-        """Everything, as JSON data."""
+    def _inputs(self) -> Data:
         asked = (self._pods.kinds.devices * self._pods.kinds.each)[self._arriving].sum()
         gpus = int(self._empty.left.sum()) // WHOLE
-        inputs = {
+        return {
             "nodes": len(self._nodes),
             "gpus": gpus,
             "pods": len(self._arriving),
             "arrived_load": round(float(asked) / (gpus * WHOLE), 6) if gpus else None,
             "kinds": len(distinct(self._arriving)),
         }
-        return {"inputs": inputs, "outcomes": self._done}

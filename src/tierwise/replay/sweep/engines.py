@@ -102,7 +102,7 @@ class Serial:
 
 
 class Pool:
-    """Processes of this machine; where one dies, all are started anew."""
+    """Processes of this machine; where one dies, all are started again."""
 
     def __init__(self, processes: int) -> None:
         self.width = processes

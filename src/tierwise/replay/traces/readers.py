@@ -26,7 +26,7 @@ Value = TypeVar("Value")
 
 _GPUS, _LEAST, _PODS = "gpus", "min_gpus", "pods"
 _SERVICE = "service"
-"""A column of hosts; two that any trace may have; and what stands for the duration of jobs that run on."""
+"""A column of hosts; two that any trace may have; and what is written for the duration of jobs that run on."""
 
 
 class Table:
