@@ -18,7 +18,8 @@ from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.kube.auth import Access
 from tierwise.kube.client import Client, pause
-from tierwise.kube.errors import ApiError, understood
+from tierwise.kube.errors import ApiError
+from tierwise.kube.once import pages
 from tierwise.port import Create, Effect, Key, Objects, PatchStatus, Update, key_of_raw
 
 __all__ = ["NodeView", "report"]
@@ -26,7 +27,7 @@ __all__ = ["NodeView", "report"]
 T = TypeVar("T")
 
 _MERGE: Final = "application/merge-patch+json"
-_PAGE: Final = "500"
+_PAGE: Final = 500
 _ATTEMPTS: Final = 5
 
 
@@ -60,18 +61,6 @@ async def report(
             objects = await _look(client, sight)
 
 
-class _Meta(msgspec.Struct, rename={"rest": "continue"}):
-    rest: str = ""
-
-
-class _List(msgspec.Struct):
-    items: list[Raw]
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
-
-
-_LIST: Final = msgspec.json.Decoder(_List)
-
-
 async def _look(client: Client, sight: NodeView) -> Objects:
     """Read the ConfigMap before the nodes: the author of each entry is then among the nodes, or deleted."""
     found: list[Raw] = []
@@ -80,7 +69,8 @@ async def _look(client: Client, sight: NodeView) -> Objects:
     if sight.node:
         found += await _one(client, f"/api/v1/nodes/{quote(sight.node)}", "Node")
     else:
-        found += await _nodes(client)
+        about = {"apiVersion": "v1", "kind": "Node"}
+        found += [about | item async for page in pages(client, "/api/v1/nodes", _PAGE) for item in page]
     return Objects.of((codec.decode(raw), raw) for raw in found)
 
 
@@ -91,17 +81,6 @@ async def _one(client: Client, path: str, kind: str) -> list[Raw]:
         if error.status == 404:
             return []
         raise
-
-
-async def _nodes(client: Client) -> list[Raw]:
-    found: list[Raw] = []
-    query = {"limit": _PAGE}
-    while True:
-        page = understood(_LIST.decode, await client.ask("GET", "/api/v1/nodes", query=query, expects="List"))
-        found += [{"apiVersion": "v1", "kind": "Node", **item} for item in page.items]  # lists leave these out
-        if not page.metadata.rest:
-            return found
-        query["continue"] = page.metadata.rest
 
 
 async def _write(client: Client, objects: Objects, effect: Effect) -> None:

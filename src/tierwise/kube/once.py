@@ -7,7 +7,7 @@ that may not be listed are named and left out, except for nodes and pods, which 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -24,9 +24,9 @@ from tierwise.kube.errors import ApiError, UnreachableError, understood
 from tierwise.kube.kinds import Resource, discover, of_interest
 from tierwise.port import Key
 
-__all__ = ["list_once", "patch_once"]
+__all__ = ["list_once", "pages", "patch_once"]
 
-_PAGE: Final = "5000"
+_PAGE: Final = 5000
 _NEEDED: Final = (("", "Node"), ("", "Pod"))
 
 
@@ -34,12 +34,23 @@ class _Meta(msgspec.Struct, rename={"rest": "continue"}):
     rest: str = ""
 
 
-class _List(msgspec.Struct):
+class _Page(msgspec.Struct):
     items: list[Raw] | None = None
     metadata: _Meta = msgspec.field(default_factory=_Meta)
 
 
-_PAGES: Final = msgspec.json.Decoder(_List)
+_PAGES: Final = msgspec.json.Decoder(_Page)
+
+
+async def pages(client: Client, path: str, size: int) -> AsyncIterator[list[Raw]]:
+    """The items of a list, page by page; an API server leaves out their kind and version."""
+    query = {"limit": str(size)}
+    while True:
+        page = understood(partial(decoded, _PAGES), await client.ask("GET", path, query=query, expects="List"))
+        yield page.items or []
+        if not page.metadata.rest:
+            return
+        query["continue"] = page.metadata.rest
 
 
 async def list_once(access: Access, left_out: Callable[[str], None]) -> list[Raw]:
@@ -74,22 +85,15 @@ async def patch_once(access: Access, patches: Sequence[tuple[Key, Raw]]) -> None
 
 async def _every(client: Client, resource: Resource, left_out: Callable[[str], None]) -> list[Raw]:
     """The objects of one kind; the API server leaves kind and version out of the items of a list."""
-    found: list[Raw] = []
-    query = {"limit": _PAGE}
-    while True:
-        try:
-            answer = await client.ask("GET", resource.collection, query=query, expects="List")
-            page = understood(partial(decoded, _PAGES), answer)
-        except ApiError as error:
-            if error.status != 403 or (resource.group, resource.kind) in _NEEDED:
-                raise
-            left_out(resource.plural)
-            return []
-        kept = filter(lambda item: _counts(resource, item), page.items or ())
-        found += [{"apiVersion": resource.api_version, "kind": resource.kind, **item} for item in kept]
-        if not page.metadata.rest:
-            return found
-        query["continue"] = page.metadata.rest
+    about = {"apiVersion": resource.api_version, "kind": resource.kind}
+    try:
+        every = pages(client, resource.collection, _PAGE)
+        return [about | item async for page in every for item in page if _counts(resource, item)]
+    except ApiError as error:
+        if error.status != 403 or (resource.group, resource.kind) in _NEEDED:
+            raise
+        left_out(resource.plural)
+        return []
 
 
 def _counts(resource: Resource, item: Raw) -> bool:
