@@ -13,7 +13,7 @@ from tests.contract.waiting import eventually
 from tests.support.defrag import owned
 from tests.support.draw import draw, gang, objects_of
 
-from tierwise.api.defrag_record import OBSERVED, RECORD_NAME, DefragRecord, MovePhase, manifest
+from tierwise.api.defrag_record import OBSERVED, RECORD_NAME, DefragRecord, MovePhase, record_manifest
 from tierwise.api.errors import InputError
 from tierwise.config.profile import DEFAULT
 from tierwise.kube.auth import Access
@@ -47,7 +47,7 @@ class _World:
 
     def put(self, record: DefragRecord, seen: int = 0) -> None:
         """A record that both know of."""
-        raw: Any = manifest(record, NAMESPACE)
+        raw: Any = record_manifest(record, NAMESPACE)
         raw["metadata"]["annotations"] = {OBSERVED: str(seen)}
         self.api.put(raw)
         version = self.api.get("configmaps", RECORD_NAME, NAMESPACE)["metadata"]["resourceVersion"]

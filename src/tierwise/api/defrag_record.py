@@ -15,6 +15,7 @@ import msgspec
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap
+from tierwise.api.manifest import manifest
 
 __all__ = [
     "OBSERVED",
@@ -25,9 +26,9 @@ __all__ = [
     "MovePhase",
     "MovedPod",
     "PlannedMove",
-    "manifest",
     "observed",
     "read_record",
+    "record_manifest",
 ]
 
 RECORD_NAME: Final = "tierwise-defrag"
@@ -118,15 +119,14 @@ class DefragRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
         return self.phase in (MovePhase.DONE, MovePhase.STOPPED)
 
 
-def manifest(record: DefragRecord, namespace: str) -> Raw:
+def record_manifest(record: DefragRecord, namespace: str) -> Raw:
     """The ConfigMap of a record."""
     data = {
         "phase": str(record.phase),
         "message": record.message,
         _ENTRY: msgspec.json.encode(record, order="deterministic").decode(),
     }
-    metadata = {"name": RECORD_NAME, "namespace": namespace}
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+    return manifest("v1", "ConfigMap", RECORD_NAME, namespace, data=data)
 
 
 def read_record(config: ConfigMap) -> DefragRecord:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["Manifest", "manifest"]
+__all__ = ["Manifest", "manifest", "members"]
 
 Manifest = dict[str, Any]
 
@@ -23,3 +24,8 @@ def manifest(
     meta = {"name": name, "namespace": namespace, "labels": labels, "annotations": marks}
     given = {key: value for key, value in meta.items() if value}
     return {"apiVersion": version, "kind": kind, "metadata": given, **body}
+
+
+def members(kind: str, names: Iterable[str]) -> list[Manifest]:
+    """Members of a hyperNode by their names; the kind is Node or HyperNode."""
+    return [{"type": kind, "selector": {"exactMatch": {"name": name}}} for name in names]

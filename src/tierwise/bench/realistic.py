@@ -16,6 +16,7 @@ from time import process_time
 import msgspec
 import numpy as np
 
+from tierwise.api.manifest import members
 from tierwise.bench import manifests
 from tierwise.bench.lab import Lab, Measured, row
 from tierwise.bench.measure import at_most, compared, gc_off, in_turns, timed
@@ -89,10 +90,7 @@ def _node(number: int, nodes: int) -> manifests.Manifest:
 
 def _spine(number: int, nodes: int) -> manifests.Manifest:
     last = min((number + 1) * _SPINE, -(-nodes // 16))
-    members = [
-        {"type": "HyperNode", "selector": {"exactMatch": {"name": f"r{i}"}}} for i in range(number * _SPINE, last)
-    ]
-    spec = {"tier": 2, "members": members}
+    spec = {"tier": 2, "members": members("HyperNode", (f"r{i}" for i in range(number * _SPINE, last)))}
     return manifests.manifest("topology.volcano.sh/v1alpha1", "HyperNode", f"spine{number}", spec=spec)
 
 

@@ -13,7 +13,7 @@ import click
 
 from tierwise.api.duration import spelled
 from tierwise.api.errors import InputError
-from tierwise.api.manifest import manifest
+from tierwise.api.manifest import manifest, members
 from tierwise.cli import options
 from tierwise.cli.connection import missing, place
 from tierwise.cli.options import Journal, option, verb
@@ -199,9 +199,9 @@ def _manifests() -> Iterator[Raw]:
         labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
         yield manifest("v1", "Node", name, labels=labels, status=status)
     for number, rack in enumerate(racks):
-        yield _hypernode(rack, 1, "Node", names[number * _NODES : (number + 1) * _NODES])
+        yield _hypernode(rack, 1, members("Node", names[number * _NODES : (number + 1) * _NODES]))
     for number in range(_SPINES):
-        yield _hypernode(f"spine-{number}", 2, "HyperNode", racks[number * _RACKS : (number + 1) * _RACKS])
+        yield _hypernode(f"spine-{number}", 2, members("HyperNode", racks[number * _RACKS : (number + 1) * _RACKS]))
     usual = {"storageclass.kubernetes.io/is-default-class": "true"}
     how = {"provisioner": "simulated", "reclaimPolicy": "Delete", "volumeBindingMode": "WaitForFirstConsumer"}
     yield manifest("storage.k8s.io/v1", "StorageClass", "standard", marks=usual, **how)
@@ -209,7 +209,5 @@ def _manifests() -> Iterator[Raw]:
     yield manifest("scheduling.volcano.sh/v1beta1", "Queue", "default", spec=queue)
 
 
-def _hypernode(name: str, tier: int, kind: str, members: list[str]) -> Raw:
-    listed = [{"type": kind, "selector": {"exactMatch": {"name": member}}} for member in members]
-    spec = {"tier": tier, "members": listed}
-    return manifest("topology.volcano.sh/v1alpha1", "HyperNode", name, spec=spec)
+def _hypernode(name: str, tier: int, inside: list[Raw]) -> Raw:
+    return manifest("topology.volcano.sh/v1alpha1", "HyperNode", name, spec={"tier": tier, "members": inside})

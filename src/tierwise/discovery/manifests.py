@@ -7,6 +7,7 @@ from typing import Final
 
 from tierwise.api.codec import Raw
 from tierwise.api.fabric import FABRIC
+from tierwise.api.manifest import members
 from tierwise.discovery.tree import Path, Tree
 
 __all__ = ["SOURCE_LABEL", "hypernode", "hypernodes"]
@@ -26,15 +27,11 @@ def hypernodes(tree: Tree, names: Mapping[Path, str], source: str, fabric: str =
 def hypernode(tree: Tree, path: Path, names: Mapping[Path, str], labels: Mapping[str, str]) -> Raw:
     """The hyperNode of one domain."""
     tier = path[-1].tier
-    members = tree.domains[path]
+    inside = tree.domains[path]
     spec: Raw = {"tier": tier}
     if tree.tier_names.get(tier):
         spec["tierName"] = tree.tier_names[tier]
-    inner = [_member("HyperNode", names[domain]) for domain in members.domains]
-    spec["members"] = inner + [_member("Node", node) for node in members.nodes]
+    domains = (names[domain] for domain in inside.domains)
+    spec["members"] = [*members("HyperNode", domains), *members("Node", inside.nodes)]
     metadata = {"name": names[path], "labels": dict(labels)}
     return {"apiVersion": _API_VERSION, "kind": "HyperNode", "metadata": metadata, "spec": spec}
-
-
-def _member(kind: str, name: str) -> Raw:
-    return {"type": kind, "selector": {"exactMatch": {"name": name}}}

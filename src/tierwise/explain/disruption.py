@@ -97,13 +97,13 @@ class Losses:
         """Accelerator-seconds that a job loses where it falls below a minimum."""
         return round(sum(self._seconds(task, job) for task in job.tasks if _runs(task)))
 
-    def each(self, pod: str) -> int:
+    def each(self, pod: str) -> float:
         """Accelerator-seconds that one pod loses by itself."""
         position = self._running.position.get(pod)
         if position is None:
-            return round(self._seconds(self._others[pod], None)) if pod in self._others else 0
+            return self._seconds(self._others[pod], None) if pod in self._others else 0.0
         job = self._snapshot.jobs[int(self._running.job[position])]
-        return round(self._seconds(self._running.tasks[position], job))
+        return self._seconds(self._running.tasks[position], job)
 
     def _of_job(self, job: Job, going: Collection[str], *, below: bool) -> Loss:
         running = [task for task in job.tasks if _runs(task)]

@@ -15,16 +15,9 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from tierwise.api import defrag_record
 from tierwise.api.core import ConfigMap
-from tierwise.api.defrag_record import (
-    RECORD_NAME,
-    DefragRecord,
-    FinishedMove,
-    MovePhase,
-    manifest,
-    observed,
-    read_record,
-)
+from tierwise.api.defrag_record import DefragRecord, MovePhase
 from tierwise.api.errors import InputError
 from tierwise.config.profile import Profile
 from tierwise.explain.defrag import DefragPlan
@@ -58,7 +51,7 @@ class DefragExecutor:
         """`refresh` makes reads as new as the server's answers: asked for before anything is evicted."""
         self._cluster = cluster
         self._profile = profile
-        self._key = Key("", "ConfigMap", namespace, RECORD_NAME)
+        self._key = Key("", "ConfigMap", namespace, defrag_record.RECORD_NAME)
         self.by = by
         self._clock = clock
         self._schedulers = schedulers
@@ -69,7 +62,7 @@ class DefragExecutor:
         """As it is now; None where there is none. InputError where the ConfigMap is another's."""
         config = self._config(read)
         try:
-            return read_record(config) if config is not None else None
+            return defrag_record.read_record(config) if config is not None else None
         except ValueError as error:
             raise InputError(str(error), obj=str(self._key)) from None
 
@@ -93,7 +86,10 @@ class DefragExecutor:
         earlier = (*before.earlier, *before.finished) if before is not None and before.over else record.earlier
         revision = max(record.revision, before.revision + 1 if before is not None and before.over else 0)
         kept = tuple(move for move in earlier if move.at > since)
-        outcome = self._put(replace(record, earlier=kept, revision=revision), self._config(read))
+        self._write(replace(record, earlier=kept, revision=revision), read)
+
+    def _write(self, record: DefragRecord, read: Objects | None) -> None:
+        outcome = self._put(record, self._config(read))
         if not outcome.ok:
             raise InputError(f"it cannot be written: {outcome.error}", obj=str(self._key))
 
@@ -104,9 +100,7 @@ class DefragExecutor:
         if record is None or record.over:
             raise InputError("no execution is under way", obj=str(self._key))
         record = replace(record, by=self.by)
-        outcome = self._put(record, self._config(read))
-        if not outcome.ok:
-            raise InputError(f"it cannot be written: {outcome.error}", obj=str(self._key))
+        self._write(record, read)
         return record
 
     def step(self, *, stopping: bool = False) -> DefragRecord | None:
@@ -118,13 +112,13 @@ class DefragExecutor:
         config, record = self._config(), self.record()
         if config is None or record is None or record.by != self.by:
             return None
-        if record.phase is MovePhase.RESERVING and observed(config) >= record.revision and not stopping:
+        if record.phase is MovePhase.RESERVING and defrag_record.observed(config) >= record.revision and not stopping:
             self._refresh()
         read = self._cluster.read()
         config, record = self._config(read), self.record(read)
         if config is None or record is None or record.by != self.by:
             return None
-        found = proceed(record, self.scenario(read), observed=observed(config), stopping=stopping)
+        found = proceed(record, self.scenario(read), observed=defrag_record.observed(config), stopping=stopping)
         self.refused = ()
         if found.record != record or any(isinstance(effect, Evict) for effect in found.effects):
             outcome = self._put(found.record, config)
@@ -143,7 +137,7 @@ class DefragExecutor:
         return config if isinstance(config, ConfigMap) else None
 
     def _put(self, record: DefragRecord, config: ConfigMap | None) -> Outcome:
-        wanted = manifest(record, self._key.namespace)
+        wanted = defrag_record.record_manifest(record, self._key.namespace)
         if config is None:
             effect = Prepare(self._key, wanted, create=True)
         else:
@@ -250,7 +244,9 @@ class DefragController:
             log.warning("defragmentation: %s", error)
 
 
-def over_budget(recent: Sequence[FinishedMove], plan: DefragPlan, settings: DefragSettings, now: float) -> str:
+def over_budget(
+    recent: Sequence[defrag_record.FinishedMove], plan: DefragPlan, settings: DefragSettings, now: float
+) -> str:
     """Why a plan is more than may be spent now; "" where it is not."""
     spent = [move for move in recent if move.at > now - _HOUR]
     if len(spent) + len(plan.moves) > settings.moves:

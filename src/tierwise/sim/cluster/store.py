@@ -15,6 +15,7 @@ from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.ladder import LADDER
+from tierwise.api.manifest import manifest
 from tierwise.controllers.stamp import stamp
 
 __all__ = ["Batch", "EmbeddedCluster", "by_type", "grace", "merged"]
@@ -291,13 +292,7 @@ class EmbeddedCluster:
 
 def _event(number: int, event: port.RecordEvent) -> Raw:
     about = event.about
-    return {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": f"{about.name}.{number}", "namespace": about.namespace or "default"},
-        "involvedObject": {"kind": about.kind, "namespace": about.namespace, "name": about.name},
-        "type": event.type,
-        "reason": event.reason,
-        "message": event.message,
-        "source": {"component": "tierwise"},
-    }
+    involved = {"kind": about.kind, "namespace": about.namespace, "name": about.name}
+    told = {"type": event.type, "reason": event.reason, "message": event.message, "source": {"component": "tierwise"}}
+    name = f"{about.name}.{number}"
+    return manifest("v1", "Event", name, about.namespace or "default", involvedObject=involved, **told)

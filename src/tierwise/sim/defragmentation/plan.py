@@ -21,10 +21,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.api.codec import Object, Raw
-from tierwise.api.core import OwnerReference, Pod, PodDisruptionBudget, PodStatus, parse_time
+from tierwise.api.core import OwnerReference, Pod, PodDisruptionBudget, PodStatus
 from tierwise.api.defrag_record import RECORD_NAME, MovedPod, PlannedMove
 from tierwise.api.errors import InputError
-from tierwise.api.eviction_terms import told_times
+from tierwise.api.manifest import manifest
 from tierwise.api.plurals import count, joined, verb
 from tierwise.api.quantity import amount
 from tierwise.api.volcano import Job as VolcanoJob
@@ -33,9 +33,10 @@ from tierwise.config.profile import Profile
 from tierwise.dialects.kubernetes.requests import counted, effective_request
 from tierwise.dialects.languages import whose
 from tierwise.explain.defrag import DefragPlan, Move, Room
+from tierwise.explain.disruption import Losses
 from tierwise.explain.naming import ObjectNames, domain_title
 from tierwise.explain.usage import scarce
-from tierwise.model.arrays import CPU, POD_SLOTS, Ints
+from tierwise.model.arrays import POD_SLOTS, Ints
 from tierwise.model.job import Constraint, Job, Status
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
@@ -142,10 +143,10 @@ class Planner:
         pod_set = next(s for job in snapshot.jobs for s in job.pod_sets() if s.tasks[0].key == _PROBE)
         domains = snapshot.topology.at_tier[self._room.tier]
         self._counting = Counting.on(snapshot, self._profile, pod_set, self._room.pods, domains)
-        self._resource = scarce(snapshot)
+        self._losses = Losses(snapshot)
+        self._resource = self._losses.resource
         self._tasks = {task.key: task for job in snapshot.jobs for task in job.tasks}
         self._jobs = {task.key: job for job in snapshot.jobs for task in job.tasks}
-        self._saved = {job.key: max((task.checkpointed for task in job.tasks), default=0.0) for job in snapshot.jobs}
         self._movers = {job.key: _Mover(job.key, job, _running(job)) for job in snapshot.jobs}
         budgets = objects.every(PodDisruptionBudget)
         self._budgets = Budgets(budgets)
@@ -322,7 +323,7 @@ class Planner:
         told = sorted(kept.items())
         self._notes = tuple(f"{count(n, 'pod')} {verb(n, 'is', 'are')} not moved: {why}" for why, n in told)
         found = [(node, holds, pods) for (node, holds, _), pods in kinds.items()]
-        return sorted(found, key=lambda kind: (sum(map(self._lost, kind[2])) / len(kind[2]), kind[0], kind[2]))
+        return sorted(found, key=lambda kind: (sum(map(self._losses.each, kind[2])) / len(kind[2]), kind[0], kind[2]))
 
     def _kept(self, path: str, pod: Pod) -> str:
         """Why a pod may not be moved; "" where it may."""
@@ -601,22 +602,7 @@ class Planner:
     def _hours(self, mover: _Mover, moved: Sequence[str]) -> float:
         """What a job loses: the work of the moved pods, or of all where too few run on."""
         losing = mover.running if len(mover.running) - len(moved) < mover.minimum else moved
-        return sum(self._amount(pod, self._resource) * self._lost(pod) for pod in losing) / 3600.0
-
-    def _amount(self, path: str, resource: str) -> float:
-        held = self._holds.get(path) or effective_request(counted(self._pods[path]))
-        return held.get(resource, 0) / (1000 if resource == CPU else 1)
-
-    def _lost(self, path: str) -> float:
-        """Seconds of its work that a pod loses by a restart: since its job's last checkpoint, else since its start."""
-        pod, job = self._pods[path], self._jobs.get(path)
-        began = pod.status.start_time or pod.metadata.creation_timestamp
-        since, saved, restart = parse_time(began) if began else self._now, told_times(pod)[0], 0.0
-        if job is not None:
-            saved = max(saved, self._saved[job.key])
-            if job.terms is not None:
-                saved, restart = max(saved, job.terms.checkpointed), job.terms.restart_cost
-        return max(0.0, self._now - max(since, saved)) + restart
+        return sum(map(self._losses.each, losing)) / 3600.0
 
 
 def amounts_of(pod: Pod) -> dict[str, int]:
@@ -658,13 +644,9 @@ def _without_record(objects: Objects) -> Objects:
 def _probe(room: Room, scheduler: str) -> Raw:
     """A pod of the asked shape, as admission would let it in: it tolerates taints that are named like what it asks."""
     namespace, _, name = _PROBE.partition("/")
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {
-            "schedulerName": scheduler,
-            "tolerations": [{"key": resource, "operator": "Exists"} for resource in room.requests],
-            "containers": [{"name": "main", "resources": {"requests": dict(room.requests)}}],
-        },
+    spec = {
+        "schedulerName": scheduler,
+        "tolerations": [{"key": resource, "operator": "Exists"} for resource in room.requests],
+        "containers": [{"name": "main", "resources": {"requests": dict(room.requests)}}],
     }
+    return manifest("v1", "Pod", name, namespace, spec=spec)

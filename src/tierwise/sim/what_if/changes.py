@@ -18,6 +18,7 @@ from tierwise.api.codec import Object, Raw
 from tierwise.api.core import Node, Pod
 from tierwise.api.errors import InputError, suggestion
 from tierwise.api.koordinator import ClusterNetworkTopology
+from tierwise.api.manifest import manifest, members
 from tierwise.api.natural import natural
 from tierwise.api.plurals import count, joined, verb
 from tierwise.api.quantity import amount
@@ -251,8 +252,8 @@ def set_priority(name: str, value: int) -> Change:
     def apply(scenario: Scenario) -> Scenario:
         job = job_named(scenario.snapshot(), name)
         made = f"{_CLASS}-{value}".replace("--", "-below-")
-        about: Raw = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": made}}
-        puts = {Key("scheduling.k8s.io", "PriorityClass", "", made): {**about, "value": value}}
+        found = manifest("scheduling.k8s.io/v1", "PriorityClass", made, value=value)
+        puts = {Key("scheduling.k8s.io", "PriorityClass", "", made): found}
         spec: Raw = {"priorityClassName": made}
         for task in job.tasks:
             key = pod_key(task.key)
@@ -637,8 +638,8 @@ def _grown(scenario: Scenario, puts: dict[Key, Raw], copied: Mapping[str, str], 
     for name, declared in old.items():
         if like in declared.children:
             raw, nodes = _raw(objects, _hypernode_key(name)), declared.nodes
-            members = _members([*declared.children, f"{like}{suffix}"], nodes)
-            hypernodes[_hypernode_key(name)] = merged(raw, {"spec": {"members": members}})
+            inside_it = _members([*declared.children, f"{like}{suffix}"], nodes)
+            hypernodes[_hypernode_key(name)] = merged(raw, {"spec": {"members": inside_it}})
     after = after.with_objects(hypernodes)
     direct = {name for name, declared in old.items() if name not in inside and like not in declared.children}
     kept = {name: old[name].nodes for name in direct}
@@ -661,6 +662,4 @@ def _hypernode_key(name: str) -> Key:
 
 
 def _members(children: Iterable[str], nodes: Iterable[str]) -> list[Raw]:
-    named = [("HyperNode", child) for child in children]
-    named += [("Node", node) for node in sorted(nodes, key=natural)]
-    return [{"type": kind, "selector": {"exactMatch": {"name": name}}} for kind, name in named]
+    return [*members("HyperNode", children), *members("Node", sorted(nodes, key=natural))]

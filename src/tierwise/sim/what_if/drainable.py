@@ -123,7 +123,7 @@ class _Work:
 def _together(work: _Work, drains: Sequence[Drain], inside: Mapping[str, Sequence[str]], number: int) -> Drain | None:
     """A set of so many that costs little and leaves every job a place: the cheapest next one, as long as there is one.
 
-    Gangs that run in two of them break once, so that is counted anew for each set.
+    Gangs that run in two of them break once, so each set is counted by itself.
     """
     best: Drain | None = None
     open_names = [one.names[0] for one in drains if not one.waits]

@@ -73,7 +73,7 @@ class Victims(msgspec.Struct, frozen=True):
             if fair and unfair:
                 continue
             holds = tuple(sorted({**effective_request(counted(pod)), POD_SLOTS: 1}.items()))
-            alike = pod.spec.node_name, holds, owner.key if owner is not None else "", lost.each(path)
+            alike = pod.spec.node_name, holds, owner.key if owner is not None else "", round(lost.each(path))
             if alike not in kinds:
                 kinds[alike] = (pod.spec.node_name, holds, [])
                 owners.append(owner)
@@ -84,7 +84,7 @@ class Victims(msgspec.Struct, frozen=True):
             for name, amount in holds:
                 if name in index:
                     amounts[index[name], column] = amount
-        each = [lost.each(pods[0]) for _, _, pods in kinds.values()]
+        each = [round(lost.each(pods[0])) for _, _, pods in kinds.values()]
         return cls(list(kinds.values()), owners, each, amounts, snapshot, lost)
 
     @property
@@ -104,20 +104,20 @@ class Victims(msgspec.Struct, frozen=True):
                 continue
             running = sum(task.status is Status.RUNNING and task.node >= 0 for task in owner.tasks)
             parts = owner.together or owner.policies or owner.roles or owner.inner_groups
-            spare = 0 if parts else max(0, running - owner.minimum)
+            surplus = 0 if parts else max(0, running - owner.minimum)
             if owner.minimum > 1 or parts:
-                found[owner.number] = self.lost.whole(owner), spare
+                found[owner.number] = self.lost.whole(owner), surplus
         return found
 
     def without(self, gangs: Mapping[int, tuple[int, int]], going: Collection[int]) -> Counts:
         """How many pods of each kind may go where of all gangs these alone may be broken."""
-        spare = {number: left for number, (_, left) in gangs.items()}
+        left = {number: surplus for number, (_, surplus) in gangs.items()}
         found = []
         for owner, most in zip(self.owners, self.most, strict=True):
             number = owner.number if owner is not None else -1
-            if number in spare and number not in going:
-                most = min(most, spare[number])
-                spare[number] -= most
+            if number in left and number not in going:
+                most = min(most, left[number])
+                left[number] -= most
             found.append(most)
         return tuple(found)
 
@@ -209,8 +209,8 @@ class _Search:
                     best = measure, counts, exact
         if best is None:
             return None
-        # Which of its spare pods a gang gives up was not weighed.
-        elastic = any(spare for _, spare in self._gangs.values())
+        # Which of its surplus pods a gang gives up was not weighed.
+        elastic = any(surplus for _, surplus in self._gangs.values())
         return best[1], best[2] and proved and not elastic
 
     def _sets(self) -> Iterator[tuple[tuple[int, ...], bool]]:
@@ -224,7 +224,7 @@ class _Search:
             yield from ((going, True) for going in sorted(sets, key=lambda s: (sum(self._gangs[n][0] for n in s), s)))
 
     def _grown(self, order: Sequence[int]) -> Iterator[tuple[int, ...]]:
-        """Of too many sets: per domain the gangs that count alone cannot spare, one after the other, cheapest first."""
+        """Of too many sets: per domain the gangs that must go by count alone, one after the other, cheapest first."""
         every = tuple(order)
         if not self._may_do(self._victims.without(self._gangs, every)):
             return

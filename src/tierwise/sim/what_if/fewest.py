@@ -30,7 +30,7 @@ _RARE: Final = 8
 _SKIPPED: Final = 4096
 """Choices that are looked at and not tried, because they cost more than one that will do."""
 PLENTY: Final = 2**60
-"""A number of units that stands for: however many, they will not do."""
+"""A number of units which means that no number of them will do."""
 Counts = tuple[int, ...]
 
 
