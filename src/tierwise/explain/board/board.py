@@ -3,34 +3,38 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from itertools import islice
 from typing import Final, cast
 
 import numpy as np
 from msgspec import to_builtins
 
+from tierwise.actions.diagnosis.inspection import NodeInspection, PodInspector
 from tierwise.api.codec import Raw
+from tierwise.api.core import Taint
+from tierwise.api.natural import natural
 from tierwise.explain.board.account import Account
 from tierwise.explain.board.fits import fits_job, fits_shape
 from tierwise.explain.board.job import job_page
 from tierwise.explain.board.jobs import JobQuery, Line, by_job, job_lines, jobs_wire, selected
-from tierwise.explain.board.node import node_page, nodes_for_job, pods_of_node
 from tierwise.explain.board.pods import BoardPod, board_pods
 from tierwise.explain.board.queues import queues_wire
-from tierwise.explain.board.search import found_wire
 from tierwise.explain.board.services import services_wire
 from tierwise.explain.board.tree import BoardTree
 from tierwise.explain.free_slots import slots_wire
 from tierwise.explain.message import decision_id
-from tierwise.explain.naming import belongs_to
+from tierwise.explain.naming import belongs_to, tier_label
+from tierwise.explain.ranges import compact
 from tierwise.explain.rejection_wire import work_wire
 from tierwise.explain.text.schedule import Run, headline
 from tierwise.explain.wire import problem_wire, reservation_wire, reserved_rows
 from tierwise.framework.report import CycleReport, Eviction
-from tierwise.model.job import Job
+from tierwise.model.job import Job, Status, Task
 from tierwise.model.snapshot import Snapshot
-from tierwise.model.topology import ROOT
+from tierwise.model.topology import ROOT, AlternateTopology, Topology
+from tierwise.scheduler import open_cycle
 
 __all__ = ["Board", "cycle_entry"]
 
@@ -254,7 +258,7 @@ class Board:
         return nodes_for_job(self._run, job) if job is not None else None
 
     def fits(self, shape: str, name: str = "") -> Raw | None:
-        """Which domains take a shape that somebody typed, or what a job waits for; None where there is no such job."""
+        """Which domains take a shape as it was typed, or what a job waits for; None where there is no such job."""
         trees = self._fabric.trees.values()
         if not name:
             return fits_shape(self._run, trees, shape)
@@ -275,3 +279,136 @@ class Board:
         exact = [job for job in jobs if job.key == name]
         found = exact or [job for job in jobs if belongs_to(job, name)]
         return found[0] if found else None
+
+
+# One search over everything that has a name: jobs, pods, nodes, domains and queues.
+
+
+_HITS: Final = 10
+"""Hits of one kind that are told; their number counts all."""
+
+
+def found_wire(snapshot: Snapshot, trees: Mapping[str, AlternateTopology], lines: Sequence[Line], text: str) -> Raw:
+    """Whatever has the text in its name, by kind: names that begin with it first, then in natural order."""
+    wanted = text.strip().lower()
+    kinds: list[tuple[str, Iterable[str], Callable[[str], Raw]]] = []
+    by_name = {line.key: line for line in lines}
+    kinds.append(("job", by_name, lambda key: _job(by_name[key])))
+    for title, tree in trees.items():
+        named = tree.topology.name[ROOT + 1 :]
+        kinds.append(("domain", named, partial(_domain, tree.topology, title if len(trees) > 1 else "")))
+    row = snapshot.nodes.row
+    kinds.append(("node", snapshot.nodes.names, lambda name: {"beside": _home(snapshot, row[name])}))
+    kinds.append(("queue", snapshot.queues, lambda _: {}))
+    tasks = {task.key: (line, task) for line, task in _tasks(snapshot, by_name)}
+    kinds.append(("pod", tasks, lambda key: _pod(snapshot, *tasks[key])))
+    return {"text": text, "kinds": [_hits(kind, names, tell, wanted) for kind, names, tell in kinds] if wanted else []}
+
+
+def _hits(kind: str, names: Iterable[str], tell: Callable[[str], Raw], wanted: str) -> Raw:
+    hits = [name for name in names if wanted in name.lower()]
+
+    def rank(name: str) -> tuple[bool, object]:
+        bare = name.rpartition("/")[2].lower()
+        return not bare.startswith(wanted), natural(name)
+
+    hits.sort(key=rank)
+    return {"kind": kind, "count": len(hits), "hits": [{"name": name, **tell(name)} for name in islice(hits, _HITS)]}
+
+
+def _tasks(snapshot: Snapshot, lines: dict[str, Line]) -> Iterable[tuple[Line, Task]]:
+    for job in snapshot.jobs:
+        line = lines.get(job.key)
+        if line is not None:
+            yield from ((line, task) for task in job.tasks)
+
+
+def _domain(topology: Topology, fabric: str, name: str) -> Raw:
+    tier = tier_label(topology, int(topology.tier[topology.index[name]]))
+    return {"fabric": fabric, "beside": f"{tier}, of {fabric}" if fabric else tier}
+
+
+def _job(line: Line) -> Raw:
+    state = line.verdict.replace("-", " ") or "waiting" if line.waits else "running"
+    return {"path": line.path, "title": line.name, "beside": f"queue {line.queue or 'none'}, {state}"}
+
+
+def _pod(snapshot: Snapshot, line: Line, task: Task) -> Raw:
+    where = f"on {snapshot.nodes.names[snapshot.nodes.rows[task.node]]}" if task.node >= 0 else task.status.name.lower()
+    return {"path": line.path, "beside": f"{where}, job {line.name}"}
+
+
+def _home(snapshot: Snapshot, row: int) -> str:
+    home = int(snapshot.topology.leaf[row])
+    return f"in {snapshot.topology.name[home]}" if home != ROOT else "in no domain"
+
+
+# One node: what it has, who runs there; and what all nodes say to the pods of a job that waits.
+
+
+_PODS: Final = 200
+"""Pods of one node that are listed."""
+
+_BEST: Final = 20
+_REASONS: Final = 12
+
+
+def node_page(snapshot: Snapshot, tree: BoardTree, standing: Sequence[BoardPod], row: int) -> Raw:
+    """Amounts of every shown resource, labels, taints, and the pods of jobs that stand there."""
+    nodes = snapshot.nodes
+    return {
+        **tree.node(row),
+        "labels": dict(sorted(nodes.labels.of(row).items())),
+        "taints": [_taint(taint) for taint in nodes.taints[nodes.taint_set[row]]],
+        **pods_of_node(standing),
+    }
+
+
+def pods_of_node(standing: Sequence[BoardPod]) -> Raw:
+    """How many pods of jobs stand on a node, and the first."""
+    pods = [{"pod": pod.task.key, "job": pod.job.key, "how": pod.how.value} for pod in standing[:_PODS]]
+    return {"count": len(standing), "pods": pods}
+
+
+def _taint(taint: Taint) -> str:
+    """As kubectl writes it."""
+    value = f"={taint.value}" if taint.value else ""
+    return f"{taint.key}{value}:{taint.effect}"
+
+
+def nodes_for_job(run: Run, job: Job) -> Raw | None:
+    """Which nodes would take a pod of the job as the cluster is now and how they score, and why the others would not.
+
+    Asked of the first pod without a place, as `explain` asks of the pod that it is told; None where all have one.
+    """
+    pending = next((task for task in job.tasks if task.status is Status.PENDING), None)
+    if pending is None:
+        return None
+    inspector = PodInspector(pending.key)
+    inspector.inspect(open_cycle(run.after, run.profile), job)
+    seen = inspector.inspection
+    if seen is None:
+        return None
+    taking = sorted((n for n in seen.nodes if n.feasible), key=lambda n: (-n.total, natural(n.name)))
+    plugins = [name for name in (taking[0].scores if taking else ()) if any(n.scores[name] for n in taking)]
+    reasons: dict[str, list[str]] = {}
+    for node in seen.nodes:
+        if not node.feasible:
+            reasons.setdefault("; ".join(node.reasons) or "no room", []).append(node.name)
+    ranked = sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0]))
+    return {
+        "pod": pending.key,
+        "count": len(seen.nodes),
+        "taking": len(taking),
+        "plugins": plugins,
+        "best": [_scored(node, plugins) for node in taking[:_BEST]],
+        "reasons": [
+            {"reason": reason, "count": len(names), "nodes": compact(names, most=3), "first": names[0]}
+            for reason, names in ranked[:_REASONS]
+        ],
+        "otherReasons": max(0, len(ranked) - _REASONS),
+    }
+
+
+def _scored(node: NodeInspection, plugins: Sequence[str]) -> Raw:
+    return {"node": node.name, "total": round(node.total, 4), "scores": [round(node.scores[p], 4) for p in plugins]}

@@ -1,4 +1,4 @@
-"""What fits where: a shape that somebody types, or a job, and every domain that takes it as the cluster is now.
+"""What fits where: a typed shape, or a job, and every domain that takes it as the cluster is now.
 
 Counted by the room that the search itself counts with, filters of the profile included. For pods of one plain shape the
 count is exact; for a job of several shapes it never says too little.

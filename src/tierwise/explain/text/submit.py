@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 import msgspec
@@ -11,17 +12,26 @@ from rich.text import Text
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
+from tierwise.api.koordinator import PodGroup as Gang
+from tierwise.api.volcano import Job as BatchJob
+from tierwise.api.volcano import PodGroup
 from tierwise.controllers.stamp import stamp
-from tierwise.explain.job_status import JobProgress, job_lines, job_progress, jobs_wire, partition_lines
-from tierwise.explain.naming import ObjectNames
+from tierwise.dialects.languages import whose
+from tierwise.dialects.pod_marks import group_of
+from tierwise.dialects.volcano.job import defaulted, pod_group_name
+from tierwise.explain.job_location import DomainLocation, job_location
+from tierwise.explain.naming import ObjectNames, domain_title, sub_id
 from tierwise.explain.page import Page, count, section, wrapped
+from tierwise.explain.tables import Cell, table
 from tierwise.explain.text.tree import topology_tree
 from tierwise.explain.text.waiting import waiting, waiting_lines
 from tierwise.explain.timeline import TimelineEntry, lasted, timeline_lines
 from tierwise.explain.wire import pending_wire, pod_groups_wire
 from tierwise.framework.report import CycleReport
+from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
-from tierwise.port import Objects
+from tierwise.model.topology import Topology
+from tierwise.port import Objects, lone_gang
 
 __all__ = ["View", "frame", "life_wire", "outcome_lines"]
 
@@ -30,6 +40,160 @@ _TREE: Final = 7
 _HEADING: Final = 2
 _JOBS: Final = 12
 _DONE: Final = ("Completed", "Failed", "Aborted", "Terminated")
+
+
+# The state of jobs at one moment: phase, retries, pods and domain, and the same for their partitions.
+
+
+_STATES: Final = ("running", "starting", "waiting", "gated", "stopping", "succeeded", "failed")
+_STYLES: Final = {
+    "Running": "green",
+    "Completed": "bold green",
+    "Failed": "bold red",
+    "Aborted": "red",
+    "Terminated": "red",
+    "Unknown": "yellow",
+    "Pending": "yellow",
+    "Inqueue": "yellow",
+    "Restarting": "yellow",
+}
+
+
+class JobProgress(msgspec.Struct, frozen=True):
+    """One job: a Volcano Job, or a podGroup or pod of no such job."""
+
+    path: str
+    name: str
+    phase: str
+    pods: Counter[str]
+    retries: int = 0
+    most: int | None = None  # None: nothing restarts it
+    job: Job | None = None  # None: it has no podGroup now
+    place: DomainLocation | None = None
+    last: str = ""  # the hyperNode where it was last placed
+    lone: bool = False
+
+
+def job_progress(
+    objects: Objects, snapshot: Snapshot, last: Mapping[str, str] = MappingProxyType({})
+) -> list[JobProgress]:
+    """Every job, Volcano's first, pods by themselves last; `last` are hyperNodes by podGroup."""
+    known, groups = {job.key: job for job in snapshot.jobs}, objects.every(PodGroup)
+    gangs, pods = objects.every(Gang), _pods(objects, snapshot)
+    names = ObjectNames(snapshot.jobs)
+    found: list[JobProgress] = []
+    for path, batch in objects.every(BatchJob).items():
+        key = f"{path.partition('/')[0]}/{pod_group_name(batch)}"
+        job = known.pop(key, None)
+        found.append(
+            JobProgress(
+                path,
+                path.removeprefix("default/"),
+                batch.status.state.phase or "Pending",
+                pods[key],
+                retries=batch.status.retry_count,
+                most=defaulted(batch).spec.max_retry,
+                job=job,
+                place=job_location(snapshot, job).whole if job is not None else None,
+                last=last.get(key, ""),
+            )
+        )
+    for key, job in known.items():
+        declared = groups.get(key) or gangs.get(key)
+        phase = declared.status.phase if declared is not None else ""
+        phase = phase or (job.phase.value if key in groups else _phase(job, pods[key]))
+        place = job_location(snapshot, job).whole
+        found.append(
+            JobProgress(
+                key, names.of(job), phase, pods[key], job=job, place=place, last=last.get(key, ""), lone=job.lone
+            )
+        )
+    return sorted(found, key=lambda progress: progress.lone)
+
+
+def _pods(objects: Objects, snapshot: Snapshot) -> defaultdict[str, Counter[str]]:
+    """How many pods of each job do what; one that has ended counts for the group or gang that it names."""
+    of_pod = {task.key: job.key for job in snapshot.jobs for task in job.tasks}
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for path, pod in objects.every(Pod).items():
+        counts[group_of(pod) or of_pod.get(path) or whose(pod) or lone_gang(path)][_state(pod)] += 1
+    return counts
+
+
+def _phase(job: Job, pods: Counter[str]) -> str:
+    """The phase of a gang for which no object keeps one: what its pods come to."""
+    if pods["succeeded"] and pods["succeeded"] == pods.total():
+        return "Completed"
+    return "Running" if 0 < job.minimum <= pods["running"] + pods["succeeded"] else job.phase.value
+
+
+def _state(pod: Pod) -> str:
+    if pod.status.ended:
+        return pod.status.phase.lower()
+    if pod.metadata.deletion_timestamp:
+        return "stopping"
+    if pod.spec.node_name:
+        return "running" if pod.status.phase == "Running" else "starting"
+    return "gated" if pod.spec.scheduling_gates else "waiting"
+
+
+def job_lines(page: Page, topology: Topology, found: Sequence[JobProgress]) -> list[Text]:
+    """A table of jobs."""
+    rows: list[list[Cell]] = [
+        [
+            Text(progress.name, style="bold"),
+            Text(progress.phase, style=_STYLES.get(progress.phase, "")),
+            f"{progress.retries} of {progress.most}" if progress.most is not None else "",
+            _counted(progress.pods),
+            _where(topology, progress.place) or (f"was in {progress.last}" if progress.last else ""),
+        ]
+        for progress in found
+    ]
+    columns = ["job:12", "phase", "retries", "pods~16", "where:14"]
+    if all(progress.most is None for progress in found):
+        columns, rows = columns[:2] + columns[3:], [row[:2] + row[3:] for row in rows]
+    return table(page, columns, rows)
+
+
+def partition_lines(page: Page, objects: Objects, snapshot: Snapshot, found: Sequence[JobProgress]) -> list[Text]:
+    """A table of the sub-groups of all jobs that have any."""
+    rows: list[list[Cell]] = []
+    pods = objects.every(Pod)
+    for progress in found:
+        if progress.job is None or not progress.job.policies:
+            continue
+        places = job_location(snapshot, progress.job).subs
+        for sub in sorted(progress.job.subs, key=lambda sub: (sub.policy, sub.match_index, sub.order)):
+            if sub.policy >= 0:
+                place = places[sub_id(sub)]
+                counts = Counter(_state(pods[task.key]) for task in sub.tasks if task.key in pods)
+                rows.append([f"{progress.name} {sub_id(sub)}", _counted(counts), _where(snapshot.topology, place)])
+    return table(
+        page,
+        ("partition:16", "pods~16", "where:14"),
+        rows,
+    )
+
+
+def jobs_wire(found: Sequence[JobProgress]) -> Raw:
+    """The same for programs; pods by themselves are no jobs."""
+    return {progress.path: dict(_wire(progress)) for progress in found if not progress.lone}
+
+
+def _wire(progress: JobProgress) -> Iterator[tuple[str, object]]:
+    yield "phase", progress.phase
+    yield "retryCount", progress.retries
+    yield "hyperNode", progress.place.name if progress.place is not None else ""
+    yield "tier", progress.place.tier if progress.place is not None else None
+    yield "pods", {state: progress.pods[state] for state in _STATES if progress.pods[state]}
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{counts[state]} {state}" for state in _STATES if counts[state]) or "none"
+
+
+def _where(topology: Topology, place: DomainLocation | None) -> str:
+    return domain_title(topology, place.domain) if place is not None else ""
 
 
 def frame(page: Page, view: View, height: int, note: str = "") -> list[Text]:

@@ -170,5 +170,4 @@ def _called(group: PodGroup) -> str:
 
 def _was_nominated(snapshot: Snapshot, decision: Decision) -> bool:
     """Whether the same nodes were kept for a gang before: that is no news."""
-    pairs = (pair for placed in decision.placed for pair in zip(placed.tasks, placed.rows.tolist(), strict=True))
-    return all(task.nominated == snapshot.nodes.number[row] for task, row in pairs)
+    return all(task.nominated == snapshot.nodes.number[row] for task, row in decision.places())

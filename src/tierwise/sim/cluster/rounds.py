@@ -1,6 +1,6 @@
 """The embedded cluster at one moment: controllers and scheduler, round by round, until nothing changes.
 
-Time stands still, so pods that get a node run at once, and those that lose it are gone.
+Time does not pass, so pods that get a node run at once, and those that lose it are gone.
 """
 
 from __future__ import annotations
@@ -89,13 +89,8 @@ class Rounds(EmbeddedDriver):
         self.bindings |= {effect.pod.path: effect.node for effect in decided.effects if isinstance(effect, Bind)}
         self.evictions += decided.report.evictions
         names = decided.snapshot.nodes.names
-        self.nominations = {
-            task.key: names[row]
-            for decision in decided.report.decisions
-            if not decision.bound
-            for placed in decision.placed
-            for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True)
-        }
+        kept = (decision for decision in decided.report.decisions if not decision.bound)
+        self.nominations = {task.key: names[row] for decision in kept for task, row in decision.places()}
         self._reconcile(self._now)
         return cluster.read().version != before
 
