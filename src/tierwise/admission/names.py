@@ -55,15 +55,16 @@ def check_ladder(meta: ObjectMeta) -> Iterator[Issue]:
 
 def check_terms(meta: ObjectMeta) -> Iterator[Issue]:
     """An error where what an object says of its eviction cannot be read."""
-    found = parse_terms(meta.annotations)
-    if isinstance(found, str):
-        key, _, why = found.removeprefix("annotation ").partition(": ")
-        yield error(f"metadata.annotations[{key}]", why)
+    yield from _unread(parse_terms(meta.annotations))
 
 
 def check_repair(meta: ObjectMeta) -> Iterator[Issue]:
     """An error where what an object says of the loss of nodes cannot be read."""
-    found = parse_repair(meta.annotations)
+    yield from _unread(parse_repair(meta.annotations))
+
+
+def _unread(found: object) -> Iterator[Issue]:
+    """An error where a sentence was found in place of what annotations say."""
     if isinstance(found, str):
         key, _, why = found.removeprefix("annotation ").partition(": ")
         yield error(f"metadata.annotations[{key}]", why)
@@ -73,6 +74,10 @@ LONGEST_LABEL: Final = 63
 LONGEST_NAME: Final = 253
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_NAMED: Final = (
+    'the name "{}" must consist of lower-case letters, {}, start and end with a letter or digit, and have at most '
+    "{} characters"
+)
 _WITH_VALUES: Final = frozenset({"In", "NotIn"})
 _WITHOUT_VALUES: Final = frozenset({"Exists", "DoesNotExist"})
 
@@ -80,21 +85,13 @@ _WITHOUT_VALUES: Final = frozenset({"Exists", "DoesNotExist"})
 def dns_label(path: str, name: str) -> Iterator[Issue]:
     """An error where a name is no DNS label: lower-case letters, digits and "-"."""
     if len(name) > LONGEST_LABEL or not _LABEL.fullmatch(name):
-        yield error(
-            path,
-            f'the name "{name}" must consist of lower-case letters, digits and "-", start and end with a letter '
-            f"or digit, and have at most {LONGEST_LABEL} characters",
-        )
+        yield error(path, _NAMED.format(name, 'digits and "-"', LONGEST_LABEL))
 
 
 def dns_subdomain(path: str, name: str) -> Iterator[Issue]:
     """An error where a name is no DNS subdomain: labels with dots between them."""
     if len(name) > LONGEST_NAME or not _SUBDOMAIN.fullmatch(name):
-        yield error(
-            path,
-            f'the name "{name}" must consist of lower-case letters, digits, "-" and ".", start and end with a letter '
-            f"or digit, and have at most {LONGEST_NAME} characters",
-        )
+        yield error(path, _NAMED.format(name, 'digits, "-" and "."', LONGEST_NAME))
 
 
 def label_selector(path: str, selector: LabelSelector | None) -> Iterator[Issue]:

@@ -7,15 +7,8 @@ from typing import Final
 
 from tierwise.admission.context import ClusterContext
 from tierwise.admission.findings import Issue, at_least, error, one_of, warning
+from tierwise.api import fabric as fabrics
 from tierwise.api.core import ObjectMeta
-from tierwise.api.fabric import (
-    CONSTRAINTS,
-    FABRIC,
-    fabric_name_fault,
-    fabric_of,
-    fabrics_of_sub_groups,
-    parse_constraints,
-)
 from tierwise.api.volcano import NetworkTopologySpec
 from tierwise.model.topology import fabric_kind
 
@@ -47,15 +40,15 @@ def check(path: str, topology: NetworkTopologySpec | None, context: ClusterConte
 
 def check_fabrics(meta: ObjectMeta, sub_groups: Collection[str], context: ClusterContext) -> Iterator[Issue]:
     """Issues of the marks by which a group names fabrics; trees of other kinds are not looked at."""
-    name, text = fabric_of(meta), meta.annotations.get(CONSTRAINTS, "")
+    name, text = fabrics.fabric_of(meta), meta.annotations.get(fabrics.CONSTRAINTS, "")
     if name:
-        yield from _check_fabric(f"metadata.annotations[{FABRIC}]", name, context)
-    for sub_group, inner in fabrics_of_sub_groups(meta).items():
-        path = f"metadata.annotations[{FABRIC}.{sub_group}]"
+        yield from _check_fabric(f"metadata.annotations[{fabrics.FABRIC}]", name, context)
+    for sub_group, inner in fabrics.fabrics_of_sub_groups(meta).items():
+        path = f"metadata.annotations[{fabrics.FABRIC}.{sub_group}]"
         if sub_group not in sub_groups:
             yield error(path, f'there is no sub-group "{sub_group}"')
         yield from _check_fabric(path, inner, context)
-    where, listed = f"metadata.annotations[{CONSTRAINTS}]", parse_constraints(text)
+    where, listed = f"metadata.annotations[{fabrics.CONSTRAINTS}]", fabrics.parse_constraints(text)
     if isinstance(listed, str):
         yield error(where, listed)
         return
@@ -76,7 +69,7 @@ def check_fabrics(meta: ObjectMeta, sub_groups: Collection[str], context: Cluste
 
 
 def _check_fabric(path: str, name: str, context: ClusterContext) -> Iterator[Issue]:
-    fault = fabric_name_fault(name)
+    fault = fabrics.fabric_name_fault(name)
     if fault:
         yield error(path, fault)
     elif fabric_kind(name) != name and name not in context.fabrics and name not in context.aliases:

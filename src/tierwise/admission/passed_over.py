@@ -27,13 +27,13 @@ __all__ = ["check_passed_over", "known_as", "unknown_kind", "unserved"]
 
 
 def unknown_kind(kind: Kind) -> Issue:
-    """What is said of a kind that nobody reads: an error where it is a version that a known kind does not have."""
+    """What is said of a kind that is not read: an error where it is a version that a known kind does not have."""
     text = f"kind {kind.name} of {kind.api_version} is not known{known_as(kind)}: it is ignored"
     return error("apiVersion", text) if versions_of(api_group(kind.api_version), kind.name) else warning("kind", text)
 
 
 def known_as(kind: Kind) -> str:
-    """The versions of a kind that exist, or the groups that have a kind of this name; empty where nobody has one."""
+    """The versions of a kind that exist, or the groups that have a kind of this name; empty where there is none."""
     group, name = api_group(kind.api_version), kind.name
     found = [f"{group}/{version}" if group else version for version in versions_of(group, name)]
     found = found or [f"{group}/{version_of(group, name)}" for group, other in KINDS if other == name and group]

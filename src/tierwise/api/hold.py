@@ -1,4 +1,4 @@
-"""Jobs and queues that somebody holds: they wait until they are released, whatever room there is.
+"""Jobs and queues that are held: they wait until they are released, whatever room there is.
 
 An annotation of the object that declares a job, or of a queue, so that it outlasts every restart; who may write that
 object may hold and release it. Its text is the reason.

@@ -184,31 +184,30 @@ class CapacityRequirements(Record, frozen=True):
     requests: ResourceList = {}
 
 
-class DeviceSubRequest(Record, frozen=True):
-    """One of several alternatives of a request."""
-
-    name: str = ""
-    device_class_name: str = ""
-    selectors: tuple[DeviceSelector, ...] = ()
-    allocation_mode: str = ""
-    count: Int = 0
-    tolerations: tuple[DeviceToleration, ...] = ()
-    capacity: CapacityRequirements | None = None
-
-
-class ExactDeviceRequest(Record, frozen=True):
+class DeviceQuery(Record, frozen=True):
     """Devices of one class: a number of them, or all that a node has."""
 
     device_class_name: str = ""
     selectors: tuple[DeviceSelector, ...] = ()
     allocation_mode: str = ""
     count: Int = 0
-    admin_access: bool | None = None
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
 
 
-class DeviceRequest(Record, frozen=True):
+class DeviceSubRequest(DeviceQuery, frozen=True):
+    """One of several alternatives of a request."""
+
+    name: str = ""
+
+
+class ExactDeviceRequest(DeviceQuery, frozen=True):
+    """What a claim asks for without alternatives."""
+
+    admin_access: bool | None = None
+
+
+class DeviceRequest(ExactDeviceRequest, frozen=True):
     """What a claim asks for under one name: exactly this, or the first of several that can be had.
 
     In v1beta1 the fields of `exactly` are in the request itself; they are taken over when the record is made.
@@ -217,13 +216,6 @@ class DeviceRequest(Record, frozen=True):
     name: str = ""
     exactly: ExactDeviceRequest | None = None
     first_available: tuple[DeviceSubRequest, ...] = ()
-    device_class_name: str = ""
-    selectors: tuple[DeviceSelector, ...] = ()
-    allocation_mode: str = ""
-    count: Int = 0
-    admin_access: bool | None = None
-    tolerations: tuple[DeviceToleration, ...] = ()
-    capacity: CapacityRequirements | None = None
 
     def __post_init__(self) -> None:
         if self.device_class_name and self.exactly is None and not self.first_available:

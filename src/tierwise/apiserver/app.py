@@ -453,7 +453,7 @@ async def _decoded(request: web.Request) -> object:
 
 
 def _parsed(data: bytes, kind: str) -> object:
-    """What a text stands for, no deeper and no larger than an object may be."""
+    """What a text says, no deeper and no larger than an object may be."""
     if kind == _PROTOBUF:
         found: object = protobuf.decode(data)
     else:

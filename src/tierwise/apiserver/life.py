@@ -85,7 +85,7 @@ def alive(
         now = 0.0
         while not ended.is_set():
             wake.clear()
-            now = max(math.floor(clock()), now)  # a clock that is set back stands still here
+            now = max(math.floor(clock()), now)  # a clock that is set back does not go back here
             pause = _PAUSE
             try:
                 simulation.advance(now)

@@ -49,6 +49,7 @@ _LASTING: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 """Namespaces that cannot be deleted."""
 
 _ENDED: Final = ("Succeeded", "Failed")
+_SUCCESS: Final[Raw] = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 _OWN_FINALIZERS: Final = ("kubernetes.io/", "foregroundDeletion", "orphan", "resource.kubernetes.io/")
 """Finalizers that Kubernetes' own controllers take off at once where nothing is left to be done."""
@@ -327,7 +328,7 @@ class ObjectApi:
             "kind": place.served.plural,
             "uid": meta_of(raw).get("uid"),
         }
-        return Answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": done})
+        return Answer({**_SUCCESS, "details": done})
 
     def delete_all(self, place: Place, options: Raw, query: Mapping[str, str]) -> Answer:
         """Let all objects go that a request selects."""
@@ -341,7 +342,7 @@ class ObjectApi:
                 except ApiFailure as error:
                     if error.code != 404:  # it is gone already
                         raise
-        return Answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"})
+        return Answer(_SUCCESS)
 
     def _let_go(self, place: Place) -> None:
         """Remove an object, and let go what it owned."""
@@ -385,7 +386,7 @@ class ObjectApi:
             new = merge_patch(raw, patch | ({"metadata": {"annotations": notes}} if notes else {}))
             assert isinstance(new, dict)
             self.cluster.put(place.key, new)
-        return Answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}, 201)
+        return Answer(_SUCCESS, 201)
 
     def evict(self, place: Place, eviction: Raw, query: Mapping[str, str]) -> Answer:
         """As deleting, where the budgets that a pod is under allow it."""
@@ -400,7 +401,7 @@ class ObjectApi:
                     if status["disruptionsAllowed"] == 0:
                         raise _too_many(budget.metadata.name, status)
             self.delete(place, part(eviction, "deleteOptions"), query)
-        return Answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}, 201)
+        return Answer(_SUCCESS, 201)
 
     def scale(self, place: Place) -> Raw:
         """How many replicas there are, and shall be."""

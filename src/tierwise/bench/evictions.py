@@ -40,7 +40,7 @@ _WHOLE_NODE = CLASSES[7]
 _WITH_LEADERS = CLASSES[6]
 """Whole nodes as well, and the class of leaders asks for more cpu and memory."""
 _TIGHT = 0.7
-"""Share of the gangs that have nothing to spare; the others can lose half."""
+"""Share of the gangs without surplus; the others can lose half."""
 
 
 class CrowdedCluster(msgspec.Struct, frozen=True):
@@ -153,7 +153,7 @@ def scattered(
 
 
 def protected(where: BenchCluster, gangs: int, preemptors: int) -> Snapshot:
-    """Every node taken by gangs that have nothing to spare, and jobs of four pods that matter more."""
+    """Every node taken by gangs without surplus, and jobs of four pods that matter more."""
     rows = _shares(np.random.default_rng(gangs), len(where.nodes), gangs)
     tall = where.top
     made = jobs([*(GangSpec(_WHOLE_NODE, len(r), tall) for r in rows), *[GangSpec(_WHOLE_NODE, 4, tall)] * preemptors])

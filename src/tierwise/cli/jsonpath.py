@@ -1,7 +1,7 @@
 """Templates of kubectl's kind (`-o jsonpath=...`) over the JSON of an answer: paths, literals and ranges.
 
 A path is `{.jobs[0].start}`, with `[*]` for every element and `['key']` for keys with dots; `{range .jobs[*]}` up to
-`{end}` repeats what is between; a text in quotes stands for itself. Filters are not known: `jq` has them.
+`{end}` repeats what is between; a text in quotes is printed as it is. Filters are not known: `jq` has them.
 """
 
 from __future__ import annotations

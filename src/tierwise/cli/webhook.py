@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["webhook"]
 
 _RENEW = 3600.0
-"""Seconds between looks at the Secret: another replica may have renewed it, or it is our turn."""
+"""Seconds between looks at the Secret: another replica may have renewed it, or this one has to."""
 
 
 @verb("""

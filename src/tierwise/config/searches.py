@@ -1,7 +1,7 @@
 """How far searches go: every bound that is counted in steps, from one number that a profile may set.
 
 A profile says how many steps searches may take as an argument of its action allocate. At the default each bound is the
-number that stands here; at half of it, half. What ends recursion, or chooses how something is shown, is no search and
+number given here; at half of it, half. What ends recursion, or chooses how something is shown, is no search and
 keeps its own number where it is used.
 """
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from math import ceil
+from statistics import median
 from typing import Final
 
 import msgspec
@@ -150,7 +151,7 @@ def measured(data: Mapping[str, str], nodes: Mapping[str, Node]) -> dict[Link, i
             link = link_between(services.zone_of(nodes[origin]), services.zone_of(nodes[destination]))
             if link is not None and link.origin and link.destination:
                 samples.setdefault(link, []).append(time)
-    return {link: ceil(_median(times)) for link, times in samples.items()}
+    return {link: ceil(median(times)) for link, times in samples.items()}
 
 
 def _samples(data: Mapping[str, str]) -> Iterator[tuple[str, str, Fraction]]:
@@ -159,12 +160,6 @@ def _samples(data: Mapping[str, str]) -> Iterator[tuple[str, str, Fraction]]:
         if form is not None and _NUMBER.fullmatch(value.strip()):
             unit, origin, destination = form.groups()
             yield origin, destination, Fraction(value.strip()) / _PER_MILLISECOND[unit]
-
-
-def _median(times: list[Fraction]) -> Fraction:
-    times.sort()
-    middle = len(times) // 2
-    return times[middle] if len(times) % 2 else (times[middle - 1] + times[middle]) / 2
 
 
 # What placed services reserve on the links between zones and regions: the sum over pairs of pods, from scratch.

@@ -154,11 +154,7 @@ def cycle_wire(snapshot: Snapshot, report: CycleReport, stages: dict[str, float]
                 "bound": decision.bound,
                 "hyperNode": names[decision.domain],
                 "tier": int(tiers[decision.domain]),
-                "pods": {
-                    task.key: snapshot.nodes.names[row]
-                    for placed in decision.placed
-                    for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True)
-                },
+                "pods": {task.key: snapshot.nodes.names[row] for task, row in decision.places()},
             }
             for decision in report.decisions
         ],

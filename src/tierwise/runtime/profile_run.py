@@ -118,7 +118,7 @@ class CycleTimes:
 
     @contextlib.contextmanager
     def job(self, job: Job) -> Iterator[None]:
-        """A job has its turn."""
+        """A job is decided."""
         begin = self._ticks()
         try:
             yield
@@ -151,7 +151,7 @@ class LoopPass(msgspec.Struct, frozen=True):
     drift: list[str] | None = None  # what was kept wrongly since earlier iterations; None where this one did not look
     objects: port.Objects | None = None  # what the snapshot was read from
     decided: CycleReport | None = None  # the report before the outcomes changed it
-    times: CycleTimes | None = None  # of its parts, where somebody wants them
+    times: CycleTimes | None = None  # of its parts, where an observer wants them
     schedulers: frozenset[str] | None = None  # whose pods the profile serves; None: those of the usual names
 
 
@@ -165,7 +165,7 @@ class Observer(Protocol):
         """Called when a stage has raised, with the object that was set aside for it."""
 
 
-# Pods that could not be evicted: spared for a while, so that the next plan is another one.
+# Pods that could not be evicted: protected for a while, so that the next plan is another one.
 #
 # A disruption budget may refuse what the scheduler has planned, and the same cluster would give the same plan again.
 # The pod is read as marked not to be evicted until some time has passed; then the answer may be another one.
@@ -176,7 +176,7 @@ _MARK: Final = "volcano.sh/preemptable"
 
 
 class RefusedEvictions:
-    """Who is spared until when; times are of a clock that never jumps."""
+    """Which pods are protected until when; times are of a clock that never jumps."""
 
     def __init__(self) -> None:
         self._until: dict[port.Key, float] = {}
@@ -190,13 +190,13 @@ class RefusedEvictions:
     def over(self, objects: port.Objects, now: float) -> port.Objects:
         """The objects as the scheduler is to read them."""
         self._until = {key: until for key, until in self._until.items() if until > now}
-        spared = {}
+        protected = {}
         for key in self._until:
             pod = objects.record(key)
             if isinstance(pod, Pod):
                 marks = {**pod.metadata.annotations, _MARK: "false"}
-                spared[key] = replace(pod, metadata=replace(pod.metadata, annotations=marks)), None
-        return objects.updated(spared, (), objects.version) if spared else objects
+                protected[key] = replace(pod, metadata=replace(pod.metadata, annotations=marks)), None
+        return objects.updated(protected, (), objects.version) if protected else objects
 
 
 class _UnderWay(msgspec.Struct, frozen=True):

@@ -147,7 +147,7 @@ class LoopRunner:
         )
 
     def run(self) -> None:
-        """Turn until told to end; called in the main thread, because signals arrive there."""
+        """Iterate until told to end; called in the main thread, because signals arrive there."""
         watchdog = Watchdog(
             lambda: self._loop.computing, ticks=time.monotonic, limit=self._cycle_limit, caught=self._end_stuck
         )

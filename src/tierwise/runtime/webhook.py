@@ -28,7 +28,7 @@ __all__ = ["Webhook", "application"]
 log = logging.getLogger(__name__)
 
 _LARGEST: Final = 8 * 2**20
-"""Bytes of a review: an object of the largest size that etcd takes, twice, with room to spare."""
+"""Bytes of a review: an object of the largest size that etcd takes, twice, and some more."""
 _BODY: Final = 10.0
 """Seconds in which the body of a review must have come; the API server waits no longer for an answer than that."""
 _LOOK: Final = 10.0

@@ -202,10 +202,10 @@ class _Kubernetes:
             return
         yield from self._patch(key, COMPOSITE_SCHEDULED, ready=ready)
         whole: dict[str, bool] = {}
-        for name, least, stands in self._parts():
+        for name, least, running in self._parts():
             own = Key(key.group, "PodGroup", key.namespace, name)
-            whole[name] = stands >= least
-            yield from self._patch(own, self._type(own), ready=stands >= least and ready)
+            whole[name] = running >= least
+            yield from self._patch(own, self._type(own), ready=running >= least and ready)
         for name, stands_whole in self._composites(key, whole):
             inner = Key(key.group, "CompositePodGroup", key.namespace, name)
             yield from self._patch(inner, COMPOSITE_SCHEDULED, ready=stands_whole and ready)

@@ -108,13 +108,11 @@ class _Told:
     def __init__(self, objects: Objects, snapshot: Snapshot, report: CycleReport, *, every_pod: bool) -> None:
         self._objects, self._snapshot, self._report, self._every_pod = objects, snapshot, report, every_pod
         self.decided = {decision.job.key for decision in report.decisions}
-        places = [
-            (task.key, snapshot.nodes.names[row] if not decision.bound else "")
+        self._nodes = {  # that are kept for pods; "" for those that are bound
+            task.key: snapshot.nodes.names[row] if not decision.bound else ""
             for decision in report.decisions
-            for placed in decision.placed
-            for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True)
-        ]
-        self._nodes = dict(places)  # that are kept for pods; "" for those that are bound
+            for task, row in decision.places()
+        }
 
     def job(self, job: Job) -> list[Effect]:
         """About the pods of a job that wait."""

@@ -38,7 +38,7 @@ FETCHED: Final = frozenset({"ufm", "slurm", "csv", "json"})
 
 
 ANY_PRESET: Final = "preset"
-"""The kind of source that stands for whichever preset's labels the nodes carry."""
+"""The kind of source that means whichever preset's labels the nodes carry."""
 
 
 class SourceState(msgspec.Struct, frozen=True):

@@ -180,7 +180,7 @@ def _spec(job: Job, priorities: Mapping[str, int]) -> Raw:
 
 
 def _policy(task: TaskSpec) -> Raw:
-    """The sub-group policy that stands for the partitions of a task."""
+    """The sub-group policy of the partitions of a task."""
     partitions = task.partition_policy
     assert partitions is not None
     policy: Raw = {
