@@ -18,8 +18,8 @@ from tierwise.api.defrag_record import (
     FinishedMove,
     HeldPods,
     MovePhase,
-    manifest,
     read_record,
+    record_manifest,
 )
 from tierwise.config.profile import DEFAULT
 from tierwise.explain.defrag import DefragPlan, Move, Room, progress
@@ -178,7 +178,7 @@ def test_what_is_held_stays_held_for_a_gang_that_cannot_start_yet() -> None:
     world = objects_of(draw("r0[n0 n1]", node="gpu=4", running="n1:gpu=1"), train)
     held = (HeldPods("default/train", "n0", 1, {"nvidia.com/gpu": 4, "pods": 1}),)
     record = DefragRecord("", MovePhase.MOVING, deadline=NOW + 60, expires=NOW + 60, held=held)
-    rival, config = lone("rival", 4), manifest(record, "kube-system")
+    rival, config = lone("rival", 4), record_manifest(record, "kube-system")
     del rival["spec"]["priority"]  # type: ignore[attr-defined]
     objects = world.changed({key_of_raw(raw): raw for raw in (rival, config)})
 
@@ -197,7 +197,7 @@ def test_a_pod_that_came_stands_for_one_of_the_places_on_its_node() -> None:
     world = objects_of(draw("r0[n0]", node="gpu=4"), train)
     place = HeldPods("default/train", "n0", 1, {"nvidia.com/gpu": 2, "pods": 1})
     record = DefragRecord("", MovePhase.MOVING, deadline=NOW + 60, expires=NOW + 60, held=(place, place))
-    rival, config = lone("rival", 2), manifest(record, "kube-system")
+    rival, config = lone("rival", 2), record_manifest(record, "kube-system")
     objects = world.changed({key_of_raw(raw): raw for raw in (rival, config)})
 
     def bound(now: float) -> list[str]:
@@ -210,7 +210,7 @@ def test_a_pod_that_came_stands_for_one_of_the_places_on_its_node() -> None:
 def test_the_scheduler_says_what_it_respects() -> None:
     """A cycle acknowledges the revision that it has seen, after its binds, and once."""
     record = DefragRecord("", MovePhase.RESERVING, revision=7, deadline=NOW + 60)
-    config = manifest(record, "kube-system")
+    config = record_manifest(record, "kube-system")
     world = objects_of(draw("n0", node="gpu=4"), gang("train", tasks=1, each="gpu=1"))
 
     def asked(raw: Raw) -> list[object]:
