@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import combinations, product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.depth import examples
-from tests.support.draw import draw, gang, objects_of
+from tests.support.draw import Gang, draw, gang, objects_of
 
 from tierwise.api.core import Pod
 from tierwise.api.errors import InputError
 from tierwise.config.profile import DEFAULT
 from tierwise.explain.comparison import started
+from tierwise.explain.disruption import Losses, broken, hours
 from tierwise.port import Objects
 from tierwise.sim.what_if.changes import (
     Change,
@@ -33,6 +35,7 @@ from tierwise.sim.what_if.runs import outcome_of, prepared, what_if
 from tierwise.snapshot.builder import Reader
 from tierwise.snapshot.consistency import differences
 
+_NOON = 1767268800.0  # 2026-01-01T12:00:00Z
 TREE = "s0[r0[n0 n1] r1[n2 n3]]"
 CHANGES: tuple[Change, ...] = (
     add_nodes(2, "n0"),
@@ -124,6 +127,51 @@ def test_the_fewest_evictions_are_the_fewest(objects: Objects) -> None:
 
     assert expected == (0 if found.starts else evict.number if evict is not None else None)
     assert evict is None or evict.exact
+
+
+@st.composite
+def _gangs_at_work(draws: st.DrawFn) -> Objects:
+    """Two racks of two nodes in which gangs of one to three pods run since some time, and a gang that wants one."""
+    gangs: list[Gang] = []
+    order = draws(st.permutations(["n0", "n0", "n1", "n1", "n2", "n2", "n3", "n3"]))
+    while order and len(gangs) < 4:
+        size = min(draws(st.integers(1, 3)), len(order), 6 - sum(gang.tasks for gang in gangs))
+        if size < 1:
+            break
+        on, order = order[:size], order[size:]
+        since = draws(st.sampled_from(["", "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"]))
+        least = draws(st.integers(1, size))
+        gangs.append(gang(f"g{len(gangs)}", tasks=size, each="gpu=2", on=" ".join(on), minimum=least, since=since))
+    train = gang("train", tasks=draws(st.integers(1, 2)), each="gpu=4", within=draws(st.sampled_from([1, 2])))
+    return objects_of(draw(TREE, node="gpu=4"), train, *gangs)
+
+
+@given(objects=_gangs_at_work())
+@examples(18)
+def test_no_other_evictions_cost_less(objects: Objects) -> None:
+    """By gangs broken, then accelerator-hours, then pods: of all sets none is cheaper, where the answer is exact."""
+    scenario = prepared(objects, DEFAULT, _NOON)
+    found = least_change(scenario, "train")
+    evict = next((answer for answer in found.answers if answer.way == "evict"), None)
+    lost = Losses(scenario.snapshot())
+    pods = [path for path, pod in objects.every(Pod).items() if pod.spec.node_name]
+
+    def cost(chosen: Collection[str]) -> tuple[int, float, int]:
+        losses = lost.of(chosen)
+        return broken(losses), round(hours(losses), 3), len(chosen)
+
+    def starts(chosen: tuple[str, ...]) -> bool:
+        _, outcome = outcome_of(evict_pods(chosen).apply(scenario))
+        return any(job.key == "default/train" and started(outcome.snapshot, job) for job in outcome.snapshot.jobs)
+
+    every = sorted((cost(c), c) for size in range(1, len(pods) + 1) for c in combinations(pods, size))
+    cheapest = next((price for price, chosen in every if starts(chosen)), None)
+    if found.starts:
+        return
+    assert (cheapest is None) == (evict is None)
+    if evict is not None and cheapest is not None:
+        paid = cost(evict.subjects)
+        assert cheapest == paid if evict.exact else cheapest <= paid
 
 
 @given(objects=clusters())

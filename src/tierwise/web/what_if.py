@@ -52,7 +52,7 @@ class Questions:
             return self._what_if(request.query.get("if", ""))
         if request.path == "/api/drainable":
             number, tier = request.query.get("together", ""), request.query.get("tier", "")[:_LONGEST]
-            together = min(int(number), _TOGETHER) if number[:9].isdecimal() else 0
+            together = min(int(number[:9]), _TOGETHER) if number.isdecimal() else 0
             return Question("drainable", tier, together=together)
         name = request.match_info.get("name", "")
         if len(name) > _LONGEST:

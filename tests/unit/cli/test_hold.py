@@ -8,6 +8,8 @@ import pytest
 import yaml
 from tests.support.commands import EXAMPLES, answer, manifests, run
 from tests.support.draw import draw, gang
+from tests.support.playground import Json, Playground
+from tests.support.served_playground import kubeconfig_of, served
 
 from tierwise.api.codec import Raw
 from tierwise.api.hold import HOLD, held
@@ -88,3 +90,28 @@ def test_what_is_printed_for_files_holds_the_job(tmp_path: Path) -> None:
         in run("hold", "-f", _cluster(tmp_path, _queue("team")), "--queue", "taem", "--reason", "x").stderr
     )
     assert "Name a job" in run("hold", "-f", example, "--reason", "x").stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "path", "name"), [(["train"], "podgroups", "train"), (["--queue", "team"], "queues", "team")]
+)
+def test_a_live_cluster_is_written_to(tmp_path: Path, words: list[str], path: str, name: str) -> None:
+    """The annotation of the group or of the queue, beside those that are there; releasing takes it away."""
+    raws = list(yaml.safe_load_all(_cluster(tmp_path, _queue("team")).read_text()))
+    ground = Playground(raws)
+
+    def marks() -> Json:
+        found: Json = ground.get(f"scheduling.volcano.sh/v1beta1/{path}", name)["metadata"].get("annotations", {})
+        return found
+
+    before = marks()
+    with served(ground) as url:
+        config = ("--kubeconfig", kubeconfig_of(tmp_path, url))
+        holding = run("hold", *words, "--reason", "audit", *config)
+        while_held = marks()
+        released = run("release", *words, *config)
+
+    assert (0, 0) == (holding.exit_code, released.exit_code), holding.stderr + released.stderr
+    assert " held" in holding.stdout
+    assert {**before, HOLD: "audit"} == while_held
+    assert before == marks()

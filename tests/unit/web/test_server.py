@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.boards import HOSTILE, Fixed, shown
-from tests.support.commands import manifests, run
+from tests.support.commands import answer, manifests, run
 from tests.support.draw import draw, gang, objects_of
 from tests.support.ports import HOST, free_port
 
@@ -187,6 +187,24 @@ def test_lists_are_cut_and_searched_by_the_server() -> None:
     assert "n1" == node["name"]
     assert [400, 400] == wrong
     assert [404, 404] == absent
+
+
+def test_what_can_be_drained_is_answered_as_in_the_terminal(tmp_path: Path) -> None:
+    """Domains of a tier, and which can go together; a number that is none is none, unknown tiers are refused."""
+    objects = objects_of(draw("r0[n0 n1] r1[n2 n3]", node="gpu=4"), gang("a", tasks=2, each="gpu=4", on="n0 n1"))
+    file = manifests(tmp_path, *(objects.raw(key) for key in objects))
+    with _serving(Fixed(shown(objects, questions=True))) as to:
+        asked = ("?tier=1&together=1", "?tier=1&together=2x", "")
+        found = [json.loads(_get(to, f"/api/drainable{query}")[1]) for query in asked]
+        unknown = _get(to, "/api/drainable?tier=nowhere")[0].status
+
+    said = ("--tier 1 --together 1", "--tier 1", "")
+    expected = [answer("drainable", "-f", file, *words.split()) for words in said]
+    for one, other in zip(expected, found, strict=True):
+        assert [drain["names"] for drain in one["drains"]] == [drain["names"] for drain in other["drains"]]
+        assert one["togetherAsked"] == other["togetherAsked"]
+    assert ["r1"] == found[0]["together"]["names"]
+    assert 400 == unknown
 
 
 def test_questions_are_answered_where_they_may_be_asked() -> None:
