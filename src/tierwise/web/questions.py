@@ -51,7 +51,7 @@ from tierwise.web.views import ASKS, RunView
 __all__ = ["SECONDS", "Frame", "Put", "Question", "Scene", "pasted", "received", "sent"]
 
 SECONDS: Final = 60
-"""How long a question is worked on; what is known then is told."""
+"""Seconds of a processor for which a question is worked on; what is known then is told."""
 
 _CPU: Final = 300
 """Seconds of a processor that a fork may use in all, with what pages ask of its board later."""
@@ -212,7 +212,8 @@ def _least(cluster: _Cluster, scenario: Scenario, question: Question, tell: _Tel
         found = least_change(scenario, question.job, BRIEF, tried, ways.append, cluster.reader)
         return least_change_wire(with_wait(scenario, found))
     except _OutOfTime:
-        return wire(f"stopped after {SECONDS} s, while trying to {trying.replace('-', ' ')}: more ways may do")
+        way = trying.replace("-", " ")
+        return wire(f"stopped after {SECONDS} s of a processor, while trying to {way}: more ways may do")
 
 
 def _eta(scenario: Scenario, question: Question, tell: _Teller) -> Raw:
@@ -229,8 +230,8 @@ def _eta(scenario: Scenario, question: Question, tell: _Teller) -> Raw:
         return etas_wire(etas(scenario, names=names, told=ran))
     except _OutOfTime:
         if not last:
-            raise InputError(f"no run ahead has ended in {SECONDS} s") from None
-        return {**last, "stopped": f"stopped after {SECONDS} s: more runs would say more"}
+            raise InputError(f"no run ahead has ended in {SECONDS} s of a processor") from None
+        return {**last, "stopped": f"stopped after {SECONDS} s of a processor: more runs would say more"}
 
 
 def _drainable(scenario: Scenario, question: Question, tell: _Teller) -> Raw:
@@ -247,7 +248,7 @@ def _drainable(scenario: Scenario, question: Question, tell: _Teller) -> Raw:
         found = drainable(scenario, question.job, together=question.together, effort=BRIEF, told=known)
         return _drains_wire(found)
     except _OutOfTime:
-        return {**last, "stopped": f"stopped after {SECONDS} s: the others are counted, and not tried"}
+        return {**last, "stopped": f"stopped after {SECONDS} s of a processor: the others are counted, and not tried"}
 
 
 def _drains_wire(found: Drainable) -> Raw:
@@ -322,12 +323,12 @@ def _messages(cluster: _Cluster, question: Question, tell: Callable[[Raw], None]
             answer = _least(cluster, scenario, question, teller)
         else:
             answer = _eta(scenario, question, teller)
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         tell({"answer": answer})
     except InputError as error:
         tell({"fault": str(error)})
     except _OutOfTime:
-        tell({"fault": f"it is not worked out in {SECONDS} s"})
+        tell({"fault": f"it is not worked out in {SECONDS} s of a processor"})
     return view
 
 
@@ -342,8 +343,8 @@ def _fork(cluster: _Cluster, question: Question, channel: socket.socket) -> None
         os._exit(0)  # nobody waits for the answer
 
     threading.Thread(target=listen, daemon=True).start()
-    signal.signal(signal.SIGALRM, _out_of_time)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
+    signal.signal(signal.SIGPROF, _out_of_time)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     view = _messages(cluster, question, lambda message: sent(channel, message))
     while view is not None:
         path, name, query = asks.get()
