@@ -48,8 +48,8 @@ class FitCount:
 
     def __init__(self, shape: Shape, why: Why, ledger: Ledger, topology: Topology) -> None:
         self.why = why  # number of the first static objection per row; 0 for none
+        self.open = why == 0
         self._shape = shape
-        self._open = why == 0
         self._ledger = ledger
         self._topology = topology
         self._read = ledger.moved.length
@@ -74,7 +74,7 @@ class FitCount:
 
     def _measure(self, rows: Ints | slice, pool: Pool) -> Ints:
         room = self._shape.max_tasks(self._ledger.free(self._shape.asked, rows, pool))
-        room[~self._open[rows]] = 0
+        room[~self.open[rows]] = 0
         return room
 
     def refresh(self) -> FitCount:
@@ -156,6 +156,15 @@ class Backlog:
                 if len(pod_set.tasks) > dealt.get(id(pod_set), 0):
                     return True
         return False
+
+    def whole(self, job: Job) -> bool:
+        """Whether no task of a job was placed in this cycle."""
+        dealt = self._dealt
+        for sub in job.subs:  # loops, as above
+            for pod_set in sub.pod_sets:
+                if id(pod_set) in dealt:
+                    return False
+        return True
 
     @property
     def untouched(self) -> bool:

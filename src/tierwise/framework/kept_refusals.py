@@ -7,8 +7,9 @@ refuses the job with the very same words where nothing of that is another, if it
   and look at the job, its queue and the trees alone;
 - because it fits on no empty node: then it fits on none that other pods stand on.
 
-Every other refusal depends on what other pods hold, and the job is searched for again. All that is told is what a cycle
-that begins with nothing tells, in the same order.
+Every other refusal depends on what other pods hold. Of a job that was looked for, it is kept that it has passed the
+gates, and of which kind it is: one that finds no place is refused with all others of its kind. All that is told is what
+a cycle that begins with nothing tells, in the same order.
 """
 
 from __future__ import annotations
@@ -20,12 +21,22 @@ import msgspec
 import numpy as np
 from msgspec.structs import astuple
 
-from tierwise.model.job import Job, Rejection, Task
+from tierwise.model.job import Job, Rejection, Shape, Task
 from tierwise.model.snapshot import Snapshot
 
-__all__ = ["KeptRefusals", "ToldJob"]
+__all__ = ["KeptRefusals", "KindAsked", "ToldJob"]
 
 _MORE = 64
+
+
+class KindAsked(msgspec.Struct, frozen=True):
+    """What the refusal of a job that has passed the gates, and has nothing placed, depends on besides free room."""
+
+    kind: tuple[object, ...]
+    pods: int  # that its minimum lacks
+    limit: float
+    has_surplus: bool
+    shapes: tuple[Shape, ...]
 
 
 class ToldJob(msgspec.Struct, frozen=True):
@@ -38,6 +49,7 @@ class ToldJob(msgspec.Struct, frozen=True):
     read: tuple[object, ...]  # the keys of what was asked for on the way
     gate: bool  # a gate refused it
     nowhere: bool  # it fits on no empty node, and that is all that was to be said
+    asked: KindAsked | None  # None where it was not refused as one of a kind
 
 
 class KeptRefusals:
@@ -64,6 +76,7 @@ class KeptRefusals:
         self._new_gates: dict[str, Rejection] = {}
         self._again = 0  # jobs that are told what they were told
         self.jobs: dict[str, ToldJob] = {}  # what the next cycle will know of jobs
+        self.asked: dict[str, KindAsked] = {}  # by job, the kind as which it was refused in this cycle
         self.read: list[object] = []  # the keys of what was asked for since it was last emptied, and lasts
         self.keeps = self._box is not None
 
@@ -77,7 +90,12 @@ class KeptRefusals:
     def passes_gates(self, job: Job) -> bool:
         """Whether no gate kept a job out in the last cycle, and none does now."""
         last = self._last.get(job.key)
-        return last is not None and last.nowhere and last.tasks is job.tasks
+        return last is not None and (last.nowhere or last.asked is not None) and last.tasks is job.tasks
+
+    def kind_asked(self, job: Job) -> KindAsked | None:
+        """As which kind a job was refused in the last cycle, if it is what it was."""
+        last = self._last.get(job.key)
+        return last.asked if last is not None and last.tasks is job.tasks else None
 
     def nowhere(self, job: Job, *, releasing: bool) -> Rejection | None:
         """The refusal of a job that was found to fit on no empty node."""

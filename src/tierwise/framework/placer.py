@@ -524,7 +524,7 @@ def room_ahead(cycle: Cycle, ask: Ask, pool: Pool = Pool.IDLE) -> Floats | None:
         return None
     counted = cycle.fit_counts.of(ask.shape)
     room = counted.domains(pool)
-    expected = cycle.pipeline.room_ahead(ask, room, counted.why == 0)
+    expected = cycle.pipeline.room_ahead(ask, room, counted.open)
     return room.astype(float) if expected is None else expected
 
 

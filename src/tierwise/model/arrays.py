@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -185,7 +186,7 @@ def beyond(largest: int) -> int:
     return 1 << max(largest, 0).bit_length()
 
 
-class Axis(msgspec.Struct, frozen=True):
+class Axis(msgspec.Struct, frozen=True, dict=True):
     """The resources of a cycle in a fixed order: cpu, memory and pod slots first, the rest by name."""
 
     names: tuple[str, ...]
@@ -200,6 +201,7 @@ class Axis(msgspec.Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.names)
 
+    @cached_property
     def devices(self) -> Ints:
         """The columns of devices and other extended resources, of which gangs need whole hosts."""
         return np.array([i for i, name in enumerate(self.names) if "/" in name and name != UNOFFERED], dtype=np.int64)

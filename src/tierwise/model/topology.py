@@ -65,7 +65,7 @@ class Problem(msgspec.Struct, frozen=True):
     error: bool
 
 
-class Topology(msgspec.Struct, frozen=True):
+class Topology(msgspec.Struct, frozen=True, dict=True):
     """Domains of one tree; domain d covers rows start[d]:end[d] and contains the domains d:last[d]."""
 
     name: tuple[str, ...]
@@ -161,6 +161,13 @@ class Topology(msgspec.Struct, frozen=True):
         allowed = np.zeros(len(self.name) + 1, dtype=bool)  # the last is the parent of the root
         allowed[self.below(within)] = self.tier[self.below(within)] <= limit
         return np.flatnonzero(allowed[:-1] & ~allowed[self.parent])
+
+    @cached_property
+    def loosest(self) -> Floats:
+        """By domain, the highest tier among the innermost domains of its rows: within that, no row is left out."""
+        own = np.bincount(self.leaf, minlength=len(self.name)) > 0
+        found: Floats = -self.least(np.where(own, -self.tier, np.inf))
+        return found
 
     def ancestors(self, d: int) -> Iterator[int]:
         """d, its parent, and so on up to the root."""

@@ -83,9 +83,10 @@ class Places(ComparedScores):
         self._weight = number(arguments, "weight", 1)
         self._ledger, self._topology, self._ahead = view.ledger, view.topology, view.ahead
         self._now = view.snapshot.now
-        self._devices = view.axis.devices()
+        self._devices = view.axis.devices
         self._hosts: dict[tuple[bytes, bool], _Hosts] = {}
         self._least: dict[int, _Least] = {}
+        self._seen: dict[bytes, _Leaves] = {}
 
     def room_ahead(self, ask: Ask, room: Ints, open_rows: Bools) -> Floats | None:
         """By domain, the mean room over the run of a gang, or what the best host for a pod alone costs."""
@@ -133,11 +134,15 @@ class Places(ComparedScores):
         return _Leaves.of(np.arange(len(self._nodes)), self._topology.leaf)
 
     def _changed(self, read: int) -> _Leaves:
-        """The leaves of rows that have changed since so many changes were known."""
+        """The leaves of rows that have changed since so many changes were known; most are the same again and again."""
         leaf = self._topology.leaf
         numbers = distinct(leaf[self._ledger.moved.since(read, len(self._nodes))])
-        spans = map(self._topology.own_span, numbers.tolist())
-        return _Leaves.of(np.concatenate([self._every.rows[span] for span in spans]), leaf)
+        key = numbers.tobytes()
+        if key not in self._seen:
+            spans = map(self._topology.own_span, numbers.tolist())
+            rows = np.concatenate([np.arange(span.start, span.stop) for span in spans])
+            self._seen[key] = _Leaves.of(rows, leaf)
+        return self._seen[key]
 
     def _known_hosts(self, ask: Ask, run: float) -> _Hosts:
         """The hosts by the devices that a task asks for, as the ledger is now."""

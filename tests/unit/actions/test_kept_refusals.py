@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.support.draw import Gang, draw, gang, objects_of
+from tests.support.draw import Gang, Role, draw, gang, objects_of
 from tests.support.strategies import profile
 
 from tierwise.api.codec import Raw
@@ -145,3 +145,28 @@ def test_refusals_come_in_the_order_of_a_first_cycle() -> None:
 
     assert ["default/b", "default/c", "default/a", "default/d"] == list(first.rejections)
     assert ["default/b", "default/c", "default/a", "default/aa", "default/d"] == list(again.rejections)
+
+
+_PAIRS = [Gang(name, within=1, roles=(Role("leader", 1, "cpu=4"), Role("worker", 1, "cpu=3"))) for name in "abc"]
+_FULL = "n0:cpu=8 n1:cpu=8 n2:cpu=8 n3:cpu=8"
+_CHANGES: dict[str, tuple[list[Raw], int]] = {
+    "another pod comes to run": (_one_more(), 0),
+    "room for one of them": (list(draw(RACKS, running="n0:cpu=1 n1:cpu=8 n2:cpu=8 n3:cpu=8").manifests), 1),
+    "the second may stand further apart": (_edited(_PAIRS[1], networkTopology={"highestTierAllowed": 2}), 0),
+    "the second has a pod that runs": (Gang("b", tasks=2, each="cpu=1", within=1, on="n0").manifests(), 0),
+    "a node is larger": ([raw for raw in draw(RACKS, nodes={"n0": "cpu=16"}).manifests if raw["kind"] == "Node"], 1),
+}
+
+
+@pytest.mark.parametrize("what", _CHANGES)
+def test_gangs_that_wait_as_some_of_a_kind_hear_what_a_first_cycle_tells(what: str) -> None:
+    """Gangs of two roles are refused together for two cycles, and then something changes."""
+    objects, cycles = objects_of(draw(RACKS, running=_FULL), *_PAIRS), _Cycles()
+    raws, placed = _CHANGES[what]
+    told = []
+    for now in (objects, objects, _put(objects, *raws)):
+        kept, anew = cycles.run(now), cycle(Reader().read(now, 0.0), DEFAULT)
+        told.append((kept.rejections, [(one.job.key, one.bound) for one in kept.decisions]))
+        assert (anew.rejections, [(one.job.key, one.bound) for one in anew.decisions]) == told[-1]
+
+    assert [3, 3, 3 - placed] == [len(refused) for refused, _ in told]

@@ -12,12 +12,13 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import Demand, TaskGroup, asks_beyond, demand, needs, shapes_of
 from tierwise.framework.cycle import Cycle
+from tierwise.framework.kept_refusals import KindAsked
 from tierwise.framework.ledger import plain_need
-from tierwise.model.job import Job, Rejection
+from tierwise.model.job import Job, Rejection, Shape
 
 __all__ = ["RejectionCache"]
 
-Kind = tuple[int | tuple[object, ...], tuple[object, ...]]
+Kind = tuple[object, ...]
 """Shape, and how sub-jobs are confined: size and tier limit, or nothing for a job that is one sub-job.
 
 For tasks of several shapes or roles, all that is asked for is in place of the shape.
@@ -43,12 +44,17 @@ class RejectionCache:
         """
         self._forget_after_releases()
         kind = self._kind(job, asked) if self._known else None
-        return self._told_to(job, kind, asked.tasks) if kind is not None else None
+        return self._told_to(job, kind, asked.tasks, shapes_of(asked.task_groups)) if kind is not None else None
 
     def lookup_early(self, job: Job) -> Rejection | None:
         """The same without working out what a job asks for, where one look tells: a long backlog is full of such."""
         self._forget_after_releases()
-        if not self._known or job.satisfied or not job.subs or len(job.subs[0].pod_sets) != 1:
+        if not self._known:
+            return None
+        last = self._cycle.kept.kind_asked(job)
+        if last is not None and self._cycle.backlog.whole(job):
+            return None if any(map(self._cycle.pipeline.moving, last.shapes)) else self._refused_as(job, last)
+        if job.satisfied or not job.subs or len(job.subs[0].pod_sets) != 1:
             return None
         shape = job.subs[0].pod_sets[0].shape
         kind, need = self._alike_kind(job) if job.policies else self._plain_kind(job)
@@ -56,7 +62,7 @@ class RejectionCache:
             return None
         if job.min_resources is not None and asks_beyond(job, need * shape.request):
             return None
-        return self._told_to(job, kind, need)
+        return self._told_to(job, kind, need, (shape,))
 
     def _plain_kind(self, job: Job) -> tuple[Kind | None, int]:
         """The kind of a job of one shape that is one sub-job, and how many tasks it asks for."""
@@ -93,17 +99,22 @@ class RejectionCache:
                 rejections |= {job.key: replace(told, subject=job.key, children=()) for job in waiting}
         self._untold.clear()
 
-    def _told_to(self, job: Job, kind: Kind, tasks: int) -> Rejection | None:
-        """The refusal of a job where one is remembered that holds for it; in its own figures later, or at once."""
-        limit = self._limit(job)
-        known = self._speaks_for(kind, tasks, limit)
+    def _told_to(self, job: Job, kind: Kind, tasks: int, shapes: tuple[Shape, ...]) -> Rejection | None:
+        """The refusal of a job where one is remembered that holds for it."""
+        surplus = sum(map(self._cycle.backlog.left, job.pod_sets())) > tasks
+        return self._refused_as(job, KindAsked(kind, tasks, self._limit(job), surplus, shapes))
+
+    def _refused_as(self, job: Job, asked: KindAsked) -> Rejection | None:
+        """The same for a job of which the kind is known; told in its own figures later, or at once."""
+        known = self._speaks_for(asked.kind, asked.pods, asked.limit)
         if known is None:
             return None
+        self._cycle.kept.asked[job.key] = asked
         if self._told_at_once:
             return replace(self._diagnose(job), children=())
         rejection = replace(known, subject=job.key, children=())
-        surplus = sum(map(self._cycle.backlog.left, job.pod_sets())) > tasks
-        self._untold.setdefault((kind, tasks, limit, surplus), []).append((job, rejection))
+        key = asked.kind, asked.pods, asked.limit, asked.has_surplus
+        self._untold.setdefault(key, []).append((job, rejection))
         return rejection
 
     def _diagnose(self, job: Job) -> Rejection:

@@ -154,7 +154,8 @@ class _Judge:
             gate = known.is_by_gate(job, rejection)
             nowhere = judged.verdict is Verdict.NEVER and rejection.stage not in _REFUSES
             on = self._here if _asks_nodes(rejection) else None
-            known.jobs[job.key] = ToldJob(job.tasks, rejection, on, judged, tuple(known.read), gate, nowhere)
+            kind, read = known.asked.get(job.key), tuple(known.read)
+            known.jobs[job.key] = ToldJob(job.tasks, rejection, on, judged, read, gate, nowhere, kind)
         return judged
 
     def _stays(self, job: Job) -> bool:

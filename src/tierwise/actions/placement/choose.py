@@ -44,8 +44,8 @@ def gradients_of(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients:
     A gang with placed tasks has one candidate, the widest domain around them that its limit allows: from there `walk`
     places the other tasks nearest first, which is finer than any order of domains.
     """
-    if by_host(cycle, gang) and (anywhere := _everywhere(cycle, gang, within)) is not None:
-        return anywhere
+    if by_host(cycle, gang) and _everywhere(cycle, gang, within):
+        return (np.array([within]),)
     gradients = cycle.pipeline.gradients(gang, within)
     if cycle.current_domain(gang) is None:
         return gradients
@@ -53,14 +53,10 @@ def gradients_of(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients:
     return (np.array([min(widest)]),) if widest else ()
 
 
-def _everywhere(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients | None:
-    """For a pod alone, the domain that is searched as a whole, where its limit leaves out no row of it."""
-    limit, topology = cycle.pipeline.limit(gang), cycle.topology
-    if limit is None:
-        return None
-    widest = topology.outermost(limit, within)
-    inside = int((topology.end[widest] - topology.start[widest]).sum())
-    return (np.array([within]),) if inside == topology.end[within] - topology.start[within] else None
+def _everywhere(cycle: Cycle, gang: Job | SubJob, within: int) -> bool:
+    """Whether a domain is searched as a whole for a pod alone: its limit leaves out no row of it."""
+    limit = cycle.pipeline.limit(gang)
+    return limit is not None and bool(cycle.topology.loosest[within] <= limit)
 
 
 def search_group(

@@ -257,7 +257,7 @@ def by_host(cycle: Cycle, gang: Job | SubJob) -> bool:
     if not isinstance(gang, Job) or len(gang.tasks) != 1 or not cycle.pipeline.room_ahead:
         return False
     request, least = gang.tasks[0].shape.request, gang.min_resources
-    return (least is None or bool((least <= request).all())) and bool(request[cycle.view.axis.devices()].any())
+    return (least is None or bool((least <= request).all())) and bool(request[cycle.view.axis.devices].any())
 
 
 def _homes(cycle: Cycle, ask: Ask, pod_set: PodSet, before: int, count: int, domain: int) -> list[int] | None:
