@@ -34,6 +34,9 @@ from tierwise.snapshot.builder import Reader
 
 __all__ = ["BRIEF", "THOROUGH", "Effort", "least_change"]
 
+_WAYS = 5
+"""Uncordon, relax, quota, evict, add nodes."""
+
 
 class Effort(msgspec.Struct, frozen=True):
     """What one way may cost before it is left unproved: runs of the scheduler, and objects that these may look at."""
@@ -45,6 +48,10 @@ class Effort(msgspec.Struct, frozen=True):
     def trials(self, objects: int) -> int:
         """The runs for a cluster of so many objects."""
         return max(self.least, min(self.most, self.work // max(1, objects)))
+
+    def most_runs(self, objects: int) -> int:
+        """The runs for all ways together, and the one without a change."""
+        return 1 + _WAYS * self.trials(objects)
 
 
 THOROUGH: Final = Effort(12, 200, 60_000)
