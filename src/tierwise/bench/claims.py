@@ -24,7 +24,6 @@ __all__ = []
 
 _DEVICES, _DISKS = 8, 4  # of a node
 _ATTACHED = 16
-_CLASS = "fast"
 _STORAGE = "storage.k8s.io/v1"
 
 
@@ -128,9 +127,7 @@ def _one_device() -> manifests.Manifest:
 
 def _with_volumes(lab: Lab, *, local: bool = False) -> Iterator[manifests.Manifest]:
     """A claim for each pod, of a volume that is made for it, or of one of the local disks."""
-    provisioner = "kubernetes.io/no-provisioner" if local else "csi.test"
-    body = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
-    yield manifests.manifest(_STORAGE, "StorageClass", _CLASS, **body)
+    yield manifests.storage_class("kubernetes.io/no-provisioner" if local else "csi.test")
     for number, raw in enumerate(_plain(lab)):
         name = raw["metadata"]["name"]
         if raw["kind"] == "Node" and local:
@@ -140,16 +137,8 @@ def _with_volumes(lab: Lab, *, local: bool = False) -> Iterator[manifests.Manife
             yield manifests.manifest(_STORAGE, "CSINode", name, spec={"drivers": drivers})
         elif raw["kind"] == "Pod":
             raw["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": f"{name}-data"}}]
-            yield _claim(f"{name}-data", raw["metadata"]["namespace"])
+            yield manifests.claim(f"{name}-data", raw["metadata"]["namespace"])
         yield raw
-
-
-def _claim(name: str, namespace: str) -> manifests.Manifest:
-    resources = {"requests": {"storage": "1Gi"}}
-    spec = {"storageClassName": _CLASS, "accessModes": ["ReadWriteOnce"], "resources": resources}
-    raw = manifests.manifest("v1", "PersistentVolumeClaim", name, namespace, spec=spec)
-    raw["metadata"]["uid"] = f"uid-{name}"
-    return raw
 
 
 def _disk(of: str, number: int, more: int) -> manifests.Manifest:
@@ -158,7 +147,7 @@ def _disk(of: str, number: int, more: int) -> manifests.Manifest:
     spec = {
         "capacity": {"storage": str(2**30 + more)},
         "accessModes": ["ReadWriteOnce"],
-        "storageClassName": _CLASS,
+        "storageClassName": manifests.STORAGE_CLASS,
         "local": {"path": f"/disk{number}"},
         "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
     }

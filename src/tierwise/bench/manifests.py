@@ -15,8 +15,10 @@ from tierwise.port import Objects
 __all__ = [
     "DEVICES",
     "GANG",
+    "STORAGE_CLASS",
     "Manifest",
     "budget",
+    "claim",
     "daemon_pod",
     "device_class",
     "device_slice",
@@ -30,12 +32,14 @@ __all__ = [
     "rack",
     "racks",
     "read_manifests",
+    "storage_class",
 ]
 
 GANG = 100  # pods
 _RACK = 16  # nodes
 DEVICES = "resource.k8s.io/v1"
 _DRIVER = "gpu.nvidia.com"
+STORAGE_CLASS = "fast"
 
 
 def read_manifests(manifests: Iterable[Manifest]) -> Objects:
@@ -135,6 +139,21 @@ def budget(app: str, namespace: str) -> Manifest:
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": app}}}
     status = {"disruptionsAllowed": 1}
     return manifest("policy/v1", "PodDisruptionBudget", app, namespace, spec=spec, status=status)
+
+
+def storage_class(provisioner: str) -> Manifest:
+    """The class of all volumes, which are chosen or made once a pod has a node."""
+    body = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
+    return manifest("storage.k8s.io/v1", "StorageClass", STORAGE_CLASS, **body)
+
+
+def claim(name: str, namespace: str) -> Manifest:
+    """A claim of a volume of that class."""
+    resources = {"requests": {"storage": "1Gi"}}
+    spec = {"storageClassName": STORAGE_CLASS, "accessModes": ["ReadWriteOnce"], "resources": resources}
+    raw = manifest("v1", "PersistentVolumeClaim", name, namespace, spec=spec)
+    raw["metadata"]["uid"] = f"uid-{name}"
+    return raw
 
 
 def device_class() -> Manifest:

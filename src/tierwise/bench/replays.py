@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import tracemalloc
 from collections import deque
+from functools import partial
 from pathlib import Path
 
 from tierwise.api.codec import Raw
 from tierwise.bench.lab import Lab, Measured, row
 from tierwise.bench.manifests import Manifest, job, node, racks, read_manifests
-from tierwise.bench.measure import at_least, at_most, compared, gc_off, timed
+from tierwise.bench.measure import at_least, at_most, compared, gc_off, in_turns, timed
 from tierwise.config.profile import DEFAULT
 from tierwise.controllers import Controllers
 from tierwise.port import Key
@@ -47,6 +48,21 @@ def _s3a(lab: Lab) -> Measured:
     if len(engine.state.finished()) < len(trace):
         raise RuntimeError("every job is meant to end")
     return measured
+
+
+@row("S3c", at_most(2, 1.5))
+def _s3c(lab: Lab) -> Measured:
+    """Replays in which jobs that wait have reservations, the slower of both kinds, against one without."""
+    jobs, fabric = lab.size.weighed // 4, synthetic_fabric("spines=2,leaves=8,hosts=8", _GPUS_PER_HOST)
+    trace = synthetic_trace(f"jobs={jobs},largest=128", 1).at_load(_LOAD, fabric.gpus)
+    runs = (partial(_replayed, fabric, trace, name) for name in ("default", "easy", "conservative"))
+    without, *reserved = in_turns(2, *runs)
+    what = f"a replay of {jobs:,} jobs on {len(fabric.nodes):,} hosts with reservations ÷ without"
+    return compared(what, max(reserved), without)
+
+
+def _replayed(fabric: Fabric, trace: Trace, profile: str) -> None:
+    deque(Engine(fabric, trace, BUILT_IN[profile](1), Rules()).run(), 0)
 
 
 def _rate(what: str, replay: Engine | EmbeddedReplay) -> Measured:

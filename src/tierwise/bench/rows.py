@@ -15,6 +15,7 @@ import numpy as np
 
 from tierwise.api.natural import natural
 from tierwise.bench import (  # noqa: F401 - they register rows
+    backlogs,
     changes,
     claims,
     everyday,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from tierwise.bench.lab import Lab, Measured, row
 from tierwise.bench.manifests import Manifest, manifest, read_manifests
@@ -18,7 +19,7 @@ from tierwise.scheduler import cycle
 from tierwise.snapshot.builder import build
 
 _GPU = "nvidia.com/gpu"
-_RACK, _LEAF, _FEEDS = 16, 256, 8  # nodes in a rack and below a leaf, power feeds
+_RACK, _LEAF, _LINK, _FEEDS = 16, 256, 18, 8  # nodes in a rack, below a leaf and on one NVLink; power feeds
 _LAYERS = (("RackLayer", "rack"), ("LeafLayer", "leaf"))
 _GATHER = "gang.scheduling.koordinator.sh/network-topology-spec"
 
@@ -83,6 +84,20 @@ def _g4(lab: Lab) -> Measured:
     return what, _milliseconds(lab, gang, ("racks",))
 
 
+@row("G5", at_most(1_000, 200))
+def _g5(lab: Lab) -> Measured:
+    """Gangs that find no place on three fabrics, and would on empty nodes."""
+    nodes, gangs = lab.size.small * 9 // 25, 10
+    listed = [{"fabric": "nvlink", "tier": 1, "subGroup": "part"}, {"fabric": "power", "tier": 1, "spread": 3}]
+    waiting = [raw for i in range(gangs) for raw in _volcano([(4, 4)], listed, name=f"g{i}", gpus=8)]
+    full = [_pod(f"full-{i}", 4, on=f"n{i}") for i in range(nodes) if i * 2654435761 % 100 < 85]
+    seen = build(read_manifests([*_cluster(nodes, ("racks", "feeds", "links")), *full, *waiting]), 0.0)
+    if cycle(seen, DEFAULT).decisions:
+        raise RuntimeError("every gang is meant to be refused")
+    (seconds,) = in_turns(max(2, lab.size.repeats // 5), partial(cycle, seen, DEFAULT))
+    return f"ms for {gangs} gangs that three fabrics at {nodes:,} nodes have no room for", seconds * 1e3
+
+
 # -- measuring
 
 
@@ -107,7 +122,12 @@ def _placing(snapshot: Snapshot, pods: int) -> Callable[[], None]:
 def _cluster(nodes: int, trees: Sequence[str]) -> Iterator[Manifest]:
     """Nodes of eight GPUs in racks below leaves, and on power feeds that cross them; the trees that are declared."""
     for i in range(nodes):
-        labels = {"leaf": f"l{i // _LEAF}", "rack": f"r{i // _RACK}", "feed": f"f{i % _FEEDS}"}
+        labels = {
+            "leaf": f"l{i // _LEAF}",
+            "rack": f"r{i // _RACK}",
+            "feed": f"f{i % _FEEDS}",
+            "link": f"k{i // _LINK}",
+        }
         status = {"allocatable": {"cpu": "128", _GPU: "8", "pods": "110"}}
         yield manifest("v1", "Node", f"n{i}", labels=labels, status=status)
         if i % 10 < 3:
@@ -125,6 +145,8 @@ def _cluster(nodes: int, trees: Sequence[str]) -> Iterator[Manifest]:
         yield from (_domain(f"r{i}", "rack", {}) for i in range(-(-nodes // _RACK)))
     if "feeds" in trees:
         yield from (_domain(f"f{i}", "feed", {"tierwise.io/fabric": "power"}) for i in range(_FEEDS))
+    if "links" in trees:
+        yield from (_domain(f"k{i}", "link", {"tierwise.io/fabric": "nvlink"}) for i in range(-(-nodes // _LINK)))
 
 
 def _domain(name: str, key: str, labels: dict[str, str]) -> Manifest:
@@ -167,23 +189,25 @@ def _gathered(small: int, large: int, rules: list[Manifest], pipeline: int) -> l
     return [manifest("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", "g", "d", marks=marks, spec=spec), *pods]
 
 
-def _volcano(sizes: Sequence[tuple[int, int]], listed: list[Manifest]) -> list[Manifest]:
+def _volcano(
+    sizes: Sequence[tuple[int, int]], listed: list[Manifest], *, name: str = "g", gpus: int = 1
+) -> list[Manifest]:
     """A gang of Volcano's with so many sub-groups of each size, each in one rack, and further constraints."""
     policies: list[Manifest] = []
     pods: list[Manifest] = []
     for number, (count, size) in enumerate(sizes):
-        name = "part" if len(sizes) == 1 else f"part{number}"
+        part = "part" if len(sizes) == 1 else f"part{number}"
         near = {"mode": "hard", "highestTierAllowed": 1}
-        policy = {"name": name, "subGroupSize": size, "minSubGroups": count, "matchLabelKeys": [name]}
+        policy = {"name": part, "subGroupSize": size, "minSubGroups": count, "matchLabelKeys": [part]}
         policies.append({**policy, "networkTopology": near})
         for i in range(count):
             for j in range(size):
-                marks = {"scheduling.k8s.io/group-name": "g"}
-                pods.append(_pod(f"g-{name}-{i}-{j}", 1, labels={name: str(i)}, marks=marks))
+                marks = {"scheduling.k8s.io/group-name": name}
+                pods.append(_pod(f"{name}-{part}-{i}-{j}", gpus, labels={part: str(i)}, marks=marks))
     spec = {"minMember": len(pods), "queue": "default", "subGroupPolicy": policies}
     asked = {"tierwise.io/topology-constraints": json.dumps(listed)} if listed else {}
     version, status = "scheduling.volcano.sh/v1beta1", {"phase": "Inqueue"}
-    return [manifest(version, "PodGroup", "g", "d", marks=asked, spec=spec, status=status), *pods]
+    return [manifest(version, "PodGroup", name, "d", marks=asked, spec=spec, status=status), *pods]
 
 
 def _pod(name: str, gpus: int, on: str = "", **meta: object) -> Manifest:
