@@ -119,13 +119,18 @@ def test_commands_exist(page: Path) -> None:
     assert [] == wrong
 
 
+_SAVED = re.compile(r"```yaml\n((?:(?!```).)*)```\n+Save it as `([\w.]+)`", re.DOTALL)
+
+
 def _outputs(page: Path) -> Iterator[tuple[list[str], list[str]]]:
-    """Every command on an example whose output a page shows, and the lines that it shows of it."""
-    for language, body in _FENCE.findall(page.read_text(encoding="utf-8")):
+    """Every command on files that a reader has whose output a page shows, and the lines that it shows of it."""
+    text = page.read_text(encoding="utf-8")
+    saved = {name for _, name in _SAVED.findall(text)}
+    for language, body in _FENCE.findall(text):
         for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:] if language == "console" else ():
             command, *lines = part.splitlines()
             words = next(_commands(command), [])
-            if lines and any(word.startswith("examples/") for word in words):
+            if lines and any(word.startswith("examples/") or word in saved for word in words):
                 yield words, lines
 
 
@@ -143,11 +148,16 @@ def _missing(shown: list[str], printed: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if any(_outputs(page))], ids=_named)
-def test_output_is_real(page: Path) -> None:
-    """What a page shows of a command on an example is what the command prints."""
+def test_output_is_real(page: Path, tmp_path: Path) -> None:
+    """What a page shows of a command on an example, or on files that it tells to save, is what the command prints."""
+    places = {}
+    for text, name in _SAVED.findall(page.read_text(encoding="utf-8")):
+        places[name] = tmp_path / name
+        places[name].write_text(text, encoding="utf-8")
+
     wrong = []
     for words, shown in _outputs(page):
-        real = (str(ROOT / word) if word.startswith("examples/") else word for word in words)
+        real = (str(ROOT / word if word.startswith("examples/") else places.get(word, word)) for word in words)
         wrong += _missing(shown, run(*real, width=100).stdout.splitlines())
 
     assert [] == wrong
