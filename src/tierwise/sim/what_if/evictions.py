@@ -105,7 +105,7 @@ class Victims(msgspec.Struct, frozen=True):
             running = sum(task.status is Status.RUNNING and task.node >= 0 for task in owner.tasks)
             parts = owner.together or owner.policies or owner.roles or owner.inner_groups
             surplus = 0 if parts else max(0, running - owner.minimum)
-            if owner.minimum > 1 or parts:
+            if running > 1:  # a pod by itself breaks nothing
                 found[owner.number] = self.lost.whole(owner), surplus
         return found
 
