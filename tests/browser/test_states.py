@@ -87,9 +87,13 @@ def test_states_of_questions(tmp_path: Path) -> None:
             await _looked(page, "worked on")
         finally:
             os.kill(worker, signal.SIGCONT)
+        await page.until(f"!/Working it out/.test({WHATIF})")
         await page.ask("location.hash = '#/jobs/default/waits'")
         for key in ("eta", "least", "nodes-for"):
-            await page.click(f"#drawer details[data-key={key}] summary")
+            asked = f"document.querySelector('#drawer details[data-key={key}]')"
+            await page.until(f"{asked} !== null")
+            await page.ask(f"{asked}.querySelector('summary').click()")  # answers above it move it about
+            await page.until(f"{asked}.open")
         await page.until("document.querySelector('#drawer [data-key=least] li') !== null")
         await page.until("document.querySelector('#drawer [data-key=eta] .said') !== null")
         await _looked(page, "a job with its questions answered")
