@@ -90,7 +90,7 @@ def test_what_was_clicked_is_in_view_has_the_focus_and_closes(tmp_path: Path) ->
             assert 0 <= box[2] < box[3] <= box[5]
             assert await page.ask("document.activeElement.closest('#drawer') !== null")
             assert "is open" in await page.ask("document.getElementById('spoken').textContent")
-            assert await page.ask("document.documentElement.scrollWidth <= innerWidth")
+            await page.until("document.documentElement.scrollWidth <= innerWidth")
             await page.press("Escape")
             await page.until("document.getElementById('drawer').hidden")
             assert await page.ask("document.activeElement.matches('a.entry')")
@@ -339,7 +339,7 @@ def test_services_are_drawn_on_their_zones(tmp_path: Path) -> None:
             await page.size(width, height)
             await page.until("document.querySelectorAll('#services a.workload').length === 11")
             assert await page.ask("document.querySelectorAll('#services g.call').length") == 15
-            assert await page.ask("document.documentElement.scrollWidth <= innerWidth")
+            await page.until("document.documentElement.scrollWidth <= innerWidth")
         await page.ask("document.querySelectorAll('#services details').forEach((d) => { d.open = true; })")
         assert await serious(page) == []
         assert await page.ask("document.querySelector('#services table').rows.length") == 16

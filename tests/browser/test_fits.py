@@ -104,8 +104,8 @@ def test_the_drawer_stands_beside_the_list_that_it_came_from(tmp_path: Path) -> 
             await page.size(width, 900)
             await page.go(f"{at}?{width}#/jobs/default/job-3")
             await page.until("!document.getElementById('drawer').hidden")
-            assert await page.ask(hidden) == 0, width
-            assert await page.ask("document.documentElement.scrollWidth <= innerWidth")
+            await page.until(f"({hidden}) === 0")
+            await page.until("document.documentElement.scrollWidth <= innerWidth")
 
     _in_browser(tmp_path, objects_of(draw(RACKS, node="gpu=8"), *gangs), act)
 
@@ -123,7 +123,7 @@ def test_a_phone_gets_cards_and_targets_for_fingers(tmp_path: Path) -> None:
         await page.size(390, 844)
         for state in ("#/", "#/jobs/default/job-3"):
             await page.go(f"{at}?{len(state)}{state}")
-            assert await page.ask("document.documentElement.scrollWidth <= innerWidth")
+            await page.until("document.documentElement.scrollWidth <= innerWidth")
             wide = "[...document.querySelectorAll('.scroll')].filter((s) => s.scrollWidth > s.clientWidth).length"
             assert await page.ask(wide) == 0
             assert [] == await page.ask(small)
@@ -172,13 +172,13 @@ def test_what_names_share_is_told_once(tmp_path: Path) -> None:
         for width, height in ((1280, 900), (390, 844)):
             await page.size(width, height)
             await page.go(f"{at}?{width}")
-            assert "leaf-…" in await page.ask(f"{block}.innerText"), width
-            assert "40 41 42" in await page.ask(
+            await page.until(f"{block}.innerText.includes('leaf-…')")
+            await page.until(
                 f"[...{block}.querySelectorAll('.whose, .label b, .block .name a bdi')]"
-                ".map((e) => e.innerText).join(' ')"
+                ".map((e) => e.innerText).join(' ').includes('40 41 42')"
             )
-            assert await page.ask(f"{block}.getBoundingClientRect().height") < height, width
-            assert await page.ask("document.documentElement.scrollWidth <= innerWidth")
+            await page.until(f"{block}.getBoundingClientRect().height < {height}")
+            await page.until("document.documentElement.scrollWidth <= innerWidth")
 
     _in_browser(tmp_path, objects_of(draw(" ".join(spines), node="gpu=8")), act)
 

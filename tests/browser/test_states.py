@@ -59,7 +59,7 @@ async def _looked(page: Page, state: str) -> None:
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         await page.call("Emulation.setEmulatedMedia", features=features)
         assert await serious(page) == [], (state, width, scheme)
-        assert await page.ask("document.documentElement.scrollWidth <= innerWidth"), (state, width)
+        await page.until("document.documentElement.scrollWidth <= innerWidth")
 
 
 def test_states_of_questions(tmp_path: Path) -> None:
