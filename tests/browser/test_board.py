@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from tests.support.boards import HOSTILE, Fixed, Growing, shown
-from tests.support.browser import BROWSER, Page, browser, serious
+from tests.support.browser import BROWSER, Page, in_browser, serious
 from tests.support.commands import EXAMPLES
 from tests.support.draw import draw, gang, objects_of
-from tests.support.ports import HOST, free_port
 
 from tierwise.cli.inputs import load, profile_of
-from tierwise.port import Objects
-from tierwise.runtime.listener import listening
 from tierwise.web.app import pages
-from tierwise.web.views import RunSource, RunView
 
 pytestmark = pytest.mark.skipif(not BROWSER, reason="no chromium or google-chrome is installed")
 
@@ -34,23 +28,6 @@ MANY = objects_of(
     *(gang(f"job-{number:03d}", tasks=1, each="gpu=1", within=1) for number in range(120)),
 )
 SIZES = ((400, 800), (1280, 900), (1920, 1080))
-
-Act = Callable[[Page, str], Awaitable[None]]
-
-
-def _in_browser(folder: Path, what: Objects | RunView | RunSource, act: Act) -> None:
-    """Serve a board, let somebody use the page, and see that its console stayed quiet."""
-    view = shown(what) if isinstance(what, Objects) else what
-    source = Fixed(view) if isinstance(view, RunView) else view
-    port = free_port()
-
-    async def use() -> None:
-        async with browser(folder) as page:
-            await act(page, f"http://{HOST}:{port}/")
-            assert page.faults == []
-
-    with listening(pages(source), HOST, port):
-        asyncio.run(use())
 
 
 def _growing() -> Growing:
@@ -70,7 +47,7 @@ def test_the_page_shows_the_board_and_a_link_leads_to_a_job(tmp_path: Path) -> N
         assert f"queue {HOSTILE}" in text
         assert await page.ask("[...document.querySelectorAll('.block')].some((b) => b.innerText.includes('r0'))")
 
-    _in_browser(tmp_path, OBJECTS, act)
+    in_browser(tmp_path, pages(Fixed(shown(OBJECTS))), act)
 
 
 def test_what_was_clicked_is_in_view_has_the_focus_and_closes(tmp_path: Path) -> None:
@@ -95,7 +72,7 @@ def test_what_was_clicked_is_in_view_has_the_focus_and_closes(tmp_path: Path) ->
             await page.until("document.getElementById('drawer').hidden")
             assert await page.ask("document.activeElement.matches('a.entry')")
 
-    _in_browser(tmp_path, MANY, act)
+    in_browser(tmp_path, pages(Fixed(shown(MANY))), act)
 
 
 def test_a_search_finds_whatever_has_a_name(tmp_path: Path) -> None:
@@ -118,7 +95,7 @@ def test_a_search_finds_whatever_has_a_name(tmp_path: Path) -> None:
         await page.until("location.hash === '#/?q=job-00'")
         await page.until("document.querySelectorAll('#running a.entry').length === 10")
 
-    _in_browser(tmp_path, MANY, act)
+    in_browser(tmp_path, pages(Fixed(shown(MANY))), act)
 
 
 def test_a_redraw_keeps_what_a_reader_has_chosen_and_opened(tmp_path: Path) -> None:
@@ -139,7 +116,7 @@ def test_a_redraw_keeps_what_a_reader_has_chosen_and_opened(tmp_path: Path) -> N
         assert await page.ask("document.querySelector('#drawer details[data-key=nodes-for]').open")
         assert "needs 4 whole nodes" in await page.ask("getSelection().toString()")
 
-    _in_browser(tmp_path, growing, act)
+    in_browser(tmp_path, pages(growing), act)
 
 
 def test_past_moments_are_shown_on_the_same_map(tmp_path: Path) -> None:
@@ -162,7 +139,7 @@ def test_past_moments_are_shown_on_the_same_map(tmp_path: Path) -> None:
         await page.click("#time button[data-key=now]")
         await page.until("location.hash === '#/'")
 
-    _in_browser(tmp_path, growing, act)
+    in_browser(tmp_path, pages(growing), act)
 
 
 def test_what_if_shows_the_same_board_with_changes(tmp_path: Path) -> None:
@@ -192,7 +169,7 @@ def test_what_if_shows_the_same_board_with_changes(tmp_path: Path) -> None:
         await page.click("#drawer details[data-key=least] summary")
         await page.until("document.querySelector('#drawer [data-key=least]').innerText.includes('add')")
 
-    _in_browser(tmp_path, shown(OBJECTS, questions=True), act)
+    in_browser(tmp_path, pages(Fixed(shown(OBJECTS, questions=True))), act)
 
 
 def test_every_change_is_made_by_clicks(tmp_path: Path) -> None:
@@ -236,7 +213,7 @@ def test_every_change_is_made_by_clicks(tmp_path: Path) -> None:
         await page.until(f"({effect}).includes('example-0')")
         assert await serious(page) == []
 
-    _in_browser(tmp_path, shown(OBJECTS, questions=True), act)
+    in_browser(tmp_path, pages(Fixed(shown(OBJECTS, questions=True))), act)
 
 
 def test_a_fabric_is_chosen_and_jobs_light_up_in_it(tmp_path: Path) -> None:
@@ -260,7 +237,7 @@ def test_a_fabric_is_chosen_and_jobs_light_up_in_it(tmp_path: Path) -> None:
         await page.click("#fabric a[href*='if=drain']")
         await page.until("document.getElementById('whatif').innerText.includes('waits longer')")
 
-    _in_browser(tmp_path, shown(load([folder]), questions=True), act)
+    in_browser(tmp_path, pages(Fixed(shown(load([folder]), questions=True))), act)
 
 
 def test_a_map_of_any_size_fits_one_screen(tmp_path: Path) -> None:
@@ -292,7 +269,7 @@ def test_a_map_of_any_size_fits_one_screen(tmp_path: Path) -> None:
             )
             assert len({tuple(block) for block in blocks}) == len({block[0] for block in blocks})
 
-    _in_browser(tmp_path, OBJECTS, act)
+    in_browser(tmp_path, pages(Fixed(shown(OBJECTS))), act)
 
 
 def test_the_map_shows_where_free_amounts_are_fragmented(tmp_path: Path) -> None:
@@ -307,7 +284,11 @@ def test_the_map_shows_where_free_amounts_are_fragmented(tmp_path: Path) -> None
         assert "5 of 16 gpu fragmented" in await page.ask("document.getElementById('fabric').innerText")
         assert await serious(page) == []
 
-    _in_browser(tmp_path, objects_of(world, *GANGS[:1], gang("waits", tasks=2, each="gpu=4", within=1)), act)
+    in_browser(
+        tmp_path,
+        pages(Fixed(shown(objects_of(world, *GANGS[:1], gang("waits", tasks=2, each="gpu=4", within=1))))),
+        act,
+    )
 
 
 def test_nodes_are_reached_by_keys(tmp_path: Path) -> None:
@@ -325,7 +306,7 @@ def test_nodes_are_reached_by_keys(tmp_path: Path) -> None:
         await page.until("location.hash.startsWith('#/nodes/n')")
         await page.until("document.querySelector('#drawer')?.innerText.includes('node in')")
 
-    _in_browser(tmp_path, OBJECTS, act)
+    in_browser(tmp_path, pages(Fixed(shown(OBJECTS))), act)
 
 
 def test_services_are_drawn_on_their_zones(tmp_path: Path) -> None:
@@ -348,7 +329,7 @@ def test_services_are_drawn_on_their_zones(tmp_path: Path) -> None:
         await page.until("location.hash === '#/jobs/default/checkout'")
         await page.until("document.getElementById('drawer').innerText.includes('z1 → z2')")
 
-    _in_browser(tmp_path, shown(load([str(folder)]), profile), act)
+    in_browser(tmp_path, pages(Fixed(shown(load([str(folder)]), profile))), act)
 
 
 def test_axe_has_nothing_serious_to_say(tmp_path: Path) -> None:
@@ -362,4 +343,4 @@ def test_axe_has_nothing_serious_to_say(tmp_path: Path) -> None:
                 await page.go(f"{at}?{width}-{states.index(state)}{state}")
                 assert await serious(page) == [], (width, state)
 
-    _in_browser(tmp_path, OBJECTS, act)
+    in_browser(tmp_path, pages(Fixed(shown(OBJECTS))), act)

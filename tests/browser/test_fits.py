@@ -3,36 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 from tests.support.boards import Fixed, shown
-from tests.support.browser import BROWSER, Page, browser, serious
+from tests.support.browser import BROWSER, Page, in_browser, serious
 from tests.support.draw import World, draw, gang, objects_of
-from tests.support.ports import HOST, free_port
 
 from tierwise.api.codec import Raw
 from tierwise.port import Objects
-from tierwise.runtime.listener import listening
 from tierwise.web.app import pages
 
 pytestmark = pytest.mark.skipif(not BROWSER, reason="no chromium or google-chrome is installed")
 
 RACKS = "s0: r0[n0 n1] r1[n2 n3] r2[n4 n5]"
-Act = Callable[[Page, str], Awaitable[None]]
 
 
-def _in_browser(folder: Path, objects: Objects, act: Act) -> None:
-    port = free_port()
-
-    async def use() -> None:
-        async with browser(folder) as page:
-            await act(page, f"http://{HOST}:{port}/")
-            assert page.faults == []
-
-    with listening(pages(Fixed(shown(objects, questions=True))), HOST, port):
-        asyncio.run(use())
+def _asked(objects: Objects) -> web.Application:
+    """The pages of objects, which may be asked questions."""
+    return pages(Fixed(shown(objects, questions=True)))
 
 
 _LIT = "[...document.querySelectorAll('#fabric .map .fits.block')].map((b) => b.dataset.key).join(' ')"
@@ -65,7 +55,7 @@ def test_a_typed_shape_lights_up_the_domains_that_take_it(tmp_path: Path) -> Non
         told = "document.querySelector('#fabric [role=status]')?.innerText"
         await page.until(f"{told}.includes('No domain takes 3 pods')")
 
-    _in_browser(tmp_path, objects_of(world, waits), act)
+    in_browser(tmp_path, _asked(objects_of(world, waits)), act)
 
 
 def test_hundreds_that_wait_are_one_row_for_each_reason(tmp_path: Path) -> None:
@@ -87,7 +77,7 @@ def test_hundreds_that_wait_are_one_row_for_each_reason(tmp_path: Path) -> None:
         await page.click("#waiting a.more")
         await page.until("document.querySelectorAll('#waiting a.entry').length === 40")
 
-    _in_browser(tmp_path, objects_of(draw(RACKS, node="gpu=8"), *gangs), act)
+    in_browser(tmp_path, _asked(objects_of(draw(RACKS, node="gpu=8"), *gangs)), act)
 
 
 def test_the_drawer_stands_beside_the_list_that_it_came_from(tmp_path: Path) -> None:
@@ -107,7 +97,7 @@ def test_the_drawer_stands_beside_the_list_that_it_came_from(tmp_path: Path) -> 
             await page.until(f"({hidden}) === 0")
             await page.until("document.documentElement.scrollWidth <= innerWidth")
 
-    _in_browser(tmp_path, objects_of(draw(RACKS, node="gpu=8"), *gangs), act)
+    in_browser(tmp_path, _asked(objects_of(draw(RACKS, node="gpu=8"), *gangs)), act)
 
 
 def test_a_phone_gets_cards_and_targets_for_fingers(tmp_path: Path) -> None:
@@ -130,7 +120,7 @@ def test_a_phone_gets_cards_and_targets_for_fingers(tmp_path: Path) -> None:
             assert await serious(page) == []
         assert await page.ask("getComputedStyle(document.querySelector('#cycles td'), '::before').content") == '"job"'
 
-    _in_browser(tmp_path, objects_of(draw(RACKS, node="gpu=8"), *gangs), act)
+    in_browser(tmp_path, _asked(objects_of(draw(RACKS, node="gpu=8"), *gangs)), act)
 
 
 def test_names_of_any_letters_scramble_nothing(tmp_path: Path) -> None:
@@ -157,9 +147,8 @@ def test_names_of_any_letters_scramble_nothing(tmp_path: Path) -> None:
         labels = await page.ask("[...document.querySelectorAll('[role=region]')].map((e) => e.ariaLabel)")
         assert len(set(labels)) == len(labels)
 
-    _in_browser(
-        tmp_path, objects_of(draw("s0: رف-0[n0 n1] رف-1[n2 n3]", node="gpu=8", running="n0:gpu=1 n2:gpu=1"), *odd), act
-    )
+    world = draw("s0: رف-0[n0 n1] رف-1[n2 n3]", node="gpu=8", running="n0:gpu=1 n2:gpu=1")
+    in_browser(tmp_path, _asked(objects_of(world, *odd)), act)
 
 
 def test_what_names_share_is_told_once(tmp_path: Path) -> None:
@@ -180,7 +169,7 @@ def test_what_names_share_is_told_once(tmp_path: Path) -> None:
             await page.until(f"{block}.getBoundingClientRect().height < {height}")
             await page.until("document.documentElement.scrollWidth <= innerWidth")
 
-    _in_browser(tmp_path, objects_of(draw(" ".join(spines), node="gpu=8")), act)
+    in_browser(tmp_path, _asked(objects_of(draw(" ".join(spines), node="gpu=8"))), act)
 
 
 def test_a_cluster_without_nodes_says_what_to_do(tmp_path: Path) -> None:
@@ -194,7 +183,7 @@ def test_a_cluster_without_nodes_says_what_to_do(tmp_path: Path) -> None:
         assert await page.ask("document.getElementById('slots').hidden")
         assert await serious(page) == []
 
-    _in_browser(tmp_path, Objects(), act)
+    in_browser(tmp_path, _asked(Objects()), act)
 
 
 def test_a_queue_above_its_limit_is_marked(tmp_path: Path) -> None:
@@ -216,7 +205,7 @@ def test_a_queue_above_its_limit_is_marked(tmp_path: Path) -> None:
 
     world = draw(RACKS, node="gpu=8")
     world = World((*world.manifests, queue), world.drawing)
-    _in_browser(tmp_path, objects_of(world, running), act)
+    in_browser(tmp_path, _asked(objects_of(world, running)), act)
 
 
 def test_a_wall_of_windows_shares_one_stream(tmp_path: Path) -> None:
@@ -239,4 +228,4 @@ def test_a_wall_of_windows_shares_one_stream(tmp_path: Path) -> None:
             == 0
         )
 
-    _in_browser(tmp_path, objects_of(world, gang("runs", tasks=1, each="gpu=1")), act)
+    in_browser(tmp_path, _asked(objects_of(world, gang("runs", tasks=1, each="gpu=1"))), act)

@@ -5,23 +5,20 @@ Fonts differ between machines, so squares of 8 by 8 pixels are compared, and one
 
 from __future__ import annotations
 
-import asyncio
 import random
 from pathlib import Path
 
 import pytest
 from tests.support.boards import Fixed, scheduled
-from tests.support.browser import BROWSER, Page, browser
+from tests.support.browser import BROWSER, Act, Page, in_browser
 from tests.support.commands import EXAMPLES, ROOT
 from tests.support.draw import World, draw, gang, objects_of
 from tests.support.pictures import MOST_BYTES, animated, differing, first_frame, photo
-from tests.support.ports import HOST, free_port
 
 from tierwise.cli.inputs import load
 from tierwise.config.profile import DEFAULT
 from tierwise.explain.board import Board
 from tierwise.port import Objects
-from tierwise.runtime.listener import listening
 from tierwise.web.app import pages
 from tierwise.web.views import Basis, RunSource, RunView
 
@@ -85,16 +82,12 @@ async def _hold(page: Page, request: pytest.FixtureRequest, name: str, taken: by
     assert await differing(page, *still) <= TOLERANCE, f"{name}: make browser ARGS=--update-pictures"
 
 
-def _take(folder: Path, source: RunSource, act: object) -> None:
-    port = free_port()
+def _take(folder: Path, source: RunSource, act: Act) -> None:
+    async def without_bars(page: Page, at: str) -> None:
+        await page.call("Emulation.setScrollbarsHidden", hidden=True)
+        await act(page, at)
 
-    async def use() -> None:
-        async with browser(folder) as page:
-            await page.call("Emulation.setScrollbarsHidden", hidden=True)
-            await act(page, f"http://{HOST}:{port}/")  # type: ignore[operator]  # a coroutine function
-
-    with listening(pages(source), HOST, port):
-        asyncio.run(use())
+    in_browser(folder, pages(source), without_bars)
 
 
 def test_pictures_of_the_first_example(tmp_path: Path, request: pytest.FixtureRequest) -> None:

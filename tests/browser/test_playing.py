@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.browser import BROWSER, Page, browser
-from tests.support.ports import HOST, free_port
+from tests.support.browser import BROWSER, Page, in_browser, serious
 
 from tierwise.replay.engine.contenders import BUILT_IN
 from tierwise.replay.engine.rules import Rules
 from tierwise.replay.engine.run import Comparison
 from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
 from tierwise.runtime.access import LOOPBACK, Access
-from tierwise.runtime.listener import listening
 from tierwise.sim.cluster.agenda import NodeBack, NodeLost
 from tierwise.web.app import pages
 from tierwise.web.recording import Recording
 from tierwise.web.replayed import ReplayRecording
 
 pytestmark = pytest.mark.skipif(not BROWSER, reason="no chromium or google-chrome is installed")
-
-_SERIOUS = (
-    "axe.run({resultTypes: ['violations']}).then((r) => r.violations"
-    ".filter((v) => ['serious', 'critical'].includes(v.impact))"
-    ".map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html).join(' ')}`))"
-)
 
 
 def _histories() -> dict[str, Recording]:
@@ -57,11 +46,10 @@ def test_a_recording_plays_in_the_page(tmp_path: Path) -> None:
     histories = _histories()
     moments: Any = histories["default"].wire()["moments"]
     lost = next(moment["id"] for moment in moments if moment["evicted"])
-    port = free_port()
     text = "document.getElementById('time').innerText"
 
-    async def act(page: Page) -> None:
-        await page.go(f"http://{HOST}:{port}/")
+    async def act(page: Page, at: str) -> None:
+        await page.go(at)
         last = await page.ask("Number(/moment \\d+ of (\\d+)/.exec(document.getElementById('time').innerText)[1])")
         assert f"moment {last} of {last}" in await page.ask(text)
         assert "recorded" in await page.ask("document.querySelector('.top').innerText")
@@ -103,15 +91,6 @@ def test_a_recording_plays_in_the_page(tmp_path: Path) -> None:
         for width in (400, 1280, 2560):
             await page.size(width, 900)
             await page.until("document.documentElement.scrollWidth <= innerWidth")
-        if find_spec("axe_core_python") is not None:
-            await page.ask("window.exports = undefined")
-            await page.call("Runtime.evaluate", expression=files("axe_core_python").joinpath("axe.min.js").read_text())
-            assert await page.ask(_SERIOUS) == []
-        assert page.faults == []
+        assert await serious(page) == []
 
-    async def use() -> None:
-        async with browser(tmp_path) as page:
-            await act(page)
-
-    with listening(pages(histories["default"], Access(LOOPBACK), histories), HOST, port):
-        asyncio.run(use())
+    in_browser(tmp_path, pages(histories["default"], Access(LOOPBACK), histories), act)

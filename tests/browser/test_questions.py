@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from tests.support.boards import Fixed, shown
-from tests.support.browser import BROWSER, Page, browser, questions_process
+from tests.support.browser import BROWSER, Page, in_browser, questions_process
 from tests.support.draw import draw, gang, objects_of
-from tests.support.ports import HOST, free_port
 
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Objects
-from tierwise.runtime.listener import listening
 from tierwise.sim.cluster import rounds
 from tierwise.web.app import pages
 
@@ -32,18 +28,6 @@ def _running() -> Objects:
     more = objects_of(world, gang("plans", tasks=2, each="gpu=4", within=1), gang("waits", tasks=6, each="gpu=4"))
     raws = {key: more.raw(key) for key in more if key.kind in ("Pod", "PodGroup")}
     return begun.cluster.read().changed({key: raw for key, raw in raws.items() if raw is not None})
-
-
-def _in_browser(folder: Path, act: Callable[[Page, str], Awaitable[None]]) -> None:
-    port = free_port()
-
-    async def use() -> None:
-        async with browser(folder) as page:
-            await act(page, f"http://{HOST}:{port}/")
-            assert page.faults == []
-
-    with listening(pages(Fixed(shown(_running(), questions=True))), HOST, port):
-        asyncio.run(use())
 
 
 def test_a_shared_link_draws_the_board_at_once_and_the_answer_when_it_is_there(tmp_path: Path) -> None:
@@ -74,7 +58,7 @@ def test_a_shared_link_draws_the_board_at_once_and_the_answer_when_it_is_there(t
             await page.size(width, 900)
             await page.until("document.documentElement.scrollWidth <= innerWidth")
 
-    _in_browser(tmp_path, act)
+    in_browser(tmp_path, pages(Fixed(shown(_running(), questions=True))), act)
 
 
 def test_a_question_that_is_closed_is_ended(tmp_path: Path) -> None:
@@ -95,4 +79,4 @@ def test_a_question_that_is_closed_is_ended(tmp_path: Path) -> None:
         await page.click("#drawer details[data-key=least] summary")
         await page.until("document.querySelector('#drawer [data-key=least] li') !== null")
 
-    _in_browser(tmp_path, act)
+    in_browser(tmp_path, pages(Fixed(shown(_running(), questions=True))), act)

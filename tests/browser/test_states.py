@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from tests.support.boards import Fixed, Growing, shown
-from tests.support.browser import BROWSER, Page, browser, questions_process, serious
+from tests.support.browser import BROWSER, Page, in_browser, questions_process, serious
 from tests.support.draw import draw, gang, objects_of
-from tests.support.ports import HOST, free_port
 
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Objects
-from tierwise.runtime.listener import listening
 from tierwise.sim.cluster import rounds
 from tierwise.web.app import pages
-from tierwise.web.views import RunSource
 
 pytestmark = pytest.mark.skipif(not BROWSER, reason="no chromium or google-chrome is installed")
 
@@ -38,18 +33,6 @@ def _begun(*more: object) -> Objects:
     later = objects_of(RACKS, *more)  # type: ignore[arg-type]  # gangs
     raws = {key: later.raw(key) for key in later if key.kind in ("Pod", "PodGroup")}
     return begun.changed({key: raw for key, raw in raws.items() if raw is not None})
-
-
-def _in_browser(folder: Path, source: RunSource, act: Callable[[Page, str], Awaitable[None]]) -> None:
-    port = free_port()
-
-    async def use() -> None:
-        async with browser(folder) as page:
-            await act(page, f"http://{HOST}:{port}/")
-            assert page.faults == []
-
-    with listening(pages(source), HOST, port):
-        asyncio.run(use())
 
 
 async def _looked(page: Page, state: str) -> None:
@@ -98,7 +81,7 @@ def test_states_of_questions(tmp_path: Path) -> None:
         await page.until("document.querySelector('#drawer [data-key=eta] .said') !== null")
         await _looked(page, "a job with its questions answered")
 
-    _in_browser(tmp_path, Fixed(shown(_begun(WAITS), questions=True)), act)
+    in_browser(tmp_path, pages(Fixed(shown(_begun(WAITS), questions=True))), act)
 
 
 def test_states_of_time(tmp_path: Path) -> None:
@@ -130,7 +113,7 @@ def test_states_of_time(tmp_path: Path) -> None:
             await page.until(there)
             await _looked(page, state)
 
-    _in_browser(tmp_path, source, act)
+    in_browser(tmp_path, pages(source), act)
 
 
 def test_a_cluster_without_anything(tmp_path: Path) -> None:
@@ -141,4 +124,4 @@ def test_a_cluster_without_anything(tmp_path: Path) -> None:
             await page.go(at)
             await _looked(page, "empty")
 
-        _in_browser(tmp_path / folder, Fixed(shown(objects)), act)
+        in_browser(tmp_path / folder, pages(Fixed(shown(objects))), act)

@@ -8,20 +8,19 @@ import json
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.support.browser import BROWSER, Page, browser
+from tests.support.browser import BROWSER, Page, browser, in_browser
 from tests.support.draw import draw, gang, objects_of
 from tests.support.evict_world import profile_of
 from tests.support.ports import HOST, free_port
 
 from tierwise.port import Create
 from tierwise.runtime.journal import JournalWriter
-from tierwise.runtime.listener import listening
 from tierwise.runtime.loop import Loop
 from tierwise.runtime.profile_run import LoopPass, SchedulerProfile
 from tierwise.scheduler.guard import Crash
@@ -80,18 +79,6 @@ def _journal(folder: Path) -> Recording:
     return JournalRecording(folder)
 
 
-def _in_browser(folder: Path, history: Recording, act: Callable[[Page, str], Awaitable[None]]) -> None:
-    port = free_port()
-
-    async def use() -> None:
-        async with browser(folder) as page:
-            await act(page, f"http://{HOST}:{port}/")
-            assert page.faults == []
-
-    with listening(pages(history, recordings={"": history}), HOST, port):
-        asyncio.run(use())
-
-
 def test_a_minute_tells_all_of_its_moments_and_gaps_are_as_wide_as_they_lasted(tmp_path: Path) -> None:
     """Two events of one second are both told, evictions first; six idle hours take three quarters of the axis."""
     history = _journal(tmp_path / "journal")
@@ -124,7 +111,7 @@ def test_a_minute_tells_all_of_its_moments_and_gaps_are_as_wide_as_they_lasted(t
         await page.go(f"{at}?1#/jobs/default/urgent")
         await page.until(f"{DRAWER}.includes('2 pods evicted of default/low for it by gangpreempt')")
 
-    _in_browser(tmp_path / "browser", history, act)
+    in_browser(tmp_path / "browser", pages(history, recordings={"": history}), act)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from importlib.util import find_spec
@@ -18,8 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+from aiohttp import web
+from tests.support.ports import HOST, free_port
 
-__all__ = ["BROWSER", "Page", "browser", "questions_process", "serious"]
+from tierwise.runtime.listener import listening
+
+__all__ = ["BROWSER", "Act", "Page", "browser", "in_browser", "questions_process", "serious"]
 
 BROWSER = os.environ.get("CHROMIUM") or next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), ""
@@ -114,6 +118,23 @@ class Page:
 
     async def type(self, text: str) -> None:
         await self.call("Input.insertText", text=text)
+
+
+Act = Callable[[Page, str], Awaitable[None]]
+"""What somebody does with a page that is served at an address."""
+
+
+def in_browser(folder: Path, app: web.Application, act: Act) -> None:
+    """Serve an application, let somebody use its page, and see that the console stayed quiet."""
+    port = free_port()
+
+    async def use() -> None:
+        async with browser(folder) as page:
+            await act(page, f"http://{HOST}:{port}/")
+            assert page.faults == []
+
+    with listening(app, HOST, port):
+        asyncio.run(use())
 
 
 async def serious(page: Page) -> object:
