@@ -5,6 +5,7 @@ A caller may stop after any moment; what it then keeps (`checkpoint`) is enough 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
@@ -48,7 +49,7 @@ class Contest(Protocol):
 C = TypeVar("C", bound=Contest)
 
 
-class Replay(Generic[C]):
+class Replay(ABC, Generic[C]):
     """Contenders one after the other, which may be interrupted; the same for jobs that end and pods that stay."""
 
     def __init__(self, names: tuple[str, ...], total: int, inputs: str) -> None:
@@ -57,17 +58,17 @@ class Replay(Generic[C]):
         self._done: list[Data] = []
         self._current: C | None = None
 
+    @abstractmethod
     def _begin(self, number: int, state: Data | None) -> C:
         """The contender of a number, from the beginning or from a state that was kept."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _outcome(self, current: C) -> Data:
         """What a contender that is through came to."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _inputs(self) -> Data:
         """What all contenders were given."""
-        raise NotImplementedError
 
     def resume(self, point: Checkpoint) -> None:
         """Go on from a checkpoint of the same inputs."""
