@@ -38,7 +38,7 @@ class Rules(msgspec.Struct, frozen=True):
 
 def audit(act: Act, rules: Rules) -> list[str]:
     """Everything that is wrong with a cycle, each as "rule: what"."""
-    checks = (_room, _topology, _reasons, _fitting)
+    checks = (_room, _topology, _reasons, _fitting, _held)
     found = [fault for check in checks for fault in check(act)]
     found += _evictions(act, rules)
     found += _nominations(act)
@@ -55,6 +55,17 @@ def _fitting(act: Act) -> Iterator[str]:
     bound = {path for step in act.steps if step.bound for path in step.placed}
     for path in sorted(act.fits - bound):
         yield f"fits and is not bound: {path}"
+
+
+def _held(act: Act) -> Iterator[str]:
+    """Who is held, or whose queue is, gets no place, and nobody goes for it."""
+    there = _places(act.before, nominated=False)
+    for path in sorted(_places(act.after, nominated=False).keys() - there.keys()):
+        if act.before.held(act.before.pods()[path][0]):
+            yield f"bound while held: {path}"
+    for path, by, action in act.evictions:
+        if act.before.held(act.before.gang(by)):
+            yield f"evicted for the held: {path} for {by} by {action}"
 
 
 def _left_alone(act: Act, moment: Moment, settled: dict[str, Moment]) -> Iterator[str]:
@@ -193,7 +204,7 @@ def _nominations(act: Act) -> Iterator[str]:
         kept = {gang.path(p): p.nominated for p in gang.pods if p.nominated and not p.on}
         usable = all(node in act.before.nodes and node not in act.before.cordoned for node in kept.values())
         own = {gang.path(pod) for pod in gang.pods}
-        if not kept or not usable or not healthy(gang, there) or own & victims:
+        if not kept or not usable or not healthy(gang, there) or own & victims or act.before.held(gang):
             continue
         after = _places(act.after, nominated=True)
         if any(after.get(path) != node for path, node in kept.items()) and not healthy(act.after.gang(gang.key), after):

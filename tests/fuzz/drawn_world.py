@@ -67,7 +67,7 @@ NOT_DRAWN_KEYS: Final[Mapping[str, str]] = {
     **dict.fromkeys(_WRITTEN.split(), "written by tierwise itself, so that worlds have it from their second cycle on"),
     **dict.fromkeys(_SIMULATED.split(), "read by the simulated kubelet alone"),
     "family": "on definitions of kinds",
-    "hold": "a held gang does nothing, which its own tests say (tests/unit/cli/test_hold.py)",
+    "hold": "a held gang does nothing: drawn and judged by fuzz_eviction",
     "job-plugins": "written on pods of Volcano Jobs with plugins that do not act, which wait",
 }
 """Keys below tierwise.io/ that no world has, and why."""

@@ -63,7 +63,8 @@ def history(seed: int) -> Verdict:
     actions = pick.choice((*GANGS, *CLASSICS))
     quota = pick.choice(("capacity", "proportion") if "reclaim" in actions else ("capacity", "proportion", ""))
     reclaims, marks = "reclaim" in actions, pick.random() < 0.4
-    dials = Dials(reclaims=reclaims, loose=actions in CLASSICS, marks=marks, running=6, pending=2)
+    holds = Random(f"{seed} holds").random() < 0.3  # by a chance of its own: histories without it stay as they are
+    dials = Dials(reclaims=reclaims, loose=actions in CLASSICS, marks=marks, holds=holds, running=6, pending=2)
     profile, rules = profile_of(actions, quota=quota, budgets=True), Rules(quota)
     if pick.random() < 0.5:
         profile, rules = _odd(pick, profile, quota)

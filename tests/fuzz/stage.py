@@ -23,6 +23,7 @@ from tests.support.evict_world import (
     objects,
     pod_group_manifest,
     pod_manifest,
+    queue_manifest,
     steps,
 )
 
@@ -85,6 +86,8 @@ class Stage:
         if not quiet:
             for _ in range(self.pick.choice((0, 0, 1, 1, 2))):
                 self.pick.choice(self._happenings())()
+            if self.dials.holds and self.pick.random() < 0.4:
+                self._hold()
         before = self.scene
         snapshot = build(self.cluster.read(), float(self.number))
         report = cycle(snapshot, self.profile)
@@ -180,6 +183,21 @@ class Stage:
         keys = [Key(_GROUP, "PodGroup", gang.namespace, gang.name), *(_pod_key(gang, pod) for pod in gang.pods)]
         self.cluster.apply([Delete(key) for key in keys])
         self.scene = replace(self.scene, gangs=tuple(other for other in self.scene.gangs if other is not gang))
+
+    def _hold(self) -> None:
+        """A gang or a queue is held, or released again."""
+        if self.scene.gangs and self.pick.random() < 0.7:
+            gang = self.pick.choice(self.scene.gangs)
+            gang = replace(gang, held=not gang.held)
+            self.scene = self.scene.with_gang(gang)
+            key, raw = Key(_GROUP, "PodGroup", gang.namespace, gang.name), pod_group_manifest(gang)
+        else:
+            known = self.scene.queues
+            queue = self.pick.choice(known)
+            queue = replace(queue, held=not queue.held)
+            self.scene = replace(self.scene, queues=tuple(queue if q.name == queue.name else q for q in known))
+            key, raw = Key(_GROUP, "Queue", "", queue.name), queue_manifest(queue)
+        self.cluster.apply([Update(key, raw)])
 
     def _crash(self) -> None:
         """One pod is lost."""

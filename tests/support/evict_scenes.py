@@ -47,6 +47,7 @@ class Dials(msgspec.Struct, frozen=True):
     budgets: float = 0.15  # the share of gangs with a disruption budget, where there are marks
     leaving: bool = True
     reclaims: bool = False  # several queues, of which the first has more than its due
+    holds: bool = False  # gangs and queues are held and released on the way
     loose: bool = False  # mostly without hard tiers, and with low minimums: what classic actions can serve
 
 

@@ -45,6 +45,7 @@ __all__ = [
     "pod_group_manifest",
     "pod_manifest",
     "profile_of",
+    "queue_manifest",
     "read",
     "starves",
     "steps",
@@ -102,6 +103,7 @@ class Gang(msgspec.Struct, frozen=True):
     soft: bool = False
     kept: bool = False  # marked as not preemptable
     namespace: str = "default"
+    held: bool = False
 
     @property
     def key(self) -> str:
@@ -120,6 +122,7 @@ class Queue(msgspec.Struct, frozen=True):
     open: bool = True
     priority: int = 0
     weight: int = 1
+    held: bool = False
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -161,6 +164,10 @@ class Scene(msgspec.Struct, frozen=True, dict=True):
     def queue(self, name: str) -> Queue:
         return next((queue for queue in self.queues if queue.name == name), Queue(name))
 
+    def held(self, gang: Gang) -> bool:
+        """Whether somebody has held a gang, or its queue."""
+        return gang.held or self.queue(gang.queue).held
+
     def with_gang(self, gang: Gang) -> Scene:
         """The same with one gang replaced, or added."""
         known = any(other.key == gang.key for other in self.gangs)
@@ -191,7 +198,7 @@ def manifests(scene: Scene) -> list[Raw]:
         *(_hypernode(name, 1, "Node", members) for name, members in scene.racks.items()),
         *(_hypernode(name, 2, "HyperNode", members) for name, members in scene.spines.items()),
         *({**_object("scheduling.k8s.io/v1", "PriorityClass", name=f"p{p}"), "value": p} for p in range(10)),
-        *map(_queue, scene.queues),
+        *map(queue_manifest, scene.queues),
         *map(pod_group_manifest, scene.gangs),
         *(pod_manifest(gang, pod) for gang in scene.gangs for pod in gang.pods),
         *map(_budget, scene.budgets),
@@ -214,7 +221,8 @@ def _hypernode(name: str, tier: int, kind: str, members: Iterable[str]) -> Raw:
     return _object("topology.volcano.sh/v1alpha1", "HyperNode", {"tier": tier, "members": listed}, name=name)
 
 
-def _queue(queue: Queue) -> Raw:
+def queue_manifest(queue: Queue) -> Raw:
+    """One queue."""
     spec: Raw = {
         "deserved": amounts(queue.deserved),
         "guarantee": {"resource": amounts(queue.guarantee)},
@@ -224,7 +232,13 @@ def _queue(queue: Queue) -> Raw:
         "weight": queue.weight,
     }
     status: Raw = {"state": "Open" if queue.open else "Closed"}
-    return _object("scheduling.volcano.sh/v1beta1", "Queue", spec, status, name=queue.name)
+    return _object(
+        "scheduling.volcano.sh/v1beta1", "Queue", spec, status, name=queue.name, annotations=_hold(held=queue.held)
+    )
+
+
+def _hold(*, held: bool) -> dict[str, str]:
+    return {"tierwise.io/hold": "until the audit is over"} if held else {}
 
 
 def pod_group_manifest(gang: Gang) -> Raw:
@@ -239,7 +253,7 @@ def pod_group_manifest(gang: Gang) -> Raw:
         "networkTopology": topology,
         "subGroupPolicy": [policy | {"networkTopology": _hard(gang.inner)}] if gang.size else [],
     }
-    annotations = {"volcano.sh/preemptable": "false"} if gang.kept else {}
+    annotations = _hold(held=gang.held) | ({"volcano.sh/preemptable": "false"} if gang.kept else {})
     where = {"name": gang.name, "namespace": gang.namespace}
     group = _object("scheduling.volcano.sh/v1beta1", "PodGroup", spec, {"phase": "Inqueue"}, **where)
     group["metadata"] |= {"annotations": annotations, "creationTimestamp": _time(gang.created)}  # type: ignore[operator]
