@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import ssl
@@ -32,8 +33,8 @@ needs_kubectl = pytest.mark.skipif(not KUBECTL, reason="no kubectl is installed"
 class _Up:
     """The command in a process of its own, and kubectl with its kubeconfig."""
 
-    def __init__(self, folder: Path, process: subprocess.Popen[str]) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, process: subprocess.Popen[str], told: list[str]) -> None:
+        self.folder, self.told = folder, told
         self.kubeconfig = folder / "kubeconfig"
         self.process = process
 
@@ -46,6 +47,13 @@ class _Up:
         assert fails == bool(done.returncode), done.stderr + done.stdout
         return done.stderr if fails else done.stdout
 
+    def until_running(self, pod: str) -> None:
+        """Look until a pod that may not be there yet runs."""
+        for _ in range(600):
+            if "Running" in self.kubectl("get", "pods", "--ignore-not-found", pod):
+                return
+        raise AssertionError(f"{pod} does not run")
+
 
 @contextmanager
 def _up(folder: Path, *words: str, host: str = HOST) -> Iterator[_Up]:
@@ -53,10 +61,11 @@ def _up(folder: Path, *words: str, host: str = HOST) -> Iterator[_Up]:
     listen = f"{host}:{free_port()}"
     process = subprocess.Popen([*command, "--listen", listen, *words], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
-    told = process.stderr.readline()
+    told = [process.stderr.readline().rstrip("\n")]
     try:
-        assert "is open" in told, told
-        yield _Up(folder, process)
+        assert "is open" in told[0], told
+        told += [process.stderr.readline().rstrip("\n") for _ in range(2)]
+        yield _Up(folder, process, told)
         process.send_signal(signal.SIGINT)
         assert 0 == process.wait(60)
     finally:
@@ -337,3 +346,39 @@ def test_options_that_cannot_be_meant_are_refused(words: tuple[str, ...], text: 
 
     assert 2 == result.exit_code
     assert text in result.stderr
+
+
+def _guided(page: Path) -> Iterator[tuple[list[str], list[str]]]:
+    """Every command that a guide shows, with the lines that it shows below it."""
+    for body in re.findall(r"^```console\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+        for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+            command, *lines = part.splitlines()
+            yield shlex.split(command), [line for line in lines if line != "[...]"]
+
+
+@needs_kubectl
+def test_the_first_guide_is_true_from_its_first_command_to_its_last(tmp_path: Path) -> None:
+    """`docs/guides/try-it.md` in its order on a new cluster: no command fails, and what is shown is printed."""
+    page = EXAMPLES.parent / "docs/guides/try-it.md"
+    job = tmp_path / "job.yaml"
+    job.write_text(re.findall(r"^```yaml\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)[0])
+    wrong = []
+    with _up(tmp_path) as up:
+        for words, shown in _guided(page):
+            if words[:2] == ["tierwise", "up"]:
+                told = [re.sub(r"127.0.0.1:\d+", "127.0.0.1:8080", line) for line in up.told]
+                printed = [line.replace(str(up.kubeconfig), words[-1]) for line in told]
+            elif words[0] == "tierwise":
+                done = run(*(up.kubeconfig if word == "up.kubeconfig" else word for word in words[1:]), width=100)
+                assert 0 == done.exit_code, done.stderr
+                printed = done.stdout.splitlines()
+            elif words[-1] == "-w":  # watched until the last of them runs
+                up.until_running("train-worker-3")
+                continue
+            elif words[0] == "kubectl":
+                printed = up.kubectl(*(str(job) if word == job.name else word for word in words[1:])).splitlines()
+            else:
+                continue
+            wrong += [line for line in shown if line not in printed]
+
+    assert [] == wrong
