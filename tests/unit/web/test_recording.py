@@ -34,6 +34,7 @@ from tierwise.sim.cluster.agenda import NodeBack, NodeLost
 from tierwise.sim.cluster.simulation import Simulation
 from tierwise.snapshot.builder import SCHEDULER_NAMES
 from tierwise.web.app import pages
+from tierwise.web.event_log import DAY
 from tierwise.web.journal import JournalRecording
 from tierwise.web.recording import Recording, thinned
 from tierwise.web.replayed import ReplayRecording
@@ -194,6 +195,27 @@ def test_a_replay_is_put_together_as_it_was(seed: int, failing: bool, profile: s
             tree, jobs = board["fabrics"][0], board["jobs"]
             assert expected == (_used(board), jobs["waiting"], tree["shut"][0], jobs["running"])
     assert known
+
+
+def test_a_recording_of_several_days_tells_of_the_first() -> None:
+    """What happened is kept however long it lasted, beyond the day that a page keeps of a live cluster."""
+    fabric = synthetic_fabric("synthetic:spines=1,leaves=2,hosts=2", 4)
+    trace = synthetic_trace("synthetic:jobs=500,gap=600,mean=900,largest=4", 1)
+    engine = Engine(fabric, trace, BUILT_IN["default"](1), Rules())
+    log = engine.record()
+    for _ in engine.run():
+        pass
+    recording = ReplayRecording(fabric, trace, BUILT_IN["default"](1), Rules(), log)
+    days = [(0.0, DAY - 1), (DAY, 2 * DAY)]
+    told: Any = [recording.log.between(*day) for day in days]
+    starts = [sum(e.kind == "started" and first <= e.time <= last for e in log) for first, last in days]
+
+    assert log[-1].time > 2 * DAY
+    assert all(starts)
+    assert starts == [day["started"]["count"] for day in told]
+    assert ["waits", "started", "ended"] == [
+        e["kind"] for e in cast("Any", recording.log.life("replay/job-0"))["entries"]
+    ]
 
 
 def test_questions_are_about_the_moment_shown(folder: Path) -> None:

@@ -70,6 +70,17 @@ def test_the_last_turn_is_shown_and_earlier_decisions_are_remembered() -> None:
     assert {"read", "build", "decide", "apply", "publish"} == set(later["cycles"][-1]["seconds"])
 
 
+def test_questions_are_asked_for_the_profile_that_is_shown() -> None:
+    """What they know of the cluster is what its cycles saw, with the names of the schedulers that it serves."""
+    turns = LiveRuns("here")
+    _loop(turns).run_once()
+    show = turns.show()
+
+    assert isinstance(show, RunView)
+    assert show.basis is not None
+    assert (DEFAULT, frozenset({"default-scheduler", ""})) == (show.basis.profile, show.basis.schedulers)
+
+
 def test_pages_stand_beside_metrics_on_one_port() -> None:
     """The listener of a scheduler shows both, and the pages open with what its last cycle left."""
     turns, port = LiveRuns("here"), free_port()
