@@ -164,15 +164,31 @@ def test_secrets_of_discovery_are_named_one_by_one(tmp_path: Path) -> None:
     assert role not in _chart()
 
 
-def test_secrets_for_jobs_may_be_created_and_no_more(tmp_path: Path) -> None:
-    """By a switch alone, with the option that makes use of it; where it is off neither is there."""
-    role, off = ("ClusterRole", "tierwise-job-ssh"), _chart()
+def _on_secrets(found: Rendered) -> list[tuple[str, str, list[str]]]:
+    """The roles that name Secrets, or everything, with what they allow."""
+    roles = [(*key, rule) for key, one in found.items() if key[0].endswith("Role") for rule in one["rules"]]
+    return [
+        (kind, name, rule["verbs"]) for kind, name, rule in roles if {"secrets", "*"} & {*rule.get("resources", ())}
+    ]
 
-    for on in (_plain("job-ssh", folder=tmp_path), _chart("controllers.sshKeys=true")):
-        assert [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]}] == on[role]["rules"]
-        assert "--job-ssh" in _controllers(on)["containers"][0]["args"]
-    assert role not in off
-    assert "--job-ssh" not in _controllers(off)["containers"][0]["args"]
+
+@pytest.mark.parametrize("way", ["kustomize", "chart"])
+def test_secrets_for_jobs_may_be_created_and_no_more(tmp_path: Path, way: str) -> None:
+    """By a switch alone, with the option that makes use of it; where it is off no role of the cluster names Secrets."""
+    if way == "chart":
+        off, on = _chart(), _chart("controllers.sshKeys=true")
+    else:
+        off, on = _plain(folder=tmp_path / "off"), _plain("job-ssh", folder=tmp_path / "on")
+    every = _on_secrets(off)
+
+    assert [("ClusterRole", "tierwise-job-ssh", ["create"])] == [one for one in _on_secrets(on) if one not in every]
+    assert [""] == on["ClusterRole", "tierwise-job-ssh"]["rules"][0]["apiGroups"]
+    assert {"Role"} >= {kind for kind, _, _ in every}
+    assert ["--job-ssh"] == [word for word in _args(on) if word not in _args(off)]
+
+
+def _args(found: Rendered) -> list[str]:
+    return list(_controllers(found)["containers"][0]["args"])
 
 
 def _secret(number: int, namespace: str, name: str) -> list[str]:
