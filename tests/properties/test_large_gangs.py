@@ -16,6 +16,7 @@ from tierwise.api.core import format_time
 from tierwise.api.eviction_terms import EXPECTED_DURATION
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.report import CycleReport
+from tierwise.model.job import Rejection, Verdict
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Create, Effect, Objects
 from tierwise.sim.cluster.simulation import Simulation
@@ -34,6 +35,8 @@ class Kind(msgspec.Struct, frozen=True):
     resource: str = "gpu"
     stated: bool = True
     queues: tuple[str, str] = ("", "")
+    weights: tuple[int, int] = (1, 3)
+    every: int = EVERY
 
 
 class Stream:
@@ -41,7 +44,7 @@ class Stream:
 
     def __init__(self, kind: Kind) -> None:
         self._kind = kind
-        self._ahead = [(START + time, f"small{time}", 1) for time in range(0, UNTIL, EVERY)]
+        self._ahead = [(START + time, f"small{time}", 1) for time in range(0, UNTIL, kind.every)]
         self._ahead.append((START + COMES, "large", 3))
         self._ahead.sort(reverse=True)
 
@@ -85,11 +88,12 @@ def profile(*plugins: str, **arguments: object) -> Profile:
     return replace(DEFAULT, tiers=(first, (*second, *more)), action_arguments={"allocate": arguments})
 
 
-def waited(given: Profile, kind: Kind = Kind()) -> float | None:  # noqa: B008 - it is frozen
-    """How long the large gang waits; None for as long as small jobs come."""
+def waited(given: Profile, kind: Kind = Kind()) -> float | Rejection | None:  # noqa: B008 - it is frozen
+    """How long the large gang waits; for as long as small jobs come, why, as the last cycle says."""
+    why: Rejection | None = None
     seen: list[tuple[Snapshot, CycleReport]] = []
     racks = draw("s0[r0[n0..1] r1[n2..3]]", node=f"{kind.resource}=8").manifests
-    weights = {queue: {"weight": weight} for queue, weight in zip(kind.queues, (1, 3), strict=True) if queue}
+    weights = {queue: {"weight": weight} for queue, weight in zip(kind.queues, kind.weights, strict=True) if queue}
     queues = (manifest("scheduling.volcano.sh/v1beta1", "Queue", {"name": q}, spec=w) for q, w in weights.items())
     objects = Objects.of((codec.decode(raw), raw) for raw in (*racks, *queues))
     life = Simulation(
@@ -104,8 +108,9 @@ def waited(given: Profile, kind: Kind = Kind()) -> float | None:  # noqa: B008 -
             assert not report.evictions
             if any(decision.bound and decision.job.key == "default/large" for decision in report.decisions):
                 return snapshot.now - START - COMES
+            why = report.rejections.get("default/large", why)
         seen.clear()
-    return None
+    return why
 
 
 @pytest.mark.parametrize("plugins", [(), ("proportion",), ("capacity",), ("drf",), ("overcommit", "proportion")])
@@ -113,10 +118,10 @@ def test_a_large_gang_starts_once_what_ran_before_it_has_ended(plugins: tuple[st
     """With reservations it waits no longer than the longest of the small jobs runs; without them, for ever."""
     found = waited(profile(*plugins, reservations="easy"))
 
-    assert found is not None
+    assert isinstance(found, float)
     assert found <= LASTS + EVERY
     if "proportion" in plugins:
-        assert waited(profile(*plugins)) is None
+        assert not isinstance(waited(profile(*plugins)), float)
 
 
 @pytest.mark.parametrize(
@@ -132,5 +137,21 @@ def test_it_starts_within_a_bound_whatever_jobs_ask_for_and_state(plugin: str, k
     """Without devices, in a queue with a share for it, and after the aging bound where others' ends are not known."""
     found = waited(profile(plugin, reservations="easy", reservationAging=f"{AGING}s"), kind)
 
-    assert found is not None
+    assert isinstance(found, float)
     assert found <= bound
+
+
+@pytest.mark.parametrize("reservations", ["off", "easy"])
+def test_a_share_is_what_others_leave_and_a_limit_where_they_ask_for_more(reservations: str) -> None:
+    """With equal weights it starts at once beside a queue that asks for a quarter; for three quarters it is told why.
+
+    A queue is never given more than it deserves under proportion, whoever waits and for however long.
+    """
+    given = profile("proportion", reservations=reservations)
+    alike = Kind(queues=("small", "large"), weights=(1, 1))
+    found = waited(given, alike)
+
+    assert waited(given, replace(alike, every=LASTS)) == 0
+    assert isinstance(found, Rejection)
+    assert ("QueueOverDeserved", Verdict.NOT_ALLOWED) == (found.reason.code, found.verdict)
+    assert "24 asked, 0 used, 16 deserved" in found.reason.text

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
+
+import msgspec
 import pytest
 from msgspec.structs import replace
 from tests.support.batches import Batch, drawn_batch, found
-from tests.support.depth import size
-from tests.support.draw import Gang
+from tests.support.depth import QUICK, size
+from tests.support.draw import Gang, World, allocate, draw, placed
 
+from tierwise.api.core import format_time
 from tierwise.api.eviction_terms import EXPECTED_DURATION
+from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 
 HONEST = "2h"
 NOW, _SINCE = 7200.0, "1970-01-01T01:00:00Z"
@@ -53,3 +59,74 @@ def test_a_lie_gains_nothing_where_it_is_known_when_others_end(seed: int, lie: s
 
     assert [gang.waiting for gang in honest[:2]] == [gang.waiting for gang in lying[:2]]
     assert honest[2].waiting or lying[2].waiting or honest[2] == lying[2]
+
+
+CAME, _RAN = 3540, 58
+
+
+def _with_cap(time: str) -> Profile:
+    """The default profile, in which gangs hold out for a closer place for so long at most."""
+    capped = PluginChoice("patience", {"time": time})
+    tiers = (tuple(capped if plugin.name == "patience" else plugin for plugin in tier) for tier in DEFAULT.tiers)
+    return replace(DEFAULT, tiers=tuple(tiers))
+
+
+def _too_wide(seed: int) -> tuple[World, list[Gang], int]:
+    """Racks that are in part use, by jobs that end within four hours, and a size that no rack takes now."""
+    chance = random.Random(f"lie {seed}")
+    number, racks, standing, idle = 0, [], [], []
+    for rack, hosts in enumerate([chance.randint(2, 4) for _ in range(chance.randint(2, 4))]):
+        own = [f"n{number + i}" for i in range(hosts)]
+        number += hosts
+        racks.append(f"r{rack}[{' '.join(own)}]")
+        idle.append(chance.randint(1, hosts))
+        for node in own[idle[-1] :]:
+            lasts = {EXPECTED_DURATION: f"{_RAN + chance.randint(5, 240)}m"}
+            standing.append(Gang(f"runs{node}", 1, "gpu=8", on=node, since="1970-01-01T00:01:00Z", marks=lasts))
+    tasks = chance.randint(min(max(idle) + 1, sum(idle)), max(2, sum(idle)))
+    return draw(f"s0[{' '.join(racks)}]", node="gpu=8"), standing, tasks
+
+
+def test_a_lie_holds_out_for_no_longer_than_a_cap() -> None:
+    """Who states a month waits for a closer place that an honest gang would not wait for, an hour at most and alone.
+
+    Draws of both kinds are there: those in which the lie brings something within the hour, and those in which the cap
+    takes back what it would have brought.
+    """
+    waits = taken_back = 0
+    for seed in (2, 9, 20, 30) if QUICK else range(size(24, 200)):
+        world, standing, tasks = _too_wide(seed)
+        honest, lying, uncapped = (
+            _after(world, standing, tasks, text, cap)
+            for text, cap in ((HONEST, "1h"), ("720h", "1h"), ("720h", "1000h"))
+        )
+
+        assert honest.second <= lying.second
+        if honest.first and not lying.first:
+            assert f"at {format_time(CAME + 3600)} it takes" in lying.why
+        waits += honest.first and not lying.first
+        taken_back += lying.first and not uncapped.first
+
+    assert waits
+    assert taken_back
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    """Whether two gangs start, and why the first one does not."""
+
+    first: bool
+    second: bool
+    why: str
+
+
+def _after(world: World, standing: Sequence[Gang], tasks: int, text: str, cap: str) -> _Seen:
+    """What a cycle makes of a gang that states this and one behind it, with so much patience at most."""
+    told = (("first", tasks, text), ("second", 2, HONEST))
+    gangs = (
+        Gang(name, number, "gpu=8", soft=True, created=CAME, marks={EXPECTED_DURATION: said})
+        for name, number, said in told
+    )
+    outcome = allocate(world, *standing, *gangs, profile=_with_cap(cap), now=float(CAME))
+    refused = outcome.report.rejections.get("default/first")
+    first, second = (bool(placed(outcome, name)) for name, _, _ in told)
+    return _Seen(first, second, refused.reason.text if refused else "")

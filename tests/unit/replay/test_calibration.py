@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 import numpy as np
 from msgspec.structs import replace
 from tests.support.commands import answer, run
@@ -51,10 +53,20 @@ def test_shares_are_those_of_starts_inside() -> None:
     asked.append(Asked(2, 64, 0.0, runs, said, 41.0))
     wire = calibration_wire("default", asked)
 
-    assert (4, 0.5, 0.75) == (wire["asked"], wire["inside_50"], wire["inside_90"])
+    assert (4, 0, 0.5, 0.75) == tuple(wire[key] for key in ("asked", "unknown", "inside_50", "inside_90"))
     assert (0.25, 0.5) == (wire["runs_alone_50"], wire["runs_alone_90"])
     assert (0.27, 2.53) == (wire["sharpness_50"], wire["sharpness_90"])
     assert [[1, 1], [9, 1 << 30]] == [size["gpus"] for size in wire["by_size"]]  # type: ignore[attr-defined]
+
+
+def test_what_is_unknown_is_no_range() -> None:
+    """A job that no run ahead came to start is counted as such, and neither inside nor outside."""
+    known, never = StartRange(10.0, (9.0, 11.0), (5.0, 20.0)), StartRange(inf, (inf, inf), (inf, inf))
+    asked = [Asked(job, 1, 0.0, runs, runs, 10.0) for job, runs in enumerate((known, never, never))]
+    wire = calibration_wire("default", asked)
+
+    assert (3, 2, 1.0) == (wire["asked"], wire["unknown"], wire["inside_50"])
+    assert calibration_wire("default", asked[1:])["inside_90"] is None
 
 
 def test_the_command_line_counts_them() -> None:

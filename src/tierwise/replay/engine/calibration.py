@@ -4,7 +4,8 @@ A replay is run twice. The first run says who waits and what happens, and some o
 each of them is asked about at the moment at which it begins to wait. The forecaster is that of `tierwise eta`
 (`sim.forecast.eta`), on the snapshot of that moment: who runs since when, who waits, and what `durations` of the rules
 tells of ends. Its ranges are corrected by the errors of the forecasts before as the live scheduler does
-(`sim.forecast.start_ranges`). Shares are counted with and without the correction.
+(`sim.forecast.start_ranges`). Shares are counted with and without the correction, of the jobs whose start was expected
+at all: where ends are not known, that is no range.
 """
 
 from __future__ import annotations
@@ -42,6 +43,11 @@ class Asked(msgspec.Struct, frozen=True):
     runs: StartRange
     said: StartRange
     start: float
+
+    @property
+    def expected(self) -> bool:
+        """Whether a time was said; it is unknown where runs ahead did not come to a start."""
+        return self.runs.start < inf
 
     def inside(self, bounds: tuple[float, float]) -> bool:
         return bounds[0] <= self.start <= bounds[1]
@@ -99,7 +105,9 @@ def _size(gpus: int) -> tuple[int, int]:
     return (1, 1) if gpus == 1 else (2, 8) if gpus <= 8 else (9, 1 << 30)
 
 
-def _shares(asked: Sequence[Asked]) -> Data:
+def _shares(every: Sequence[Asked]) -> Data:
+    asked = [one for one in every if one.expected]
+
     def share(inside: Sequence[bool]) -> float | None:
         return round(sum(inside) / len(inside), 4) if inside else None
 
@@ -111,7 +119,8 @@ def _shares(asked: Sequence[Asked]) -> Data:
     half = [one.said.half[1] - one.said.half[0] for one in asked]
     most = [one.said.most[1] - one.said.most[0] for one in asked]
     return {
-        "asked": len(asked),
+        "asked": len(every),
+        "unknown": len(every) - len(asked),
         "inside_50": share([one.inside(one.said.half) for one in asked]),
         "inside_90": share([one.inside(one.said.most) for one in asked]),
         "runs_alone_50": share([one.inside(one.runs.half) for one in asked]),

@@ -297,6 +297,7 @@ _CALIBRATION = (
     TableColumn("profile", least=8),
     TableColumn("GPUs"),
     TableColumn("asked", right=True),
+    TableColumn("unknown", right=True),
     TableColumn("in 50 %", right=True),
     TableColumn("in 90 %", right=True),
     TableColumn("uncorrected", right=True),
@@ -313,9 +314,10 @@ def calibration_lines(page: Page, found: Sequence[dict[str, Any]]) -> list[Text]
         rows.append([Text(str(one["name"]), style="bold"), "all", *_calibrated(one)])
         rows += [["", _sizes(part["gpus"]), *_calibrated(part)] for part in one["by_size"]]
     note = (
-        "Each job was asked about when it began to wait, with what was known then. Shares of starts inside the stated "
-        "ranges; uncorrected: those of runs ahead alone; waited and width: medians of the wait and of the 50 % "
-        "range; ÷ wait: how wide the two ranges are beside the wait, in the median, the smaller the sharper."
+        "Each job was asked about when it began to wait, with what was known then; unknown: no start was expected, as "
+        "ends were not known. Shares, of the others, of starts inside the stated ranges; uncorrected: those of runs "
+        "ahead alone; waited and width: medians of the wait and of the 50 % range; ÷ wait: how wide the two ranges are "
+        "beside the wait, in the median, the smaller the sharper."
     )
     return [*table(page, _CALIBRATION, rows, indent=0), Text(""), *wrapped(Text(note, style="dim"), page.width)]
 
@@ -328,6 +330,7 @@ def _sizes(gpus: Sequence[int]) -> str:
 def _calibrated(part: dict[str, Any]) -> list[Cell]:
     return [
         str(part["asked"]),
+        str(part["unknown"]),
         _share(part["inside_50"]),
         _share(part["inside_90"]),
         f"{_share(part['runs_alone_50'])} {_share(part['runs_alone_90'])}",

@@ -307,7 +307,6 @@ def _eta(found: Forecasts, job: Job, names: ObjectNames, place: tuple[int, int],
     if ranges.start == inf:
         return _not_expected(found, job, names, told)
     said = errors.corrected(now, ranges) if errors is not None else ranges
-    said = ranges if said.start == inf else said  # by how much later is not known
     run = found.runs[starts.index(ranges.start)]
     return replace(
         told,

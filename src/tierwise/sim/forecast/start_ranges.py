@@ -109,7 +109,11 @@ class ForecastErrors:
         return sum(forecast.error < inf for forecast in self._forecasts.values())
 
     def corrected(self, asked: float, runs: StartRange) -> StartRange:
-        """The ranges with which the wanted shares of the latest forecasts would have been right."""
+        """The ranges with which the wanted shares of the latest forecasts would have been right.
+
+        As they are where too little is known, or most of those that were forecast still wait: by how much a start is
+        later is not known then.
+        """
         if runs.half[1] == inf or self.known < self._fewest:
             return runs
         centre = _waiting(runs.start - asked)
@@ -122,7 +126,7 @@ class ForecastErrors:
             return asked + max(0.0, exp(centre + float(errors[index])) - _FLOOR)
 
         half, most = ((at((1 - share) / 2), at((1 + share) / 2)) for share in SHARES)
-        return StartRange(at(0.5), half, most)
+        return StartRange(at(0.5), half, most) if at(0.5) < inf else runs
 
     def _distribution(self, now: float) -> tuple[Floats, Floats]:
         """Errors in ascending order, and the share of forecasts whose error is larger than each: product-limit."""
