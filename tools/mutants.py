@@ -3,11 +3,11 @@
     make mutants [ARGS="--only lease --jobs 2"]
 
 `tests/mutations/*.toml` lists the mutations: a file, the text to find in it (once), what to put there, the tests that
-should notice, and what a user would meet if they did not. The tests that are named run once without any mutation: one
-that fails by itself notices nothing. Then each mutation runs its own tests as `make test` does, and where they pass,
-once more with the examples of `make properties`. A mutation that no test notices survives; one whose tests do not end
-in time is not noticed either. Each result is written as it comes, so that a run that was stopped goes on where it
-was, unless sources or tests have changed.
+should notice, and what a user would meet if they did not. There are two rounds: with the examples of `make test`, and
+for mutations that no test notices then, with those of `make properties`. Before a round its tests run once without any
+mutation: one that fails by itself notices nothing. A mutation that no test notices in either survives; one whose tests
+do not end in time is not noticed either. Each result is written as it comes, so that a run that was stopped goes on
+where it was, unless sources or tests have changed.
 
 Exit status 1 where a mutation survives that does not say why (`survives = "…"`), where one is noticed that says it is
 not, or where the tests do not end; 2 where the tests fail without a mutation.
@@ -104,22 +104,32 @@ def run_tests(
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds)
 
 
-def outcome(mutation: Mutation) -> str:
+def outcome(mutation: Mutation, profile: str) -> str:
     """Whether some of its tests fail once the sources are changed."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as name:
         copy = Path(name)
         shutil.copytree(ROOT / "src", copy / "src")  # with byte code: only the changed file is compiled again
         mutation.apply(copy)
-        for profile in PROFILES:
-            try:
-                ran = run_tests(mutation.tests, profile, ["-n", "0"], LONGEST, PYTHONPATH=str(copy / "src"))
-            except subprocess.TimeoutExpired:
-                return ENDLESS
-            if ran.returncode not in (0, 1):  # no test ran: a wrong name would count as noticed
-                raise SystemExit(f"{mutation.title}: {ran.stdout[-800:]}{ran.stderr[-800:]}")
-            if ran.returncode == 1:
-                return NOTICED
-    return SURVIVED
+        try:
+            ran = run_tests(mutation.tests, profile, ["-n", "0"], LONGEST, PYTHONPATH=str(copy / "src"))
+        except subprocess.TimeoutExpired:
+            return ENDLESS
+    if ran.returncode not in (0, 1):  # no test ran: a wrong name would count as noticed
+        raise SystemExit(f"{mutation.title}: {ran.stdout[-800:]}{ran.stderr[-800:]}")
+    return NOTICED if ran.returncode else SURVIVED
+
+
+def outcomes(left: list[Mutation], profile: str, jobs: int) -> Iterator[tuple[Mutation, str]]:
+    """One round, as each ends; SystemExit with 2 where the tests fail without a mutation."""
+    tests = sorted({test for mutation in left for test in mutation.tests})
+    ran = run_tests(tests, profile, ["-n", str(jobs), "--dist", "worksteal"])
+    if ran.returncode:
+        print(f"the tests fail without a mutation:\n{ran.stdout[-2000:]}{ran.stderr[-800:]}")
+        raise SystemExit(2)
+    with ThreadPoolExecutor(jobs) as pool:
+        running = {pool.submit(outcome, mutation, profile): mutation for mutation in left}
+        for ended in as_completed(running):
+            yield running[ended], ended.result()
 
 
 def earlier(results: Path, state: str) -> dict[str, str]:
@@ -143,20 +153,20 @@ def main() -> int:
     left = [m for m in chosen if m.title not in found]
     began = time.monotonic()
     subprocess.run([sys.executable, "-m", "compileall", "-q", str(ROOT / "src")], check=True)
-    for profile in PROFILES if left else ():
-        tests = sorted({test for m in left for test in m.tests})
-        ran = run_tests(tests, profile, ["-n", str(options.jobs), "--dist", "worksteal"])
-        if ran.returncode:
-            print(f"the tests fail without a mutation:\n{ran.stdout[-2000:]}{ran.stderr[-800:]}")
-            return 2
     options.results.parent.mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(options.jobs) as pool, options.results.open("a") as file:
-        running = {pool.submit(outcome, mutation): mutation.title for mutation in left}
-        for ended in as_completed(running):
-            title = running[ended]
-            found[title] = ended.result()
-            file.write(json.dumps({"state": state, "mutation": title, "outcome": found[title]}) + "\n")
-            file.flush()
+    with options.results.open("a") as file:
+        for profile in PROFILES:
+            if not left:
+                break
+            passed = []
+            for mutation, what in outcomes(left, profile, options.jobs):
+                if what == SURVIVED and profile != PROFILES[-1]:
+                    passed.append(mutation)
+                    continue
+                found[mutation.title] = what
+                file.write(json.dumps({"state": state, "mutation": mutation.title, "outcome": what}) + "\n")
+                file.flush()
+            left = passed
     return report(chosen, found, time.monotonic() - began)
 
 
