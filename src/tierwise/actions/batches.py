@@ -13,15 +13,16 @@ it would have alone. Called by `allocate`; the search for a gang is the usual on
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice, permutations, takewhile
+from itertools import combinations, islice, permutations, takewhile
 
 import msgspec
 import numpy as np
 
 from tierwise.actions.jobs_by_queue import QueuedJobs
 from tierwise.actions.placement.demand import Demand, demand, needs
-from tierwise.actions.placement.problem import NoPlace, SearchResult, written
+from tierwise.actions.placement.problem import NoPlace, SearchResult, place_tasks
 from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Ask
 from tierwise.framework.pipeline import PluginError
 from tierwise.model.arrays import distinct
 from tierwise.model.job import Job
@@ -64,12 +65,11 @@ class Batches:
         if planned is None:
             self._plan = {}
             planned = self._planned(job, following)
-        if planned is not None and self._holds(planned):
+        if planned is not None:
             with self._cycle.ledger.statement() as statement:
-                place = written(self._cycle, job, planned)
-                if not self._otherwise or not self._declined(job, place):
+                if self._fits(job, planned) and not (self._otherwise and self._declined(job, planned)):
                     statement.keep()
-                    return place
+                    return planned
         self._plan = {}
         return self._search(self._cycle, job, asked)
 
@@ -105,24 +105,33 @@ class Batches:
 
     def _best(self, gangs: Sequence[Job]) -> _Plan:
         """The best arrangement of some gangs, the usual one first."""
-        plan = self._arranged(gangs)
+        plan, kinds = self._arranged(gangs), [self._kind(gang) for gang in gangs]
         usual = worth = [self._worth(plan, gang) for gang in gangs]
-        alone, self._otherwise = self._alone(gangs, usual), False
-        for order in permutations(gangs):
+        alone, self._otherwise = self._alone(gangs, kinds, usual), False
+        for order in islice(permutations(range(len(gangs))), 1, None):
             if worth == alone or self._left <= 0:
                 break
-            other = self._arranged(order)
+            if any(i > j and kinds[i] == kinds[j] for i, j in combinations(order, 2)):
+                continue  # of alike gangs the earlier one chooses first
+            other = self._arranged([gangs[i] for i in order])
             found = [self._worth(other, gang) for gang in gangs]
             if _fair(gangs, found, usual) and _rank(found) < _rank(worth):
                 plan, worth, self._otherwise = other, found, True
         return plan
 
-    def _alone(self, gangs: Sequence[Job], usual: Sequence[_Worth]) -> list[_Worth]:
-        """What each gang would have if the others were not there."""
+    def _kind(self, gang: Job) -> object:
+        """What gangs have in common of which one is given what another would be; of one with parts, itself."""
+        if len(gang.subs) != 1 or gang.roles or gang.pattern is not None or gang.further or gang.ladder:
+            return gang.key
+        sets = tuple((pod_set.shape.number, len(pod_set.tasks)) for pod_set in gang.pod_sets())
+        return sets, gang.minimum, gang.constraint, gang.priority, gang.terms
+
+    def _alone(self, gangs: Sequence[Job], kinds: Sequence[object], usual: Sequence[_Worth]) -> list[_Worth]:
+        """What each gang would have if the others were not there: the first has it, and so would who is alike."""
         lowest = _Worth(0, int(self._cycle.topology.tier.min()), 1)
         return [
-            worth if i == 0 or worth == lowest else self._worth(self._arranged([gang]), gang)
-            for i, (gang, worth) in enumerate(zip(gangs, usual, strict=True))
+            usual[0] if kind == kinds[0] else worth if worth == lowest else self._worth(self._arranged([gang]), gang)
+            for gang, kind, worth in zip(gangs, kinds, usual, strict=True)
         ]
 
     def _arranged(self, order: Sequence[Job]) -> _Plan:
@@ -146,14 +155,15 @@ class Batches:
         rows, topology = np.concatenate([placement.rows for placement in place.placements]), self._cycle.topology
         return _Worth(0, int(topology.tier[topology.meet_rows(rows)]), len(distinct(topology.leaf[rows])))
 
-    def _holds(self, place: SearchResult) -> bool:
-        """Whether there is room for what was planned, whatever has been placed since."""
-        with self._cycle.ledger.statement():
-            for placement in place.placements:
-                rows, counts = np.unique(placement.rows, return_counts=True)
-                if (self._cycle.fit_counts.of(placement.pod_set.shape).rows(placement.pool)[rows] < counts).any():
-                    return False
-                self._cycle.ledger.place(placement.pod_set.shape, rows, counts, pool=placement.pool)
+    def _fits(self, job: Job, place: SearchResult) -> bool:
+        """Write what was planned to the ledger, as far as there is room for it, whatever has been placed since."""
+        for placement in place.placements:
+            shape = placement.pod_set.shape
+            rows, counts = np.unique(placement.rows, return_counts=True)
+            if (self._cycle.fit_counts.of(shape).rows(placement.pool)[rows] < counts).any():
+                return False
+            ask = Ask(shape, placement.sub, job)
+            place_tasks(self._cycle, ask, placement.pod_set, (rows, counts), placement.pool)
         return True
 
 
