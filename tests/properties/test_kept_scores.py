@@ -64,10 +64,10 @@ def disturb(cycle: Cycle, ask: Ask, pick: Random) -> None:
         return
     what = pick.random()
     if what < 0.6:
-        cycle.ledger.place_one(ask.shape, row)
+        cycle.ledger.place_each([ask.shape], row)
     elif what < 0.8:
         with cycle.ledger.statement():
-            cycle.ledger.place_one(ask.shape, row)
+            cycle.ledger.place_each([ask.shape], row)
             cycle.ledger.place(ask.shape, np.array([row]), np.array([1]), pool=Pool.IDLE)
     elif what < 0.9:
         cycle.ledger.place(ask.shape, np.array([row]), np.array([1]), pool=Pool.IDLE)
@@ -88,9 +88,30 @@ def test_kept_scores_equal_reference(scorers: str, pick: Random) -> None:
         rows, _ = reference(cycle, ask, 1, slice(0, len(cycle.nodes)), Pool.IDLE)
         assert found is None or [found][: found + 1] == rows.tolist()
         if found is not None and found >= 0 and pick.random() < 0.7:
-            cycle.ledger.place_one(ask.shape, found)
+            cycle.ledger.place_each([ask.shape], found)
         else:
             disturb(cycle, pick.choice(asks), pick)
+
+
+@pytest.mark.parametrize("scorers", SCORERS)
+@given(pick=st.randoms(use_true_random=False))
+@examples(24)
+def test_tasks_count_before_the_ledger_is_told_of_them(scorers: str, pick: Random) -> None:
+    """Nodes that fill up one after the other are the same as if each task were on the ledger at once."""
+    drawn = pick.randrange(2**32)
+    (cycle, asks), (other, others) = (opened(Random(drawn), SCORERS[scorers]) for _ in range(2))
+    kept = KeptScores(cycle)
+    for _ in range(60 if asks else 0):
+        number = pick.randrange(len(asks))
+        ask, found = others[number], kept.best(asks[number])
+        rows, _ = reference(other, ask, 1, slice(0, len(other.nodes)), Pool.IDLE)
+        assert found is None or [found][: found + 1] == rows.tolist()
+        if found is not None and found >= 0:
+            kept.place(asks[number].shape, found)
+            other.ledger.place_each([ask.shape], found)
+    kept.write()
+    assert cycle.ledger.idle.tobytes() == other.ledger.idle.tobytes()
+    assert cycle.ledger.domain_idle.tobytes() == other.ledger.domain_idle.tobytes()
 
 
 @pytest.mark.parametrize("scorers", SCORERS)
@@ -140,12 +161,12 @@ def test_rows_that_moved_are_told_once() -> None:
     begun = moved.length
     with cycle.ledger.statement():
         for row in (1, 0, 1):
-            cycle.ledger.place_one(shape, row)
+            cycle.ledger.place_each([shape], row)
         assert [0, 1] == moved.since(begun, len(cycle.nodes)).tolist()
         assert [1] == moved.since(moved.length - 1, len(cycle.nodes)).tolist()
-        assert moved.taken_only_on(1, moved.length - 1)
-        assert not moved.taken_only_on(1, begun)
-    assert not moved.taken_only_on(1, moved.length - 1)
+        assert [1] == moved.taken_since(moved.length - 1)
+        assert [1, 0, 1] == moved.taken_since(begun)
+    assert moved.taken_since(begun) is None
 
 
 def test_a_cluster_may_have_no_node() -> None:

@@ -198,9 +198,10 @@ class PlainPods:
             if row < 0 or self._deferred(job, row):
                 left = job
                 break
-            cycle.ledger.place_one(shape, row)
+            self._scores.place(shape, row)
             placed.append(job)
             nodes.append(row)
+        self._scores.write()
         rows = np.array(nodes, dtype=np.int64)
         if placed:
             cycle.ledger.count_each([job.subs[0] for job in placed], _shape(placed[0]), rows)

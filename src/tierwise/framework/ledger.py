@@ -150,9 +150,9 @@ class MovedRows:
             return np.flatnonzero(named)
         return distinct(rows)
 
-    def taken_only_on(self, row: int, read: int) -> bool:
-        """Whether behind the first `read` entries nothing has changed but that tasks took idle resources of a row."""
-        return read >= self._freed and bool((self._rows[read : self.length] == row).all())
+    def taken_since(self, read: int) -> list[int] | None:
+        """The rows behind the first `read` entries; None if more has changed there than that tasks took resources."""
+        return self._rows[read : self.length].tolist() if read >= self._freed else None
 
 
 class Ledger:
@@ -420,9 +420,9 @@ class Ledger:
             self.expect(shape, rows, counts)
         self.moved.append(rows, taken=pool is Pool.IDLE)
 
-    def place_one(self, shape: Shape, row: int) -> None:
-        """Place one task of a shape on idle resources of a row: the same as `place`, for those who do so often."""
-        request = shape.request
+    def place_each(self, shapes: Sequence[Shape], row: int) -> None:
+        """Place one task of each of these shapes on idle resources of a row: as `place`, for those who do so often."""
+        request = shapes[0].request if len(shapes) == 1 else np.add.reduce([shape.request for shape in shapes])
         rows = self._each_row[row : row + 1]
         idle = self.idle[:, row]
         self._undo.append((self.idle, (slice(None), rows), idle[:, None].copy()))
@@ -431,7 +431,8 @@ class Ledger:
         before = self.domain_idle[around]
         self._undo.append((self.domain_idle, around, before))
         self.domain_idle[around] = before - request[:, None]
-        self._tell(shape, rows, _ONE)
+        for shape in shapes if self._counting or self._followers else ():
+            self._tell(shape, rows, _ONE)
         self.moved.append(rows, taken=True)
 
     def _tell(self, shape: Shape, rows: Ints, counts: Ints) -> None:

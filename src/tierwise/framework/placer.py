@@ -563,7 +563,8 @@ def _siblings(cycle: Cycle, ask: Ask) -> list[Ints]:
 # keeps what each node scores by itself for each shape, and scores the rows again that have changed on the ledger.
 # What nodes score by their domain is added each time, since a task moves the domains around it, and so all scores by
 # a little. Where tasks raise their own node most, a node that was the best stays so while all tasks go there and it
-# has room.
+# has room; where they raise the others of its innermost domain alike, the next of these follows it (as in `_Lines`).
+# So pods of many shapes that fill one node after the other ask no plugin, and go to the ledger node by node.
 #
 # The row is the one that `best_row` chooses for one task: a property compares both.
 
@@ -574,10 +575,13 @@ class _Kept(msgspec.Struct):
     ask: Ask  # the first one; others of the shape score the same
     asked: Ints
     request: Ints  # of what it asks for
+    needs: list[tuple[int, int]]  # both, as pairs
     open: Bools  # by row: no static filter objects
     scores: Floats  # by position, in steps of `GRAIN`, without what domains add; minus infinity where it does not fit
     read: int  # how many of the rows that changed are in them
-    packs: bool  # a task of whatever shape raises its own node at least as much as any other
+    effect: ScoreEffect  # of a task of whatever shape on the scores of this one
+    line: list[int] = []  # rows in the order in which they are the best, each as those before it are full
+    at: int = 0  # how many of them are
     best: int = -1  # the row that was the best, and up to which change it is known to be
     known: int = -1
 
@@ -588,6 +592,9 @@ class KeptScores:
     def __init__(self, cycle: Cycle) -> None:
         self._cycle = cycle
         self._kept: dict[object, _Kept | None] = {}
+        self._placed: list[Shape] = []  # of the tasks that the ledger does not know yet
+        self._filled = -1  # their row, and what they leave of it
+        self._left: Ints = cycle.ledger.idle[:, :0]
 
     # Found when first asked for: most gangs have constraints, and many cycles place no task.
 
@@ -614,15 +621,34 @@ class KeptScores:
         """
         shape, job = ask.shape, ask.job
         who = shape.number if self._cycle.pipeline.scores_by_shape else (shape.number, job.queue, job.lone)
-        if who not in self._kept and not self.has_room(shape):
-            return -1  # a backlog of many shapes costs a look at each
+        if who not in self._kept:
+            self.write()
+            if not self.has_room(shape):
+                return -1  # a backlog of many shapes costs a look at each
         kept = self._kept[who] if who in self._kept else self._first(who, ask)
         if kept is None:
+            self.write()
             return None
         if not self._stays(kept):
+            self.write()
             kept.best = self._found(kept)
         kept.known = self._cycle.ledger.moved.length
         return kept.best
+
+    def place(self, shape: Shape, row: int) -> None:
+        """Place a task on idle resources of a row; the ledger is told of it by `write`, with others of that row."""
+        if row != self._filled:
+            self.write()
+            self._filled, self._left = row, self._cycle.ledger.idle[:, row].copy()
+        self._placed.append(shape)
+        self._left -= shape.request
+
+    def write(self) -> None:
+        """Tell the ledger of all tasks that were placed."""
+        if self._placed:
+            self._cycle.ledger.place_each(self._placed, self._filled)
+            self._placed = []
+        self._filled = -1
 
     def has_room(self, shape: Shape) -> bool:
         """Whether some node has the amounts, whatever filters say."""
@@ -630,15 +656,32 @@ class KeptScores:
         return bool(np.logical_and.reduce(free >= shape.request[shape.asked, None], axis=0).any())
 
     def _stays(self, kept: _Kept) -> bool:
-        """Whether the row that was the best is known to be so still."""
+        """Whether the row that was the best is known to be so still, or which of its line has become so."""
         ledger = self._cycle.ledger
-        if kept.known == ledger.moved.length:
+        if kept.known == ledger.moved.length and not self._placed:
             return True
-        if kept.best < 0 or not kept.packs or ledger.any_pipelined or ledger.any_releasing:
+        if kept.best < 0 or kept.effect > ScoreEffect.SPAN or ledger.any_pipelined or ledger.any_releasing:
             return False
-        if not ledger.moved.taken_only_on(kept.best, kept.known):
+        taken = ledger.moved.taken_since(kept.known)
+        if taken is None:
             return False
-        return bool((ledger.idle[kept.asked, kept.best] >= kept.request[:, 0]).all())
+        line, at = kept.line, kept.at
+        while not self._takes(kept, line[at]):
+            at += 1
+            if at == len(line):
+                return False
+        ahead = line[: at + 1]  # all but the last are full for this shape
+        if not {*ahead}.issuperset(taken) or (self._placed and self._filled not in ahead):
+            return False
+        kept.at, kept.best = at, line[at]
+        return True
+
+    def _takes(self, kept: _Kept, row: int) -> bool:
+        left = (self._left if row == self._filled else self._cycle.ledger.idle[:, row]).tolist()
+        for resource, amount in kept.needs:  # noqa: SIM110 -- asked twice for each pod, and this is the fastest
+            if left[resource] < amount:
+                return False
+        return True
 
     def _found(self, kept: _Kept) -> int:
         moved = self._cycle.ledger.moved
@@ -651,8 +694,28 @@ class KeptScores:
         for part in self._cycle.pipeline.score_leaves(kept.ask) or ():
             added = (GRAIN * part).take(self._leaf)
             total = np.add(total, added, out=added)
-        first = int(np.rint(total).argmax())
-        return int(self._row[first]) if kept.scores[first] > -np.inf else -1
+        keys = np.rint(total)
+        first = int(keys.argmax())
+        if kept.scores[first] == -np.inf:
+            return -1
+        kept.at, kept.line = 0, self._line(kept, keys, first)
+        return kept.line[0]
+
+    def _line(self, kept: _Kept, keys: Floats, first: int) -> list[int]:
+        """The best row, and those of its innermost domain that follow it for certain as it fills up."""
+        line = [int(self._row[first])]
+        if kept.effect > ScoreEffect.DOMAIN:
+            return line
+        mates = self._position[self._cycle.topology.own_span(int(self._leaf[first]))]
+        of_mates, keys[mates] = keys[mates], -np.inf
+        least = max(keys.max() + 2, np.finfo(float).min)  # as sums are rounded, less may or may not be ahead
+        mates = mates[of_mates >= least]
+        own = kept.scores[mates]
+        order = np.lexsort((mates, -own))
+        mates, gaps = mates[order], -np.diff(own[order])
+        unclear = np.flatnonzero((gaps > 0) & (gaps < 2))
+        mates = mates[: int(unclear[0]) + 1] if len(unclear) else mates
+        return self._row[mates].tolist() if len(mates) and mates[0] == first else line
 
     def _first(self, who: object, ask: Ask) -> _Kept | None:
         """Score all nodes for a shape that was not asked for before."""
@@ -663,10 +726,11 @@ class KeptScores:
                 ask=ask,
                 asked=shape.asked,
                 request=shape.request[shape.asked, None],
+                needs=[*zip(shape.asked.tolist(), shape.request[shape.asked].tolist(), strict=True)],
                 open=cycle.pipeline.why_not(shape) == 0,
                 scores=np.empty(len(self._row)),
                 read=cycle.ledger.moved.length,
-                packs=cycle.pipeline.effect(ask) <= ScoreEffect.SPAN,
+                effect=cycle.pipeline.effect(ask),
             )
             kept = kept if self._score(kept, slice(0, len(self._row))) else None
         self._kept[who] = kept

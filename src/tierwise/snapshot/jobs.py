@@ -32,6 +32,7 @@ Whole = tuple[Key, str]
 
 
 _PLACES: Final = {name: place for place, name in enumerate(LANGUAGES)}
+_NUMBER = attrgetter("number")
 
 
 class _Declared(msgspec.Struct, eq=False):
@@ -115,16 +116,21 @@ class _JobsInOrder(Generic[K]):
         gone: Iterable[tuple[Any, ...]],
         due: Iterable[tuple[Any, ...]],
         build: Callable[[K], Job],
-    ) -> None:
-        """Take away jobs of some ranks and build those of others, numbered from the builder's next numbers on."""
+    ) -> bool:
+        """Take away jobs of some ranks and build those of others, numbered from the builder's next numbers on.
+
+        Returns whether any job is another than before.
+        """
         jobs, ranks, numbers = self.jobs, self._ranks, self._next_numbers
+        before = len(jobs)
         first = len(jobs) if numbers[0] == builder.next_numbers else 0  # from where on numbers are others
         numbers[0] = builder.next_numbers
         for rank in gone:
             at = bisect_left(ranks, rank)
             del ranks[at], jobs[at], numbers[at + 1], self.of[rank[-1]]
             first = min(first, at)
-        for rank in sorted(due):
+        built = sorted(due)
+        for rank in built:
             at = bisect_left(ranks, rank)
             builder.begin(*numbers[at])
             job = self.of[rank[-1]] = build(rank[-1])
@@ -141,6 +147,7 @@ class _JobsInOrder(Generic[K]):
         for at in range(first, len(jobs)):
             job = jobs[at] = self.of[ranks[at][-1]] = builder.again(jobs[at])
             numbers[at + 1] = builder.next_numbers
+        return bool(built) or before != len(jobs) or first < len(jobs)
 
 
 class _SingleJobs(_JobsInOrder[str]):
@@ -186,6 +193,7 @@ class JobCache:
         self._whole_of: dict[Cohort, Whole] = {}
         self._jobs = _JobsInOrder[Whole]()
         self._unsettled: set[Whole] = set()  # those of them that are not settled
+        self._in_order: list[Job] | None = None  # the same in order; None where they have to be sorted again
         self._faulty: set[Whole] = set()  # those that say what cannot be
         self._drawn: set[Whole] = set()  # those whose pods are drawn to others, wherever these are now
         self._loose: list[Cohort] = []  # cohorts of no group that exists, and those of other schedulers, in order
@@ -206,7 +214,9 @@ class JobCache:
             self._begun, changed = True, set(groups.groups)
         self._follow(builder, store, groups, changed, touched, moved, drawn)
         jobs = self._jobs.jobs.copy()
-        unsettled = sorted([self._jobs.of[whole] for whole in self._unsettled], key=attrgetter("number"))
+        if self._in_order is None:
+            self._in_order = sorted([self._jobs.of[whole] for whole in self._unsettled], key=_NUMBER)
+        unsettled = self._in_order.copy()
         rest = self._sort_rest()
         lone = self._lone.number(builder, lambda member: builder.lone(member, lone_gather(member, drawn)))
         jobs += lone
@@ -246,7 +256,8 @@ class JobCache:
             due |= self._leave(whole)
         built = [self._place(whole, self._groups[whole].group) for whole in due.difference(gone)]
         build = partial(self._build, builder, drawn=drawn, resized=resized)
-        self._jobs.follow(builder, left.difference(built), built, build)
+        if self._jobs.follow(builder, left.difference(built), built, build):
+            self._in_order = None
 
     def _place(self, whole: Whole, made: Group | Job) -> tuple[Any, ...]:
         """By age first: all others keep their numbers when one comes."""
@@ -322,7 +333,11 @@ class JobCache:
         if self._resized:
             job = replace(job, min_resources=builder.least(group.min_resources))
         self._jobs.replace(whole, job)
-        (self._unsettled.discard if job.settled else self._unsettled.add)(whole)
+        if job.settled is (whole in self._unsettled):
+            (self._unsettled.discard if job.settled else self._unsettled.add)(whole)
+            self._in_order = None
+        elif not job.settled and self._in_order is not None:
+            self._in_order[bisect_left(self._in_order, job.number, key=_NUMBER)] = job
         return True
 
     def _members(self, declared: _Declared) -> list[Member]:

@@ -42,7 +42,7 @@ def test_rows_that_share_a_bucket_add_up() -> None:
 
     with cycle.ledger.statement():
         cycle.ledger.place(shape, np.array([0, 1, 2]), np.array([1, 2, 1]), pool=Pool.IDLE)
-        cycle.ledger.place_one(shape, 1)
+        cycle.ledger.place_each([shape], 1)
 
         assert [[4, 0], [12, 0]] == [tally.values.tolist() for tally in tallies]
     assert [[0, 0], [0, 0]] == [tally.values.tolist() for tally in tallies]
@@ -55,7 +55,7 @@ def test_an_attempt_stays_where_it_finds_something() -> None:
     shape, idle = next(cycle.snapshot.jobs[0].pod_sets()).shape, cycle.ledger.idle.copy()
 
     def way(found: str | None) -> str | None:
-        cycle.ledger.place_one(shape, 0)
+        cycle.ledger.place_each([shape], 0)
         return found
 
     assert cycle.ledger.attempt(way, None) is None
