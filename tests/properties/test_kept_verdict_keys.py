@@ -35,7 +35,7 @@ def _hypernode(name: str, tier: int, kind: str, inside: Iterable[str], fabric: s
     }
 
 
-def _cluster() -> list[Any]:
+def cluster() -> list[Any]:
     """Two racks of two nodes with two cpu each, all of them in use: what fits when they are empty waits as well."""
     queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "q"}, "spec": {}}
     return [
@@ -141,18 +141,18 @@ def _told(raws: Iterable[Raw], by: Profile = DEFAULT, reader: Reader | None = No
 
 def test_gangs_that_differ_in_one_thing_hear_each_what_it_hears_alone() -> None:
     """All of them wait in one cluster, in either order, and gangs of a kind share what is found out."""
-    alone = {what: _told([*_cluster(), *made("g0")])["g0"] for what, made in GANGS.items()}
+    alone = {what: _told([*cluster(), *made("g0")])["g0"] for what, made in GANGS.items()}
     for order in (list(GANGS), list(reversed(GANGS))):
         gangs = {f"g{i}": what for i, what in enumerate(order)}
         raws = [raw for name, what in gangs.items() for raw in GANGS[what](name)]
-        together = _told([*_cluster(), *raws])
+        together = _told([*cluster(), *raws])
 
         assert alone == {what: together[name] for name, what in gangs.items()}
 
 
 def test_no_two_of_these_gangs_hear_the_same() -> None:
     """Else nobody would notice that one heard what was found out about the other."""
-    alone = [tuple(_told([*_cluster(), *made("g0")])["g0"]) for made in GANGS.values()]
+    alone = [tuple(_told([*cluster(), *made("g0")])["g0"]) for made in GANGS.values()]
 
     assert len(GANGS) == len(set(alone))
 
@@ -259,7 +259,7 @@ CHANGES: dict[str, tuple[Gang, Callable[[list[Any]], list[Any]], Profile]] = {
 def test_clusters_that_differ_in_one_thing_are_not_taken_for_each_other(what: str) -> None:
     """Forwards and back again, a gang hears what a scheduler that starts now would tell it."""
     gang, change, by = CHANGES[what]
-    before, after = [*_cluster(), *gang], change([*_cluster(), *gang])
+    before, after = [*cluster(), *gang], change([*cluster(), *gang])
     new = [_told(raws, by) for raws in (before, after)]
     reader = Reader(by)
 
@@ -269,14 +269,14 @@ def test_clusters_that_differ_in_one_thing_are_not_taken_for_each_other(what: st
 
 def test_what_is_found_out_on_nodes_that_are_not_well_is_not_taken_for_all_of_them() -> None:
     """A gang that would fit if all nodes were well waits for them, whatever was found out without them."""
-    raws = _changed("Node", "n0", _is_unready)([*_cluster(), *_gang("g", 8), *_gang("h", 4, roles=(3, 3), least=4)])
+    raws = _changed("Node", "n0", _is_unready)([*cluster(), *_gang("g", 8), *_gang("h", 4, roles=(3, 3), least=4)])
 
     assert {"not-now"} == {words.split()[0] for told in _told(raws).values() for words in told}
 
 
 def test_a_profile_is_part_of_what_was_read() -> None:
     """One snapshot under two profiles, of which one minds no taints."""
-    raws = _changed("Node", "n0", _is_tainted)([*_cluster(), *_gang("g")])
+    raws = _changed("Node", "n0", _is_tainted)([*cluster(), *_gang("g")])
     snapshot = Reader(DEFAULT).read(objects_of(raws), 0.0)
     lax = profile("gang", "network-topology-aware")
 

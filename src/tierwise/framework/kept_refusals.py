@@ -1,7 +1,8 @@
 """What the last cycle told jobs that wait, as far as it holds in this one: they are refused without a further look.
 
-A refusal is kept with what was made of it, and with all that it reads: the job, and what `_read` lists. The next cycle
-refuses the job with the very same words where nothing of that is another, if it was refused
+A refusal is kept with what was made of it. All that it reads is the job, and what `KeptVerdicts` declares; where that
+is another, nothing is kept. Where the job is the same, the next cycle refuses it with the very same words if it was
+refused
 
 - by a *gate*: its queue, the profile, or a plugin that says which jobs may be tried. All of these are tierwise's own,
   and look at the job, its queue and the trees alone;
@@ -14,12 +15,10 @@ a cycle that begins with nothing tells, in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import chain
 
 import msgspec
-import numpy as np
-from msgspec.structs import astuple
 
 from tierwise.model.job import Job, Rejection, Shape, Task
 from tierwise.model.snapshot import Snapshot
@@ -56,15 +55,14 @@ class KeptRefusals:
     """What is known of jobs and of kinds of gangs from the last cycle, and what the next one will know."""
 
     def __init__(self, snapshot: Snapshot | None = None, by: object | None = None) -> None:
-        """`by` is the profile, where all its plugins decide by the job and by what `_read` lists; None where one of
-        them may not, and nothing is kept.
+        """`by` is the profile, where all its plugins decide by the job and by what is declared; None where one of them
+        may not, and nothing is kept.
         """
-        self._box = snapshot.kept_verdicts if snapshot is not None and by is not None else None
-        self._read = tuple(_read(snapshot, by)) if snapshot is not None and self._box is not None else ()
-        before, kinds, jobs = self._box.last if self._box is not None else ((), {}, {})
-        same = len(before) == len(self._read) and all(map(_same, self._read, before))
-        self._kinds: Mapping[object, object] = kinds if same else {}
-        self._last: Mapping[str, ToldJob] = jobs if same else {}  # type: ignore[assignment]  # it is filled here alone
+        box = snapshot.kept_verdicts if snapshot is not None else None
+        self._box = box if box is not None and snapshot is not None and box.about(snapshot, by) else None
+        kinds, jobs = self._box.last if self._box is not None else ({}, {})
+        self._kinds: Mapping[object, object] = kinds
+        self._last: Mapping[str, ToldJob] = jobs  # type: ignore[assignment]  # it is filled here alone
         jobs_now = snapshot.unsettled if snapshot is not None and self._last else ()
         self.gates: Mapping[str, Rejection] = {  # of jobs that a gate kept out in the last cycle, and keeps out now
             job.key: last.refusal
@@ -158,19 +156,4 @@ class KeptRefusals:
         if self._again < len(self._last) or len(kinds) > 2 * len(self.jobs) + _MORE:
             asked = set(chain.from_iterable(told.read for told in self.jobs.values()))
             kinds = {key: found for key, found in kinds.items() if key in asked or key in self._now}
-        self._box.last = self._read, kinds, self.jobs
-
-
-def _read(seen: Snapshot, by: object) -> Iterator[object]:
-    """All that is read besides a job and the kind of a gang. Tasks, quotas and the time are not among it."""
-    yield from (by, seen.axis.names, *astuple(seen.nodes), seen.topology, seen.kind, seen.tree_aliases)
-    yield from (tuple(seen.alternate_topologies), *seen.alternate_topologies.values())
-    yield from (seen.queues, seen.devices)  # queues may be tied to nodes; claims that no pod uses give devices back
-
-
-def _same(one: object, other: object) -> bool:
-    if one is other:
-        return True
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return np.array_equal(one, other)
-    return isinstance(one, str | tuple | dict) and one == other
+        self._box.last = kinds, self.jobs

@@ -43,13 +43,28 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class KeptVerdicts(msgspec.Struct, eq=False):
-    """What the last cycle found out about gangs on empty nodes, by kind, behind what it read for that; and what it made
-    of the rejection of each job.
+    """What cycles found out about gangs on empty nodes, by kind, and what they made of the rejection of each job.
 
-    `actions.diagnosis.verdicts` fills it; what cycles decide is the same without it.
+    All that this may be made from, besides a job and the kind of a gang, is in the other fields. A reader declares
+    these: where one of them is another, so is this, and it begins with nothing. Tasks, quotas and the time are not
+    among them. `actions.diagnosis.verdicts` fills it; what cycles decide is the same without it.
     """
 
-    last: tuple[tuple[object, ...], Mapping[object, object], Mapping[str, object]] = ((), {}, {})
+    by: object  # the profile
+    axis: Axis
+    nodes: NodeTable
+    topology: Topology
+    kind: str
+    alternate_topologies: dict[str, AlternateTopology]
+    tree_aliases: dict[str, str]
+    queues: dict[str, Queue]  # they may be tied to nodes
+    devices: Devices | None  # claims that no pod uses give them back
+    last: tuple[Mapping[object, object], Mapping[str, object]] = ({}, {})
+
+    def about(self, snapshot: Snapshot, by: object) -> bool:
+        """Whether this is of a snapshot and a profile: some snapshots are made from others, with other nodes."""
+        own = (name for name in self.__struct_fields__ if name not in ("by", "last"))
+        return self.by is by and all(getattr(self, name) is getattr(snapshot, name) for name in own)
 
 
 class Snapshot(msgspec.Struct, frozen=True, dict=True):

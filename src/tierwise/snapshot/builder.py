@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 from operator import attrgetter, itemgetter
+from typing import Any
 
 import numpy as np
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from tierwise.api.codec import Object
 from tierwise.api.core import ConfigMap, Namespace, Pod, PodDisruptionBudget, PriorityClass, ResourceQuota
@@ -172,7 +173,7 @@ class Reader:
         quotas = whole(
             lambda found: Quotas(found.every(ElasticQuota), profile, found.every(Queue)), kinds(ElasticQuota, Queue)
         )
-        queues = whole(partial(_read_queues, rules=rules), kinds(KaiQueue, Queue), quotas)
+        queues = equal(partial(_read_queues, rules=rules), kinds(KaiQueue, Queue), quotas)
         priorities = whole(lambda found: Priorities(found.every(PriorityClass)), kinds(PriorityClass))
         aliases = equal(tree_aliases, kinds(*TREES_READ))
         in_domains = equal(domains, kinds(ComputeDomain))
@@ -210,7 +211,11 @@ class Reader:
         most = equal(min, loose, tight)
         table = nodes.table(whole(np.minimum, amounts, most))
         table = whole(lambda nodes, axis, found: found.table(nodes, axis), table, axis, devices)
-        table = whole(lambda nodes, axis, most, found: found.of.limit(nodes, axis, most), table, axis, most, volumes)
+        table = equal(
+            lambda nodes, axis, most, found: found.of.limit(nodes, axis, most),
+            *(table, axis, most, volumes),
+            same=_same_table,
+        )
 
         budgets = whole(Budgets, graph.records(PodDisruptionBudget, SCOPE))
         by = TaskInputs(
@@ -243,26 +248,30 @@ class Reader:
         own = whole(lambda found: tuple(found.jobs), jobs)
         others = whole(lambda found: tuple(chain.from_iterable(found.others)), jobs)
         used = whole(lambda store, nodes: store.used[:, nodes.number], tasks, table)
+        judged_by: dict[str, Derived[Any]] = {
+            "axis": axis,
+            "nodes": table,
+            "topology": whole(attrgetter("topology"), nodes.trees),
+            "kind": whole(attrgetter("kind"), nodes.trees),
+            "alternate_topologies": whole(attrgetter("alternate_topologies"), nodes.trees),
+            "tree_aliases": aliases,
+            "queues": queues,
+            "devices": whole(lambda found, _: found.of.devices if found.any else None, devices, table),
+        }
         self._snapshot = graph.struct(
-            partial(Snapshot, now=0.0, kept_verdicts=KeptVerdicts(), history_in=rules.history),
-            axis=axis,
-            nodes=table,
-            topology=whole(attrgetter("topology"), nodes.trees),
-            kind=whole(attrgetter("kind"), nodes.trees),
-            alternate_topologies=whole(attrgetter("alternate_topologies"), nodes.trees),
-            tree_aliases=aliases,
-            queues=queues,
+            partial(Snapshot, now=0.0, history_in=rules.history),
+            **judged_by,
+            kept_verdicts=graph.struct(partial(KeptVerdicts, profile), **judged_by),
             jobs=own,
             shapes=whole(lambda store: store.shapes.all(), tasks),
             others=others,
-            kept_columns=whole(partial(_columns, ColumnCache()), table, own, others, jobs, used, tasks),
+            kept_columns=graph.follow(ColumnCache, _columns, table, own, others, jobs, used, tasks),
             kept_unsettled=whole(lambda found: tuple(found.unsettled), jobs),
             orphans=whole(attrgetter("orphans"), jobs),
             forsaken=whole(attrgetter("forsaken"), jobs),
             faults=whole(_faults, nodes.trees, quotas, jobs, tasks, unknown, table, axis, used, held, history),
             budgets=whole(_allowed, budgets, kinds(PodDisruptionBudget, Pod)),
             services=serving,
-            devices=whole(lambda found, _: found.of.devices if found.any else None, devices, table),
             storage=whole(lambda found: found.of.storage, volumes),
             resource_quotas=whole(left_by_namespace, kinds(ResourceQuota, Pod), axis),
             held_places=whole(itemgetter(0), held),
@@ -301,6 +310,12 @@ def _faults(
     of_pods, crowded = _in_order(store.faults), _crowded(table, axis, used)
     rest = chain.from_iterable(faults for _, faults in told)
     return *trees.faults, *quotas.faults, *found.faults, *of_pods, *unknown, *crowded, *rest
+
+
+def _same_table(one: NodeTable, other: NodeTable) -> bool:
+    """Whether two tables have the same columns; what is counted for volumes is counted again and again."""
+    pairs = zip(astuple(one), astuple(other), strict=True)
+    return all(a is b or (isinstance(a, np.ndarray) and np.array_equal(a, b)) for a, b in pairs)
 
 
 def _read_queues(objects: Objects, quotas: Quotas, *, rules: ReservationRules) -> dict[str, ModelQueue]:

@@ -333,9 +333,9 @@ class Graph:
         """What a function makes of these inputs: another one wherever one of them is."""
         return Whole(self, function, inputs, is_)
 
-    def equal(self, function: Callable[..., V], *inputs: Derived[Any]) -> Derived[V]:
+    def equal(self, function: Callable[..., V], *inputs: Derived[Any], same: Callable[[V, V], bool] = eq) -> Derived[V]:
         """The same, where a value that equals the last one stays."""
-        return Whole(self, function, inputs, eq)
+        return Whole(self, function, inputs, same)
 
     def follow(self, start: Callable[[], S], step: Callable[..., V], *inputs: Derived[Any]) -> Derived[V]:
         """What a follower makes of these inputs, which it may remember."""

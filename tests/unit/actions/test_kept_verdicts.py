@@ -28,7 +28,7 @@ def _kinds(*gangs: Gang) -> int:
 
 def _kept(snapshot: Snapshot) -> list[object]:
     assert snapshot.kept_verdicts is not None
-    return list(snapshot.kept_verdicts.last[1].values())
+    return list(snapshot.kept_verdicts.last[0].values())
 
 
 def _twice(first: Objects, second: Objects) -> tuple[CycleReport, bool]:
