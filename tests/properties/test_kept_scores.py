@@ -138,7 +138,7 @@ def test_parts_add_up_to_the_score(plugin: str, pick: Random) -> None:
         rows, leaves = pipeline.score_rows(ask, every), pipeline.score_leaves(ask)
         if rows is not None and leaves is not None:
             known = before.pop(ask.shape.number, None)
-            changed = cycle.ledger.moved.since(moved, len(cycle.nodes)).tolist()
+            changed = cycle.ledger.moved.since(moved).tolist()
             total = rows.copy()
             for leaf in leaves:
                 total += leaf[cycle.topology.leaf]
@@ -162,8 +162,8 @@ def test_rows_that_moved_are_told_once() -> None:
     with cycle.ledger.statement():
         for row in (1, 0, 1):
             cycle.ledger.place_each([shape], row)
-        assert [0, 1] == moved.since(begun, len(cycle.nodes)).tolist()
-        assert [1] == moved.since(moved.length - 1, len(cycle.nodes)).tolist()
+        assert [0, 1] == moved.since(begun).tolist()
+        assert [1] == moved.since(moved.length - 1).tolist()
         assert [1] == moved.taken_since(moved.length - 1)
         assert [1, 0, 1] == moved.taken_since(begun)
     assert moved.taken_since(begun) is None

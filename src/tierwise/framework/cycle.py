@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from tierwise.config.searches import SearchBudget
 from tierwise.framework.extension import Ask, CycleView
+from tierwise.framework.kept import KeptOfLedger
 from tierwise.framework.kept_refusals import KeptRefusals
 from tierwise.framework.ledger import Ledger, Pool
 from tierwise.framework.pipeline import Pipeline, PluginError
@@ -35,9 +36,9 @@ __all__ = ["Cycle", "FitCount", "FitCounts", "Nominations"]
 
 # How many more tasks of a shape each node and each domain takes, updated incrementally.
 #
-# `FitCounts` holds one `FitCount` for each shape that was asked for. A `FitCount` reads the rows that changed on the
-# ledger since its last update, recomputes those rows only, and adds the differences to the domains above them. Called
-# by placement, eviction and diagnosis; it never writes to the ledger.
+# `FitCounts` keeps one `FitCount` for each shape that was asked for. A `FitCount` recomputes the rows that changed on
+# the ledger, and adds the differences to the domains above them. Called by placement, eviction and diagnosis; it never
+# writes to the ledger.
 
 
 WhyNot = Callable[[Shape], Why]
@@ -52,7 +53,6 @@ class FitCount:
         self._shape = shape
         self._ledger = ledger
         self._topology = topology
-        self._read = ledger.moved.length
         self._idle = self._count_all(Pool.IDLE)
         self._future = self._count_all(Pool.FUTURE_IDLE) if ledger.any_releasing else None
 
@@ -77,15 +77,11 @@ class FitCount:
         room[~self.open[rows]] = 0
         return room
 
-    def refresh(self) -> FitCount:
-        """Recompute the rows that changed on the ledger."""
-        moved, length = self._ledger.moved, self._ledger.moved.length
+    def follow(self, rows: Ints) -> FitCount:
+        """Recompute rows that changed on the ledger."""
         if self._ledger.any_releasing and self._future is None:
-            self._read = length
             self._idle, self._future = self._count_all(Pool.IDLE), self._count_all(Pool.FUTURE_IDLE)
-        elif self._read < length:
-            rows = moved.since(self._read, len(self.why))
-            self._read = length
+        else:
             self._update(rows)
         return self
 
@@ -105,18 +101,14 @@ class FitCounts:
     """The fit counts of a cycle by shape, created on first use."""
 
     def __init__(self, ledger: Ledger, topology: Topology, why_not: WhyNot) -> None:
-        self._ledger = ledger
-        self._topology = topology
-        self._why_not = why_not
-        self._by_shape: dict[int, FitCount] = {}
+        self._kept = KeptOfLedger[FitCount](
+            ledger.moved,
+            lambda shape: FitCount(shape, why_not(shape), ledger, topology),
+            lambda _, count, rows: count.follow(rows),
+        )
 
     def of(self, shape: Shape) -> FitCount:
-        count = self._by_shape.get(shape.number)
-        if count is None:
-            count = FitCount(shape, self._why_not(shape), self._ledger, self._topology)
-            self._by_shape[shape.number] = count
-            return count
-        return count.refresh()
+        return self._kept.of(shape.number, shape)
 
 
 T = TypeVar("T")

@@ -24,6 +24,7 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar
 import msgspec
 import numpy as np
 
+from tierwise.framework.kept import MovedRows
 from tierwise.model.arrays import Ints, Rows, distinct, of_rows, summed
 from tierwise.model.held import held_amounts
 from tierwise.model.job import Job, PodSet, Shape, Status, SubJob, Task, groups_around, whole_by_policy, whole_groups
@@ -33,7 +34,6 @@ from tierwise.model.snapshot import Snapshot
 __all__ = [
     "Follower",
     "Ledger",
-    "MovedRows",
     "Pool",
     "ShownLedger",
     "Statement",
@@ -116,45 +116,6 @@ def _joined(some: Mapping[int, Ints], more: Mapping[int, Ints]) -> dict[int, Int
     return found
 
 
-class MovedRows:
-    """The rows that changed, in order; whoever keeps something by row remembers how many of them it has read."""
-
-    def __init__(self) -> None:
-        self._room = 1024
-        self._rows: Ints = np.empty(self._room, dtype=np.int64)
-        self.length = 0
-        self._last = 0  # where the last change begins
-        self._freed = 0  # where the last change ends by which a row may have got more free
-
-    def append(self, rows: Ints, *, taken: bool = False) -> None:
-        """These rows changed, distinct and ascending; `taken` says that tasks took idle resources, and no more."""
-        begin, end = self.length, self.length + len(rows)
-        if end > self._room:
-            self._room = 2 * end
-            longer = np.empty(self._room, dtype=np.int64)
-            longer[:begin] = self._rows[:begin]
-            self._rows = longer
-        self._rows[begin:end] = rows
-        self._last, self.length = begin, end
-        if not taken:
-            self._freed = end
-
-    def since(self, read: int, nodes: int) -> Ints:
-        """The rows behind the first `read` entries, ascending and without repeats, of a cluster of so many nodes."""
-        rows = self._rows[read : self.length]
-        if read >= self._last:
-            return rows
-        if len(rows) > nodes // 8:  # a rewind names most nodes, and some of them many times
-            named = np.zeros(nodes, dtype=bool)
-            named[rows] = True
-            return np.flatnonzero(named)
-        return distinct(rows)
-
-    def taken_since(self, read: int) -> list[int] | None:
-        """The rows behind the first `read` entries; None if more has changed there than that tasks took resources."""
-        return self._rows[read : self.length].tolist() if read >= self._freed else None
-
-
 class Ledger:
     """Amounts per node and domain, and counts per sub-job, role, job and queue, for one cycle."""
 
@@ -167,7 +128,7 @@ class Ledger:
         self.pipelined: Ints = np.zeros(self._allocatable.shape, dtype=np.int64)
         self.queue_index = {name: i for i, name in enumerate(snapshot.queues)}
         self.budgets: Ints = np.array(snapshot.budgets, dtype=np.int64)  # disruptions that each budget still allows
-        self.moved = MovedRows()
+        self.moved = MovedRows(len(snapshot.nodes))
         self.any_releasing = False
         self.any_pipelined = False  # whether a task was ever placed on future idle resources, or these were reserved
         self.releases = 0  # incremented when capacity is released other than by a rewind

@@ -30,6 +30,7 @@ from msgspec.structs import replace
 from tierwise.framework.closest import Split, least_missed, pieces_needed, sets_of_fewest
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, ScoreEffect
+from tierwise.framework.kept import KeptOfLedger
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Floats, Ints, Rows, distinct
 from tierwise.model.job import Shape
@@ -578,7 +579,6 @@ class _Kept(msgspec.Struct):
     needs: list[tuple[int, int]]  # both, as pairs
     open: Bools  # by row: no static filter objects
     scores: Floats  # by position, in steps of `GRAIN`, without what domains add; minus infinity where it does not fit
-    read: int  # how many of the rows that changed are in them
     effect: ScoreEffect  # of a task of whatever shape on the scores of this one
     line: list[int] = []  # rows in the order in which they are the best, each as those before it are full
     at: int = 0  # how many of them are
@@ -591,7 +591,7 @@ class KeptScores:
 
     def __init__(self, cycle: Cycle) -> None:
         self._cycle = cycle
-        self._kept: dict[object, _Kept | None] = {}
+        self._kept = KeptOfLedger(cycle.ledger.moved, KeptScores._first, KeptScores._again)
         self._placed: list[Shape] = []  # of the tasks that the ledger does not know yet
         self._filled = -1  # their row, and what they leave of it
         self._left: Ints = cycle.ledger.idle[:, :0]
@@ -625,12 +625,13 @@ class KeptScores:
             self.write()
             if not self.has_room(shape):
                 return -1  # a backlog of many shapes costs a look at each
-        kept = self._kept[who] if who in self._kept else self._first(who, ask)
+        kept = self._kept.last(who) if who in self._kept else self._kept.of(who, self, ask)
         if kept is None:
             self.write()
             return None
         if not self._stays(kept):
             self.write()
+            self._kept.of(who, self, ask)
             kept.best = self._found(kept)
         kept.known = self._cycle.ledger.moved.length
         return kept.best
@@ -684,10 +685,6 @@ class KeptScores:
         return True
 
     def _found(self, kept: _Kept) -> int:
-        moved = self._cycle.ledger.moved
-        if kept.read < moved.length:
-            self._score(kept, moved.since(kept.read, len(self._row)))
-            kept.read = moved.length
         total = kept.scores
         if not len(total):
             return -1  # a cluster may have no node
@@ -717,23 +714,26 @@ class KeptScores:
         mates = mates[: int(unclear[0]) + 1] if len(unclear) else mates
         return self._row[mates].tolist() if len(mates) and mates[0] == first else line
 
-    def _first(self, who: object, ask: Ask) -> _Kept | None:
+    def _first(self, ask: Ask) -> _Kept | None:
         """Score all nodes for a shape that was not asked for before."""
         cycle, shape = self._cycle, ask.shape
-        kept = None
-        if not cycle.pipeline.moving(shape) and cycle.pipeline.score_leaves(ask) is not None:
-            kept = _Kept(
-                ask=ask,
-                asked=shape.asked,
-                request=shape.request[shape.asked, None],
-                needs=[*zip(shape.asked.tolist(), shape.request[shape.asked].tolist(), strict=True)],
-                open=cycle.pipeline.why_not(shape) == 0,
-                scores=np.empty(len(self._row)),
-                read=cycle.ledger.moved.length,
-                effect=cycle.pipeline.effect(ask),
-            )
-            kept = kept if self._score(kept, slice(0, len(self._row))) else None
-        self._kept[who] = kept
+        if cycle.pipeline.moving(shape) or cycle.pipeline.score_leaves(ask) is None:
+            return None
+        kept = _Kept(
+            ask=ask,
+            asked=shape.asked,
+            request=shape.request[shape.asked, None],
+            needs=[*zip(shape.asked.tolist(), shape.request[shape.asked].tolist(), strict=True)],
+            open=cycle.pipeline.why_not(shape) == 0,
+            scores=np.empty(len(self._row)),
+            effect=cycle.pipeline.effect(ask),
+        )
+        return kept if self._score(kept, slice(0, len(self._row))) else None
+
+    def _again(self, _: Ask, kept: _Kept | None, rows: Ints) -> _Kept | None:
+        """Score the rows again that have changed."""
+        if kept is not None:
+            self._score(kept, rows)
         return kept
 
     def _score(self, kept: _Kept, rows: Rows) -> bool:

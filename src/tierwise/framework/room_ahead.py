@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tierwise.framework.kept import KeptOfLedger
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Floats, Ints, of_rows
 from tierwise.model.endings import endings
@@ -69,7 +70,7 @@ class RoomAhead:
 
     def __init__(self, snapshot: Snapshot, ledger: Ledger) -> None:
         self._snapshot, self._ledger = snapshot, ledger
-        self._steps: dict[int, tuple[int, RoomSteps]] = {}
+        self._steps = KeptOfLedger(ledger.moved, RoomAhead.steps)
         self._freed: dict[bytes, tuple[Floats, Floats]] = {}
         self._runs: dict[int, float] = {}
 
@@ -100,21 +101,14 @@ class RoomAhead:
 
         Given the room of now, by domain, and which rows take tasks of the shape at all.
         """
-        steps, now, topology = self._kept(shape, open_rows), self._snapshot.now, self._snapshot.topology
+        now, topology = self._snapshot.now, self._snapshot.topology
+        steps = self._steps.of(shape.number, self, shape, self._ledger.idle, open_rows)
         upto = int(np.searchsorted(steps.time, now + run))
         gained = steps.more[:upto] * (now + run - steps.time[:upto]) / run
         by_row = np.bincount(steps.row[:upto], weights=gained, minlength=len(self._snapshot.nodes))
         sums: Floats = np.concatenate((np.zeros(1), np.cumsum(by_row)))
         found: Floats = sums[topology.end] - sums[topology.start] + room
         return found
-
-    def _kept(self, shape: Shape, open_rows: Bools) -> RoomSteps:
-        """The steps as the ledger is now."""
-        moved = self._ledger.moved.length
-        kept = self._steps.get(shape.number)
-        if kept is None or kept[0] != moved:
-            kept = self._steps[shape.number] = moved, self.steps(shape, self._ledger.idle, open_rows)
-        return kept[1]
 
     def steps(self, shape: Shape, idle: Ints, open_rows: Bools) -> RoomSteps:
         """When rows come to hold more tasks of a shape, with so much idle on each, (resources x rows)."""

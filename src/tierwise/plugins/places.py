@@ -21,6 +21,7 @@ import numpy as np
 from tierwise.config.arguments import number
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, Foresight, Scorer
+from tierwise.framework.kept import KeptOfLedger
 from tierwise.framework.node_scores import ComparedScores
 from tierwise.model.arrays import Bools, Floats, Ints, begins, distinct
 
@@ -58,20 +59,18 @@ class _Leaves(msgspec.Struct, frozen=True):
         return found
 
 
-class _Hosts(msgspec.Struct):
-    """Hosts by some devices, as far as the changes of the ledger are known."""
+class _Hosts(msgspec.Struct, frozen=True):
+    """Hosts by some devices."""
 
     idle: Floats  # by row: the share of these devices that is idle
     again: Floats  # by row: when all of them are idle; infinite where that is not known
-    read: int
 
 
-class _Least(msgspec.Struct):
-    """What the best host for a pod of some shape costs, as far as the changes of the ledger are known."""
+class _Least(msgspec.Struct, frozen=True):
+    """What the best host for a pod of some shape costs."""
 
     by_leaf: Floats  # of the rows directly in a domain; `_NO_HOST` where none takes the pod
     by_domain: Floats
-    read: int
 
 
 @takes_part(Foresight, Scorer, scores_by_shape=True)
@@ -84,8 +83,8 @@ class Places(ComparedScores):
         self._ledger, self._topology, self._ahead = view.ledger, view.topology, view.ahead
         self._now = view.snapshot.now
         self._devices = view.axis.devices
-        self._hosts: dict[tuple[bytes, bool], _Hosts] = {}
-        self._least: dict[int, _Least] = {}
+        self._hosts = KeptOfLedger(view.ledger.moved, Places._first_hosts, Places._look)
+        self._least = KeptOfLedger(view.ledger.moved, Places._first_least, Places._least_of)
         self._seen: dict[bytes, _Leaves] = {}
 
     def room_ahead(self, ask: Ask, room: Ints, open_rows: Bools) -> Floats | None:
@@ -103,22 +102,23 @@ class Places(ComparedScores):
 
     def _of_hosts(self, ask: Ask, open_rows: Bools, run: float) -> Floats:
         """By domain, what its best host costs; where no run is known, that is kept, and follows what has changed."""
-        hosts, moved = self._known_hosts(ask, run), self._ledger.moved
-        kept = self._least.get(ask.shape.number) if not run else None
-        if kept is not None and kept.read == moved.length:
-            return kept.by_domain
-        leaves = self._every if kept is None else self._changed(kept.read)
-        if kept is None:
-            kept = _Least(np.full(len(self._topology), _NO_HOST), np.zeros(0), 0)
+        if run:
+            return self._first_least(ask, open_rows, run).by_domain
+        return self._least.of(ask.shape.number, self, ask, open_rows, run).by_domain
+
+    def _first_least(self, ask: Ask, open_rows: Bools, run: float) -> _Least:
+        none = _Least(np.full(len(self._topology), _NO_HOST), np.zeros(0))
+        return self._least_of(ask, open_rows, run, none)
+
+    def _least_of(self, ask: Ask, open_rows: Bools, run: float, least: _Least, changed: Ints | None = None) -> _Least:
+        """What the best host of each domain costs, once these rows have changed, or all."""
+        hosts, leaves = self._known_hosts(ask, run), self._around(changed)
         rows, shape = leaves.rows, ask.shape
         fits = (self._ledger.idle[shape.asked[:, None], rows] >= shape.request[shape.asked, None]).all(axis=0)
         key = np.where(fits & open_rows[rows], self._costs(hosts, leaves, run), _NO_HOST)
         if len(rows):
-            kept.by_leaf[self._topology.leaf[leaves.rows[leaves.starts]]] = np.minimum.reduceat(key, leaves.starts)
-        kept.by_domain, kept.read = self._topology.least(kept.by_leaf), moved.length
-        if not run:
-            self._least[ask.shape.number] = kept
-        return kept.by_domain
+            least.by_leaf[self._topology.leaf[leaves.rows[leaves.starts]]] = np.minimum.reduceat(key, leaves.starts)
+        return _Least(least.by_leaf, self._topology.least(least.by_leaf))
 
     def _compared(self, ask: Ask, span: slice, fits: Bools) -> Floats:
         run = self._ahead.run_time(ask.job)
@@ -133,10 +133,12 @@ class Places(ComparedScores):
     def _every(self) -> _Leaves:
         return _Leaves.of(np.arange(len(self._nodes)), self._topology.leaf)
 
-    def _changed(self, read: int) -> _Leaves:
-        """The leaves of rows that have changed since so many changes were known; most are the same again and again."""
+    def _around(self, changed: Ints | None) -> _Leaves:
+        """The leaves of rows that have changed, or all; most are the same again and again."""
+        if changed is None:
+            return self._every
         leaf = self._topology.leaf
-        numbers = distinct(leaf[self._ledger.moved.since(read, len(self._nodes))])
+        numbers = distinct(leaf[changed])
         key = numbers.tobytes()
         if key not in self._seen:
             spans = map(self._topology.own_span, numbers.tolist())
@@ -147,24 +149,20 @@ class Places(ComparedScores):
     def _known_hosts(self, ask: Ask, run: float) -> _Hosts:
         """The hosts by the devices that a task asks for, as the ledger is now."""
         asked = self._devices[ask.shape.request[self._devices] > 0]
-        key, moved = (asked.tobytes(), bool(run)), self._ledger.moved
-        hosts = self._hosts.get(key)
-        if hosts is None:
-            size = len(self._nodes)
-            hosts = self._hosts[key] = _Hosts(np.zeros(size), np.zeros(size), moved.length)
-            self._look(hosts, asked, self._every, foresees=bool(run))
-        elif hosts.read < moved.length:
-            self._look(hosts, asked, self._changed(hosts.read), foresees=bool(run))
-            hosts.read = moved.length
-        return hosts
+        return self._hosts.of((asked.tobytes(), bool(run)), self, asked, run)
 
-    def _look(self, hosts: _Hosts, asked: Ints, leaves: _Leaves, *, foresees: bool) -> None:
-        """Look at the hosts of some leaves again."""
-        rows = leaves.rows
+    def _first_hosts(self, asked: Ints, run: float) -> _Hosts:
+        size = len(self._nodes)
+        return self._look(asked, run, _Hosts(np.zeros(size), np.zeros(size)))
+
+    def _look(self, asked: Ints, run: float, hosts: _Hosts, changed: Ints | None = None) -> _Hosts:
+        """Look again at the hosts of leaves in which these rows have changed, or at all."""
+        rows = self._around(changed).rows
         total, free = self._nodes.allocatable[asked[:, None], rows], self._ledger.idle[asked[:, None], rows]
         hosts.idle[rows] = (free / np.maximum(total, 1)).mean(axis=0)
-        ends = self._ahead.whole_from(asked, rows) if foresees else inf
+        ends = self._ahead.whole_from(asked, rows) if run else inf
         hosts.again[rows] = np.where(np.all(free >= total, axis=0), self._now, ends)
+        return hosts
 
     def _costs(self, hosts: _Hosts, leaves: _Leaves, run: float) -> Floats:
         """Idle devices count most, then the time in which it would be whole, then how far its end is from the pod's.

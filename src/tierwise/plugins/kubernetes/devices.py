@@ -25,6 +25,7 @@ from tierwise.api.resource import ResourceClaim
 from tierwise.dialects.compute_domains import CLIQUE
 from tierwise.dialects.kubernetes.devices import binding_of
 from tierwise.framework.extension import CycleView, Preparation, Tie
+from tierwise.framework.kept import KeptOfLedger
 from tierwise.framework.ledger import Ledger, Pool, Tally, stays_released
 from tierwise.model.arrays import Bools, Ints, Why
 from tierwise.model.devices import NO_DEVICES, DeviceAsk, Extended, PlannedClaim, PlannedRequest
@@ -80,9 +81,7 @@ class DeviceRules:
         self._owner: Ints = np.zeros(len(self._table.devices), dtype=np.int64)  # by device: such a claim, or 0
         self._parts: dict[tuple[int, frozenset[str]], Extended | None] = {}
         self._answers: dict[tuple[object, ...], int] = {}
-        self._known: dict[
-            int, tuple[int, Why]
-        ] = {}  # by shape: how much of the ledger's moves it knows, and the answer
+        self._known = KeptOfLedger(view.ledger.moved, DeviceRules._why_anywhere, DeviceRules._why_again)
         self._elsewhere = Reason("ClaimElsewhere", plugin, "could not reach the devices that a claim of the pod holds")
         # What is given at the end of the cycle, claim by claim; together where tasks of several shapes share a node.
         self._dealt_together: dict[int, list[tuple[int, list[list[Choice]]]]] = {}
@@ -130,7 +129,7 @@ class DeviceRules:
         assert shape.devices is not None
         why = np.zeros(span.stop - span.start, dtype=np.uint16)
         if shape.devices.matched:
-            why = self._why_matched(shape)[span].copy()
+            why = self._known.of(shape.number, self, shape)[span].copy()
         if shape.devices.domain in self._contested:
             self._object_to_cliques(shape.devices.domain, self._cliques[shape.devices.domain], why, span)
         return why
@@ -154,21 +153,18 @@ class DeviceRules:
         )
         return frozenset(claim for claim in shared if not (self._owner == self._number(claim)).any())
 
-    def _why_matched(self, shape: Shape) -> Why:
-        assert shape.devices is not None
-        moved = self._view.ledger.moved
-        known = self._known.get(shape.number)
-        if known is None or (known[0] < moved.length and (self._table.shared or self._shares(shape.devices))):
-            why = np.zeros(len(self._view.nodes), dtype=np.uint16)
-            rows: Sequence[int] = range(len(why))
-        else:
-            why = known[1]
-            rows = moved.since(known[0], len(why)).tolist() if known[0] < moved.length else ()
-        for row in rows:
-            why[row] = self._why(shape, row)
-        if self._shares(shape.devices):
+    def _why_anywhere(self, shape: Shape) -> Why:
+        """Why nodes cannot give a task of the shape its devices; 0 for those that can."""
+        why = np.array([self._why(shape, row) for row in range(len(self._view.nodes))], dtype=np.uint16)
+        if shape.devices is not None and self._shares(shape.devices):
             self._object_to_cramped(shape, why)
-        self._known[shape.number] = moved.length, why
+        return why
+
+    def _why_again(self, shape: Shape, why: Why, rows: Ints) -> Why:
+        """The same once rows have changed; all are asked again where devices are reached from several."""
+        if self._table.shared or (shape.devices is not None and self._shares(shape.devices)):
+            return self._why_anywhere(shape)
+        why[rows] = [self._why(shape, row) for row in rows.tolist()]
         return why
 
     def _count_cliques(self) -> None:

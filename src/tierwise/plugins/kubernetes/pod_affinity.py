@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from tierwise.api.core import PodAffinity, PodAffinityTerm, TopologySpreadConstraint
 from tierwise.framework.extension import CycleView, Tie
+from tierwise.framework.kept import KeptOfLedger
 from tierwise.framework.ledger import Tally
 from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.job import Reason, Shape
@@ -465,11 +466,11 @@ class PodPreferences:
     """Scores of preferred pod affinity and of soft spread, for the shapes that a cycle may place."""
 
     def __init__(self, view: CycleView, *, affinity: bool, spread: bool) -> None:
-        self._ledger = view.ledger
         self._nodes = view.nodes
         self._liked: dict[int, list[tuple[Count, int]]] = {}
         self._spreads: dict[int, _Spread] = {}
-        self._scores: dict[tuple[str, int], tuple[int, Floats]] = {}
+        self._liking = KeptOfLedger(view.ledger.moved, PodPreferences._affinity_scores)
+        self._spreading = KeptOfLedger(view.ledger.moved, PodPreferences._spread_scores)
         shapes = view.snapshot.shapes
         affinity = affinity and any(True for shape in shapes if shape.affinity is not None for _ in _wishes(shape))
         spread = spread and any(soft(shape) for shape in shapes if shape.spread)
@@ -494,21 +495,11 @@ class PodPreferences:
 
     def affinity(self, shape: Shape, span: slice) -> Floats:
         """From 0 on the node that is liked least to 100 on the one that is liked most."""
-        return self._current("affinity", shape)[span]
+        return self._liking.of(shape.number, self, shape)[span]
 
     def spread(self, shape: Shape, span: slice) -> Floats:
         """The fewer matching pods stand where a node is, the higher."""
-        return self._current("spread", shape)[span]
-
-    def _current(self, kind: str, shape: Shape) -> Floats:
-        """The scores of all rows, made again once the ledger has moved."""
-        version = self._ledger.moved.length
-        known = self._scores.get((kind, shape.number))
-        if known is not None and known[0] == version:
-            return known[1]
-        made = self._affinity_scores(shape) if kind == "affinity" else self._spread_scores(shape)
-        self._scores[kind, shape.number] = (version, made)
-        return made
+        return self._spreading.of(shape.number, self, shape)[span]
 
     def _affinity_scores(self, shape: Shape) -> Floats:
         total = np.zeros(len(self._nodes))

@@ -1,0 +1,90 @@
+"""What is kept of the ledger inside a cycle: values that declare how they are made.
+
+What a snapshot keeps is brought up to date when it is read (`snapshot.derive`). A ledger is written far more often than
+what is kept of it is asked for, so here a value is brought up to date when it is asked for. Its input is the log of
+rows that changed: a function may look at amounts, tallies and followers, which never change without an entry there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from tierwise.model.arrays import Ints, distinct
+
+__all__ = ["KeptOfLedger", "MovedRows"]
+
+V = TypeVar("V")
+
+
+class MovedRows:
+    """The rows of a ledger that changed, in order."""
+
+    def __init__(self, nodes: int) -> None:
+        self._nodes = nodes
+        self._room = 1024
+        self._rows: Ints = np.empty(self._room, dtype=np.int64)
+        self.length = 0
+        self._last = 0  # where the last change begins
+        self._freed = 0  # where the last change ends by which a row may have got more free
+
+    def append(self, rows: Ints, *, taken: bool = False) -> None:
+        """These rows changed, distinct and ascending; `taken` says that tasks took idle resources, and no more."""
+        begin, end = self.length, self.length + len(rows)
+        if end > self._room:
+            self._room = 2 * end
+            longer = np.empty(self._room, dtype=np.int64)
+            longer[:begin] = self._rows[:begin]
+            self._rows = longer
+        self._rows[begin:end] = rows
+        self._last, self.length = begin, end
+        if not taken:
+            self._freed = end
+
+    def since(self, read: int) -> Ints:
+        """The rows behind the first `read` entries, ascending and without repeats."""
+        rows = self._rows[read : self.length]
+        if read >= self._last:
+            return rows
+        if len(rows) > self._nodes // 8:  # a rewind names most nodes, and some of them many times
+            named = np.zeros(self._nodes, dtype=bool)
+            named[rows] = True
+            return np.flatnonzero(named)
+        return distinct(rows)
+
+    def taken_since(self, read: int) -> list[int] | None:
+        """The rows behind the first `read` entries; None if more has changed there than that tasks took resources."""
+        return self._rows[read : self.length].tolist() if read >= self._freed else None
+
+
+class KeptOfLedger(Generic[V]):
+    """Values by key. `make` makes one as the ledger is; `follow` looks at rows again that have changed since.
+
+    Where none follows, a value is made again whenever a row has changed. Both are given what is asked, whoever asks
+    among it: functions that were bound to their owner would keep it alive in a circle.
+    """
+
+    def __init__(self, moved: MovedRows, make: Callable[..., V], follow: Callable[..., V] | None = None) -> None:
+        self._moved, self._make, self._follow = moved, make, follow
+        self._known: dict[Hashable, tuple[int, V]] = {}  # with how much of the log is in each
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._known
+
+    def last(self, key: Hashable) -> V:
+        """A value as it was when it was last asked for."""
+        return self._known[key][1]
+
+    def of(self, key: Hashable, *asked: object) -> V:
+        """The value of a key as the ledger is; `make(*asked)`, or `follow(*asked, value, rows)`."""
+        known, length = self._known.get(key), self._moved.length
+        if known is not None and known[0] == length:
+            return known[1]
+        if known is None or self._follow is None:
+            value = self._make(*asked)
+        else:
+            value = self._follow(*asked, known[1], self._moved.since(known[0]))
+        self._known[key] = length, value
+        return value
