@@ -190,17 +190,13 @@ class Reader:
             VolumeFollower, lambda memory, objects, _: memory.follow(objects, pods.latest), kinds(*STORAGE_KINDS), pods
         )
         common = whole(lambda found: found.of.templates.common(), followed)
-        of_devices = kinds(ResourceSlice, DeviceClass, ResourceClaim, ComputeDomain, Pod)
         devices = graph.follow(
             DeviceReader,
-            lambda memory, objects, order, by, offered, found: memory.follow(
-                objects, order.names, pods.latest, by.resources, offered, found.of.claiming
+            lambda memory, objects, order, by, offered, found, *rest: memory.follow(
+                objects, order.names, pods.latest, by.resources, offered, found.of.claiming, *rest
             ),
-            of_devices,
-            nodes.order,
-            common,
-            nodes.resources,
-            followed,
+            kinds(ResourceSlice, DeviceClass, ResourceClaim, Pod),
+            *(nodes.order, common, nodes.resources, followed, extended, in_domains),
         )
         firm = equal(_any_firm, followed, quotas)
         axis = equal(_axis, nodes.resources, common, firm, devices, equal(lambda found: found.of.columns(), volumes))

@@ -21,10 +21,9 @@ from msgspec.structs import replace
 from tierwise.api.codec import KINDS_OF
 from tierwise.api.core import Container, NodeSelector, Pod
 from tierwise.api.natural import natural
-from tierwise.api.nvidia import ComputeDomain
 from tierwise.api.quantity import milli
 from tierwise.api.resource import DeviceClaim, DeviceClass, ResourceClaim, ResourceSlice
-from tierwise.dialects.compute_domains import domains, template_names
+from tierwise.dialects.compute_domains import template_names
 from tierwise.dialects.kubernetes import devices as dra
 from tierwise.model import devices as model
 from tierwise.model.arrays import Axis, Bools, Ints, distinct
@@ -105,7 +104,7 @@ class DeviceReader:
         self._planner = dra.Planner((), {}, self._selectors)
         self._unread: dict[str, str] = {}  # by claim: why its selectors are not looked at yet
         self._plans: dict[bytes, model.PlannedClaim | str] = {}
-        self._served: dict[str, str] = {}
+        self._served: Mapping[str, str] = {}
         self._sets: tuple[_Set, ...] = ()
         self._counted: frozenset[int] = frozenset()  # sets of kinds, as bits, for which counting is exact
         self._unallocated: set[str] = set()  # claims that are to be allocated and that some pod means
@@ -137,14 +136,17 @@ class DeviceReader:
         wanted: frozenset[str],
         offered: Set[str],
         claiming: Set[str],
+        served: Mapping[str, str],
+        joins: Mapping[str, str],
     ) -> ReadDevices:
         """Take in what has changed since; see `_read`. The last answer where nothing has.
 
-        `claiming` are the pods that have claims.
+        `claiming` are the pods that have claims, `served` the extended resources with the classes that serve them,
+        `joins` the ComputeDomains that pods join by templates of claims.
         """
         self.changed, asking = False, set[str]()
         if self or claiming or objects.any_of(_KINDS):
-            asking = self._read(objects, rows, pods, wanted, offered)
+            asking = self._read(objects, rows, pods, wanted, offered, served, joins)
         if self._last is None or asking or (self and self.changed) or self._last.any is not bool(self):
             self._last = ReadDevices(self, asking, bool(self), frozenset(self.names) if self else frozenset())
         return self._last
@@ -156,6 +158,8 @@ class DeviceReader:
         pods: Mapping[str, Pod | None],
         wanted: frozenset[str],
         offered: Set[str],
+        served: Mapping[str, str],
+        joins: Mapping[str, str],
     ) -> set[str]:
         """Take in what has changed since, and say which pods ask for something else now.
 
@@ -168,10 +172,9 @@ class DeviceReader:
         claims = objects.every(ResourceClaim)
         changed = set(objects.changes(before, ResourceClaim))
         described = not self or not objects.alike(before, ResourceSlice, DeviceClass) or rows != self._rows
-        joined, meant = self._follow_domains(objects, before), set[str]()
+        joined, meant = self._join(joins), set[str]()
         if described:
             meant = set(self._means)
-            served = dra.extended_names(objects.every(DeviceClass))
             pods = pods if served == self._served else {**pods, **self._pods}
             self._served = served
         touched = self._follow(pods) | changed
@@ -217,13 +220,11 @@ class DeviceReader:
             concerned.update(path for path in self._means if not _settled(self._pods.get(path)))
         return concerned
 
-    def _follow_domains(self, objects: Objects, before: Objects) -> set[str]:
+    def _join(self, joins: Mapping[str, str]) -> set[str]:
         """Take in what ComputeDomains say now; the pods that join another one by it, or none any more."""
-        if objects.alike(before, ComputeDomain):
-            return set()
-        last, self._domains = self._domains, domains(objects)
-        differing = {name for name in last.keys() | self._domains.keys() if last.get(name) != self._domains.get(name)}
-        users = ((path, self._pods.get(path)) for path in self._means)
+        last, self._domains = self._domains, joins
+        differing = {name for name in last.keys() | joins.keys() if last.get(name) != joins.get(name)}
+        users = ((path, self._pods.get(path)) for path in (self._means if differing else ()))
         return {path for path, pod in users if pod is not None and not differing.isdisjoint(template_names(pod))}
 
     # -- who means which claim
