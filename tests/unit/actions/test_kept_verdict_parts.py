@@ -12,7 +12,7 @@ from tests.support.koordinator import hypernode
 
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
-from tierwise.model.snapshot import Snapshot
+from tierwise.model.snapshot import KeptVerdicts, Snapshot
 from tierwise.port import Objects, key_of_raw
 from tierwise.scheduler import cycle
 from tierwise.sim.cluster.store import merged
@@ -109,6 +109,16 @@ def test_nothing_is_kept_for_another_profile() -> None:
     assert kept == _kept(snapshot)
     assert snapshot.kept_verdicts is not None
     assert (True, False) == tuple(snapshot.kept_verdicts.about(snapshot, by) for by in (DEFAULT, PLAIN))
+
+
+@pytest.mark.parametrize("what", sorted({*KeptVerdicts.__struct_fields__} - {"by", "last"}))
+def test_a_snapshot_made_from_another_has_none_of_its_verdicts(what: str) -> None:
+    """Questions are answered on snapshots with other nodes or queues, which no reading has declared."""
+    snapshot = Reader(DEFAULT).read(START, 0.0)
+    assert snapshot.kept_verdicts is not None
+
+    assert snapshot.kept_verdicts.about(replace(snapshot, now=9.0), DEFAULT)
+    assert not snapshot.kept_verdicts.about(replace(snapshot, **{what: object()}), DEFAULT)
 
 
 def test_nothing_is_kept_for_another_resource_of_the_same_amounts() -> None:
