@@ -122,7 +122,7 @@ class Backlog:
 
     def __init__(self) -> None:
         self._dealt: dict[int, int] = {}
-        self._held: set[int] = set()
+        self._nominated: set[int] = set()
 
     def left(self, pod_set: PodSet) -> int:
         return len(pod_set.tasks) - self._dealt.get(id(pod_set), 0)
@@ -137,7 +137,7 @@ class Backlog:
         self._dealt[id(pod_set)] = start + count
         return pod_set.tasks[start : start + count]
 
-    def pop_whole(self, pod_sets: Iterable[PodSet]) -> None:
+    def pop_all(self, pod_sets: Iterable[PodSet]) -> None:
         """All tasks of these pod sets were placed."""
         self._dealt.update((id(pod_set), len(pod_set.tasks)) for pod_set in pod_sets)
 
@@ -149,7 +149,7 @@ class Backlog:
                     return True
         return False
 
-    def whole(self, job: Job) -> bool:
+    def all_left(self, job: Job) -> bool:
         """Whether no task of a job was placed in this cycle."""
         dealt = self._dealt
         for sub in job.subs:  # loops, as above
@@ -161,15 +161,15 @@ class Backlog:
     @property
     def untouched(self) -> bool:
         """Whether no task was placed, and no job nominated, in this cycle."""
-        return not self._dealt and not self._held
+        return not self._dealt and not self._nominated
 
-    def hold(self, job: Job) -> None:
+    def nominate(self, job: Job) -> None:
         """A job was nominated: its other tasks wait until it is bound."""
-        self._held.add(job.number)
+        self._nominated.add(job.number)
 
     def open(self, job: Job) -> bool:
         """Whether a job has tasks left that may be placed in this cycle."""
-        return job.number not in self._held and self.some_left(job)
+        return job.number not in self._nominated and self.some_left(job)
 
 
 # Resources reserved for nominated pods: no other job is placed on them until the nomination ends.

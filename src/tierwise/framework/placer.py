@@ -153,16 +153,16 @@ def best_row(cycle: Cycle, ask: Ask, span: slice, pool: Pool, *, among: Bools | 
 
 def fill(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Visits:
     """Sort the nodes once, then fill one after the other."""
-    whole = _room(cycle, ask, pool)
-    assert whole is not None, "whoever chose this kernel has asked"
-    whole = whole[span]
-    rows = whole.nonzero()[0]
-    keys = score_keys(cycle, ask, span, whole > 0)[rows]
+    known = _room(cycle, ask, pool)
+    assert known is not None, "whoever chose this kernel has asked"
+    room = known[span]
+    rows = room.nonzero()[0]
+    keys = score_keys(cycle, ask, span, room > 0)[rows]
     order = np.lexsort((cycle.nodes.rank[span][rows], -keys))
-    upto = np.cumsum(whole[rows][order])
+    upto = np.cumsum(room[rows][order])
     used = min(int(np.searchsorted(upto, count)) + 1, len(order)) if count else 0
     order = order[:used]
-    counts = whole[rows][order]
+    counts = room[rows][order]
     if used:
         counts[-1] -= max(int(upto[used - 1]) - count, 0)
     return rows[order] + span.start, counts
@@ -248,10 +248,10 @@ class _Lines:
     """
 
     def __init__(self, cycle: Cycle, ask: Ask, span: slice, pool: Pool) -> None:
-        whole, own = _room(cycle, ask, pool), cycle.pipeline.score_rows(ask, span)
-        assert whole is not None, "whoever chose this kernel has asked"
+        known, own = _room(cycle, ask, pool), cycle.pipeline.score_rows(ask, span)
+        assert known is not None, "whoever chose this kernel has asked"
         assert own is not None, "the same"
-        room = whole[span]
+        room = known[span]
         self._cycle, self._ask = cycle, ask
         positions = np.flatnonzero(room)
         leaf, rank = cycle.topology.leaf[span], cycle.nodes.rank[span]
@@ -379,7 +379,7 @@ class _Walk:
         self._topology = cycle.topology
         room = cycle.fit_counts.of(ask.shape)
         self._per_row = room.rows(pool)
-        self._held = self._per_domain = room.domains(pool)
+        self._room = self._per_domain = room.domains(pool)
         self._siblings = _siblings(cycle, ask)
         self._ahead = room_ahead(cycle, ask, pool) if not self._siblings else None
         self._directly: tuple[Ints, Floats] | None = None  # the rooms of rows that are in no domain below theirs
@@ -400,7 +400,7 @@ class _Walk:
         if not count:
             return
         children = self._topology.children[domain]
-        if count >= self._held[domain] or not children:
+        if count >= self._room[domain] or not children:
             self._span(self._topology.span(domain), count)
             return
         if self._ahead is None:
@@ -422,15 +422,15 @@ class _Walk:
         The largest blocks that do: then no group of theirs is in several.
         """
         pattern, topology = self._ask.job.pattern, self._topology
-        if pattern is None or self._ahead is None or count != len(self._ask.job.tasks) or count >= self._held[domain]:
-            return self._held
-        own, where = topology.own(self._held), np.array([domain])
-        fewest = int(pieces_needed(topology, self._held, where, count)[0])
+        if pattern is None or self._ahead is None or count != len(self._ask.job.tasks) or count >= self._room[domain]:
+            return self._room
+        own, where = topology.own(self._room), np.array([domain])
+        fewest = int(pieces_needed(topology, self._room, where, count)[0])
         for block in reversed(list(accumulate(pattern.factors, mul))):
-            whole = topology.roll_up(own // block * block) if count % block == 0 else self._held[:0]
+            whole = topology.roll_up(own // block * block) if count % block == 0 else self._room[:0]
             if len(whole) and whole[domain] >= count and pieces_needed(topology, whole, where, count)[0] == fewest:
                 return whole
-        return self._held
+        return self._room
 
     def _span(self, span: slice, count: int) -> None:
         rows, counts = place(self._cycle, self._ask, count, span, self._pool)

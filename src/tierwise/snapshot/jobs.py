@@ -27,18 +27,18 @@ from tierwise.snapshot.tasks import Cohort, TaskStore
 __all__ = ["JobCache", "SortedPods"]
 
 K = TypeVar("K")
-Whole = tuple[Key, str]
+GroupKey = tuple[Key, str]
 """The object that declares a group, and what the group is called: one object may declare several."""
 
 
-_PLACES: Final = {name: place for place, name in enumerate(LANGUAGES)}
+_LANGUAGE_RANKS: Final = {name: rank for rank, name in enumerate(LANGUAGES)}
 _NUMBER = attrgetter("number")
 
 
 class _Declared(msgspec.Struct, eq=False):
     """A group, and whose pods are in it."""
 
-    rank: tuple[int, NaturalKey, Whole]  # its place among those of its age: by language, then by name
+    rank: tuple[int, NaturalKey, GroupKey]  # its place among those of its age: by language, then by name
     language: Language
     group: Group
     names: set[Name] = set()  # what leads to it
@@ -187,15 +187,15 @@ class JobCache:
         self._alone = alone
         self._begun = False
         self._resized = False  # whether amounts are to be read again
-        self._named: dict[Name, Whole] = {}  # the groups that names lead to
-        self._groups: dict[Whole, _Declared] = {}
-        self._of_path: dict[str, list[Whole]] = {}  # groups of one path, in whatever languages
-        self._whole_of: dict[Cohort, Whole] = {}
-        self._jobs = _JobsInOrder[Whole]()
-        self._unsettled: set[Whole] = set()  # those of them that are not settled
+        self._named: dict[Name, GroupKey] = {}  # the groups that names lead to
+        self._groups: dict[GroupKey, _Declared] = {}
+        self._of_path: dict[str, list[GroupKey]] = {}  # groups of one path, in whatever languages
+        self._key_of: dict[Cohort, GroupKey] = {}
+        self._jobs = _JobsInOrder[GroupKey]()
+        self._unsettled: set[GroupKey] = set()  # those of them that are not settled
         self._in_order: list[Job] | None = None  # the same in order; None where they have to be sorted again
-        self._faulty: set[Whole] = set()  # those that say what cannot be
-        self._drawn: set[Whole] = set()  # those whose pods are drawn to others, wherever these are now
+        self._faulty: set[GroupKey] = set()  # those that say what cannot be
+        self._drawn: set[GroupKey] = set()  # those whose pods are drawn to others, wherever these are now
         self._loose: list[Cohort] = []  # cohorts of no group that exists, and those of other schedulers, in order
         self._lone = _SingleJobs()  # of pods that wait
         self._standing = _SingleJobs()  # of pods that run
@@ -215,7 +215,7 @@ class JobCache:
         self._follow(builder, store, groups, changed, touched, moved, drawn)
         jobs = self._jobs.jobs.copy()
         if self._in_order is None:
-            self._in_order = sorted([self._jobs.of[whole] for whole in self._unsettled], key=_NUMBER)
+            self._in_order = sorted([self._jobs.of[key] for key in self._unsettled], key=_NUMBER)
         unsettled = self._in_order.copy()
         rest = self._sort_rest()
         lone = self._lone.number(builder, lambda member: builder.lone(member, lone_gather(member, drawn)))
@@ -229,7 +229,7 @@ class JobCache:
         self._resized = True
 
     def _faults(self) -> list[Fault]:
-        found = (fault for whole in self._faulty for fault in self._groups[whole].group.faults)
+        found = (fault for key in self._faulty for fault in self._groups[key].group.faults)
         return sorted(found, key=lambda fault: natural(fault.subject))
 
     def _follow(
@@ -245,29 +245,29 @@ class JobCache:
         """Bring the jobs of groups up to date, and say which cohorts are theirs: by what has changed."""
         due = self._follow_groups(groups, changed, store, touched) | self._assign(groups, touched)
         due |= self._drawn
-        follow = self._jobs.of.keys() if self._resized else {self._whole_of[c] for c in moved if c in self._whole_of}
-        for whole in follow - due:
-            if not self._follow_states(builder, whole):
-                due.add(whole)
+        follow = self._jobs.of.keys() if self._resized else {self._key_of[c] for c in moved if c in self._key_of}
+        for key in follow - due:
+            if not self._follow_states(builder, key):
+                due.add(key)
         resized, self._resized = self._resized, False
-        gone = [whole for whole in due if whole in self._groups and not self._groups[whole].names]
-        left = {self._place(whole, self._jobs.of[whole]) for whole in due if whole in self._jobs.of}
-        for whole in gone:
-            due |= self._leave(whole)
-        built = [self._place(whole, self._groups[whole].group) for whole in due.difference(gone)]
+        gone = [key for key in due if key in self._groups and not self._groups[key].names]
+        left = {self._rank_of(key, self._jobs.of[key]) for key in due if key in self._jobs.of}
+        for key in gone:
+            due |= self._leave(key)
+        built = [self._rank_of(key, self._groups[key].group) for key in due.difference(gone)]
         build = partial(self._build, builder, drawn=drawn, resized=resized)
         if self._jobs.follow(builder, left.difference(built), built, build):
             self._in_order = None
 
-    def _place(self, whole: Whole, made: Group | Job) -> tuple[Any, ...]:
+    def _rank_of(self, key: GroupKey, made: Group | Job) -> tuple[Any, ...]:
         """By age first: all others keep their numbers when one comes."""
-        return made.created, *self._groups[whole].rank
+        return made.created, *self._groups[key].rank
 
     def _follow_groups(
         self, groups: GroupReader, changed: Iterable[Name], store: TaskStore, touched: set[Cohort]
-    ) -> set[Whole]:
+    ) -> set[GroupKey]:
         """Groups that have come, gone or become others; pods that name one which came or went are touched by that."""
-        due: set[Whole] = set()
+        due: set[GroupKey] = set()
         for name in changed:
             before, group = self._named.pop(name, None), groups.groups.get(name)
             now = (group.key, group.path) if group is not None else None
@@ -278,7 +278,7 @@ class JobCache:
                 self._named[name] = now
                 known = self._groups.get(now)
                 if known is None:
-                    rank = _PLACES[name[0]], natural(group.path), now
+                    rank = _LANGUAGE_RANKS[name[0]], natural(group.path), now
                     known = self._groups[now] = _Declared(rank, LANGUAGES[name[0]], group)
                     self._of_path.setdefault(group.path, []).append(now)
                     due.update(self._of_path[group.path])
@@ -290,39 +290,39 @@ class JobCache:
                 touched.update(store.naming(name))
         return due
 
-    def _assign(self, groups: GroupReader, touched: set[Cohort]) -> set[Whole]:
+    def _assign(self, groups: GroupReader, touched: set[Cohort]) -> set[GroupKey]:
         """Say whose pods cohorts hold that have changed: of the first group that exists of those that they name."""
-        due: set[Whole] = set()
+        due: set[GroupKey] = set()
         for cohort in touched:
-            before = self._whole_of.pop(cohort, None)
+            before = self._key_of.pop(cohort, None)
             if before is not None:
                 self._groups[before].cohorts.discard(cohort)
                 due.add(before)
             group = next(filter(None, map(groups.find, cohort.names)), None) if cohort.members else None
             if group is not None:
-                whole = self._whole_of[cohort] = (group.key, group.path)
-                self._groups[whole].cohorts.add(cohort)
-                due.add(whole)
-        loose = {cohort for cohort in touched if cohort.members and not (cohort.ours and cohort in self._whole_of)}
+                key = self._key_of[cohort] = (group.key, group.path)
+                self._groups[key].cohorts.add(cohort)
+                due.add(key)
+        loose = {cohort for cohort in touched if cohort.members and not (cohort.ours and cohort in self._key_of)}
         if loose or not touched.isdisjoint(self._loose):
             self._loose = sorted(loose.union(c for c in self._loose if c not in touched), key=lambda c: c.order)
         return due
 
-    def _leave(self, whole: Whole) -> set[Whole]:
+    def _leave(self, key: GroupKey) -> set[GroupKey]:
         """Forget a group that nothing declares any more; those of its path may have another key now."""
-        del self._groups[whole]
-        self._unsettled.discard(whole)
-        self._drawn.discard(whole)
-        self._faulty.discard(whole)
-        others = self._of_path[whole[1]]
-        others.remove(whole)
+        del self._groups[key]
+        self._unsettled.discard(key)
+        self._drawn.discard(key)
+        self._faulty.discard(key)
+        others = self._of_path[key[1]]
+        others.remove(key)
         if not others:
-            del self._of_path[whole[1]]
+            del self._of_path[key[1]]
         return set(others)
 
-    def _follow_states(self, builder: JobBuilder, whole: Whole) -> bool:
+    def _follow_states(self, builder: JobBuilder, key: GroupKey) -> bool:
         """Take over where the pods of a job stand now; false where the job must be built again."""
-        declared, last = self._groups[whole], self._jobs.of.get(whole)
+        declared, last = self._groups[key], self._jobs.of.get(key)
         if last is None:
             return False
         members = self._members(declared)
@@ -332,9 +332,9 @@ class JobCache:
             return False
         if self._resized:
             job = replace(job, min_resources=builder.least(group.min_resources))
-        self._jobs.replace(whole, job)
-        if job.settled is (whole in self._unsettled):
-            (self._unsettled.discard if job.settled else self._unsettled.add)(whole)
+        self._jobs.replace(key, job)
+        if job.settled is (key in self._unsettled):
+            (self._unsettled.discard if job.settled else self._unsettled.add)(key)
             self._in_order = None
         elif not job.settled and self._in_order is not None:
             self._in_order[bisect_left(self._in_order, job.number, key=_NUMBER)] = job
@@ -345,13 +345,13 @@ class JobCache:
         members = _members([cohort for cohort in declared.cohorts if cohort.ours])
         return declared.language.joined(declared.group, members) if declared.language.joined is not None else members
 
-    def _build(self, builder: JobBuilder, whole: Whole, *, drawn: Drawn, resized: bool) -> Job:
-        declared, last = self._groups[whole], self._jobs.of.get(whole)
+    def _build(self, builder: JobBuilder, key: GroupKey, *, drawn: Drawn, resized: bool) -> Job:
+        declared, last = self._groups[key], self._jobs.of.get(key)
         group, language, members = declared.group, declared.language, self._members(declared)
         gathered = language.gathered(group, members, drawn) if language.gathered is not None else None
         if language.gathered is not None:
             selects = any(m.pod.metadata.annotations.get(SELECTOR) for m in members)
-            (self._drawn.add if selects else self._drawn.discard)(whole)
+            (self._drawn.add if selects else self._drawn.discard)(key)
         same = last is not None and declared.built is not None and declared.built.min_resources == group.min_resources
         least = last.min_resources if same and last is not None and not resized else builder.least(group.min_resources)
         declared.built = group
@@ -361,12 +361,12 @@ class JobCache:
             members,
             self._priority(group.priority_class, members, group.priority),
             language.sub_group,
-            shared=min(self._groups[other].rank for other in self._of_path[whole[1]]) != declared.rank,
+            shared=min(self._groups[other].rank for other in self._of_path[key[1]]) != declared.rank,
             foreign=declared.foreign,
             gathered=gathered,
             least=least,
         )
-        (self._unsettled.discard if job.settled else self._unsettled.add)(whole)
+        (self._unsettled.discard if job.settled else self._unsettled.add)(key)
         return job
 
     def _priority(self, named: str, members: Sequence[Member], stated: int | None = None) -> int:

@@ -52,7 +52,7 @@ class RejectionCache:
         if not self._known:
             return None
         last = self._cycle.kept.kind_asked(job)
-        if last is not None and self._cycle.backlog.whole(job):
+        if last is not None and self._cycle.backlog.all_left(job):
             return None if any(map(self._cycle.pipeline.moving, last.shapes)) else self._refused_as(job, last)
         if job.satisfied or not job.subs or len(job.subs[0].pod_sets) != 1:
             return None

@@ -47,7 +47,7 @@ def commit(
     _decide(cycle, [Decision(job, action, where, tuple(placed), bound, score, proposed)])
     if bound:
         return
-    cycle.backlog.hold(job)
+    cycle.backlog.nominate(job)
     if cycle.backlog.some_left(job):
         cycle.report.reject(job, Rejection("fit", job.key, _WAITS))
 
@@ -60,7 +60,7 @@ def commit_each(cycle: Cycle, jobs: Sequence[Job], rows: Ints, *, action: str) -
         sub = job.subs[0]
         placed = PlacedTasks(sub, sub.pod_sets[0].tasks, rows[i : i + 1], Pool.IDLE)
         decisions.append(Decision(job, action, domains[i], (placed,), bound=True))
-    cycle.backlog.pop_whole([job.subs[0].pod_sets[0] for job in jobs])
+    cycle.backlog.pop_all([job.subs[0].pod_sets[0] for job in jobs])
     _decide(cycle, decisions)
 
 
