@@ -37,7 +37,7 @@ from tierwise.model.topology import ROOT, Topology
 __all__ = ["Patience"]
 
 _NAME = "patience"
-_SHARE, _TIME, _FROM = 0.1, "1h", 2
+_SHARE, _TIME, _FROM = 0.2, "1h", 2
 _CHANCE = 0.3
 
 

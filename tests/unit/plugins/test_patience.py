@@ -31,10 +31,10 @@ BUSY = [
 
 
 def patient(**arguments: object) -> Profile:
-    """The default profile with patience."""
+    """The default profile with a tenth of the run as patience."""
     first, second = DEFAULT.tiers
     others = tuple(choice for choice in second if choice.name != "patience")
-    return replace(DEFAULT, tiers=(first, (*others, PluginChoice("patience", arguments))))
+    return replace(DEFAULT, tiers=(first, (*others, PluginChoice("patience", {"share": 0.1, **arguments}))))
 
 
 def train(tasks: int = 2, *, lasts: str = "10h", **more: Any) -> list[Raw]:
