@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from tierwise.admission.findings import FieldFinding, Issue, error, warning
-from tierwise.api.codec import KINDS, Kind, Object, Raw, api_group, decode, version_of, versions_of
+from tierwise.api.codec import KINDS, Kind, Object, Raw, Unknown, api_group, decode, version_of, versions_of
 from tierwise.api.core import Node, ObjectMeta, Pod, PodSpec
 from tierwise.api.fabric import CONSTRAINTS, FABRIC
+from tierwise.api.hold import HOLD
 from tierwise.api.kueue import ClusterQueue
 from tierwise.api.own_keys import unknown_keys, unknown_keys_in
 from tierwise.api.plurals import joined
@@ -20,7 +21,7 @@ from tierwise.dialects.groups import Group, SubGroup
 from tierwise.dialects.koordinator.gangs import gang_of
 from tierwise.dialects.languages import LANGUAGES, Name, named_group
 from tierwise.dialects.pod_marks import group_of
-from tierwise.dialects.workloads import checked
+from tierwise.dialects.workloads import checked, understood
 from tierwise.port import Key, Objects
 
 __all__ = ["check_passed_over", "known_as", "unknown_kind", "unserved"]
@@ -50,7 +51,7 @@ def unserved(objects: Objects, served: Collection[str]) -> Iterator[FieldFinding
         named.append((shown, f"{field}.", pod.spec))
     for shown, field, spec in named:
         if spec.scheduler_name not in served:
-            name = spec.scheduler_name
+            name = spec.scheduler_name or "default-scheduler"  # as the API server reads it
             text = f'scheduler "{name}" is not served: such pods wait, unless --scheduler-name {name} is given'
             yield FieldFinding(shown, f"{field}spec.schedulerName", text)
 
@@ -60,6 +61,9 @@ def check_passed_over(record: Object, objects: Objects, key: Key, declared: Mapp
     yield from _keys(record, objects.raw(key))
     if isinstance(record, ClusterQueue) and (raw := objects.raw(key)) and raw.get("spec"):
         yield warning("spec", "a ClusterQueue is Kueue's: its quotas are not read, and limit nothing here")
+    if isinstance(record, Unknown) and HOLD in record.metadata.annotations and understood(key.group, key.kind):
+        text = "not read here: it counts in the pod template, and on what declares a gang (`tierwise hold` writes it)"
+        yield warning(f"metadata.annotations.{HOLD}", text)
     if isinstance(record, Pod):
         yield from _marks(record, objects, declared)
         yield from _sub_group(record, declared)

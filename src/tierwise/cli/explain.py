@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from tierwise.framework.report import CycleReport
     from tierwise.model.job import Job
     from tierwise.model.snapshot import Snapshot
+    from tierwise.port import Objects
 
-__all__ = ["explain", "show_job", "show_pod"]
+__all__ = ["explain", "no_such_pod", "show_job", "show_pod"]
 
 
 @verb("""
@@ -65,11 +66,26 @@ def _tell_pod(given: Given, pod: str, output: Output) -> None:
 
     text = unreached(history.cluster.read(), history.after(given.now), history.report, pod)
     if text is None:
-        raise InputError("there is no such pod, and no controller makes one", obj=f"Pod {pod}")
+        raise no_such_pod(pod, history.cluster.read(), history.after(given.now))
     output.show(
         lambda: {"pod": pod, "gradients": [], "hyperNodeScores": {}, "nodes": {}, "message": text},
         lambda page: wrapped(Text(f"Pod {pod}: {text}"), page.width),
     )
+
+
+def no_such_pod(pod: str, objects: Objects, snapshot: Snapshot) -> InputError:
+    """What is said of a pod that does not exist: the name that was probably meant, or that it is a job."""
+    from tierwise.api.core import Pod
+    from tierwise.api.errors import suggestion
+    from tierwise.explain.naming import full_name
+    from tierwise.port import gang_path
+
+    jobs = {gang_path(job.key) for job in snapshot.jobs} | {full_name(job) for job in snapshot.jobs}
+    if pod in jobs:
+        near = f" ({pod} is a job: tierwise explain --job {pod}, or tierwise eta {pod})"
+    else:
+        near = suggestion(pod, objects.every(Pod)) or suggestion(pod, set(map(full_name, snapshot.jobs)))
+    return InputError(f"there is no such pod, and no controller makes one{near}", obj=f"Pod {pod}")
 
 
 def show_pod(seen: PodInspection, snapshot: Snapshot, report: CycleReport, cycle: int, output: Output) -> None:
@@ -101,10 +117,12 @@ def show_job(run: Run, job: Job, bindings: Mapping[str, str], output: Output) ->
 
 def _job_named(snapshot: Snapshot, name: str) -> Job:
     """The job of a podGroup, or of the Volcano job whose podGroup it is; InputError where there is none."""
-    from tierwise.explain.naming import belongs_to
+    from tierwise.api.errors import suggestion
+    from tierwise.explain.naming import belongs_to, full_name
 
     exact = [job for job in snapshot.jobs if job.declared and job.key == name]
     found = exact or [job for job in snapshot.jobs if job.declared and belongs_to(job, name)]
     if not found:
-        raise InputError("there is no such podGroup, and no job that has one", obj=f"PodGroup {name}")
+        near = suggestion(name, {full_name(job) for job in snapshot.jobs if job.declared})
+        raise InputError(f"there is no such podGroup, and no job that has one{near}", obj=f"PodGroup {name}")
     return found[0]

@@ -76,13 +76,23 @@ def _write(source: Source, jobs: tuple[str, ...], queues: tuple[str, ...], reaso
 
 
 def _of_job(objects: Objects, name: str) -> list[Key]:
-    """The objects that say what a job is: its group, or its pods where nothing else does."""
+    """The objects that say what a job is: its group, or its pods where nothing else does.
+
+    A Volcano Job whose podGroup is yet to be made hands its annotations on to it.
+    """
     from tierwise.dialects.languages import declaring
+    from tierwise.explain.naming import belongs_to
+    from tierwise.port import Key
     from tierwise.scheduler.effects import pod_key
     from tierwise.sim.what_if.changes import job_named
     from tierwise.snapshot.builder import build
 
-    job = job_named(build(objects, moment(objects, None)), name)
+    snapshot = build(objects, moment(objects, None))
+    path = name if "/" in name else f"default/{name}"
+    own = Key("batch.volcano.sh", "Job", *path.split("/", 1))
+    if objects.raw(own) is not None and not any(belongs_to(job, path) for job in snapshot.jobs):
+        return [own]
+    job = job_named(snapshot, name)
     groups = [key for key, _ in declaring(objects, job) if objects.raw(key) is not None]
     return groups or [pod_key(task.key) for task in job.tasks]
 

@@ -41,12 +41,9 @@ def why(
 
 
 def _answer(given: Given, pod: str) -> PodExplanation:
-    from tierwise.api.core import Pod
-    from tierwise.api.errors import InputError, suggestion
-    from tierwise.explain.naming import full_name
+    from tierwise.cli.explain import no_such_pod
     from tierwise.explain.text.why import PodExplanation, already_placed
     from tierwise.explain.unreached import unreached
-    from tierwise.port import gang_path
     from tierwise.sim.cluster.rounds import look
 
     seen, history = look(given.objects, given.profile, pod, now=given.now)
@@ -58,10 +55,5 @@ def _answer(given: Given, pod: str) -> PodExplanation:
         return PodExplanation(pod, job, snapshot, report, said=said)
     text = unreached(history.cluster.read(), history.after(given.now), history.report, pod)
     if text is None:
-        known = [*history.cluster.read().every(Pod), *(task.key for job in snapshot.jobs for task in job.tasks)]
-        jobs = {gang_path(job.key) for job in snapshot.jobs} | {full_name(job) for job in snapshot.jobs}
-        hint = suggestion(pod, known)
-        if pod in jobs:
-            hint = f" ({pod} is a job: tierwise explain --job {pod}, or tierwise eta {pod})"
-        raise InputError(f"there is no such pod, and no controller makes one{hint}", obj=f"Pod {pod}")
+        raise no_such_pod(pod, history.cluster.read(), history.after(given.now))
     return PodExplanation(pod, job, snapshot, report, text)

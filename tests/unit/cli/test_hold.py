@@ -76,6 +76,32 @@ def test_reasons_are_one_short_line(marks: dict[str, str], expected: str) -> Non
     assert expected == held(marks)
 
 
+def test_a_volcano_job_in_a_file_is_held_before_its_group_is_made(tmp_path: Path) -> None:
+    """It hands the annotation on; on a workload that does not, the annotation is named as not read."""
+    folder = EXAMPLES / "01-llm-training"
+    [patch] = yaml.safe_load_all(run("hold", "-f", folder, "pretrain", "--reason", "audit").stdout)
+    job = next(
+        raw
+        for raw in yaml.safe_load_all((folder / "job.yaml").read_text())
+        if raw["kind"] == "Job" and raw["metadata"]["name"] == "embed"
+    )
+    pods = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    plain: Raw = {"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": pods}}
+    for raw, name in ((job, "embed"), (plain, "plain")):
+        raw["metadata"] = {"name": name, "annotations": {HOLD: "audit"}}
+    file = manifests(tmp_path, job, plain)
+
+    assert ("Job", "pretrain", "audit") == (
+        patch["kind"],
+        patch["metadata"]["name"],
+        patch["metadata"]["annotations"][HOLD],
+    )
+    assert "it is held: audit" in run("schedule", "-f", folder / "cluster.yaml", "-f", file).stdout
+    assert [("Job plain", f"metadata.annotations.{HOLD}")] == [
+        (found["object"], found["path"]) for found in answer("validate", "-f", file)["warnings"]
+    ]
+
+
 def test_what_is_printed_for_files_holds_the_job(tmp_path: Path) -> None:
     """The annotation on the object that declares it, as kubectl applies it; release takes it away."""
     example = EXAMPLES / "18-expected-start"

@@ -96,4 +96,15 @@ def test_lists_in_every_form() -> None:
 def test_misspelt_pods_and_jobs_get_a_hint() -> None:
     """The nearest name, or that it is a job."""
     assert "did you mean default/train-0?" in run("why", "-f", EXAMPLES / "02-why-not", "tarin-0").stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("why",), ("explain",), ("explain", "--job"), ("eta",), ("what-if", "--start")], ids=" ".join
+)
+def test_a_misspelt_job_is_suggested_as_it_is_written(words: tuple[str, ...]) -> None:
+    """Also where its podGroup, which the controllers make, has a uid in its name."""
+    verb, *rest = words
+    told = run(verb, "-f", EXAMPLES / "01-llm-training", *rest, "pretrian").stderr
+
+    assert told.endswith(" (did you mean default/pretrain?)\n")
     assert "default/train is a job" in run("why", "-f", EXAMPLES / "02-why-not", "train").stderr

@@ -29,12 +29,12 @@ from tierwise.dialects.language import NotOurs
 from tierwise.dialects.languages import declares_one, declaring, whose
 from tierwise.dialects.volcano.hypernodes import declare
 from tierwise.discovery.manifests import SOURCE_LABEL
-from tierwise.explain.naming import belongs_to
+from tierwise.explain.naming import belongs_to, full_name
 from tierwise.model.job import Constraint, Job, Policy, SubJob
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import HYPERNODES, ROOT
 from tierwise.model.tree import Declared
-from tierwise.port import Key, Objects, gang_path, key_of_raw
+from tierwise.port import Key, Objects, key_of_raw
 from tierwise.scheduler import check_profile
 from tierwise.scheduler.effects import pod_key
 from tierwise.sim.cluster.driver import Amend
@@ -406,8 +406,8 @@ def job_named(snapshot: Snapshot, name: str) -> Job:
         found = next((job for job in snapshot.jobs if wanted(job)), None)
         if found is not None:
             return found
-    known = {gang_path(job.key) for job in snapshot.jobs}
-    raise InputError(f"there is no such job{suggestion(path, known)}", obj=f"PodGroup {path}")
+    near = suggestion(path, set(map(full_name, snapshot.jobs)))
+    raise InputError(f"there is no such job{near}", obj=f"PodGroup {path}")
 
 
 def _lone(job: Job, path: str) -> bool:
