@@ -79,6 +79,17 @@ def _journal(folder: Path) -> Recording:
     return JournalRecording(folder)
 
 
+MARKED = """(() => {
+  const canvas = document.querySelector('#time .uplot canvas');
+  const mark = getComputedStyle(document.querySelector('#time .plot')).borderBottomColor.match(/\\d+/g).map(Number);
+  const drawn = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+  let found = 0;
+  for (let i = 0; i < drawn.length; i += 4) found += mark.every((part, k) => Math.abs(drawn[i + k] - part) < 3);
+  return found / (drawn.length / 4);
+})()"""
+"""The share of the first chart that has the colour of the mark."""
+
+
 def test_a_minute_tells_all_of_its_moments_and_gaps_are_as_wide_as_they_lasted(tmp_path: Path) -> None:
     """Two events of one second are both told, evictions first; six idle hours take three quarters of the axis."""
     history = _journal(tmp_path / "journal")
@@ -97,6 +108,8 @@ def test_a_minute_tells_all_of_its_moments_and_gaps_are_as_wide_as_they_lasted(t
                 x = box[0] + share * box[2]
                 await page.call("Input.dispatchMouseEvent", type=kind, x=x, y=box[1], button="left", clickCount=1)
             await page.until(f"{TEXT}.includes('recorded') && {TEXT}.includes('{clock}')")
+        # the mark of the moment that is shown is as thin as it is drawn, and colours nothing else
+        assert 0 < await page.ask(MARKED) < 0.02
         # the minute of the preemption
         await page.press("/")
         await page.type("11:00")

@@ -136,7 +136,7 @@ function numbers(view, line) {
     `queue ${line.queue || "none"}`,
     line.priority ? `priority ${line.priority}` : "",
     `phase ${line.phase}`,
-    line.created > 0 ? `${age(view.now - line.created)} old` : "",
+    line.created > 0 && line.created <= view.now ? `${age(view.now - line.created)} old` : "",
     line.used[at] ? `${short(resource, line.used[at])} ${unit(resource)} in use` : "",
     line.asks[at] ? `${short(resource, line.asks[at])} ${unit(resource)} asked for` : "",
   ];

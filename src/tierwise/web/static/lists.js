@@ -86,7 +86,11 @@ function ofReason(view, { verdict: word, reason, jobs, pods, since, first }) {
       { class: "reason" },
       h("span", {}, reason ? h("a", { href: all }, title) : title),
       h("b", { class: "num" }, many(jobs, "job")),
-      h("span", { class: "num soft" }, `${many(pods, "pod")}${since > 0 ? ` · up to ${age(now - since)}` : ""}`),
+      h(
+        "span",
+        { class: "num soft" },
+        `${many(pods, "pod")}${since > 0 && since <= now ? ` · up to ${age(now - since)}` : ""}`,
+      ),
     ),
     h(
       "ul",

@@ -124,7 +124,7 @@ export class Plots {
             grid: { show: false },
             ticks: { size: 4, stroke: rule, width: 1 },
             space: 70,
-            values: (plot, splits, _, __, step) => splits.map((time, i) => tick(time, step, splits[i - 1])),
+            values: (plot, splits, _, __, step) => labels(plot, splits, step),
           },
           { show: false },
         ],
@@ -175,8 +175,7 @@ export class Plots {
     const { during } = this.drawn;
     if (!during) return;
     const [from, to] = [during.from, during.to + 1].map((time) => plot.valToPos(time, "x", true));
-    plot.ctx.fillStyle = colour;
-    plot.ctx.fillRect(from, plot.bbox.top, Math.max(1, to - from), plot.bbox.height);
+    bar(plot, from, Math.max(1, to - from), colour);
   }
 
   /** The moment that is shown. */
@@ -184,9 +183,35 @@ export class Plots {
     const { moments, chosen } = this.drawn;
     const at = Math.round(plot.valToPos(moments[chosen].now, "x", true));
     if (at < plot.bbox.left || at > plot.bbox.left + plot.bbox.width) return;
-    plot.ctx.fillStyle = colour;
-    plot.ctx.fillRect(at - 1, plot.bbox.top, 2, plot.bbox.height);
+    bar(plot, at - 1, 2, colour);
   }
+}
+
+/** A bar from top to bottom. uPlot remembers which colour it has set, so the one that it draws with is put back. */
+function bar(plot, left, width, colour) {
+  plot.ctx.save();
+  plot.ctx.fillStyle = colour;
+  plot.ctx.fillRect(left, plot.bbox.top, width, plot.bbox.height);
+  plot.ctx.restore();
+}
+
+const LETTER = 6.2; // pixels, about, of a label
+
+/** Times below the axis: what would be cut at an edge is left out, and the first label with room for it tells the day. */
+function labels(plot, splits, step) {
+  /** @type {number | undefined} */
+  let told;
+  return splits.map((time) => {
+    const middle = plot.valToPos(time, "x");
+    for (const before of [told, time]) {
+      const text = tick(time, step, before),
+        half = (text.length * LETTER) / 2;
+      if (middle < half || middle + half > plot.width) continue;
+      if (before === told) told = time;
+      return text;
+    }
+    return "";
+  });
 }
 
 /** How long a while is, in words. */
