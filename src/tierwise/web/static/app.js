@@ -8,7 +8,7 @@ import { drawCycles } from "./cycles.js";
 import { fill, h } from "./dom.js";
 import { fitsAsked } from "./fits.js";
 import { drawFigures } from "./figures.js";
-import { age, clock, countFromStart } from "./format.js";
+import { age, clock, countFromStart, thousands } from "./format.js";
 import { drawJob } from "./job.js";
 import { listen, oneStop } from "./keys.js";
 import { drawRunning, drawWaiting } from "./lists.js";
@@ -229,7 +229,9 @@ function draw(found, route) {
   const { board, history, zoom } = view;
   const opened = route.job || route.node;
   document.title = `${opened ? `${view.story?.name ?? opened} · ` : ""}tierwise`;
-  at("about").textContent = [board.mode === "manifests" ? board.outcome : "", board.title].filter(Boolean).join(" · ");
+  at("about").textContent = [board.mode === "manifests" ? thousands(board.outcome) : "", board.title]
+    .filter(Boolean)
+    .join(" · ");
   at("about").title = board.title;
   at("clock").textContent = clock(board.now);
   fill(

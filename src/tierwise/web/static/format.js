@@ -26,6 +26,9 @@ export function count(number) {
   return Math.abs(number) >= 1000 ? THOUSANDS.format(number) : String(number);
 }
 
+/** A sentence of the server with the thousands of its numbers apart. */
+export const thousands = (text) => text.replace(/\b\d{4,}\b/g, count);
+
 /** "1 pod", "2 pods". */
 export function many(number, word, plural = `${word}s`) {
   return `${count(number)} ${number === 1 ? word : plural}`;
