@@ -106,13 +106,13 @@ def _least(scenario: Scenario, changes: list[Change], name: str, output: Output)
     """The inverse question, on the cluster with the changes."""
     from tierwise.explain.comparison import least_change_wire
     from tierwise.explain.text.what_if import least_change_lines
-    from tierwise.sim.forecast.eta import with_wait
-    from tierwise.sim.what_if.least_change import THOROUGH, least_change
+    from tierwise.sim.forecast.in_time import least_in_time, limit_processor_time
+    from tierwise.sim.what_if.least_change import THOROUGH
 
     for change in changes:
         scenario = change.apply(scenario)
-    with show_progress("trying", THOROUGH.most_runs(len(scenario.objects))) as step:
-        found = with_wait(scenario, least_change(scenario, name, told=lambda _, runs: step(runs)))
+    with show_progress("trying", THOROUGH.most_runs(len(scenario.objects))) as step, limit_processor_time():
+        found = least_in_time(scenario, name, THOROUGH, lambda _, runs, __: step(runs))
     output.show(
         lambda: {"changes": [change.text for change in changes], **least_change_wire(found)},
         lambda page: least_change_lines(page, found),

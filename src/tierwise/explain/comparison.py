@@ -152,6 +152,7 @@ class LeastChange(
     hopeless: tuple[str, ...]
     name: str  # as people call it
     own: OwnEvictions = OwnEvictions()
+    stopped: str = ""  # where the search did not come to its end
 
 
 def started(snapshot: Snapshot, job: Job) -> bool:
@@ -259,6 +260,8 @@ def least_change_wire(found: LeastChange) -> Raw:
     """The ways to make a job start, for programs."""
     wire: dict[str, Any] = msgspec.to_builtins(found)
     del wire["name"]
+    if not found.stopped:
+        del wire["stopped"]
     for way in wire["ways"]:
         del way["changes"]
     return wire

@@ -21,7 +21,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 from typing import Any, Final, Literal, cast
 
 import msgspec
@@ -32,26 +31,23 @@ from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
 from tierwise.config.profile import Profile
 from tierwise.explain.board import Board
-from tierwise.explain.comparison import Answer, LeastChange, least_change_wire
+from tierwise.explain.comparison import LeastChange, least_change_wire
 from tierwise.explain.disruption import Drainable, drainable_wire
 from tierwise.explain.eta import EtaReport, etas_wire
-from tierwise.explain.naming import full_name
 from tierwise.explain.text.schedule import Run
 from tierwise.manifests.files import read
 from tierwise.port import Key, Objects
-from tierwise.sim.forecast.eta import back_again, etas, with_wait
+from tierwise.sim.forecast.eta import back_again, etas
+from tierwise.sim.forecast.in_time import SECONDS, OutOfTime, least_in_time, limit_processor_time
 from tierwise.sim.what_if.change_texts import read_change
-from tierwise.sim.what_if.changes import Change, Scenario, job_named, submit
+from tierwise.sim.what_if.changes import Change, Scenario, submit
 from tierwise.sim.what_if.drainable import drainable
-from tierwise.sim.what_if.least_change import BRIEF, least_change
+from tierwise.sim.what_if.least_change import BRIEF
 from tierwise.sim.what_if.runs import WhatIf, prepared, what_if, what_if_wire
 from tierwise.snapshot.builder import Reader
 from tierwise.web.views import ASKS, RunView
 
-__all__ = ["SECONDS", "Frame", "Put", "Question", "Scene", "pasted", "received", "sent"]
-
-SECONDS: Final = 60
-"""Seconds of a processor for which a question is worked on; what is known then is told."""
+__all__ = ["Frame", "Put", "Question", "Scene", "pasted", "received", "sent"]
 
 _CPU: Final = 300
 """Seconds of a processor that a fork may use in all, with what pages ask of its board later."""
@@ -149,10 +145,6 @@ def pasted(text: bytes) -> tuple[tuple[codec.Object, Raw], ...]:
 # One question, in a fork.
 
 
-class _OutOfTime(BaseException):
-    """A question has been worked on for long enough: nothing that guards a cycle may take it for a fault."""
-
-
 class _Teller:
     """Tells how far a question is, now and then."""
 
@@ -165,10 +157,6 @@ class _Teller:
         if now - self._told >= _PAUSE:
             self._told = now
             self._tell({"progress": text, **({"part": part()} if part is not None else {})})
-
-
-def _out_of_time(number: int, frame: FrameType | None) -> None:
-    raise _OutOfTime
 
 
 class _Cluster(msgspec.Struct, frozen=True):
@@ -195,25 +183,11 @@ class _Cluster(msgspec.Struct, frozen=True):
 
 def _least(cluster: _Cluster, scenario: Scenario, question: Question, tell: _Teller) -> Raw:
     """The ways that start a job now, each told when it is found."""
-    job = job_named(scenario.snapshot(), question.job)
-    ways: list[Answer] = []
-    trying = ""
 
-    def wire(stopped: str = "") -> Raw:
-        found = LeastChange(job.key, False, tuple(ways), (), full_name(job))
-        return {**least_change_wire(found), "stopped": stopped}
+    def told(way: str, runs: int, known: Callable[[], LeastChange]) -> None:
+        tell(f"trying to {way}, {runs} runs so far", lambda: least_change_wire(known()))
 
-    def tried(way: str, runs: int) -> None:
-        nonlocal trying
-        trying = way
-        tell(f"trying to {way.replace('-', ' ')}, {runs} runs so far", wire)
-
-    try:
-        found = least_change(scenario, question.job, BRIEF, tried, ways.append, cluster.reader)
-        return least_change_wire(with_wait(scenario, found))
-    except _OutOfTime:
-        way = trying.replace("-", " ")
-        return wire(f"stopped after {SECONDS} s of a processor, while trying to {way}: more ways may do")
+    return least_change_wire(least_in_time(scenario, question.job, BRIEF, told, cluster.reader))
 
 
 def _eta(scenario: Scenario, question: Question, tell: _Teller) -> Raw:
@@ -228,7 +202,7 @@ def _eta(scenario: Scenario, question: Question, tell: _Teller) -> Raw:
 
     try:
         return etas_wire(etas(scenario, names=names, told=ran))
-    except _OutOfTime:
+    except OutOfTime:
         if not last:
             raise InputError(f"no run ahead has ended in {SECONDS} s of a processor") from None
         return {**last, "stopped": f"stopped after {SECONDS} s of a processor: more runs would say more"}
@@ -247,7 +221,7 @@ def _drainable(scenario: Scenario, question: Question, tell: _Teller) -> Raw:
     try:
         found = drainable(scenario, question.job, together=question.together, effort=BRIEF, told=known)
         return _drains_wire(found)
-    except _OutOfTime:
+    except OutOfTime:
         return {**last, "stopped": f"stopped after {SECONDS} s of a processor: the others are counted, and not tried"}
 
 
@@ -270,7 +244,7 @@ def _back(found: WhatIf) -> Mapping[str, str] | None:
     """For how long gangs that restart are too small, where that is known in time."""
     try:
         return back_again(found.changed, found.restarts, found.started)
-    except _OutOfTime:
+    except OutOfTime:
         return None
 
 
@@ -312,22 +286,22 @@ def _messages(cluster: _Cluster, question: Question, tell: Callable[[Raw], None]
     try:
         if scenario is None:
             raise InputError(cluster.fault)
-        if question.kind == "what-if":
-            found = _what_if(cluster, scenario, question, teller)
-            if any(loss.below for loss in found.restarts):
-                tell({"progress": "for how long they wait", "part": _compared(scenario, found)})
-            answer, view = _compared(scenario, found, _back(found)), _view(scenario, found)
-        elif question.kind == "drainable":
-            answer = _drainable(scenario, question, teller)
-        elif question.kind == "least":
-            answer = _least(cluster, scenario, question, teller)
-        else:
-            answer = _eta(scenario, question, teller)
-        signal.setitimer(signal.ITIMER_PROF, 0)
+        with limit_processor_time():
+            if question.kind == "what-if":
+                found = _what_if(cluster, scenario, question, teller)
+                if any(loss.below for loss in found.restarts):
+                    tell({"progress": "for how long they wait", "part": _compared(scenario, found)})
+                answer, view = _compared(scenario, found, _back(found)), _view(scenario, found)
+            elif question.kind == "drainable":
+                answer = _drainable(scenario, question, teller)
+            elif question.kind == "least":
+                answer = _least(cluster, scenario, question, teller)
+            else:
+                answer = _eta(scenario, question, teller)
         tell({"answer": answer})
     except InputError as error:
         tell({"fault": str(error)})
-    except _OutOfTime:
+    except OutOfTime:
         tell({"fault": f"it is not worked out in {SECONDS} s of a processor"})
     return view
 
@@ -343,8 +317,6 @@ def _fork(cluster: _Cluster, question: Question, channel: socket.socket) -> None
         os._exit(0)  # nobody waits for the answer
 
     threading.Thread(target=listen, daemon=True).start()
-    signal.signal(signal.SIGPROF, _out_of_time)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     view = _messages(cluster, question, lambda message: sent(channel, message))
     while view is not None:
         path, name, query = asks.get()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,14 @@ from tests.support.draw import World, draw, gang, groups
 from tests.support.drawn_gang import Gang
 
 from tierwise.api.codec import Raw
+from tierwise.cli.inputs import load
+from tierwise.config.profile import DEFAULT
+from tierwise.explain.comparison import LeastChange, least_change_wire
+from tierwise.explain.page import Page
+from tierwise.explain.text.what_if import least_change_lines
+from tierwise.sim.forecast.in_time import OutOfTime, least_in_time
+from tierwise.sim.what_if.least_change import BRIEF
+from tierwise.sim.what_if.runs import prepared
 
 WHY_NOT = EXAMPLES / "02-why-not"
 RACKS = "s0: r0[n0 n1] r1[n2 n3]"
@@ -395,3 +404,22 @@ def test_waiting_is_one_of_the_ways() -> None:
 
     assert ("wait", ["ml/sweep-11"]) == (found["ways"][-1]["way"], found["ways"][-1]["subjects"])
     assert "wait" in answer("what-if", "-f", WHY_NOT, "--start", "train")["noHelp"]
+
+
+def test_what_was_found_is_told_when_time_is_over() -> None:
+    """A search that used up its processor time says which ways it has found, and what it was trying."""
+    scenario = prepared(load([str(WHY_NOT)]), DEFAULT, 0.0)
+
+    def told(way: str, runs: int, known: Callable[[], LeastChange]) -> None:
+        if known().answers:
+            raise OutOfTime
+
+    whole = least_in_time(scenario, "train", BRIEF, lambda *_: None)
+    found = least_in_time(scenario, "train", BRIEF, told)
+    lines = "\n".join(line.plain for line in least_change_lines(Page(width=200), found))
+
+    assert "" == whole.stopped
+    assert whole.answers[:1] == found.answers
+    assert "stopped after 60 s of a processor, while trying to relax: more ways may do" == found.stopped
+    assert found.stopped in lines
+    assert found.stopped == least_change_wire(found)["stopped"]

@@ -156,6 +156,8 @@ def least_change_lines(page: Page, found: LeastChange) -> list[Text]:
         proof = "" if answer.exact else "; perhaps less will do, for not all choices were tried"
         wait = "or " if answer.way == "wait" and len(found.answers) > 1 else ""
         lines += wrapped(Text(f"{wait}{answer.text}{proof}"), page.width, first=f"  {page.glyphs.bullet} ")
+    if found.stopped:
+        lines += wrapped(Text(found.stopped), page.width, first="  ", rest="    ")
     if found.hopeless:
         ways = joined([_HOPELESS[way] for way in found.hopeless], most=len(_HOPELESS))
         lines += wrapped(Text(f"no help: {ways}", style="dim"), page.width, first="  ", rest="    ")

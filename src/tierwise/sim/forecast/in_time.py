@@ -1,0 +1,73 @@
+"""The least that makes a job start, as far as it is known when the processor time for it is used up.
+
+Called by the command and by the pages, which show how far it is.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final, NoReturn
+
+from tierwise.explain.comparison import Answer, LeastChange
+from tierwise.explain.naming import full_name
+from tierwise.sim.forecast.eta import with_wait
+from tierwise.sim.what_if.changes import Scenario, job_named
+from tierwise.sim.what_if.least_change import Effort, least_change
+from tierwise.snapshot.builder import Reader
+
+__all__ = ["SECONDS", "OutOfTime", "least_in_time", "limit_processor_time"]
+
+SECONDS: Final = 60
+"""Seconds of a processor for which a question is worked on; what is known then is told."""
+
+
+class OutOfTime(BaseException):
+    """A question has been worked on for long enough: nothing that guards a cycle may take it for a fault."""
+
+
+def _out_of_time(number: int, frame: FrameType | None) -> NoReturn:
+    raise OutOfTime
+
+
+@contextmanager
+def limit_processor_time() -> Iterator[None]:
+    """`OutOfTime` is raised inside once so much processor time is used; for the main thread of a process."""
+    before = signal.signal(signal.SIGPROF, _out_of_time)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def least_in_time(
+    scenario: Scenario,
+    name: str,
+    effort: Effort,
+    told: Callable[[str, int, Callable[[], LeastChange]], None],
+    reader: Reader | None = None,
+) -> LeastChange:
+    """The ways to make a job start now and that of waiting, or those that were found before `OutOfTime`.
+
+    `told` hears what is tried, how many runs that took so far, and can ask what is known.
+    """
+    job = job_named(scenario.snapshot(), name)
+    ways: list[Answer] = []
+    trying = ""
+
+    def known(stopped: str = "") -> LeastChange:
+        return LeastChange(job.key, False, tuple(ways), (), full_name(job), stopped=stopped)
+
+    def tried(way: str, runs: int) -> None:
+        nonlocal trying
+        trying = way.replace("-", " ")
+        told(trying, runs, known)
+
+    try:
+        return with_wait(scenario, least_change(scenario, name, effort, tried, ways.append, reader))
+    except OutOfTime:
+        return known(f"stopped after {SECONDS} s of a processor, while trying to {trying}: more ways may do")
