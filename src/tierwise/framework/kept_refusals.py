@@ -65,9 +65,7 @@ class KeptRefusals:
         self._last: Mapping[str, ToldJob] = jobs  # type: ignore[assignment]  # it is filled here alone
         jobs_now = snapshot.unsettled if snapshot is not None and self._last else ()
         self.gates: Mapping[str, Rejection] = {  # of jobs that a gate kept out in the last cycle, and keeps out now
-            job.key: last.refusal
-            for job in jobs_now
-            if (last := self._last.get(job.key)) is not None and last.gate and last.tasks is job.tasks
+            job.key: last.refusal for job in jobs_now if (last := self.last(job)) is not None and last.gate
         }
         self._now: dict[object, object] = {}  # kinds that were found out in this cycle
         self._passing: dict[object, object] = {}  # what is known in this cycle alone
@@ -87,20 +85,18 @@ class KeptRefusals:
 
     def passes_gates(self, job: Job) -> bool:
         """Whether no gate kept a job out in the last cycle, and none does now."""
-        last = self._last.get(job.key)
-        return last is not None and (last.nowhere or last.asked is not None) and last.tasks is job.tasks
+        last = self.last(job)
+        return last is not None and (last.nowhere or last.asked is not None)
 
     def kind_asked(self, job: Job) -> KindAsked | None:
         """As which kind a job was refused in the last cycle, if it is what it was."""
-        last = self._last.get(job.key)
-        return last.asked if last is not None and last.tasks is job.tasks else None
+        last = self.last(job)
+        return last.asked if last is not None else None
 
     def nowhere(self, job: Job, *, releasing: bool) -> Rejection | None:
         """The refusal of a job that was found to fit on no empty node."""
-        last = self._last.get(job.key)
-        if last is None or not last.nowhere or last.tasks is not job.tasks or last.on != (False, releasing):
-            return None
-        return last.refusal
+        last = self.last(job)
+        return last.refusal if last is not None and last.nowhere and last.on == (False, releasing) else None
 
     def refused_by_gate(self, job: Job, rejection: Rejection) -> None:
         """A gate has refused a job, and will as long as nothing of the job and of what is read is another."""

@@ -720,17 +720,8 @@ _READ: Final = frozenset(
     (
         *("idle", "releasing", "pipelined", "domain_idle", "domain_releasing", "domain_allocatable", "budgets"),
         *("ready", "waiting", "role_ready", "role_waiting", "held", "leaving", "job_used", "queue_used"),
-        *(
-            "queue_kept",
-            "queue_leaving",
-            "queue_index",
-            "any_releasing",
-            "any_pipelined",
-            "releases",
-            "expects",
-            "followed",
-        ),
-        *("free", "placed_rows", "placed_span", "placed_spread", "counted", "tally", "save", "append"),
+        *("queue_kept", "queue_leaving", "queue_index", "any_releasing", "any_pipelined", "releases", "expects"),
+        *("followed", "free", "placed_rows", "placed_span", "placed_spread", "counted", "tally", "save", "append"),
     )
 )
 """What plugins of other packages may ask a ledger for; `save` and `append` are for arrays and lists of their own."""

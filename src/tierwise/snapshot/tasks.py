@@ -256,8 +256,7 @@ class TaskStore:
         home.members[path] = Member(pod, task)
         if task.status is Status.RELEASING:
             self.releasing.add(path)
-        home.version += 1
-        self._touched.add(home)
+        self._touch(home)
         self._of_node.put(path, _nodes_of(task))
         self._came.append(task)
         if SELECTOR in marks and pod.metadata.annotations.get(SELECTOR):

@@ -66,10 +66,10 @@ class VolumeFollower:
                 self._pods[path] = pod
             elif self._pods.pop(path, None) is not None:
                 stale.add(path)
-        same = not self._pods or objects.alike(self._at, *STORAGE_KINDS)
-        if not stale and same:
+        alike = objects.alike(self._at, *STORAGE_KINDS)
+        if not stale and (alike or not self._pods):
             return self._last
-        if not objects.alike(self._at, *STORAGE_KINDS):
+        if not alike:
             stale |= self._concerned(objects)
             self._reader, self._at, self._besides = VolumeReader(objects), objects, None
         self._last = ReadVolumesOfPods(self, self._look(stale) if stale else set())
