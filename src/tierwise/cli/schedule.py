@@ -34,6 +34,7 @@ def schedule(
     from tierwise.sim.cluster import rounds
     from tierwise.snapshot.builder import Reader
 
+    names = (*names, "") if "default-scheduler" in names else names  # whose pods need not say so
     objects, profile, time = inputs.read(names)
     reader = Reader(profile, schedulers=frozenset(names)) if names else None
     with show_progress("scheduling", cycles) as progress:

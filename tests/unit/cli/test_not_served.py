@@ -53,6 +53,15 @@ def test_chosen_schedulers_are_the_only_ones(tmp_path: Path) -> None:
     assert "(4 in all)" in run("schedule", "-f", file, "--scheduler-name", "Peaks").stderr
 
 
+def test_pods_that_name_no_scheduler_are_those_of_the_default_one(tmp_path: Path) -> None:
+    """As the API server reads them: they are told by that name, and served under it."""
+    file = manifests(tmp_path, NODE, _pod("p"))
+    told = run("schedule", "-f", file, "--scheduler-name", "Peaks").stderr
+
+    assert 'scheduler "default-scheduler" is not served: such pods wait, unless --scheduler-name default-sch' in told
+    assert {"default/p": "n0"} == answer("schedule", "-f", file, "--scheduler-name", "default-scheduler")["bindings"]
+
+
 def test_a_job_with_a_plugin_of_volcanos_waits(tmp_path: Path) -> None:
     """It would start without ranks; a plugin that acts here does not keep it."""
     plugin = "hcclrank"
