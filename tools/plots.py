@@ -1,7 +1,8 @@
-"""Draw docs/benchmarks.md: every measured row against its gate, and the pods per second beside kube-scheduler.
+"""Draw what the docs measure: every row of docs/benchmarks.md against its gate, the pods per second beside
+kube-scheduler, and rules of placement by closeness and waiting (docs/guides/sweeps.md).
 
-`python tools/plots.py` writes docs/images/*.svg from the tables of the page, and `--check` says whether they are as the
-tables are. Nothing is measured here, and no number stands in a picture that is not in a table.
+`python tools/plots.py` writes docs/images/*.svg from the tables of the pages, and `--check` says whether they are as
+the tables are. Nothing is measured here, and no number stands in a picture that is not in a table.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
+SWEEPS = ROOT / "docs" / "guides" / "sweeps.md"
 IMAGES = ROOT / "docs" / "images"
 
 WIDTH, LEFT, LINE = 860, 330, 19
@@ -49,6 +51,14 @@ def _throughput(text: str) -> list[tuple[str, float]]:
     """Pods per second of those who bind on one API server."""
     table = next(table for table in _tables(text) if "tierwise is faster by" in table[0])
     return [(re.sub(r"[`]| \(.*|: its .*", "", row["Who"]), _number(row["Pods/s"])) for row in table]
+
+
+def _front(text: str) -> list[tuple[str, float, float]]:
+    """Rules of placement: the wait and the leaves beyond the fewest, as ratios to the same rule."""
+    table = next(table for table in _tables(text) if "beaten in both by" in table[0])
+    return [
+        (row["rule"].strip("`"), _number(row["wait, mean"]), _number(row["leaves beyond the fewest"])) for row in table
+    ]
 
 
 def _clipped(label: str, most: int = 54) -> str:
@@ -121,12 +131,33 @@ def _draw_throughput(rows: list[tuple[str, float]]) -> str:
     return _svg("Pods bound in a second on one kube-apiserver, 2,000 nodes", 52 + 26 * len(rows), inside)
 
 
+def _draw_front(rows: list[tuple[str, float, float]]) -> str:
+    """A point for each rule; blue where no other one waits less and is closer."""
+    left, bottom, high, wide = 60, 300, 250, WIDTH - 200
+    least, most = min(wait for _, wait, _ in rows) - 0.05, max(wait for _, wait, _ in rows) + 0.05
+    widest = max(leaves for _, _, leaves in rows)
+    x: Callable[[float], float] = lambda wait: left + (wait - least) * wide / (most - least)  # noqa: E731  # a formula
+    y: Callable[[float], float] = lambda leaves: bottom - leaves * high / widest  # noqa: E731  # another
+    inside = [f'<path d="M{left} {bottom - high}V{bottom}h{wide}" fill="none" stroke="{RULE}"/>']
+    for i in range(5):
+        wait, leaves = least + i * (most - least) / 4, i * widest / 4
+        inside.append(_text_at(x(wait) - 10, bottom + 16, f"{wait:.2f}", colour=SOFT))
+        inside.append(_text_at(left - 8, y(leaves) + 4, f"{leaves:.2f}", end=True, colour=SOFT))
+    for label, wait, leaves in rows:
+        beaten = any(w <= wait and m <= leaves and (w, m) != (wait, leaves) for _, w, m in rows)
+        inside.append(f'<circle cx="{x(wait):.1f}" cy="{y(leaves):.1f}" r="5" fill="{MISSED if beaten else MET}"/>')
+        inside.append(_text_at(x(wait) + 9, y(leaves) + 4, label))
+    inside.append(_text_at(left, bottom + 36, "mean wait; up: leaves beyond the fewest; ÷ those of tree", colour=SOFT))
+    return _svg("Closeness and waiting; blue: nothing is better in both", bottom + 48, inside)
+
+
 def pictures() -> dict[str, str]:
     """Every picture by its file name."""
     text = PAGE.read_text(encoding="utf-8")
     return {
         "benchmarks-gates.svg": _draw_margins(_margins(text)),
         "benchmarks-throughput.svg": _draw_throughput(_throughput(text)),
+        "sweeps-front.svg": _draw_front(_front(SWEEPS.read_text(encoding="utf-8"))),
     }
 
 
@@ -137,7 +168,7 @@ def main() -> int:
         file = IMAGES / name
         if "--check" in sys.argv:
             if not file.exists() or file.read_text(encoding="utf-8") != drawn:
-                print(f"{file.relative_to(ROOT)} is not as docs/benchmarks.md is: python tools/plots.py")
+                print(f"{file.relative_to(ROOT)} is not as the tables are: python tools/plots.py")
                 stale = 1
         else:
             IMAGES.mkdir(exist_ok=True)
