@@ -12,12 +12,14 @@ import signal
 import ssl
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -46,6 +48,18 @@ class _Up:
         )
         assert fails == bool(done.returncode), done.stderr + done.stdout
         return done.stderr if fails else done.stdout
+
+    def answer(self, path: str) -> Any:
+        """What the page is told, as soon as there is a first look at the cluster."""
+        for _ in range(600):
+            try:
+                with urllib.request.urlopen(self.told[0].split()[0] + path) as asked:
+                    return json.load(asked)
+            except urllib.error.HTTPError as error:
+                if error.code != 503:
+                    raise
+                time.sleep(0.1)
+        raise AssertionError(f"{path} is not answered")
 
     def until_running(self, pod: str) -> None:
         """Look until a pod that may not be there yet runs."""
@@ -329,6 +343,15 @@ def test_a_namespace_is_not_told_who_else_has_reserved(tmp_path: Path) -> None:
     assert "Event" in {item["kind"] for item in kept["items"]}
     assert [] == re.findall(r"ml/|train|tune|rack-\w", json.dumps(kept))
     assert "rack-b" in own
+
+
+def test_its_page_answers_questions(up: _Up) -> None:
+    """What if a rack is drained, and when each job starts: of the cluster as it is."""
+    drained, starts = up.answer("api/what-if?if=drain%3Drack-0"), up.answer("api/eta")
+
+    assert ["drain rack-0"] == drained["changes"]
+    assert 512 == drained["before"]["capacity"]
+    assert {"now", "jobs"} <= set(starts)
 
 
 @pytest.mark.parametrize(
