@@ -37,8 +37,8 @@ def problem(scopes: Sequence[Scope], groups: Sequence[Group]) -> Part:
         _, limits, held = scopes[group.scope]
         for copy in range(group.copies):
             number = len(scopes) + len(scopes) * 10 * i + copy
-            leaf = Part(number, gang, None, group.need, (1,), kind=("group", i), limits=limits, standing=held)
-            inside[scopes[group.scope].parent].append(leaf)
+            unit = Part(number, gang, None, group.need, (1,), kind=("group", i), limits=limits, standing=held)
+            inside[scopes[group.scope].parent].append(unit)
     leaves = {group.scope for group in groups}
     for number in reversed([number for number in range(-1, len(scopes)) if number not in leaves]):
         parts = tuple(inside[number])

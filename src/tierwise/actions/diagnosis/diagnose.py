@@ -406,7 +406,7 @@ def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> tuple[int, Int
     whole = parts_of(cycle, job, demand) if several else None
     if whole is not None and whole.kind is not None and not any(map(cycle.pipeline.moving, whole.parts[0].shapes)):
         each = whole.parts[0]
-        if len(each.leaves[0].bundle) == 1:
+        if len(each.units[0].bundle) == 1:
             return each.pods, held(Room(cycle, Pool.FUTURE_IDLE), each)[group] * each.pods
         if not cycle.ledger.any_releasing:
             able = np.minimum(held(Room(cycle, Pool.IDLE), each)[group], whole.chosen)

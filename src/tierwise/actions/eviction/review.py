@@ -28,8 +28,8 @@ def review(cycle: Cycle, since: int) -> None:
     if len(causes) < 2 and not any(e.job.together for e in evictions):  # the plan for one job has no needless victims
         return
     needless: set[str] = set()
-    for unit in _units(cycle, evictions):
-        victims = np.array([cycle.running.position[e.task.key] for e in unit], dtype=np.int64)
+    for bundle in _bundles(cycle, evictions):
+        victims = np.array([cycle.running.position[e.task.key] for e in bundle], dtype=np.int64)
         if not _have_room(cycle, victims):
             continue
         if any(cycle.ledger.counted(number) for number in cycle.running.shape[victims].tolist()):
@@ -38,27 +38,27 @@ def review(cycle: Cycle, since: int) -> None:
             cycle.ledger.take_back(cycle.running, victims)
             if _quotas_allow(cycle, evictions):
                 statement.keep()
-                needless.update(eviction.task.key for eviction in unit)
-                _tell(cycle, unit)
+                needless.update(eviction.task.key for eviction in bundle)
+                _tell(cycle, bundle)
     if needless:
         kept = [e for e in cycle.report.evictions[since:] if e.task.key not in needless]
         cycle.report.evictions[since:] = kept
 
 
-def _units(cycle: Cycle, evictions: list[Eviction]) -> list[list[Eviction]]:
+def _bundles(cycle: Cycle, evictions: list[Eviction]) -> list[list[Eviction]]:
     """What stays together: all of a gang that was broken or that falls as one, everybody else alone.
 
     Where pods fall one by one, no minimum keeps the pods of a gang together.
     """
-    units: dict[object, list[Eviction]] = {}
+    bundles: dict[object, list[Eviction]] = {}
     ready, lost = cycle.ledger.ready, Counter(eviction.job.key for eviction in evictions)
     for eviction in reversed(evictions):
         job = eviction.job
         left = int(ready[[sub.number for sub in job.subs]].sum())
         falls = eviction.action not in EVICTING_BY_POD and left < job.minimum <= left + lost[job.key]
         broken = job.together or falls
-        units.setdefault(job.key if broken else eviction.task.key, []).append(eviction)
-    return list(units.values())
+        bundles.setdefault(job.key if broken else eviction.task.key, []).append(eviction)
+    return list(bundles.values())
 
 
 def _have_room(cycle: Cycle, victims: Ints) -> bool:
@@ -80,9 +80,9 @@ def _quotas_allow(cycle: Cycle, evictions: list[Eviction]) -> bool:
     return True
 
 
-def _tell(cycle: Cycle, unit: list[Eviction]) -> None:
+def _tell(cycle: Cycle, bundle: list[Eviction]) -> None:
     """What is said of how room was made speaks of those alone who go."""
-    for eviction in unit:
+    for eviction in bundle:
         if eviction.by is None:
             continue
         attempts = cycle.report.eviction_attempts.get(eviction.by.key, [])

@@ -50,7 +50,7 @@ def place_alike(cycle: Cycle, job: Job, whole: Part, gradients: Gradients) -> Se
 
 
 def holds(cycle: Cycle, whole: Part, domain: int, number: int) -> bool:
-    """Whether a domain holds so many leaves of a group on idle resources: they are placed, and nothing stays."""
+    """Whether a domain holds so many units of a group on idle resources: they are placed, and nothing stays."""
     with cycle.ledger.statement():
         return _Leaves(cycle, replace(whole, chosen=number), Room(cycle, Pool.IDLE)).place(domain) is not None
 
@@ -100,16 +100,16 @@ def _place_group(cycle: Cycle, job: Job, part: Part, within: int, near: int | No
 
 
 class _Leaves:
-    """The leaves of a group that are needed, each inside one domain of at most their limit."""
+    """The units of a group that are needed, each inside one domain of at most their limit."""
 
     def __init__(self, cycle: Cycle, whole: Part, room: Room) -> None:
         assert isinstance(whole.gang, Job)
         self._cycle = cycle
         self._gang = whole.gang
         self._room = room
-        self._leaf = whole.parts[0]
-        assert self._leaf.tier is not None
-        self._limit = self._leaf.tier
+        self._unit = whole.parts[0]
+        assert self._unit.tier is not None
+        self._limit = self._unit.tier
         self._task_groups = tuple(p.task_group for p in whole.parts[: whole.chosen] if p.task_group is not None)
         self._spares = len(whole.parts) - whole.chosen
         self._sub = next(whole.task_groups()).sub
@@ -139,13 +139,13 @@ class _Leaves:
     def _units(self) -> Units | None:
         """The units to ask a recommendation for; None if no plugin recommends, or tasks of the job are placed."""
         cycle = self._cycle
-        if not cycle.pipeline.propose or len(self._leaf.bundle) > 1 or cycle.current_domain(self._gang) is not None:
+        if not cycle.pipeline.propose or len(self._unit.bundle) > 1 or cycle.current_domain(self._gang) is not None:
             return None
-        ((shape, size),) = self._leaf.bundle
+        ((shape, size),) = self._unit.bundle
         return choose.group_units(cycle, shape, groups=len(self._task_groups), size=size, limit=self._limit)
 
     def _follow(self, units: Units, proposal: Proposal) -> list[Placement]:
-        ((shape, size),) = self._leaf.bundle
+        ((shape, size),) = self._unit.bundle
         ask = Ask(shape, self._sub, self._gang)
         self._cycle.report.search_counts.trials += 1
         dealt = self._write(ask, choose.picks_of(self._cycle, ask, units, proposal), size)
@@ -155,11 +155,11 @@ class _Leaves:
         """The best candidate: near the job's placed tasks, then one that holds the surplus, score, room and name."""
         cycle, number = self._cycle, len(self._task_groups)
         also = able >= number + self._spares
-        ahead = choose.surplus_keys(cycle, self._gang, feasible, number * self._leaf.pods, also=also)
+        ahead = choose.surplus_keys(cycle, self._gang, feasible, number * self._unit.pods, also=also)
         return int(np.lexsort(choose.preference(cycle, feasible, score, cycle.current_domain(self._gang), ahead))[0])
 
     def _worth(self, feasible: Ints) -> Floats:
-        """For each candidate the sum of its leaves' scores, each leaf in the best inner domain that is left."""
+        """For each candidate the sum of its units' scores, each unit in the best inner domain that is left."""
         topology = self._cycle.topology
         near = self._cycle.current_domain(self._gang)
         inner, owner = self._inner(feasible)
@@ -179,11 +179,11 @@ class _Leaves:
         return score
 
     def _copies(self) -> Ints:
-        """How many leaves each domain takes by itself, now."""
-        return held(self._room, replace(self._leaf, tier=None))
+        """How many units each domain takes by itself, now."""
+        return held(self._room, replace(self._unit, tier=None))
 
     def _inner(self, feasible: Ints) -> tuple[Ints, Ints]:
-        """The domains below the candidates that are within the leaves' limit, and the candidate of each."""
+        """The domains below the candidates that are within the units' limit, and the candidate of each."""
         topology = self._cycle.topology
         within = np.flatnonzero(topology.tier <= self._limit)
         owner = np.searchsorted(feasible, within, side="right") - 1
@@ -191,7 +191,7 @@ class _Leaves:
         return within[inside], owner[inside]
 
     def _fill(self, tier: tuple[Ints, Ints, Ints], missing: Ints, near: int | None) -> Ints:
-        """Assign leaves to domains of one tier in the order of preference, until each candidate has enough."""
+        """Assign units to domains of one tier in the order of preference, until each candidate has enough."""
         domains, owner, room = tier
         order = np.lexsort((*self._preference(domains, near), owner))
         taken = np.cumsum(room[order])
@@ -202,7 +202,7 @@ class _Leaves:
         return result
 
     def place(self, domain: int) -> list[Placement] | None:
-        """Write the leaves to the ledger below one domain, tier by tier, close to the first one.
+        """Write the units to the ledger below one domain, tier by tier, close to the first one.
 
         None where nodes do not take what was counted, or no more is counted before all have a place.
         """
@@ -225,21 +225,21 @@ class _Leaves:
         return placements if not left else None
 
     def _first(self, able: Ints) -> int:
-        """The domain of the first leaf."""
+        """The domain of the first unit."""
         return int(able[np.lexsort(self._preference(able, None))[0]])
 
     def _preference(self, domains: Ints, near: int | None) -> tuple[Floats | Ints, ...]:
-        """Sort keys of domains for a leaf: near one, then with room for its surplus, then by score and name."""
+        """Sort keys of domains for a unit: near one, then with room for its surplus, then by score and name."""
         scores = self._cycle.pipeline.score_domains(self._sub, domains)
-        ahead = choose.surplus_keys(self._cycle, self._sub, domains, self._leaf.pods)
+        ahead = choose.surplus_keys(self._cycle, self._sub, domains, self._unit.pods)
         return choose.preference(self._cycle, domains, scores, near, ahead)
 
     def _place_tier(self, domains: Ints, numbers: Ints, task_groups: tuple[TaskGroup, ...]) -> list[Placement] | None:
-        """Place a number of leaves in each of some disjoint, ascending domains; task groups are used in order.
+        """Place a number of units in each of some disjoint, ascending domains; task groups are used in order.
 
         The largest tasks of all go first, because they fit the fewest nodes. None where a domain takes too few.
         """
-        cycle, bundle = self._cycle, self._leaf.bundle
+        cycle, bundle = self._cycle, self._unit.bundle
         scale = np.maximum(cycle.ledger.domain_allocatable[:, ROOT], 1)
         order = sorted(range(len(bundle)), key=lambda i: -float((bundle[i][0].request / scale).max()))
         dealt: dict[int, list[Ints]] = {}
@@ -259,7 +259,7 @@ class _Leaves:
         ]
 
     def _write(self, ask: Ask, picked: list[Picks], count: int) -> list[Ints]:
-        """Write the rows of one shape of whole leaves to the ledger, and deal them: `count` to each leaf, in order."""
+        """Write the rows of one shape of whole units to the ledger, and deal them: `count` to each unit, in order."""
         rows = np.concatenate([rows for rows, _ in picked])
         counts = np.concatenate([counts for _, counts in picked])
         self._cycle.ledger.place(ask.shape, rows, counts, pool=Pool.IDLE)

@@ -35,7 +35,7 @@ __all__ = ["Frame", "Option", "Search", "assign"]
 
 
 class Option(msgspec.Struct, frozen=True, eq=False):
-    """A domain for a part, its score, and for a leaf which of its tasks it takes, where there is a choice."""
+    """A domain for a part, its score, and for a unit which of its tasks it takes, where there is a choice."""
 
     place: int
     worth: float
@@ -177,7 +177,7 @@ class Search(ABC):
 
     @abstractmethod
     def put(self, part: problem.Part, option: Option) -> bool:
-        """Note that a leaf is placed, if it can be."""
+        """Note that a unit is placed, if it can be."""
 
     @abstractmethod
     def take_back(self, part: problem.Part, option: Option) -> None:
@@ -265,7 +265,7 @@ def assign(
 ) -> problem.SearchResult | problem.NoPlace:
     """Place what a job lacks below a domain. The caller owns the statement, and rewinds."""
     moving = any(map(cycle.pipeline.moving, whole.shapes))
-    once = len({leaf.gang.number for leaf in whole.leaves}) == len(whole.leaves)
+    once = len({unit.gang.number for unit in whole.units}) == len(whole.units)
     if once and not moving and len(whole.shapes) == 1:
         return _counted(cycle, job, whole, domain, budget, pools)
     mark = cycle.ledger.mark()
@@ -316,7 +316,7 @@ class _Slices(Ground):
         """
         if any(part.optional for part in self._groups(self._whole)):
             return False
-        own = [(leaf.tier, leaf.pods) for leaf in self._whole.leaves if leaf.tier is not None]
+        own = [(unit.tier, unit.pods) for unit in self._whole.units if unit.tier is not None]
         for limit in {limit for limit, _ in own}:
             room = np.array(self._room)[self._cycle.topology.outermost(limit, self._domain)]
             sizes = np.array(sorted(need for tier, need in own if tier <= limit))
@@ -498,7 +498,7 @@ class _Mixtures(Ground):
         super().__init__(cycle, job, whole, domain, pools)
         most, ways = cycle.budget.choices, cycle.budget.ways
         choices = {
-            leaf.number: mixtures.Choices(leaf.task_group, most) for leaf in whole.leaves if leaf.task_group is not None
+            unit.number: mixtures.Choices(unit.task_group, most) for unit in whole.units if unit.task_group is not None
         }
         self._axes = mixtures.Axes(cycle, mixtures.most_of(choices.values()), pool)
         self._wanted: dict[int, list[tuple[mixtures.Mix, TaskGroup]]] = {}
@@ -543,7 +543,7 @@ class _Mixtures(Ground):
         self._top = self._places[self._domain]
 
     def options(self, part: problem.Part, within: int) -> Iterator[Option]:
-        """The places of a part, one of each kind, and of a leaf each way to choose its tasks."""
+        """The places of a part, one of each kind, and of a unit each way to choose its tasks."""
         tried: set[tuple[object, ...]] = set()
         for option in self.known(part, within, widest=True):
             kind = self._kind(option.place)

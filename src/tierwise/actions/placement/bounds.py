@@ -127,14 +127,14 @@ def held(room: Room, part: Part) -> Ints:
     return np.where(topology.tier <= part.tier, inside, topology.roll_up(counted))
 
 
-def _tasks_held(room: Room, leaf: Part) -> Ints:
-    """How many copies of a leaf the nodes of each domain take, wherever its tasks stand in it.
+def _tasks_held(room: Room, unit: Part) -> Ints:
+    """How many copies of a unit the nodes of each domain take, wherever its tasks stand in it.
 
     For several shapes the least of what can be counted: each shape by itself; all tasks together, of which a node takes
     no more than of one that asks for the least of everything; and all that they ask for, resource by resource.
     """
     numbers: Counter[Shape] = Counter()
-    for shape, count in leaf.bundle:
+    for shape, count in unit.bundle:
         numbers[shape] += count
     most: Ints = np.minimum.reduce([room.domains(shape) // number for shape, number in numbers.items()])
     if len(numbers) == 1:
@@ -151,4 +151,4 @@ def _tasks_held(room: Room, leaf: Part) -> Ints:
         if least:
             takes = np.minimum(takes, free[i] // least)
         np.minimum(most, topology.totals(free[i]) // int(whole[r]), out=most)
-    return np.minimum(most, topology.totals(takes) // leaf.pods)
+    return np.minimum(most, topology.totals(takes) // unit.pods)

@@ -92,24 +92,24 @@ def _by_score(cycle: Cycle, job: Job, first: TaskGroup, room: Ints) -> Ints:
 def _write(cycle: Cycle, job: Job, dealt: Sequence[Dealt], pool: Pool) -> list[problem.Placement]:
     """Every task group on the rows that it was dealt."""
     placements = []
-    for leaves, rows, _ in dealt:
-        asked = [each for leaf in leaves for each in _asked(job, leaf)]
+    for units, rows, _ in dealt:
+        asked = [each for unit in units for each in _asked(job, unit)]
         ends = np.cumsum([number for *_, number in asked])
         for (ask, pod_set, _), own in zip(asked, np.split(rows, ends[:-1]), strict=True):
             placements.append(problem.place_tasks(cycle, ask, pod_set, np.unique(own, return_counts=True), pool))
     return placements
 
 
-def _asked(job: Job, leaf: problem.Part) -> list[tuple[Ask, PodSet, int]]:
-    """How many tasks of each pod set a leaf takes."""
-    taken = [(group.sub, *some) for group in leaf.task_groups() for some in group.taken()]
+def _asked(job: Job, unit: problem.Part) -> list[tuple[Ask, PodSet, int]]:
+    """How many tasks of each pod set a unit takes."""
+    taken = [(group.sub, *some) for group in unit.task_groups() for some in group.taken()]
     return [(Ask(pod_set.shape, sub, job), pod_set, number) for sub, pod_set, number in taken]
 
 
 class Dealt(NamedTuple):
     """Leaves that are alike, the rows of all their tasks, one entry each, ascending, and all rows of their place."""
 
-    leaves: tuple[problem.Part, ...]
+    units: tuple[problem.Part, ...]
     rows: Ints
     place: Bools
 
@@ -117,7 +117,7 @@ class Dealt(NamedTuple):
 class _Supply(NamedTuple):
     """So many tasks, whose they are, and the cells that they may go to."""
 
-    leaves: tuple[problem.Part, ...]
+    units: tuple[problem.Part, ...]
     amount: int
     cells: Bools
 
@@ -137,7 +137,7 @@ class Cells(Search):
         self._room = room
         self._rows = np.flatnonzero(room > 0)
         self._rows = self._rows[np.argsort(order[self._rows], kind="stable")]
-        self._around: dict[int, tuple[problem.Part, ...]] = {}  # of each leaf: itself and the groups that it is in
+        self._around: dict[int, tuple[problem.Part, ...]] = {}  # of each unit: itself and the groups that it is in
         parts = list(self._every(whole, ()))
         limits = {id(limit): limit for part in parts for limit in part.limits}
         columns = [limit.homes[self._rows] for limit in limits.values()]
@@ -152,7 +152,7 @@ class Cells(Search):
         self._masks: list[Bools] = [np.ones(len(self._capacity), dtype=bool)]
         self._rooms = [int(self._capacity.sum())]  # of each place
         self._numbers: dict[bytes, int] = {self._masks[0].tobytes(): 0}
-        self._kinds = {leaf.number: leaf.kind or (leaf.number,) for leaf in whole.leaves}
+        self._kinds = {unit.number: unit.kind or (unit.number,) for unit in whole.units}
         self._copies = Counter(self._kinds.values())
         self._known: dict[tuple[object, int], list[Option]] = {}
         self._given: dict[tuple[object, int], list[problem.Part]] = {}  # by kind and place
@@ -181,7 +181,7 @@ class Cells(Search):
         yield from self._known[key]
 
     def _places(self, part: problem.Part, allowed: Bools) -> Iterator[Bools]:
-        """The tightest comes first; where several alike leaves are to be placed, the roomiest."""
+        """The tightest comes first; where several alike units are to be placed, the roomiest."""
         homes = [self._column[id(limit)] for limit in part.limits if not limit.fewest]
         cells = np.flatnonzero(allowed)
         if not homes or not len(cells):
@@ -241,12 +241,12 @@ class Cells(Search):
             del self._given[key]
 
     def state(self, frame: Frame) -> tuple[object, ...]:
-        return (frozenset((key, len(leaves)) for key, leaves in self._given.items()),)
+        return (frozenset((key, len(units)) for key, units in self._given.items()),)
 
     def _supplies(self) -> list[_Supply]:
         return [
-            _Supply(tuple(leaves), leaves[0].pods * len(leaves), self._masks[place])
-            for (_, place), leaves in self._given.items()
+            _Supply(tuple(units), units[0].pods * len(units), self._masks[place])
+            for (_, place), units in self._given.items()
         ]
 
     def deal(self) -> list[Dealt] | None:
@@ -270,7 +270,7 @@ class Cells(Search):
             found = np.sort(np.concatenate(rows)) if rows else np.zeros(0, dtype=np.int64)
             place = np.zeros(len(self._room), dtype=bool)
             place[self._rows[supply.cells[self._cell_of_row]]] = True
-            dealt.append(Dealt(supply.leaves, found, place))
+            dealt.append(Dealt(supply.units, found, place))
         return dealt
 
     def _spread_out(self, supplies: list[_Supply], spreads: Sequence[_Spread]) -> Ints | None:
@@ -304,7 +304,7 @@ class Cells(Search):
         return hit - {-1}
 
     def _inside(self, supply: _Supply, part: problem.Part) -> bool:
-        return part in self._around[supply.leaves[0].number]
+        return part in self._around[supply.units[0].number]
 
     def _fixing(self, supplies: list[_Supply], fixed: Ints, spreads: Sequence[_Spread]) -> Ints | None:
         """Fix single tasks to domains that would have none, until every spread is met; then the rest goes anywhere."""
@@ -441,9 +441,9 @@ class _Tasks(Search):
     ) -> None:
         self._cycle, self._job, self._pool = cycle, job, pool
         self._tasks: list[tuple[Ask, PodSet, Bools]] = []  # with the rows of the place of each
-        for leaves, _, place in dealt:
-            for leaf in leaves:
-                for ask, pod_set, number in sorted(_asked(job, leaf), key=lambda entry: freedom[entry[0].shape]):
+        for units, _, place in dealt:
+            for unit in units:
+                for ask, pod_set, number in sorted(_asked(job, unit), key=lambda entry: freedom[entry[0].shape]):
                     self._tasks += [(ask, pod_set, place)] * number
         number = len(self._tasks)
         parts = tuple(problem.Part(i, job, None, 1, (1,)) for i in range(number))

@@ -92,18 +92,18 @@ def _tiers_of(cycle: Cycle, constraint: Constraint | None) -> list[int | None]:
 
 
 def limited(cycle: Cycle, job: Job, task_groups: Sequence[TaskGroup], tiers: Tiers) -> Part:
-    """These task groups, all of which are to be placed, as leaves of the groups that they are in.
+    """These task groups, all of which are to be placed, as units of the groups that they are in.
 
     Leaves that are alike, and stand nowhere yet, follow each other. Around the job there is one more group.
     """
     builder = _Builder(cycle, job, tiers)
     known: dict[object, list[Part]] = {}
     for i, task_group in enumerate(task_groups):
-        leaf = builder.leaf(len(job.inner_groups) + 2 + i, task_group)
-        known.setdefault(leaf.kind or (leaf.number,), []).append(leaf)
+        unit = builder.unit(len(job.inner_groups) + 2 + i, task_group)
+        known.setdefault(unit.kind or (unit.number,), []).append(unit)
     inside: list[list[Part]] = [[] for _ in job.inner_groups] or [[]]
-    for leaves in known.values():
-        inside[max(leaves[0].task_group.sub.inner_group, 0) if leaves[0].task_group else 0] += leaves
+    for units in known.values():
+        inside[max(units[0].task_group.sub.inner_group, 0) if units[0].task_group else 0] += units
     for number in reversed(range(1, len(inside))):
         if inside[number]:
             inside[job.inner_groups[number].parent].insert(0, builder.group(number, inside[number]))
@@ -145,7 +145,7 @@ class _Builder:
         standing = self.rows(group_job(self._job, number))
         return replace(group_of(number, self._job, len(parts), tuple(parts)), limits=limits, standing=standing)
 
-    def leaf(self, number: int, task_group: TaskGroup) -> Part:
+    def unit(self, number: int, task_group: TaskGroup) -> Part:
         sub, kind = task_group.sub, None
         limits = self._limits(sub.constraint, sub.further, self._tiers.subs) if sub.policy >= 0 else ()
         standing = self.rows(sub)

@@ -1,6 +1,6 @@
 """What is to be placed: a tree of parts, each in a domain of its own inside that of the part around it.
 
-A *leaf* is a task group of a sub-job. A *group* is a job, or a group of groups: parts of it are placed until what they
+A *unit* is a task group of a sub-job. A *group* is a job, or a group of groups: parts of it are placed until what they
 `adds` sums up to what the group `lacks`. Both are vectors. Those of a nested group have one entry, the number of parts.
 Those of a job with sub-groups have an entry for its tasks, one for the whole sub-groups of each policy, and one for the
 tasks of each role. `parts_of` makes the tree of a demand, `SearchResult` and `NoPlace` are the answers to it, and
@@ -70,7 +70,7 @@ class Part(msgspec.Struct, frozen=True, eq=False, dict=True):
     pods: int  # the fewest that it takes
     adds: Counts  # what it counts for in the group around it
     task_group: TaskGroup | None = None
-    bundle: tuple[tuple[Shape, int], ...] = ()  # of a leaf that may be alike others: so many tasks of each pod set
+    bundle: tuple[tuple[Shape, int], ...] = ()  # of a unit that may be alike others: so many tasks of each pod set
     lacks: Counts = ()  # what the parts of a group must add up to
     parts: tuple[Part, ...] = ()  # those that can be placed, the chosen ones first
     chosen: int = 0  # how many of them would be enough
@@ -89,9 +89,9 @@ class Part(msgspec.Struct, frozen=True, eq=False, dict=True):
         return len(self.lacks) == 1
 
     @cached_property
-    def leaves(self) -> tuple[Part, ...]:
+    def units(self) -> tuple[Part, ...]:
         """All task groups in it, as parts."""
-        return tuple(leaf for part in self.parts for leaf in part.leaves) if self.parts else (self,)
+        return tuple(unit for part in self.parts for unit in part.units) if self.parts else (self,)
 
     @cached_property
     def shapes(self) -> frozenset[Shape]:
@@ -107,7 +107,7 @@ class Part(msgspec.Struct, frozen=True, eq=False, dict=True):
         return tuple(reversed(sums))
 
     def task_groups(self) -> Iterator[TaskGroup]:
-        return (leaf.task_group for leaf in self.leaves if leaf.task_group is not None)
+        return (unit.task_group for unit in self.units if unit.task_group is not None)
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -197,7 +197,7 @@ def _two_levels(cycle: Cycle, job: Job, demand: Demand) -> Part:
         return tuple(counts)
 
     chosen = sorted(demand.task_groups, key=lambda task_group: tightness(cycle, task_group))
-    parts = tuple(_leaf(cycle, i + 1, group, adds(group)) for i, group in enumerate((*chosen, *demand.substitutes)))
+    parts = tuple(_unit(cycle, i + 1, group, adds(group)) for i, group in enumerate((*chosen, *demand.substitutes)))
     lacks = (
         job.minimum - sum(ready.values()),
         *(policy.minimum - have for policy, have in zip(job.policies, whole, strict=True)),
@@ -237,7 +237,7 @@ def _nested(cycle: Cycle, job: Job, demand: Demand) -> Part | None:
     for i, task_group in enumerate((*demand.task_groups, *demand.substitutes)):
         if task_group.sub.inner_group >= 0:
             substitute = task_group.sub.number not in chosen
-            found[task_group.sub.inner_group].append((substitute, i, _leaf(cycle, i + len(lacking), task_group, (1,))))
+            found[task_group.sub.inner_group].append((substitute, i, _unit(cycle, i + len(lacking), task_group, (1,))))
     for i in reversed(range(number, len(lacking))):  # parts come after the groups that they are in
         if len(found[i]) >= lacking[i] > 0:
             ordered = sorted(found[i], key=lambda part: part[:2])
@@ -248,7 +248,7 @@ def _nested(cycle: Cycle, job: Job, demand: Demand) -> Part | None:
     return None
 
 
-def _leaf(cycle: Cycle, number: int, task_group: TaskGroup, adds: Counts) -> Part:
+def _unit(cycle: Cycle, number: int, task_group: TaskGroup, adds: Counts) -> Part:
     limit, bundle, kind = cycle.pipeline.limit(task_group.sub), task_group.firm(), None
     if bundle and cycle.ledger.placed_rows(task_group.sub) is None:
         shapes = tuple((shape.number, count) for shape, count in bundle)
@@ -259,7 +259,7 @@ def _leaf(cycle: Cycle, number: int, task_group: TaskGroup, adds: Counts) -> Par
 
 def _group(cycle: Cycle, gang: Job, number: int, need: int, parts: tuple[Part, ...]) -> Part:
     limit, first, kind = cycle.pipeline.limit(gang), parts[0], None
-    alike = first.kind is not None and len(first.leaves[0].bundle) == 1 and len({part.kind for part in parts}) == 1
+    alike = first.kind is not None and len(first.units[0].bundle) == 1 and len({part.kind for part in parts}) == 1
     if alike and (number == 0 or cycle.current_domain(gang) is None):
         kind = ("group", limit, need, first.kind)
     return replace(group_of(number, gang, need, parts), tier=limit, kind=kind)
