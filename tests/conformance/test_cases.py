@@ -18,9 +18,10 @@ FILES = sorted(CASES.rglob("*.yaml"))
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(CASES).with_suffix("")))
 def test_case(file: Path, tmp_path: Path) -> None:
-    """The answer of the command is what the case expects."""
+    """The answer of the command is what the case expects, and a case that fails can be found by its name."""
     case = _read(file)
     expected = case["expect"]
+    assert file.stem == case["name"]
 
     result = run(*_words(case, tmp_path), "-o", "json")
 
@@ -32,12 +33,9 @@ def test_case(file: Path, tmp_path: Path) -> None:
     assert [] == faults(case["verb"], expected, json.loads(result.stdout))
 
 
-def test_every_case_is_named_after_its_file() -> None:
-    """A case that fails can be found by its name."""
-    wrong = [file.stem for file in FILES if _read(file)["name"] != file.stem]
-
-    assert [] == wrong
-    assert len(FILES) >= 128
+def test_the_cases_are_there() -> None:
+    """A folder that moved would pass without a case."""
+    assert len(FILES) >= 700
 
 
 def _read(file: Path) -> dict[str, Any]:
