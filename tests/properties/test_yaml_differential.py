@@ -10,7 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tierwise.api.errors import InputError
-from tierwise.api.yaml_text import Allowance, build, is_plain, read_plain
+from tierwise.api.yaml_events import Allowance, build
+from tierwise.api.yaml_text import is_plain, read_plain
 
 pytest.importorskip("yaml_rs", reason="without yaml-rs there is no fast path")
 
@@ -65,6 +66,22 @@ DATA = st.recursive(
     TEXTS | st.sampled_from([1, 0, -5, 1.5, True, False, None]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
     max_leaves=12,
+)
+FLOW_WORDS = WORDS | st.text("ab09-.:/=+_'\" ?", max_size=4)
+FLOW_ENDS = st.sampled_from([", ", ", ", ", ", ",", " , ", ": ", " ", "", ",\n  "])
+FLOWS = st.recursive(
+    FLOW_WORDS,
+    lambda inner: st.builds(
+        lambda brackets, keyed, parts: (
+            brackets[0]
+            + "".join((f"{key}: " if keyed else "") + value + end for key, value, end in parts).removesuffix(", ")
+            + brackets[1]
+        ),
+        st.sampled_from([("[", "]"), ("[", "]"), ("{", "}"), ("{", "}"), ("{ ", " }"), ("[", "}"), ("{", "")]),
+        st.booleans(),
+        st.lists(st.tuples(st.sampled_from(["a", "b", "c d", "'e'"]) | FLOW_WORDS, inner, FLOW_ENDS), max_size=3),
+    ),
+    max_leaves=8,
 )
 EDITS = st.sampled_from(
     [
@@ -193,6 +210,18 @@ def test_scalars_are_read_alike(position: str, text: str) -> None:
     agree(position.format(text))
 
 
+@MORE
+@given(FLOWS, st.sampled_from(POSITIONS), st.integers(0, 200), EDITS | st.just(""))
+@example("[{a: b, c: [d, {e: 'f'}]}, []]", "k: {}\n", 0, "")
+@example("[ it's, inf, ?'a, ]", "k: {}\n", 0, "")
+@example("{[a]: b}", "k: {} # c\n", 0, "")
+def test_flow_style_is_read_alike(text: str, position: str, at: int, edit: str) -> None:
+    """Lists and maps in brackets: keys, quotes, commas, ends of lines, and the errors in them."""
+    whole = position.replace("{}", text)
+    agree(whole)
+    agree(whole[:at] + edit + whole[at:])
+
+
 @given(dumps())
 def test_the_sure_reader_agrees_with_pyyaml(text: str) -> None:
     """The event reader gives what PyYAML's own loader gives; where it does not, it refuses a doubtful key."""
@@ -207,6 +236,8 @@ def test_the_sure_reader_agrees_with_pyyaml(text: str) -> None:
 def test_enough_texts_take_the_fast_path() -> None:
     """The comparison would mean nothing if everything were left to the sure reader."""
     block = yaml.safe_dump({"a": ["b", {"c": "d e"}], "f": "g\nh\n", "i": 1, "j": 1.5, "k": True, "l": {}, "m": None})
+    flow = "a: {b: [c, 'd e'], f: {g: 1}}\n"
 
-    assert is_plain(block.encode())
-    assert read_plain(block.encode()) is not None
+    for text in (block, flow):
+        assert is_plain(text.encode())
+        assert read_plain(text.encode()) is not None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tierwise.api.codec import Raw
-from tierwise.api.yaml_text import DEEPEST
+from tierwise.api.yaml_events import DEEPEST
 
 __all__ = [
     "MOST_BYTES",

@@ -15,7 +15,7 @@ import msgspec
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import read_number
-from tierwise.api.yaml_text import DEEPEST
+from tierwise.api.yaml_events import DEEPEST
 from tierwise.apiserver.failures import MOST_OPERATIONS, ApiFailure, Work, bad_request, too_large
 
 __all__ = ["json_patch", "merge_key", "merge_patch", "strategic_patch"]

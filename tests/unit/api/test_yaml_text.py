@@ -3,7 +3,8 @@
 import pytest
 
 from tierwise.api.errors import InputError
-from tierwise.api.yaml_text import documents, is_plain, resolve
+from tierwise.api.yaml_events import resolve
+from tierwise.api.yaml_text import documents, is_plain
 
 
 def load(text: str) -> list[object]:
@@ -175,13 +176,36 @@ status:
     assert is_plain(text.encode())
 
 
+def test_flow_style_on_one_line_is_plain() -> None:
+    """The fast path takes what people write: words, numbers and strings, in lists and maps of a few levels."""
+    text = """\
+metadata: {name: rack-0, labels: {example.com/rack: 'r 0', tier: "1"}}
+spec:
+  members:
+  - {type: Node, selector: {labelMatch: {matchLabels: {example.com/rack: r0}}}}  # by label
+  containers: [{name: main, image: registry:5000/a/b:1.0, args: [--lr=0.1, "-c", /bin/sh], ports: [], env: [{}]}]
+"""
+
+    assert is_plain(text.encode())
+
+
 @pytest.mark.parametrize(
     "text",
     [
         "a: yes\n",
         "a: 1e3\n",
         "a: &x b\n",
-        "a: {b: c}\n",
+        "a: {b}\n",
+        "a: {b: yes}\n",
+        "a: {1: b}\n",
+        "a: [b: c]\n",
+        "a: {[b]: c}\n",
+        "a: [b,\n  c]\n",
+        "a: [[b]\n, c]\n",
+        "a: [it's, ?'b]\n",
+        "a: {b: :c}\n",
+        "a: {b: {c: {d: {e: {f: {g: h}}}}}}\n",
+        "{b: c}\n",
         "a:\tb\n",
         "1: a\n",
         "a: 010\n",

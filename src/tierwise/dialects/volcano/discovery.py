@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
-import yaml
 
 from tierwise.api.core import ConfigMap
 from tierwise.api.duration import seconds
@@ -121,6 +120,8 @@ def _sources(config: ConfigMap) -> Iterator[dict[str, object] | str]:
     text = config.data.get(CONFIG_KEY)
     if text is None or not config.metadata.name.endswith(_NAME_ENDING):
         return
+    import yaml  # slow to import, and few clusters have such a configuration
+
     try:
         parsed = yaml.safe_load(text)
     except yaml.YAMLError as error:
