@@ -60,7 +60,9 @@ class _Table:
     def __init__(self, schemas: dict[str, Any], crds: list[Any]) -> None:
         self._schemas = schemas
         kinds, types = field_names.table()
-        self._types: dict[str, Fields] = {name: {k: t or None for k, t in of.items()} for name, of in types.items()}
+        self._types: dict[str, Fields] = {
+            name: {field: within or None for field, within in field_names.fields(name).items()} for name in types
+        }
         self._named: dict[str, str] = {}
         self._kinds = dict(kinds)
         for name, schema in schemas.items():

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from tierwise.api.errors import suggestion
 
-__all__ = ["Unheard", "table", "unheard"]
+__all__ = ["Unheard", "fields", "table", "unheard"]
 
 _ANYTHING: Final = "*"
 """Any value as a type, and any name as a field."""
@@ -27,37 +27,42 @@ class Unheard(NamedTuple):
 
 def unheard(raw: Mapping[str, object], group: str, kind: str) -> Iterator[Unheard]:
     """Every field of a manifest that its kind does not have, in the order in which they are written."""
-    kinds, types = table()
-    first = kinds.get(f"{group}/{kind}")
-    return _within(raw, first, "", types) if first is not None else iter(())
+    first = table()[0].get(f"{group}/{kind}")
+    return _within(raw, first, "") if first is not None else iter(())
 
 
-def _within(value: object, name: str, path: str, types: Mapping[str, Mapping[str, str]]) -> Iterator[Unheard]:
+def _within(value: object, name: str, path: str) -> Iterator[Unheard]:
     if isinstance(value, list):
         for i, item in enumerate(value):
-            yield from _within(item, name, f"{path}[{i}]", types)
+            yield from _within(item, name, f"{path}[{i}]")
     elif isinstance(value, dict):
-        known = types[name]
+        known = fields(name)
         for key, inner in value.items():
             within = known.get(key, known.get(_ANYTHING))
             place = f"{path}.{key}" if path else str(key)
             if within is None:
                 yield Unheard(place, f'unknown field "{key}"{suggestion(str(key), known)}')
             elif within and within != _ANYTHING:
-                yield from _within(inner, within, place, types)
+                yield from _within(inner, within, place)
 
 
 @cache
-def table() -> tuple[Mapping[str, str], Mapping[str, Mapping[str, str]]]:
-    """The type of each group and kind, and the fields of each type with theirs: "" for a plain value."""
+def fields(name: str) -> Mapping[str, str]:
+    """The fields of a type with theirs: "" for a plain value."""
+    return {field: within for field, _, within in (one.partition(">") for one in table()[1][name].split())}
+
+
+@cache
+def table() -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """The type of each group and kind, and the fields of each type as they are written: most are never asked for."""
     kinds: dict[str, str] = {}
-    types: dict[str, dict[str, str]] = {}
+    types: dict[str, str] = {}
     text = get_data("tierwise.api", "field_names.txt")
     assert text is not None  # it is part of the package
     for line in text.decode("ascii").splitlines():
-        name, colon, fields = line.partition(": ")
+        name, colon, listed = line.partition(": ")
         if colon or line.endswith(":"):
-            types[name.removesuffix(":")] = {f: t for f, _, t in (field.partition(">") for field in fields.split())}
+            types[name.removesuffix(":")] = listed
         else:
             key, _, kinds[key] = line.partition(" ")
     return kinds, types

@@ -35,7 +35,7 @@ _WILD: Final = (
     r"^%|^\.\.\.",
     # Anchors, aliases, tags, merges, keys that are no scalars.
     rf"{_START}(?:[&*!]|<<|\?(?: |$))",
-    # Flow style at the start of a line unless empty; `is_plain` counts the lines that start with `{"`, or have it later.
+    # Flow style at the start of a line unless empty; `is_plain` counts lines that start with `{"` or have it later.
     r"^(?:---)? *(?:\[ *(?:[^\] ]|$)|\{ +(?:[^} ]|$)|\{(?:[^}\" ]|$))|^\{\"",
     # Booleans of YAML 1.1.
     rf"{_START}(?:yes|Yes|YES|no|No|NO|on|On|ON|off|Off|OFF){_END}",
