@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import itertools
 import threading
 from typing import Final
 
@@ -26,6 +27,7 @@ class Driver:
 
     def __init__(self, api: Api, each: int) -> None:
         self._api = api
+        self._numbers = itertools.count()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
         selector = {"cel": {"expression": f'device.driver == "{CLASS}"'}}
@@ -113,29 +115,36 @@ class Driver:
             self._tend(claim, pods)
 
     def _make(self, pod: Json, claims: list[Json]) -> None:
-        told = {one["name"] for one in pod["status"].get("resourceClaimStatuses", ())}
-        meta, statuses = pod["metadata"], []
+        """A claim for each template that a pod names and has none of, or one that is gone."""
+        meta, statuses, news = pod["metadata"], [], False
+        told = {one["name"]: one.get("resourceClaimName") for one in pod["status"].get("resourceClaimStatuses", ())}
+        own = [claim["metadata"]["name"] for claim in claims if meta["uid"] == _owner(claim)]
         for entry in pod["spec"]["resourceClaims"]:
-            if entry["name"] in told or "resourceClaimTemplateName" not in entry:
+            if "resourceClaimTemplateName" not in entry:
                 continue
-            name = f"{meta['name']}-{entry['name']}-{meta['uid'][:5]}"
+            begin = f"{meta['name']}-{entry['name']}-"
+            name = next((name for name in own if name.startswith(begin)), None) or self._claim(pod, entry, begin)
             statuses.append({"name": entry["name"], "resourceClaimName": name})
-            if any(claim["metadata"]["name"] == name for claim in claims):
-                continue
-            template = self._api.get("ResourceClaimTemplate", entry["resourceClaimTemplateName"])
-            owner = {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"], "controller": True}
-            made = {"name": name, "namespace": "default", "ownerReferences": [owner]}
-            spec = template["spec"]["spec"]
-            self._api.create({"apiVersion": _VERSION, "kind": "ResourceClaim", "metadata": made, "spec": spec})
-        if statuses:
+            news = news or told.get(entry["name"]) != name
+        if news:
             self._api.patch("Pod", meta["name"], {"status": {"resourceClaimStatuses": statuses}}, status=True)
+
+    def _claim(self, pod: Json, entry: Json, begin: str) -> str:
+        """Make a claim with a name that none has had before."""
+        name, meta = f"{begin}{next(self._numbers)}", pod["metadata"]
+        template = self._api.get("ResourceClaimTemplate", entry["resourceClaimTemplateName"])
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"], "controller": True}
+        made = {"name": name, "namespace": "default", "ownerReferences": [owner]}
+        spec = template["spec"]["spec"]
+        self._api.create({"apiVersion": _VERSION, "kind": "ResourceClaim", "metadata": made, "spec": spec})
+        return name
 
     def _tend(self, claim: Json, pods: dict[str, Json]) -> None:
         """Reservations of pods that are gone go; then the devices; then, with its pod, the claim."""
         meta, status = claim["metadata"], claim.get("status", {})
         reserved = status.get("reservedFor", [])
         kept = [one for one in reserved if one["uid"] in pods]
-        owner = next((one["uid"] for one in meta.get("ownerReferences", ())), None)
+        owner = _owner(claim)
         if len(kept) < len(reserved):
             if kept:
                 self._api.patch("ResourceClaim", meta["name"], {"status": {"reservedFor": kept}}, status=True)
@@ -152,3 +161,8 @@ class Driver:
             self._api.patch("ResourceClaim", name, {"status": {"allocation": None, "reservedFor": None}}, status=True)
         if _FINALIZER in claim["metadata"].get("finalizers", ()):
             self._api.patch("ResourceClaim", name, {"metadata": {"finalizers": None}})
+
+
+def _owner(claim: Json) -> str | None:
+    """The uid of the pod that a claim was made for."""
+    return next((one["uid"] for one in claim["metadata"].get("ownerReferences", ())), None)

@@ -63,8 +63,9 @@ def test_a_group_of_kubernetes_own_starts_in_a_domain_of_its_key(world: World) -
         _group(world, version, name, spec)
 
     world.until(lambda: len(world.running("small")) == 2)
-    world.until(lambda: _conditions(world, version, "small").get("PodGroupScheduled") == ("True", "Scheduled"))
-    world.until(lambda: _conditions(world, version, "large").get("PodGroupScheduled") == ("False", "Unschedulable"))
+    told = "PodGroupScheduled" if version.endswith("v1alpha2") else "PodGroupInitiallyScheduled"
+    world.until(lambda: _conditions(world, version, "small").get(told) == ("True", "Scheduled"))
+    world.until(lambda: _conditions(world, version, "large").get(told) == ("False", "Unschedulable"))
 
     assert 1 == len(world.racks_of("small", 2))
     assert {} == world.running("large")

@@ -45,7 +45,7 @@ def test_assets_are_taken_as_they_are(tmp_path: Path) -> None:
 def test_what_was_built_is_found_in_the_cache(tmp_path: Path) -> None:
     """And where it was not, and must not be, that is said in one line."""
     said = _asked(cache=tmp_path)
-    _programs(tmp_path / "control-plane/kubernetes-1.36.3-etcd-3.6.16", "etcd", "kube-apiserver")
+    _programs(tmp_path / "control-plane/kubernetes-1.37.1-etcd-3.6.16", "etcd", "kube-apiserver")
 
     assert (3, "") == said[:2]
     assert said[2].endswith("KUBEBUILDER_ASSETS is not set, and nobody has built etcd and kube-apiserver")
@@ -57,7 +57,7 @@ def test_what_no_version_changes_is_taken_from_another(tmp_path: Path) -> None:
     """Helm is found beside every control plane once it was built beside one; kube-scheduler has a version."""
     other = _programs(tmp_path / "control-plane/kubernetes-1.2.3-etcd-3.6.16", "helm", "kube-scheduler")
     before = _asked("--with", "helm", cache=tmp_path)
-    _programs(tmp_path / "control-plane/kubernetes-1.36.3-etcd-3.6.16", "etcd", "kube-apiserver")
+    _programs(tmp_path / "control-plane/kubernetes-1.37.1-etcd-3.6.16", "etcd", "kube-apiserver")
 
     assert (3, {"helm", "kube-scheduler"}) == (before[0], {file.name for file in other.iterdir()})
     assert 0 == _asked("--with", "helm", cache=tmp_path)[0]
