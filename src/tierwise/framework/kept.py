@@ -62,13 +62,14 @@ class MovedRows:
 class KeptOfLedger(Generic[V]):
     """Values by key. `make` makes one as the ledger is; `follow` looks at rows again that have changed since.
 
-    Where none follows, a value is made again whenever a row has changed. Both are given what is asked, whoever asks
-    among it: functions that were bound to their owner would keep it alive in a circle.
+    Where none follows, no value is kept beyond the next change. Both are given what is asked, whoever asks among it:
+    functions that were bound to their owner would keep it alive in a circle.
     """
 
     def __init__(self, moved: MovedRows, make: Callable[..., V], follow: Callable[..., V] | None = None) -> None:
         self._moved, self._make, self._follow = moved, make, follow
         self._known: dict[Hashable, tuple[int, V]] = {}  # with how much of the log is in each
+        self._length = 0  # of the log, when the last value was made
 
     def __contains__(self, key: Hashable) -> bool:
         return key in self._known
@@ -82,9 +83,12 @@ class KeptOfLedger(Generic[V]):
         known, length = self._known.get(key), self._moved.length
         if known is not None and known[0] == length:
             return known[1]
-        if known is None or self._follow is None:
-            value = self._make(*asked)
-        else:
+        if known is not None and self._follow is not None:
             value = self._follow(*asked, known[1], self._moved.since(known[0]))
+        else:
+            value = self._make(*asked)
+            if self._follow is None and self._length != length:
+                self._known.clear()
+                self._length = length
         self._known[key] = length, value
         return value

@@ -381,10 +381,13 @@ class _Walk:
         self._per_row = room.rows(pool)
         self._room = self._per_domain = room.domains(pool)
         self._siblings = _siblings(cycle, ask)
-        self._ahead = room_ahead(cycle, ask, pool) if not self._siblings else None
-        self._directly: tuple[Ints, Floats] | None = None  # the rooms of rows that are in no domain below theirs
         self._rows: list[Ints] = []
         self._counts: list[Ints] = []
+
+    @cached_property
+    def _ahead(self) -> Floats | None:
+        """The room ahead by domain; None where none is foreseen, or tasks are placed already. Few walks ask for it."""
+        return room_ahead(self._cycle, self._ask, self._pool) if not self._siblings else None
 
     def run(self, domain: int, count: int) -> Picks:
         self._per_domain = self._whole_blocks(domain, count)
@@ -455,10 +458,10 @@ class _Walk:
         sets = sets_of_fewest(room, count, _SETS)
         if sets is None or sets.shape[1] > _CHILDREN:
             return False
-        below = {
-            place: self._own(place, ahead) if place == domain else self._members(place, ahead)
-            for place in places[distinct(sets.ravel())].tolist()
-        }
+        below = {place: self._members(place, ahead) for place in places[distinct(sets.ravel())].tolist()}
+        if domain in below:
+            inner, own, expected = below[domain]
+            below[domain] = inner[-1:], own[-1:], expected[-1:]
         best: tuple[int, int] | None = None
         parts: list[tuple[int, int]] = []
         for chosen in sets:
@@ -475,18 +478,13 @@ class _Walk:
 
     def _members(self, domain: int, ahead: Floats) -> tuple[Ints, Ints, Floats]:
         """The children of a domain and, under its own number, the rows directly in it; their room, now and ahead."""
-        places = np.array([*self._topology.children[domain], domain])
+        children = self._topology.children[domain]
+        places = np.array([*children, domain])
         room, later = self._per_domain[places], ahead[places]
-        _, room[-1:], later[-1:] = self._own(domain, ahead)
+        if children:
+            room[-1] -= room[:-1].sum()
+            later[-1] = max(later[-1] - later[:-1].cumsum()[-1], 0.0)
         return places, room, later
-
-    def _own(self, domain: int, ahead: Floats) -> tuple[Ints, Ints, Floats]:
-        """The same of the rows directly in a domain."""
-        if self._directly is None:
-            below = np.bincount(self._topology.parent[1:], weights=ahead[1:], minlength=len(ahead))
-            self._directly = self._topology.own(self._per_domain), np.maximum(ahead - below, 0.0)
-        room, later = self._directly
-        return np.array([domain]), room[domain : domain + 1], later[domain : domain + 1]
 
     def _two_tiers(self, domain: int) -> bool:
         """Whether there are domains in the children of a domain, and none in those."""

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tierwise.framework.kept import KeptOfLedger
 from tierwise.framework.ledger import Ledger
-from tierwise.model.arrays import Bools, Floats, Ints, of_rows
+from tierwise.model.arrays import Bools, Floats, Ints, Rows, of_rows
 from tierwise.model.endings import endings
 from tierwise.model.job import Job, Shape, Status
 from tierwise.model.snapshot import Snapshot
@@ -180,7 +180,7 @@ class RoomAhead:
         names = np.array([crc32(job.key.encode()) for job in jobs], dtype=np.uint64)
         return _Running(jobs, names, job, held.row[own], self._requests[:, held.shape[own]])
 
-    def whole_from(self, resources: Ints, rows: Ints) -> Floats:
+    def whole_from(self, resources: Ints, rows: Rows) -> Floats:
         """By row, when nothing of these resources is in use; infinite where that is not known."""
         key = resources.tobytes()
         if key not in self._freed:

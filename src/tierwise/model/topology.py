@@ -95,9 +95,14 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
 
     def own_span(self, d: int) -> slice:
         """The rows of d that are in no domain below it: they follow its children, and are all of an innermost one."""
-        children = self.children[d]
-        after = self.end[children[-1]] if children else self.start[d]
-        return slice(int(after), int(self.end[d]))
+        return slice(int(self.own_start[d]), int(self.end[d]))
+
+    @cached_property
+    def own_start(self) -> Ints:
+        """By domain, the first of these rows."""
+        found = self.start.copy()
+        np.maximum.at(found, self.parent[1:], self.end[1:])
+        return found
 
     def own(self, per_domain: Ints) -> Ints:
         """Of a sum over each domain's rows, the part of the rows that are in no domain below it."""
@@ -128,9 +133,13 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
 
     def least(self, per_domain: Floats) -> Floats:
         """For each domain the least of its own value and those of the domains below it."""
-        ends = np.stack((np.arange(len(self.name)), self.last), axis=1).ravel()
-        found: Floats = np.minimum.reduceat(np.append(per_domain, np.inf), ends)[::2]
+        found: Floats = np.minimum.reduceat(np.append(per_domain, np.inf), self._subtrees)[::2]
         return found
+
+    @cached_property
+    def _subtrees(self) -> Ints:
+        """Each domain, followed by the one behind its subtree."""
+        return np.stack((np.arange(len(self.name)), self.last), axis=1).ravel()
 
     def spread(self, rows: Ints, counts: Ints) -> Ints:
         """How many of `counts` tasks on `rows` are below each domain."""
