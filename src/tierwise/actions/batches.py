@@ -20,9 +20,8 @@ import numpy as np
 
 from tierwise.actions.jobs_by_queue import QueuedJobs
 from tierwise.actions.placement.demand import Demand, demand, needs
-from tierwise.actions.placement.problem import NoPlace, SearchResult, place_tasks
+from tierwise.actions.placement.problem import NoPlace, SearchResult, written
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Ask
 from tierwise.framework.pipeline import PluginError
 from tierwise.model.arrays import distinct
 from tierwise.model.job import Job
@@ -67,7 +66,8 @@ class Batches:
             planned = self._planned(job, following)
         if planned is not None:
             with self._cycle.ledger.statement() as statement:
-                if self._fits(job, planned) and not (self._otherwise and self._declined(job, planned)):
+                again = written(self._cycle, job, planned)
+                if again is planned and not (self._otherwise and self._declined(job, planned)):
                     statement.keep()
                     return planned
         self._plan = {}
@@ -84,11 +84,12 @@ class Batches:
         if self._left <= 0 or self._cycle.spares is not None or not self._counts(job):
             return None
         gangs = [job, *takewhile(self._counts, islice(following, _MOST - 1))]
-        if len(gangs) == 1:
-            return None
+        kinds = [self._kind(gang) for gang in gangs]
+        if all(kind == kinds[0] for kind in kinds):
+            return None  # of alike gangs the earlier one chooses first, so there is no other order
         cut = self._cycle.report.search_counts.cut
         try:
-            self._plan = self._best(gangs)
+            self._plan = self._best(gangs, kinds)
         except PluginError:  # whose fault it is shows when that gang is served
             self._plan = {}
         self._cycle.report.search_counts.cut = cut
@@ -103,16 +104,16 @@ class Batches:
             return False
         return not any(cycle.pipeline.moving(pod_set.shape) for pod_set in job.pod_sets())
 
-    def _best(self, gangs: Sequence[Job]) -> _Plan:
-        """The best arrangement of some gangs, the usual one first."""
-        plan, kinds = self._arranged(gangs), [self._kind(gang) for gang in gangs]
+    def _best(self, gangs: Sequence[Job], kinds: Sequence[object]) -> _Plan:
+        """The best arrangement of some gangs of these kinds, the usual one first."""
+        plan = self._arranged(gangs)
         usual = worth = [self._worth(plan, gang) for gang in gangs]
         alone, self._otherwise = self._alone(gangs, kinds, usual), False
         for order in islice(permutations(range(len(gangs))), 1, None):
             if worth == alone or self._left <= 0:
                 break
             if any(i > j and kinds[i] == kinds[j] for i, j in combinations(order, 2)):
-                continue  # of alike gangs the earlier one chooses first
+                continue
             other = self._arranged([gangs[i] for i in order])
             found = [self._worth(other, gang) for gang in gangs]
             if _fair(gangs, found, usual) and _rank(found) < _rank(worth):
@@ -154,17 +155,6 @@ class Batches:
             return _WAITS
         rows, topology = np.concatenate([placement.rows for placement in place.placements]), self._cycle.topology
         return _Worth(0, int(topology.tier[topology.meet_rows(rows)]), len(distinct(topology.leaf[rows])))
-
-    def _fits(self, job: Job, place: SearchResult) -> bool:
-        """Write what was planned to the ledger, as far as there is room for it, whatever has been placed since."""
-        for placement in place.placements:
-            shape = placement.pod_set.shape
-            rows, counts = np.unique(placement.rows, return_counts=True)
-            if (self._cycle.fit_counts.of(shape).rows(placement.pool)[rows] < counts).any():
-                return False
-            ask = Ask(shape, placement.sub, job)
-            place_tasks(self._cycle, ask, placement.pod_set, (rows, counts), placement.pool)
-        return True
 
 
 def _rank(found: Sequence[_Worth]) -> tuple[tuple[int, ...], int, int]:

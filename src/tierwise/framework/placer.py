@@ -79,6 +79,8 @@ def place(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
         rows = room.nonzero()[0]
         if count and (len(rows) <= 1 or int(room.sum()) <= count):  # nothing to choose
             return rows + span.start, np.minimum(room[rows], count)
+        if count == 1:
+            return np.array([best_row(cycle, ask, span, pool)]), np.ones(1, dtype=np.int64)
     return _ascending(*kernel_for(cycle, ask, pool)(cycle, ask, count, span, pool))
 
 
@@ -121,7 +123,7 @@ def place_in_order(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) 
 
 def kernel_for(cycle: Cycle, ask: Ask, pool: Pool) -> Kernel:
     """The fastest kernel that is exact for this shape and these plugins."""
-    moving = _room(cycle, ask, pool) is None
+    moving = cycle.pipeline.moving(ask.shape) and _room(cycle, ask, pool) is None
     if moving and not cycle.pipeline.moving_own_rows(ask.shape):
         return step
     effect = cycle.pipeline.effect(ask)
@@ -443,10 +445,10 @@ class _Walk:
     def _foresee(self, domain: int, count: int, ahead: Floats) -> list[tuple[int, int]] | None:
         """How many tasks each child takes, as `_split`; None where they are placed."""
         places, room, expected = self._members(domain, ahead)
-        holds = np.flatnonzero(room >= count)
+        holds = (room >= count).nonzero()[0]
         if len(holds):
-            best = holds[np.lexsort((room[holds], np.rint(GRAIN * expected[holds])))[0]]
-            return [(int(places[best]), count)]
+            order = np.lexsort((room[holds], np.rint(GRAIN * expected[holds]))) if len(holds) > 1 else (0,)
+            return [(int(places[holds[order[0]]]), count)]
         if self._two_tiers(domain) and self._place_pieces(domain, count, ahead):
             return None
         split = least_missed(room, expected, count)

@@ -13,7 +13,6 @@ Argument: `weight` (1), of the scores of hosts beside those of other plugins.
 from __future__ import annotations
 
 from functools import cached_property
-from math import inf
 
 import msgspec
 import numpy as np
@@ -49,7 +48,8 @@ class _Leaves(msgspec.Struct, frozen=True):
 
     def mean(self, values: Floats) -> Floats:
         """By position, the mean of these over its leaf."""
-        return np.repeat(np.add.reduceat(values, self.starts) / self.sizes, self.sizes)
+        found: Floats = (np.add.reduceat(values, self.starts) / self.sizes).repeat(self.sizes)
+        return found
 
 
 class _Hosts(msgspec.Struct, frozen=True):
@@ -71,8 +71,7 @@ class Places(ComparedScores):
         self._devices = view.axis.devices
         moved = view.ledger.moved
         self._hosts = KeptOfLedger(moved, Places._first_hosts, Places._look)
-        self._usual_costs = KeptOfLedger(moved, Places._costs_of_run, Places._costs_again)
-        self._costs = KeptOfLedger(moved, Places._costs_of_run)
+        self._of_run = KeptOfLedger(moved, Places._costs_of_run)
         self._least = KeptOfLedger(moved, Places._first_least, Places._least_again)
         self._asked: dict[int, Ints] = {}
 
@@ -98,7 +97,11 @@ class Places(ComparedScores):
         return found
 
     def _compared(self, ask: Ask, span: slice, fits: Bools) -> Floats:
-        costs = self._costs_of(ask, self._ahead.run_time(ask.job))[span]
+        leaves = self._around(np.arange(span.start, span.stop))
+        costs = self._costs(ask.shape, self._ahead.run_time(ask.job), leaves)
+        order = leaves.rows.argsort()
+        begin = int(leaves.rows[order].searchsorted(span.start))
+        costs = costs[order[begin : begin + span.stop - span.start]]
         found: Floats = self._weight * _SCALE * (_IDLE + _TIME + _END - costs)
         return found
 
@@ -112,8 +115,9 @@ class Places(ComparedScores):
 
     def _least_in(self, leaves: _Leaves, ask: Ask, open_rows: Bools, run: float, least: Floats) -> Floats:
         rows, shape = leaves.rows, ask.shape
-        fits = (of_rows(self._ledger.idle, shape.asked, rows) >= shape.request[shape.asked, None]).all(axis=0)
-        costs = np.where(fits & open_rows[rows], self._costs_of(ask, run)[rows], _NO_HOST)
+        free = of_rows(self._ledger.idle, shape.asked, rows) >= shape.request[shape.asked, None]
+        fits = np.logical_and.reduce(free, axis=0) & open_rows[rows]
+        costs = np.where(fits, self._costs(shape, run, leaves), _NO_HOST)
         if len(rows):
             least[leaves.numbers] = np.minimum.reduceat(costs, leaves.starts)
         return least
@@ -128,49 +132,50 @@ class Places(ComparedScores):
         numbers = distinct(topology.leaf[changed])
         first = topology.own_start[numbers]
         sizes = topology.end[numbers] - first
-        starts = np.cumsum(sizes) - sizes
-        return _Leaves(numbers, np.repeat(first - starts, sizes) + np.arange(sizes.sum()), starts, sizes)
+        ends = sizes.cumsum()
+        starts = ends - sizes
+        rows = (first - starts).repeat(sizes) + np.arange(ends[-1] if len(ends) else 0)
+        return _Leaves(numbers, rows, starts, sizes)
 
     # What each host costs.
 
-    def _costs_of(self, ask: Ask, run: float) -> Floats:
-        """By row, as the ledger is now; where no run is known, that follows what has changed."""
-        asked = self._devices_of(ask.shape)
-        return (self._costs if run else self._usual_costs).of((asked.tobytes(), run), self, asked, run)
-
-    def _costs_of_run(self, asked: Ints, run: float) -> Floats:
-        return self._costs_in(self._every, asked, run, np.zeros(len(self._nodes)))
-
-    def _costs_again(self, asked: Ints, run: float, costs: Floats, changed: Ints) -> Floats:
-        return self._costs_in(self._around(changed), asked, run, costs)
-
-    def _costs_in(self, leaves: _Leaves, asked: Ints, run: float, costs: Floats) -> Floats:
+    def _costs(self, shape: Shape, run: float, leaves: _Leaves) -> Floats:
         """Idle devices count most, then the time in which it would be whole, then how far its end is from the pod's.
 
         Whole hosts are worth more in a leaf that has more of them ahead than others. Where no run is known, the whole
         hosts of now stay whole.
         """
-        hosts = self._hosts.of((asked.tobytes(), bool(run)), self, asked, run)
-        rows, again = leaves.rows, hosts.again[leaves.rows]
-        if not run:
-            whole = (again <= self._now).astype(float)
-            costs[rows] = _IDLE * hosts.idle[rows] + _TIME / _MOST * whole * leaves.mean(whole)
-            return costs
-        apart = self._now + run - again
+        asked = self._devices_of(shape)
+        if run:
+            return self._of_run.of((asked.tobytes(), run), self, asked, run)[leaves.rows]
+        idle, whole = self._idle(asked, leaves.rows)
+        kept: Floats = _IDLE * idle + _TIME / _MOST * whole * leaves.mean(whole)
+        return kept
+
+    def _costs_of_run(self, asked: Ints, run: float) -> Floats:
+        """By row."""
+        leaves, hosts = self._every, self._hosts.of(asked.tobytes(), self, asked)
+        apart = self._now + run - hosts.again[leaves.rows]
         whole = np.clip(apart / run, 0.0, 1.0)
         worth = np.minimum(leaves.mean(whole) / (whole.mean() or 1.0), _MOST) / _MOST
         late = np.maximum(_LATE * apart, -apart)
-        costs[rows] = _IDLE * hosts.idle[rows] + _TIME * whole * worth + _END * (1.0 - run / (late + run))
-        return costs
+        costs = _IDLE * hosts.idle[leaves.rows] + _TIME * whole * worth + _END * (1.0 - run / (late + run))
+        by_row: Floats = np.empty(len(costs))
+        by_row[leaves.rows] = costs
+        return by_row
 
-    def _first_hosts(self, asked: Ints, run: float) -> _Hosts:
+    def _first_hosts(self, asked: Ints) -> _Hosts:
         size = len(self._nodes)
-        return self._look(asked, run, _Hosts(np.zeros(size), np.zeros(size)), slice(0, size))
+        return self._look(asked, _Hosts(np.zeros(size), np.zeros(size)), slice(0, size))
 
-    def _look(self, asked: Ints, run: float, hosts: _Hosts, rows: Rows) -> _Hosts:
+    def _look(self, asked: Ints, hosts: _Hosts, rows: Rows) -> _Hosts:
         """Look again at hosts that have changed."""
-        total, free = of_rows(self._nodes.allocatable, asked, rows), of_rows(self._ledger.idle, asked, rows)
-        hosts.idle[rows] = (free / np.maximum(total, 1)).mean(axis=0)
-        ends = self._ahead.whole_from(asked, rows) if run else inf
-        hosts.again[rows] = np.where(np.all(free >= total, axis=0), self._now, ends)
+        hosts.idle[rows], whole = self._idle(asked, rows)
+        hosts.again[rows] = np.where(whole, self._now, self._ahead.whole_from(asked, rows))
         return hosts
+
+    def _idle(self, asked: Ints, rows: Rows) -> tuple[Floats, Floats]:
+        """By row, the share of devices that is idle, and 1 where all are."""
+        total, free = of_rows(self._nodes.allocatable, asked, rows), of_rows(self._ledger.idle, asked, rows)
+        share: Floats = np.add.reduce(free / np.maximum(total, 1), axis=0) / len(asked)
+        return share, np.logical_and.reduce(free >= total, axis=0).astype(float)

@@ -101,8 +101,11 @@ class RejectionCache:
 
     def _told_to(self, job: Job, kind: Kind, tasks: int, shapes: tuple[Shape, ...]) -> Rejection | None:
         """The refusal of a job where one is remembered that holds for it."""
+        limit = self._limit(job)
+        if self._speaks_for(kind, tasks, limit) is None:
+            return None
         surplus = sum(map(self._cycle.backlog.left, job.pod_sets())) > tasks
-        return self._refused_as(job, KindAsked(kind, tasks, self._limit(job), surplus, shapes))
+        return self._refused_as(job, KindAsked(kind, tasks, limit, surplus, shapes))
 
     def _refused_as(self, job: Job, asked: KindAsked) -> Rejection | None:
         """The same for a job of which the kind is known; told in its own figures later, or at once."""

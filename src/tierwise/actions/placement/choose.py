@@ -129,9 +129,11 @@ def _best_first(cycle: Cycle, task_group: TaskGroup, domains: Ints, scores: Floa
 
 def _foreseen(cycle: Cycle, job: Job, task_group: TaskGroup, domains: Ints) -> tuple[Floats | Ints, ...]:
     """Sort keys by what a place there takes from others, the least significant first; empty where none is foreseen."""
+    if task_group.sub.constraint is None:
+        return ()
     most = max(task_group.remaining, key=lambda tasks_left: tasks_left.left)
     expected = room_ahead(cycle, Ask(most.pod_set.shape, task_group.sub, job))
-    if expected is None or task_group.sub.constraint is None:
+    if expected is None:
         return ()
     bundle = task_group.firm() or ((most.pod_set.shape, min(task_group.need, most.left)),)
     needed = np.maximum.reduce(

@@ -297,9 +297,12 @@ def amounts_of(cycle: Cycle, placements: Iterable[Placement]) -> Ints:
     return used
 
 
-def written(cycle: Cycle, job: Job, found: SearchResult) -> SearchResult:
-    """What was found and taken back, on the ledger once more."""
+def written(cycle: Cycle, job: Job, found: SearchResult) -> SearchResult | NoPlace:
+    """What was found and taken back, on the ledger once more, or as much of it as there is room for by now."""
     for placement in found.placements:
-        picks = np.unique(placement.rows, return_counts=True)
-        place_tasks(cycle, Ask(placement.pod_set.shape, placement.sub, job), placement.pod_set, picks, placement.pool)
+        shape, pool = placement.pod_set.shape, placement.pool
+        rows, counts = np.unique(placement.rows, return_counts=True)
+        if (cycle.fit_counts.of(shape).rows(pool)[rows] < counts).any():
+            return NoPlace.BOUNDED
+        place_tasks(cycle, Ask(shape, placement.sub, job), placement.pod_set, (rows, counts), pool)
     return found

@@ -36,7 +36,7 @@ from tierwise.model.topology import ROOT
 __all__ = ["place_allowed_surplus", "place_surplus", "place_surplus_group", "with_its_surplus"]
 
 
-def with_its_surplus(cycle: Cycle, job: Job, asked: Demand, found: SearchResult, mark: int) -> SearchResult:
+def with_its_surplus(cycle: Cycle, job: Job, asked: Demand, found: SearchResult, mark: int) -> SearchResult | NoPlace:
     """The place of a minimum, or another of a tier as low from where its surplus is in fewer innermost domains.
 
     The ledger was at the mark before the place was found. Only the minimum is placed: who is next is another question.
@@ -111,7 +111,8 @@ def place_allowed_surplus(
             close_others(cycle, np.flatnonzero(np.isin(cycle.topology.leaf, planned)))
             placed = place_surplus(cycle, job, some)
         if sum(len(placement.rows) for placement in placed) == allowed:
-            return list(written(cycle, job, found_on(cycle, placed)).placements)
+            written(cycle, job, found_on(cycle, placed))
+            return placed
     return place_surplus(cycle, job, some)
 
 

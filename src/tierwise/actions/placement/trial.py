@@ -90,7 +90,9 @@ def _placed(
 # Each shape is placed in the fewest by itself, and the next one near it; together they may need fewer.
 
 
-def _in_fewer_leaves(cycle: Cycle, job: Job, task_group: TaskGroup, found: SearchResult, mark: int) -> SearchResult:
+def _in_fewer_leaves(
+    cycle: Cycle, job: Job, task_group: TaskGroup, found: SearchResult, mark: int
+) -> SearchResult | NoPlace:
     """What was found, or the same tasks in fewer innermost domains of the same domain, where a few trials find them."""
     bundle = task_group.firm()
     if len(bundle) < 2 or task_group.sub.constraint is None or not cycle.pipeline.room_ahead:

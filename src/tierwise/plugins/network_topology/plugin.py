@@ -18,7 +18,7 @@ from tierwise.framework import extension as points
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import CycleView
 from tierwise.framework.ledger import Ledger
-from tierwise.model.arrays import CPU, MEMORY, Bools, Floats, Ints, least_amounts
+from tierwise.model.arrays import CPU, MEMORY, Bools, Floats, Ints, Rows, least_amounts, of_rows
 from tierwise.model.job import Constraint, Gather, InnerGroup, Job, Policy, Reason, SubJob
 from tierwise.model.topology import HYPERNODES, LABELS, ROOT, Topology, fabric_title, is_fabric
 
@@ -33,7 +33,11 @@ __all__ = ["NetworkTopologyAware"]
 # How full domains would be with a request added: the bin-packing measure of network-topology-aware.
 #
 # Per weighted resource that is asked for: (used + request) / allocatable, averaged by weight; 0 where it would not
-# fit. Whole columns are cheaper than picking from them, so all domains are measured at once.
+# fit. Whole columns are cheaper than picking from them, unless few are picked.
+
+
+_MANY = 4
+"""Where more than one domain in so many is asked about, all of them are measured at once."""
 
 
 class DomainUsage:
@@ -49,11 +53,13 @@ class DomainUsage:
         """Whether a request asks for anything that is weighed; else no domain is ever fuller than empty."""
         return bool((request[self._index] > 0).any())
 
-    def of(self, request: Ints) -> Floats:
-        """Every domain, with one request added."""
+    def of(self, request: Ints, domains: Rows) -> Floats:
+        """Some domains, with one request added."""
         counted, allocatable, share = self._shares_of(request)
-        asked, idle = request[counted, None], self._ledger.domain_idle[counted]
-        ratio: Floats = np.add.reduce(share * (allocatable - idle + asked), axis=0)
+        if not isinstance(domains, slice) and _MANY * len(domains) > share.shape[1]:
+            return self.of(request, slice(None))[domains]
+        asked, idle = request[counted, None], of_rows(self._ledger.domain_idle, counted, domains)
+        ratio: Floats = np.add.reduce(share[:, domains] * (allocatable[:, domains] - idle + asked), axis=0)
         ratio[np.logical_or.reduce(idle < asked, axis=0)] = 0.0
         return ratio
 
@@ -112,7 +118,7 @@ class TierDecay:
         """Between 0 and 1 for the nodes of each domain."""
         if not self._sum:
             return np.zeros(len(self._topology))
-        share = self._tier_weight * (self._fullness.of(request) - 1.0)
+        share = self._tier_weight * (self._fullness.of(request, slice(None)) - 1.0)
         for level, parents in self._levels:
             share[level] += share[parents]
         result: Floats = 1.0 + share / self._sum
@@ -356,7 +362,7 @@ class NetworkTopologyAware:
         """
         if copies is not None:
             return self._scale * self._fullness.sums(sub.request, domains, copies)
-        raw = self._fullness.of(sub.request)[domains]
+        raw = self._fullness.of(sub.request, domains)
         placed = self._ledger.placed_rows(sub)
         if placed is not None and len(domains) > 1:
             best = raw == raw.max()
