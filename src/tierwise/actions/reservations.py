@@ -13,13 +13,14 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from tierwise.actions.placement.bounds import Room, may_hold_all
 from tierwise.actions.placement.demand import Demand, demand, needs
 from tierwise.actions.placement.problem import NoPlace, SearchResult
 from tierwise.actions.placement.trial import close_others
@@ -32,7 +33,7 @@ from tierwise.framework.report import Reservation
 from tierwise.model.arrays import Ints, distinct
 from tierwise.model.expected_ends import EndSource, ExpectedEnd, ExpectedEnds, started_at
 from tierwise.model.job import Job, Named, Reason, Rejection, Shape, Status, namespace_of
-from tierwise.model.topology import ROOT_NAME
+from tierwise.model.topology import ROOT, ROOT_NAME
 
 __all__ = ["Reservations"]
 
@@ -60,7 +61,9 @@ class _Run(msgspec.Struct, frozen=True):
 class _Timeline:
     """Who ends when: groups of runs that end together, numbered from 1 on; unknown ends come last, one by one."""
 
-    def __init__(self, runs: Sequence[_Run]) -> None:
+    def __init__(self, runs: Sequence[_Run], size: tuple[int, int] = (0, 0)) -> None:
+        """`size` is that of the amounts on the ledger, (resources x rows)."""
+        self._gone, self._freed = 0, np.zeros(size, dtype=np.int64)
         self.runs = sorted(runs, key=lambda run: (run.end.planned, run.since, run.key))
         self.times = [-inf]  # by group; the first one is for now
         self.group: list[int] = []  # of each run
@@ -77,23 +80,40 @@ class _Timeline:
         """The last group that has ended at a time; of an infinite one, so many of the unknown ends have come."""
         return bisect_right(self.times, time) - 1 if time < inf else bisect_left(self.times, inf) - 1 + unknown
 
+    def freed(self, group: int) -> Ints:
+        """What everybody holds who has ended with a group, (resources x rows); it holds until the next question."""
+        before, upto = np.searchsorted(self.columns[1], (self._gone, group), side="right").tolist()
+        some, add = (slice(before, upto), np.add) if before < upto else (slice(upto, before), np.subtract)
+        add.at(self._freed.T, self.columns[0][some], self._requests[some])
+        self._gone = group
+        return self._freed
+
     @cached_property
     def columns(self) -> tuple[Ints, Ints, Ints]:
         """Row, group and number of the run of each task, in the order of groups."""
         entries = [(row, self.group[i], i) for i, run in enumerate(self.runs) for _, row in run.tasks]
-        row, group, run = np.array(entries, dtype=np.int64).reshape(-1, 3).T
+        row, group, run = np.array(entries, dtype=np.int64).reshape(-1, 3).T.copy()
         return row, group, run
 
     @cached_property
+    def _shapes(self) -> list[Shape]:
+        """The shape of each task, in the same order."""
+        return [shape for run in self.runs for shape, _ in run.tasks]
+
+    @cached_property
+    def _requests(self) -> Ints:
+        """What each of them asks for, (tasks x resources)."""
+        return np.array([shape.request for shape in self._shapes], dtype=np.int64).reshape(-1, len(self._freed))
+
+    @cached_property
     def by_shape(self) -> list[tuple[Shape, Ints, Ints, Ints]]:
-        """The same by shape."""
-        shapes = [shape for run in self.runs for shape, _ in run.tasks]
-        number = np.array([shape.number for shape in shapes], dtype=np.int64)
+        """The columns by shape."""
+        number = np.array([shape.number for shape in self._shapes], dtype=np.int64)
         row, group, run = self.columns
         found = []
         for one in distinct(number).tolist():
             own = np.flatnonzero(number == one)
-            found.append((shapes[own[0]], row[own], group[own], run[own]))
+            found.append((self._shapes[own[0]], row[own], group[own], run[own]))
         return found
 
 
@@ -160,7 +180,7 @@ class Reservations:
                     job = decision.job
                     self._running.append(_Run(job, job.key, self._end(job), self._now, tasks))
             self._seen = len(decisions)
-            self._known_timeline = _Timeline(self._running)
+            self._known_timeline = _Timeline(self._running, self._cycle.ledger.idle.shape)
         return self._known_timeline
 
     # -- who gets one
@@ -197,7 +217,8 @@ class Reservations:
         before = job.reserved
         if before is not None:
             domain = self._rows_of(job, before.domain)
-            kept = self._trial(job, asked, place.group, place.time, within=domain) if domain is not None else None
+            there = domain is None or all(np.isin(rows, domain).all() for _, rows, _ in place.held)
+            kept = None if there else self._trial(job, asked, place.group, place.time, within=domain)
             place = place if kept is None else replace(place, held=kept)
         name, rows = self._domain(job, place.held)
         end = self._ends.if_started(job, place.time).planned if place.time < inf else inf
@@ -226,17 +247,29 @@ class Reservations:
     # -- the first moment at which it fits
 
     def _earliest(self, job: Job, asked: Demand) -> _Place | None:
-        """The first moment at which a job fits, and where: with more gone, what fitted still fits."""
+        """The first moment at which a job fits, and where: with more gone, what fitted still fits.
+
+        The first one at which it fits by counting is mostly it.
+        """
         groups = range(1, self._timeline.last + 1)
-        first = bisect_left(groups, True, key=lambda group: self._alone(job, asked, group) is not None)
-        return self._beside_others(job, asked, groups[first]) if first < len(groups) else None
+        first = bisect_left(groups, True, key=lambda group: self._may_fit(job, asked, group, ()))
+        found = self._alone(job, asked, groups[first]) if first < len(groups) else None
+        if found is None:
+            fits = partial(self._alone, job, asked)
+            first = bisect_left(groups, True, lo=min(first + 1, len(groups)), key=lambda group: fits(group) is not None)
+        return self._beside_others(job, asked, groups[first], found) if first < len(groups) else None
 
     def _alone(self, job: Job, asked: Demand, group: int) -> Held | None:
         return self._trial(job, asked, group, self._timeline.times[group], beside=())
 
-    def _beside_others(self, job: Job, asked: Demand, group: int) -> _Place | None:
-        """The first moment from a group on at which a job fits beside the reservations that are there."""
+    def _beside_others(self, job: Job, asked: Demand, group: int, alone: Held | None) -> _Place | None:
+        """The first moment from a group on at which a job fits beside the reservations that are there.
+
+        `alone` is where it fits after that group without them.
+        """
         timeline = self._timeline
+        if alone is not None and not self._overlapping(job, timeline.times[group]):
+            return _Place(group, timeline.times[group], alone)
         moments = {timeline.times[g] for g in range(group, timeline.last + 1)}
         moments |= {held.end for held in self._held if held.end > timeline.times[group]}
         known = [(max(group, timeline.at(time)), time) for time in sorted(moments - {inf})]
@@ -259,11 +292,14 @@ class Reservations:
     ) -> Held | None:
         """Where the search places a job once a group has ended, without what others have reserved meanwhile."""
         cycle = self._cycle
+        beside = self._overlapping(job, time) if beside is None else beside
+        if not self._may_fit(job, asked, group, beside, within):
+            return None
         with cycle.ledger.statement():
             self._let_end(job, group)
             if cycle.pipeline.quota_exceeded and cycle.over_quota(job, needs(asked)) is not None:
                 return None
-            self._set_aside(self._overlapping(job, time) if beside is None else beside, 1)
+            self._set_aside(beside, 1)
             if within is not None:
                 close_others(cycle, within)
             found = self._find(cycle, job, asked)
@@ -275,15 +311,33 @@ class Reservations:
                     return None
             return _held(found)
 
+    def _may_fit(
+        self, job: Job, asked: Demand, group: int, beside: Sequence[Reservation], within: Ints | None = None
+    ) -> bool:
+        """Whether counting what is free leaves open that a trial finds a place: it costs a fraction of one."""
+        if asked.alternatives is not None:
+            return True
+        ledger = self._cycle.ledger
+        free = ledger.idle + ledger.releasing - ledger.pipelined + self._timeline.freed(group)
+        for held in beside:
+            for shape, rows, counts in held.held:
+                free[:, rows] -= shape.request[:, None] * counts
+        if within is not None:
+            inside = free[:, within]
+            free[:] = 0
+            free[:, within] = inside
+        return bool(may_hold_all(Room(self._cycle, Pool.FUTURE_IDLE, free=free), asked, np.array([ROOT]))[0])
+
     def _let_end(self, job: Job, group: int) -> None:
         """Count everybody else as gone who ends in a group or before, from nodes and from their queues."""
         timeline, ledger = self._timeline, self._cycle.ledger
         own = [i for i, run in enumerate(timeline.runs) if run.job is job]
         for shape, row, groups, run in timeline.by_shape:
-            gone = groups <= group
-            rows, counts = np.unique(row[gone & ~np.isin(run, own) if own else gone], return_counts=True)
+            upto = int(np.searchsorted(groups, group, side="right"))
+            counts = np.bincount(row[:upto][~np.isin(run[:upto], own)] if own else row[:upto])
+            rows = np.flatnonzero(counts)
             if len(rows):
-                ledger.let_end(shape, rows, counts)
+                ledger.let_end(shape, rows, counts[rows])
         if self._cycle.pipeline.quota_exceeded:
             for one in timeline.runs[: bisect_right(timeline.group, group)]:
                 if one.job is not None and one.job is not job:
