@@ -51,7 +51,8 @@ _SLACK = 60.0
 class _Run(msgspec.Struct, frozen=True):
     """A job that runs: when it ends, and what it holds until then."""
 
-    job: Job | None  # None for a pod of no job
+    job: Job | None  # None for a pod of no job, and for a job that the snapshot counts as standing
+    queue: str | None  # None for a pod of no job
     key: str
     end: ExpectedEnd
     since: float
@@ -121,17 +122,18 @@ def _runs(cycle: Cycle, ends: ExpectedEnds) -> Iterator[_Run]:
     """Jobs that run, and single pods that say how long they do: others, such as those of services, stay."""
     leaving = {eviction.task.key for eviction in cycle.report.evictions}
     rows = cycle.nodes.rows.tolist()
-    for job in cycle.snapshot.jobs:
+    snapshot = cycle.snapshot
+    for job, own in (*((job, job) for job in snapshot.jobs), *((job, None) for job in snapshot.standing_jobs)):
         tasks = [
             (task.shape, rows[task.node])
             for task in job.tasks
             if task.status is Status.RUNNING and task.node >= 0 and task.key not in leaving
         ]
         if tasks:
-            yield _Run(job, job.key, ends.of(job), started_at(job) or 0.0, tasks)
-    for task in cycle.snapshot.others:
+            yield _Run(own, job.queue, job.key, ends.of(job), started_at(job) or 0.0, tasks)
+    for task in snapshot.others:
         if task.status is Status.RUNNING and task.node >= 0 and (task.expected or task.active_deadline):
-            yield _Run(None, f"pod {task.key}", ends.of_task(task), task.started, [(task.shape, rows[task.node])])
+            yield _Run(None, None, f"pod {task.key}", ends.of_task(task), task.started, [(task.shape, rows[task.node])])
 
 
 class _Place(msgspec.Struct, frozen=True):
@@ -178,7 +180,7 @@ class Reservations:
                         for task, row in zip(part.tasks, part.rows.tolist(), strict=True)
                     ]
                     job = decision.job
-                    self._running.append(_Run(job, job.key, self._end(job), self._now, tasks))
+                    self._running.append(_Run(job, job.queue, job.key, self._end(job), self._now, tasks))
             self._seen = len(decisions)
             self._known_timeline = _Timeline(self._running, self._cycle.ledger.idle.shape)
         return self._known_timeline
@@ -340,8 +342,11 @@ class Reservations:
                 ledger.let_end(shape, rows, counts[rows])
         if self._cycle.pipeline.quota_exceeded:
             for one in timeline.runs[: bisect_right(timeline.group, group)]:
+                amounts = -np.sum([shape.request for shape, _ in one.tasks], axis=0)
                 if one.job is not None and one.job is not job:
-                    ledger.charge(one.job, -np.sum([shape.request for shape, _ in one.tasks], axis=0))
+                    ledger.charge(one.job, amounts)
+                elif one.job is None and one.queue is not None:
+                    ledger.charge_queue(one.queue, amounts)
 
     def _overlapping(self, job: Job, time: float) -> list[Reservation]:
         """The reservations of others that are still running, or start, while a job runs that starts at a time."""
@@ -429,7 +434,9 @@ class Reservations:
     @cached_property
     def _liars(self) -> frozenset[str]:
         """The namespaces of jobs that run for much longer than they have stated."""
-        return frozenset(namespace_of(run.key) for run in self._timeline.runs if run.job is not None and run.end.broken)
+        return frozenset(
+            namespace_of(run.key) for run in self._timeline.runs if run.queue is not None and run.end.broken
+        )
 
     def _set_aside(self, minded: Sequence[Reservation], sign: int, *, charged: bool = False) -> None:
         for held in minded:

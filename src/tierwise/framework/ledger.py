@@ -503,7 +503,11 @@ class Ledger:
     def charge(self, job: Job, amounts: Ints) -> None:
         """Add amounts to what a job and its queue use; negative amounts subtract."""
         self._charge(self.job_used, job.number, amounts)
-        self._charge(self.queue_used, self.queue_index.get(job.queue), amounts)
+        self.charge_queue(job.queue, amounts)
+
+    def charge_queue(self, queue: str, amounts: Ints) -> None:
+        """The same of a queue alone."""
+        self._charge(self.queue_used, self.queue_index.get(queue), amounts)
 
     def charge_kept(self, job: Job, amounts: Ints) -> None:
         """The same of what is kept free for a job, and not held by any of its tasks."""

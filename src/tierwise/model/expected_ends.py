@@ -108,16 +108,16 @@ class ExpectedEnds:
         self._queues, self._now = snapshot.queues, snapshot.now
         runs = {(run.job, run.ended): run for run in (*snapshot.history, *finished_runs(snapshot.jobs))}
         self._history = RunHistory(runs.values())
-        self._known: dict[int, ExpectedEnd] = {}
+        self._known: dict[str, ExpectedEnd] = {}  # by the job's key
 
     def of(self, job: Job) -> ExpectedEnd:
         """The expected end of a running job; that of one which does not run is unknown."""
-        found = self._known.get(job.number)
+        found = self._known.get(job.key)
         if found is None:
             start = started_at(job)
             running = [task for task in job.tasks if task.status is Status.RUNNING]
             found = _UNSTARTED if start is None else self._end(job, start, _latest(running))
-            self._known[job.number] = found
+            self._known[job.key] = found
         return found
 
     def of_task(self, task: Task) -> ExpectedEnd:

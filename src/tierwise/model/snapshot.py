@@ -85,6 +85,7 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
     resource_quotas: dict[str, Ints] = {}  # what the quotas of a namespace leave, per resource
     standing: dict[int, Ints] = {}  # more of `others` in count form: rows by number of shape
     standing_in: dict[str, Ints] = {}  # what queues hold of these, per resource
+    standing_jobs: tuple[Job, ...] = ()  # whose these are, for who asks when they end; without numbers
     kind: str = HYPERNODES  # that declares the tree which rows follow
     storage: Storage = Storage()  # what there is for claims without a volume
     alternate_topologies: dict[str, AlternateTopology] = {}  # further trees, by the kind that declares them

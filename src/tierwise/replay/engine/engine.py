@@ -67,7 +67,7 @@ class Engine(ReplayCluster):
         self._reserved: dict[int, ReservationRecord] = {}  # what the last cycle reserved
         self._history: tuple[int, tuple[FinishedRun, ...]] = (0, ())  # how many jobs have ended, and the last of them
         self._standing: dict[int, tuple[object, Job]] = {}  # who runs, behind since when, where and for how long
-        self._one_by_one = contender.evicts or contender.reserves or (self._foresees and not self._states)
+        self._one_by_one = contender.evicts or (self._foresees and not self._states)
         self._ending = _EndingPods()
         self._shown: list[int] = []  # the waiting jobs that the last cycle saw
         self.agenda = Agenda(self.state.clock)
@@ -142,7 +142,7 @@ class Engine(ReplayCluster):
         jobs = [self.gangs.waiting(job, number, None) for number, job in enumerate((*shown, *others))]
         running = sorted(self.state.running.items())
         jobs += [self.gangs.running(j, number, rows) for number, (j, (_, rows)) in enumerate(running, len(jobs))]
-        after = replace(seen, jobs=tuple(jobs), standing={}, standing_in={})
+        after = replace(seen, jobs=tuple(jobs), standing={}, standing_in={}, standing_jobs=())
         return seen, after, self._decide(seen)
 
     def known(self) -> Snapshot:
@@ -200,7 +200,7 @@ class Engine(ReplayCluster):
         return most(self.idle, sizes)
 
     def _snapshot(self, shown: list[int], *, one_by_one: bool = False) -> Snapshot:
-        """What the cycle sees. Who runs is told one by one only to profiles that evict, reserve or go by past runs."""
+        """What the cycle sees. Who runs is told one by one only to profiles that evict or go by past runs."""
         kept = self._kept
         jobs = [self._waiting(job, number) for number, job in enumerate(shown)]
         for job, rows in sorted(self.partial().items()):
@@ -208,9 +208,12 @@ class Engine(ReplayCluster):
         standing: dict[int, Ints] = {}
         standing_in: dict[str, Ints] = {}
         one_by_one = one_by_one or self._one_by_one
-        if one_by_one:
+        stand: tuple[Job, ...] = ()
+        if one_by_one or self._reserves:
             running = sorted((job, rows) for job, (_, rows) in self.state.running.items() if job not in self.growing)
-            jobs += [self._standing_job(job, number, rows) for number, (job, rows) in enumerate(running, len(jobs))]
+            stand = tuple([self._standing_job(job, rows) for job, rows in running])
+        if one_by_one:
+            jobs += [_numbered(job, number) for number, job in enumerate(stand, len(jobs))]
         else:
             every, (counted, held) = np.arange(len(self.nodes)), self.counted()
             standing = {n: np.repeat(every, counts) for n, counts in enumerate(counted) if counts.any()}
@@ -228,6 +231,7 @@ class Engine(ReplayCluster):
             now=self.state.clock,
             standing=standing,
             standing_in=standing_in,
+            standing_jobs=() if one_by_one else stand,
             history=self._past(),
             endings=None if one_by_one else self._ending.columns(),
         )
@@ -237,15 +241,13 @@ class Engine(ReplayCluster):
         made = self.gangs.waiting(job, number, self._by_rank(job, kept) if kept is not None else None)
         return replace(made, terms=self._expected(job), reserved=self._reserved.get(job)) if self._foresees else made
 
-    def _standing_job(self, job: int, number: int, rows: tuple[int, ...]) -> Job:
+    def _standing_job(self, job: int, rows: tuple[int, ...]) -> Job:
         """A job that runs as a whole; but for its number it stays the same from cycle to cycle."""
         since = self.state.running[job][0], rows, float(self.state.remaining[job])
         kept = self._standing.get(job)
         if kept is None or kept[0] != since:
-            kept = self._standing[job] = since, self._running(job, number, rows)
-        known = kept[1]
-        subs = tuple(replace(sub, number=number, job_number=number) for sub in known.subs)
-        return replace(known, number=number, subs=subs)
+            kept = self._standing[job] = since, self._running(job, 0, rows)
+        return kept[1]
 
     def _running(self, job: int, number: int, rows: tuple[int, ...], kept: tuple[int, ...] | None = None) -> Job:
         made = self.gangs.running(job, number, rows, kept)
@@ -330,6 +332,11 @@ class _EndingPods:
     def columns(self) -> Endings:
         found = np.flatnonzero(self._placed[0] >= 0)
         return Endings(*self._placed[:, found], *self._times[:, found])
+
+
+def _numbered(job: Job, number: int) -> Job:
+    """A job at a place in the snapshot."""
+    return replace(job, number=number, subs=tuple(replace(sub, number=number, job_number=number) for sub in job.subs))
 
 
 def _number(job: Job) -> int:
