@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -12,6 +14,7 @@ from tests.support.depth import size
 from tests.support.draw import draw, gang
 from tests.support.sight import cycle, saw, sees
 
+from tierwise.actions.reservations import Reservations
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.core import format_time
@@ -20,10 +23,11 @@ from tierwise.config.profile import DEFAULT, Profile
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Create, Effect, Objects
+from tierwise.replay.engine.cluster import ReplayEvent
 from tierwise.replay.engine.contenders import BUILT_IN
 from tierwise.replay.engine.engine import Engine
 from tierwise.replay.engine.rules import Rules
-from tierwise.replay.traces.synthetic import synthetic_fabric
+from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
 from tierwise.replay.traces.trace import Trace, sorted_trace
 from tierwise.sim.cluster.simulation import Simulation
 
@@ -224,3 +228,30 @@ def test_no_large_gang_starves() -> None:
 
     without, span = waited("default", "stated")
     assert without > span - 100.0  # or the test shows nothing
+
+
+def played(*, one_by_one: bool) -> list[ReplayEvent]:
+    """What happens in an overloaded replay in which everybody who waits has a reservation."""
+    fabric = synthetic_fabric("spines=2,leaves=2,hosts=2", 8)
+    trace = synthetic_trace("jobs=40,gap=20,largest=64", 3).at_load(1.4, fabric.gpus)
+    engine = Engine(fabric, trace, BUILT_IN["conservative"](1), Rules())
+    vars(engine)["_one_by_one"] = one_by_one
+    log = engine.record()
+    for _ in engine.run():
+        pass
+    return log
+
+
+def test_counting_and_standing_jobs_change_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay is the same where who runs is told job by job, and where every moment is searched instead of counted."""
+    found = played(one_by_one=False)
+    assert found == played(one_by_one=True)
+    ruled_out, count = [], Reservations._may_fit
+
+    def searched(*asked: Any) -> bool:
+        ruled_out.append(not count(*asked))
+        return True
+
+    monkeypatch.setattr(Reservations, "_may_fit", searched)
+    assert found == played(one_by_one=False)
+    assert any(ruled_out)  # or the test shows nothing
