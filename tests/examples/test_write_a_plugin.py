@@ -103,7 +103,10 @@ def _as_shown(shown: tuple[str, ...], actual: str) -> bool:
 
 
 def test_the_guide_works_from_top_to_bottom(package: Path, environment: dict[str, str]) -> None:
-    """Every command prints what is shown; those whose output is an error end with status 2, and no other."""
+    """Every command prints what is shown; those whose output is an error end with status 2, and no other.
+
+    At the end the package is installed, and the list knows its plugins.
+    """
     for step in _steps():
         done = _run(step.command, package, environment)
         refused = bool(step.shown) and step.shown[0].startswith("tierwise: ")
@@ -112,9 +115,6 @@ def test_the_guide_works_from_top_to_bottom(package: Path, environment: dict[str
         if step.shown:
             assert _as_shown(step.shown, done.stderr if refused else done.stdout), f"{step.command}\n{done.stdout}"
 
-
-def test_what_is_installed_is_what_everything_accepts(package: Path, environment: dict[str, str]) -> None:
-    """The list, the checks and the scheduler know the plugins of the package once it is installed."""
     listed = json.loads(_run("tierwise plugins -o json", package, environment).stdout)["plugins"]
     others = {plugin["name"]: plugin for plugin in listed if plugin["package"] != "tierwise"}
 
