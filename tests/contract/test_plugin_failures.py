@@ -14,9 +14,12 @@ from tests.support.faulty import NONSENSE
 
 from tierwise.framework.declaration import METHODS
 
-ASKED_ELSEWHERE = {"entitled", "gather_options", "figures", "order_free", "score_leaves", "score_rows", "ties"}
-"""By those who look at queues or at one pod, for jobs that are gathered or that scores alone find no place for, or for
-pods that wait among each other."""
+ASKED_ELSEWHERE = {
+    *("entitled", "figures"),  # by those who look at queues or at one pod
+    *("gather_options", "room_ahead"),  # for jobs that are gathered, or have domains to choose from
+    *("score_leaves", "score_rows"),  # for jobs that scores alone find no place for
+    *("order_free", "ties"),  # for pods that wait among each other
+}
 
 ANSWERS = [f"{method}={answer}" for method, answers in NONSENSE.items() for answer in answers]
 
