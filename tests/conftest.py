@@ -10,7 +10,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis.internal.conjecture import providers
 
 # Generating a whole cluster takes a while on a busy machine; that is no fault of the test.
@@ -20,9 +20,12 @@ UNHURRIED = [HealthCheck.too_slow]
 # that ran before in the same process: without them a run draws what every other run draws.
 providers._get_local_constants = lambda: providers._local_constants
 
+# Whoever looks for mutations wants to know that a property fails, not the smallest example: that can take minutes.
+PHASES = [phase for phase in Phase if phase not in (Phase.shrink, Phase.explain) or "MUTANT" not in os.environ]
+
 for name, number in (("default", 3), ("thorough", 16)):
     settings.register_profile(
-        name, max_examples=number, deadline=None, derandomize=True, suppress_health_check=UNHURRIED
+        name, max_examples=number, deadline=None, derandomize=True, suppress_health_check=UNHURRIED, phases=PHASES
     )
 settings.register_profile("deep", max_examples=2_000, deadline=None, suppress_health_check=UNHURRIED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

@@ -96,7 +96,7 @@ def run_tests(
     tests: Iterable[str], profile: str, words: Iterable[str], seconds: float | None = None, **more: str
 ) -> subprocess.CompletedProcess[str]:
     """Run them from the project's root, with few or many examples; TimeoutExpired where they take longer than that."""
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **more}
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "MUTANT": "1", **more}
     environment.pop("HYPOTHESIS_PROFILE", None)
     if profile:
         environment["HYPOTHESIS_PROFILE"] = profile
