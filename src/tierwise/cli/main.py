@@ -191,7 +191,9 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line, and exit."""
-    gc.set_threshold(100_000, 50, 100)  # what is imported and read stays, and is no garbage
+    # Records and reports form no cycles, and there are millions of them: with 30,000 pods the collector would take a
+    # third of the time that building a snapshot takes.
+    gc.set_threshold(100_000, 50, 100)
     try:
         cli.main(args=arguments, prog_name="tierwise")
     except KeyboardInterrupt:

@@ -271,10 +271,6 @@ def _defrag(
 
 
 def _spare_the_collector() -> None:
-    """Look for garbage in what is new, and rarely: records and reports form no cycles, and there are millions of them.
-
-    With 30,000 pods the collector would take a third of the time that building a snapshot takes.
-    """
+    """Look for garbage in what is new alone; how rarely, the command line says."""
     gc.freeze()
-    gc.set_threshold(100_000, 50, 100)
     gc.enable()

@@ -146,3 +146,8 @@ def test_every_kind_of_volume_that_is_looked_at_is_on_the_page() -> None:
     volumes = page.partition("## Kinds of volumes")[2].partition("\n## ")[0]
 
     assert known == set(re.findall(r"^\| `([^`]+)` \| honoured ", volumes, re.M))
+
+
+def test_a_pattern_of_resources_has_at_most_one_star() -> None:
+    """A second one would be taken for itself, and the resource for one that is understood."""
+    assert [] == [pattern for pattern in RESOURCES if pattern.count("*") > 1]
