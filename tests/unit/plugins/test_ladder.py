@@ -17,7 +17,7 @@ from tests.support.draw import World, draw, gang
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.ladder import LADDER, LadderStep, parse_ladder
-from tierwise.config.profile import DEFAULT, PluginChoice
+from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.port import Objects
 from tierwise.scheduler import cycle
 from tierwise.sim.cluster.simulation import Simulation
@@ -56,10 +56,10 @@ def objects(world: World, *raws: Raw) -> Objects:
     return Objects.of((codec.decode(raw), raw) for raw in (*world.manifests, *raws))
 
 
-def _said(world: World, raws: list[Raw], now: float) -> str:
+def _said(world: World, raws: list[Raw], now: float, profile: Profile = DEFAULT) -> str:
     """Where the gang goes, or why it waits."""
-    snapshot = build(objects(world, *raws), now)
-    report = cycle(snapshot, DEFAULT)
+    snapshot = build(objects(world, *raws), now, profile)
+    report = cycle(snapshot, profile)
     placed = [snapshot.topology.name[decision.domain] for decision in report.decisions]
     return placed[0] if placed else next(r.reason.text for r in report.rejections.values())
 
@@ -112,6 +112,16 @@ def test_a_profile_has_a_ladder_for_large_gangs() -> None:
     assert not waits(*soft, now=3600.0)
     assert not waits(*gang("train", tasks=2, each="cpu=1").manifests())
     assert not waits(*train("spine=1h"))
+
+
+def test_a_profile_need_not_list_patience() -> None:
+    """The steps of a gang hold in every profile; gangs without any do not wait in this one."""
+    tiers = tuple([tuple([choice for choice in tier if choice.name != "patience"]) for tier in DEFAULT.tiers])
+    profile = replace(DEFAULT, tiers=tiers)
+    plain = gang("train", tasks=2, each="cpu=1", soft=True).manifests()
+
+    assert _said(SPREAD_IN_LEAF, train("rack=10m"), 0.0, profile).startswith("waits for one rack until")
+    assert "l0" == _said(SPREAD_IN_LEAF, plain, 0.0, profile)
 
 
 LANGUAGES: dict[str, Callable[[], list[Raw]]] = {

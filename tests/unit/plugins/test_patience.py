@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.support.draw import World, allocate, draw, gang, placed
+from tests.support.draw import World, draw, role
 from tests.support.reservations import HOUR, MINUTE, NOW, job, running
 
 from tierwise.api import codec
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Raw, part
 from tierwise.api.core import format_time
 from tierwise.api.ladder import LADDER
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
@@ -19,6 +19,7 @@ from tierwise.model.finished_run import FinishedRun
 from tierwise.port import Objects
 from tierwise.scheduler import cycle
 from tierwise.sim.cluster.simulation import Simulation
+from tierwise.sim.cluster.store import merged
 from tierwise.snapshot.builder import build
 
 RACKS = draw("s0[r0[n0 n1] r1[n2 n3] r2[n4 n5]]", node="gpu=8")
@@ -125,31 +126,45 @@ def test_what_removes_a_part_of_the_excess_is_waited_for_in_proportion() -> None
     assert {"train"} == started(report(patient(), rest, late, train(3), world=world))
 
 
-def test_a_gang_of_which_some_stand_does_not_wait() -> None:
-    """What it lacks may be needed now, and where it stands is decided."""
-    world = draw("s0: r0[n0 n1] r1[n2 n3] r2[n4 n5]", node="gpu=4", running="n0:gpu=4 n2:gpu=4 n4:gpu=4")
-    half = gang("train", tasks=3, each="gpu=4", soft=True, on="n1")
+@pytest.mark.parametrize("marks", [{}, {LADDER: "1=10h"}], ids=["by ends", "its own ladder"])
+def test_a_gang_of_which_some_stand_does_not_wait(marks: dict[str, str]) -> None:
+    """What it lacks may be needed now, and where it stands is decided; as a whole it would wait."""
+    assert set() == started(report(patient(), BUSY, train(2, marks=marks)))
+    assert {"train"} == started(report(patient(), BUSY, train(3, on="n5", marks=marks)))
 
-    assert {"n3": 1, "n5": 1} == placed(allocate(world, half, profile=patient()), "train")
+
+def down(world: World, *names: str) -> World:
+    """The same cluster with some nodes that are not ready."""
+    off: Raw = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    found = [merged(raw, off) if part(raw, "metadata")["name"] in names else raw for raw in world.manifests]
+    return replace(world, manifests=tuple(found))
 
 
 def test_nodes_that_are_not_ready_promise_nothing() -> None:
     """The rack that comes free is down: there is no closer place to wait for."""
-    world = draw("s0[r0[n0 n1] r1[n2 n3] r2[n4 n5]]", node="gpu=8")
-    for raw in world.manifests:
-        if raw["kind"] == "Node" and raw["metadata"]["name"] == "n0":  # type: ignore[index]
-            raw["status"]["conditions"] = [{"type": "Ready", "status": "False"}]  # type: ignore[index]
+    assert {"train"} == started(report(patient(), BUSY, train(), world=down(RACKS, "n0")))
 
-    assert {"train"} == started(report(patient(), BUSY, train(), world=world))
+
+def test_nodes_that_are_not_ready_are_no_excess() -> None:
+    """With a node of each rack down no rack holds the gang: two of three racks are all that can be saved."""
+    world = draw("s0[r0[n0 n1 n2] r1[n3 n4 n5] r2[n6 n7 n8]]", node="gpu=8")
+    rest = [*running("a", "n2", ends_in=9 * HOUR), *running("c", "n8", ends_in=9 * HOUR)]
+    late = running("x", "n5", ends_in=16 * MINUTE)
+
+    assert set() == started(report(patient(), rest, late, train(3), world=down(world, "n1", "n4", "n7")))
 
 
 def test_the_widest_shape_says_how_few_would_do() -> None:
-    """One small pod fits a rack, three whole nodes take two: two racks are close."""
-    world = draw("s0: r0[n0 n1] r1[n2 n3]", node="gpu=8")
+    """Soon the loaders fit one rack; the workers, which are fewer, take two in any case, so the place is close."""
+    world = draw("s0[r0[n0 n1] r1[n2 n3]]", node="gpu=8 cpu=4")
+    busy = [
+        *running("short", "n0", ends_in=10 * MINUTE, each="cpu=4"),
+        *running("long", "n2", ends_in=9 * HOUR, each="cpu=4"),
+    ]
+    loaders, workers = role("loader", 4, each="cpu=2"), role("worker", 3, each="gpu=8")
 
-    assert {"train"} == started(report(patient(), train(3), job("chief", each="gpu=1", soft=True), world=world)) - {
-        "chief"
-    }
+    assert set() == started(report(patient(), busy, train(0, roles=(loaders,)), world=world))
+    assert {"train"} == started(report(patient(), busy, train(0, roles=(loaders, workers)), world=world))
 
 
 def test_who_comes_after_it_is_served() -> None:
@@ -172,13 +187,27 @@ RUNS = tuple(FinishedRun(f"default/old-{i}", "default", 1, 3600.0 + 30 * i, NOW 
 
 def test_without_stated_ends_the_chance_is_weighed() -> None:
     """Who has run for an hour has most likely ended in ten minutes; who has just begun has not."""
-    old = [part for n in (0, 2, 4) for part in running(f"old-{n}", f"n{n}", ago=HOUR)]
-    new = [part for n in (0, 2, 4) for part in running(f"new-{n}", f"n{n}", ago=MINUTE)]
+    old = [raw for n in (0, 2, 4) for raw in running(f"old-{n}", f"n{n}", ago=HOUR)]
+    new = [raw for n in (0, 2, 4) for raw in running(f"new-{n}", f"n{n}", ago=MINUTE)]
     fresh = job("train", 2, turn=3590, soft=True)
 
     assert set() == started(report(patient(share=0.2), old, fresh, history=RUNS))
     assert {"train"} == started(report(patient(share=0.2), new, fresh, history=RUNS))
     assert {"train"} == started(report(patient(share=0.2), old, fresh))
+
+
+def test_the_time_ends_while_others_are_overdue() -> None:
+    """Jobs beyond their deadline may end at any moment; from the moment that ends the time on nothing is expected."""
+    stopped = {"activeDeadlineSeconds": 3600}
+    late = [raw for n in (0, 2, 4) for raw in running(f"late-{n}", f"n{n}", ago=2 * HOUR, spec=stopped)]
+    like = tuple([replace(run, seconds=HOUR) for run in RUNS])
+    end = NOW - HOUR + 3000 + HOUR / 5
+
+    def starts(now: float) -> bool:
+        asked = job("train", 2, turn=3000, soft=True)
+        return bool(started(report(patient(share=0.2), late, asked, history=like, now=now)))
+
+    assert [False, True] == [starts(end - 1), starts(end)]
 
 
 def test_a_life_goes_on_when_the_time_ends() -> None:
