@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import pytest
@@ -71,16 +71,23 @@ def test_a_lease_is_given_back_in_spite_of_a_conflict(api: FakeApi) -> None:
     assert ("", False) == (_holder(api), cluster.leading())
 
 
-def test_a_lease_that_is_being_taken_is_given_back(api: FakeApi) -> None:
+@pytest.mark.parametrize("sent", [True, False], ids=["the answer is under way", "the request is under way"])
+def test_a_lease_that_is_being_taken_is_given_back(api: FakeApi, *, sent: bool) -> None:
     """Who is asked to end before it has heard that it leads leaves no lease behind that others would wait for."""
 
     class Slow(Client):
         async def send(self, method: str, *about: Any, **more: Any) -> bytes:
+            if method == "POST" and not sent:
+                await under_way()
             answer = await super().send(method, *about, **more)
-            if method == "POST":
-                taken.set()
-                await asyncio.sleep(0.05)  # the answer is under way
+            if method == "POST" and sent:
+                await under_way()
             return answer
+
+    async def under_way() -> None:
+        taken.set()
+        with suppress(TimeoutError):  # who gives it back has to wait for this
+            await asyncio.wait_for(released.wait(), 0.1)
 
     async def end_early() -> None:
         async with Slow(Access(api.url)) as client:
@@ -88,9 +95,10 @@ def test_a_lease_that_is_being_taken_is_given_back(api: FakeApi) -> None:
             running = asyncio.create_task(lease.run(lambda: None))
             await taken.wait()
             await lease.release()
+            released.set()
             await running
 
-    taken = asyncio.Event()
+    taken, released = asyncio.Event(), asyncio.Event()
     asyncio.run(end_early())
 
     assert "" == _holder(api)

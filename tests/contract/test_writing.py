@@ -113,7 +113,12 @@ def test_name_of_a_secret_leads_nowhere_else(api: FakeApi, cluster: KubeCluster)
     """What somebody has written into a configuration is a name, and no path."""
     api.put(_secret("kube-system", "root", b"secret"))
 
-    for namespace, name in (("default", "../../kube-system/secrets/root"), ("default/../kube-system", "root")):
+    for namespace, name in (
+        ("default", "../../kube-system/secrets/root"),
+        ("default/../kube-system", "root"),
+        ("kube-system/secrets/root?", "own"),
+        ("kube-system", "root?own"),
+    ):
         with pytest.raises(ApiError):
             cluster.secret(namespace, name)
 

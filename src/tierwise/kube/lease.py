@@ -114,10 +114,9 @@ class Lease:
     async def release(self) -> None:
         """Give the lease back, and take it no more; also one that is being taken at this moment."""
         self._over = True  # nothing is done with it from here on
-        if self._renewing.locked():
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_LAST), self._renewing:
-                    pass
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST), self._renewing:
+                pass
         held = self._unanswered or self._in_time()
         self._renewed = float("-inf")
         if not held:
