@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import selectors
 import types
@@ -221,7 +220,7 @@ def test_what_others_hold_is_not_given_back(server: _Server, clock: _Clock) -> N
     first.renew()
     assert server.lease is not None
     server.lease["spec"]["holderIdentity"] = "b"
-    _to_its_end(first.lease.release())
+    asyncio.run(first.lease.release())
 
     assert (False, "b") == (first.lease.held(), server.holder())
 
@@ -230,7 +229,7 @@ def test_who_gave_the_lease_back_holds_it_no_more(server: _Server, clock: _Clock
     """A renewal that was under way at the end does not make us act again."""
     first = _Candidate(server, clock, "a")
     first.renew()
-    _to_its_end(first.lease.release())
+    asyncio.run(first.lease.release())
     assert "" == server.holder()
 
     first.renew()
@@ -289,12 +288,6 @@ class _AtOnce:
         if isinstance(answer, ApiError):
             raise answer
         return answer
-
-
-def _to_its_end(work: Coroutine[Any, Any, None]) -> None:
-    with contextlib.suppress(StopIteration):
-        while True:
-            work.send(None)
 
 
 WORDS = ("step a", "step b", "renew a", "renew b", "give up a", "give up b")
