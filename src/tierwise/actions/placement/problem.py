@@ -298,11 +298,13 @@ def amounts_of(cycle: Cycle, placements: Iterable[Placement]) -> Ints:
 
 
 def written(cycle: Cycle, job: Job, found: SearchResult) -> SearchResult | NoPlace:
-    """What was found and taken back, on the ledger once more, or as much of it as there is room for by now."""
-    for placement in found.placements:
-        shape, pool = placement.pod_set.shape, placement.pool
-        rows, counts = np.unique(placement.rows, return_counts=True)
-        if (cycle.fit_counts.of(shape).rows(pool)[rows] < counts).any():
-            return NoPlace.BOUNDED
-        place_tasks(cycle, Ask(shape, placement.sub, job), placement.pod_set, (rows, counts), pool)
+    """What was found and taken back, on the ledger once more; nothing of it where some has no room by now."""
+    with cycle.ledger.statement() as statement:
+        for placement in found.placements:
+            shape, pool = placement.pod_set.shape, placement.pool
+            rows, counts = np.unique(placement.rows, return_counts=True)
+            if (cycle.fit_counts.of(shape).rows(pool)[rows] < counts).any():
+                return NoPlace.BOUNDED
+            place_tasks(cycle, Ask(shape, placement.sub, job), placement.pod_set, (rows, counts), pool)
+        statement.keep()
     return found

@@ -110,8 +110,8 @@ def place_allowed_surplus(
         with cycle.ledger.statement():
             close_others(cycle, np.flatnonzero(np.isin(cycle.topology.leaf, planned)))
             placed = place_surplus(cycle, job, some)
-        if sum(len(placement.rows) for placement in placed) == allowed:
-            written(cycle, job, found_on(cycle, placed))
+        whole = sum(len(placement.rows) for placement in placed) == allowed
+        if whole and not isinstance(written(cycle, job, found_on(cycle, placed)), NoPlace):
             return placed
     return place_surplus(cycle, job, some)
 
