@@ -180,14 +180,16 @@ def test_object_that_no_decoder_can_read_hides_nobody(when: str) -> None:
 
 def test_a_running_pod_that_is_set_aside_still_takes_up_room(world: World) -> None:
     """Nobody is placed into the room of a pod that cannot be read in full."""
-    cluster = world.cluster
+    cluster, watcher = world.cluster, _Watcher()
     assert isinstance(cluster, _Poisoned)
-    cluster.key, cluster.poison = POD, _unreadable_spec
+    world.loop.observers = (watcher,)
+    cluster.key, cluster.poison = POD, _trapped_labels
     standing = pod("evil", cpu="8")
     standing["spec"]["nodeName"], standing["status"] = "n0", {"phase": "Running"}
     world.put(standing, *[pod(f"p{i}", cpu="8") for i in range(2)])
 
     assert 2 == world.turn()  # the one that stood, and one on the other node
+    assert {POD} == {crash.key for crash in watcher.crashes}
 
 
 def test_what_crashes_again_and_again_is_tried_more_and_more_rarely(world: World) -> None:

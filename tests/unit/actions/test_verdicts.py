@@ -15,7 +15,7 @@ from tests.support.draw import (
     groups,
     role,
 )
-from tests.support.manifests import NOW, objects
+from tests.support.manifests import NOW, node, objects
 from tests.support.strategies import profile
 
 from tierwise.api.codec import Raw
@@ -228,6 +228,31 @@ def test_no_bound_that_was_hit_ends_in_never() -> None:
 
     assert _said(alone) == _said(beside)
     assert "not-now" == _said(beside, "small")[0]
+
+
+_NOT_READY = {"conditions": [{"type": "Ready", "status": "False"}]}
+
+
+def _taint(key: str) -> Raw:
+    return {"taints": [{"key": key, "effect": "NoSchedule"}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "verdict"),
+    [
+        ({}, _NOT_READY, "not-now"),
+        (_taint("node.kubernetes.io/memory-pressure"), {}, "not-now"),
+        (_taint("node.kubernetes.io/not-ready"), _NOT_READY, "not-now"),
+        (_taint("dedicated"), {}, "never"),
+        (_taint("dedicated"), _NOT_READY, "never"),
+    ],
+    ids=["not ready", "a condition's taint", "both", "a taint that stays", "a taint that stays on one not ready"],
+)
+def test_a_condition_of_nodes_passes_and_a_taint_of_people_stays(spec: Raw, status: Raw, verdict: str) -> None:
+    """A node may be kept from pods by its readiness alone, or by the taint alone that a condition has given it."""
+    nodes = [{**raw, "spec": spec, "status": {**raw["status"], **status}} for raw in (node("n0"), node("n1"))]  # type: ignore[dict-item]
+
+    assert verdict == _verdict(World(tuple(nodes), "two nodes"), gang("train", tasks=1, each="cpu=8"))
 
 
 def test_a_job_without_pods_has_an_entry() -> None:

@@ -164,13 +164,17 @@ def test_a_service_that_is_stopped_repeats_nothing() -> None:
 
 @pytest.mark.parametrize("profile", EVERY)
 def test_a_host_of_four_gpus_beside_hosts_of_eight(profile: str) -> None:
-    """It holds what fits on it, and no pod of a whole host of 8; a gang that needs more such hosts is refused."""
+    """It holds what fits on it, and no pod of a whole host of 8; a gang that needs more such hosts is refused.
+
+    So is one that has GPUs enough in the whole cluster, of which no second host can hold a pod.
+    """
     fabric = synthetic_fabric("synthetic:spines=1,leaves=2,hosts=1,gpus=8+4", 8)
-    engine = lived(jobs((0.0, 10.0, 8), (1.0, 10.0, 4), (2.0, 10.0, 12), (3.0, 10.0, 16)), profile, fabric)
+    trace = jobs((0.0, 10.0, 8), (1.0, 10.0, 4), (2.0, 10.0, 12), (3.0, 10.0, 16), (4.0, 10.0, 12), pods={4: (6, 6)})
+    engine = lived(trace, profile, fabric)
 
     assert (12, [8, 4]) == (fabric.gpus, fabric.host_gpus.tolist())
-    assert [10.0, 11.0, 21.0, -1.0] == engine.state.end.tolist()
-    assert [3] == engine.state.refused
+    assert [10.0, 11.0, 21.0, -1.0, -1.0] == engine.state.end.tolist()
+    assert [3, 4] == engine.state.refused
 
 
 def test_the_fewest_leaves_are_those_of_hosts_that_hold_the_pods() -> None:

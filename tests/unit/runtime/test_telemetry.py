@@ -11,6 +11,7 @@ import pytest
 from tests.support.draw import draw, gang, objects_of
 from tests.support.ports import free_ports
 
+from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
 from tierwise.config.profile import DEFAULT
 from tierwise.kube.cluster import ConnectionFigures
@@ -66,8 +67,13 @@ def test_turns_are_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
     assert 1 == found.get_sample_value("tierwise_effects_total", {"effect": "Bind", "ok": "true"})
 
 
-def test_another_reason_is_news(caplog: pytest.LogCaptureFixture) -> None:
-    """A gang that waits for something else than before is logged again, and once."""
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [({"unschedulable": True}, [1, 0]), ({"taints": [{"key": "dedicated", "effect": "PreferNoSchedule"}]}, [0, 0])],
+    ids=["another reason", "the same reason, found anew"],
+)
+def test_another_reason_is_news(caplog: pytest.LogCaptureFixture, spec: Raw, expected: list[int]) -> None:
+    """A gang that waits is logged again, and once, where it waits for something else than before a node changed."""
     cluster, telemetry = EmbeddedCluster(WORLD), Telemetry(registry(), Connection())
     scheduler = SchedulerProfile(frozenset({"tierwise", "volcano", "default-scheduler", ""}), DEFAULT)
     loop = Loop(cluster, [scheduler], clock=lambda: 0.0, ticks=lambda: 0.0, observers=[telemetry])
@@ -80,10 +86,10 @@ def test_another_reason_is_news(caplog: pytest.LogCaptureFixture) -> None:
 
     told()
     assert 0 == [told() for _ in range(3)][-1]
-    cordoned = cluster.read().raw(Key("", "Node", "", "n0"))
-    assert cordoned is not None
-    cluster.apply([Update(Key("", "Node", "", "n0"), {**cordoned, "spec": {"unschedulable": True}})])
-    assert [1, 0] == [told(), told()]
+    node = cluster.read().raw(Key("", "Node", "", "n0"))
+    assert node is not None
+    cluster.apply([Update(Key("", "Node", "", "n0"), {**node, "spec": spec})])
+    assert expected == [told(), told()]
 
 
 def test_crashes_are_counted_by_stage_and_kind() -> None:

@@ -154,15 +154,18 @@ def _pair(now: float, told: dict[str, float | None], **settings: Any) -> list[Ra
     return raws
 
 
-@pytest.mark.parametrize("action", ["gangpreempt", "preempt", "jobpreempt", "podpreempt"])
-def test_jobs_that_save_in_turn_do_not_keep_an_urgent_one_out(action: str) -> None:
+@pytest.mark.parametrize(
+    ("action", "minimum"),
+    [("gangpreempt", 1), ("gangpreempt", 0), ("preempt", 0), ("jobpreempt", 0), ("podpreempt", 0)],
+)
+def test_jobs_that_save_in_turn_do_not_keep_an_urgent_one_out(action: str, minimum: int) -> None:
     """Who was told first goes when his time is over, though the other one would lose less by then."""
     told: dict[str, float | None] = {"one": None, "two": None}
     profile = costed(action)
     gone: dict[float, list[str]] = {}
     for minute in range(8):
         now = NOW + minute * MINUTE
-        snapshot = build(_objects(_pair(now, told, minimum=0), urgent()), now, profile)
+        snapshot = build(_objects(_pair(now, told, minimum=minimum), urgent()), now, profile)
         report = cycle(snapshot, profile)
         if report.evictions:
             gone[float(minute)] = [eviction.job.key for eviction in report.evictions]
@@ -171,6 +174,18 @@ def test_jobs_that_save_in_turn_do_not_keep_an_urgent_one_out(action: str) -> No
         told = {name: (told[name] or now) if name in noticed else None for name in told}
 
     assert [2.0] == [*gone]
+
+
+@pytest.mark.parametrize("action", ["gangpreempt", "preempt", "jobpreempt", "podpreempt"])
+def test_who_has_notice_goes_before_whoever_would_be_first_without(action: str) -> None:
+    """A cycle that would choose the one keeps to the other one, who was told a minute ago."""
+    chosen = []
+    for told in ({}, {"two": NOW}):
+        raws = _pair(NOW + MINUTE, dict(told), minimum=0)
+        snapshot = build(_objects(raws, urgent()), NOW + MINUTE, costed(action))
+        chosen += [notice.job.key for notice in cycle(snapshot, costed(action)).notices]
+
+    assert ["default/one", "default/two"] == chosen
 
 
 def test_a_notice_is_kept_beside_victims_who_want_none() -> None:
