@@ -24,7 +24,7 @@ from tests.support.strategies import Scene, profile, scenes, trees
 
 from tierwise.api.codec import Raw
 from tierwise.config.arguments import number
-from tierwise.config.profile import PluginChoice
+from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect, Scorer
@@ -142,11 +142,15 @@ def test_walk_equals_recursion(scene: Scene, scorers: str, count: int, data: Dat
     assert expected == plain(walk(cycle, ask, count, domain, pool))
 
 
-def test_what_is_left_over_goes_to_the_rack_that_it_fills() -> None:
+@pytest.mark.parametrize(
+    "choice", [DEFAULT, profile("gang", "network-topology-aware")], ids=["room ahead", "room of now"]
+)
+def test_what_is_left_over_goes_to_the_rack_that_it_fills(choice: Profile) -> None:
     """Four of six pods take the largest rack, and the other two the smallest that holds them."""
     world = draw("s0: r0[n0..3] r1[n4..6] r2[n7..8]", node="gpu=8")
+    six = gang("g", tasks=6, each="gpu=8", within=2)
 
-    assert "n0 n1 n2 n3 n7 n8" == spots(allocate(world, gang("g", tasks=6, each="gpu=8", within=2)), "g")
+    assert "n0 n1 n2 n3 n7 n8" == spots(allocate(world, six, profile=choice), "g")
 
 
 @given(scenes(gangs=2), st.sampled_from(sorted(SCORERS)), st.integers(0, 9), st.data())

@@ -47,9 +47,9 @@ def test_room_that_a_nomination_gives_back_is_seen() -> None:
     world = draw("r0[n0]", node="cpu=2")
     group, first, second = gang("b", tasks=2, each="cpu=2", created=1).manifests()
     halved = [*nominated([group, first], "n0"), second]
-    jobs = [*gang("a", tasks=1, each="cpu=2").manifests(), *gang("c", tasks=1, each="cpu=2", created=2).manifests()]
+    jobs = [*gang("a", tasks=2).manifests(), *gang("c", tasks=2, created=2).manifests()]
 
-    assert {"c-0": "n0"} == bound(*world.manifests, *halved, *jobs)
+    assert {"c-0": "n0", "c-1": "n0"} == bound(*world.manifests, *halved, *jobs)
 
 
 def test_a_slot_is_kept_for_a_best_effort_pod() -> None:
