@@ -26,11 +26,13 @@ help: ## Show this list
 run: $(RUNNABLE) ## Schedule the first example on the embedded cluster
 	@$(BIN)/tierwise schedule -f examples/01-llm-training
 
-# Types are checked beside the tests, so that no core waits for the one thread of mypy.
+# Types are checked beside the tests, so that no core waits for the one thread of mypy. Tests are collected once before
+# they are run: each worker would compile all of them.
 test: style ## Check style, types and layers, and run all tests
 	@echo "== pytest, with mypy, import-linter and the checks of scripts beside it"
 	@$(MAKE) --no-print-directory types >.venv/types.log 2>&1 & types=$$!; \
 	trap 'kill $$types 2>/dev/null' EXIT; \
+	$(BIN)/pytest --collect-only -qq $(LONG:%=--ignore=%) $(ARGS) >/dev/null 2>&1; \
 	$(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal $(LONG:%=--ignore=%) $(ARGS); tests=$$?; \
 	wait $$types; typed=$$?; trap - EXIT; cat .venv/types.log; \
 	exit $$((tests ? tests : typed))
