@@ -484,8 +484,7 @@ class Tasks(Derived[TaskStore]):
     """
 
     def __init__(self, graph: Graph, by: TaskInputs, schedulers: frozenset[str], profile: Profile) -> None:
-        self._ports = graph.equal(lambda common: frozenset(common.ports.names()), by.common)
-        super().__init__(graph, (*by, self._ports))
+        super().__init__(graph, by)
         self._by, self._schedulers, self._profile = by, schedulers, profile
         self._last: tuple[Common, Priorities, Mapping[str, dict[str, str]], Mapping[str, Homes]]
         self.began = self.resized = -1  # the readings at which all were read, and at which all got other amounts
@@ -518,7 +517,7 @@ class Tasks(Derived[TaskStore]):
     def _patch(self, reading: int, pods: Mapping[str, tuple[Pod, Template]], changed: set[str]) -> set[str]:
         """Bring what is here to what all are read by now; the pods that are to be read again."""
         by, store, now = self._by, self.value, self._read_by()
-        resized = by.axis.changed or by.most.changed or self._ports.changed
+        resized = by.axis.changed or by.most.changed  # host ports are on the axis
         keys = {*now.common.watched} ^ {*self._last[0].watched}
         changed = changed | self._concerned(pods)
         if resized or keys or by.namespaces.changed or by.apps.changed or by.devices.changed:
