@@ -685,6 +685,21 @@ def test_what_a_node_offers_itself_is_not_there_for_claims() -> None:
     assert {"default/p": "n0", "default/q0": "n1", "default/q1": "n1"} == history.bindings
 
 
+def test_a_gang_of_claims_takes_what_is_left_beside_what_a_node_offers_itself() -> None:
+    """A node of which drivers publish one device takes one of its pods, whatever its device plugin offers."""
+    history = run(
+        [node("n0", amounts={"example.com/gpu": "4"}), resource_slice("n0", GPUS[:1])],
+        _machine("n1", *GPUS[:1]),
+        device_class(extendedResourceName="example.com/gpu"),
+        pod("p", requests={"example.com/gpu": "2"}),
+        template("t", exactly()),
+        _group("g", 2),
+        [pod(f"q{i}", of="t", group="g") for i in range(2)],
+    )
+
+    assert {"default/p": "n0", "default/q0": "n0", "default/q1": "n1"} == history.bindings
+
+
 def _tier(name: str, *nodes: str) -> Raw:
     members = [{"type": "Node", "selector": {"exactMatch": {"name": one}}} for one in nodes]
     return {
