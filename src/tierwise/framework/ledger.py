@@ -815,25 +815,13 @@ def sub_ready(ledger: Ledger, sub: SubJob, *, waiting: bool = False) -> bool:
     return ready_tasks(ledger, sub, waiting=waiting) >= sub.minimum
 
 
-def part_of_whole(ledger: Ledger, sub: SubJob, job: Job) -> bool:
-    """Whether a sub-job, and every inner group around it, has reached its minimum."""
-    if not sub_ready(ledger, sub):
-        return False
-    whole = whole_groups(job, [sub_ready(ledger, other) for other in job.subs]) if sub.inner_group >= 0 else []
-    return all(whole[number] for number in groups_around(job, sub.inner_group))
-
-
 def stands_in_part(ledger: Ledger, job: Job) -> bool:
     """Whether tasks of a job run that are of little use without others, which it lacks for a minimum.
 
     The minimum is that of the job, or of a sub-job or inner group of which a part runs.
     """
     begun = [sub for sub in job.subs if len(sub.held)]
-    if not begun:
-        return False
-    if not job_ready(ledger, job):
-        return True
-    return bool(job.policies) and not job.satisfied and not all(part_of_whole(ledger, sub, job) for sub in begun)
+    return bool(begun) and (not job_ready(ledger, job) or bool(halves(ledger, job, begun)))
 
 
 def halves(ledger: Ledger, job: Job, begun: Collection[SubJob]) -> list[tuple[SubJob, ...]]:

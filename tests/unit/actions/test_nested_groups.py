@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.languages import RACK, SPINE, objects_of, pod, run, volcano_gang
+from msgspec.structs import replace
+from tests.support.languages import RACK, SPINE, kai_gang, objects_of, pod, run, volcano_gang
 from tests.support.nested_oracle import ZONE, Leaf, Nest, Scene, kai, leaves
 
 from tierwise.config.profile import DEFAULT, Profile
@@ -100,6 +101,18 @@ def test_pods_that_ask_for_nothing_wait_for_the_groups_around_them() -> None:
     ]
 
     assert {"xa": "z0s0r0", "xb": "z0s0r0"} == _racks(run(scene.manifests(), manifests)[0])
+
+
+def test_half_a_group_of_groups_beyond_the_minimum_comes_first() -> None:
+    """The gang has one whole pair; of the other one a whole part runs, and the rest of it goes before another gang."""
+    whole = Nest("x", (Leaf("xa", 1, on=("z0s0r0n0",)), Leaf("xb", 1, on=("z0s0r0n0",))), 2)
+    half = Nest("y", (Leaf("ya", 1, on=("z0s0r0n1",)), Leaf("yb", 1)), 2)
+    scene = _scene(Nest("g", (whole, half), 1), z0s0r0n0=2, z0s0r0n1=2)
+    first = kai_gang("a", 1)
+
+    assert {"g-yb-0": "z0s0r0n1"} == run(scene.manifests(), [*first, *kai(scene.gang)])[0]
+    beside = replace(scene, gang=Nest("g", (whole, Nest("y", half.parts, 1)), 1))
+    assert {"a-0": "z0s0r0n1"} == run(beside.manifests(), [*first, *kai(beside.gang)])[0]
 
 
 @pytest.mark.parametrize(("least", "fall"), [(1, 1), (2, 4)])

@@ -85,6 +85,18 @@ def test_a_nominated_gang_waits_for_its_room() -> None:
     )
 
 
+def test_a_chief_is_made_room_for_beside_a_pod_that_asks_for_nothing() -> None:
+    """The gang has as many pods as it needs once the best-effort one is counted, and still lacks its chief."""
+    pods = (Pod("p0", "cpu=2", role="chief"), Pod("p1", "", role="log"))
+    world = scene(
+        {"n0": "cpu=2"},
+        evicted("low", Pod("v", "cpu=2", on="n0"), minimum=0),
+        evicted("high", *pods, minimum=1, roles={"chief": 1}, priority=9),
+    )
+
+    assert {"default/v"} == once(world, profile_of("gangpreempt allocate")).victims
+
+
 # -- what is counted
 
 

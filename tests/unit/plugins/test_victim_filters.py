@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from tests.support.draw import gang
+from tests.support.draw import gang, role
 from tests.support.points import takes
 from tests.support.queue_worlds import Hall, hall_of
 
@@ -121,11 +121,13 @@ def test_gang_starves_below_its_minimum() -> None:
         gang("short", tasks=3, minimum=2, on="n0"),
         gang("enough", tasks=3, minimum=2, on="n1 n2"),
         gang("light", tasks=2, minimum=2, each="", on="n3"),
+        gang("led", minimum=1, roles=(role("chief", 1, minimum=1), role("log", 1, each=""))),
     )
     plugin = GangPlugin({}, hall.view)
 
     assert takes(plugin, Starving)
-    assert [True, False, True] == [plugin.starving(hall.job(name)) for name in ("short", "enough", "light")]
+    names = ("short", "enough", "light", "led")
+    assert [True, False, True, True] == [plugin.starving(hall.job(name)) for name in names]
     job = hall.job("short")
     pod_set = job.subs[0].pod_sets[0]
     hall.ledger.count_placed(
