@@ -211,7 +211,8 @@ class Engine(ReplayCluster):
         stand: tuple[Job, ...] = ()
         if one_by_one or self._reserves:
             running = sorted((job, rows) for job, (_, rows) in self.state.running.items() if job not in self.growing)
-            stand = tuple([self._standing_job(job, rows) for job, rows in running])
+            self._standing = {job: self._standing_job(job, rows) for job, rows in running}
+            stand = tuple([standing for _, standing in self._standing.values()])
         if one_by_one:
             jobs += [_numbered(job, number) for number, job in enumerate(stand, len(jobs))]
         else:
@@ -241,13 +242,11 @@ class Engine(ReplayCluster):
         made = self.gangs.waiting(job, number, self._by_rank(job, kept) if kept is not None else None)
         return replace(made, terms=self._expected(job), reserved=self._reserved.get(job)) if self._foresees else made
 
-    def _standing_job(self, job: int, rows: tuple[int, ...]) -> Job:
+    def _standing_job(self, job: int, rows: tuple[int, ...]) -> tuple[object, Job]:
         """A job that runs as a whole; but for its number it stays the same from cycle to cycle."""
         since = self.state.running[job][0], rows, float(self.state.remaining[job])
         kept = self._standing.get(job)
-        if kept is None or kept[0] != since:
-            kept = self._standing[job] = since, self._running(job, 0, rows)
-        return kept[1]
+        return kept if kept is not None and kept[0] == since else (since, self._running(job, 0, rows))
 
     def _running(self, job: int, number: int, rows: tuple[int, ...], kept: tuple[int, ...] | None = None) -> Job:
         made = self.gangs.running(job, number, rows, kept)
