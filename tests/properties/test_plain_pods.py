@@ -331,15 +331,16 @@ def test_a_daemon_set_is_one_run(room: int) -> None:
     assert len(report.rejections) == len(pins[2:])
 
 
-def test_a_pinned_pod_that_preempts_comes_before_those_behind_it() -> None:
-    """The first pod of a DaemonSet needs a victim, the second does not: nobody is decided out of turn."""
-    resident = lone_pod("s0", 0, on="n0", priority=0)
-    pods = [named(daemon_pod(0, f"n{i}", bound=False), i, 2) for i in range(2)]
-    seen = build(read_manifests([small(0, 1), small(1, 1), resident, *pods]), 0.0, PROFILES["at once"])
-    report = cycle(seen, PROFILES["at once"])
+@pytest.mark.parametrize("preempts", range(4))
+def test_a_pinned_pod_that_preempts_comes_before_those_behind_it(preempts: int) -> None:
+    """One pod of a DaemonSet needs a victim, those beside it in a run do not: nobody is decided out of turn."""
+    resident = lone_pod("s0", 0, on=f"n{preempts}", priority=0)
+    pods = [named(daemon_pod(0, f"n{i}", bound=False), i, 2) for i in range(4)]
+    nodes = [small(i, 1) for i in range(4)]
+    report = cycle(build(read_manifests([*nodes, resident, *pods]), 0.0, PROFILES["at once"]), PROFILES["at once"])
 
-    assert ["pod system/daemon-0", "pod system/daemon-1"] == [decision.job.key for decision in report.decisions]
-    assert [False, True] == [decision.bound for decision in report.decisions]
+    assert [f"pod system/daemon-{i}" for i in range(4)] == [decision.job.key for decision in report.decisions]
+    assert [i != preempts for i in range(4)] == [decision.bound for decision in report.decisions]
 
 
 def test_pinned_pods_that_ask_for_different_amounts_are_no_run() -> None:

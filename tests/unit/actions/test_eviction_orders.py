@@ -326,6 +326,19 @@ def test_the_one_pod_to_spare_goes_where_that_is_enough() -> None:
     assert {"default/v1"} == once(world, profile_of("preempt")).victims
 
 
+def test_the_one_pod_that_a_share_can_do_without_goes_where_that_is_enough() -> None:
+    """Of two pods the gang may lose either and keep as much as the preemptor gets: the first in order does not help."""
+    kept = Pod("v2", on="n2", mark="kept")
+    world = scene(
+        {"n0": "cpu=2", "n1": "cpu=2", "n2": "cpu=1"},
+        gang("low", Pod("v0", on="n0", created=9), Pod("v1", "cpu=2", on="n1", created=1), kept, minimum=0),
+        gang("whole", Pod("w", on="n0"), minimum=1),
+        gang("high", Pod("p", "cpu=2"), priority=9),
+    )
+
+    assert {"default/v1"} == once(world, profile_of("preempt", quota="drf")).victims
+
+
 def test_a_free_node_comes_first_where_eviction_does() -> None:
     """A profile may preempt before it allocates: nobody goes while a node is free."""
     world = scene(

@@ -92,10 +92,10 @@ def test_what_keeps_a_gang_in_phase_pending_comes_before_what_a_gate_has_said() 
     busy = "n0:cpu=8 n1:cpu=1 n2:cpu=8 n3:cpu=1"
     objects = _put(objects_of(draw(RACKS, running=busy)), *({**raw, "status": {"phase": "Pending"}} for raw in lacking))
     full = draw(RACKS, running=f"{busy} n1:cpu=7")
-    reader, by = Reader(), profile("predicates", "gang", PluginChoice("overcommit", {"overcommit-factor": 1.0}))
-    told = []
+    by = profile("predicates", "gang", PluginChoice("overcommit", {"overcommit-factor": 1.0}))
+    reader, told = Reader(by), []
     for now in (objects, _put(objects, *full.manifests)):
-        anew = cycle(Reader().read(now, 0.0), by).rejections
+        anew = cycle(Reader(by).read(now, 0.0), by).rejections
         assert anew == cycle(reader.read(now, 0.0), by).rejections
         told.append(anew["default/train"].reason.code)
 
