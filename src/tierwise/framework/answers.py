@@ -101,9 +101,9 @@ def ints_by_row(answer: Any, _: Args, view: extension.CycleView) -> Any:
     return None if answer is None else _array(answer, _INT, len(view.nodes))
 
 
-def scores_in_span(answer: Any, args: Args, _: extension.CycleView) -> Floats:
-    """A score for each node of a span."""
-    return scores_of(answer, args[1].stop - args[1].start)
+def scores_in_span(answer: Any, args: Args, _: extension.CycleView) -> Floats | None:
+    """A score for each node of a span, or None."""
+    return None if answer is None else scores_of(answer, args[1].stop - args[1].start)
 
 
 def scores_of_rows(answer: Any, args: Args, _: extension.CycleView) -> Floats | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cache, cached_property, reduce
+from functools import cache, cached_property
 from typing import Any, Concatenate, Final, Generic, NoReturn, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -177,16 +177,20 @@ class Panel:
         self.memo: dict[str, Any] = {}  # what several questions share
         self.note = failures.note
         self._made = made
+        self._members: dict[tuple[str, str], list[Asked]] = {}
         self._guarded: dict[str, tuple[Callable[..., Any], ...]] = {}
 
     def members(self, rule: Rule[..., Any], switch: str = "") -> list[Asked]:
         """The plugins that answer a rule's question and are not switched off for it, in the profile's order."""
         method, switch = rule.method, switch or rule.switch
-        return [
-            Asked(made, method, getattr(made.plugin, method))
-            for made in self._made
-            if method in made.methods and switch not in made.choice.off
-        ]
+        found = self._members.get((method, switch))
+        if found is None:
+            found = self._members[method, switch] = [
+                Asked(made, method, getattr(made.plugin, method))
+                for made in self._made
+                if method in made.methods and switch not in made.choice.off
+            ]
+        return found
 
     def asks(self, rule: Rule[..., Any]) -> tuple[Callable[..., Any], ...]:
         """The questions of a rule, one for each plugin, each inside the boundary."""
@@ -548,10 +552,17 @@ def total(panel: Panel, rule: AnyRule) -> Answer:
     return _folded(panel, rule, np.add)
 
 
-def _folded(panel: Panel, rule: AnyRule, join: Callable[[Floats, Floats], Floats]) -> Answer:
+def _folded(panel: Panel, rule: AnyRule, join: np.ufunc) -> Answer:
     """Numbers for each of what is asked about, beginning with 0."""
     asks = panel.asks(rule)
-    return lambda *args: reduce(join, (asked(*args) for asked in asks), np.zeros(len(args[1])))
+
+    def ask(*args: Any) -> Floats:
+        found = np.zeros(len(args[1]))
+        for asked in asks:
+            join(found, asked(*args), out=found)
+        return found
+
+    return ask
 
 
 # -- all answers
@@ -839,7 +850,8 @@ def weighted_sum(panel: Panel, rule: AnyRule) -> Answer:
         total, fits = np.zeros(span.stop - span.start), sealed(fits)
         for weight, asked in weighed:
             score = asked(ask, span, fits)
-            total += score if weight == 1.0 else weight * score
+            if score is not None:
+                total += score if weight == 1.0 else weight * score
         return total
 
     return ask

@@ -250,7 +250,8 @@ class Scorer(Protocol):
     def effect(self, ask: Ask) -> ScoreEffect: ...
 
     @marked(REQUIRED, "NodeOrder")
-    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats: ...
+    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats | None:
+        """One for each node of the span; None: all the same, which adds nothing."""
 
     @marked(REQUIRED, "NodeOrder")
     def stale(self, ask: Ask, row: int) -> slice:

@@ -48,10 +48,10 @@ class MovedRows:
         rows = self._rows[read : self.length]
         if read >= self._last:
             return rows
-        if len(rows) > self._nodes // 8:  # a rewind names most nodes, and some of them many times
+        if len(rows) > self._nodes // 256:  # to sort more takes longer than to look at all
             named = np.zeros(self._nodes, dtype=bool)
             named[rows] = True
-            return np.flatnonzero(named)
+            return named.nonzero()[0]
         return distinct(rows)
 
     def taken_since(self, read: int) -> list[int] | None:

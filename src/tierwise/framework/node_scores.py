@@ -46,10 +46,10 @@ class ComparedScores(ABC):
     def stale(self, ask: Ask, row: int) -> slice:
         return slice(0, len(self._nodes)) if self._speaks(ask) else slice(row, row + 1)
 
-    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
-        if not self._speaks(ask):
-            return np.full(span.stop - span.start, self._otherwise)
-        return self._compared(ask, span, fits)
+    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats | None:
+        if len(fits) and self._speaks(ask):
+            return self._compared(ask, span, fits)
+        return np.full(len(fits), self._otherwise) if self._otherwise else None
 
     def score_rows(self, ask: Ask, rows: Rows) -> Floats | None:
         """The same for every node, where it has nothing to say of a task."""

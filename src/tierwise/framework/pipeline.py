@@ -218,7 +218,9 @@ class Pipeline(Victims):
 
     # Scores of nodes, of which `score_rows` and `score_leaves` are the parts, and of domains.
     effect = Rule(points.Scorer.effect, boundary.largest_effect, boundary.costs_turn, answers.score_effect)
-    score = Rule(points.Scorer.score, boundary.weighted_sum, boundary.costs_turn, answers.scores_in_span)
+    score: Question[[Ask, slice, Bools], Floats] = _other(
+        points.Scorer.score, boundary.weighted_sum, boundary.costs_turn, answers.scores_in_span
+    )
     stale = Rule(points.Scorer.stale, boundary.widest, boundary.costs_turn, answers.slice_of_rows)
     score_rows = Rule(points.Scorer.score_rows, boundary.sum_by_row, boundary.costs_turn, answers.scores_of_rows)
     score_leaves: Question[[Ask], list[Floats] | None] = _other(
@@ -380,11 +382,10 @@ class Pipeline(Victims):
         return low
 
     def scores(self, ask: Ask, span: slice, fits: Bools) -> dict[str, Floats]:
-        """The scores of each plugin, before weights."""
-        found: dict[str, Floats] = boundary.by_plugin(self.plugins.panel(ask.shape.scheduler), RULES["score"])(
-            ask, span, sealed(fits)
-        )
-        return found
+        """The scores of each plugin, before weights; 0 of one that has nothing to say."""
+        panel, rule = self.plugins.panel(ask.shape.scheduler), RULES["score"]
+        found: dict[str, Floats] = boundary.by_plugin(panel, rule)(ask, span, sealed(fits))
+        return {asked.name: found.get(asked.name, np.zeros(len(fits))) for asked in panel.members(rule)}
 
     @cached_property
     def global_queue(self) -> bool:

@@ -15,12 +15,14 @@ from zlib import crc32
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tierwise.framework.kept import KeptOfLedger
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Floats, Ints, Rows, of_rows
 from tierwise.model.endings import endings
+from tierwise.model.held import Endings
 from tierwise.model.job import Job, Shape, Status
 from tierwise.model.snapshot import Snapshot
 
@@ -85,9 +87,10 @@ class RoomAhead:
         """How many seconds a waiting job runs, as it is stated; 0 where that is unknown, or nothing that runs ends."""
         found = self._runs.get(job.number)
         if found is None:
-            end = self.ends.if_started(job, self._snapshot.now) if self._states(job) and len(self._ending.row) else None
+            now = self._snapshot.now
+            end = self.ends.if_started(job, now) if self._states(job) and len(self._endings.row) else None
             stated = end is not None and end.known and end.source.value != _HISTORY
-            found = self._runs[job.number] = end.planned - self._snapshot.now if end is not None and stated else 0.0
+            found = self._runs[job.number] = end.planned - now if end is not None and stated else 0.0
         return found
 
     def _states(self, job: Job) -> bool:
@@ -191,22 +194,26 @@ class RoomAhead:
 
     def _freed_of(self, resources: Ints) -> tuple[Floats, Floats]:
         """By row, how much of these resources is freed in the end, (resources x rows), and when the last of it is."""
-        ending, size = self._ending, len(self._snapshot.nodes)
-        request = ending.request[resources]
+        ending, size = self._endings, len(self._snapshot.nodes)
+        request = self._requests[resources[:, None], ending.shape]
         last = np.full(size, -inf)
         holds = (request > 0).any(axis=0)
-        np.maximum.at(last, ending.row[holds], ending.time[holds])
+        np.maximum.at(last, ending.row[holds], ending.end[holds])
         return np.stack([np.bincount(ending.row, weights=amounts, minlength=size) for amounts in request]), last
 
     @cached_property
-    def _ending(self) -> _Ending:
+    def _endings(self) -> Endings:
         """What is known to end; a task beyond its time is given a bit more."""
         found, now = endings(self._snapshot), self._snapshot.now
         late = now + np.maximum(_LATE, _LATE_SHARE * (now - found.started))
-        time = np.where(found.end > now, found.end, late)
-        order = np.lexsort((time, found.row))
+        return replace(found, end=np.where(found.end > now, found.end, late))
+
+    @cached_property
+    def _ending(self) -> _Ending:
+        found = self._endings
+        order = np.lexsort((found.end, found.row))
         row, request = found.row[order], self._requests[:, found.shape[order]]
-        return _Ending(row, time[order], request, np.flatnonzero(np.diff(row, prepend=-1)))
+        return _Ending(row, found.end[order], request, np.flatnonzero(np.diff(row, prepend=-1)))
 
     @cached_property
     def _requests(self) -> Ints:

@@ -15,7 +15,7 @@ import numpy as np
 from tierwise.model.arrays import Ints
 from tierwise.model.topology import Topology
 
-__all__ = ["SIZES", "TierSlots", "count_slots", "histogram"]
+__all__ = ["SIZES", "TierSlots", "count_slots", "gangs_in", "histogram", "share_lost"]
 
 SIZES = (8, 64, 512)
 """The sizes that are looked at unless others are asked for."""
@@ -42,7 +42,12 @@ class TierSlots(msgspec.Struct, frozen=True):
     @property
     def fragmentation(self) -> float:
         """The share of the free units that gangs of this size cannot use; 0 where nothing is free."""
-        return 1.0 - self.usable / self.free if self.free else 0.0
+        return share_lost(self.free, self.usable)
+
+
+def share_lost(free: int, usable: int) -> float:
+    """The share of free units that is of no use."""
+    return 1.0 - usable / free if free else 0.0
 
 
 def count_slots(topology: Topology, idle: Ints, total: Ints, sizes: Sequence[int] = SIZES) -> tuple[TierSlots, ...]:
@@ -53,7 +58,7 @@ def count_slots(topology: Topology, idle: Ints, total: Ints, sizes: Sequence[int
     free = topology.totals(idle)
     found: list[TierSlots] = []
     for size in sizes:
-        now, most = (topology.totals(_fitting(units, total, size)) // size for units in (idle, total))
+        now, most = (gangs_in(topology, units, total, size) for units in (idle, total))
         found += [
             TierSlots(tier, size, *_sums(now, most, free, domains), _roomiest(domains, now[domains]))
             for tier, domains in topology.at_tier.items()
@@ -70,10 +75,10 @@ def _roomiest(domains: Ints, gangs: Ints) -> tuple[tuple[int, int], ...]:
     return tuple((int(domains[i]), int(gangs[i])) for i in most if gangs[i])
 
 
-def _fitting(units: Ints, total: Ints, size: int) -> Ints:
-    """Of each row's units those that gangs of a size can use: all or none of a node, or parts of it."""
-    part: Ints = np.where(total > size, units // size * size, np.where(units == total, total, 0))
-    return part
+def gangs_in(topology: Topology, units: Ints, total: Ints, size: int) -> Ints:
+    """By domain, how many gangs of a size fit there side by side; they use all or none of a node, or parts of it."""
+    fitting = np.where(total > size, units // size * size, np.where(units == total, total, 0))
+    return topology.totals(fitting) // size
 
 
 def histogram(topology: Topology, idle: Ints, total: Ints) -> dict[int, tuple[int, ...]]:

@@ -115,13 +115,13 @@ class Coscheduling:
     def stale(self, ask: points.Ask, row: int) -> slice:
         return slice(row, row)
 
-    def score(self, ask: points.Ask, span: slice, fits: Bools) -> Floats:
+    def score(self, ask: points.Ask, span: slice, fits: Bools) -> Floats | None:
         """A pod outside any gang is drawn to the pods of its selector: 100 for the nearest node, 0 for the farthest."""
-        scores = np.zeros(len(self._rank))
         gather = ask.job.gather
-        if gather is not None and not ask.job.declared and self._aware:
-            rows = self._by_nearness(gather, span, fits)
-            scores[rows] = 100.0 - 100.0 * np.arange(len(rows)) / max(1, len(rows) - 1)
+        if gather is None or ask.job.declared or not self._aware:
+            return None
+        scores, rows = np.zeros(len(self._rank)), self._by_nearness(gather, span, fits)
+        scores[rows] = 100.0 - 100.0 * np.arange(len(rows)) / max(1, len(rows) - 1)
         return scores[span]
 
     def score_rows(self, ask: points.Ask, rows: Rows) -> Floats | None:

@@ -16,13 +16,14 @@ from functools import cached_property
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.config.arguments import number
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, Foresight, Scorer
 from tierwise.framework.kept import KeptOfLedger
 from tierwise.framework.node_scores import ComparedScores
-from tierwise.model.arrays import Bools, Floats, Ints, Rows, distinct, of_rows
+from tierwise.model.arrays import Bools, Floats, Ints, Rows, begins, of_rows
 from tierwise.model.job import Shape
 
 __all__ = ["Places"]
@@ -39,10 +40,10 @@ _NO_HOST = 1e8
 
 
 class _Leaves(msgspec.Struct, frozen=True):
-    """All rows of some leaves, leaf by leaf: those directly in a domain follow each other."""
+    """All rows of some leaves in their order, in which those directly in a domain follow each other."""
 
     numbers: Ints
-    rows: Ints
+    rows: Rows
     starts: Ints  # by leaf, the position at which it begins, and how many rows it has
     sizes: Ints
 
@@ -97,12 +98,9 @@ class Places(ComparedScores):
         return found
 
     def _compared(self, ask: Ask, span: slice, fits: Bools) -> Floats:
-        leaves = self._around(np.arange(span.start, span.stop))
-        costs = self._costs(ask.shape, self._ahead.run_time(ask.job), leaves)
-        order = leaves.rows.argsort()
-        begin = int(leaves.rows[order].searchsorted(span.start))
-        costs = costs[order[begin : begin + span.stop - span.start]]
-        found: Floats = self._weight * _SCALE * (_IDLE + _TIME + _END - costs)
+        costs = self._costs(ask.shape, self._ahead.run_time(ask.job), self._around(np.arange(span.start, span.stop)))
+        before = span.start - int(self._topology.own_start[self._topology.leaf[span.start]])
+        found: Floats = self._weight * _SCALE * (_IDLE + _TIME + _END - costs[before : before + len(fits)])
         return found
 
     # What the best host of each leaf costs, `_NO_HOST` where none takes the pod.
@@ -118,18 +116,20 @@ class Places(ComparedScores):
         free = of_rows(self._ledger.idle, shape.asked, rows) >= shape.request[shape.asked, None]
         fits = np.logical_and.reduce(free, axis=0) & open_rows[rows]
         costs = np.where(fits, self._costs(shape, run, leaves), _NO_HOST)
-        if len(rows):
+        if len(costs):
             least[leaves.numbers] = np.minimum.reduceat(costs, leaves.starts)
         return least
 
     @cached_property
     def _every(self) -> _Leaves:
-        return self._around(np.arange(len(self._nodes)))
+        size = len(self._nodes)
+        return replace(self._around(np.arange(size)), rows=slice(0, size))
 
-    def _around(self, changed: Ints) -> _Leaves:
-        """The leaves of rows that have changed."""
+    def _around(self, rows: Ints) -> _Leaves:
+        """The leaves of some rows in order."""
         topology = self._topology
-        numbers = distinct(topology.leaf[changed])
+        leaf = topology.leaf[rows]
+        numbers = leaf[begins(leaf)]
         first = topology.own_start[numbers]
         sizes = topology.end[numbers] - first
         ends = sizes.cumsum()
@@ -155,14 +155,12 @@ class Places(ComparedScores):
     def _costs_of_run(self, asked: Ints, run: float) -> Floats:
         """By row."""
         leaves, hosts = self._every, self._hosts.of(asked.tobytes(), self, asked)
-        apart = self._now + run - hosts.again[leaves.rows]
-        whole = np.clip(apart / run, 0.0, 1.0)
+        apart = self._now + run - hosts.again
+        whole = np.minimum(np.maximum(apart / run, 0.0), 1.0)
         worth = np.minimum(leaves.mean(whole) / (whole.mean() or 1.0), _MOST) / _MOST
         late = np.maximum(_LATE * apart, -apart)
-        costs = _IDLE * hosts.idle[leaves.rows] + _TIME * whole * worth + _END * (1.0 - run / (late + run))
-        by_row: Floats = np.empty(len(costs))
-        by_row[leaves.rows] = costs
-        return by_row
+        costs: Floats = _IDLE * hosts.idle + _TIME * whole * worth + _END * (1.0 - run / (late + run))
+        return costs
 
     def _first_hosts(self, asked: Ints) -> _Hosts:
         size = len(self._nodes)

@@ -69,7 +69,7 @@ BAD: Mapping[str, list[object]] = {
     "why_not_now": [None, np.zeros(1, dtype=np.int64), np.zeros(99, dtype=np.uint16), [0, 0]],
     "effect": [None, "free", 3, float("nan"), -1, 10**400, HUGE, [HUGE]],
     "score": [
-        *(None, 1.0, np.zeros(99), np.full(4, np.nan), np.full(4, np.inf), np.zeros(4, dtype=np.int64), "high"),
+        *(1.0, np.zeros(99), np.full(4, np.nan), np.full(4, np.inf), np.zeros(4, dtype=np.int64), "high"),
         *(np.full(4, 1e300), np.zeros((4, 4)), np.zeros(0), np.array([HUGE] * 4), np.array([None] * 4), HUGE),
     ],
     "stale": [None, 3, slice(None), slice(0, 99)],
@@ -263,7 +263,7 @@ NUMBERS: dict[str, Callable[[NDArray[Any]], object]] = {
     "too large": lambda good: np.where(np.arange(len(good)) == 0, 1e300, good),
     "larger than may be": lambda good: np.where(np.arange(len(good)) == 0, 1e10, good),
 }
-OPTIONAL = {"select_victims"}
+OPTIONAL = {"score", "select_victims"}
 ARRAYS: Mapping[str, Mapping[str, Callable[[NDArray[Any]], object]]] = {
     "why_not": SPOILED | LENGTHS,
     "why_not_now": SPOILED | LENGTHS,

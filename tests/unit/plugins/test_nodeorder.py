@@ -48,7 +48,9 @@ def only(**weights: float) -> dict[str, object]:
 
 def scores(w: World, plugin: NodeOrder, number: int = 0) -> dict[str, float]:
     """The scores of all nodes for a shape."""
-    return w.scores(plugin.score(w.ask(number), w.everywhere, np.ones(len(w.snapshot.nodes), dtype=bool)))
+    fits = np.ones(len(w.snapshot.nodes), dtype=bool)
+    found = plugin.score(w.ask(number), w.everywhere, fits)
+    return w.scores(np.zeros(len(fits)) if found is None else found)
 
 
 def zoned(*groups: PodsDraft) -> World:
@@ -239,10 +241,10 @@ def test_pod_wishes_make_every_row_stale() -> None:
     assert slice(0, 4) == plugin.stale(w.ask(0), 2)
 
 
-def test_nothing_applicable_scores_zero() -> None:
-    """Without weights or wishes every node scores 0, whatever the span."""
+def test_nothing_applicable_is_not_scored() -> None:
+    """Without weights or wishes it has nothing to say, whatever the span."""
     draft: list[NodeDraft] = [node("n0"), node("n1")]
     w = world(draft, [pods()])
     plugin = NodeOrder(only(nodeaffinity=1, podaffinity=1, podtopologyspread=1), w.view)
 
-    assert [0.0] == plugin.score(w.ask(0), slice(1, 2), np.ones(1, dtype=bool)).tolist()
+    assert plugin.score(w.ask(0), slice(1, 2), np.ones(1, dtype=bool)) is None

@@ -152,10 +152,12 @@ class NodeOrder:
         """FREE where a task can lower its node or move others, ROW where it only raises its own, else FIXED."""
         return self._plan(ask.shape).effect
 
-    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
-        """The weighted sum of the parts that apply; `fits` is not looked at."""
+    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats | None:
+        """The weighted sum of the parts that apply, None where none does; `fits` is not looked at."""
         shape = ask.shape
         plan = self._plans.get(shape.number) or self._plan(shape)
+        if not (plan.loaded or plan.fixed or plan.likes or plan.spreads):
+            return None
         total = self._of_nodes(shape, plan, span)
         if plan.likes:
             total += self._likes * self._wishes.affinity(shape, span)

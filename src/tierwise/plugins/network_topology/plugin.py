@@ -387,14 +387,14 @@ class NetworkTopologyAware:
         moves = not ask.distance_decided and (ask.sub.constraint is not None or self._packs(ask))
         return slice(0, len(self._topology.leaf)) if moves else slice(row, row)
 
-    def score(self, ask: points.Ask, span: slice, fits: Bools) -> Floats:
+    def score(self, ask: points.Ask, span: slice, fits: Bools) -> Floats | None:
         if ask.distance_decided:
-            return np.zeros(span.stop - span.start)
+            return None
         if ask.sub.constraint is not None:
             return self._scale * self._nearness(ask.sub, span, fits)
         if self._pack_normal:
             return self._scale * self._fading.score(ask.shape.request)[self._topology.leaf[span]]
-        return np.zeros(span.stop - span.start)
+        return None
 
     def score_leaves(self, ask: points.Ask) -> Floats | None:
         """Where a gang's own tasks do not matter, nodes of one domain are alike."""

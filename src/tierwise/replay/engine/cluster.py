@@ -16,7 +16,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.model.arrays import Ints
-from tierwise.model.slots import count_slots
+from tierwise.model.slots import gangs_in, share_lost
 from tierwise.replay.engine.contenders import Contender
 from tierwise.replay.engine.gangs import Gangs
 from tierwise.replay.engine.rules import HostIncident, Rules
@@ -407,20 +407,19 @@ class ReplayCluster:
             self._used += by * gpus
 
     def _sample(self, time: float) -> Sample:
-        topology = self.fabric.topology
+        topology, free = self.fabric.topology, self.idle
         total = np.where(self._ready, self._total, 0)
-        slots = count_slots(topology, self.idle, total, SLOT_SIZES)
-        free = self.idle
         used = topology.totals(self._total - self._idle)
         leaves = topology.at_tier.get(_LEAVES, np.zeros(0, dtype=np.int64))
         inside = topology.totals(free)[leaves]
+        usable = [size * int(gangs_in(topology, free, total, size)[leaves].sum()) for size in SLOT_SIZES]
         return Sample(
             time=time,
             held=self._used,
             asked=self._asked(),
             running=len(self.state.running),
             waiting=len(self.state.waiting),
-            fragmentation=tuple(s.fragmentation for s in slots if s.tier == _LEAVES),
+            fragmentation=tuple(share_lost(int(inside.sum()), units) for units in usable) if len(leaves) else (),
             leaves=used[leaves].astype(np.int32),
             parted_hosts=int(np.count_nonzero((free > 0) & (free < total))),
             parted_leaves=int(np.count_nonzero((inside > 0) & (inside < topology.totals(total)[leaves]))),
