@@ -209,6 +209,27 @@ def test_a_job_that_waits_for_its_quota_takes_of_its_own_queue(tmp_path: Path) -
     assert 1 == found["gangsBroken"]
 
 
+def test_pods_of_another_queue_are_not_tried_for_a_quota(tmp_path: Path) -> None:
+    """None of them has to stay for its gang, they are larger, and the fewest are known before any is tried."""
+    world = draw(" ".join(f"n{i}" for i in range(8)), node="gpu=8")
+    own = [gang(f"own{i}", tasks=1, each="gpu=2", queue="team-a", on=f"n{i // 4}") for i in range(10)]
+    other = [gang(f"other{i}", tasks=1, each="gpu=4", queue="team-b", on=f"n{3 + i // 2}") for i in range(6)]
+    queues = (_queue("team-a", capability="20"), _queue("team-b", capability="64"))
+    train = gang("train", tasks=2, each="gpu=8", queue="team-a")
+    found = _evicted(_file(tmp_path, World((*world.manifests, *queues), ""), *own, *other, train))
+
+    assert {"default/own"} == {pod.rpartition("-")[0].rstrip("0123456789") for pod in found["subjects"]}
+    assert (8, True) == _size(found)
+
+
+def test_nodes_that_are_free_need_no_evictions(tmp_path: Path) -> None:
+    """One of the two nodes that a gang asks for is free: one pod goes, and not those of two nodes."""
+    world = draw("n0 n1 n2", node="gpu=4", running="n1:gpu=1 n2:gpu=2 n2:gpu=2")
+    found = _evicted(_file(tmp_path, world, gang("train", tasks=2, each="gpu=4")))
+
+    assert (1, True) == _size(found)
+
+
 def _size(found: Any) -> tuple[int, bool]:
     return found["number"], found["exact"]
 

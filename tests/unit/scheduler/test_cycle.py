@@ -6,11 +6,14 @@ import pytest
 from msgspec.structs import replace
 from tests.support.draw import allocate, draw, gang, role
 from tests.support.evict_world import Gang, Pod, Scene, once, profile_of
+from tests.support.manifests import container, node, objects
 from tests.support.strategies import profile
 
+from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
 from tierwise.config.profile import DEFAULT, Profile
-from tierwise.scheduler.cycle import check_profile
+from tierwise.scheduler.cycle import check_profile, cycle, nothing_is_left
+from tierwise.snapshot.builder import build
 
 TWO = Scene({"s0": ("r0",)}, {"r0": ("n0", "n1")}, {"n0": "cpu=4", "n1": "cpu=4"})
 
@@ -63,3 +66,28 @@ def test_best_effort_pods_of_a_gang_wait_for_no_other_cycle(actions: str, minimu
     outcome = allocate(draw("r0[n0]"), mixed, profile=replace(DEFAULT, actions=tuple(actions.split())))
 
     assert {"g-main-0", "g-probe-0"} == set(outcome.bindings)
+
+
+def _pod(name: str, *, leaves: bool = False, **spec: object) -> Raw:
+    """A pod of a cpu, which may be terminating."""
+    meta = {"name": name, "namespace": "default"} | ({"deletionTimestamp": "2026-01-01T00:00:00Z"} if leaves else {})
+    spec = {"schedulerName": "tierwise", "containers": [container("cpu=1")], **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("pods", "left"),
+    [
+        ([_pod("p")], False),
+        ([_pod("p", schedulingGates=[{"name": "later"}])], True),
+        ([_pod("p"), _pod("old", nodeName="n0", leaves=True)], True),
+        ([_pod("old", nodeName="n0", leaves=True)], False),
+    ],
+    ids=["bound", "gated", "nominated for what another one leaves", "nobody waits"],
+)
+def test_who_was_not_bound_is_left(pods: list[Raw], left: bool) -> None:
+    """A cycle that refuses nobody may leave somebody waiting all the same."""
+    snapshot = build(objects(node("n0", "cpu=1 pods=9"), *pods), 0.0)
+    report = cycle(snapshot, DEFAULT)
+
+    assert ({}, left) == (dict(report.rejections), not nothing_is_left(snapshot, DEFAULT, report))
