@@ -22,6 +22,7 @@ from tierwise.dialects.workloads.fields import Fields
 from tierwise.port import Key, Objects, key_of, key_of_raw
 
 __all__ = [
+    "GROVE_TOPOLOGIES",
     "KUEUE_QUEUE",
     "Child",
     "Expansion",
@@ -39,6 +40,7 @@ __all__ = [
 
 
 KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
+GROVE_TOPOLOGIES: Final = (("grove.io", "ClusterTopologyBinding"), ("grove.io", "ClusterTopology"))
 
 
 class NoTemplateError(InputError):
