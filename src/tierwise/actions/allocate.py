@@ -229,8 +229,10 @@ class _Allocation:
             self._consider_reserving(job)
             return False
         idle = all(placement.pool is Pool.IDLE for placement in found.placements)
-        used = amounts_of(self._cycle, found.placements)
-        late = self._cycle.over_quota(job, used, placed=True, leaving=True) if idle else None
+        late = None
+        if idle and self._cycle.pipeline.quota_exceeded:
+            used = amounts_of(self._cycle, found.placements)
+            late = self._cycle.over_quota(job, used, placed=True, leaving=True)
         if late is not None and not nominated:  # terminating pods still count in its queue
             self._cycle.report.reject(job, Rejection("quota", job.key, late))
             return False

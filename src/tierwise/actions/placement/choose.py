@@ -120,6 +120,8 @@ def _best_first(cycle: Cycle, task_group: TaskGroup, domains: Ints, scores: Floa
     left = np.arange(len(domains))
     for key in reversed(keys):
         left = left[key[left] == key[left].min()]
+        if len(left) == 1:
+            break
     first = int(left[0])
     yield first
     for i in np.lexsort(keys).tolist():
