@@ -194,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Records and reports form no cycles, and there are millions of them: with 30,000 pods the collector would take a
     # third of the time that building a snapshot takes.
     gc.set_threshold(100_000, 50, 100)
-    # Our arrays are of integers, for which numpy asks no BLAS: its threads would spin for a while and do nothing.
+    # Amounts are integers, for which numpy asks no BLAS: threads of it would spin for a while, and be asked for little.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:
         cli.main(args=arguments, prog_name="tierwise")
