@@ -1,14 +1,9 @@
 """tierwise: a gang scheduler for Kubernetes that knows the network topology.
 
 The package itself offers nothing but its version: import the part that is meant, such as `tierwise.scheduler`.
-It imports nothing but the rule by which some of them are run late, so that the command line starts fast and the layers
-stay apart.
+It must stay free of imports, so that the command line starts fast and the layers stay apart.
 """
-
-from tierwise.late import install
 
 __all__ = ["__version__"]
 
 __version__ = "0.1.0"
-
-install()

@@ -15,7 +15,6 @@ __all__ = [
     "MIGRATED_PLUGINS",
     "NO_PROVISIONER",
     "SELECTED_NODE",
-    "STORAGE_KINDS",
     "WAIT_FOR_FIRST_CONSUMER",
     "CsiDriver",
     "CsiNode",
@@ -232,15 +231,3 @@ def class_of(record: PersistentVolume | PersistentVolumeClaim) -> str:
     """The class of a claim or a volume, "" for none."""
     old = record.metadata.annotations.get(_CLASS)
     return old if old is not None else record.spec.storage_class_name or ""
-
-
-STORAGE_KINDS: Final = (
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    CsiNode,
-    CsiDriver,
-    CsiStorageCapacity,
-    VolumeAttachment,
-)
-"""All that says where volumes are, and can be."""

@@ -18,7 +18,7 @@ from tierwise.model.job import Job, Reason, Rejection, Status, Task, other_job
 from tierwise.model.job import told as told_in
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, Topology
-from tierwise.plugins.kubernetes import claim_writes
+from tierwise.plugins.kubernetes.claim_writes import claim_key, deallocation
 
 __all__ = ["amended", "effects", "pod_key"]
 
@@ -114,7 +114,7 @@ def _claims(task: Task) -> Iterator[port.Key]:
     for path in task.volume_names:
         namespace, _, name = path.partition("/")
         yield port.Key("", "PersistentVolumeClaim", namespace, name)
-    yield from (claim_writes.claim_key(path) for path in task.claims)
+    yield from map(claim_key, task.claims)
 
 
 def _deallocated(snapshot: Snapshot, report: CycleReport) -> Iterator[port.Effect]:
@@ -136,8 +136,8 @@ def _deallocated(snapshot: Snapshot, report: CycleReport) -> Iterator[port.Effec
             if claim is None or claim.status.allocation is None or not claim.status.reserved_for:
                 continue
             own = all(one.uid in uids if one.uid else one.name in names for one in claim.status.reserved_for)
-            if own and claim_writes.claim_key(path) not in written:
-                yield claim_writes.deallocation(path, claim)
+            if own and claim_key(path) not in written:
+                yield deallocation(path, claim)
 
 
 def _place(topology: Topology, leaf: int) -> dict[str, str]:

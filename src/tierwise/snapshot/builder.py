@@ -19,7 +19,6 @@ from tierwise.api.natural import natural
 from tierwise.api.network_aware import AppGroup, KepAppGroup, KepNetworkTopology, NetworkTopology
 from tierwise.api.nvidia import ComputeDomain
 from tierwise.api.resource import DeviceClass, ResourceClaim, ResourceSlice
-from tierwise.api.storage import STORAGE_KINDS
 from tierwise.api.volcano import PodGroup, Queue
 from tierwise.config.actions import EVICTING_BY_POD
 from tierwise.config.profile import DEFAULT, Profile
@@ -30,8 +29,9 @@ from tierwise.dialects.jobs import JobBuilder
 from tierwise.dialects.kai.pod_group import inherited_run_times
 from tierwise.dialects.kai.pod_group import read_queue as read_kai_queue
 from tierwise.dialects.koordinator.gangs import drawn_to, gang_rules
-from tierwise.dialects.kubernetes import devices as dra
+from tierwise.dialects.kubernetes.devices import extended_names
 from tierwise.dialects.kubernetes.requests import FIRM_PREFIX, effective_request, firm_request
+from tierwise.dialects.kubernetes.volumes import STORAGE_KINDS
 from tierwise.dialects.languages import LANGUAGES, TREES_READ, GroupReader, tree_aliases
 from tierwise.dialects.network_aware.services import Homes, app_groups, group_homes, network_topologies, services
 from tierwise.dialects.volcano.pod_group import read_queue
@@ -184,7 +184,7 @@ class Reader:
 
         nodes = Nodes(graph, aliases, follow=follow, conditions=profile.listed("repair", "conditions"))
         pods = graph.records(Pod)
-        extended = equal(_extended, kinds(DeviceClass))
+        extended = equal(lambda found: extended_names(found.every(DeviceClass)), kinds(DeviceClass))
         followed = graph.follow(PodFollower, lambda memory, _, by: memory.follow(pods.latest, by), pods, extended)
         volumes = graph.follow(
             VolumeFollower, lambda memory, objects, _: memory.follow(objects, pods.latest), kinds(*STORAGE_KINDS), pods
@@ -323,11 +323,6 @@ def _read_queues(objects: Objects, quotas: Quotas, *, rules: ReservationRules) -
         name: queue if queue.expected_duration else replace(queue, expected_duration=rules.duration_of(name))
         for name, queue in queues.items()
     }
-
-
-def _extended(objects: Objects) -> dict[str, str]:
-    classes = objects.every(DeviceClass)
-    return dra.extended_names(classes) if classes else {}
 
 
 def _read_homes(objects: Objects, *, profile: Profile) -> dict[str, Homes]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from functools import cache, cached_property
+from functools import cache
 from itertools import chain
 from typing import Final
 
@@ -29,8 +29,8 @@ from tierwise.model import devices as model
 from tierwise.model.arrays import Axis, Bools, Ints, distinct
 from tierwise.model.node import NodeTable
 from tierwise.port import Objects
-from tierwise.snapshot import selector_shares
 from tierwise.snapshot.derive import Index
+from tierwise.snapshot.selector_shares import beyond_evaluating, beyond_reading
 
 __all__ = ["NOTHING_ASKED", "Asked", "DeviceReader", "ReadDevices", "has_extended"]
 
@@ -98,7 +98,10 @@ class DeviceReader:
         self._kinds: dict[object, model.Kind] = {}
         self._keys: dict[str, dra.KindKeys] = {}
         self._slice_kinds: dict[str, tuple[ResourceSlice, tuple[int, ...]]] = {}
+        self._table = model.DeviceTable()
         self._usable: Ints = np.zeros(0, dtype=np.int64)
+        self._selectors = dra.Selectors()
+        self._planner = dra.Planner((), {}, self._selectors)
         self._unread: dict[str, str] = {}  # by claim: why its selectors are not looked at yet
         self._plans: dict[bytes, model.PlannedClaim | str] = {}
         self._served: Mapping[str, str] = {}
@@ -113,20 +116,8 @@ class DeviceReader:
         self._bounds: frozenset[str] = frozenset()  # classes of which every request takes a device for itself
         self._asked: dict[bytes, model.DeviceAsk] = {}
         self._last: ReadDevices | None = None
-        self.devices: model.Devices  # where there are any
+        self.devices: model.Devices = model.NO_DEVICES
         self.changed = False  # whether the last reading found other devices, or others of them taken
-
-    @cached_property
-    def _table(self) -> model.DeviceTable:
-        return model.DeviceTable()
-
-    @cached_property
-    def _selectors(self) -> dra.Selectors:
-        return dra.Selectors()
-
-    @cached_property
-    def _planner(self) -> dra.Planner:
-        return dra.Planner((), {}, self._selectors)
 
     def __bool__(self) -> bool:
         return self._any or bool(self._means)
@@ -196,6 +187,7 @@ class DeviceReader:
             return joined
         self._rows, self._wanted, self._native, self.changed = rows, wanted, native, True
         if not self:
+            self.devices = model.NO_DEVICES
             self._sets, self._counted = (), frozenset()
             return meant
         table, kinds, unread = self._table, tuple(self._kinds), self._unread
@@ -212,7 +204,7 @@ class DeviceReader:
                 self._plans, self._asked = {}, {}
                 touched = {claim for means in self._means.values() for claim in means}
         self._mark(held)
-        self._unread |= selector_shares.beyond_evaluating(self._unallocated_specs(claims), self._planner)
+        self._unread |= beyond_evaluating(self._unallocated_specs(claims), self._planner)
         touched |= {path for path in unread.keys() | self._unread.keys() if unread.get(path) != self._unread.get(path)}
         self._sort(claims)
         self.devices = model.Devices(
@@ -280,7 +272,7 @@ class DeviceReader:
         for one in objects.every(DeviceClass).values():
             texts |= dict.fromkeys(given.cel.expression for given in one.spec.selectors if given.cel is not None)
         self._unread = {}  # of those that wait now
-        self._unread = selector_shares.beyond_reading(self._unallocated_specs(claims))
+        self._unread = beyond_reading(self._unallocated_specs(claims))
         seen: set[int] = set()
         for _, spec, _ in self._waiting(claims):
             if id(spec) not in seen:

@@ -13,8 +13,8 @@ from tierwise.api.core import Pod, PodSpec, PriorityClass
 from tierwise.api.quantity import milli
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.elastic_quota import firm
-from tierwise.dialects.kubernetes import volumes as pod_volumes
 from tierwise.dialects.kubernetes.requests import effective_request, firm_request, guesses
+from tierwise.dialects.kubernetes.volumes import ReadVolumes
 from tierwise.dialects.languages import whose
 from tierwise.dialects.network_aware.services import GROUP_LABEL, Homes, service_of
 from tierwise.dialects.pod_marks import queue_of
@@ -182,11 +182,7 @@ class Shapes:
         return tuple(self._all)
 
     def join(
-        self,
-        pod: Pod,
-        template: Template,
-        devices: Asked = NOTHING_ASKED,
-        volumes: pod_volumes.ReadVolumes | None = None,
+        self, pod: Pod, template: Template, devices: Asked = NOTHING_ASKED, volumes: ReadVolumes | None = None
     ) -> Shape:
         """The shape of a pod that comes, with what it asks of devices and what its volumes allow."""
         labels, spec, by = pod.metadata.labels, template.spec, self._by

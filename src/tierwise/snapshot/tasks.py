@@ -32,7 +32,7 @@ from tierwise.config.profile import Profile
 from tierwise.dialects.elastic_quota import OWNER, shielded
 from tierwise.dialects.jobs import Member
 from tierwise.dialects.koordinator.gangs import SELECTOR
-from tierwise.dialects.kubernetes import volumes as pod_volumes
+from tierwise.dialects.kubernetes.volumes import ReadVolumes
 from tierwise.dialects.language import marks_of
 from tierwise.dialects.languages import Name, names, plain
 from tierwise.dialects.network_aware.services import GROUP_LABEL, Homes
@@ -91,7 +91,7 @@ class TaskStore:
         profile: Profile,
         schedulers: frozenset[str],
         devices: Callable[[str], Asked],
-        volumes: Callable[[str], pod_volumes.ReadVolumes | None],
+        volumes: Callable[[str], ReadVolumes | None],
     ) -> None:
         self.shapes = Shapes(by, profile)
         self.used: Ints = np.zeros((len(by.axis), _width(by.nodes)), dtype=np.int64)  # (resources x numbers of nodes)

@@ -7,7 +7,6 @@ with volumes are looked at again, and those that are read differently are named.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from operator import attrgetter
 from typing import Final
 
@@ -16,8 +15,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.api.core import Pod, Volume
-from tierwise.api.storage import STORAGE_KINDS, CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass
-from tierwise.dialects.kubernetes import volumes as pod_volumes
+from tierwise.api.storage import CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass
+from tierwise.dialects.kubernetes.volumes import STORAGE_KINDS, ReadVolumes, VolumeReader
 from tierwise.model.arrays import Axis
 from tierwise.model.node import NodeTable
 from tierwise.model.volumes import ATTACH_PREFIX, Storage
@@ -35,24 +34,21 @@ class VolumeFollower:
     """What was read of volumes, by path of the pod."""
 
     def __init__(self) -> None:
-        self.read: dict[str, pod_volumes.ReadVolumes] = {}
+        self.read: dict[str, ReadVolumes] = {}
         self._pods: dict[str, Pod] = {}
         self._at = Objects()  # what the reader has seen
+        self._reader = VolumeReader(self._at)
         self._users = Index[str]()  # the pods that use something, by what others may use as well
         self._readers = Index[str]()  # those that were read from a claim or volume
         self._last = ReadVolumesOfPods(self, set())
         self._besides: dict[str, dict[str, int]] | None = None  # attached and not used; None: to be counted
-
-    @cached_property
-    def _reader(self) -> pod_volumes.VolumeReader:
-        return pod_volumes.VolumeReader(self._at)
 
     @property
     def storage(self) -> Storage:
         """What there is for claims without a volume; nothing where no pod has volumes."""
         return self._reader.storage if self._pods else Storage()
 
-    def of(self, path: str) -> pod_volumes.ReadVolumes | None:
+    def of(self, path: str) -> ReadVolumes | None:
         """What was read of a pod's volumes; None where none of them matters."""
         return self.read.get(path)
 
@@ -75,7 +71,7 @@ class VolumeFollower:
             return self._last
         if not alike:
             stale |= self._concerned(objects)
-            self._reader, self._at, self._besides = pod_volumes.VolumeReader(objects), objects, None
+            self._reader, self._at, self._besides = VolumeReader(objects), objects, None
         self._last = ReadVolumesOfPods(self, self._look(stale) if stale else set())
         return self._last
 

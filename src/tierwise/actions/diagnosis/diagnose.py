@@ -15,12 +15,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.diagnosis.causes import Causes, asked_pods, causes, once_full
-from tierwise.actions.placement import quanta
 from tierwise.actions.placement.alike import holds
 from tierwise.actions.placement.bounds import Room, held
 from tierwise.actions.placement.choose import gradients_of, search_group
 from tierwise.actions.placement.demand import Demand, TaskGroup, everything, least_needs
 from tierwise.actions.placement.problem import BOTH, NoPlace, SearchResult, parts_of
+from tierwise.actions.placement.quanta import Quanta, SlotTree, slot_tree
 from tierwise.actions.placement.solve import solve
 from tierwise.actions.placement.trial import fill
 from tierwise.api.plurals import count, verb
@@ -82,24 +82,24 @@ class _Offer:
         self._cycle, self._need = cycle, task_group.need
         self._left = task_group.by_shape()
         self._slot_trees = {
-            shape: quanta.slot_tree(cycle, task_group.sub, job, cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE))
+            shape: slot_tree(cycle, task_group.sub, job, cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE))
             for shape in self._left
         }
         self.slot_tree = self._slot_trees[max(self._left, key=lambda shape: self._left[shape])]
 
     def of(self, option: GatherOption) -> tuple[Ints, Ints]:
         """The places of an option, roomiest first, and how many of the tasks each takes."""
-        counted = quanta.Quanta(self.slot_tree, option)
-        places = counted.offers()
+        quanta = Quanta(self.slot_tree, option)
+        places = quanta.offers()
         if len(self._left) == 1:
-            return places, counted.top[places]
+            return places, quanta.top[places]
         counts = np.add.reduce([np.minimum(self._alone(s, option), n) for s, n in self._left.items()])[places]
         order = np.argsort(-counts, kind="stable")
         return places[order], counts[order]
 
     def _alone(self, shape: Shape, option: GatherOption) -> Ints:
         """How many tasks of one shape each place takes."""
-        return np.maximum(quanta.Quanta(self._slot_trees[shape], option).top, 0)
+        return np.maximum(Quanta(self._slot_trees[shape], option).top, 0)
 
     def words(self, option: GatherOption) -> str:
         """What the roomiest domains take."""
@@ -154,12 +154,12 @@ class _Offer:
         return len(self._left) > 1 and takes >= self._need
 
 
-def _layer(slot_tree: quanta.SlotTree, tier: int) -> str:
+def _layer(slot_tree: SlotTree, tier: int) -> str:
     names = (name for name, number in slot_tree.topology.tier_names.items() if number == tier)
     return next(names, f"domain of tier {tier}" if tier else "node")
 
 
-def _multiples(slot_tree: quanta.SlotTree, option: GatherOption) -> str:
+def _multiples(slot_tree: SlotTree, option: GatherOption) -> str:
     return ", ".join(f"{number} in each {_layer(slot_tree, tier)}" for tier, number in option.multiples)
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tierwise.actions.diagnosis.causes import asked_pods, causes, once_full
-from tierwise.actions.placement import limits
 from tierwise.actions.placement.demand import Demand, TaskGroup, shapes_of
+from tierwise.actions.placement.limits import homes_of
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints, distinct
@@ -60,7 +60,7 @@ def _asked(job: Job, demand: Demand) -> Iterator[tuple[Constraint, Sequence[Task
 
 def _tried(cycle: Cycle, constraint: Constraint, task_groups: Sequence[TaskGroup]) -> Tried | None:
     """How many of the tasks the best domain takes; of a spread, how many domains take one."""
-    homes = limits.homes_of(cycle, constraint)
+    homes = homes_of(cycle, constraint)
     topology = cycle.tree_of(constraint).topology
     if homes is None:
         return None

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tierwise.actions.placement import limits
 from tierwise.actions.placement.choose import search_group
 from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup
 from tierwise.actions.placement.problem import Placement, SearchResult, place_tasks
@@ -96,7 +95,9 @@ def _place_on(cycle: Cycle, ask: Ask, pod_set: PodSet, rows: Ints) -> list[Place
 def _within_limits(cycle: Cycle, job: Job) -> bool:
     """Whether a gang, its inner groups and its sub-groups stand within their topology limits."""
     if cycle.snapshot.on_several_trees(job):
-        return limits.within_limits(cycle, job)
+        from tierwise.actions.placement.limits import within_limits
+
+        return within_limits(cycle, job)
     alternate = cycle.alternate_topology(job)
     if alternate is not None:
         options = cycle.pipeline.gather_options(job, job.minimum)

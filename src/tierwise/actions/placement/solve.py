@@ -19,7 +19,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tierwise.actions.placement import assign, cells, quanta
 from tierwise.actions.placement.alike import place_alike
 from tierwise.actions.placement.bounds import Room, may_hold_all
 from tierwise.actions.placement.choose import gradients_of, pending, preference, search_group, surplus_keys
@@ -49,7 +48,9 @@ def solve(
     """
     options = cycle.pipeline.gather_options(job, asked.tasks)
     if options:
-        return _inside(cycle, quanta.place_in_multiples(cycle, job, asked.task_groups[0], options, pools), within)
+        from tierwise.actions.placement.quanta import place_in_multiples  # rarely needed, and slow to import
+
+        return _inside(cycle, place_in_multiples(cycle, job, asked.task_groups[0], options, pools), within)
 
     def anywhere() -> SearchResult | NoPlace:
         return _on_its_trees(cycle, job, asked, within, pools)
@@ -72,7 +73,9 @@ def _on_its_trees(
 ) -> SearchResult | NoPlace:
     """Find a place by the tree, or the trees, that the constraints of a job are on."""
     if cycle.snapshot.on_several_trees(job):
-        return _inside(cycle, cells.search_cells(cycle, job, asked, pools), within)
+        from tierwise.actions.placement.cells import search_cells  # rarely needed
+
+        return _inside(cycle, search_cells(cycle, job, asked, pools), within)
     if not job.policies:
         return search_group(cycle, job, asked.task_groups[0], within=within, pools=pools)
     found = _search_parts(cycle, job, asked, within, pools)
@@ -111,13 +114,15 @@ def _search_unlike(
     cycle: Cycle, job: Job, demand: Demand, gradients: Gradients, whole: Part, pools: tuple[Pool, ...]
 ) -> SearchResult | NoPlace:
     """The best place by `assign`, which is asked about the first few domains that pass every bound."""
+    from tierwise.actions.placement.assign import assign  # slow to import, and most jobs have alike groups or none
+
     budget = Budget(cycle.budget.steps)
 
     def attempt(domain: int) -> SearchResult | NoPlace:
         """Within half of what is left of the budget."""
         mine = Budget(budget.left // 2)
         budget.left -= mine.left
-        found = assign.assign(cycle, job, whole, domain, mine, pools)
+        found = assign(cycle, job, whole, domain, mine, pools)
         budget.left += mine.left
         return found
 

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.placement import quanta
 from tierwise.actions.placement.choose import gradients_of, search_group
 from tierwise.actions.placement.demand import Demand, TaskGroup, everything, needs
 from tierwise.actions.placement.problem import (
@@ -170,7 +169,9 @@ def _as_many_as_fit(cycle: Cycle, job: Job, task_group: TaskGroup, options: Sequ
             return found
 
     if options:
-        most = quanta.most_in_multiples(cycle, job, task_group, options[-1])
+        from tierwise.actions.placement.quanta import most_in_multiples  # rarely needed, and slow to import
+
+        most = most_in_multiples(cycle, job, task_group, options[-1])
         moving = cycle.pipeline.moving(task_group.remaining[0].pod_set.shape)  # then fewer may fit than counted
         numbers = range(most, 0, -1) if moving else [most] if most else []
         return next((found for number in numbers if (found := placed(number))), [])

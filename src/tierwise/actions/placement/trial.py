@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.placement import mixtures
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
 from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult, place_tasks, written
 from tierwise.framework.closest import sets_that_hold
@@ -70,9 +69,11 @@ def fit_any_way(
             return found
     if len(shapes) == 1:  # there is no mixture
         return NoPlace.of(bounded=not all(map(cycle.pipeline.order_free, shapes.values())))
+    from tierwise.actions.placement.mixtures import OutOfBoundError, fit_mixed  # rarely needed
+
     try:
-        return _placed(mixtures.fit_mixed, cycle, job, task_group, domain, pools) or NoPlace.PROVEN
-    except mixtures.OutOfBoundError:
+        return _placed(fit_mixed, cycle, job, task_group, domain, pools) or NoPlace.PROVEN
+    except OutOfBoundError:
         return NoPlace.BOUNDED
 
 

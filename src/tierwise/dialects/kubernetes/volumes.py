@@ -24,6 +24,7 @@ __all__ = [
     "CHOSEN_AT",
     "CHOSEN_NODE",
     "FAILED_AT",
+    "STORAGE_KINDS",
     "ReadVolumes",
     "VolumeReader",
     "claims_of",
@@ -38,6 +39,15 @@ CHOSEN_AT: Final = "tierwise.io/selected-at"
 FAILED_AT: Final = "tierwise.io/volume-binding-failed-at"
 """On a claim: when a choice came to nothing."""
 
+STORAGE_KINDS: Final = (
+    api.PersistentVolume,
+    api.PersistentVolumeClaim,
+    api.StorageClass,
+    api.CsiNode,
+    api.CsiDriver,
+    api.CsiStorageCapacity,
+    api.VolumeAttachment,
+)
 _READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
 _AVAILABLE: Final = "Available"
 _STORAGE: Final = "storage"

@@ -15,7 +15,6 @@ from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
 from tierwise.dialects.workloads import grove, kubeflow, kubernetes, ray, sets
 from tierwise.dialects.workloads.children import (
-    GROVE_TOPOLOGIES,
     Child,
     Expansion,
     Family,
@@ -40,38 +39,30 @@ __all__ = [
 ]
 
 WORKLOADS: Final[Mapping[tuple[str, str], Callable[[Owner], Expansion]]] = {
-    ("apps", "Deployment"): lambda owner: kubernetes.deployment(owner),
-    ("apps", "ReplicaSet"): lambda owner: kubernetes.replica_set(owner),
-    ("", "ReplicationController"): lambda owner: kubernetes.replica_set(owner),
-    ("apps", "StatefulSet"): lambda owner: kubernetes.stateful_set(owner),
-    ("apps", "DaemonSet"): lambda owner: kubernetes.daemon_set(owner),
-    ("batch", "CronJob"): lambda owner: kubernetes.cron_job(owner),
-    ("trainer.kubeflow.org", "TrainJob"): lambda owner: kubeflow.train_job(owner),
-    ("kubeflow.org", "PyTorchJob"): lambda owner: kubeflow.by_type(
-        owner, "pytorchReplicaSpecs", "pytorchjob-controller"
-    ),
-    ("kubeflow.org", "TFJob"): lambda owner: kubeflow.by_type(owner, "tfReplicaSpecs", "tfjob-controller"),
-    ("kubeflow.org", "XGBoostJob"): lambda owner: kubeflow.by_type(owner, "xgbReplicaSpecs", "xgboostjob-controller"),
-    ("kubeflow.org", "PaddleJob"): lambda owner: kubeflow.by_type(owner, "paddleReplicaSpecs", "paddlejob-controller"),
-    ("kubeflow.org", "JAXJob"): lambda owner: kubeflow.by_type(owner, "jaxReplicaSpecs", "jaxjob-controller"),
-    ("kubeflow.org", "MPIJob"): lambda owner: kubeflow.mpi_job(owner),
-    ("ray.io", "RayJob"): lambda owner: ray.ray_job(owner),
-    ("ray.io", "RayService"): lambda owner: ray.ray_service(owner),
-    ("ray.io", "RayCluster"): lambda owner: ray.ray_cluster(owner),
-    ("jobset.x-k8s.io", "JobSet"): lambda owner: sets.job_set(owner),
-    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): lambda owner: sets.leader_worker_set(owner),
-    ("grove.io", "PodCliqueSet"): lambda owner: grove.pod_clique_set(owner),
-    ("batch", "Job"): lambda owner: kubernetes.job(owner),
+    ("apps", "Deployment"): kubernetes.deployment,
+    ("apps", "ReplicaSet"): kubernetes.replica_set,
+    ("", "ReplicationController"): kubernetes.replica_set,
+    ("apps", "StatefulSet"): kubernetes.stateful_set,
+    ("apps", "DaemonSet"): kubernetes.daemon_set,
+    ("batch", "CronJob"): kubernetes.cron_job,
+    ("trainer.kubeflow.org", "TrainJob"): kubeflow.train_job,
+    ("kubeflow.org", "PyTorchJob"): kubeflow.by_replica_type("pytorchReplicaSpecs", "pytorchjob-controller"),
+    ("kubeflow.org", "TFJob"): kubeflow.by_replica_type("tfReplicaSpecs", "tfjob-controller"),
+    ("kubeflow.org", "XGBoostJob"): kubeflow.by_replica_type("xgbReplicaSpecs", "xgboostjob-controller"),
+    ("kubeflow.org", "PaddleJob"): kubeflow.by_replica_type("paddleReplicaSpecs", "paddlejob-controller"),
+    ("kubeflow.org", "JAXJob"): kubeflow.by_replica_type("jaxReplicaSpecs", "jaxjob-controller"),
+    ("kubeflow.org", "MPIJob"): kubeflow.mpi_job,
+    ("ray.io", "RayJob"): ray.ray_job,
+    ("ray.io", "RayService"): ray.ray_service,
+    ("ray.io", "RayCluster"): ray.ray_cluster,
+    ("jobset.x-k8s.io", "JobSet"): sets.job_set,
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): sets.leader_worker_set,
+    ("grove.io", "PodCliqueSet"): grove.pod_clique_set,
+    ("batch", "Job"): kubernetes.job,
 }
 """What becomes of an object, by API group and kind."""
 
-READ_BESIDE: Final[frozenset[tuple[str, str]]] = frozenset(
-    (
-        ("trainer.kubeflow.org", "ClusterTrainingRuntime"),
-        ("trainer.kubeflow.org", "TrainingRuntime"),
-        *GROVE_TOPOLOGIES,
-    )
-)
+READ_BESIDE: Final[frozenset[tuple[str, str]]] = frozenset((*kubeflow.RUNTIMES, *grove.TOPOLOGIES))
 """Kinds that make nothing themselves, and are read for those that do."""
 
 

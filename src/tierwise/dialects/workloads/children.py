@@ -22,7 +22,6 @@ from tierwise.dialects.workloads.fields import Fields
 from tierwise.port import Key, Objects, key_of, key_of_raw
 
 __all__ = [
-    "GROVE_TOPOLOGIES",
     "KUEUE_QUEUE",
     "Child",
     "Expansion",
@@ -40,7 +39,6 @@ __all__ = [
 
 
 KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
-GROVE_TOPOLOGIES: Final = (("grove.io", "ClusterTopologyBinding"), ("grove.io", "ClusterTopology"))
 
 
 class NoTemplateError(InputError):

@@ -6,7 +6,7 @@ nothing. `runPolicy.schedulingPolicy`, or the `podGroupPolicy` of a runtime, say
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from tierwise.api.codec import Raw
@@ -15,7 +15,7 @@ from tierwise.dialects.workloads.fields import Fields, few
 from tierwise.dialects.workloads.gangs import Gang, in_gang, queue
 from tierwise.port import Key
 
-__all__ = ["by_type", "mpi_job", "train_job"]
+__all__ = ["RUNTIMES", "by_replica_type", "mpi_job", "train_job"]
 
 _TRAINING: Final = "training.kubeflow.org"
 
@@ -23,19 +23,23 @@ _TRAINING: Final = "training.kubeflow.org"
 # Jobs of the training operator.
 
 
-def by_type(owner: Owner, field: str, operator: str) -> Expansion:
-    """Of a kind whose replicas are by type in one field: pods named by type and index."""
-    types = _replica_types(owner, field)
-    idle = _idle(owner)
-    if idle is not None:
-        return idle
-    children = [
-        _replica(owner, entry, kind.lower(), index, operator)
-        for kind, entry, number in types
-        for index in range(number)
-    ]
-    roles = [kind.lower() for kind, _, number in types for _ in range(number)]
-    return Expansion(in_gang(owner, _gang(owner, len(children)), children, roles))
+def by_replica_type(field: str, operator: str) -> Callable[[Owner], Expansion]:
+    """A kind whose replicas are by type in one field: pods named by type and index."""
+
+    def expand(owner: Owner) -> Expansion:
+        types = _replica_types(owner, field)
+        idle = _idle(owner)
+        if idle is not None:
+            return idle
+        children = [
+            _replica(owner, entry, kind.lower(), index, operator)
+            for kind, entry, number in types
+            for index in range(number)
+        ]
+        roles = [kind.lower() for kind, _, number in types for _ in range(number)]
+        return Expansion(in_gang(owner, _gang(owner, len(children)), children, roles))
+
+    return expand
 
 
 def _replica_types(owner: Owner, field: str) -> list[tuple[str, Fields, int]]:
@@ -145,6 +149,7 @@ def _launched(owner: Owner, child: Child, launcher: Fields) -> Child:
 
 _TRAINER: Final = "trainer.kubeflow.org"
 _STEP: Final = f"{_TRAINER}/trainjob-ancestor-step"
+RUNTIMES: Final = ((_TRAINER, "ClusterTrainingRuntime"), (_TRAINER, "TrainingRuntime"))
 
 
 def train_job(owner: Owner) -> Expansion:

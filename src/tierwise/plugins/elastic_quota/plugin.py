@@ -29,7 +29,7 @@ from tierwise.framework.declaration import Idle, chooses, takes_part
 from tierwise.model.arrays import MOST, Bools, Ints
 from tierwise.model.job import Job, Reason
 from tierwise.model.running import RunningTable
-from tierwise.plugins.elastic_quota import tree
+from tierwise.plugins.elastic_quota.tree import QuotaTree
 
 __all__ = ["elastic_quota"]
 
@@ -48,9 +48,7 @@ class ElasticQuotaPlugin:
         self._view = view
         self._used, self._kept = view.ledger.queue_used, view.ledger.queue_kept  # never written: always current
         self._index = view.ledger.queue_index
-        self.tree = tree.QuotaTree.of(
-            view.snapshot, view.ledger, scale=flag(arguments, "enableMinQuotaScale", default=True)
-        )
+        self.tree = QuotaTree.of(view.snapshot, view.ledger, scale=flag(arguments, "enableMinQuotaScale", default=True))
         self._firm = np.flatnonzero(self.tree.firm >= 0)
         limit = self.tree.runtime if flag(arguments, "enableRuntimeQuota", default=True) else self.tree.maximum
         self._limit = limit.copy()

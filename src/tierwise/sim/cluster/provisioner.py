@@ -32,7 +32,7 @@ from tierwise.api.storage import (
 )
 from tierwise.controllers.workqueue import Index
 from tierwise.dialects.identity import made_up_uid
-from tierwise.dialects.kubernetes import volumes as pod_volumes
+from tierwise.dialects.kubernetes.volumes import CHOSEN_AT, CHOSEN_NODE
 from tierwise.port import Create, Effect, Key, Objects, PatchStatus, Prepare, RecordEvent, key_of
 
 __all__ = ["Provisioner", "provision"]
@@ -91,7 +91,7 @@ def _provision(objects: Objects, pods: Iterable[Pod], now: float | None) -> Prov
             continue
         storage = classes.get(class_of(claim))
         delayed = storage is not None and storage.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
-        chosen = pod_volumes.CHOSEN_NODE in claim.metadata.annotations
+        chosen = CHOSEN_NODE in claim.metadata.annotations
         named = volumes.get(claim.spec.volume_name) or meant.get(path)
         acts = now is not None or chosen
         if named is not None and _same(named, claim) and acts:
@@ -99,7 +99,7 @@ def _provision(objects: Objects, pods: Iterable[Pod], now: float | None) -> Prov
             continue
         node = claim.metadata.annotations.get(SELECTED_NODE, "")
         if delayed and node and acts and storage is not None and storage.provisioner not in ("", NO_PROVISIONER):
-            begun = status_time(claim.metadata.annotations.get(pod_volumes.CHOSEN_AT, ""))
+            begun = status_time(claim.metadata.annotations.get(CHOSEN_AT, ""))
             ready = begun + (seconds(storage.metadata.annotations.get(PROVISION_AFTER, "")) or 0.0)
             if now is None or now >= ready:
                 effects += _made(objects, claim, storage, node)
