@@ -39,10 +39,11 @@ test: style ## Check style, types and layers, and run all tests
 
 # What `test` leaves out for the sake of its few minutes: these, and more examples, the same ones each time.
 LONG := tests/bench tests/digest tests/fuzz tests/examples/test_write_a_plugin.py tests/unit/apiserver/test_kubectl.py \
-	tests/contract/test_plugin_failures.py tests/examples/test_racks.py tests/properties/test_kept_scores.py \
-	tests/properties/test_kept_verdicts.py tests/properties/test_links.py \
+	tests/contract/test_plugin_failures.py tests/examples/test_racks.py \
 	tests/unit/replay/test_calibration.py tests/unit/replay/test_lived.py tests/unit/replay/test_replay.py \
-	tests/unit/replay/test_sweep.py tests/unit/snapshot/test_selector_shares.py tests/unit/test_docs_site.py
+	tests/unit/replay/test_sweep.py tests/unit/snapshot/test_selector_shares.py tests/unit/test_docs_site.py \
+	$(patsubst %,tests/properties/test_%.py,defrag_execution eviction_outcome half_gangs kept_equals_fresh kept_scores \
+	kept_verdicts large_gangs links reader reservations several_shapes victims_stay)
 
 properties: $(READY) ## Run the properties and the fuzzers with more examples, and the tests that take long: some minutes
 	@echo "== properties, and tests that take long"

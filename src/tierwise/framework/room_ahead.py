@@ -87,11 +87,13 @@ class RoomAhead:
         """How many seconds a waiting job runs, as it is stated; 0 where that is unknown, or nothing that runs ends."""
         found = self._runs.get(job.number)
         if found is None:
-            now = self._snapshot.now
-            end = self.ends.if_started(job, now) if self._states(job) and len(self._endings.row) else None
-            stated = end is not None and end.known and end.source.value != _HISTORY
-            found = self._runs[job.number] = end.planned - now if end is not None and stated else 0.0
+            found = self._runs[job.number] = self._stated(job) if self._states(job) and len(self._endings.row) else 0.0
         return found
+
+    def _stated(self, job: Job) -> float:
+        now = self._snapshot.now
+        end = self.ends.if_started(job, now)
+        return end.planned - now if end.known and end.source.value != _HISTORY else 0.0
 
     def _states(self, job: Job) -> bool:
         """Whether a job, its queue or a deadline says how long it runs: most say nothing, and have many tasks."""
