@@ -239,7 +239,7 @@ def decisions(snapshot: Snapshot, repeats: int) -> Pass:
     stamps, report, _ = runs[0]
     return Pass(
         placed=np.array(stamps.placed[1:], dtype=bool),
-        seconds=np.min([np.diff(stamps.seconds) for stamps, _, _ in runs], axis=0),
+        seconds=np.diff(np.array([stamps.seconds for stamps, _, _ in runs])).min(axis=0),
         whole=min(whole for _, _, whole in runs),
         pods=sum(decision.count() for decision in report.decisions if decision.job is not snapshot.jobs[0]),
         report=report,

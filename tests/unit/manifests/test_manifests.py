@@ -159,7 +159,7 @@ def test_what_cannot_be_opened_is_refused(tmp_path: Path) -> None:
     for path, reason in (
         (tmp_path / "gone.yaml", "No such file"),
         (tmp_path, "holds no objects"),
-        ("a\0b", "null byte"),
+        ("a\0b", "embedded null"),
     ):
         with pytest.raises(InputError, match=reason):
             read([str(path)])

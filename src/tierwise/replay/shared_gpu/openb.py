@@ -37,7 +37,7 @@ def read_nodes(table: Table) -> tuple[tuple[str, ...], DeviceState]:
     if len(set(names)) < len(names):
         raise InputError("a node is given twice", file=table.file, field="sn")
     gpus = _column(table, "gpu")
-    left = np.where(np.arange(max(1, gpus.max()))[None, :] < gpus[:, None], WHOLE, 0)
+    left = np.where(np.arange(max(1, int(gpus.max())))[None, :] < gpus[:, None], WHOLE, 0)
     return names, DeviceState(_column(table, "cpu_milli"), _column(table, "memory_mib"), left)
 
 
