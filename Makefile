@@ -28,7 +28,7 @@ run: $(RUNNABLE) ## Schedule the first example on the embedded cluster
 
 # Types are checked beside the tests, so that no core waits for the one thread of mypy. Tests are collected once before
 # they are run: each worker would compile all of them.
-test: style ## Check style, types and layers, and run all tests
+test: style ## Check style, types and layers, and run the tests but for those of `make properties`
 	@echo "== pytest, with mypy, import-linter and the checks of scripts beside it"
 	@$(MAKE) --no-print-directory types >.venv/types.log 2>&1 & types=$$!; \
 	trap 'kill $$types 2>/dev/null' EXIT; \
@@ -37,17 +37,15 @@ test: style ## Check style, types and layers, and run all tests
 	wait $$types; typed=$$?; trap - EXIT; cat .venv/types.log; \
 	exit $$((tests ? tests : typed))
 
-# What `test` leaves out for the sake of its few minutes: these, and more examples, the same ones each time.
-LONG := tests/bench tests/digest tests/fuzz tests/examples/test_write_a_plugin.py tests/unit/apiserver/test_kubectl.py \
-	tests/contract/test_plugin_failures.py tests/examples/test_racks.py \
+# What `test` leaves out for the sake of its few minutes.
+LONG := tests/bench tests/digest tests/fuzz tests/properties tests/contract/test_plugin_failures.py \
+	tests/examples/test_racks.py tests/examples/test_write_a_plugin.py tests/unit/apiserver/test_kubectl.py \
 	tests/unit/replay/test_calibration.py tests/unit/replay/test_lived.py tests/unit/replay/test_replay.py \
-	tests/unit/replay/test_sweep.py tests/unit/snapshot/test_selector_shares.py tests/unit/test_docs_site.py \
-	$(patsubst %,tests/properties/test_%.py,defrag_execution eviction_outcome half_gangs kept_equals_fresh kept_scores \
-	kept_verdicts large_gangs links reader reservations several_shapes victims_stay)
+	tests/unit/replay/test_sweep.py tests/unit/snapshot/test_selector_shares.py tests/unit/test_docs_site.py
 
-properties: $(READY) ## Run the properties and the fuzzers with more examples, and the tests that take long: some minutes
+properties: $(READY) ## Run the properties, the fuzzers and the tests that take long: some ten minutes
 	@echo "== properties, and tests that take long"
-	@HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal tests/properties tests/contract/test_lies.py $(LONG) $(ARGS)
+	@HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal tests/contract/test_lies.py $(LONG) $(ARGS)
 
 # And what both leave out: many more examples, new ones each time, and larger worlds.
 test-deep: $(READY) ## Run the tests at full size, for new counter-examples: an hour or more

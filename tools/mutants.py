@@ -3,7 +3,7 @@
     make mutants [ARGS="--only lease --jobs 2"]
 
 `tests/mutations/*.toml` lists the mutations: a file, the text to find in it (once), what to put there, the tests that
-should notice, and what a user would meet if they did not. There are two rounds: with the examples of `make test`, and
+should notice, and what a user would meet if they did not. There are two rounds: with the examples of a plain run, and
 for mutations that no test notices then, with those of `make properties`. Before a round its tests run once without any
 mutation: one that fails by itself notices nothing. A mutation that no test notices in either survives; one whose tests
 do not end in time is not noticed either. Each result is written as it comes, so that a run that was stopped goes on
