@@ -57,6 +57,7 @@ class Batches:
         self._left = cycle.budget.together if cycle.pipeline.room_ahead else 0
         self._plan: _Plan = {}
         self._otherwise = False  # whether the plan is another one than that of their turns
+        self._kinds: dict[int, object] = {}  # by job, each of which may be in several batches
 
     def place(self, job: Job, asked: Demand, following: QueuedJobs) -> SearchResult | NoPlace:
         """A place for a gang, on the ledger: with regard to those that follow it, where that helps."""
@@ -81,15 +82,16 @@ class Batches:
     def _planned(self, job: Job, following: QueuedJobs) -> SearchResult | None:
         if len(following) > _FEW:
             self._left = min(self._left, self._cycle.budget.together // _SHARE)
-        if self._left <= 0 or self._cycle.spares is not None or not self._counts(job):
+        if self._left <= 0 or self._cycle.spares is not None:
             return None
-        gangs = [job, *takewhile(self._counts, islice(following, _MOST - 1))]
-        kinds = [self._kind(gang) for gang in gangs]
-        if all(kind == kinds[0] for kind in kinds):
-            return None  # of alike gangs the earlier one chooses first, so there is no other order
+        gangs = [job, *islice(following, _MOST - 1)]
+        if not self._alike(gangs):
+            gangs = [*takewhile(self._counts, gangs)]
+        if self._alike(gangs):
+            return None
         cut = self._cycle.report.search_counts.cut
         try:
-            self._plan = self._best(gangs, kinds)
+            self._plan = self._best(gangs, [self._kind(gang) for gang in gangs])
         except PluginError:  # whose fault it is shows when that gang is served
             self._plan = {}
         self._cycle.report.search_counts.cut = cut
@@ -120,7 +122,16 @@ class Batches:
                 plan, worth, self._otherwise = other, found, True
         return plan
 
+    def _alike(self, gangs: Sequence[Job]) -> bool:
+        """Whether all are of one kind: of these the earlier one chooses first, so there is no other order."""
+        return all(self._kind(gang) == self._kind(gangs[0]) for gang in gangs[1:])
+
     def _kind(self, gang: Job) -> object:
+        if gang.number not in self._kinds:
+            self._kinds[gang.number] = self._kind_of(gang)
+        return self._kinds[gang.number]
+
+    def _kind_of(self, gang: Job) -> object:
         """What gangs have in common of which one is given what another would be; of one with parts, itself."""
         if len(gang.subs) != 1 or gang.roles or gang.pattern is not None or gang.further or gang.ladder:
             return gang.key

@@ -59,7 +59,8 @@ class QueuedJobs:
         return len(self._sorted) + len(self._back)
 
     def __iter__(self) -> Iterator[Job]:
-        return (entry[2] for entry in heapq.merge(reversed(self._sorted), sorted(self._back)))
+        ahead = reversed(self._sorted)
+        return (entry[2] for entry in (heapq.merge(ahead, sorted(self._back)) if self._back else ahead))
 
     def put_back(self, entry: Entry) -> None:
         heapq.heappush(self._back, entry)

@@ -140,7 +140,7 @@ def _positions(answer: Any, size: int) -> tuple[int, int]:
         raise AnswerError(f"expected an array of positions, of {_INT} and in one dimension, not {shown(answer)}")
     if not len(answer):
         return 0, 0
-    ascending = answer if (answer[1:] > answer[:-1]).all() else distinct(answer)  # most plugins answer in order
+    ascending = answer if np.logical_and.reduce(answer[1:] > answer[:-1]) else distinct(answer)  # as most do
     lowest, highest = int(ascending[0]), int(ascending[-1])
     if lowest < 0 or highest >= size:
         raise AnswerError(f"expected positions below {size}")

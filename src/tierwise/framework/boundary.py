@@ -205,9 +205,11 @@ class Panel:
 
     def guarded(self, rule: Rule[..., Any], asked: Asked) -> Callable[..., Any]:
         """A question inside the boundary: a failure or an invalid answer is what the rule makes of it."""
-        ask, check, view, note, failed = asked.ask, rule.check, self.view, self.note, rule.failure
+        ask, check, view, note, failed, seals = asked.ask, rule.check, self.view, self.note, rule.failure, rule.seals
 
         def guarded(*args: Any) -> Any:
+            if seals:
+                args = tuple([sealed(arg) if at in seals and arg is not None else arg for at, arg in enumerate(args)])
             try:
                 return check(ask(*args), args, view)
             except RAISED as error:
@@ -307,7 +309,7 @@ class Rule(Generic[P, R]):
         return cast("Question[P, R]", found)
 
     def _bound(self, pipeline: _Pipeline) -> Answer:
-        plugins, seals = pipeline.plugins, self.seals
+        plugins = pipeline.plugins
         everybody = plugins.panel()
         ask = self.combine(everybody, self)
         if not everybody.members(self):
@@ -316,7 +318,7 @@ class Rule(Generic[P, R]):
             ask = _by_scheduler(plugins.panel, self, plugins.view.jobs)
         elif self.whose is Whose.JOB:
             ask = _without_job(ask)
-        return _sealing(ask, seals if self.whose is not Whose.JOB else tuple(at + 1 for at in seals)) if seals else ask
+        return ask
 
 
 def _by_scheduler(panel: Callable[[str], Panel], rule: AnyRule, jobs: tuple[Job, ...]) -> Answer:
@@ -352,19 +354,6 @@ def sealed(array: NDArray[T]) -> NDArray[T]:
     shown = array.view()
     shown.setflags(write=False)
     return shown
-
-
-def _sealing(ask: Answer, seals: tuple[int, ...]) -> Answer:
-    """A question with arrays that plugins cannot write into."""
-
-    def asking(*args: Any, **kwargs: Any) -> Any:
-        given = list(args)
-        for at in seals:
-            if at < len(given) and isinstance(given[at], np.ndarray):
-                given[at] = sealed(given[at])
-        return ask(*given, **kwargs)
-
-    return asking
 
 
 # The ways in which the answers of several plugins become one, and what a plugin that fails answers instead.
@@ -432,6 +421,8 @@ def abstains(asked: Asked, reason: Reason) -> points.Abstained:
 def first(panel: Panel, rule: AnyRule) -> Answer:
     """The first that answers."""
     asks = panel.asks(rule)
+    if len(asks) == 1:
+        return asks[0]
 
     def ask(*args: Any) -> Any:
         for asked in asks:

@@ -14,7 +14,7 @@ from math import comb
 import msgspec
 import numpy as np
 
-from tierwise.model.arrays import Floats, Ints
+from tierwise.model.arrays import Floats, Ints, ordinals
 from tierwise.model.topology import Topology
 
 __all__ = ["Split", "least_missed", "pieces_needed", "sets_of_fewest", "sets_that_hold"]
@@ -35,7 +35,7 @@ class Split(msgspec.Struct, frozen=True):
 
 def least_missed(room: Ints, ahead: Floats, count: int) -> Split | None:
     """The fewest places that hold so many tasks, and of these sets the cheapest; None where there are too many sets."""
-    sets = sets_of_fewest(room, count, _SETS)
+    sets = sets_of_fewest(room, count, _SETS, ahead)
     if sets is None:
         return None
     taken = room[sets]
@@ -50,10 +50,11 @@ def least_missed(room: Ints, ahead: Floats, count: int) -> Split | None:
     return Split(sets[best], counts, int(rounded[best]))
 
 
-def sets_of_fewest(room: Ints, count: int, most: int) -> Ints | None:
+def sets_of_fewest(room: Ints, count: int, most: int, ahead: Floats | None = None) -> Ints | None:
     """All sets of the fewest places that hold so many tasks, the roomiest places first; None where there are too many.
 
-    Of no set at all where they do not hold so many together.
+    Of no set at all where they do not hold so many together. Given their room ahead, of sets that are alike by both
+    the first one alone.
     """
     order = np.lexsort((np.arange(len(room)), -room))
     order = order[room[order] > 0]
@@ -62,6 +63,8 @@ def sets_of_fewest(room: Ints, count: int, most: int) -> Ints | None:
         return np.zeros((0, fewest), dtype=np.int64)
     if comb(len(order), fewest) > most:
         return None
+    if ahead is not None:
+        order = order[ordinals((room + 1j * ahead)[order]) < fewest]  # both as one number
     sets = order[_combinations(len(order), fewest)]
     found: Ints = sets[room[sets].sum(axis=1) >= count]
     return found
@@ -90,8 +93,9 @@ def pieces_needed(topology: Topology, room: Ints, domains: Ints, count: int) -> 
 
     Given the room of every domain.
     """
-    if (topology.last[domains] - domains == 1).all():
-        return np.ones(len(domains), dtype=np.int64)  # innermost themselves, as most that are asked about
+    below = topology.last[domains] - domains
+    if np.add.reduce(below) == len(domains):
+        return below  # innermost themselves, as most that are asked about: one each
     own = topology.own(room)
     pieces = np.flatnonzero(own)
     order = np.argsort(domains)

@@ -402,6 +402,8 @@ class Cycle(msgspec.Struct, frozen=True):
         """
         if self.spares is not None:
             self.spares.serve(job)
+        if self.stopwatch is None and not self.reserved:
+            return self._attempt(job, serve)
         with ExitStack() as others:
             if self.stopwatch is not None:
                 others.enter_context(self.stopwatch.job(job))

@@ -32,7 +32,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, ScoreEffect
 from tierwise.framework.kept import KeptOfLedger
 from tierwise.framework.ledger import Pool
-from tierwise.model.arrays import Bools, Floats, Ints, Rows, distinct
+from tierwise.model.arrays import Bools, Floats, Ints, Rows, begins, distinct
 from tierwise.model.job import Shape
 from tierwise.model.topology import ROOT
 
@@ -161,13 +161,13 @@ def fill(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Visits:
     rows = room.nonzero()[0]
     keys = score_keys(cycle, ask, span, room > 0)[rows]
     order = np.lexsort((cycle.nodes.rank[span][rows], -keys))
-    upto = np.cumsum(room[rows][order])
-    used = min(int(np.searchsorted(upto, count)) + 1, len(order)) if count else 0
-    order = order[:used]
-    counts = room[rows][order]
+    room, rows = room[rows][order], rows[order]
+    upto = room.cumsum()
+    used = min(int(upto.searchsorted(count)) + 1, len(order)) if count else 0
+    counts = room[:used]
     if used:
         counts[-1] -= max(int(upto[used - 1]) - count, 0)
-    return rows[order] + span.start, counts
+    return rows[:used] + span.start, counts
 
 
 def runs(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Visits:
@@ -328,11 +328,11 @@ def _fill_row(cycle: Cycle, ask: Ask, most: int, row: int, pool: Pool) -> tuple[
 
 
 def _ascending(rows: Ints, counts: Ints) -> Picks:
-    order = np.argsort(rows, kind="stable")
+    order = rows.argsort(kind="stable")
     rows, counts = rows[order], counts[order]
-    if (rows[1:] > rows[:-1]).all():
+    if np.logical_and.reduce(rows[1:] > rows[:-1]):
         return rows, counts
-    first = np.flatnonzero(np.diff(rows, prepend=-1))
+    first = begins(rows).nonzero()[0]
     return rows[first], np.add.reduceat(counts, first)
 
 
@@ -347,7 +347,7 @@ def _rounded(scores: Floats) -> Ints:
 
 def _best(keys: Ints, rank: Ints, fits: Bools) -> int:
     """The position with the highest key, then the lowest rank, among those that fit."""
-    candidates = np.flatnonzero(fits)
+    candidates = fits.nonzero()[0]
     top = candidates[keys[candidates] == keys[candidates].max()]
     return int(top[np.argmin(rank[top])])
 
@@ -397,8 +397,10 @@ class _Walk:
         if not self._rows:
             empty = np.zeros(0, dtype=np.int64)
             return empty, empty
+        if len(self._rows) == 1:
+            return self._rows[0], self._counts[0]
         rows, counts = np.concatenate(self._rows), np.concatenate(self._counts)
-        order = np.argsort(rows)
+        order = rows.argsort()
         return rows[order], counts[order]
 
     def _descend(self, domain: int, count: int) -> None:

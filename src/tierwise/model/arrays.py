@@ -88,12 +88,12 @@ def begins(*columns: Ints | Floats | Bools) -> Bools:
     return found
 
 
-def ordinals(groups: Ints) -> Ints:
+def ordinals(groups: Ints | NDArray[np.complex128]) -> Ints:
     """How many entries of the same group precede each entry."""
-    order = np.argsort(groups, kind="stable")
+    order = groups.argsort(kind="stable")
     ranked = groups[order]
     result = np.empty(len(groups), dtype=np.int64)
-    result[order] = np.arange(len(groups)) - np.searchsorted(ranked, ranked)
+    result[order] = np.arange(len(groups)) - ranked.searchsorted(ranked)
     return result
 
 

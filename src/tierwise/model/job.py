@@ -303,7 +303,7 @@ class Shape(msgspec.Struct, frozen=True, eq=False):
     def max_tasks(self, free: Ints) -> Ints:
         """How many tasks each column of `free`, (asked resources x rows), takes. Uses `free` up."""
         free //= self.request[self.asked, None]
-        result: Ints = free.min(axis=0)
+        result: Ints = np.minimum.reduce(free)
         np.maximum(result, 0, out=result)
         return result
 

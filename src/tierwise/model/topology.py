@@ -150,7 +150,7 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         first = int(self.leaf[rows[0]])
         if first == self.leaf[rows[-1]] and rows[-1] < self.end[first]:
             chain = self.chains[first]
-            return chain, np.full(len(chain), counts.sum())
+            return chain, np.add.reduce(counts).repeat(len(chain))
         spread = self.spread(rows, counts)
         domains = spread.nonzero()[0]
         return domains, spread[domains]
@@ -161,7 +161,7 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         for tier, domains in self.at_tier.items():
             if tier > limit:
                 return
-            inside = domains[np.searchsorted(domains, within) : np.searchsorted(domains, last)]
+            inside = domains[domains.searchsorted(within) : domains.searchsorted(last)]
             if len(inside):
                 yield inside
 

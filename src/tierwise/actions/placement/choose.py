@@ -9,6 +9,7 @@ the other pods matter more there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
 
 import numpy as np
 from msgspec.structs import replace
@@ -119,7 +120,8 @@ def _best_first(cycle: Cycle, task_group: TaskGroup, domains: Ints, scores: Floa
         keys.append(~may_hold(Room(cycle, Pool.IDLE), task_group, domains))
     left = np.arange(len(domains))
     for key in reversed(keys):
-        left = left[key[left] == key[left].min()]
+        found = key[left]
+        left = left[found == np.minimum.reduce(found)]
         if len(left) == 1:
             break
     first = int(left[0])
@@ -138,13 +140,11 @@ def _foreseen(cycle: Cycle, job: Job, task_group: TaskGroup, domains: Ints) -> t
     if expected is None:
         return ()
     bundle = task_group.firm() or ((most.pod_set.shape, min(task_group.need, most.left)),)
-    needed = np.maximum.reduce(
-        [
-            pieces_needed(cycle.topology, cycle.fit_counts.of(shape).domains(Pool.IDLE), domains, count)
-            for shape, count in bundle
-        ]
-    )
-    return np.rint(expected[domains] * GRAIN), needed
+    needed = [
+        pieces_needed(cycle.topology, cycle.fit_counts.of(shape).domains(Pool.IDLE), domains, count)
+        for shape, count in bundle
+    ]
+    return np.rint(expected[domains] * GRAIN), reduce(np.maximum, needed)
 
 
 def preference(

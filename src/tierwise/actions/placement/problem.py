@@ -280,7 +280,7 @@ def place_tasks(cycle: Cycle, ask: Ask, pod_set: PodSet, picks: Picks, pool: Poo
     cycle.ledger.place(pod_set.shape, rows, counts, pool=pool)
     cycle.ledger.count_placed(ask.sub, pod_set, rows, counts, pool=pool)
     cycle.ledger.charge(ask.job, pod_set.shape.request * counts.sum())
-    return Placement(ask.sub, pod_set, np.repeat(rows, counts), pool)
+    return Placement(ask.sub, pod_set, rows.repeat(counts), pool)
 
 
 def found_on(cycle: Cycle, placements: Sequence[Placement]) -> SearchResult:
