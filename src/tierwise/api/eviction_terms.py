@@ -108,10 +108,12 @@ def told_times(pod: Pod) -> tuple[float, float]:
 
 def ended_at(pod: Pod) -> float:
     """When the last container of a pod that has succeeded or failed ended; 0 where it is not known."""
-    if not pod.status.ended:
-        return 0.0
-    states = [status.state.terminated for status in pod.status.container_statuses]
-    return max([status_time(state.finished_at) for state in states if state is not None], default=0.0)
+    status, last = pod.status, 0.0
+    for container in status.container_statuses if status.ended else ():
+        state = container.state.terminated
+        if state is not None:
+            last = max(last, status_time(state.finished_at))
+    return last
 
 
 def expected_seconds(pod: Pod) -> float:

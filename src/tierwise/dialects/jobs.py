@@ -126,13 +126,12 @@ class JobBuilder:
         """
         if job.ranks or job.unsupported:
             return None
+        said = _sentences(members, forbears)
         if len(job.subs) == 1 and job.subs[0].tasks is job.tasks:  # as of most: no looking for them by name
             tasks = tuple([member.task for member in members])
-            made = replace(job, subs=(replace(job.subs[0], tasks=tasks),), tasks=tasks)
-            made = counted(made, len(self._axis))
-        else:
-            made = with_tasks(job, {member.task.key: member.task for member in members}, len(self._axis))
-        return replace(made, **_sentences(members, forbears))
+            made = replace(job, subs=(replace(job.subs[0], tasks=tasks),), tasks=tasks, **said)
+            return counted(made, len(self._axis))
+        return with_tasks(replace(job, **said), {member.task.key: member.task for member in members}, len(self._axis))
 
     def least(self, given: ResourceList | None) -> Ints | None:
         """The stated minimum, a negative one as none; one that names a resource which no node has is out of reach."""
@@ -300,6 +299,8 @@ def _on_hold(why: str) -> Reason | None:
 def _sentences(members: Sequence[Member], forbears: str) -> dict[str, str]:
     """What keeps the pending tasks of a job from starting, and what says that it causes no evictions."""
     waiting = [member for member in members if member.task.status is Status.PENDING]
+    if not waiting:
+        return {"unsupported": "", "unready": "", "never_preempts": forbears}
     return {
         "unsupported": _first_sentence(waiting, attrgetter("unsupported")),
         "unready": _first_sentence(waiting, attrgetter("unready")),

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.api.natural import natural
-from tierwise.model.job import Job, PodSet, Status, Task
+from tierwise.model.job import Job, PodSet, Status, SubJob, Task
 
 __all__ = ["EXISTING", "READY", "counted", "rank_key", "with_tasks"]
 
@@ -40,11 +40,15 @@ def counted(job: Job, resources: int) -> Job:
     """
     whole = job.starts_whole
     numbers = {name: number for number, name in job.role_names.items()}
-    subs, left = [], []
+    subs: list[SubJob] = []
+    left: list[tuple[int, PodSet]] = []
     for i, sub in enumerate(job.subs):
         kinds: dict[tuple[int, Status], list[Task]] = {}
+        alike: list[Task] = []
         for task in sub.tasks:
-            kinds.setdefault((task.shape.number, task.status), []).append(task)
+            if not alike or task.status is not alike[0].status or task.shape is not alike[0].shape:
+                alike = kinds.setdefault((task.shape.number, task.status), [])
+            alike.append(task)
         total = ready = 0
         request = np.zeros(resources, dtype=np.int64)
         nodes: list[int] = []
@@ -59,13 +63,13 @@ def counted(job: Job, resources: int) -> Job:
                 nodes += [task.node for task in alike if task.node >= 0]
             elif status is Status.PENDING:
                 pending += alike
-        waiting = [task for task in pending if whole or not task.shape.best_effort]
-        rest = [task for task in pending if task.shape.best_effort and not whole]
-        left += [(i, pod_set) for pod_set in _pod_sets(rest, numbers, backfilled=True)]
+        rest = [task for task in pending if task.shape.best_effort] if not whole else []
+        waiting = [task for task in pending if not task.shape.best_effort] if rest else pending
+        left += [(i, pod_set) for pod_set in _pod_sets(rest, numbers, backfilled=True)] if rest else ()
         subs.append(
             replace(
                 sub,
-                pod_sets=tuple(_pod_sets(waiting, numbers)),
+                pod_sets=tuple(_pod_sets(waiting, numbers)) if waiting else (),
                 total=total,
                 request=request,
                 held=np.array(sorted(nodes), dtype=np.int64),

@@ -36,9 +36,10 @@ class PodFollower:
         A pod with claims is read again whatever becomes of it: what it asks of devices depends on its state as well.
         `served` are the resources that classes of devices serve.
         """
-        found = FollowedPods(self, {}, {}, set())
+        found, pods, claiming = FollowedPods(self, {}, {}, set()), self.pods, self.claiming
+        moved = found.moved
         for path, pod in latest.items():
-            before = self.pods.get(path)
+            before = pods.get(path)
             claims = pod is not None and bool(
                 pod.spec.resource_claims
                 or pod.status.extended_resource_claim_status
@@ -48,24 +49,24 @@ class PodFollower:
                 before is not None
                 and pod is not None
                 and not claims
-                and path not in self.claiming
+                and path not in claiming
                 and _alike(before[0], pod)
             ):
                 template = before[1]
                 if pod.spec.node_name and not before[0].spec.node_name:
                     template = found.placed[path] = self.templates.join(pod)
                     self.templates.leave(before[1])
-                self.pods[path] = pod, template
-                found.moved[path] = pod
+                pods[path] = pod, template
+                moved[path] = pod
                 continue
             found.changed.add(path)
-            (self.claiming.add if claims else self.claiming.discard)(path)
+            (claiming.add if claims else claiming.discard)(path)
             if before is not None:
                 self.templates.leave(before[1])
                 self.firm -= firm(before[0].metadata)
-                del self.pods[path]
+                del pods[path]
             if pod is not None:
-                self.pods[path] = pod, self.templates.join(pod)
+                pods[path] = pod, self.templates.join(pod)
                 self.firm += firm(pod.metadata)
         return found
 

@@ -171,13 +171,15 @@ class TaskStore:
         """
         self._settle(pods, placed)
         cohort_of, astray, attracting, moved = self._cohort_of, self._astray, self.attracting, set[Cohort]()
+        came, went = self._came, self._went
         for path, pod in pods.items():
-            status = _status(pod)
+            cohort = cohort_of[path]
+            member = cohort.members[path]
+            before, last = member.task, member.pod
+            status, times = _state(pod, before.created)
             if status is None:
                 self.drop(path)
                 continue
-            cohort = cohort_of[path]
-            before, last = cohort.members[path].task, cohort.members[path].pod
             node, nominated = before.node, before.nominated
             if (
                 renumbered
@@ -186,7 +188,7 @@ class TaskStore:
                 or path in astray
             ):
                 node, nominated = self._place(path, pod, status)
-            started, checkpointed, noticed, ended, deleted = times = _times(pod, before.created)
+            started, checkpointed, noticed, ended, deleted = times
             task = before
             if (  # or it is as it was: kubelets write much else into a status
                 status is not before.status
@@ -208,12 +210,12 @@ class TaskStore:
                 moved.add(cohort)
                 if node != before.node or nominated != before.nominated:
                     self._of_node.put(path, _nodes_of(task))
-                if status is not before.status:
+                if Status.RELEASING in (status, before.status):
                     (self.releasing.add if status is Status.RELEASING else self.releasing.discard)(path)
                 if before.status in _HOLDING:
-                    self._went.append(before)
+                    went.append(before)
                 if status in _HOLDING:
-                    self._came.append(task)
+                    came.append(task)
             if task is not before or path in astray:  # which may name another node that does not exist
                 cohort.members[path] = Member(pod, task)
                 if path in attracting:
@@ -399,16 +401,15 @@ class TaskStore:
                         del self._naming[name]
 
     def _task(self, path: str, pod: Pod, template: Template, marks: Set[str]) -> Task | None:
-        status = _status(pod)
+        meta, spec = pod.metadata, pod.spec
+        created = parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0.0
+        status, (started, checkpointed, noticed, ended, deleted) = _state(pod, created)
         if status is None:
             return None
-        meta, spec = pod.metadata, pod.spec
         node, nominated = self._place(path, pod, status)
         refused = unsupported(pod) if not spec.node_name else None
         devices = self._devices(path)
         volumes = self._volumes(path)
-        created = parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0.0
-        started, checkpointed, noticed, ended, deleted = _times(pod, created)
         placed, marked = not PLACES.isdisjoint(marks), not _MARKS.isdisjoint(marks)
         owners = meta.owner_references
         return Task(
@@ -582,40 +583,35 @@ def _nodes_of(task: Task) -> tuple[int, ...]:
     return (task.node, task.nominated) if task.node >= 0 else (task.nominated,)
 
 
-_NO_TIMES = (0.0, 0.0, 0.0, 0.0, 0.0)
+_Times = tuple[float, float, float, float, float]
+_NO_TIMES: _Times = (0.0, 0.0, 0.0, 0.0, 0.0)
 _GRACE = 30
 """Seconds that a pod gets to terminate where it names no other time."""
 
 
-def _times(pod: Pod, created: float) -> tuple[float, float, float, float, float]:
-    """Since when a pod with a node runs, when it last saved its work and was given notice, when it ended and was
-    deleted.
+def _state(pod: Pod, created: float) -> tuple[Status | None, _Times]:
+    """The status of a pod, None for one that is leaving without ever having had a node; and of one with a node times.
+
+    Since when it runs, when it last saved its work and was given notice, when it ended and was deleted.
     """
-    if not pod.spec.node_name:
-        return _NO_TIMES
-    status, meta = pod.status, pod.metadata
+    status, meta, spec = pod.status, pod.metadata, pod.spec
+    end = _ENDED.get(status.phase)
+    if not spec.node_name:
+        waits = None if meta.deletion_timestamp else Status.GATED if spec.scheduling_gates else Status.PENDING
+        return end or waits, _NO_TIMES
     started = status_time(status.start_time) if status.start_time else 0.0
-    checkpointed = noticed = 0.0
+    checkpointed = noticed = ended = deleted = 0.0
     if status.conditions or CHECKPOINTED_AT in meta.annotations:
         checkpointed, noticed = told_times(pod)
-    ended = ended_at(pod) if status.phase in _ENDED else 0.0
-    deleted = _deleted_at(pod) if meta.deletion_timestamp else 0.0
-    return started or created, checkpointed, noticed, ended, deleted
+    if end is not None and status.container_statuses:
+        ended = ended_at(pod)
+    if meta.deletion_timestamp:
+        deleted = _deleted_at(pod)
+    holds = Status.RELEASING if meta.deletion_timestamp else Status.RUNNING
+    return end or holds, (started or created, checkpointed, noticed, ended, deleted)
 
 
 def _deleted_at(pod: Pod) -> float:
     """When the deletion of a pod was asked for: its time is that at which its grace period ends."""
     grace = pod.spec.termination_grace_period_seconds
     return parse_time(pod.metadata.deletion_timestamp) - (_GRACE if grace is None else max(grace, 0))
-
-
-def _status(pod: Pod) -> Status | None:
-    """The status of a pod; None for one that is leaving without ever having had a node."""
-    ended = _ENDED.get(pod.status.phase)
-    if ended is not None:
-        return ended
-    if pod.spec.node_name:
-        return Status.RELEASING if pod.metadata.deletion_timestamp else Status.RUNNING
-    if pod.metadata.deletion_timestamp:
-        return None
-    return Status.GATED if pod.spec.scheduling_gates else Status.PENDING
