@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
 from operator import attrgetter, methodcaller
 from typing import Final, TypeVar
 
@@ -351,7 +350,7 @@ def _copied(record: _Record, **fields: object) -> _Record:
 
     The copy is not shared yet, and what it takes over was checked when the first one was made.
     """
-    made = copy(record)
+    made: _Record = _COPIED(record)
     for name, value in fields.items():
         force_setattr(made, name, value)
     return made

@@ -8,6 +8,7 @@ with what reads: a contract of the import linter holds it to that.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pkgutil import resolve_name
 from typing import Any
 
@@ -94,6 +95,7 @@ def kinds(records: tuple[type[Object], ...]) -> Iterator[tuple[str, str]]:
     return (kind for record in records for kind in KINDS_OF[record])
 
 
+@cache
 def loaded(name: str) -> Callable[..., Any]:
     """The function behind a name of a record."""
     found: Callable[..., Any] = resolve_name(name)

@@ -12,7 +12,7 @@ from itertools import chain, islice, zip_longest
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, namespace_of
 
-__all__ = ["FairChoice", "nothing_new"]
+__all__ = ["FairChoice", "untold"]
 
 
 class FairChoice:
@@ -44,7 +44,11 @@ class FairChoice:
         return found.union(key for key in told if key in decided)
 
 
-def nothing_new(told: Mapping[str, tuple[object, object]], job: Job, report: CycleReport) -> bool:
-    """Whether a job has the tasks and the rejection that it had when nothing was left to tell."""
-    known = told.get(job.key)
-    return known is not None and known[0] is job.tasks and known[1] is report.rejections.get(job.key)
+def untold(told: Mapping[str, tuple[object, object]], jobs: Iterable[Job], report: CycleReport) -> set[str]:
+    """The jobs that have other tasks, or another rejection, than when nothing was left to tell."""
+    unknown, rejections = (None, None), report.rejections
+    return {
+        job.key
+        for job in jobs
+        if (known := told.get(job.key, unknown))[0] is not job.tasks or known[1] is not rejections.get(job.key)
+    }

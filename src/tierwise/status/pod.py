@@ -16,7 +16,7 @@ from tierwise.model.job import Job, Rejection, Status, Verdict, namespace_of, ot
 from tierwise.model.job import told as told_in
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Bind, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent, lone_gang
-from tierwise.status.fair_choice import FairChoice, nothing_new
+from tierwise.status.fair_choice import FairChoice, untold
 
 __all__ = ["ConditionWriter", "more_nodes_help", "pod_conditions", "pod_events"]
 
@@ -75,8 +75,9 @@ class ConditionWriter:
         self._seen = objects
         cycle = _Told(objects, snapshot, report, every_pod=self._every_pod)
         due: dict[str, Job | tuple[str, str]] = {}
+        news = untold(self._told, snapshot.waiting, report)
         for job in snapshot.waiting:
-            if job.key in cycle.decided or not nothing_new(self._told, job, report):
+            if job.key in cycle.decided or job.key in news:
                 due[job.key] = job
         for path, group in snapshot.orphans.items():
             if (gang := lone_gang(path)) not in self._told:

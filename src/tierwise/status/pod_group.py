@@ -31,7 +31,7 @@ from tierwise.model.topology import HYPERNODES, Topology
 from tierwise.port import HYPERNODE_ANNOTATION, SUB_GROUPS_ANNOTATION, Effect, Key, Objects, PatchStatus, RecordEvent
 from tierwise.snapshot.run_history import history_effects
 from tierwise.status.conditions import READY, GangOutcome, conditions, reservation_mark, unschedulable
-from tierwise.status.fair_choice import FairChoice, nothing_new
+from tierwise.status.fair_choice import FairChoice, untold
 
 __all__ = ["TIER_ANNOTATION", "UNKNOWN_TIER", "StatusWriter", "of_volcano", "statuses"]
 
@@ -126,16 +126,15 @@ class StatusWriter:
             self._told = {}
         self._seen, self._topology = objects, snapshot.topology
 
-        due, told = touched.union(heard), self._told
         # A job that is only numbered otherwise has the tasks that it had.
+        due = touched.union(heard, untold(self._told, snapshot.jobs, report))
         return [
             job
             for job in snapshot.jobs
             if job.declared
             and (
                 job.key in due
-                or not nothing_new(told, job, report)
-                or not touched.isdisjoint(job.gangs)
+                or (job.gangs and not touched.isdisjoint(job.gangs))
                 or (job.declared_by is not None and job.declared_by.path in touched)
             )
         ]
