@@ -110,6 +110,10 @@ class FitCounts:
     def of(self, shape: Shape) -> FitCount:
         return self._kept.of(shape.number, shape)
 
+    def why(self, shape: Shape) -> Why:
+        """The static objections to a shape, for which nothing need be counted anew."""
+        return (self._kept.last(shape.number) if shape.number in self._kept else self.of(shape)).why
+
 
 T = TypeVar("T")
 

@@ -83,9 +83,9 @@ class ExpectedEnd(msgspec.Struct, frozen=True):
 
 def started_at(job: Job) -> float | None:
     """When a job began to run, as far as its pods say; None where none of them runs."""
-    if not any(task.status is Status.RUNNING for task in job.tasks):
+    if Status.RUNNING not in [task.status for task in job.tasks]:
         return None
-    return min((task.started for task in job.tasks if task.started and task.status is not Status.FAILED), default=None)
+    return min([task.started for task in job.tasks if task.started and task.status is not Status.FAILED], default=None)
 
 
 def finished_runs(jobs: Iterable[Job]) -> list[FinishedRun]:

@@ -113,7 +113,7 @@ def _row(scores: dict[str, Floats], row: int) -> dict[str, float]:
 def _reasons(cycle: Cycle, ask: Ask) -> list[tuple[str, ...]]:
     """Per node every objection, with numbers where resources are short."""
     everything = slice(0, len(cycle.nodes))
-    why = cycle.fit_counts.of(ask.shape).why
+    why = cycle.fit_counts.why(ask.shape)
     moving = cycle.pipeline.why_not_now(ask.shape, everything)
     free = cycle.ledger.free(ask.shape.asked, everything, Pool.FUTURE_IDLE)
     asked = ask.shape.request[ask.shape.asked]

@@ -200,7 +200,7 @@ class _Counted(Feasibility):
         rows = np.arange(span.stop - span.start)
         self._inner = np.maximum(np.searchsorted(self._starts, rows, side="right") - 1, 0)
         usable = (self._starts[self._inner] <= rows) & (rows < self._ends[self._inner])
-        self._open = [(cycle.fit_counts.of(shape).why[span] == 0) & usable for shape in sizes]
+        self._open = [(cycle.fit_counts.why(shape)[span] == 0) & usable for shape in sizes]
         self._requests: Ints = np.stack([shape.request[resources] for shape in sizes])
         self._asks = [
             self._ask(each, where, size)

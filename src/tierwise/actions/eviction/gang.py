@@ -332,7 +332,7 @@ class GangPreemptor(Evictor):
                 shape = tasks_left.pod_set.shape
                 free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
                 alone = np.maximum(free // shape.request[shape.asked, None], 0)
-                alone[:, cycle.fit_counts.of(shape).why != 0] = 0
+                alone[:, cycle.fit_counts.why(shape) != 0] = 0
                 for r, room in zip(shape.asked.tolist(), alone, strict=True):
                     short[r] |= bool(
                         (cycle.topology.totals(room)[domains] < min(tasks_left.left, task_group.need)).any()

@@ -144,7 +144,7 @@ def price_nodes(
     np.add.at(cleared.T, rows, request.T)
     asked = shape.request[shape.asked, None]
     free, room = (np.maximum((amounts // asked).min(axis=0), 0) for amounts in (idle, cleared))
-    closed = cycle.fit_counts.of(shape).why != 0
+    closed = cycle.fit_counts.why(shape) != 0
     free[closed], room[closed] = 0, 0
     most = min(most, int(room.max(initial=0)))
     gone = np.zeros((most + 1, len(candidates)), dtype=bool)

@@ -44,13 +44,12 @@ class Room:
 
     def rows(self, shape: Shape) -> Ints:
         """How many tasks of a shape each row takes."""
-        kept = self.cycle.fit_counts.of(shape)
         if self._kept:
-            return kept.rows(self._pool)
+            return self.cycle.fit_counts.of(shape).rows(self._pool)
         found = self._rows.get(shape.number)
         if found is None:
             found = self._rows[shape.number] = shape.max_tasks(self.free(shape.asked))
-            found[kept.why != 0] = 0
+            found[self.cycle.fit_counts.why(shape) != 0] = 0
         return found
 
     def domains(self, shape: Shape) -> Ints:

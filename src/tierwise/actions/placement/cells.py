@@ -452,7 +452,7 @@ class _Tasks(Search):
         self._used = distinct(np.concatenate([shape.asked for shape in freedom]))
         spread = [limit.homes for limit in _limits(whole) if limit.fewest]
         # Rows that no task of the job could tell apart, but for what is free on them.
-        opened = [cycle.fit_counts.of(shape).why == 0 for shape in freedom]
+        opened = [cycle.fit_counts.why(shape) == 0 for shape in freedom]
         places = {id(place): place for *_, place in self._tasks}
         self._marks: Ints = np.stack([*places.values(), *opened, *spread]).astype(np.int64)
         free = cycle.ledger.free(self._used, slice(0, len(cycle.nodes)), pool)
