@@ -85,13 +85,15 @@ class Batches:
         if self._left <= 0 or self._cycle.spares is not None:
             return None
         gangs = [job, *islice(following, _MOST - 1)]
-        if not self._alike(gangs):
+        kinds = [self._kind(gang) for gang in gangs]
+        if not _alike(kinds):
             gangs = [*takewhile(self._counts, gangs)]
-        if self._alike(gangs):
+            kinds = kinds[: len(gangs)]
+        if _alike(kinds):
             return None
         cut = self._cycle.report.search_counts.cut
         try:
-            self._plan = self._best(gangs, [self._kind(gang) for gang in gangs])
+            self._plan = self._best(gangs, kinds)
         except PluginError:  # whose fault it is shows when that gang is served
             self._plan = {}
         self._cycle.report.search_counts.cut = cut
@@ -122,21 +124,15 @@ class Batches:
                 plan, worth, self._otherwise = other, found, True
         return plan
 
-    def _alike(self, gangs: Sequence[Job]) -> bool:
-        """Whether all are of one kind: of these the earlier one chooses first, so there is no other order."""
-        return all(self._kind(gang) == self._kind(gangs[0]) for gang in gangs[1:])
-
     def _kind(self, gang: Job) -> object:
-        if gang.number not in self._kinds:
-            self._kinds[gang.number] = self._kind_of(gang)
-        return self._kinds[gang.number]
-
-    def _kind_of(self, gang: Job) -> object:
         """What gangs have in common of which one is given what another would be; of one with parts, itself."""
-        if len(gang.subs) != 1 or gang.roles or gang.pattern is not None or gang.further or gang.ladder:
-            return gang.key
-        sets = tuple((pod_set.shape.number, len(pod_set.tasks)) for pod_set in gang.pod_sets())
-        return sets, gang.minimum, gang.constraint, gang.priority, gang.terms
+        found = self._kinds.get(gang.number)
+        if found is None:
+            parts = len(gang.subs) != 1 or gang.roles or gang.pattern is not None or gang.further or gang.ladder
+            sets = tuple((pod_set.shape.number, len(pod_set.tasks)) for pod_set in gang.pod_sets())
+            kind = sets, gang.minimum, gang.constraint, gang.priority, gang.terms
+            found = self._kinds[gang.number] = gang.key if parts else kind
+        return found
 
     def _alone(self, gangs: Sequence[Job], kinds: Sequence[object], usual: Sequence[_Worth]) -> list[_Worth]:
         """What each gang would have if the others were not there: the first has it, and so would who is alike."""
@@ -166,6 +162,11 @@ class Batches:
             return _WAITS
         rows, topology = np.concatenate([placement.rows for placement in place.placements]), self._cycle.topology
         return _Worth(0, int(topology.tier[topology.meet_rows(rows)]), len(distinct(topology.leaf[rows])))
+
+
+def _alike(kinds: list[object]) -> bool:
+    """Whether gangs are all of one kind: of these the earlier one chooses first, so there is no other order."""
+    return kinds[:1] * len(kinds) == kinds
 
 
 def _rank(found: Sequence[_Worth]) -> tuple[tuple[int, ...], int, int]:

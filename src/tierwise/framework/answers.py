@@ -81,7 +81,7 @@ def scores_of(answer: Any, size: int) -> Floats:
 
 def _why(answer: Any, size: int, view: extension.CycleView) -> Any:
     _array(answer, _WHY, size)
-    if size and answer.max() > len(view.reasons):
+    if size and np.maximum.reduce(answer) > len(view.reasons):
         raise AnswerError("a number that no reason has")
     return answer
 

@@ -16,7 +16,6 @@ from typing import Any, Concatenate, Final, Generic, NoReturn, ParamSpec, Protoc
 import msgspec
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.framework import declaration
@@ -53,6 +52,7 @@ class _Made(msgspec.Struct, frozen=True, eq=False):
     methods: frozenset[str]
     answers: frozenset[points.Purpose]  # of a victim filter, the purposes that it names victims for
     counts: bool  # and whether it counts them
+    own: bool  # of this package: it is given the ledger itself, and arrays as they are
 
 
 class Asked(msgspec.Struct, frozen=True, eq=False):
@@ -137,7 +137,8 @@ class CyclePlugins:
         known = ledger.registered
         try:
             factory = factories[choice.name]
-            plugin: Any = factory(choice.arguments, self.view if _is_own(factory) else self._shown_view)
+            own = _is_own(factory)
+            plugin: Any = factory(choice.arguments, self.view if own else self._shown_view)
             methods = _methods_of(choice.name, plugin.__class__)
             names = (plugin.answers, plugin.counts) if "protect" in methods else (_NOTHING, False)
             if names[0] is not _NOTHING and (wrong := declaration.wrong_attribute(plugin)):
@@ -148,7 +149,7 @@ class CyclePlugins:
             return
         if ledger.registered != known:
             ledger.guard(known, lambda error: PluginError(note(choice.name, "count", error)))
-        self._made.append(_Made(choice, tier, plugin, id(plugin), methods, *names))
+        self._made.append(_Made(choice, tier, plugin, id(plugin), methods, names[0], names[1], own))
 
     @cached_property
     def _shown_view(self) -> points.CycleView:
@@ -176,7 +177,10 @@ class Panel:
         self.view = view
         self.memo: dict[str, Any] = {}  # what several questions share
         self.note = failures.note
-        self._made = made
+        self._made: dict[str, list[_Made]] = {}  # by method
+        for one in made:
+            for method in one.methods:
+                self._made.setdefault(method, []).append(one)
         self._members: dict[tuple[str, str], list[Asked]] = {}
         self._guarded: dict[str, tuple[Callable[..., Any], ...]] = {}
 
@@ -187,8 +191,8 @@ class Panel:
         if found is None:
             found = self._members[method, switch] = [
                 Asked(made, method, getattr(made.plugin, method))
-                for made in self._made
-                if method in made.methods and switch not in made.choice.off
+                for made in self._made.get(method, ())
+                if switch not in made.choice.off
             ]
         return found
 
@@ -205,11 +209,12 @@ class Panel:
 
     def guarded(self, rule: Rule[..., Any], asked: Asked) -> Callable[..., Any]:
         """A question inside the boundary: a failure or an invalid answer is what the rule makes of it."""
-        ask, check, view, note, failed, seals = asked.ask, rule.check, self.view, self.note, rule.failure, rule.seals
+        ask, check, view, note, failed = asked.ask, rule.check, self.view, self.note, rule.failure
+        seals = rule.seals if not asked.by.own else ()
 
         def guarded(*args: Any) -> Any:
             if seals:
-                args = tuple([sealed(arg) if at in seals and arg is not None else arg for at, arg in enumerate(args)])
+                args = tuple([sealed(arg) if at in seals else arg for at, arg in enumerate(args)])
             try:
                 return check(ask(*args), args, view)
             except RAISED as error:
@@ -229,7 +234,7 @@ class Panel:
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-T = TypeVar("T", bound=np.generic)
+T = TypeVar("T")
 
 Answer = Callable[..., Any]
 AnyRule: TypeAlias = "Rule[..., Any]"
@@ -349,8 +354,10 @@ def _without_job(ask: Answer) -> Answer:
     return lambda _, *args: ask(*args)
 
 
-def sealed(array: NDArray[T]) -> NDArray[T]:
-    """The same numbers for a plugin, which may not write into them."""
+def sealed(array: T) -> T:
+    """The same numbers for a plugin, which may not write into them; what is no array as it is."""
+    if not isinstance(array, np.ndarray):
+        return array
     shown = array.view()
     shown.setflags(write=False)
     return shown
@@ -838,7 +845,7 @@ def weighted_sum(panel: Panel, rule: AnyRule) -> Answer:
     weighed = _weighed(panel, rule, members)
 
     def ask(ask: points.Ask, span: slice, fits: Bools) -> Floats:
-        total, fits = np.zeros(span.stop - span.start), sealed(fits)
+        total = np.zeros(span.stop - span.start)
         for weight, asked in weighed:
             score = asked(ask, span, fits)
             if score is not None:
@@ -858,7 +865,6 @@ def sum_by_row(panel: Panel, rule: AnyRule) -> Answer:
         if not known:
             return None
         total = np.zeros(length(rows))
-        rows = rows if isinstance(rows, slice) else sealed(rows)
         for weight, asked in weighed:
             score = asked(ask, rows)
             if score is None:

@@ -93,9 +93,6 @@ def pieces_needed(topology: Topology, room: Ints, domains: Ints, count: int) -> 
 
     Given the room of every domain.
     """
-    below = topology.last[domains] - domains
-    if np.add.reduce(below) == len(domains):
-        return below  # innermost themselves, as most that are asked about: one each
     own = topology.own(room)
     pieces = np.flatnonzero(own)
     order = np.argsort(domains)

@@ -60,17 +60,15 @@ class FitCount:
         rows = self._measure(slice(None), pool)
         return rows, self._topology.totals(rows)
 
-    def _of(self, pool: Pool) -> tuple[Ints, Ints]:
-        """Counts by row and by domain. Future idle is counted only once something is being released."""
-        return self._idle if pool is Pool.IDLE or self._future is None else self._future
+    # Future idle is counted only once something is being released.
 
     def rows(self, pool: Pool) -> Ints:
         """The count of each row; callers must not write to it."""
-        return self._of(pool)[0]
+        return (self._idle if pool is Pool.IDLE or self._future is None else self._future)[0]
 
     def domains(self, pool: Pool) -> Ints:
         """The count of each domain: the sum over its rows."""
-        return self._of(pool)[1]
+        return (self._idle if pool is Pool.IDLE or self._future is None else self._future)[1]
 
     def _measure(self, rows: Ints | slice, pool: Pool) -> Ints:
         room = self._shape.max_tasks(self._ledger.free(self._shape.asked, rows, pool))
@@ -87,7 +85,7 @@ class FitCount:
 
     def _update(self, rows: Ints) -> None:
         for pool in (Pool.IDLE, Pool.FUTURE_IDLE) if self._future is not None else (Pool.IDLE,):
-            before, domains = self._of(pool)
+            before, domains = self.rows(pool), self.domains(pool)
             after = self._measure(rows, pool)
             change = after - before[rows]
             changed = change.nonzero()[0]

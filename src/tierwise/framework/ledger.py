@@ -249,7 +249,7 @@ class Ledger:
         if used is not None:
             return self._allocatable - used, np.zeros(self._allocatable.shape, dtype=np.int64)
         idle = snapshot.nodes.allocatable.copy()
-        releasing: Ints = np.zeros_like(idle)
+        releasing: Ints = np.zeros(idle.shape, dtype=np.int64)
         for held in (self._running, self.leaving):
             for r, rows, amounts in held_amounts(snapshot.shapes, held):
                 np.subtract.at(idle[r], rows, amounts)

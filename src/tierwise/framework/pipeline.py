@@ -219,10 +219,12 @@ class Pipeline(Victims):
     # Scores of nodes, of which `score_rows` and `score_leaves` are the parts, and of domains.
     effect = Rule(points.Scorer.effect, boundary.largest_effect, boundary.costs_turn, answers.score_effect)
     score: Question[[Ask, slice, Bools], Floats] = _other(
-        points.Scorer.score, boundary.weighted_sum, boundary.costs_turn, answers.scores_in_span
+        points.Scorer.score, boundary.weighted_sum, boundary.costs_turn, answers.scores_in_span, seals=(2,)
     )
     stale = Rule(points.Scorer.stale, boundary.widest, boundary.costs_turn, answers.slice_of_rows)
-    score_rows = Rule(points.Scorer.score_rows, boundary.sum_by_row, boundary.costs_turn, answers.scores_of_rows)
+    score_rows = Rule(
+        points.Scorer.score_rows, boundary.sum_by_row, boundary.costs_turn, answers.scores_of_rows, seals=(1,)
+    )
     score_leaves: Question[[Ask], list[Floats] | None] = _other(
         points.Scorer.score_leaves, boundary.parts_by_domain, boundary.costs_turn, answers.scores_by_domain
     )
@@ -384,7 +386,7 @@ class Pipeline(Victims):
     def scores(self, ask: Ask, span: slice, fits: Bools) -> dict[str, Floats]:
         """The scores of each plugin, before weights; 0 of one that has nothing to say."""
         panel, rule = self.plugins.panel(ask.shape.scheduler), RULES["score"]
-        found: dict[str, Floats] = boundary.by_plugin(panel, rule)(ask, span, sealed(fits))
+        found: dict[str, Floats] = boundary.by_plugin(panel, rule)(ask, span, fits)
         return {asked.name: found.get(asked.name, np.zeros(len(fits))) for asked in panel.members(rule)}
 
     @cached_property

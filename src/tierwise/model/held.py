@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tierwise.model.arrays import Bools, Floats, Ints, distinct
+from tierwise.model.arrays import Bools, Floats, Ints, begins, distinct
 from tierwise.model.job import Job, Shape, Status, Task
 from tierwise.model.node import NodeTable
 
@@ -45,7 +45,7 @@ class TaskColumns(msgspec.Struct, frozen=True, eq=False):
 
     def held(self, status: Status) -> HeldTasks:
         """The tasks of a status that are on a known node."""
-        chosen = np.flatnonzero(self.having(status) & (self.row >= 0))
+        chosen = (self.having(status) & (self.row >= 0)).nonzero()[0]
         return HeldTasks(self.row[chosen], self.shape[chosen], self.job[chosen])
 
     def on_rows(self, rows: Sequence[int]) -> list[tuple[Job | None, Task]]:
@@ -157,14 +157,14 @@ class _Pieces:
 def _read_held(tasks: Sequence[Task]) -> Ints:
     codes = map(_CODE.__getitem__, map(_STATUS, tasks))
     found = (np.fromiter(column, np.int64, len(tasks)) for column in (map(_NODE, tasks), map(_SHAPE, tasks), codes))
-    return np.stack([*found])
+    return np.array([*found])
 
 
 def _read_times(tasks: Sequence[Task]) -> Floats:
     started, expected, deadline = (
         np.fromiter(map(read, tasks), np.float64, len(tasks)) for read in (_STARTED, _EXPECTED, _DEADLINE)
     )
-    return np.stack([started, expected, np.where((deadline > 0) & (started > 0), started + deadline, inf)])
+    return np.array([started, expected, np.where((deadline > 0) & (started > 0), started + deadline, inf)])
 
 
 class HeldTasks(msgspec.Struct, frozen=True):
@@ -178,17 +178,18 @@ class HeldTasks(msgspec.Struct, frozen=True):
         """Rows, one entry per task, by number of the shape."""
         few = len(self.shape) > 0 and int(self.shape.max()) < 1 << 16  # short numbers are sorted by radix
         order = np.argsort(self.shape.astype(np.uint16) if few else self.shape, kind="stable")
-        numbers, first = np.unique(self.shape[order], return_index=True)
-        rows, bounds = self.row[order], pairwise([*first.tolist(), len(order)])
-        return {number: rows[start:end] for number, (start, end) in zip(numbers.tolist(), bounds, strict=True)}
+        numbers, rows = self.shape[order], self.row[order]
+        first = begins(numbers).nonzero()[0]
+        bounds = pairwise([*first.tolist(), len(order)])
+        return {number: rows[start:end] for number, (start, end) in zip(numbers[first].tolist(), bounds, strict=True)}
 
     def requests(self, shapes: Sequence[Shape], size: tuple[int, int]) -> Ints:
         """What the tasks of each job ask for together; the size is (jobs x resources)."""
         result = np.zeros(size, dtype=np.int64)
         own = self.job >= 0
-        pairs, counts = np.unique(self.job[own] * len(shapes) + self.shape[own], return_counts=True)
-        if len(pairs):
-            asked = np.stack([shape.request for shape in shapes])
+        if np.logical_or.reduce(own):
+            pairs, counts = np.unique(self.job[own] * len(shapes) + self.shape[own], return_counts=True)
+            asked = np.array([shape.request for shape in shapes])
             np.add.at(result, pairs // len(shapes), asked[pairs % len(shapes)] * counts[:, None])
         return result
 

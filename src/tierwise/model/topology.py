@@ -133,7 +133,9 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
 
     def least(self, per_domain: Floats) -> Floats:
         """For each domain the least of its own value and those of the domains below it."""
-        found: Floats = np.minimum.reduceat(np.append(per_domain, np.inf), self._subtrees)[::2]
+        ended = np.full(len(per_domain) + 1, np.inf)
+        ended[:-1] = per_domain
+        found: Floats = np.minimum.reduceat(ended, self._subtrees)[::2]
         return found
 
     @cached_property

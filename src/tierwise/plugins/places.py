@@ -157,7 +157,8 @@ class Places(ComparedScores):
         leaves, hosts = self._every, self._hosts.of(asked.tobytes(), self, asked)
         apart = self._now + run - hosts.again
         whole = np.minimum(np.maximum(apart / run, 0.0), 1.0)
-        worth = np.minimum(leaves.mean(whole) / (whole.mean() or 1.0), _MOST) / _MOST
+        usual = np.add.reduce(whole) / len(whole)
+        worth = np.minimum(leaves.mean(whole) / (usual or 1.0), _MOST) / _MOST
         late = np.maximum(_LATE * apart, -apart)
         costs: Floats = _IDLE * hosts.idle + _TIME * whole * worth + _END * (1.0 - run / (late + run))
         return costs

@@ -198,7 +198,7 @@ class _Leaves:
         before = taken - room[order]
         base = np.maximum.accumulate(np.where(begins(owner[order]), before, 0))
         result = np.empty(len(domains), dtype=np.int64)
-        result[order] = np.clip(missing[owner[order]] - (before - base), 0, room[order])
+        result[order] = np.minimum(np.maximum(missing[owner[order]] - (before - base), 0), room[order])
         return result
 
     def place(self, domain: int) -> list[Placement] | None:
@@ -240,8 +240,10 @@ class _Leaves:
         The largest tasks of all go first, because they fit the fewest nodes. None where a domain takes too few.
         """
         cycle, bundle = self._cycle, self._unit.bundle
-        scale = np.maximum(cycle.ledger.domain_allocatable[:, ROOT], 1)
-        order = sorted(range(len(bundle)), key=lambda i: -float((bundle[i][0].request / scale).max()))
+        order = [0]
+        if len(bundle) > 1:
+            scale = np.maximum(cycle.ledger.domain_allocatable[:, ROOT], 1)
+            order = sorted(range(len(bundle)), key=lambda i: -float((bundle[i][0].request / scale).max()))
         dealt: dict[int, list[Ints]] = {}
         for i in order:
             shape, count = bundle[i]

@@ -139,12 +139,15 @@ def _foreseen(cycle: Cycle, job: Job, task_group: TaskGroup, domains: Ints) -> t
     expected = room_ahead(cycle, Ask(most.pod_set.shape, task_group.sub, job))
     if expected is None:
         return ()
+    least_ahead = np.rint(expected[domains] * GRAIN)
+    if np.add.reduce(cycle.topology.last[domains] - domains) == len(domains):
+        return (least_ahead,)  # they are innermost themselves
     bundle = task_group.firm() or ((most.pod_set.shape, min(task_group.need, most.left)),)
     needed = [
         pieces_needed(cycle.topology, cycle.fit_counts.of(shape).domains(Pool.IDLE), domains, count)
         for shape, count in bundle
     ]
-    return np.rint(expected[domains] * GRAIN), reduce(np.maximum, needed)
+    return least_ahead, reduce(np.maximum, needed)
 
 
 def preference(

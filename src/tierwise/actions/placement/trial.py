@@ -200,6 +200,10 @@ def fit(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple
 
 def fill(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]) -> list[Placement]:
     """Place as many tasks of a task group below a domain as it holds, the minimums of roles first."""
+    if len(task_group.remaining) == 1 and not task_group.roles:
+        (only,) = task_group.remaining
+        ask, wanted = Ask(only.pod_set.shape, task_group.sub, job), min(task_group.need, only.left)
+        return put(cycle, ask, only.pod_set, wanted, domain, pools) if wanted > 0 else []
     placements: list[Placement] = []
     used = [0] * len(task_group.remaining)
     missing, roles = task_group.need, dict(task_group.roles)

@@ -56,12 +56,12 @@ class DomainUsage:
     def of(self, request: Ints, domains: Rows) -> Floats:
         """Some domains, with one request added."""
         counted, allocatable, share = self._shares_of(request)
-        if not isinstance(domains, slice) and _MANY * len(domains) > share.shape[1]:
-            return self.of(request, slice(None))[domains]
-        asked, idle = request[counted, None], of_rows(self._ledger.domain_idle, counted, domains)
-        ratio: Floats = np.add.reduce(share[:, domains] * (allocatable[:, domains] - idle + asked), axis=0)
+        many = not isinstance(domains, slice) and _MANY * len(domains) > share.shape[1]
+        which = slice(None) if many else domains
+        asked, idle = request[counted, None], of_rows(self._ledger.domain_idle, counted, which)
+        ratio: Floats = np.add.reduce(share[:, which] * (allocatable[:, which] - idle + asked), axis=0)
         ratio[np.logical_or.reduce(idle < asked, axis=0)] = 0.0
-        return ratio
+        return ratio[domains] if many else ratio
 
     def sums(self, request: Ints, domains: Ints, copies: Ints) -> Floats:
         """Some domains, with so many requests added one after the other: the sum of the fullness after each."""

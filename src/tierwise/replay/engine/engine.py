@@ -217,7 +217,7 @@ class Engine(ReplayCluster):
             jobs += [_numbered(job, number) for number, job in enumerate(stand, len(jobs))]
         else:
             every, (counted, held) = np.arange(len(self.nodes)), self.counted()
-            standing = {n: np.repeat(every, counts) for n, counts in enumerate(counted) if counts.any()}
+            standing = {n: every.repeat(counted[n]) for n in np.flatnonzero(counted.any(axis=1)).tolist()}
             standing_in = dict(zip(self._queues, held.T, strict=True))
         return Snapshot(
             axis=AXIS,
@@ -329,7 +329,7 @@ class _EndingPods:
         self._holes += own
 
     def columns(self) -> Endings:
-        found = np.flatnonzero(self._placed[0] >= 0)
+        found = (self._placed[0] >= 0).nonzero()[0]
         return Endings(*self._placed[:, found], *self._times[:, found])
 
 
