@@ -44,15 +44,7 @@ class Feasibility(ABC):
 
         Part i is `victims[start[i]:start[i + 1]]`. By bisection, as more victims never make less room.
         """
-        if self.without(victims[:0]):
-            return 0
-        if not self.without(victims):
-            return None
-        low, high = 0, len(start) - 1  # `low` are too few, `high` are enough
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (low, middle) if self.without(victims[: start[middle]]) else (middle, high)
-        return high
+        return _fewest(self.without, victims, start)
 
     def needed(self, victims: Ints, start: Ints, fixed: Ints) -> list[int]:
         """Which parts must go beside the fixed victims: in order, each stays where that is possible.
@@ -83,6 +75,19 @@ class Feasibility(ABC):
     def some_suffice(self, victims: Ints) -> bool:
         """Whether some of these victims could make room; never too strict: rules between pods may want some to stay."""
         return True
+
+
+def _fewest(enough: Callable[[Ints], bool], victims: Ints, start: Ints, least: int = 0) -> int | None:
+    """How many parts from the front are enough, `least` or more of them; None where all of them are not."""
+    if enough(victims[: start[least]]):
+        return least
+    if not enough(victims):
+        return None
+    low, high = least, len(start) - 1  # `low` are too few, `high` are enough
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(victims[: start[middle]]) else (middle, high)
+    return high
 
 
 def fits_in(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> Feasibility:
@@ -222,6 +227,11 @@ class _Counted(Feasibility):
 
     def some_suffice(self, victims: Ints) -> bool:
         return self._holds(self._freed(victims))  # the more go the better
+
+    def fewest(self, victims: Ints, start: Ints) -> int | None:
+        """By room first: quotas, which take longer to ask, mostly allow what makes room."""
+        room = _fewest(self.some_suffice, victims, start)
+        return None if room is None else _fewest(self._quotas_allow, victims, start, room)
 
     def needed(self, victims: Ints, start: Ints, fixed: Ints) -> list[int]:
         free, at = self._freed(np.concatenate((fixed, victims))), 0

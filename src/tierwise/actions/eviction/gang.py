@@ -430,6 +430,8 @@ class GangPreemptor(Evictor):
                 bundles = bundles.pick(np.argsort(-bundles.gain, kind="stable"))
             breakable = ~self._settled.kept[bundles.job] & (whole and self._options.allow_whole)
             allowed = keep_allowed(self._cycle, preemptor, bundles, breakable)
+            if allowed is bundles:
+                break
             refused = np.isin(local, refused_of(bundles, allowed)) & ~stays
             if not refused.any():
                 break
