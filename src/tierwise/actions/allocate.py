@@ -205,8 +205,9 @@ class _Allocation:
         self, job: Job, asked: Demand, statement: Statement, *, nominated: bool
     ) -> SearchResult | NoPlace | Reason:
         """A place with which all reservations hold, or why the job has to leave the one that it could have."""
-        if nominated:
-            return place_nominated(self._cycle, job, asked) or _search(self._cycle, job, asked)
+        standing = place_nominated(self._cycle, job, asked) if nominated else None
+        if standing is not None:
+            return standing
         found = self._batches.place(job, asked, self._jobs.served.jobs)
         if not self._reservations or not isinstance(found, SearchResult):
             return found

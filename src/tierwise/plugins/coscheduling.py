@@ -147,11 +147,15 @@ class Coscheduling:
 def _in_pipelines(
     tiers: list[int], multiples: tuple[tuple[int, int], ...], prefer: tuple[int, ...], pipeline: int
 ) -> Iterator[points.GatherOption]:
-    """Outwards: each pipeline in one domain of a lower tier, the lowest first, and then wherever the job has room."""
+    """Outwards: each pipeline in one domain of a lower tier, the lowest first, and then wherever the job has room.
+
+    Ranks are in their order; in multiples any order comes last, which tasks of several shapes may need.
+    """
     for i, tier in enumerate(tiers):
         for lower in tiers[:i] if pipeline > 1 else ():
             yield points.GatherOption(tier, (*multiples, (lower, pipeline)), prefer, pipeline, by_name=True)
-        yield points.GatherOption(tier, multiples, prefer, pipeline, by_name=True)
+        for together in (pipeline, 1) if pipeline > 1 and multiples else (pipeline,):
+            yield points.GatherOption(tier, multiples, prefer, together, by_name=True)
 
 
 def _asks(gather: Gather) -> bool:

@@ -78,6 +78,16 @@ def test_who_lasts_longer_may_start_elsewhere_alone() -> None:
     assert "it would still run then (it states 9h)" in found.rejections["default/y"].reason.text
 
 
+def test_who_was_nominated_to_a_node_that_is_taken_may_not_delay_a_reservation() -> None:
+    """A name of a node that it cannot have makes a job no different from others."""
+    stale = [{**raw, "status": {"nominatedNodeName": "n0"}} for raw in job("y", lasts="9h", turn=3)]
+
+    found = report(profile(), BUSY, BIG, job("x", lasts="9h", turn=2), stale)
+
+    assert {"x"} == started(found)
+    assert "WouldDelayReservation" == found.rejections["default/y"].reason.code
+
+
 def found_at(found: CycleReport, name: str) -> str:
     """The node of a job of one pod."""
     (decision,) = (d for d in found.decisions if d.job.key == f"default/{name}")

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from tierwise.actions.placement import mixtures, problem
 from tierwise.actions.placement.choose import gradients_of, ordered, preference
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
-from tierwise.actions.placement.trial import fit
+from tierwise.actions.placement.trial import fit, fit_tied_too
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Gradients
 from tierwise.framework.ledger import Pool, job_ready, sub_ready
@@ -450,9 +450,8 @@ class _Trials(Ground):
         assert option.task_group is not None
         mark = self._cycle.ledger.mark()
         self._cycle.report.search_counts.trials += 1
-        found = fit(self._cycle, self._job, option.task_group, option.place, self._pools)
+        found = fit_tied_too(self._cycle, self._job, option.task_group, option.place, self._pools)
         if found is None:
-            self._cycle.ledger.rewind(mark)
             return False
         self._placed.append((mark, found))
         return True

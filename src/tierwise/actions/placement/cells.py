@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import islice, product
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +21,8 @@ import numpy as np
 from tierwise.actions.placement import problem
 from tierwise.actions.placement.assign import Frame, Option, Search
 from tierwise.actions.placement.demand import Demand, TaskGroup
-from tierwise.actions.placement.limits import attempts, limited, within_limits
+from tierwise.actions.placement.limits import Tiers, attempts, limited, within_limits
+from tierwise.actions.placement.mixtures import each_choice
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
@@ -36,20 +37,21 @@ def search_cells(
     cycle: Cycle, job: Job, asked: Demand, pools: tuple[Pool, ...]
 ) -> problem.SearchResult | problem.NoPlace:
     """The best place for a demand, written to the ledger."""
-    bounded, budget = not _interchangeable(asked), problem.Budget(cycle.budget.steps)
-    for tiers in attempts(cycle, job):
-        whole = limited(cycle, job, asked.task_groups, tiers)
-        for pool in pools if cycle.ledger.any_releasing else pools[:1]:
-            cycle.report.search_counts.trials += 1
-            found = _placed(cycle, job, whole, pool, budget)
+    counts, budget = cycle.report.search_counts, problem.Budget(cycle.budget.steps)
+    bounded, cut = not _interchangeable(asked), counts.cut
+    usable = pools if cycle.ledger.any_releasing else pools[:1]
+    for tiers, pool in product(attempts(cycle, job), usable):
+        for chosen in each_choice(cycle, asked.task_groups):
+            counts.trials += 1
+            found = _placed(cycle, job, chosen, tiers, pool, budget)
             if not isinstance(found, problem.NoPlace):
                 return problem.found_on(cycle, found)
             bounded |= found is problem.NoPlace.BOUNDED
-    return problem.NoPlace.of(bounded=bounded)
+    return problem.NoPlace.of(bounded=bounded or counts.cut > cut)
 
 
 def _interchangeable(asked: Demand) -> bool:
-    """Whether other selections of sub-groups would fare no better, each being like those that were selected."""
+    """Whether other each_choice of sub-groups would fare no better, each being like those that were selected."""
     kinds = {
         (g.need, g.sub.policy, g.sub.inner_group, tuple(r.pod_set.shape.number for r in g.remaining))
         for g in (*asked.task_groups, *asked.substitutes)
@@ -58,9 +60,10 @@ def _interchangeable(asked: Demand) -> bool:
 
 
 def _placed(
-    cycle: Cycle, job: Job, whole: problem.Part, pool: Pool, budget: problem.Budget
+    cycle: Cycle, job: Job, task_groups: tuple[TaskGroup, ...], tiers: Tiers, pool: Pool, budget: problem.Budget
 ) -> list[problem.Placement] | problem.NoPlace:
-    """Where the tasks go within these limits, written to the ledger."""
+    """Where the tasks go within the limits of one attempt, written to the ledger."""
+    whole = limited(cycle, job, task_groups, tiers)
     rooms = {shape: cycle.fit_counts.of(shape).rows(pool) for shape in whole.shapes}
     room: Ints = np.maximum.reduce(list(rooms.values()))
     moving, trials = any(map(cycle.pipeline.moving, rooms)), cycle.budget.tree_trials
@@ -73,7 +76,7 @@ def _placed(
         if len(rooms) == 1 and not moving:
             return _write(cycle, job, dealt, pool)
         tasks = _Tasks(cycle, job, whole, dealt, pool, {shape: int(rows.sum()) for shape, rows in rooms.items()})
-        found = tasks.place(budget)
+        found = tasks.place(tiers, budget)
         if found is not None:
             return found
         bounded |= tasks.bounded
@@ -464,12 +467,12 @@ class _Tasks(Search):
         self._apart = bool(spread) or self._moving  # more than what is free decides whether tasks fit
         self._placed: list[tuple[int, problem.Placement]] = []  # with the mark of the ledger before it
 
-    def place(self, budget: problem.Budget) -> list[problem.Placement] | None:
-        """A way that keeps all limits, written to the ledger, within half of the budget."""
+    def place(self, tiers: Tiers, budget: problem.Budget) -> list[problem.Placement] | None:
+        """A way that keeps all limits of an attempt, written to the ledger, within half of the budget."""
         most = len(self._tasks) if self._moving else budget.left // (2 * self.cost)
         with self._cycle.ledger.statement() as statement:
             for _ in self.solutions(budget, most):
-                if within_limits(self._cycle, self._job):
+                if within_limits(self._cycle, self._job, tiers):
                     statement.keep()
                     return [placement for _, placement in self._placed]
         return None

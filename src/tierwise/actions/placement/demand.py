@@ -149,7 +149,8 @@ def selections(cycle: Cycle, job: Job, asked: Demand) -> Iterator[Demand]:
     """Other tasks that meet every minimum of a job, within its quotas, for a demand that quotas or room do not allow.
 
     Of a gang without sub-groups all of them are tried in order, up to a bound; of one with sub-groups, those with the
-    sub-groups and tasks first that ask for the least of a resource.
+    sub-groups and tasks first that ask for the least of a resource. That there are more of these is noted as a search
+    that was cut short, unless quotas refuse the least of a resource by itself.
     """
     if not cycle.pipeline.quota_exceeded:
         return
@@ -161,11 +162,15 @@ def selections(cycle: Cycle, job: Job, asked: Demand) -> Iterator[Demand]:
             if taken != {p.pod_set: n for p, n in zip(whole.remaining, counts, strict=True) if n}:
                 yield Demand((_of_these(whole, counts),), narrowed=True)
         return
-    requests = np.array([pod_set.shape.request for pod_set in job.pod_sets()])
+    requests, refused = np.array([pod_set.shape.request for pod_set in job.pod_sets()]), False
     for resource in np.flatnonzero(requests.max(axis=0)).tolist():
         found = _Choice(cycle, job, cheapest=resource).demand()
         if found.enough and _affordable(cycle, job, found):
             yield Demand(found.task_groups, inner_group=found.inner_group, narrowed=True)
+        elif found.enough:
+            least = np.where(np.arange(requests.shape[1]) == resource, needs(found), 0)
+            refused |= cycle.pipeline.quota_exceeded(job, least) is not None
+    cycle.report.search_counts.cut += not refused
 
 
 def _has_choice(job: Job, asked: Demand) -> bool:

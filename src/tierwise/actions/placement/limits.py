@@ -156,9 +156,9 @@ class _Builder:
         return Part(number, sub, None, task_group.need, (1,), task_group, kind=kind, limits=limits, standing=standing)
 
 
-def within_limits(cycle: Cycle, job: Job) -> bool:
-    """Whether all placed tasks of a job stand where its constraints want them."""
-    whole = limited(cycle, job, [TaskGroup(sub, (), 0) for sub in job.subs], _STATED)
+def within_limits(cycle: Cycle, job: Job, tiers: Tiers = _STATED) -> bool:
+    """Whether all placed tasks of a job stand where its constraints want them, or an attempt at other tiers."""
+    whole = limited(cycle, job, [TaskGroup(sub, (), 0) for sub in job.subs], tiers)
     parts = [*whole.parts]
     for part in parts:
         parts += part.parts

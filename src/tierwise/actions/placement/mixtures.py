@@ -13,8 +13,10 @@ thirty, are far below that.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import product
 from math import prod
 from typing import NamedTuple, Protocol
 
@@ -40,6 +42,7 @@ __all__ = [
     "Row",
     "Sum",
     "Without",
+    "each_choice",
     "fit_mixed",
     "holds",
     "most_of",
@@ -293,32 +296,59 @@ class Choices:
         for role, least in task_group.roles.items():
             own = [i for i, tasks_left in enumerate(task_group.remaining) if tasks_left.pod_set.role_number == role]
             counts = counts[counts[:, own].sum(axis=1) >= least]
-        self._lot = task_group
+        self._task_group = task_group
         self._counts: Ints = counts[::-1]  # the more of the first remaining tasks the better
 
-    def __len__(self) -> int:
-        return len(self._counts)
+    def unlike(self) -> Iterator[TaskGroup]:
+        """The task group with exactly the tasks of one choice after the other, one for each mixture of shapes."""
+        shapes = [tasks_left.pod_set.shape.number for tasks_left in self._task_group.remaining]
+        seen: set[tuple[tuple[int, int], ...]] = set()
+        for number, counts in enumerate(self._counts.tolist()):
+            mix: Counter[int] = Counter()
+            for shape, count in zip(shapes, counts, strict=True):
+                mix[shape] += count
+            key = tuple(sorted(mix.items()))
+            if key not in seen:
+                seen.add(key)
+                yield self.task_group(number)
 
     def task_group(self, number: int) -> TaskGroup:
         """The task group with exactly the tasks of one choice."""
-        pairs = zip(self._lot.remaining, self._counts[number].tolist(), strict=True)
+        pairs = zip(self._task_group.remaining, self._counts[number].tolist(), strict=True)
         return replace(
-            self._lot,
+            self._task_group,
             remaining=tuple(RemainingTasks(tasks_left.pod_set, count) for tasks_left, count in pairs if count),
         )
 
     def mixes(self, axes: Axes) -> Ints:
         """The choices as mixtures, (choices x shapes)."""
         mixes = np.zeros((len(self._counts), len(axes.most)), dtype=np.int64)
-        for i, tasks_left in enumerate(self._lot.remaining):
+        for i, tasks_left in enumerate(self._task_group.remaining):
             mixes[:, axes.position(tasks_left.pod_set.shape)] += self._counts[:, i]
         return mixes
 
     def most(self) -> dict[Shape, int]:
         """The most tasks of each shape that some choice has."""
-        every = dict.fromkeys(tasks_left.pod_set.shape for tasks_left in self._lot.remaining)
-        own = {s: [i for i, p in enumerate(self._lot.remaining) if p.pod_set.shape is s] for s in every}
+        every = dict.fromkeys(tasks_left.pod_set.shape for tasks_left in self._task_group.remaining)
+        own = {s: [i for i, p in enumerate(self._task_group.remaining) if p.pod_set.shape is s] for s in every}
         return {s: int(self._counts[:, mine].sum(axis=1).max(initial=0)) for s, mine in own.items()}
+
+
+def each_choice(cycle: Cycle, task_groups: tuple[TaskGroup, ...]) -> Iterator[tuple[TaskGroup, ...]]:
+    """Task groups that have more tasks than they need, with tasks of one choice after the other: for searches that
+    place given tasks. The first is what each of them takes in its order; a bound on their number is noted.
+    """
+
+    def choices(task_group: TaskGroup) -> Iterable[TaskGroup]:
+        if len(task_group.by_shape()) == 1 or task_group.firm():
+            return (task_group,)
+        try:
+            return Choices(task_group, cycle.budget.choices).unlike()
+        except OutOfBoundError:
+            cycle.report.search_counts.cut += 1
+            return (task_group,)
+
+    return cycle.first(product(*map(choices, task_groups)), cycle.budget.ways)
 
 
 def most_of(every: Iterable[Choices]) -> dict[Shape, int]:

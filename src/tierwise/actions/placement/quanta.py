@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from itertools import chain, islice
+from itertools import chain, islice, product
 from math import lcm
 
 import msgspec
@@ -20,7 +20,17 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import TaskGroup
-from tierwise.actions.placement.mixtures import Axes, BlockCounts, Mix, Options, OutOfBoundError, Row, Sum, holds
+from tierwise.actions.placement.mixtures import (
+    Axes,
+    BlockCounts,
+    Mix,
+    Options,
+    OutOfBoundError,
+    Row,
+    Sum,
+    each_choice,
+    holds,
+)
 from tierwise.actions.placement.problem import BOTH, NoPlace, Placement, SearchResult, found_on, place_tasks
 from tierwise.actions.placement.trial import confined, fit_any_way
 from tierwise.framework.cycle import Cycle
@@ -192,15 +202,17 @@ def place_in_multiples(
     cycle: Cycle, job: Job, task_group: TaskGroup, options: Sequence[GatherOption], pools: tuple[Pool, ...] = BOTH
 ) -> SearchResult | NoPlace:
     """The best place for a task group by the first option that has one, written to the ledger."""
-    gathering, cut = _Gathering(cycle, job, task_group), cycle.report.search_counts.cut
-    for option in options:
-        for pool in pools if cycle.ledger.any_releasing else pools[:1]:
-            cycle.report.search_counts.trials += 1
+    counts = cycle.report.search_counts
+    cut, moving = counts.cut, any(cycle.pipeline.moving(shape) for shape in task_group.by_shape())
+    for option, pool in product(options, pools if cycle.ledger.any_releasing else pools[:1]):
+        for (chosen,) in each_choice(cycle, (task_group,)):
+            gathering = _Gathering(cycle, job, chosen)
+            counts.trials += 1
             for way in (gathering.dealt, gathering.mixed):
                 placements = cycle.ledger.attempt(way, option, pool)
                 if placements is not None:
                     return found_on(cycle, placements)
-    return NoPlace.of(bounded=gathering.moving or cycle.report.search_counts.cut > cut)
+    return NoPlace.of(bounded=moving or counts.cut > cut)
 
 
 def most_in_multiples(cycle: Cycle, job: Job, task_group: TaskGroup, option: GatherOption) -> int:

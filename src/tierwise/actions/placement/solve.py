@@ -63,8 +63,9 @@ def solve(
     found = anywhere()
     if isinstance(found, NoPlace) and job.policies:
         ties = [tie for shape in pending(cycle, job) for tie in cycle.pipeline.ties(shape)]
-        if ties:
-            return _confined(cycle, job, asked, common_places(ties), anywhere)
+        tied = _confined(cycle, job, asked, common_places(ties), anywhere) if ties else found
+        # Places that are too small for all of it prove nothing: ties may concern one sub-group of several.
+        return tied if found is NoPlace.PROVEN or isinstance(tied, SearchResult) else found
     return found
 
 

@@ -144,16 +144,17 @@ def place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placeme
     placements: list[Placement] = []
     gang = task_group.sub if job.policies else job
     if cycle.pipeline.limit(gang) is not None and cycle.current_domain(gang) is None:
-        placements += _first_place(
-            cycle, job, replace(task_group, need=1)
-        )  # its domain limits where the other tasks may go
+        # Its domain limits where the other tasks may go.
+        placements += _first_place(cycle, job, replace(task_group, need=1))
         if not placements:
             return placements
+    pod_set, left = task_group.remaining[0].pod_set, task_group.need - sum(len(one.rows) for one in placements)
+    ask = Ask(pod_set.shape, task_group.sub, job)
     for outer in _domains(cycle, job, task_group.sub.inner_group):
         for gradient in gradients_of(cycle, gang, outer):
-            pod_set = task_group.remaining[0].pod_set
-            ask = Ask(pod_set.shape, task_group.sub, job)
-            return placements + put(cycle, ask, pod_set, task_group.need - len(placements), int(gradient[0]), NOW_ONLY)
+            more = put(cycle, ask, pod_set, left, int(gradient[0]), NOW_ONLY)
+            if more:
+                return placements + more
     return placements
 
 

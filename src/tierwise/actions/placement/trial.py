@@ -33,6 +33,7 @@ __all__ = [
     "fill",
     "fit",
     "fit_any_way",
+    "fit_tied_too",
     "indispensable",
     "large_enough",
     "largest_first",
@@ -187,6 +188,21 @@ def _orders(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: t
     for first in fewest[: cycle.budget.orders]:
         others = [tasks_left for tasks_left in fewest if tasks_left is not first]
         yield replace(task_group, remaining=(first, *others))
+
+
+def fit_tied_too(
+    cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]
+) -> list[Placement] | None:
+    """Place a task group below a domain in its order, and where that fails, in the places that its tasks are tied to;
+    None where nothing is found. A bound on these places is noted.
+    """
+    found = cycle.ledger.attempt(fit, cycle, job, task_group, domain, pools)
+    if found is None and any(cycle.pipeline.moving(shape) for shape in task_group.by_shape()):
+        try:
+            return cycle.ledger.attempt(_fit_tied, cycle, job, task_group, domain, pools)
+        except _TooManyPlacesError:
+            cycle.report.search_counts.cut += 1
+    return found
 
 
 # Tasks in one order.
