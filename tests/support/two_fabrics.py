@@ -10,7 +10,7 @@ from tests.support.koordinator import hypernode
 
 from tierwise.api.codec import Raw
 
-__all__ = ["NODES", "Question", "fabric", "multisets"]
+__all__ = ["NODES", "Question", "draw_nodes", "fabric", "multisets"]
 
 NODES = 5
 
@@ -38,15 +38,7 @@ class Question:
 
     def manifests(self) -> list[Raw]:
         """As a user would write it: racks without a fabric, feeds in the fabric `power`."""
-        nodes: list[Raw] = [
-            {
-                "apiVersion": "v1",
-                "kind": "Node",
-                "metadata": {"name": f"n{i}"},
-                "status": {"allocatable": {"cpu": str(cpu), "pods": "110"}},
-            }
-            for i, cpu in enumerate(self.cpus)
-        ]
+        nodes = draw_nodes(self.cpus)
         drawn = Gang(
             "g",
             within=1 if self.whole == "rack" else None,
@@ -95,6 +87,19 @@ def multisets(size: int) -> list[list[int]]:
     for _ in range(size):
         found = [[*rows, row] for rows in found for row in range(rows[-1] if rows else 0, NODES)]
     return found
+
+
+def draw_nodes(cpus: list[int]) -> list[Raw]:
+    """Nodes with so many cpus."""
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": f"n{i}"},
+            "status": {"allocatable": {"cpu": str(cpu), "pods": "110"}},
+        }
+        for i, cpu in enumerate(cpus)
+    ]
 
 
 def fabric(letter: str, homes: list[int], name: str) -> list[Raw]:

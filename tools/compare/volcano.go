@@ -17,6 +17,7 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
@@ -80,7 +81,7 @@ func run(asked request) (result answer) {
 		}
 	}()
 	// The cache is not run: its informers would be waited for, and it would bind. What plugins list is put there.
-	store := cache.NewCustomMockSchedulerCache("compare", util.NewFakeBinder(1<<12), util.NewFakeEvictor(1<<12), &util.FakeStatusUpdater{}, nil, nil)
+	store := cache.NewCustomMockSchedulerCache("compare", util.NewFakeBinder(1<<12), util.NewFakeEvictor(1<<12), &util.FakeStatusUpdater{}, nil, &record.FakeRecorder{})
 	var hyperNodes []*topologyv1.HyperNode
 	var later []func(informers.SharedInformerFactory)
 	running, leaving := map[string]bool{}, map[string]bool{}

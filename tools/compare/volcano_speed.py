@@ -33,13 +33,13 @@ def arriving(nodes: int, gangs: int, *, rack: int = 20) -> World:
 
 
 def full(nodes: int, gangs: int, *, rack: int = 20) -> World:
-    """A cluster full of gangs of two nodes, and gangs of four nodes of a higher priority."""
+    """A cluster full of gangs of eight single devices on two nodes, and gangs of four nodes of a higher priority."""
     world = _cluster("allocate, gangpreempt", nodes, rack)
-    for i in range(nodes // 2):
-        _gang(world, f"r{i}", 2, "low", {"cpu": 32, "nvidia.com/gpu": 8}, created=i, on=[f"n{2 * i}", f"n{2 * i + 1}"])
+    for i in range(nodes):
+        on = [f"n{(i + rank % 2) % nodes}" for rank in range(8)]
+        _gang(world, f"r{i}", 8, "low", {"cpu": 8, "nvidia.com/gpu": 1}, created=i, on=on)
     for i in range(gangs):
-        ask = {"cpu": 32, "nvidia.com/gpu": 8}
-        _gang(world, f"h{i}", 4, "high", ask, created=nodes + i, limit=("hard", 1))
+        _gang(world, f"h{i}", 4, "high", {"cpu": 64, "nvidia.com/gpu": 8}, created=nodes + i, limit=("hard", 1))
     return world
 
 
