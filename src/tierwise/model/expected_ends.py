@@ -280,7 +280,7 @@ class RunHistory:
 
     def durations(self, job: Job, elapsed: float) -> tuple[Floats, str] | None:
         """The durations of like jobs that ran for longer, and which jobs these are; None where nothing is known."""
-        return self.longer(_name(job), job.queue, len(job.tasks), elapsed)
+        return self.longer(_name(job), job.queue, len(job.tasks), elapsed) if self._durations else None
 
     def longer(self, name: str, queue: str, pods: int, elapsed: float) -> tuple[Floats, str] | None:
         """The same by name (as in `FinishedRun`), queue and number of pods."""

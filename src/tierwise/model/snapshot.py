@@ -167,9 +167,9 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
 
     def on_several_trees(self, job: Job) -> bool:
         """Whether a job's constraints are on several trees, or those of its parts on another than rows follow."""
-        parts: tuple[Policy | InnerGroup, ...] = (*job.policies, *job.inner_groups)
-        if job.further or not parts:
+        if job.further or not (job.policies or job.inner_groups):
             return bool(job.further)
+        parts: tuple[Policy | InnerGroup, ...] = (*job.policies, *job.inner_groups)
         if any(part.further for part in parts):
             return True
         if not self.alternate_topologies or job.gather is not None:
