@@ -46,7 +46,7 @@ class Controllers:
     """All controllers of one cluster; an exception leaves them fit to be run again."""
 
     def __init__(
-        self, profile: Profile = DEFAULT, others: Iterable[Controller] = (), keys: KeySource | None = None
+        self, profile: Profile = DEFAULT, others: Iterable[WholeController] = (), keys: KeySource | None = None
     ) -> None:
         """What quotas may use and whose AppGroup pods mean depends on the scheduler's `profile`. `others` run last.
 
@@ -54,7 +54,7 @@ class Controllers:
         """
         self._seen = Objects()
         self._jobs = JobController(keys)
-        self._all: Final[tuple[Controller, ...]] = (
+        self._all: Final[tuple[Controller | WholeController, ...]] = (
             sleeping(f"{_HERE}.discovery.labels", (ConfigMap,), (Node, HyperNode)),
             sleeping(f"{_HERE}.discovery.sources", (ConfigMap,), (Node, HyperNode)),
             sleeping(
@@ -158,11 +158,6 @@ class WholeController:
         self.sleeps = bool(about)
         self.touched = not about
         self._reconcile = reconcile
-
-    def enqueue(self, objects: Objects, changed: Changes) -> None:
-        if not self.reads.isdisjoint(changed):
-            self.sleeps = bool(self.about) and not any(objects.every(own) for own in self.about)
-            self.touched = self.touched or not self.sleeps
 
     def reconcile(self, objects: Objects, now: float) -> list[Effect]:
         effects = self._reconcile(objects, now) if self.touched else []

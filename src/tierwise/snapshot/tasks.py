@@ -51,8 +51,7 @@ from tierwise.snapshot.volumes import ReadVolumesOfPods
 __all__ = ["Cohort", "TaskInputs", "TaskStore", "Tasks"]
 
 _ORDER, _NODE, _SHAPE = map(attrgetter, ("order", "node", "shape"))
-_TIMES = "started", "checkpointed", "noticed", "ended", "deleted"
-_TIMES_OF = attrgetter(*_TIMES)
+_TIMES_OF = attrgetter("started", "checkpointed", "noticed", "ended", "deleted")
 _PARTS = 256
 """Into which pods without a group are dealt by name, so that a change of one looks at few."""
 
