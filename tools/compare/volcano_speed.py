@@ -1,9 +1,9 @@
 """How long a cycle takes Volcano's own code and tierwise, on large clusters that both are given alike.
 
-One scene is a cluster into which gangs come, each of which must be in one rack; the other a full one in which gangs of
-a higher priority must evict. Volcano's session is opened before its clock runs; tierwise's cycle opens within its own.
-Volcano works on all cores, so processor time is compared, and the time on the wall is shown beside it. Rounds take
-turns; the medians count.
+In one scene gangs come to an empty cluster, each of which must be in one rack; in the others the cluster is full, and
+gangs of a higher priority must evict, anywhere or within one rack. Volcano's session is opened before its clock runs;
+tierwise's cycle opens within its own. Volcano works on all cores, so processor time is compared, and the time on the
+wall is shown beside it. Rounds take turns; the medians count.
 """
 
 from __future__ import annotations
@@ -25,22 +25,27 @@ _NOW = 1_767_236_400.0
 
 
 def arriving(nodes: int, gangs: int, *, rack: int = 20) -> World:
-    """An empty cluster in racks and spines, and gangs of eight whole nodes' devices that must each be in one rack."""
+    """An empty cluster in racks and spines, and gangs of eight pods of two devices that must each be in one rack."""
     world = _cluster("enqueue, allocate, backfill", nodes, rack)
     for i in range(gangs):
         _gang(world, f"g{i}", 8, "low", {"cpu": 16, "nvidia.com/gpu": 2}, created=i, limit=("hard", 1))
     return world
 
 
-def full(nodes: int, gangs: int, *, rack: int = 20) -> World:
+def full(nodes: int, gangs: int, *, rack: int = 20, limit: tuple[str, int] | None = None) -> World:
     """A cluster full of gangs of eight single devices on two nodes, and gangs of four nodes of a higher priority."""
     world = _cluster("allocate, gangpreempt", nodes, rack)
     for i in range(nodes):
         on = [f"n{(i + rank % 2) % nodes}" for rank in range(8)]
         _gang(world, f"r{i}", 8, "low", {"cpu": 8, "nvidia.com/gpu": 1}, created=i, on=on)
     for i in range(gangs):
-        _gang(world, f"h{i}", 4, "high", {"cpu": 64, "nvidia.com/gpu": 8}, created=nodes + i, limit=("hard", 1))
+        _gang(world, f"h{i}", 4, "high", {"cpu": 64, "nvidia.com/gpu": 8}, created=nodes + i, limit=limit)
     return world
+
+
+def full_racks(nodes: int, gangs: int) -> World:
+    """The same where each of these must be in one rack."""
+    return full(nodes, gangs, limit=("hard", 1))
 
 
 def _cluster(actions: str, nodes: int, rack: int, spine: int = 5) -> World:
@@ -93,7 +98,7 @@ def ours(world: World) -> Callable[[], tuple[int, int, float, float]]:
     return run
 
 
-SCENES = {"arriving": arriving, "full": full}
+SCENES = {"arriving": arriving, "full": full, "full-racks": full_racks}
 
 
 def main() -> int:
