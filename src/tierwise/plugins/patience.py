@@ -1,11 +1,12 @@
 """patience: a gang holds out for a closer place for a time before it takes a wide one.
 
-    budget   = share of its run, `time` at most, less what it has waited
-    declined = ends are expected that give it a place on fewer leaves within the budget
+    declined = ends are expected that give it a place on fewer leaves, within a share of its run for each leaf saved
+    until    = created + its run, `time` at most
 
-The budget counts in full where all leaves that it has too many are saved, else in proportion. Where it is not known how
-long the gang runs, the mean of like runs is taken; where ends are not known, ages and ended runs give the chance
-of a closer place, and it waits where that is three in ten or more. It is looked at again in every cycle.
+What it has waited before does not count: a leaf saved is worth the same to who has waited for room and to who has just
+come. Where its run and ends are not known, ages and ended runs give the chance of a closer place within some shares of
+the mean of like runs, less what it has waited, and it waits where that is three in ten or more. It is looked at again
+in every cycle.
 
     until    = created + the times of the steps up to the present one
     wide     = tier of the innermost domain around the place > tier of the step
@@ -37,8 +38,10 @@ from tierwise.model.topology import ROOT, Topology
 __all__ = ["Patience"]
 
 _NAME = "patience"
-_SHARE, _TIME, _FROM = 0.2, "1h", 2
-_CHANCE = 0.3
+_SHARE, _TIME, _FROM = 0.05, "1h", 2
+_CHANCE, _SHARES = 0.3, 4
+"""Where ends are not known: the least chance, and within how many shares. It is as good in the next cycle as in this
+one, so what has been waited counts there."""
 
 
 @takes_part(Delaying, Gate, ignores_names=True)
@@ -115,23 +118,25 @@ class Patience:
         if job.constraint is None or job.minimum < self._from or self._snapshot.alternate_topology(job.constraint):
             return None
         run = self._ahead.run_time(job)
-        wait = min(self._share * (run or self._ahead.mean_run(job)), self._time)
+        longest = (run if self._share else 0.0) or _SHARES * self._share * self._ahead.mean_run(job)
+        wait = min(longest, self._time)
         until = job.created + wait
         touched = len(distinct(self._topology.leaf[rows])) if wait and self._now < until else 1
         fewest = self._fewest(job) if touched > 1 else 1
         if touched <= self._stretch * fewest:
             return None
         shape, count, idle = self._main(job, rows)
-        budget, now = until - self._now, self._needed(self._ahead.leaves_now(shape, idle, self._nodes.ready), count)
+        now = self._needed(self._ahead.leaves_now(shape, idle, self._nodes.ready), count)
         best = min(touched, int(now[0]))
         if not run:
-            drawn = self._needed(self._ahead.leaves_drawn(shape, idle, self._nodes.ready, budget), count)
+            within = until - self._now
+            drawn = self._needed(self._ahead.leaves_drawn(shape, idle, self._nodes.ready, within), count)
             likely = len(drawn) and np.mean(drawn < best) >= _CHANCE
             return self._delay(touched, best - 1, until, "may come free before") if likely else None
         times, room = self._ahead.leaves_at(shape, idle, self._nodes.ready, until)
         needed = self._needed(room, count)
-        saved = (touched - needed) / (touched - fewest)
-        soon = np.flatnonzero((needed < best) & (times - self._now <= budget * saved))
+        worth = self._share * run * (touched - needed)
+        soon = np.flatnonzero((needed < best) & (times - self._now <= worth))
         if not len(soon):
             return None
         when = format_time(float(times[soon[0]]))

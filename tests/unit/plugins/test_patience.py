@@ -32,7 +32,7 @@ BUSY = [
 
 
 def patient(**arguments: object) -> Profile:
-    """The default profile with a tenth of the run as patience."""
+    """The default profile with a tenth of the run as patience for each leaf."""
     first, second = DEFAULT.tiers
     others = tuple(choice for choice in second if choice.name != "patience")
     return replace(DEFAULT, tiers=(first, (*others, PluginChoice("patience", {"share": 0.1, **arguments}))))
@@ -40,7 +40,7 @@ def patient(**arguments: object) -> Profile:
 
 def train(tasks: int = 2, *, lasts: str = "10h", **more: Any) -> list[Raw]:
     """A gang of whole hosts that asks to stand close together, and has waited for half an hour."""
-    return job("train", tasks, lasts=lasts, turn=1800, **{"soft": True, **more})
+    return job("train", tasks, lasts=lasts, **{"soft": True, "turn": 1800, **more})
 
 
 def report(
@@ -77,7 +77,8 @@ def test_a_wide_place_is_declined() -> None:
 @pytest.mark.parametrize(
     ("profile", "asked"),
     [
-        (patient(), train(lasts="5h30m")),
+        (patient(), train(lasts="1h30m")),
+        (patient(), train(lasts="35m")),
         (patient(share=0), train()),
         (patient(time="35m"), train()),
         (patient(time="soon"), train()),
@@ -88,6 +89,7 @@ def test_a_wide_place_is_declined() -> None:
         (patient(), train(marks={LADDER: "any"})),
     ],
     ids=[
+        "a leaf is worth less",
         "a short run",
         "no share",
         "the profile's cap",
@@ -115,15 +117,25 @@ def test_the_time_ends() -> None:
     assert {"train"} == started(report(patient(), late, train(lasts="20h"), now=NOW + 30 * MINUTE))
 
 
-def test_what_removes_a_part_of_the_excess_is_waited_for_in_proportion() -> None:
-    """Three racks where one would do: for two of them it waits half as long."""
+def test_each_leaf_is_worth_as_much() -> None:
+    """Three racks where one would do: for two of them it waits for a share of its run, for one of them for two."""
     world = draw("s0[r0[n0 n1 n2] r1[n3 n4 n5] r2[n6 n7 n8]]", node="gpu=8")
-    rest = [*running("a", "n1 n2", ends_in=9 * HOUR), *running("b", "n4", ends_in=9 * HOUR)]
-    rest += [*running("c", "n7 n8", ends_in=9 * HOUR)]
+    rest = [*running("a", "n1 n2", ends_in=9 * HOUR), *running("c", "n7 n8", ends_in=9 * HOUR)]
+    one = running("b", "n4", ends_in=9 * HOUR)
     soon, late = (running("x", "n5", ends_in=after * MINUTE) for after in (14, 16))
+    both, later = (running("x", "n4 n5", ends_in=after * MINUTE) for after in (16, 31))
+    asked = train(3, lasts="2h30m", turn=2700)
 
-    assert set() == started(report(patient(), rest, soon, train(3), world=world))
-    assert {"train"} == started(report(patient(), rest, late, train(3), world=world))
+    assert set() == started(report(patient(), rest, one, soon, asked, world=world))
+    assert {"train"} == started(report(patient(), rest, one, late, asked, world=world))
+    assert set() == started(report(patient(), rest, both, asked, world=world))
+    assert {"train"} == started(report(patient(), rest, later, asked, world=world))
+
+
+def test_what_has_been_waited_for_room_does_not_count() -> None:
+    """Who came 45 minutes ago waits for the ten minutes that are worth it, as who has just come; an hour in all."""
+    for turn, expected in ((3590, set()), (900, set()), (300, {"train"})):
+        assert expected == started(report(patient(), BUSY, train(lasts="2h", turn=turn)))
 
 
 @pytest.mark.parametrize("marks", [{}, {LADDER: "1=10h"}], ids=["by ends", "its own ladder"])
@@ -146,12 +158,15 @@ def test_nodes_that_are_not_ready_promise_nothing() -> None:
 
 
 def test_nodes_that_are_not_ready_are_no_excess() -> None:
-    """With a node of each rack down no rack holds the gang: two of three racks are all that can be saved."""
+    """With a node of each rack down no rack holds the gang: three racks are one and a half times the fewest."""
     world = draw("s0[r0[n0 n1 n2] r1[n3 n4 n5] r2[n6 n7 n8]]", node="gpu=8")
     rest = [*running("a", "n2", ends_in=9 * HOUR), *running("c", "n8", ends_in=9 * HOUR)]
     late = running("x", "n5", ends_in=16 * MINUTE)
 
-    assert set() == started(report(patient(), rest, late, train(3), world=down(world, "n1", "n4", "n7")))
+    less = down(world, "n1", "n4", "n7")
+
+    assert set() == started(report(patient(), rest, late, train(3), world=less))
+    assert {"train"} == started(report(patient(stretch=1.5), rest, late, train(3), world=less))
 
 
 def test_the_widest_shape_says_how_few_would_do() -> None:
@@ -191,9 +206,9 @@ def test_without_stated_ends_the_chance_is_weighed() -> None:
     new = [raw for n in (0, 2, 4) for raw in running(f"new-{n}", f"n{n}", ago=MINUTE)]
     fresh = job("train", 2, turn=3590, soft=True)
 
-    assert set() == started(report(patient(share=0.2), old, fresh, history=RUNS))
-    assert {"train"} == started(report(patient(share=0.2), new, fresh, history=RUNS))
-    assert {"train"} == started(report(patient(share=0.2), old, fresh))
+    assert set() == started(report(patient(share=0.05), old, fresh, history=RUNS))
+    assert {"train"} == started(report(patient(share=0.05), new, fresh, history=RUNS))
+    assert {"train"} == started(report(patient(share=0.05), old, fresh))
 
 
 def test_the_time_ends_while_others_are_overdue() -> None:
@@ -205,7 +220,7 @@ def test_the_time_ends_while_others_are_overdue() -> None:
 
     def starts(now: float) -> bool:
         asked = job("train", 2, turn=3000, soft=True)
-        return bool(started(report(patient(share=0.2), late, asked, history=like, now=now)))
+        return bool(started(report(patient(share=0.05), late, asked, history=like, now=now)))
 
     assert [False, True] == [starts(end - 1), starts(end)]
 

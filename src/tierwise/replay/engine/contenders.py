@@ -109,7 +109,7 @@ def _with(name: str, *more: PluginChoice) -> Contender:
 def _patient() -> Contender:
     """Twice the patience of the default profile."""
     tiers = tuple(
-        tuple(PluginChoice("patience", {"share": 0.4}) if plugin.name == "patience" else plugin for plugin in tier)
+        tuple(PluginChoice("patience", {"share": 0.1}) if plugin.name == "patience" else plugin for plugin in tier)
         for tier in DEFAULT.tiers
     )
     return Contender("patient", replace(DEFAULT, tiers=tiers))
