@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import product
+from itertools import islice, product
 from math import prod
 from typing import NamedTuple, Protocol
 
@@ -338,17 +338,18 @@ def each_choice(cycle: Cycle, task_groups: tuple[TaskGroup, ...]) -> Iterator[tu
     """Task groups that have more tasks than they need, with tasks of one choice after the other: for searches that
     place given tasks. The first is what each of them takes in its order; a bound on their number is noted.
     """
+    most = cycle.budget.ways
 
     def choices(task_group: TaskGroup) -> Iterable[TaskGroup]:
         if len(task_group.by_shape()) == 1 or task_group.firm():
             return (task_group,)
         try:
-            return Choices(task_group, cycle.budget.choices).unlike()
+            return islice(Choices(task_group, cycle.budget.choices).unlike(), most + 1)  # one more shows that there are
         except OutOfBoundError:
             cycle.report.search_counts.cut += 1
             return (task_group,)
 
-    return cycle.first(product(*map(choices, task_groups)), cycle.budget.ways)
+    return cycle.first(product(*map(choices, task_groups)), most)
 
 
 def most_of(every: Iterable[Choices]) -> dict[Shape, int]:
