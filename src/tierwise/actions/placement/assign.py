@@ -111,7 +111,7 @@ class Search(ABC):
                 if frame is None:
                     yield chosen
                     continue
-                if self._bounded:
+                if self._left < 0:
                     return
                 further = self._state(frame)
                 if further not in self._dead:

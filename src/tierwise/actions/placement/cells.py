@@ -51,7 +51,7 @@ def search_cells(
 
 
 def _interchangeable(asked: Demand) -> bool:
-    """Whether other each_choice of sub-groups would fare no better, each being like those that were selected."""
+    """Whether other choices of sub-groups would fare no better, each being like those that were selected."""
     kinds = {
         (g.need, g.sub.policy, g.sub.inner_group, tuple(r.pod_set.shape.number for r in g.remaining))
         for g in (*asked.task_groups, *asked.substitutes)
