@@ -132,20 +132,22 @@ class Patience:
             within = until - self._now
             drawn = self._needed(self._ahead.leaves_drawn(shape, idle, self._nodes.ready, within), count)
             likely = len(drawn) and np.mean(drawn < best) >= _CHANCE
-            return self._delay(touched, best - 1, until, "may come free before") if likely else None
+            return self._delay(rows, best - 1, until, until, "may come free") if likely else None
         times, room = self._ahead.leaves_at(shape, idle, self._nodes.ready, until)
         needed = self._needed(room, count)
         worth = self._share * run * (touched - needed)
         soon = np.flatnonzero((needed < best) & (times - self._now <= worth))
         if not len(soon):
             return None
-        when = format_time(float(times[soon[0]]))
-        return self._delay(touched, int(needed[soon[0]]), until, f"come free by {when}, as ends are expected")
+        return self._delay(rows, int(needed[soon[0]]), float(times[soon[0]]), until, "is expected to be free")
 
-    def _delay(self, touched: int, fewer: int, until: float, how: str) -> Delay:
-        wanted = f"{fewer} innermost hyperNode{'s' if fewer > 1 else ''}"
-        text = f"waits for a place on {wanted}, which {how}; at {format_time(until)} it takes {touched} of them"
-        return Delay(Reason("WaitsForCloserPlace", _NAME, text), until)
+    def _delay(self, rows: Ints, fewer: int, when: float, until: float, how: str) -> Delay:
+        """A wait for fewer innermost domains, which is looked at again when they should be free."""
+        leaves = distinct(self._topology.leaf[rows])
+        tier = _called(self._topology, int(self._topology.tier[leaves[0]]))
+        wanted = f"on {fewer} innermost hyperNodes" if fewer > 1 else f"in one {tier}"
+        text = f"waits for a place {wanted} instead of {len(leaves)}, which {how} by {format_time(when)}"
+        return Delay(Reason("WaitsForCloserPlace", _NAME, f"{text}; it waits until {format_time(until)} at most"), when)
 
     def _main(self, job: Job, rows: Ints) -> tuple[Shape, int, Ints]:
         """The shape of most of its tasks, how many these are, and what is idle without the gang on these rows."""
