@@ -119,7 +119,8 @@ soak: $(READY) ## Let gangs come and go on a real kube-apiserver, and see that n
 
 bench-kube: $(READY) ## Measure our client and the scheduler on a real kube-apiserver
 	@tools/control_plane --with kube-scheduler || tools/control_plane
-	@PYTHONPATH=. $(BIN)/python -m tests.e2e.load $(ARGS)
+	@volcano=$$($(BIN)/python tools/compare/go_programs.py || true); \
+	PYTHONPATH=. $(BIN)/python -m tests.e2e.load $${volcano:+--volcano "$$volcano"} $(ARGS)
 
 # Folders that are left out of a plain run of pytest, and asked for by their path.
 ALONE := -o addopts="-q --import-mode=importlib --strict-markers --strict-config"

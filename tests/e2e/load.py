@@ -49,6 +49,7 @@ class Size(msgspec.Struct, frozen=True):
     only_tierwise: bool
     burst_rounds: int
     tierwise: list[str]
+    volcano: Path | None
 
 
 def _binding(number: int) -> tuple[str, Json]:
@@ -163,6 +164,7 @@ def load(size: Size, goals: Goals) -> None:
                 plane,
                 None if size.only_tierwise else binaries / "kube-scheduler",
                 size.tierwise,
+                size.volcano,
                 gangs=size.bursts,
                 floods=size.floods,
                 rounds=size.burst_rounds,
@@ -261,6 +263,7 @@ def main() -> None:
             parser.add_argument(
                 "--tierwise", nargs="*", default=[], help="further programs to measure in those bursts, in turns"
             )
+            parser.add_argument("--volcano", type=Path, help="Volcano's scheduler, which then takes part in the bursts")
             parser.add_argument(
                 "--apart", action="store_true", help="the control plane has half of the cores, all else the other half"
             )

@@ -41,6 +41,24 @@ _ANSWERED: Final = re.compile(r"apiserver_request_total\{(?P<labels>[^}]*)\} (?P
 _LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
 _READS: Final = ("GET", "LIST", "WATCH", "CONNECT")
 
+_UNLIMITED: Final = ("--kube-api-qps=5000", "--kube-api-burst=10000")
+
+_VOLCANO: Final = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: binpack
+  - name: network-topology-aware
+"""
+"""What Volcano decides by: its usual plugins and the one that knows racks."""
+
 
 class Say(Protocol):
     """Who tells a result beside its goal."""
@@ -56,10 +74,16 @@ class Rival(msgspec.Struct, frozen=True):
     command: tuple[str, ...]
     ready: str
     gangs: bool = False
+    ours: bool = False  # its stages can be read
 
 
-def rivals(plane: ControlPlane, program: Path | None, tierwise: str = "") -> dict[str, Rival]:
-    """tierwise; and kube-scheduler as it comes, and without the limit that its client sets itself, if it is there."""
+def rivals(
+    plane: ControlPlane, program: Path | None, tierwise: str = "", volcano: Path | None = None
+) -> dict[str, Rival]:
+    """tierwise; kube-scheduler as it comes, and without the limit that its client sets itself; and Volcano's scheduler.
+
+    The others are there if their programs are.
+    """
     config, port = str(plane.kubeconfig), free_port()
     installed = str(Path(sys.executable).parent / "tierwise")
     own = (tierwise or installed, "run", "--kubeconfig", config, "--no-leader-election")
@@ -70,15 +94,23 @@ def rivals(plane: ControlPlane, program: Path | None, tierwise: str = "") -> dic
             (*own, "--no-controllers", "--log-level", "warning", "--listen", f"127.0.0.1:{port}"),
             f"http://127.0.0.1:{port}/readyz",
             gangs=True,
+            ours=True,
         )
     }
     if program is not None and program.is_file():
         port = free_port()
         served = (f"--secure-port={port}", "--bind-address=127.0.0.1", f"--cert-dir={plane.folder}/scheduler-certs")
         common = (str(program), f"--kubeconfig={config}", "--leader-elect=false", *served)
-        ready, raised = f"https://127.0.0.1:{port}/readyz", ("--kube-api-qps=5000", "--kube-api-burst=10000")
+        ready = f"https://127.0.0.1:{port}/readyz"
         found["default"] = Rival("kube-scheduler, 50 requests/s", "default-scheduler", common, ready)
-        found["raised"] = Rival("kube-scheduler, 5,000 requests/s", "default-scheduler", common + raised, ready)
+        found["raised"] = Rival("kube-scheduler, 5,000 requests/s", "default-scheduler", common + _UNLIMITED, ready)
+    if volcano is not None and volcano.is_file():
+        port, conf = free_port(), plane.folder / "volcano.yaml"
+        conf.write_text(_VOLCANO)
+        health = ("--enable-healthz", f"--healthz-address=127.0.0.1:{port}", "--enable-metrics=false")
+        alone = (f"--scheduler-conf={conf}", "--leader-elect=false", "--feature-gates=ResourceTopology=false")
+        command = (str(volcano), f"--kubeconfig={config}", *health, *alone, *_UNLIMITED)
+        found["volcano"] = Rival("Volcano", "volcano", command, f"http://127.0.0.1:{port}/healthz", gangs=True)
     return found
 
 

@@ -95,6 +95,16 @@ def volcano(checkout: Path | None = None) -> Path:
     return program
 
 
+def volcano_scheduler() -> Path:
+    """Volcano's scheduler itself, from its published module."""
+    program = CACHE / f"vc-scheduler-{VOLCANO}"
+    if not program.exists():
+        source = _volcano_source()
+        print(f"building Volcano's scheduler in {source} (minutes, the first time)", file=sys.stderr)
+        _run(["go", "build", "-mod=mod", "-p", "2", "-o", str(program), "./cmd/scheduler"], source)
+    return program
+
+
 def _mark(files: Sequence[str], version: str = "") -> str:
     """Other files make another program."""
     return hashlib.sha256(b"".join((HERE / file).read_bytes() for file in files) + version.encode()).hexdigest()[:12]
@@ -186,3 +196,11 @@ def _pipes(process: subprocess.Popen[str]) -> tuple[IO[str], IO[str]]:
     assert process.stdin is not None
     assert process.stdout is not None
     return process.stdin, process.stdout
+
+
+if __name__ == "__main__":
+    try:
+        print(volcano_scheduler())
+    except UnavailableError as error:
+        print(f"no Volcano: {error}", file=sys.stderr)
+        sys.exit(SKIPPED)
