@@ -9,7 +9,7 @@ those that are being released as well, and those that victims would free.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Shape
 
-__all__ = ["Room", "held", "may_hold", "may_hold_all"]
+__all__ = ["Room", "held", "may_hold", "may_hold_all", "most_tasks"]
 
 
 class Room:
@@ -139,15 +139,28 @@ def _tasks_held(room: Room, unit: Part) -> Ints:
     if len(numbers) == 1:
         return most
     topology = room.cycle.topology
-    asked = np.stack([shape.request for shape in numbers])
-    whole = np.array(list(numbers.values())) @ asked
+    whole = np.array(list(numbers.values())) @ np.stack([shape.request for shape in numbers])
     resources = np.flatnonzero(whole)
-    takes = np.add.reduce([room.rows(shape) for shape in numbers])
+    takes = most_tasks(room, numbers)
     free = np.maximum(room.free(resources), 0)
     free[:, takes == 0] = 0
     for i, r in enumerate(resources.tolist()):
-        least = int(asked[:, r].min())
-        if least:
-            takes = np.minimum(takes, free[i] // least)
         np.minimum(most, topology.totals(free[i]) // int(whole[r]), out=most)
     return np.minimum(most, topology.totals(takes) // unit.pods)
+
+
+def most_tasks(room: Room, shapes: Iterable[Shape]) -> Ints:
+    """How many tasks of some shapes each row takes at most, however they are mixed.
+
+    Those that fit by themselves add up, as they may ask for different things; of what all of them ask for, each takes
+    the least that any of them does.
+    """
+    shapes = tuple(shapes)
+    takes: Ints = np.add.reduce([room.rows(shape) for shape in shapes])
+    if len(shapes) == 1:
+        return takes
+    least = np.minimum.reduce([shape.request for shape in shapes])
+    resources = np.flatnonzero(least)
+    for free, each in zip(np.maximum(room.free(resources), 0), least[resources].tolist(), strict=True):
+        takes = np.minimum(takes, free // each)
+    return takes

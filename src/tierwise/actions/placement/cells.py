@@ -20,6 +20,7 @@ import numpy as np
 
 from tierwise.actions.placement import problem
 from tierwise.actions.placement.assign import Frame, Option, Search
+from tierwise.actions.placement.bounds import Room, most_tasks
 from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.limits import Tiers, attempts, limited, within_limits
 from tierwise.actions.placement.mixtures import each_choice
@@ -65,7 +66,7 @@ def _placed(
     """Where the tasks go within the limits of one attempt, written to the ledger."""
     whole = limited(cycle, job, task_groups, tiers)
     rooms = {shape: cycle.fit_counts.of(shape).rows(pool) for shape in whole.shapes}
-    room: Ints = np.maximum.reduce(list(rooms.values()))
+    room = most_tasks(Room(cycle, pool), rooms)
     moving, trials = any(map(cycle.pipeline.moving, rooms)), cycle.budget.tree_trials
     cells = Cells(whole, room, _by_score(cycle, job, next(whole.task_groups()), room))
     bounded = moving

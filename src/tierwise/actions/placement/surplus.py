@@ -30,7 +30,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, GatherOption
 from tierwise.framework.ledger import Pool, sub_ready
 from tierwise.model.arrays import Ints, distinct
-from tierwise.model.job import Job, group_job, groups_around
+from tierwise.model.job import Job, PodSet, group_job, groups_around
 from tierwise.model.topology import ROOT
 
 __all__ = ["place_allowed_surplus", "place_surplus", "place_surplus_group", "with_its_surplus"]
@@ -74,11 +74,16 @@ def _minimum_of(cycle: Cycle, task_group: TaskGroup, together: SearchResult, tie
     """The tasks of the minimum among all of a gang, inside one domain of a tier: those of the fullest leaves first."""
     topology, wanted = cycle.topology, dict(task_group.taken())
     by_leaf = np.bincount(topology.leaf[_rows_of(together.placements)], minlength=len(topology))
+    every: dict[PodSet, Placement] = {}  # one for each pod set, of which a role's minimum is placed by itself
+    for placement in together.placements:
+        before = every.get(placement.pod_set)
+        rows = placement.rows if before is None else np.concatenate((before.rows, placement.rows))
+        every[placement.pod_set] = replace(placement, rows=rows)
     best: SearchResult | None = None
     fewest = len(topology)
     for domain in np.flatnonzero((topology.tier <= tier) & (topology.roll_up(by_leaf) >= task_group.need)).tolist():
         chosen: list[Placement] = []
-        for placement in together.placements:
+        for placement in every.values():
             first, end = topology.start[domain], topology.end[domain]
             inside = placement.rows[(first <= placement.rows) & (placement.rows < end)]
             order = np.lexsort((inside, topology.leaf[inside], -by_leaf[topology.leaf[inside]]))
