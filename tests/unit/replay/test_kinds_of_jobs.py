@@ -159,6 +159,16 @@ def test_a_service_that_is_stopped_repeats_nothing() -> None:
     assert 0.0 == engine.state.lost.sum()
 
 
+def test_the_formula_of_what_failures_cost_leaves_services_out() -> None:
+    """It weighs jobs by their work, and a service has no end to its work."""
+    told = [(0.0, 300.0, 8), (400.0, 1.0, 8)]
+    incidents = draw(FABRIC.nodes.names, 300.0, between=300.0, repair=10.0, seed=1)
+    alone, beside = (outcome(lived(jobs(*some), incidents=incidents)) for some in (told, [(0.0, np.inf, 8), *told]))
+
+    assert alone["failures"]["lost_share_expected"]  # type: ignore[index]
+    assert alone["failures"]["lost_share_expected"] == beside["failures"]["lost_share_expected"]  # type: ignore[index]
+
+
 # Hosts of several sizes
 
 

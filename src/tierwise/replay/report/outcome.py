@@ -173,15 +173,17 @@ def _lost_by_formula(engine: Engine | EmbeddedReplay, span: float) -> float | No
     """The share of work that is repeated, by the closed formula.
 
     A gang on n hosts is stopped n times as often as a host fails, and repeats half an interval between checkpoints, or
-    half of its run where that is shorter, and the restart cost; gangs count by their work.
+    half of its run where that is shorter, and the restart cost; gangs count by their work. Services, which run on, do
+    not count.
     """
     trace, rules, hosts = engine.trace, engine.rules, len(engine.fabric.nodes)
     failed = sum(isinstance(incident, NodeLost) and incident.after <= span for incident in rules.incidents)
-    work = trace.gpus * trace.duration
+    duration = np.where(np.isfinite(trace.duration), trace.duration, 0.0)
+    work = trace.gpus * duration
     if not span or not work.sum():
         return None
     on = np.maximum(1, -(-trace.gpus // engine.fabric.gpus_per_host))
-    repeated = np.minimum(rules.checkpoint_interval, trace.duration) / 2 + rules.restart_cost
+    repeated = np.minimum(rules.checkpoint_interval, duration) / 2 + rules.restart_cost
     return _ratio(float((work * on * repeated).sum()) * failed / (hosts * span), float(work.sum()))
 
 
