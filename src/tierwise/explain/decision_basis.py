@@ -78,7 +78,7 @@ def _basis(current: Cycle, decision: Decision) -> DecisionBasis:
         return DecisionBasis(job, decision)
     if current.snapshot.on_several_trees(job):
         return DecisionBasis(job, decision)
-    if current.pipeline.gather_options(job, asked.tasks):
+    if current.pipeline.gather_options(job, asked.need):
         return DecisionBasis(job, decision, searched(current, job, asked))
     if job.policies:
         groups = _groups(current, job, asked)

@@ -80,9 +80,9 @@ def _ordered(found: dict[Reason, int]) -> Causes:
     return tuple(sorted(found.items(), key=lambda item: (-item[1], item[0].code, item[0].text)))
 
 
-def asked_pods(cycle: Cycle, job: Job, demand: Demand) -> str:
+def asked_pods(cycle: Cycle, job: Job, asked: Demand) -> str:
     """What a place is wanted for, in words: "its 4 pods", "the 2 pods that its minimum lacks", "3 more pods"."""
-    number = demand.tasks
+    number = asked.need
     running = cycle.current_domain(job) is not None
     if cycle.pipeline.gangs and running and not job_ready(cycle.ledger, job):
         return "the pod that its minimum lacks" if number == 1 else f"the {number} pods that its minimum lacks"

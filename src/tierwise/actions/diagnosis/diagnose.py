@@ -185,7 +185,7 @@ def diagnose(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool) -> Reject
         from tierwise.actions.diagnosis.fabrics import unplaced_on_fabrics  # rarely needed
 
         return unplaced_on_fabrics(cycle, job, demand, bounded=bounded)
-    options = cycle.pipeline.gather_options(job, demand.tasks)
+    options = cycle.pipeline.gather_options(job, demand.need)
     if options:
         reason, layers = ungathered(cycle, job, demand.task_groups[0], options)
         return Rejection("fit", job.key, reason, layers, bounded=bounded)
@@ -210,7 +210,7 @@ def searched(cycle: Cycle, job: Job, demand: Demand) -> tuple[Tried, ...]:
     """The domains that a search for a demand looks at, tier by tier, and how far the best of each would come."""
     if cycle.snapshot.on_several_trees(job):
         return ()
-    options = cycle.pipeline.gather_options(job, demand.tasks)
+    options = cycle.pipeline.gather_options(job, demand.need)
     if options:
         return diagnose(cycle, job, demand, bounded=False).tried
     return tuple(_tried(cycle, job, demand, tuple(_searched_for(cycle, job, ROOT))))
@@ -259,11 +259,11 @@ def _sub_jobs(cycle: Cycle, job: Job, demand: Demand, groups: tuple[Ints, ...]) 
 def _demand_of(job: Job, demand: Demand, number: int) -> Demand:
     """What is asked of an inner group."""
     mine = {sub.number for sub in group_job(job, number).subs}
-    chosen, spares = (
+    chosen, substitutes = (
         tuple(task_group for task_group in task_groups if task_group.sub.number in mine)
         for task_groups in (demand.task_groups, demand.substitutes)
     )
-    return Demand(chosen, spares, inner_group=number)
+    return Demand(chosen, substitutes, inner_group=number)
 
 
 def _sizes(demand: Demand) -> tuple[tuple[int, object, tuple[int, ...]], ...]:
@@ -359,8 +359,8 @@ def _look(cycle: Cycle, job: Job, demand: Demand, group: Ints, *, here: bool) ->
         tier=tier,
         domains=len(group),
         best=topology.name[best],
-        fits=min(found, demand.tasks),
-        asked=demand.tasks,
+        fits=min(found, demand.need),
+        asked=demand.need,
         nodes=span.stop - span.start,
         causes=_causes(cycle, demand, span),
         whole=whole,

@@ -44,7 +44,7 @@ class RejectionCache:
         """
         self._forget_after_releases()
         kind = self._kind(job, asked) if self._known else None
-        return self._told_to(job, kind, asked.tasks, shapes_of(asked.task_groups)) if kind is not None else None
+        return self._told_to(job, kind, asked.need, shapes_of(asked.task_groups)) if kind is not None else None
 
     def lookup_early(self, job: Job) -> Rejection | None:
         """The same without working out what a job asks for, where one look tells: a long backlog is full of such."""
@@ -141,8 +141,8 @@ class RejectionCache:
             return
         by_limit = self._known.setdefault(kind, {})
         known = by_limit.get(self._limit(job))
-        if known is None or asked.tasks < known[0]:
-            by_limit[self._limit(job)] = (asked.tasks, rejection)
+        if known is None or asked.need < known[0]:
+            by_limit[self._limit(job)] = (asked.need, rejection)
 
     def _forget_after_releases(self) -> None:
         if self._releases != self._cycle.ledger.releases:

@@ -305,7 +305,7 @@ class _Judge:
         )
         pods = sum(cycle.backlog.left(pod_set) for pod_set in job.pod_sets())
         counts = len(task_groups), bool(asked.task_groups), len(job.tasks) == 1, pods
-        rest = asked.alternatives is not None, asked.open, asked.inner_group
+        rest = asked.alternatives is not None, asked.needs_substitutes, asked.inner_group
         return *self._here, limit(job), job.constraint, job.policies, job.inner_groups, counts, rest, least, told
 
     def _on_cleared_nodes(self, job: Job, asked: Demand, task_groups: tuple[TaskGroup, ...]) -> Rejection | None:
@@ -428,7 +428,7 @@ class _Judge:
         nodes = len(self._cycle.nodes)
         root = self._cycle.topology
         why = causes(self._cycle, shape, slice(0, nodes))
-        return Tried(int(root.tier[ROOT]), 1, root.name[ROOT], 0, asked.tasks, nodes, why)
+        return Tried(int(root.tier[ROOT]), 1, root.name[ROOT], 0, asked.need, nodes, why)
 
 
 def _asks_nodes(rejection: Rejection) -> bool:

@@ -115,18 +115,18 @@ class _Planner:
     @property
     def _by_node(self) -> bool:
         """Whether single nodes are compared: Kubernetes looks for one, whatever the others hold."""
-        return self._manner is node_costs.VictimOrder.POD and self._asked.tasks == 1
+        return self._manner is node_costs.VictimOrder.POD and self._asked.need == 1
 
     # -- where
 
     def kinds(self, allowed: Ints) -> Iterator[list[_Place]]:
         """Places of equal worth, the tightest first."""
         topology, job = self._cycle.topology, self._cause.job
-        options = self._cycle.pipeline.gather_options(job, self._asked.tasks)
+        options = self._cycle.pipeline.gather_options(job, self._asked.need)
         if options and self._prices is not None and self._cycle.alternate_topology(job) is None:
             tree = slot_tree(self._cycle, self._asked.task_groups[0].sub, job, self._prices.room)
             for option in options:
-                places = (quanta := Quanta(tree, option)).holding(self._asked.tasks)
+                places = (quanta := Quanta(tree, option)).holding(self._asked.need)
                 if option.tier <= 0:
                     yield self._nodes(self._prices, places - len(topology), topology.leaf)
                 else:
@@ -155,7 +155,7 @@ class _Planner:
             return rows  # no eviction makes room: nothing was priced
         rank = self._cycle.nodes.rank[rows]
         if not self._by_node:
-            return rows[np.lexsort((rank, prices.price[self._asked.tasks, rows]))]
+            return rows[np.lexsort((rank, prices.price[self._asked.need, rows]))]
         going = prices.gone[1]
         keys = node_costs.node_keys(
             self._cycle, self._cause.running, prices.candidates[going], prices.rows[going], len(self._cycle.nodes)
@@ -172,7 +172,7 @@ class _Planner:
             plans = [plan for place in places if (plan := self.plan(place)) is not None]
             return [(plan.price, plan) for plan in plans]
         each = rates(prices)
-        least = [(at_least(prices, each, place.span, self._asked.tasks), place) for place in places]
+        least = [(at_least(prices, each, place.span, self._asked.need), place) for place in places]
         return [((*prices.told(price), float(place.name)), place) for price, place in least if price is not None]
 
     @property
@@ -194,7 +194,7 @@ class _Planner:
     def _cheapest(self, place: _Place) -> Ints | None:
         if self._prices is None:
             return None
-        count, rank = self._asked.tasks, self._cycle.nodes.rank
+        count, rank = self._asked.need, self._cycle.nodes.rank
         if self._by_node:
             numbers = self._on_one_node(self._prices, place.span)
         elif place.quanta is None:
@@ -228,7 +228,7 @@ class _Planner:
 
     def _as_plan(self, place: _Place, victims: Ints) -> EvictionPlan:
         """Compared by what the victims cost, with all who fall with them, then by name."""
-        running, tasks = self._cause.running, self._asked.tasks
+        running, tasks = self._cause.running, self._asked.need
         falling = running.with_groups(victims, self._gone)
         cost = node_costs.price_of(
             self._cycle, running, falling, self._manner, tasks=tasks, priorities=self._priorities

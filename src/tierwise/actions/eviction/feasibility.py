@@ -422,7 +422,7 @@ class Tried(Feasibility):
         self._cause = preemptor
         self._asked = asked
         self._domain = domain
-        gathered = bool(cycle.pipeline.gather_options(preemptor.job, asked.tasks))
+        gathered = bool(cycle.pipeline.gather_options(preemptor.job, asked.need))
         # Rows do not follow its domains, or it may do with other tasks.
         self._uncounted = gathered or cycle.snapshot.on_several_trees(preemptor.job) or asked.alternatives is not None
 

@@ -354,7 +354,7 @@ class GangPreemptor(Evictor):
         if cycle.pipeline.quota_exceeded(preemptor.job, preemptor.need) or any(map(cycle.pipeline.moving, shapes)):
             return ~result
         for shape in shapes:
-            wanted = shape.request[shape.asked, None] * asked.tasks
+            wanted = shape.request[shape.asked, None] * asked.need
             free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
             result[shape.asked] |= (free < wanted) & (bounds.room.rows(shape) > 0)
         return result
@@ -375,8 +375,8 @@ class GangPreemptor(Evictor):
         surplus in the usual order would not do.
         """
         cycle, jobs = self._cycle, self._running.jobs
-        costs = price_nodes(cycle, asked.shapes[0], self._running, local, asked.tasks, VictimOrder.POD)
-        missing = asked.tasks - int(costs.free[cycle.topology.span(domain)].sum())
+        costs = price_nodes(cycle, asked.shapes[0], self._running, local, asked.need, VictimOrder.POD)
+        missing = asked.need - int(costs.free[cycle.topology.span(domain)].sum())
         left = jobs.surplus(cycle.ledger.ready).copy()  # below 0 for gangs that are broken already
         most = np.minimum(costs.room, len(costs.price) - 1)
         rows = np.flatnonzero(most > costs.free)

@@ -113,7 +113,7 @@ class DomainBounds:
         self._asked = asked
         self._breakable = breakable
         self._surplus: Ints = running.jobs.surplus(cycle.ledger.ready)  # by job: below 0 it is broken already
-        held = cycle.ledger.job_used[weighed] / (preemptor.need[weighed, None] / asked.tasks)
+        held = cycle.ledger.job_used[weighed] / (preemptor.need[weighed, None] / asked.need)
         self._used: Floats = held.sum(axis=0)  # by job, in tasks of the demand
         self._going: Bools = eligible & ~running.not_preemptable
         freed = running.freed(np.flatnonzero(self._going), len(cycle.nodes))
@@ -146,7 +146,7 @@ class DomainBounds:
         goes = np.zeros(len(cause.running), dtype=bool)
         goes[gone[self._cycle.pipeline.alone(cause, gone)]] = True
         rows = self._growth(useful, goes)
-        missing = self._asked.tasks - topology.totals(rows.had)[domains]
+        missing = self._asked.need - topology.totals(rows.had)[domains]
         least[0] = rows.level(topology, domains, missing)
         free = self._cycle.ledger.free(weighed, slice(0, len(useful)), Pool.FUTURE_IDLE)
         there = np.stack([topology.totals(amounts)[domains] for amounts in np.maximum(free, 0) * useful])
@@ -188,7 +188,7 @@ class DomainBounds:
             return total
 
         def room(free: Ints, rows: Ints | slice = slice(None)) -> Ints:
-            count = np.full(free.shape[1], self._asked.tasks)
+            count = np.full(free.shape[1], self._asked.need)
             for amounts, size in zip(free, each.tolist(), strict=True):
                 np.minimum(count, amounts // size, out=count)
             result: Ints = np.maximum(count, 0) * useful[rows]
@@ -227,7 +227,7 @@ class DomainBounds:
         broken = np.zeros(len(domains))
         for amount, each in (left, rate), (units, tight):
             some = np.flatnonzero(amount > 0)
-            least = amount[some] * segments.least(each)[places[some]] / self._asked.tasks
+            least = amount[some] * segments.least(each)[places[some]] / self._asked.need
             broken[some] = np.maximum(broken[some], _lowered(least, least))
         broken[left > segments.sums(core)[places]] = math.inf
         holds = self._breakable & (self._used > 0)

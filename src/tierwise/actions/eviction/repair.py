@@ -300,7 +300,7 @@ class Replacements:
     def _from_borrowers(self, job: Job, asked: Demand) -> bool:
         """Evict the fewest borrowers of spares, node by node, that make room for what is asked."""
         cycle, running = self._cycle, self._cycle.running
-        if not self._spares.covers(job, asked.tasks):
+        if not self._spares.covers(job, asked.need):
             return False
         lent = self._spares.lent()
         rows, numbers = np.unique(running.row[lent], return_counts=True)
@@ -339,7 +339,7 @@ class Replacements:
         cycle = self._cycle
         here = cycle.current_domain(job)
         beside = f"in {cycle.topology.name[here]}" if here is not None and here != ROOT else "beside the others"
-        lacking = f"there is no room for {count(asked.tasks, 'replacement')} {beside}"
+        lacking = f"there is no room for {count(asked.need, 'replacement')} {beside}"
         fixed = ""
         gone = {eviction.task.key for eviction in cycle.report.evictions}
         parts = [part for part in _parts(job, asked, gone) if part.going]

@@ -83,23 +83,23 @@ def may_hold(room: Room, task_group: TaskGroup, domains: Ints) -> Bools:
     return result
 
 
-def may_hold_all(room: Room, demand: Demand, domains: Ints) -> Bools:
+def may_hold_all(room: Room, asked: Demand, domains: Ints) -> Bools:
     """Which domains may hold a demand: each task group by itself, those of one shape together, and by amounts all tasks
-    that are placed in any case. Where spares may replace task groups, which domains may hold any of them.
+    that are placed in any case. Where substitutes may replace task groups, which domains may hold any of them.
     """
-    if demand.substitutes:
-        every = (*demand.task_groups, *demand.substitutes)
+    if asked.substitutes:
+        every = (*asked.task_groups, *asked.substitutes)
         any_of_them: Bools = np.logical_or.reduce([may_hold(room, task_group, domains) for task_group in every])
         return any_of_them
     fits = np.ones(len(domains), dtype=bool)
     needs: Counter[Shape] = Counter()
     firm: Counter[Shape] = Counter()
-    for task_group in demand.task_groups:
+    for task_group in asked.task_groups:
         fits &= may_hold(room, task_group, domains)
         for shape, number in task_group.firm():
             firm[shape] += number
             needs[shape] += number if len(task_group.remaining) == 1 else 0
-    for shape, need in needs.items() if len(demand.task_groups) > 1 else ():
+    for shape, need in needs.items() if len(asked.task_groups) > 1 else ():
         fits &= room.domains(shape)[domains] >= need
     return fits & _enough_amounts(room, firm, domains) if len(firm) > 1 else fits
 

@@ -57,7 +57,7 @@ def _interchangeable(asked: Demand) -> bool:
         (g.need, g.sub.policy, g.sub.inner_group, tuple(r.pod_set.shape.number for r in g.remaining))
         for g in (*asked.task_groups, *asked.substitutes)
     }
-    return asked.alternatives is None and not asked.open and (not asked.substitutes or len(kinds) == 1)
+    return asked.alternatives is None and not asked.needs_substitutes and (not asked.substitutes or len(kinds) == 1)
 
 
 def _placed(

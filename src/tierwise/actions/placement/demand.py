@@ -113,12 +113,13 @@ class Demand(msgspec.Struct, frozen=True):
     enough: bool = True  # False: the job would not be ready even with all of these placed
     alternatives: Demand | None = None  # all other selections, tried if this one finds no place
     cut: bool = False  # there are more selections than are tried
-    open: bool = False  # the task groups are not enough: some substitutes must be placed too
+    needs_substitutes: bool = False  # the task groups are not enough: some substitutes must be placed too
     inner_group: int = 0  # of a nested job: the inner group that they make whole
     narrowed: bool = False  # to tasks that quotas allow: others that they allow may find a place where these do not
 
     @property
-    def tasks(self) -> int:
+    def need(self) -> int:
+        """How many tasks its task groups need together."""
         return sum(task_group.need for task_group in self.task_groups)
 
     @property
@@ -232,7 +233,7 @@ def surplus_groups(cycle: Cycle, job: Job) -> Iterator[Demand]:
 
 def whole_first(cycle: Cycle, job: Job, asked: Demand) -> tuple[Demand, ...]:
     """What is tried to be placed at once: of a gathered job all that is left, then its minimum."""
-    if not cycle.pipeline.gather_options(job, asked.tasks):
+    if not cycle.pipeline.gather_options(job, asked.need):
         return (asked,)
     (least,) = asked.task_groups
     whole = everything(least)
@@ -502,7 +503,7 @@ class _Choice:
         if len(singles) > most:
             return None, True
         first, *rest = sorted((*whole, *singles), key=self._freedom)
-        return Demand((first,), tuple(rest), open=True), False
+        return Demand((first,), tuple(rest), needs_substitutes=True), False
 
     def _freedom(self, task_group: TaskGroup) -> float:
         """Sort key: task groups with the widest limit last, because they fit where the others cannot."""

@@ -169,9 +169,9 @@ _FEW = 8
 """Up to this many sub-jobs, each one's previous domain is considered; more are placed without regard to it."""
 
 
-def parts_of(cycle: Cycle, job: Job, demand: Demand) -> Part | None:
+def parts_of(cycle: Cycle, job: Job, asked: Demand) -> Part | None:
     """What a demand asks for as a tree; None where too few parts of a nested job can be placed, or it is whole."""
-    return _nested(cycle, job, demand) if job.inner_groups else _two_levels(cycle, job, demand)
+    return _nested(cycle, job, asked) if job.inner_groups else _two_levels(cycle, job, asked)
 
 
 def tightness(cycle: Cycle, task_group: TaskGroup) -> tuple[int, int]:
@@ -180,7 +180,7 @@ def tightness(cycle: Cycle, task_group: TaskGroup) -> tuple[int, int]:
     return (2**62 if limit is None else limit, -task_group.need)
 
 
-def _two_levels(cycle: Cycle, job: Job, demand: Demand) -> Part:
+def _two_levels(cycle: Cycle, job: Job, asked: Demand) -> Part:
     """A job with sub-groups: it lacks tasks in all, whole sub-jobs by policy, and tasks by role."""
     ready = {sub.number: ready_tasks(cycle.ledger, sub) for sub in job.subs}
     whole = whole_by_policy(job, (ready[sub.number] >= sub.minimum for sub in job.subs))
@@ -196,8 +196,8 @@ def _two_levels(cycle: Cycle, job: Job, demand: Demand) -> Part:
                 counts[1 + len(whole) + roles.index(pod_set.role_number)] += number
         return tuple(counts)
 
-    chosen = sorted(demand.task_groups, key=lambda task_group: tightness(cycle, task_group))
-    parts = tuple(_unit(cycle, i + 1, group, adds(group)) for i, group in enumerate((*chosen, *demand.substitutes)))
+    chosen = sorted(asked.task_groups, key=lambda task_group: tightness(cycle, task_group))
+    parts = tuple(_unit(cycle, i + 1, group, adds(group)) for i, group in enumerate((*chosen, *asked.substitutes)))
     lacks = (
         job.minimum - sum(ready.values()),
         *(policy.minimum - have for policy, have in zip(job.policies, whole, strict=True)),
@@ -207,34 +207,34 @@ def _two_levels(cycle: Cycle, job: Job, demand: Demand) -> Part:
         0,
         job,
         cycle.pipeline.limit(job),
-        demand.tasks,
+        asked.need,
         (),
         lacks=lacks,
         parts=parts,
         chosen=len(chosen),
-        kind=_kind_of_job(cycle, demand, parts),
+        kind=_kind_of_job(cycle, asked, parts),
     )
 
 
-def _kind_of_job(cycle: Cycle, demand: Demand, parts: tuple[Part, ...]) -> tuple[object, ...] | None:
+def _kind_of_job(cycle: Cycle, asked: Demand, parts: tuple[Part, ...]) -> tuple[object, ...] | None:
     """The kind of a job whose chosen sub-groups are alike; None where they are not, or may go to different places."""
-    first, *others = parts[: len(demand.task_groups)]
-    if first.kind is None or first.tier is None or demand.open:
+    first, *others = parts[: len(asked.task_groups)]
+    if first.kind is None or first.tier is None or asked.needs_substitutes:
         return None
-    subs = [task_group.sub for task_group in demand.task_groups]
+    subs = [task_group.sub for task_group in asked.task_groups]
     if len(subs) <= _FEW and any(cycle.previous_domain(sub) is not None for sub in subs):
         return None
     alike = all(part.kind == first.kind for part in others) and len({(sub.policy, sub.total) for sub in subs}) == 1
     return ("job", first.kind) if alike and len({sub.number for sub in subs}) == len(subs) else None
 
 
-def _nested(cycle: Cycle, job: Job, demand: Demand) -> Part | None:
+def _nested(cycle: Cycle, job: Job, asked: Demand) -> Part | None:
     """An inner group of a nested job, the first of which is the job itself: it lacks parts."""
-    number, gangs = demand.inner_group, group_jobs(job)
+    number, gangs = asked.inner_group, group_jobs(job)
     lacking = lacking_parts(job, (sub_ready(cycle.ledger, sub) for sub in job.subs))
-    chosen = {task_group.sub.number for task_group in demand.task_groups}
+    chosen = {task_group.sub.number for task_group in asked.task_groups}
     found: list[list[tuple[bool, int, Part]]] = [[] for _ in lacking]  # if it is a substitute, its place, the part
-    for i, task_group in enumerate((*demand.task_groups, *demand.substitutes)):
+    for i, task_group in enumerate((*asked.task_groups, *asked.substitutes)):
         if task_group.sub.inner_group >= 0:
             substitute = task_group.sub.number not in chosen
             found[task_group.sub.inner_group].append((substitute, i, _unit(cycle, i + len(lacking), task_group, (1,))))

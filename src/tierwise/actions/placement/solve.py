@@ -46,7 +46,7 @@ def solve(
     If pods share something that is created where the first one lands, such as a volume of a zone, each zone is tried by
     itself first. If a job with sub-groups finds no place, each zone that pod affinity could tie it to is tried.
     """
-    options = cycle.pipeline.gather_options(job, asked.tasks)
+    options = cycle.pipeline.gather_options(job, asked.need)
     if options:
         from tierwise.actions.placement.quanta import place_in_multiples  # rarely needed, and slow to import
 
@@ -93,10 +93,10 @@ def _inside(cycle: Cycle, found: SearchResult | NoPlace, within: int) -> SearchR
 
 
 def _search_parts(
-    cycle: Cycle, job: Job, demand: Demand, within: int, pools: tuple[Pool, ...]
+    cycle: Cycle, job: Job, asked: Demand, within: int, pools: tuple[Pool, ...]
 ) -> SearchResult | NoPlace:
     """Find a place for what a job of several parts, or an inner group of a nested one, lacks."""
-    whole = parts_of(cycle, job, demand)
+    whole = parts_of(cycle, job, asked)
     if whole is None or not isinstance(whole.gang, Job):
         return NoPlace.PROVEN
     gradients = tuple(gradients_of(cycle, whole.gang, within))
@@ -108,11 +108,11 @@ def _search_parts(
         replaceable = whole.optional and not whole.counts_parts  # by sub-groups that may be others
         if found is NoPlace.PROVEN and not releasing and not replaceable:
             return found  # no domain holds it, by counting
-    return _search_unlike(cycle, job, demand, gradients, whole, pools)
+    return _search_unlike(cycle, job, asked, gradients, whole, pools)
 
 
 def _search_unlike(
-    cycle: Cycle, job: Job, demand: Demand, gradients: Gradients, whole: Part, pools: tuple[Pool, ...]
+    cycle: Cycle, job: Job, asked: Demand, gradients: Gradients, whole: Part, pools: tuple[Pool, ...]
 ) -> SearchResult | NoPlace:
     """The best place by `assign`, which is asked about the first few domains that pass every bound."""
     from tierwise.actions.placement.assign import assign  # slow to import, and most jobs have alike groups or none
@@ -127,21 +127,21 @@ def _search_unlike(
         budget.left += mine.left
         return found
 
-    shortlists = (shortlist(cycle, whole.gang, demand, gradient) for gradient in gradients)
+    shortlists = (shortlist(cycle, whole.gang, asked, gradient) for gradient in gradients)
     return first_found(_best_of(cycle, job, able, levels, attempt) for able, levels in shortlists)
 
 
-def shortlist(cycle: Cycle, job: Job | SubJob, demand: Demand, gradient: Ints) -> tuple[Ints, Ints]:
+def shortlist(cycle: Cycle, job: Job | SubJob, asked: Demand, gradient: Ints) -> tuple[Ints, Ints]:
     """The domains of a gradient that pass every bound, and for each the tier around it that holds the surplus as well.
 
     The lowest tier comes first, then the highest sum of sub-job scores.
     """
     cycle.report.search_counts.domains += len(gradient)
-    feasible = gradient[may_hold_all(Room(cycle, Pool.FUTURE_IDLE), demand, gradient)]
+    feasible = gradient[may_hold_all(Room(cycle, Pool.FUTURE_IDLE), asked, gradient)]
     if len(feasible) < 2:
         return feasible, feasible
-    worth = sum(cycle.pipeline.score_domains(task_group.sub, feasible) for task_group in demand.task_groups)
-    ahead = surplus_keys(cycle, job, feasible, demand.tasks)
+    worth = sum(cycle.pipeline.score_domains(task_group.sub, feasible) for task_group in asked.task_groups)
+    ahead = surplus_keys(cycle, job, feasible, asked.need)
     order = np.lexsort(preference(cycle, feasible, np.asarray(worth), cycle.current_domain(job), ahead))
     return feasible[order], ahead[0][order] if ahead else np.zeros(len(order), dtype=np.int64)
 

@@ -80,7 +80,7 @@ def fits_job(run: Run, trees: Iterable[AlternateTopology], job: Job) -> Raw:
     taking = may_hold_all(Room(cycle, Pool.IDLE), asked, np.arange(len(topology.name))).astype(np.int64)
     where = f" in one {_word(topology, limit)}" if limit is not None else ""
     return {
-        "asked": f"{count(asked.tasks, 'pod')} of {name}{where}",
+        "asked": f"{count(asked.need, 'pod')} of {name}{where}",
         "trees": [_lit(topology, taking, limit), *(_NOWHERE for _ in order[1:])],
     }
 
