@@ -23,7 +23,7 @@ from tierwise.framework import extension as points
 from tierwise.framework.answers import AnswerError, bounded, key
 from tierwise.framework.ledger import Ledger, ShownLedger, stands_in_part
 from tierwise.framework.report import PluginFailure
-from tierwise.model.arrays import Bools, Floats, Ints, Rows, Why, length
+from tierwise.model.arrays import EMPTY, Bools, Floats, Ints, Rows, Why, length
 from tierwise.model.job import Job, Reason, Shape, SubJob, Task
 from tierwise.model.topology import ROOT
 
@@ -405,7 +405,7 @@ def protects_all(_: Asked, __: Reason) -> np.bool_:
 
 def nobody_goes(_: Asked, __: Reason) -> Ints:
     """No pod goes."""
-    return np.zeros(0, dtype=np.int64)
+    return EMPTY
 
 
 def is_silent(_: Asked, __: Reason) -> None:

@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 
 from tierwise.framework.kept import MovedRows
-from tierwise.model.arrays import Ints, Rows, distinct, of_rows, summed
+from tierwise.model.arrays import EMPTY, Ints, Rows, distinct, of_rows, summed
 from tierwise.model.held import held_amounts
 from tierwise.model.job import Job, PodSet, Shape, Status, SubJob, Task, groups_around, whole_by_policy, whole_groups
 from tierwise.model.running import RunningTable
@@ -51,7 +51,6 @@ __all__ = [
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_NONE: Ints = np.zeros(0, dtype=np.int64)
 _ONE: Ints = np.ones(1, dtype=np.int64)
 _NOWHERE = (2**62, -1)
 """The span of no rows."""
@@ -300,7 +299,7 @@ class Ledger:
         """How many of a job's placed tasks stand below each domain; callers must not write to it."""
         spreads = self._spreads.setdefault(job.number, [])
         if not spreads:
-            self.append(spreads, self._topology.spread(*(self.placed_rows(job) or (_NONE, _NONE))))
+            self.append(spreads, self._topology.spread(*(self.placed_rows(job) or (EMPTY, EMPTY))))
         return spreads[-1]
 
     def _placed(self, sub: SubJob) -> list[tuple[Ints, Ints]]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 __all__ = [
     "CPU",
+    "EMPTY",
     "MEMORY",
     "MOST",
     "POD_SLOTS",
@@ -44,6 +45,8 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Why = NDArray[np.uint16]
 """Reason numbers of a `ReasonBook`, one per row; 0 means "no objection"."""
+EMPTY: Ints = np.zeros(0, dtype=np.int64)
+"""No rows, tasks or amounts at all."""
 _TRUE = np.ones(1, dtype=bool)
 
 
@@ -137,7 +140,7 @@ def least_amounts(requests: Ints, counts: Ints, number: int) -> Ints:
 def growth(keys: Ints, before: Ints, amounts: Ints, counted: Callable[[Ints, Ints], Ints]) -> Ints:
     """The same where items are sorted by their keys."""
     if not len(keys):
-        return np.zeros(0, dtype=np.int64)
+        return EMPTY
     first = np.flatnonzero(np.concatenate((_TRUE, keys[1:] != keys[:-1])))
     at_first = before[:, keys[first]]
     upto = np.cumsum(amounts, axis=1)

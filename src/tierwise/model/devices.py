@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.model.arrays import Bools, Ints
+from tierwise.model.arrays import EMPTY, Bools, Ints
 
 if TYPE_CHECKING:
     from tierwise.api.core import NodeSelector
@@ -37,8 +37,6 @@ __all__ = [
 
 CLASS_PREFIX = "deviceclass/"
 """How resources begin that count devices of a class; Volcano's queues spell quotas so."""
-
-_NOTHING: Ints = np.zeros(0, dtype=np.int64)
 
 
 class Kind(msgspec.Struct, frozen=True, eq=False):
@@ -97,9 +95,9 @@ class DeviceTable(msgspec.Struct, frozen=True, eq=False):
     pools: tuple[DevicePool, ...] = ()  # by driver and name
     kinds: tuple[Kind, ...] = ()
     devices: tuple[Device, ...] = ()
-    kind: Ints = _NOTHING
-    pool: Ints = _NOTHING
-    row: Ints = _NOTHING  # -1 where nodes share the device
+    kind: Ints = EMPTY
+    pool: Ints = EMPTY
+    row: Ints = EMPTY  # -1 where nodes share the device
     marks: Ints = np.zeros((3, 0), dtype=np.int64)  # the rows of the three properties below
     index: Mapping[tuple[str, str, str], int] = {}  # driver, pool and name
     consumed: Mapping[tuple[int, str], int] = {}  # thousandths of a capacity that shares of a device hold

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.model.arrays import UNOFFERED, Axis, Ints, seal
+from tierwise.model.arrays import EMPTY, UNOFFERED, Axis, Ints, seal
 from tierwise.model.topology import HYPERNODES, is_fabric
 
 if TYPE_CHECKING:
@@ -442,9 +442,6 @@ class InnerGroup(msgspec.Struct, frozen=True):
     further: tuple[Constraint, ...] = ()  # on other trees
 
 
-_NOTHING = np.zeros(0, dtype=np.int64)
-
-
 class SubJob(msgspec.Struct, frozen=True, eq=False):
     """A sub-group. A job without policies has one, which is the job itself."""
 
@@ -461,8 +458,8 @@ class SubJob(msgspec.Struct, frozen=True, eq=False):
     # What follows from the tasks, see `counted`:
     pod_sets: tuple[PodSet, ...] = ()  # what is pending
     total: int = 0  # all its tasks, whatever their status, failed ones left out
-    request: Ints = _NOTHING  # of all its tasks together
-    held: Ints = _NOTHING  # numbers of the nodes of the tasks that run, one entry per task
+    request: Ints = EMPTY  # of all its tasks together
+    held: Ints = EMPTY  # numbers of the nodes of the tasks that run, one entry per task
     ready: int = 0  # running and succeeded tasks, and pending best-effort ones (backfill places those)
     previous_domain: str = ""  # the domain that it was last placed in
     path: str = ""  # of a nested job: the names of the groups around it and its own, joined by "/"
@@ -649,10 +646,6 @@ def whole_by_policy(job: Job, whole_subs: Iterable[bool]) -> list[int]:
 # Dialects make a `Gather`; a plugin turns it into `GatherOption`s, which are tried in order.
 
 
-def _none() -> Ints:
-    return np.zeros(0, dtype=np.int64)
-
-
 class Gather(msgspec.Struct, frozen=True, eq=False):
     """What a gang asks of the network; tiers by name, since the tree may not know them."""
 
@@ -661,5 +654,5 @@ class Gather(msgspec.Struct, frozen=True, eq=False):
     multiples: tuple[tuple[str, int], ...] = ()  # in each domain of a tier tasks come in multiples of a number
     parallel: bool = False  # its tasks form pipelines: domains are filled by name, pipeline by pipeline
     pipeline: int = 1  # how many tasks, one rank after the other, form a pipeline
-    drawn: Ints = msgspec.field(default_factory=_none)  # rows of other tasks that it should be near, one entry each
+    drawn: Ints = EMPTY  # rows of other tasks that it should be near, one entry each
     fault: str = ""  # why what it asks for cannot be read

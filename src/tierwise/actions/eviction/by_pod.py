@@ -28,7 +28,7 @@ from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor
 from tierwise.framework.ledger import Pool
-from tierwise.model.arrays import Bools, Ints, distinct, ordinals
+from tierwise.model.arrays import EMPTY, Bools, Ints, distinct, ordinals
 from tierwise.model.topology import ROOT
 
 __all__ = ["at_least", "fewest", "fewest_in_multiples", "plans_by_pod", "rates"]
@@ -318,7 +318,7 @@ def _table(prices: node_costs.NodeCosts, rows: Ints, missing: int) -> Ints:
 def _first_of_each(table: Ints, most: int) -> Ints:
     """Of the columns that are equal, the first so many; in their order."""
     if not table.shape[1]:
-        return np.zeros(0, dtype=np.int64)
+        return EMPTY
     _, kind = np.unique(table, axis=1, return_inverse=True)
     return np.flatnonzero(ordinals(kind.ravel()) < most)
 

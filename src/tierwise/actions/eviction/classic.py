@@ -29,7 +29,6 @@ from tierwise.model.topology import ROOT
 
 __all__ = ["classic_evict"]
 
-_NOBODY = np.zeros(0, dtype=np.int64)
 
 Place = tuple[SubJob, PodSet, int]
 """A task of a pod set, and the row that it is to be placed on."""

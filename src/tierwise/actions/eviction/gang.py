@@ -48,7 +48,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Arguments, Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
 from tierwise.framework.report import BundleSummary, EvictionAttempt
-from tierwise.model.arrays import POD_SLOTS, Bools, Ints
+from tierwise.model.arrays import EMPTY, POD_SLOTS, Bools, Ints
 from tierwise.model.job import Job, Named, Reason, Status, namespace_of
 from tierwise.model.topology import ROOT
 
@@ -380,7 +380,7 @@ class GangPreemptor(Evictor):
         left = jobs.surplus(cycle.ledger.ready).copy()  # below 0 for gangs that are broken already
         most = np.minimum(costs.room, len(costs.price) - 1)
         rows = np.flatnonzero(most > costs.free)
-        going = [np.zeros(0, dtype=np.int64)]
+        going = [EMPTY]
         for row in rows[np.lexsort((cycle.nodes.rank[rows], costs.price[costs.free[rows] + 1, rows]))].tolist():
             chosen, after = going[0], left
             for tasks in range(int(costs.free[row]) + 1, min(int(costs.free[row]) + missing, int(most[row])) + 1):
@@ -461,7 +461,7 @@ class GangPreemptor(Evictor):
             groups = tuple(gradients_of(self._cycle, job, ROOT))
         else:
             groups = tuple(self._cycle.pipeline.gradients(job, evicting=True))
-        return np.concatenate(groups) if groups else np.zeros(0, dtype=np.int64)
+        return np.concatenate(groups) if groups else EMPTY
 
     def _carry_out(self, preemptor: Preemptor, asked: Demand, plan: EvictionPlan, looked: tuple[str, ...]) -> bool:
         """Evict and place in one statement; nothing happens where the gang does not fit after all."""

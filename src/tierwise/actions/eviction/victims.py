@@ -12,11 +12,9 @@ from tierwise.actions.eviction.price_bounds import NONE_BROKEN, Price
 from tierwise.framework.bundle import ALIKE, Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import EMPTY, Ints
 
 __all__ = ["EvictionPlan", "choose", "first_of", "make_plan"]
-
-_NOBODY = np.zeros(0, dtype=np.int64)
 
 
 class EvictionPlan(msgspec.Struct, frozen=True):
@@ -119,7 +117,7 @@ def _needed(bundles: Bundles, chosen: Ints, fits: Feasibility) -> Ints:
     dearest = chosen[::-1][np.argsort(-bundles.cost[chosen[::-1]], kind="stable")]  # of equal ones the last first
     trial = bundles.pick(dearest)
     going = np.zeros(len(bundles), dtype=bool)
-    going[dearest[fits.needed(trial.victims, trial.start, _NOBODY)]] = True
+    going[dearest[fits.needed(trial.victims, trial.start, EMPTY)]] = True
     return chosen[going[chosen]]
 
 

@@ -21,7 +21,7 @@ from tierwise.api.repair import SPARES
 from tierwise.config.spares import SpareRules
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
-from tierwise.model.arrays import Bools, Ints
+from tierwise.model.arrays import EMPTY, Bools, Ints
 from tierwise.model.job import Job, Reason, Shape, Status, Task
 from tierwise.model.topology import ROOT
 
@@ -29,7 +29,6 @@ __all__ = ["Spares", "like_nodes"]
 
 _OPENINGS = 20_000
 """How often spares are opened to borrowers in one cycle; beyond that these wait for the next cycle."""
-_NOBODY: Ints = np.zeros(0, dtype=np.int64)
 _UNKNOWN = "annotation {key}: no tier is called {tier}, so no spares are kept for it"
 _FEWER = "annotation {key}: {asked} asked for, and the profile keeps at most {most} for {pods}"
 
@@ -66,7 +65,7 @@ class Spares:
         self._owners = [cycle.snapshot.jobs[number] for number, most in self._most.items() if most]
         self.complaints: tuple[tuple[Task, Reason], ...] = ()
         borrow = np.array([job.repair is not None and job.repair.borrows for job in cycle.snapshot.jobs], dtype=bool)
-        self._lent: Ints = np.flatnonzero(borrow[cycle.running.job]) if self._owners and borrow.any() else _NOBODY
+        self._lent: Ints = np.flatnonzero(borrow[cycle.running.job]) if self._owners and borrow.any() else EMPTY
         self._seen = 0  # evictions that `_lent` is without
         self._like = {job.number: like_nodes(cycle, job) for job in self._owners}
         for number, most in self._most.items():

@@ -26,7 +26,7 @@ from tierwise.dialects.groups import GangPart, Gathered, Group, created, gang_mi
 from tierwise.dialects.jobs import Member
 from tierwise.dialects.koordinator.network_topology import tree_marks
 from tierwise.dialects.language import Drawn, Language, Rules
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import EMPTY, Ints
 from tierwise.model.job import Constraint, Gather, Phase, Reason
 from tierwise.model.snapshot import Fault
 from tierwise.model.topology import LAYERS
@@ -328,7 +328,7 @@ def _gather(group: Group, members: Sequence[Member], drawn: Drawn, total: int) -
         multiples=tuple((rule.layer, n) for rule in rules if (n := rule.pod_count_multiple or 1) > 1),
         parallel=bool(spec.parallel_model),
         pipeline=_pipeline(spec, total),
-        drawn=near if near is not None else np.zeros(0, dtype=np.int64),
+        drawn=near if near is not None else EMPTY,
         fault=fault,
     )
 
@@ -348,7 +348,7 @@ def _near(members: Sequence[Member], drawn: Drawn) -> Ints | None:
     """Where the pods run that the first pod with a selector is drawn to; None where no pod has one."""
     found = ((m.pod.metadata.namespace or "default", m.pod.metadata.annotations.get(SELECTOR, "")) for m in members)
     key = next((key for key in found if key[1]), None)
-    return drawn.get(key, np.zeros(0, dtype=np.int64)) if key is not None else None
+    return drawn.get(key, EMPTY) if key is not None else None
 
 
 def _pipeline(spec: GatherSpec, total: int) -> int:

@@ -19,7 +19,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.natural import natural
 from tierwise.explain.board.pods import BoardPod
 from tierwise.explain.text.schedule import Run
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import EMPTY, Ints
 from tierwise.model.job import Status
 from tierwise.model.services import AppGroup, Dependency, NetworkMap, Service
 from tierwise.model.snapshot import Snapshot
@@ -88,8 +88,7 @@ class _Placed:
         self._zones = zones
 
     def rows(self, service: Service) -> Ints:
-        none: Ints = np.zeros(0, dtype=np.int64)
-        return self._rows.get(service, none)
+        return self._rows.get(service, EMPTY)
 
     def by_zone(self, service: Service) -> Ints:
         """How many in each zone."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from tierwise.api.network_aware import REGION, ZONE
 from tierwise.framework.ledger import Ledger, stays_released
-from tierwise.model.arrays import MOST, Bools, Ints
+from tierwise.model.arrays import EMPTY, MOST, Bools, Ints
 from tierwise.model.job import Shape
 from tierwise.model.node import NodeTable
 from tierwise.model.services import Link, Place
@@ -126,9 +126,6 @@ def _table(given: Mapping[Link, int], names: tuple[str, ...], *, regional: bool)
 # to read however many tasks stand there.
 
 
-_NONE: Ints = np.zeros(0, dtype=np.int64)
-
-
 class ServiceCounts:
     """Counts by kind and place, from what runs at the start of a cycle onwards."""
 
@@ -164,7 +161,7 @@ class ServiceCounts:
             (rows, n * counts) for k, n in zip(kinds.tolist(), times, strict=True) for rows, counts in self._stands[k]
         ]
         if not placed:
-            return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+            return EMPTY, EMPTY
         return np.concatenate([rows for rows, _ in placed]), np.concatenate([counts for _, counts in placed])
 
 
@@ -240,9 +237,8 @@ class LinkBandwidth:
     def _join(self) -> None:
         """Number the pairs of places that a limited link joins."""
         ends = [self._spots.pairs(link) for link in self.links]
-        none = np.zeros(0, dtype=np.int64)
-        self._origin = np.concatenate([one for one, _ in ends] or [none])
-        self._destination = np.concatenate([other for _, other in ends] or [none])
+        self._origin = np.concatenate([one for one, _ in ends] or [EMPTY])
+        self._destination = np.concatenate([other for _, other in ends] or [EMPTY])
         self._link = np.repeat(np.arange(len(ends)), [len(one) for one, _ in ends])
         self._out = _Side.of(self._origin, self._destination, self._link, len(self.links))
         self._in = _Side.of(self._destination, self._origin, self._link, len(self.links))

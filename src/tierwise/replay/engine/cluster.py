@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import EMPTY, Ints
 from tierwise.model.slots import gangs_in, share_lost
 from tierwise.replay.engine.contenders import Contender
 from tierwise.replay.engine.gangs import Gangs
@@ -410,7 +410,7 @@ class ReplayCluster:
         topology, free = self.fabric.topology, self.idle
         total = np.where(self._ready, self._total, 0)
         used = topology.totals(self._total - self._idle)
-        leaves = topology.at_tier.get(_LEAVES, np.zeros(0, dtype=np.int64))
+        leaves = topology.at_tier.get(_LEAVES, EMPTY)
         inside = topology.totals(free)[leaves]
         usable = [size * int(gangs_in(topology, free, total, size)[leaves].sum()) for size in SLOT_SIZES]
         return Sample(

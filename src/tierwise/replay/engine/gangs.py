@@ -15,7 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.api.repair import RepairTerms
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import EMPTY
 from tierwise.model.job import Constraint, Job, Phase, PodSet, Shape, Status, SubJob, Task
 from tierwise.replay.traces.fabric import NAMESPACE, shape
 from tierwise.replay.traces.trace import QUEUE, Sizes, Trace
@@ -23,7 +23,6 @@ from tierwise.replay.traces.trace import QUEUE, Sizes, Trace
 __all__ = ["Gangs", "RunningGang", "gang"]
 
 _SOFT = Constraint(hard=False)
-_NOWHERE: Ints = np.zeros(0, dtype=np.int64)
 
 
 class Gangs(msgspec.Struct):
@@ -129,7 +128,7 @@ def gang(stand: RunningGang, shapes: Sequence[Shape], constraint: Constraint | N
         pod_sets=_parts([task for task in tasks if task.status is Status.PENDING]),
         total=len(tasks),
         request=np.add.reduce([s.request for s in shapes]),
-        held=np.array(held, dtype=np.int64) if runs else _NOWHERE,
+        held=np.array(held, dtype=np.int64) if runs else EMPTY,
         ready=len(held),
         tasks=tasks,
     )
