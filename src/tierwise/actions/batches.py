@@ -102,7 +102,7 @@ class Batches:
     def _counts(self, job: Job) -> bool:
         """Whether a job is a gang that a batch is made of: with a topology, and without rules between its pods."""
         cycle = self._cycle
-        if job.constraint is None or job.policies or len(job.tasks) < 2 or cycle.gathered(job):
+        if job.constraint is None or job.policies or len(job.tasks) < 2 or cycle.beside_gradients(job):
             return False
         if cycle.nominations.holds(job) or cycle.current_domain(job) is not None:
             return False

@@ -392,10 +392,14 @@ class Cycle(msgspec.Struct, frozen=True):
         return other if other is not None else AlternateTopology(self.topology, np.arange(len(self.nodes)))
 
     def gathered(self, job: Job) -> bool:
-        """Whether a job is gathered: because it asks for it, or because a constraint is on another tree."""
-        if job.gather is not None or self.snapshot.on_several_trees(job):
-            return True
-        return bool(self.snapshot.alternate_topologies) and self.alternate_topology(job) is not None
+        """Whether a job is gathered: because it asks for it, or because its only constraint is on another tree."""
+        if self.snapshot.on_several_trees(job):
+            return False
+        return job.gather is not None or self.alternate_topology(job) is not None
+
+    def beside_gradients(self, job: Job) -> bool:
+        """Whether a job finds its place otherwise than by gradients: it is gathered, or on several trees."""
+        return self.snapshot.on_several_trees(job) or self.gathered(job)
 
     def attempt(self, job: Job, serve: Callable[[Job], T]) -> T | Reason:
         """Serve a job. If a plugin fails, undo what was not decided yet and return the reason.

@@ -58,7 +58,7 @@ class RejectionCache:
             return None
         shape = job.subs[0].pod_sets[0].shape
         kind, need = self._alike_kind(job) if job.policies else self._plain_kind(job)
-        if kind is None or self._cycle.pipeline.moving(shape) or self._cycle.gathered(job):
+        if kind is None or self._cycle.pipeline.moving(shape) or self._cycle.beside_gradients(job):
             return None
         if job.min_resources is not None and asks_beyond(job, need * shape.request):
             return None
@@ -157,7 +157,7 @@ class RejectionCache:
     def _kind(self, job: Job, asked: Demand) -> Kind | None:
         """What the answer depends on, apart from limit and number; None where it depends on more."""
         first, several = asked.task_groups[0], self._cycle.snapshot.on_several_trees(job)
-        if self._cycle.gathered(job) and not several:
+        if self._cycle.gathered(job):
             return None
         looked_at = asked.task_groups if several else (first,)
         if any(map(self._cycle.pipeline.moving, shapes_of(looked_at))):

@@ -248,7 +248,7 @@ class _Judge:
     def _surely_fits(self, job: Job) -> bool:
         """The plainest jobs, counted: one shape, nothing running, no rules between pods. A backlog is full of them."""
         cycle, need = self._cycle, plain_need(self._cycle.ledger, job)
-        if need is None or cycle.gathered(job) or cycle.pipeline.moving(job.subs[0].pod_sets[0].shape):
+        if need is None or cycle.beside_gradients(job) or cycle.pipeline.moving(job.subs[0].pod_sets[0].shape):
             return False
         shape, need = job.subs[0].pod_sets[0].shape, max(need, 1)
         if asks_beyond(job, need * shape.request):
@@ -285,7 +285,7 @@ class _Judge:
         cycle = self._cycle
         if (
             cycle.current_domain(job) is not None
-            or cycle.gathered(job)
+            or cycle.beside_gradients(job)
             or any(task_group.sub.previous_domain for task_group in task_groups)
         ):
             return None

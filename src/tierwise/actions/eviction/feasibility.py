@@ -96,7 +96,7 @@ def fits_in(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> F
     inner = None
     if (
         sizes
-        and not cycle.gathered(preemptor.job)
+        and not cycle.beside_gradients(preemptor.job)
         and not (preemptor.job.inner_groups or asked.substitutes)
         and all(_sizes(group) == sizes for group in asked.task_groups)
         and not any(map(cycle.pipeline.moving, sizes))

@@ -63,7 +63,7 @@ def with_its_surplus(cycle: Cycle, job: Job, asked: Demand, found: SearchResult,
 
 
 def _planned_as_one(cycle: Cycle, job: Job, task_group: TaskGroup) -> bool:
-    if job.constraint is None or job.policies or not cycle.pipeline.room_ahead or cycle.gathered(job):
+    if job.constraint is None or job.policies or not cycle.pipeline.room_ahead or cycle.beside_gradients(job):
         return False
     if len(task_group.sub.held) or task_group.sub.previous_domain:
         return False
