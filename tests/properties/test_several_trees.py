@@ -22,8 +22,8 @@ def _rows(*numbers: int) -> Ints:
 @st.composite
 def _limits(draw: st.DrawFn) -> tuple[Limit, ...]:
     """None, one or two limits; two are on two trees with nothing in common."""
-    homes = st.lists(st.integers(-1, 2), min_size=ROWS, max_size=ROWS).map(lambda found: _rows(*found))
-    limit = st.builds(Limit, homes, st.sampled_from([0, 0, 0, 2, 3]))
+    domains = st.lists(st.integers(-1, 2), min_size=ROWS, max_size=ROWS).map(lambda found: _rows(*found))
+    limit = st.builds(Limit, domains, st.sampled_from([0, 0, 0, 2, 3]))
     return tuple(draw(st.lists(limit, max_size=2)))
 
 
@@ -39,7 +39,7 @@ def questions(draw: st.DrawFn) -> tuple[list[Scope], list[Group], Ints]:
     parts = []
     for _ in range(draw(st.integers(1, 3))):
         own = draw(_limits())
-        spread = any(limit.fewest for limit in own)
+        spread = any(limit.spread for limit in own)
         stands = draw(held) if draw(st.integers(0, 5)) == 0 else _rows()
         copies = 1 if spread or len(stands) else draw(st.integers(1, 2))
         parts.append(Group(len(scopes), draw(st.integers(1, 2)), copies))

@@ -70,10 +70,10 @@ def kept(scopes: Sequence[Scope], groups: Sequence[Group], rows: Sequence[Sequen
         for members in alone:
             stands = [*scope.held.tolist(), *(row for i in members for row in rows[i])]
             for limit in scope.limits:
-                homes = {int(limit.homes[row]) for row in stands}
-                if limit.fewest and len(homes - {-1}) < limit.fewest:
+                domains = {int(limit.domain_of_row[row]) for row in stands}
+                if limit.spread and len(domains - {-1}) < limit.spread:
                     return False
-                if not limit.fewest and stands and (len(homes) > 1 or homes == {-1}):
+                if not limit.spread and stands and (len(domains) > 1 or domains == {-1}):
                     return False
     return True
 

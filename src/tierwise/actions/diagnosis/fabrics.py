@@ -12,7 +12,7 @@ import numpy as np
 
 from tierwise.actions.diagnosis.causes import asked_pods, causes, once_full
 from tierwise.actions.placement.demand import Demand, TaskGroup, shapes_of
-from tierwise.actions.placement.limits import homes_of
+from tierwise.actions.placement.limits import domain_of_rows
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints, distinct
@@ -60,21 +60,21 @@ def _asked(job: Job, demand: Demand) -> Iterator[tuple[Constraint, Sequence[Task
 
 def _tried(cycle: Cycle, constraint: Constraint, task_groups: Sequence[TaskGroup]) -> Tried | None:
     """How many of the tasks the best domain takes; of a spread, how many domains take one."""
-    homes = homes_of(cycle, constraint)
+    domain_of_row = domain_of_rows(cycle, constraint)
     topology = cycle.tree_of(constraint).topology
-    if homes is None:
+    if domain_of_row is None:
         return None
     shapes = shapes_of(task_groups)
     room: Ints = np.maximum.reduce([cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE) for shape in shapes])
-    inside = np.flatnonzero(homes >= 0)
-    takes = np.bincount(homes[inside], weights=room[inside], minlength=len(topology)).astype(np.int64)
-    domains = distinct(homes[inside])
+    inside = np.flatnonzero(domain_of_row >= 0)
+    takes = np.bincount(domain_of_row[inside], weights=room[inside], minlength=len(topology)).astype(np.int64)
+    domains = distinct(domain_of_row[inside])
     need = sum(group.need for group in task_groups)
     layer = constraint.words()
     if not len(domains):
         return Tried(tier=0, domains=1, best="no domain", fits=0, asked=need, layer=layer, short="there is none")
     best = int(domains[np.lexsort((topology.rank[domains], -takes[domains]))[0]])
-    rows = np.flatnonzero(homes == best)
+    rows = np.flatnonzero(domain_of_row == best)
     tier, name = int(topology.tier[best]), topology.name[best]
     if constraint.spread:
         able = int((takes[domains] > 0).sum())

@@ -16,14 +16,14 @@ from msgspec.structs import replace
 from tierwise.actions.placement import choose
 from tierwise.actions.placement.bounds import Room, held
 from tierwise.actions.placement.demand import TaskGroup
-from tierwise.actions.placement.problem import NOW_ONLY, NoPlace, Part, Placement, SearchResult
+from tierwise.actions.placement.problem import NOW_ONLY, NoPlace, Part, Placement, SearchResult, rows_of
+from tierwise.actions.placement.trial import by_size
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Gradients, Proposal, Units
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import Picks, walk
 from tierwise.model.arrays import Floats, Ints, begins
 from tierwise.model.job import Job
-from tierwise.model.topology import ROOT
 
 __all__ = ["holds", "place_alike"]
 
@@ -36,7 +36,7 @@ def place_alike(cycle: Cycle, job: Job, whole: Part, gradients: Gradients) -> Se
     room = Room(cycle, Pool.IDLE)
     able = held(room, whole.parts[0])
     if not job.inner_groups:
-        return _Leaves(cycle, whole, room).search(gradients, able)
+        return _AlikeUnits(cycle, whole, room).search(gradients, able)
     near = cycle.current_domain(job)
     for gradient in gradients:
         cycle.report.search_counts.domains += len(gradient)
@@ -52,7 +52,7 @@ def place_alike(cycle: Cycle, job: Job, whole: Part, gradients: Gradients) -> Se
 def holds(cycle: Cycle, whole: Part, domain: int, number: int) -> bool:
     """Whether a domain holds so many units of a group on idle resources: they are placed, and nothing stays."""
     with cycle.ledger.statement():
-        return _Leaves(cycle, replace(whole, chosen=number), Room(cycle, Pool.IDLE)).place(domain) is not None
+        return _AlikeUnits(cycle, replace(whole, chosen=number), Room(cycle, Pool.IDLE)).place(domain) is not None
 
 
 # Groups of groups: one after the other.
@@ -71,7 +71,7 @@ def _place(cycle: Cycle, job: Job, part: Part, domain: int, near: int | None) ->
     first, placements = part.parts[0], list[Placement]()
     if first.task_group is not None and first.tier is not None:
         room = Room(cycle, Pool.IDLE)
-        found = _Leaves(cycle, part, room).search((np.array([domain]),), held(room, first))
+        found = _AlikeUnits(cycle, part, room).search((np.array([domain]),), held(room, first))
         return list(found.placements) if isinstance(found, SearchResult) else None
     for inner in part.parts[: part.chosen]:
         if inner.task_group is not None:
@@ -83,7 +83,7 @@ def _place(cycle: Cycle, job: Job, part: Part, domain: int, near: int | None) ->
             return None
         placements += inside
         if inner.task_group is None:
-            here = cycle.topology.meet_rows(np.concatenate([placement.rows for placement in inside]))
+            here = cycle.topology.meet_rows(rows_of(inside))
             near = here if near is None else cycle.topology.meet(near, here)
     return placements
 
@@ -96,10 +96,10 @@ def _place_group(cycle: Cycle, job: Job, part: Part, within: int, near: int | No
     return None if feasible is None else _place(cycle, job, part, _best(cycle, part, feasible, near)[0], near)
 
 
-# Leaves of one group: all at once.
+# Units of one group: all at once.
 
 
-class _Leaves:
+class _AlikeUnits:
     """The units of a group that are needed, each inside one domain of at most their limit."""
 
     def __init__(self, cycle: Cycle, whole: Part, room: Room) -> None:
@@ -111,7 +111,7 @@ class _Leaves:
         assert self._unit.tier is not None
         self._limit = self._unit.tier
         self._task_groups = tuple(p.task_group for p in whole.parts[: whole.chosen] if p.task_group is not None)
-        self._spares = len(whole.parts) - whole.chosen
+        self._substitutes = len(whole.parts) - whole.chosen
         self._sub = next(whole.task_groups()).sub
 
     def search(self, gradients: Gradients, able: Ints) -> SearchResult | NoPlace:
@@ -142,7 +142,9 @@ class _Leaves:
         if not cycle.pipeline.propose or len(self._unit.bundle) > 1 or cycle.current_domain(self._gang) is not None:
             return None
         ((shape, size),) = self._unit.bundle
-        return choose.group_units(cycle, shape, groups=len(self._task_groups), size=size, limit=self._limit)
+        own = cycle.topology.own(cycle.fit_counts.of(shape).domains(Pool.IDLE)) // size
+        own[cycle.topology.tier > self._limit] = 0  # each inside one innermost domain within the limit
+        return Units(shape, len(self._task_groups), size, own, cycle.topology.roll_up(own))
 
     def _follow(self, units: Units, proposal: Proposal) -> list[Placement]:
         ((shape, size),) = self._unit.bundle
@@ -154,7 +156,7 @@ class _Leaves:
     def _best(self, feasible: Ints, score: Floats, able: Ints) -> int:
         """The best candidate: near the job's placed tasks, then one that holds the surplus, score, room and name."""
         cycle, number = self._cycle, len(self._task_groups)
-        also = able >= number + self._spares
+        also = able >= number + self._substitutes
         ahead = choose.surplus_keys(cycle, self._gang, feasible, number * self._unit.pods, also=also)
         return int(np.lexsort(choose.preference(cycle, feasible, score, cycle.current_domain(self._gang), ahead))[0])
 
@@ -213,8 +215,8 @@ class _Leaves:
             able, room = tier[room > 0], room[room > 0]
             if left and len(able):
                 near = self._cycle.current_domain(self._gang)
-                if near is None:
-                    near = self._first(able)
+                if near is None:  # the domain of the first unit
+                    near = int(able[np.lexsort(self._preference(able, None))[0]])
                 owner = np.zeros(len(able), dtype=np.int64)
                 number = self._fill((able, owner, room), np.array([len(left)]), near)
                 placed = self._place_tier(able[number > 0], number[number > 0], left)
@@ -223,10 +225,6 @@ class _Leaves:
                 placements += placed
                 left = left[int(number.sum()) :]
         return placements if not left else None
-
-    def _first(self, able: Ints) -> int:
-        """The domain of the first unit."""
-        return int(able[np.lexsort(self._preference(able, None))[0]])
 
     def _preference(self, domains: Ints, near: int | None) -> tuple[Floats | Ints, ...]:
         """Sort keys of domains for a unit: near one, then with room for its surplus, then by score and name."""
@@ -240,12 +238,8 @@ class _Leaves:
         The largest tasks of all go first, because they fit the fewest nodes. None where a domain takes too few.
         """
         cycle, bundle = self._cycle, self._unit.bundle
-        order = [0]
-        if len(bundle) > 1:
-            scale = np.maximum(cycle.ledger.domain_allocatable[:, ROOT], 1)
-            order = sorted(range(len(bundle)), key=lambda i: -float((bundle[i][0].request / scale).max()))
         dealt: dict[int, list[Ints]] = {}
-        for i in order:
+        for i in sorted(range(len(bundle)), key=lambda i: by_size(cycle, bundle[i][0])):
             shape, count = bundle[i]
             ask = Ask(shape, self._sub, self._gang)
             picked = []

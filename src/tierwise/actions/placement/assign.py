@@ -1,15 +1,15 @@
 """Assign the parts of a job to domains inside one, with backtracking: exact within a budget of steps.
 
 Called by `solve`. The search chooses domains: a place for one part after the other, from the outside inwards. It has an
-explicit stack, remembers dead states, and ends at its budget of steps. Whether the tasks fit says a *ground*, a
-subclass, the cheapest that is exact first:
+explicit stack, remembers dead states, and ends at its budget of steps. Whether the tasks fit says a subclass, the
+cheapest that is exact first:
 
-- `_Slices`, one plain shape: tasks may be split freely inside a domain, so an assignment is feasible exactly when no
+- `_Counting`, one plain shape: tasks may be split freely inside a domain, so an assignment is feasible exactly when no
   domain, at any tier, gets more tasks than its fit count. Integers alone are compared.
 - `_Trials`, several shapes or rules between pods: each step places a task group on the ledger, by score.
 - `_Mixtures`, several plain shapes, where trials find nothing: domains take mixtures of shapes, by counting.
 
-There is one budget for all of them, and a search that stops there says so. The ground of `cells` is for other trees.
+There is one budget for all of them, and a search that stops there says so. The searches of `cells` are for other trees.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Option(msgspec.Struct, frozen=True, eq=False):
 
 
 Chosen = list[tuple[problem.Part, Option]]
-"""Leaves with the place of each."""
+"""Units with the place of each."""
 
 
 class Frame(msgspec.Struct, frozen=True, eq=False):
@@ -78,14 +78,9 @@ class Search(ABC):
     def __init__(self, whole: problem.Part, place: int) -> None:
         self._whole = whole
         self._start = place
-        self._bounded = False
+        self.bounded = False  # whether the search stopped at its bound
         self._left = 0
         self._dead: set[tuple[object, ...]] = set()
-
-    @property
-    def bounded(self) -> bool:
-        """Whether the search stopped at its bound."""
-        return self._bounded
 
     def solutions(self, budget: problem.Budget, most: int) -> Iterator[Chosen]:
         """Every way to give a place to what is needed, each in force until the next is asked for.
@@ -133,7 +128,7 @@ class Search(ABC):
         for option in self.options(part, frame.domain):
             self._left -= 1
             if self._left < 0:
-                self._bounded = True
+                self.bounded = True
                 yield frame
                 return
             if part.parts:
@@ -184,8 +179,14 @@ class Search(ABC):
         """Undo the last `put`."""
 
 
-class Ground(Search):
+class DomainSearch(Search):
     """A search below a domain of the tree that rows follow, and what becomes of it on the ledger."""
+
+    widest = True
+    """Whether a group is offered only the widest of the domains that it may use; else all of them, the tightest first.
+
+    A unit that counting decides about is offered the widest alone: a tighter one inside is chosen when it is placed.
+    """
 
     def __init__(self, cycle: Cycle, job: Job, whole: problem.Part, domain: int, pools: tuple[Pool, ...]) -> None:
         super().__init__(whole, domain)
@@ -205,7 +206,7 @@ class Ground(Search):
             if placements is None:  # what was counted together may not fit one after the other
                 return problem.NoPlace.BOUNDED
             return problem.SearchResult(self._domain, tuple(placements), sum(option.worth for _, option in chosen))
-        return problem.NoPlace.of(bounded=self._bounded)
+        return problem.NoPlace.of(bounded=self.bounded)
 
     @abstractmethod
     def write(self, chosen: Chosen) -> list[problem.Placement] | None:
@@ -214,18 +215,15 @@ class Ground(Search):
     # Domains.
 
     def ranked(self, task_group: TaskGroup, within: int, *, widest: bool = False) -> Iterator[Option]:
-        """Domains below one that may hold a task group, in the order of preference.
-
-        Of the `widest` alone: a tighter one inside is chosen when it is placed.
-        """
+        """Domains below one that may hold a task group, or the widest of them alone, in the order of preference."""
         for gradient in self._gradients_below(task_group.sub, within, widest=widest):
             for domain, score in ordered(self._cycle, task_group, gradient, self._near, self._pools):
                 yield Option(domain, score)
 
-    def of_group(self, part: problem.Part, within: int, *, widest: bool) -> list[Option]:
-        """The domains below one that a group may use, tightest tier first, or the widest of them alone."""
+    def of_group(self, part: problem.Part, within: int) -> list[Option]:
+        """The domains below one that a group is offered."""
         sub, found = next(part.task_groups()).sub, list[Option]()
-        for gradient in self._gradients_below(part.gang, within, widest=widest):
+        for gradient in self._gradients_below(part.gang, within, widest=self.widest):
             scores = self._cycle.pipeline.score_domains(sub, gradient)
             order = np.lexsort(preference(self._cycle, gradient, scores, self._near))
             found += (Option(int(gradient[i]), float(scores[i])) for i in order)
@@ -239,14 +237,13 @@ class Ground(Search):
         every = np.concatenate(gradients)
         return [every[~np.isin(self._cycle.topology.parent[every], every)]]
 
-    def known(self, part: problem.Part, within: int, *, widest: bool) -> list[Option]:
+    def known(self, part: problem.Part, within: int) -> list[Option]:
         """The domains for a part that counting decides about, looked up once."""
         key = (part.number, within)
         if key not in self._known:
-            if part.task_group is not None:
-                self._known[key] = list(self.ranked(part.task_group, within, widest=True))
-            else:
-                self._known[key] = self.of_group(part, within, widest=widest)
+            unit = part.task_group
+            options = self.of_group(part, within) if unit is None else self.ranked(unit, within, widest=True)
+            self._known[key] = list(options)
         return self._known[key]
 
     def has_placed_tasks(self, place: int) -> bool:
@@ -261,7 +258,7 @@ def assign(
     whole: problem.Part,
     domain: int,
     budget: problem.Budget,
-    pools: tuple[Pool, ...] = problem.BOTH,
+    pools: tuple[Pool, ...],
 ) -> problem.SearchResult | problem.NoPlace:
     """Place what a job lacks below a domain. The caller owns the statement, and rewinds."""
     moving = any(map(cycle.pipeline.moving, whole.shapes))
@@ -287,20 +284,20 @@ def _counted(
     place; tighter ones are tried before them as long as that takes few steps.
     """
     if any(part.task_group is None for part in whole.parts):
-        found = _Slices(cycle, job, whole, domain, pools, tight=True).run(budget, cycle.budget.tight_steps)
+        found = _Counting(cycle, job, whole, domain, pools, tight=True).run(budget, cycle.budget.tight_steps)
         if found is not problem.NoPlace.BOUNDED:
             return found
-    return _Slices(cycle, job, whole, domain, pools, tight=False).run(budget, budget.left)
+    return _Counting(cycle, job, whole, domain, pools, tight=False).run(budget, budget.left)
 
 
-class _Slices(Ground):
+class _Counting(DomainSearch):
     """One shape: task groups are assigned to domains by counting, then placed."""
 
     def __init__(
         self, cycle: Cycle, job: Job, whole: problem.Part, domain: int, pools: tuple[Pool, ...], *, tight: bool
     ) -> None:
         super().__init__(cycle, job, whole, domain, pools)
-        self._tight = tight
+        self.widest = not tight
         (shape,) = whole.shapes
         self._room: list[int] = cycle.fit_counts.of(shape).domains(pools[-1]).tolist()
         self._used: dict[int, int] = {}
@@ -314,7 +311,7 @@ class _Slices(Ground):
 
         Counted at once, and enough to refuse what steps would take long to.
         """
-        if any(part.optional for part in self._groups(self._whole)):
+        if any(part.optional for part in self._whole.every()):
             return False
         own = [(unit.tier, unit.pods) for unit in self._whole.units if unit.tier is not None]
         for limit in {limit for limit, _ in own}:
@@ -324,12 +321,6 @@ class _Slices(Ground):
                 if int((room // sizes[i]).sum()) < len(sizes) - i:
                     return True
         return False
-
-    def _groups(self, part: problem.Part) -> Iterator[problem.Part]:
-        if part.task_group is None:
-            yield part
-            for inner in part.parts:
-                yield from self._groups(inner)
 
     def state(self, frame: Frame) -> tuple[object, ...]:
         return (frozenset(self._used.items()),)
@@ -350,7 +341,7 @@ class _Slices(Ground):
     def options(self, part: problem.Part, within: int) -> Iterator[Option]:
         """The places with enough room, one of each kind: alike siblings are the same choice for later parts."""
         tried: set[tuple[int, ...]] = set()
-        for option in self.known(part, within, widest=not self._tight):
+        for option in self.known(part, within):
             if self._room[option.place] >= part.pods and (kind := self._kind(option.place)) not in tried:
                 tried.add(kind)
                 yield option
@@ -406,10 +397,11 @@ class _Slices(Ground):
         return None
 
 
-class _Trials(Ground):
+class _Trials(DomainSearch):
     """Anything: each step places a task group on the ledger."""
 
     cost = 25
+    widest = False
 
     def __init__(self, cycle: Cycle, job: Job, whole: problem.Part, domain: int, pools: tuple[Pool, ...]) -> None:
         super().__init__(cycle, job, whole, domain, pools)
@@ -429,7 +421,7 @@ class _Trials(Ground):
 
     def options(self, part: problem.Part, within: int) -> Iterator[Option]:
         if part.task_group is None:
-            yield from self.of_group(part, within, widest=False)
+            yield from self.of_group(part, within)
             return
         task_group = self._unused(part.task_group)
         too_early = task_group.extra and not sub_ready(self._cycle.ledger, task_group.sub, waiting=True)
@@ -472,7 +464,7 @@ class _Place(msgspec.Struct, frozen=True, eq=False):
     rows: Ints
 
 
-class _Mixtures(Ground):
+class _Mixtures(DomainSearch):
     """Several plain shapes: domains are given mixtures, then all of them are dealt to nodes at once.
 
     What inner domains were given counts in those around them, and what they leave counts towards these.
@@ -485,7 +477,7 @@ class _Mixtures(Ground):
         cls, cycle: Cycle, job: Job, whole: problem.Part, domain: int, pools: tuple[Pool, ...], budget: problem.Budget
     ) -> problem.SearchResult | problem.NoPlace:
         """Place what a job lacks below a domain, on idle resources or else on what is being released as well."""
-        usable, most = pools if cycle.ledger.any_releasing else pools[:1], cycle.budget.mixed_steps
+        usable, most = problem.usable(cycle, pools), cycle.budget.mixed_steps
         try:
             return problem.first_found(cls(cycle, job, whole, domain, pools, pool).run(budget, most) for pool in usable)
         except mixtures.OutOfBoundError:
@@ -503,7 +495,7 @@ class _Mixtures(Ground):
         self._wanted: dict[int, list[tuple[mixtures.Mix, TaskGroup]]] = {}
         for number, each in choices.items():
             mixes = each.mixes(self._axes)
-            self._bounded |= len(mixes) > ways
+            self.bounded |= len(mixes) > ways
             kept = range(min(len(mixes), ways))
             self._wanted[number] = [(tuple(mixes[i].tolist()), each.task_group(i)) for i in kept]
         self._mix_of = {id(group): mix for found in self._wanted.values() for mix, group in found}
@@ -516,7 +508,7 @@ class _Mixtures(Ground):
     def _usable(self, part: problem.Part, within: int) -> Iterator[int]:
         """All domains that the parts of a group, and those inside them, may be given."""
         for inner in part.parts:
-            for option in self.known(inner, within, widest=True):
+            for option in self.known(inner, within):
                 yield option.place
                 yield from self._usable(inner, option.place)
 
@@ -544,7 +536,7 @@ class _Mixtures(Ground):
     def options(self, part: problem.Part, within: int) -> Iterator[Option]:
         """The places of a part, one of each kind, and of a unit each way to choose its tasks."""
         tried: set[tuple[object, ...]] = set()
-        for option in self.known(part, within, widest=True):
+        for option in self.known(part, within):
             kind = self._kind(option.place)
             if kind in tried:
                 continue
@@ -594,7 +586,7 @@ class _Mixtures(Ground):
             return True
         mix = ways[0][0]
         like = [part for part in rest if [m for m, _ in self._wanted.get(part.number, ())] == [mix]]
-        places = {option.place for part in like for option in self.known(part, frame.domain, widest=True)}
+        places = {option.place for part in like for option in self.known(part, frame.domain)}
         if any(self._places[place].inner for place in places):
             return True
         return sum(self._most(place, mix) for place in places) >= len(like)

@@ -106,13 +106,21 @@ def may_hold_all(room: Room, asked: Demand, domains: Ints) -> Bools:
 
 def _enough_amounts(room: Room, numbers: Mapping[Shape, int], domains: Ints) -> Bools:
     """Which domains have all that so many tasks ask for together, on nodes that take any of them."""
-    whole = np.array(list(numbers.values())) @ np.stack([shape.request for shape in numbers])
-    resources = np.flatnonzero(whole)
-    free = np.maximum(room.free(resources), 0)
-    free[:, np.add.reduce([room.rows(shape) for shape in numbers]) == 0] = 0
+    whole, resources, free, _ = _amounts(room, numbers)
     totals = [room.cycle.topology.totals(amounts)[domains] for amounts in free]
     enough: Bools = np.all(np.stack(totals) >= whole[resources, None], axis=0)
     return enough
+
+
+def _amounts(room: Room, numbers: Mapping[Shape, int]) -> tuple[Ints, Ints, Ints, Ints]:
+    """What so many tasks ask for together, the resources that they ask for, and by row what is free of these where it
+    takes any of the tasks, and how many of them it takes at most.
+    """
+    whole = np.array(list(numbers.values())) @ np.stack([shape.request for shape in numbers])
+    resources, takes = np.flatnonzero(whole), most_tasks(room, numbers)
+    free = np.maximum(room.free(resources), 0)
+    free[:, takes == 0] = 0
+    return whole, resources, free, takes
 
 
 def held(room: Room, part: Part) -> Ints:
@@ -138,12 +146,7 @@ def _tasks_held(room: Room, unit: Part) -> Ints:
     most: Ints = np.minimum.reduce([room.domains(shape) // number for shape, number in numbers.items()])
     if len(numbers) == 1:
         return most
-    topology = room.cycle.topology
-    whole = np.array(list(numbers.values())) @ np.stack([shape.request for shape in numbers])
-    resources = np.flatnonzero(whole)
-    takes = most_tasks(room, numbers)
-    free = np.maximum(room.free(resources), 0)
-    free[:, takes == 0] = 0
+    topology, (whole, resources, free, takes) = room.cycle.topology, _amounts(room, numbers)
     for i, r in enumerate(resources.tolist()):
         np.minimum(most, topology.totals(free[i]) // int(whole[r]), out=most)
     return np.minimum(most, topology.totals(takes) // unit.pods)

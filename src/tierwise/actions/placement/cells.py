@@ -3,7 +3,7 @@
 Constraints become limits that rows know (`limits`). A limit knows nothing of trees: it gives each row the domain that
 the row is in, -1 for none. Rows that no limit tells apart form a *cell*, so what is counted are cells, of which
 there are few, and their capacity. A place of a part is what one domain of each of its limits has in common. The search
-of `assign` runs on two grounds, both within one budget. `Cells` chooses places from the outside inwards; a flow says
+of `assign` runs in two ways, both within one budget. `Cells` chooses places from the outside inwards; a flow says
 whether the tasks fit into the cells that are left, exactly for one plain shape (`tests/support/several_trees.py` states
 the same rule plainly). `_Tasks` puts tasks of several shapes, or with rules between pods, onto the rows of these places
 on the ledger, one after the other.
@@ -22,13 +22,13 @@ from tierwise.actions.placement import problem
 from tierwise.actions.placement.assign import Frame, Option, Search
 from tierwise.actions.placement.bounds import Room, most_tasks
 from tierwise.actions.placement.demand import Demand, TaskGroup
-from tierwise.actions.placement.limits import Tiers, attempts, limited, within_limits
+from tierwise.actions.placement.limits import Tiers, limited, tiers_to_try, within_limits
 from tierwise.actions.placement.mixtures import each_choice
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import score_keys
-from tierwise.model.arrays import Bools, Ints, distinct
+from tierwise.model.arrays import EMPTY, Bools, Ints, distinct
 from tierwise.model.job import Job, PodSet, Shape
 
 __all__ = ["Cells", "search_cells"]
@@ -40,11 +40,10 @@ def search_cells(
     """The best place for a demand, written to the ledger."""
     counts, budget = cycle.report.search_counts, problem.Budget(cycle.budget.steps)
     bounded, cut = not _interchangeable(asked), counts.cut
-    usable = pools if cycle.ledger.any_releasing else pools[:1]
-    for tiers, pool in product(attempts(cycle, job), usable):
+    for tiers, pool in product(tiers_to_try(cycle, job), problem.usable(cycle, pools)):
         for chosen in each_choice(cycle, asked.task_groups):
             counts.trials += 1
-            found = _placed(cycle, job, chosen, tiers, pool, budget)
+            found = _place_within(cycle, job, chosen, tiers, pool, budget)
             if not isinstance(found, problem.NoPlace):
                 return problem.found_on(cycle, found)
             bounded |= found is problem.NoPlace.BOUNDED
@@ -60,10 +59,10 @@ def _interchangeable(asked: Demand) -> bool:
     return asked.alternatives is None and not asked.needs_substitutes and (not asked.substitutes or len(kinds) == 1)
 
 
-def _placed(
+def _place_within(
     cycle: Cycle, job: Job, task_groups: tuple[TaskGroup, ...], tiers: Tiers, pool: Pool, budget: problem.Budget
 ) -> list[problem.Placement] | problem.NoPlace:
-    """Where the tasks go within the limits of one attempt, written to the ledger."""
+    """Where the tasks go within the limits at these tiers, written to the ledger."""
     whole = limited(cycle, job, task_groups, tiers)
     rooms = {shape: cycle.fit_counts.of(shape).rows(pool) for shape in whole.shapes}
     room = most_tasks(Room(cycle, pool), rooms)
@@ -111,7 +110,7 @@ def _asked(job: Job, unit: problem.Part) -> list[tuple[Ask, PodSet, int]]:
 
 
 class Dealt(NamedTuple):
-    """Leaves that are alike, the rows of all their tasks, one entry each, ascending, and all rows of their place."""
+    """Units that are alike, the rows of all their tasks, one entry each, ascending, and all rows of their place."""
 
     units: tuple[problem.Part, ...]
     rows: Ints
@@ -141,10 +140,13 @@ class Cells(Search):
         self._room = room
         self._rows = np.flatnonzero(room > 0)
         self._rows = self._rows[np.argsort(order[self._rows], kind="stable")]
-        self._around: dict[int, tuple[problem.Part, ...]] = {}  # of each unit: itself and the groups that it is in
-        parts = list(self._every(whole, ()))
+        self._around: dict[int, tuple[problem.Part, ...]] = {}  # of each part: itself and the groups that it is in
+        parts = list(whole.every())
+        for part in parts:
+            for inner in part.parts:
+                self._around[inner.number] = (inner, *self._around.get(part.number, ()))
         limits = {id(limit): limit for part in parts for limit in part.limits}
-        columns = [limit.homes[self._rows] for limit in limits.values()]
+        columns = [limit.domain_of_row[self._rows] for limit in limits.values()]
         stacked = np.stack(columns) if columns else np.zeros((1, len(self._rows)), dtype=np.int64)
         cells, of_row = np.unique(stacked, axis=1, return_inverse=True)
         self._column = dict(zip(limits, cells, strict=False))
@@ -161,15 +163,8 @@ class Cells(Search):
         self._known: dict[tuple[object, int], list[Option]] = {}
         self._given: dict[tuple[object, int], list[problem.Part]] = {}  # by kind and place
         self._spreads: list[_Spread] = [
-            (part, limit, self._column[id(limit)]) for part in parts for limit in part.limits if limit.fewest
+            (part, limit, self._column[id(limit)]) for part in parts for limit in part.limits if limit.spread
         ]
-
-    def _every(self, part: problem.Part, around: tuple[problem.Part, ...]) -> Iterator[problem.Part]:
-        """The parts below one, groups before what is in them."""
-        for inner in part.parts:
-            self._around[inner.number] = (inner, *around)
-            yield inner
-            yield from self._every(inner, (inner, *around))
 
     # Places.
 
@@ -186,13 +181,13 @@ class Cells(Search):
 
     def _places(self, part: problem.Part, allowed: Bools) -> Iterator[Bools]:
         """The tightest comes first; where several alike units are to be placed, the roomiest."""
-        homes = [self._column[id(limit)] for limit in part.limits if not limit.fewest]
+        columns = [self._column[id(limit)] for limit in part.limits if not limit.spread]
         cells = np.flatnonzero(allowed)
-        if not homes or not len(cells):
+        if not columns or not len(cells):
             if int(self._capacity[allowed].sum()) >= part.pods:
                 yield allowed
             return
-        tuples, place_of = np.unique(np.stack([column[cells] for column in homes]), axis=1, return_inverse=True)
+        tuples, place_of = np.unique(np.stack([column[cells] for column in columns]), axis=1, return_inverse=True)
         place_of = place_of.ravel()
         rooms = np.bincount(place_of, weights=self._capacity[cells], minlength=tuples.shape[1]).astype(np.int64)
         first = np.full(tuples.shape[1], len(self._room), dtype=np.int64)
@@ -215,15 +210,15 @@ class Cells(Search):
         """The cells that a part may use, whichever place it gets; None where its placed tasks leave none."""
         cells = around
         for limit in part.limits:
-            if limit.fewest:
+            if limit.spread:
                 continue
             column = self._column[id(limit)]
             cells = cells & (column >= 0)
             if len(part.standing):
-                homes = distinct(limit.homes[part.standing])
-                if len(homes) > 1 or homes[0] < 0:
+                domains = distinct(limit.domain_of_row[part.standing])
+                if len(domains) > 1 or domains[0] < 0:
                     return None
-                cells = cells & (column == homes[0])
+                cells = cells & (column == domains[0])
         return cells
 
     # What is put into them.
@@ -271,7 +266,7 @@ class Cells(Search):
                 given = np.clip(int(cells[cell]) - (upto - free[inside]), 0, free[inside])
                 free[inside] -= given
                 rows.append(np.repeat(self._rows[inside], given))
-            found = np.sort(np.concatenate(rows)) if rows else np.zeros(0, dtype=np.int64)
+            found = np.sort(np.concatenate(rows)) if rows else EMPTY
             place = np.zeros(len(self._room), dtype=bool)
             place[self._rows[supply.cells[self._cell_of_row]]] = True
             dealt.append(Dealt(supply.units, found, place))
@@ -293,18 +288,18 @@ class Cells(Search):
     def _reaches(spread: _Spread, cells: Bools) -> bool:
         """Whether these cells, and the tasks that have a node, are in enough domains for a spread."""
         part, limit, column = spread
-        homes = distinct(np.concatenate((column[cells], limit.homes[part.standing])))
-        return int(np.count_nonzero(homes >= 0)) >= limit.fewest
+        domains = distinct(np.concatenate((column[cells], limit.domain_of_row[part.standing])))
+        return int(np.count_nonzero(domains >= 0)) >= limit.spread
 
     def _met(self, spread: _Spread, supplies: list[_Supply], counts: Ints) -> bool:
-        return len(self._hit(spread, supplies, counts)) >= spread[1].fewest
+        return len(self._hit(spread, supplies, counts)) >= spread[1].spread
 
     def _hit(self, spread: _Spread, supplies: list[_Supply], counts: Ints) -> set[int]:
         """The domains in which tasks of a part stand."""
         part, limit, column = spread
         mine = [i for i, supply in enumerate(supplies) if self._inside(supply, part)]
-        hit = {int(home) for home in distinct(column[counts[mine].any(axis=0)])} if mine else set()
-        hit |= {int(home) for home in limit.homes[part.standing].tolist()}
+        hit = {int(domain) for domain in distinct(column[counts[mine].any(axis=0)])} if mine else set()
+        hit |= {int(domain) for domain in limit.domain_of_row[part.standing].tolist()}
         return hit - {-1}
 
     def _inside(self, supply: _Supply, part: problem.Part) -> bool:
@@ -314,7 +309,7 @@ class Cells(Search):
         """Fix single tasks to domains that would have none, until every spread is met; then the rest goes anywhere."""
         self._left -= 1
         if self._left < 0:
-            self._bounded = True
+            self.bounded = True
             return None
         rest = [s._replace(amount=s.amount - int(fixed[i].sum())) for i, s in enumerate(supplies)]
         counts = self._flow(rest, self._capacity - fixed.sum(axis=0))
@@ -328,15 +323,15 @@ class Cells(Search):
         hit = self._hit(open_spread, supplies, fixed)
         free = self._capacity - fixed.sum(axis=0)
         masks = np.stack([supply.cells for supply in supplies]).astype(np.uint8)
-        homes = np.stack([column for _, _, column in spreads])
+        columns = np.stack([column for _, _, column in spreads])
         tried: set[tuple[int, bytes, bytes]] = set()  # cells that the same supplies may use, in the same domains
         for cell in np.argsort(-free, kind="stable").tolist():
-            home = int(column[cell])
-            if home < 0 or home in hit or free[cell] < 1:
+            domain = int(column[cell])
+            if domain < 0 or domain in hit or free[cell] < 1:
                 continue
             for i, supply in enumerate(rest):
                 inside = self._inside(supply, part)
-                alike = (i, masks[:, cell].tobytes(), homes[:, cell].tobytes())
+                alike = (i, masks[:, cell].tobytes(), columns[:, cell].tobytes())
                 if not inside or not supply.amount or not supply.cells[cell] or alike in tried:
                     continue
                 tried.add(alike)
@@ -454,7 +449,7 @@ class _Tasks(Search):
         super().__init__(problem.group_of(-1, job, number, parts), 0)
         self._moving = any(map(cycle.pipeline.moving, freedom))
         self._used = distinct(np.concatenate([shape.asked for shape in freedom]))
-        spread = [limit.homes for limit in _limits(whole) if limit.fewest]
+        spread = [limit.domain_of_row for part in whole.every() for limit in part.limits if limit.spread]
         # Rows that no task of the job could tell apart, but for what is free on them.
         opened = [cycle.fit_counts.why(shape) == 0 for shape in freedom]
         places = {id(place): place for *_, place in self._tasks}
@@ -469,7 +464,7 @@ class _Tasks(Search):
         self._placed: list[tuple[int, problem.Placement]] = []  # with the mark of the ledger before it
 
     def place(self, tiers: Tiers, budget: problem.Budget) -> list[problem.Placement] | None:
-        """A way that keeps all limits of an attempt, written to the ledger, within half of the budget."""
+        """A way that keeps all limits at these tiers, written to the ledger, within half of the budget."""
         most = len(self._tasks) if self._moving else budget.left // (2 * self.cost)
         with self._cycle.ledger.statement() as statement:
             for _ in self.solutions(budget, most):
@@ -516,9 +511,3 @@ class _Tasks(Search):
         for _, placement in self._placed:
             on_row.setdefault(int(placement.rows[0]), []).append(placement.pod_set.shape.number)
         return tuple(sorted((self._at_first[:, row].tobytes(), *sorted(shapes)) for row, shapes in on_row.items()))
-
-
-def _limits(part: problem.Part) -> Iterator[problem.Limit]:
-    yield from part.limits
-    for inner in part.parts:
-        yield from _limits(inner)

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.bounds import Room, may_hold
 from tierwise.actions.placement.demand import TaskGroup
-from tierwise.actions.placement.problem import BOTH, NoPlace, Placement, SearchResult, place_tasks
-from tierwise.actions.placement.trial import by_host, fit_any_way
+from tierwise.actions.placement.problem import BOTH, NOW_ONLY, NoPlace, Placement, SearchResult, place_tasks
+from tierwise.actions.placement.trial import fit_any_way
 from tierwise.framework.closest import pieces_needed
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Ask, Gradients, Proposal, Units
@@ -29,7 +29,6 @@ from tierwise.model.topology import ROOT
 
 __all__ = [
     "gradients_of",
-    "group_units",
     "ordered",
     "pending",
     "picks_of",
@@ -45,13 +44,21 @@ def gradients_of(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients:
     A gang with placed tasks has one candidate, the widest domain around them that its limit allows: from there `walk`
     places the other tasks nearest first, which is finer than any order of domains.
     """
-    if by_host(cycle, gang) and _everywhere(cycle, gang, within):
+    if _by_host(cycle, gang) and _everywhere(cycle, gang, within):
         return (np.array([within]),)
     gradients = cycle.pipeline.gradients(gang, within)
     if cycle.current_domain(gang) is None:
         return gradients
     widest = [int(gradient[0]) for gradient in gradients]
     return (np.array([min(widest)]),) if widest else ()
+
+
+def _by_host(cycle: Cycle, gang: Job | SubJob) -> bool:
+    """Whether a gang is one pod with devices that chooses its host, whatever leaf that is in: it is near to nothing."""
+    if not isinstance(gang, Job) or len(gang.tasks) != 1 or not cycle.pipeline.room_ahead:
+        return False
+    request, least = gang.tasks[0].shape.request, gang.min_resources
+    return (least is None or bool((least <= request).all())) and bool(request[cycle.view.axis.devices].any())
 
 
 def _everywhere(cycle: Cycle, gang: Job | SubJob, within: int) -> bool:
@@ -113,9 +120,9 @@ def _best_first(cycle: Cycle, task_group: TaskGroup, domains: Ints, scores: Floa
     plain = not ahead and not job.policies  # a surplus wants room, and sub-groups are counted as they come
     foreseen = _foreseen(cycle, job, task_group, domains) if plain else ()
     keys: list[Floats | Ints | Bools] = [*preference(cycle, domains, scores, near, ahead, foreseen)]
-    home = cycle.previous_domain(task_group.sub)
-    if home is not None:
-        keys.append(cycle.topology.meeting_tiers(home)[domains])
+    previous = cycle.previous_domain(task_group.sub)
+    if previous is not None:
+        keys.append(cycle.topology.meeting_tiers(previous)[domains])
     if cycle.ledger.any_releasing:
         keys.append(~may_hold(Room(cycle, Pool.IDLE), task_group, domains))
     left = np.arange(len(domains))
@@ -246,14 +253,6 @@ def _mixed(cycle: Cycle, task_group: TaskGroup) -> Units:
     return Units(None, task_group.need, 1, own, cycle.topology.roll_up(own))
 
 
-def group_units(cycle: Cycle, shape: Shape, *, groups: int, size: int, limit: int) -> Units:
-    """Groups of equal size as units, each inside one innermost domain within their limit."""
-    topology = cycle.topology
-    own = topology.own(cycle.fit_counts.of(shape).domains(Pool.IDLE)) // size
-    own[topology.tier > limit] = 0
-    return Units(shape, groups, size, own, topology.roll_up(own))
-
-
 def picks_of(cycle: Cycle, ask: Ask, units: Units, proposal: Proposal) -> list[Picks]:
     """The rows of each part of a proposal, chosen by node score."""
     near = replace(ask, distance_decided=True)
@@ -271,12 +270,13 @@ def _try_proposal(
     if not isinstance(said, Proposal):
         return said, None
     cycle.report.search_counts.trials += 1
-    return said, cycle.ledger.attempt(_placed, cycle, job, task_group, units, said)
+    return said, cycle.ledger.attempt(_follow, cycle, job, task_group, units, said)
 
 
-def _placed(cycle: Cycle, job: Job, task_group: TaskGroup, units: Units, proposal: Proposal) -> list[Placement] | None:
+def _follow(cycle: Cycle, job: Job, task_group: TaskGroup, units: Units, proposal: Proposal) -> list[Placement] | None:
+    """Place a task group as it was proposed; None where it does not fit so."""
     if units.shape is None:
-        found = fit_any_way(cycle, job, task_group, proposal.domain, (Pool.IDLE,))
+        found = fit_any_way(cycle, job, task_group, proposal.domain, NOW_ONLY)
         return list(found.placements) if isinstance(found, SearchResult) else None
     pod_set = task_group.remaining[0].pod_set
     ask = Ask(pod_set.shape, task_group.sub, job)

@@ -16,16 +16,14 @@ from msgspec.structs import replace
 from tierwise.actions.placement.demand import TaskGroup
 from tierwise.actions.placement.problem import Limit, Part, group_of
 from tierwise.framework.cycle import Cycle
-from tierwise.model.arrays import Ints, distinct
+from tierwise.model.arrays import EMPTY, Ints, distinct
 from tierwise.model.job import Constraint, InnerGroup, Job, Policy, SubJob, group_job
 from tierwise.model.topology import HYPERNODES, Topology
 
-__all__ = ["Tiers", "attempts", "homes_of", "limited", "within_limits"]
-
-_NOWHERE: Ints = np.zeros(0, dtype=np.int64)
+__all__ = ["Tiers", "domain_of_rows", "limited", "tiers_to_try", "within_limits"]
 
 
-def homes_of(cycle: Cycle, constraint: Constraint, tier: int | None = None) -> Ints | None:
+def domain_of_rows(cycle: Cycle, constraint: Constraint, tier: int | None = None) -> Ints | None:
     """Of each row the domain that a constraint means, -1 for none; None where it limits nothing.
 
     A domain of a tier is the widest one around a row that is not above it. `tier` is another than the constraint's own.
@@ -57,7 +55,7 @@ def _widest(topology: Topology, limit: int) -> Ints:
 
 
 class Tiers(msgspec.Struct, frozen=True):
-    """One attempt: the tiers that stand for those of the job's own constraint and of its sub-groups'."""
+    """Tiers to try: those that stand for those of the job's own constraint and of its sub-groups'."""
 
     job: int | None
     subs: int | None
@@ -68,7 +66,7 @@ _STATED = Tiers(None, None, soft=False)
 """What the constraints say."""
 
 
-def attempts(cycle: Cycle, job: Job) -> Iterator[Tiers]:
+def tiers_to_try(cycle: Cycle, job: Job) -> Iterator[Tiers]:
     """What is tried, in order: soft limits kept and then dropped, the job's tiers, inside them its sub-groups'."""
     every = [*job.further]
     parts: tuple[Policy | InnerGroup, ...] = (*job.policies, *job.inner_groups)
@@ -94,7 +92,7 @@ def _tiers_of(cycle: Cycle, constraint: Constraint | None) -> list[int | None]:
 def limited(cycle: Cycle, job: Job, task_groups: Sequence[TaskGroup], tiers: Tiers) -> Part:
     """These task groups, all of which are to be placed, as units of the groups that they are in.
 
-    Leaves that are alike, and stand nowhere yet, follow each other. Around the job there is one more group.
+    Units that are alike, and stand nowhere yet, follow each other. Around the job there is one more group.
     """
     builder = _Builder(cycle, job, tiers)
     known: dict[object, list[Part]] = {}
@@ -126,15 +124,15 @@ class _Builder:
             if one is None or not (one.hard or self._tiers.soft or other is not None):
                 continue
             if (one, other) not in self._known:
-                homes = homes_of(self._cycle, one, other)
-                self._known[one, other] = Limit(homes, one.spread) if homes is not None else None
+                domains = domain_of_rows(self._cycle, one, other)
+                self._known[one, other] = Limit(domains, one.spread) if domains is not None else None
             found.append(self._known[one, other])
         return tuple(limit for limit in found if limit is not None)
 
     def rows(self, gang: Job | SubJob) -> Ints:
         """The rows of the placed tasks of a gang."""
         placed = self._cycle.ledger.placed_rows(gang)
-        return placed[0] if placed is not None else _NOWHERE
+        return placed[0] if placed is not None else EMPTY
 
     def of_job(self) -> tuple[Limit, ...]:
         return self._limits(self._job.constraint, self._job.further, self._tiers.job)
@@ -149,7 +147,7 @@ class _Builder:
         sub, kind = task_group.sub, None
         limits = self._limits(sub.constraint, sub.further, self._tiers.subs) if sub.policy >= 0 else ()
         standing = self.rows(sub)
-        if not len(standing) and not any(limit.fewest for limit in limits):
+        if not len(standing) and not any(limit.spread for limit in limits):
             several = len({r.pod_set.shape.number for r in task_group.remaining}) > 1
             shapes = tuple((r.pod_set.shape.number, r.left if several else 0) for r in task_group.remaining)
             kind = (sub.policy, sub.inner_group, task_group.need, shapes)
@@ -157,13 +155,10 @@ class _Builder:
 
 
 def within_limits(cycle: Cycle, job: Job, tiers: Tiers = _STATED) -> bool:
-    """Whether all placed tasks of a job stand where its constraints want them, or an attempt at other tiers."""
-    whole = limited(cycle, job, [TaskGroup(sub, (), 0) for sub in job.subs], tiers)
-    parts = [*whole.parts]
-    for part in parts:
-        parts += part.parts
+    """Whether all placed tasks of a job stand where its constraints want them, or within other tiers."""
+    for part in limited(cycle, job, [TaskGroup(sub, (), 0) for sub in job.subs], tiers).every():
         for limit in part.limits if len(part.standing) else ():
-            homes = distinct(limit.homes[part.standing])
-            if (len(homes[homes >= 0]) < limit.fewest) if limit.fewest else (len(homes) > 1 or homes[0] < 0):
+            used = distinct(limit.domain_of_row[part.standing])
+            if (len(used[used >= 0]) < limit.spread) if limit.spread else (len(used) > 1 or used[0] < 0):
                 return False
     return True

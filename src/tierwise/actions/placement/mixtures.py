@@ -24,7 +24,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
-from tierwise.actions.placement.problem import Placement, place_tasks, plus
+from tierwise.actions.placement.problem import BOTH, Placement, place_tasks, plus, usable
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
@@ -255,7 +255,7 @@ def fit_mixed(
     if any(cycle.pipeline.moving(tasks_left.pod_set.shape) for tasks_left in task_group.remaining):
         raise OutOfBoundError
     choices = Choices(task_group, cycle.budget.choices)
-    for pool in pools if cycle.ledger.any_releasing else pools[:1]:
+    for pool in usable(cycle, pools):
         axes = Axes(cycle, most_of([choices]), pool)
         mixes = choices.mixes(axes)
         rows = _by_preference(cycle, job, task_group, domain, axes.shapes[-1], pool)
@@ -399,7 +399,7 @@ def write_mixed(
 def _take(cycle: Cycle, ask: Ask, tasks_left: RemainingTasks, rows: Ints, counts: Ints) -> list[Placement]:
     """On idle room as far as there is any, the rest on what is still being released."""
     placements = []
-    for pool in (Pool.IDLE, Pool.FUTURE_IDLE):
+    for pool in BOTH:
         number = np.minimum(counts, cycle.fit_counts.of(ask.shape).rows(pool)[rows])
         used = number > 0
         if used.any():

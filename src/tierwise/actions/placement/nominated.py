@@ -12,7 +12,7 @@ import numpy as np
 
 from tierwise.actions.placement.choose import search_group
 from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup
-from tierwise.actions.placement.problem import Placement, SearchResult, place_tasks
+from tierwise.actions.placement.problem import BOTH, Placement, SearchResult, place_tasks
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
@@ -85,7 +85,7 @@ def _place_on(cycle: Cycle, ask: Ask, pod_set: PodSet, rows: Ints) -> list[Place
     if not len(rows):
         return []
     picks = np.unique(rows, return_counts=True)
-    for pool in (Pool.IDLE, Pool.FUTURE_IDLE):
+    for pool in BOTH:
         if takes(cycle, ask, picks, pool):
             placed = place_tasks(cycle, ask, pod_set, picks, pool)
             return [Placement(placed.sub, pod_set, rows, pool)]  # each task keeps its nominated node

@@ -22,7 +22,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Ask, Proposal
 from tierwise.framework.ledger import Pool, ready_tasks, roles_count, sub_ready
 from tierwise.framework.placer import Picks
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import EMPTY, Ints
 from tierwise.model.job import Job, PodSet, Shape, SubJob, group_jobs, lacking_parts, whole_by_policy
 
 __all__ = [
@@ -42,7 +42,9 @@ __all__ = [
     "parts_of",
     "place_tasks",
     "plus",
+    "rows_of",
     "tightness",
+    "usable",
     "written",
 ]
 
@@ -57,8 +59,8 @@ def plus(one: Counts, other: Counts) -> Counts:
 class Limit(msgspec.Struct, frozen=True, eq=False):
     """A constraint on any tree, as an array from row to domain."""
 
-    homes: Ints  # of each row the domain, -1 for none
-    fewest: int = 0  # 0: all tasks must share one domain; else they must use at least so many domains
+    domain_of_row: Ints  # -1 for none
+    spread: int = 0  # 0: all tasks must share one domain; else they must use at least so many domains
 
 
 class Part(msgspec.Struct, frozen=True, eq=False, dict=True):
@@ -76,7 +78,7 @@ class Part(msgspec.Struct, frozen=True, eq=False, dict=True):
     chosen: int = 0  # how many of them would be enough
     kind: tuple[object, ...] | None = None  # the same for parts that are alike; None where one is like no other
     limits: tuple[Limit, ...] = ()  # on several trees
-    standing: Ints = np.zeros(0, dtype=np.int64)  # rows of its tasks that are placed already, where limits need them
+    standing: Ints = EMPTY  # rows of its tasks that are placed already, where limits need them
 
     @property
     def optional(self) -> bool:
@@ -105,6 +107,12 @@ class Part(msgspec.Struct, frozen=True, eq=False, dict=True):
         for part in reversed(self.parts):
             sums.append(plus(sums[-1], part.adds))
         return tuple(reversed(sums))
+
+    def every(self) -> Iterator[Part]:
+        """The part and all parts in it, groups before what is in them."""
+        yield self
+        for part in self.parts:
+            yield from part.every()
 
     def task_groups(self) -> Iterator[TaskGroup]:
         return (unit.task_group for unit in self.units if unit.task_group is not None)
@@ -154,6 +162,11 @@ BOTH = (Pool.IDLE, Pool.FUTURE_IDLE)
 """Idle resources first, then those that are being released."""
 NOW_ONLY = (Pool.IDLE,)
 """What can start at once."""
+
+
+def usable(cycle: Cycle, pools: tuple[Pool, ...]) -> tuple[Pool, ...]:
+    """The pools to look at, one after the other: where nothing is being released they are all the same."""
+    return pools if cycle.ledger.any_releasing else pools[:1]
 
 
 class Budget(msgspec.Struct):
@@ -283,10 +296,14 @@ def place_tasks(cycle: Cycle, ask: Ask, pod_set: PodSet, picks: Picks, pool: Poo
     return Placement(ask.sub, pod_set, rows.repeat(counts), pool)
 
 
+def rows_of(placements: Iterable[Placement]) -> Ints:
+    """The row of each task of some placements."""
+    return np.concatenate([placement.rows for placement in placements])
+
+
 def found_on(cycle: Cycle, placements: Sequence[Placement]) -> SearchResult:
     """What was found on some rows, in the innermost domain around them."""
-    rows = np.concatenate([placement.rows for placement in placements])
-    return SearchResult(cycle.topology.meet_rows(rows), tuple(placements), 0.0)
+    return SearchResult(cycle.topology.meet_rows(rows_of(placements)), tuple(placements), 0.0)
 
 
 def amounts_of(cycle: Cycle, placements: Iterable[Placement]) -> Ints:

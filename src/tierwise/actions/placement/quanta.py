@@ -31,12 +31,12 @@ from tierwise.actions.placement.mixtures import (
     each_choice,
     holds,
 )
-from tierwise.actions.placement.problem import BOTH, NoPlace, Placement, SearchResult, found_on, place_tasks
+from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult, found_on, place_tasks, usable
 from tierwise.actions.placement.trial import confined, fit_any_way
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, GatherOption
 from tierwise.framework.ledger import Pool
-from tierwise.model.arrays import Bools, Ints
+from tierwise.model.arrays import EMPTY, Bools, Ints
 from tierwise.model.job import Job, PodSet, Shape, SubJob
 from tierwise.model.topology import ROOT, Topology
 
@@ -121,8 +121,7 @@ class Quanta:
     def places(self) -> Ints:
         """The domains of the option's tier, or the rows for tier 0: only those around the gang's placed tasks."""
         tier, topology = self._option.tier, self.tree.topology
-        none = np.zeros(0, dtype=np.int64)
-        found = topology.at_tier.get(tier, none) if tier > 0 else self._size + np.flatnonzero(self.tree.inside)
+        found = topology.at_tier.get(tier, EMPTY) if tier > 0 else self._size + np.flatnonzero(self.tree.inside)
         result: Ints = found[self.tree.held[found] == self.tree.standing.sum()]
         return result
 
@@ -199,12 +198,12 @@ def _shared(free: Ints, count: int, step: int) -> Ints:
 
 
 def place_in_multiples(
-    cycle: Cycle, job: Job, task_group: TaskGroup, options: Sequence[GatherOption], pools: tuple[Pool, ...] = BOTH
+    cycle: Cycle, job: Job, task_group: TaskGroup, options: Sequence[GatherOption], pools: tuple[Pool, ...]
 ) -> SearchResult | NoPlace:
     """The best place for a task group by the first option that has one, written to the ledger."""
     counts = cycle.report.search_counts
     cut, moving = counts.cut, any(cycle.pipeline.moving(shape) for shape in task_group.by_shape())
-    for option, pool in product(options, pools if cycle.ledger.any_releasing else pools[:1]):
+    for option, pool in product(options, usable(cycle, pools)):
         for (chosen,) in each_choice(cycle, (task_group,)):
             gathering = _Gathering(cycle, job, chosen)
             counts.trials += 1

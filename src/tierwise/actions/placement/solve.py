@@ -119,7 +119,7 @@ def _search_unlike(
 
     budget = Budget(cycle.budget.steps)
 
-    def attempt(domain: int) -> SearchResult | NoPlace:
+    def place_below(domain: int) -> SearchResult | NoPlace:
         """Within half of what is left of the budget."""
         mine = Budget(budget.left // 2)
         budget.left -= mine.left
@@ -127,11 +127,11 @@ def _search_unlike(
         budget.left += mine.left
         return found
 
-    shortlists = (shortlist(cycle, whole.gang, asked, gradient) for gradient in gradients)
-    return first_found(_best_of(cycle, job, able, levels, attempt) for able, levels in shortlists)
+    shortlists = (_shortlist(cycle, whole.gang, asked, gradient) for gradient in gradients)
+    return first_found(_best_of(cycle, job, able, levels, place_below) for able, levels in shortlists)
 
 
-def shortlist(cycle: Cycle, job: Job | SubJob, asked: Demand, gradient: Ints) -> tuple[Ints, Ints]:
+def _shortlist(cycle: Cycle, job: Job | SubJob, asked: Demand, gradient: Ints) -> tuple[Ints, Ints]:
     """The domains of a gradient that pass every bound, and for each the tier around it that holds the surplus as well.
 
     The lowest tier comes first, then the highest sum of sub-job scores.
@@ -146,11 +146,9 @@ def shortlist(cycle: Cycle, job: Job | SubJob, asked: Demand, gradient: Ints) ->
     return feasible[order], ahead[0][order] if ahead else np.zeros(len(order), dtype=np.int64)
 
 
-_Attempt = Callable[[int], SearchResult | NoPlace]
-"""Places a demand below a domain, on the ledger, if it can."""
-
-
-def _best_of(cycle: Cycle, job: Job, domains: Ints, levels: Ints, attempt: _Attempt) -> SearchResult | NoPlace:
+def _best_of(
+    cycle: Cycle, job: Job, domains: Ints, levels: Ints, place_below: Callable[[int], SearchResult | NoPlace]
+) -> SearchResult | NoPlace:
     """Try domains in order, and leave the placement with the best score on the ledger.
 
     Once one has succeeded, those of another level are not tried, nor any beyond the shortlist.
@@ -161,7 +159,7 @@ def _best_of(cycle: Cycle, job: Job, domains: Ints, levels: Ints, attempt: _Atte
         if best is not None and (tried >= _SHORTLIST or levels[tried] != level):
             break
         with cycle.ledger.statement() as statement:
-            found = attempt(domain)
+            found = place_below(domain)
             if len(domains) == 1 and isinstance(found, SearchResult):  # nothing to compare
                 statement.keep()
                 return found

@@ -14,19 +14,28 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
-from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult, place_tasks, written
+from tierwise.actions.placement.problem import (
+    NOW_ONLY,
+    NoPlace,
+    Placement,
+    SearchResult,
+    place_tasks,
+    rows_of,
+    usable,
+    written,
+)
 from tierwise.framework.closest import sets_that_hold
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Tie
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import Picks, best_row, place, walk
 from tierwise.model.arrays import POD_SLOTS, Bools, Floats, Ints, distinct
-from tierwise.model.job import Job, PodSet, Shape, SubJob
+from tierwise.model.job import Job, PodSet, Shape
 from tierwise.model.ranks import rank_homes
 from tierwise.model.topology import ROOT
 
 __all__ = [
-    "by_host",
+    "by_size",
     "close_others",
     "common_places",
     "confined",
@@ -57,13 +66,13 @@ def fit_any_way(
     mark = cycle.ledger.mark()
     for tried in _orders(cycle, job, task_group, domain, pools):
         cycle.report.search_counts.trials += 1
-        found = _placed(fit, cycle, job, tried, domain, pools)
+        found = _try(fit, cycle, job, tried, domain, pools)
         if found is not None:
             return _in_fewer_leaves(cycle, job, task_group, found, mark)
     shapes = {tasks_left.pod_set.shape.number: tasks_left.pod_set.shape for tasks_left in task_group.remaining}
     if any(map(cycle.pipeline.moving, shapes.values())):
         try:
-            found = _placed(_fit_tied, cycle, job, task_group, domain, pools)
+            found = _try(_fit_tied, cycle, job, task_group, domain, pools)
         except _TooManyPlacesError:
             return NoPlace.BOUNDED
         if found is not None:
@@ -73,15 +82,15 @@ def fit_any_way(
     from tierwise.actions.placement.mixtures import OutOfBoundError, fit_mixed  # rarely needed
 
     try:
-        return _placed(fit_mixed, cycle, job, task_group, domain, pools) or NoPlace.PROVEN
+        return _try(fit_mixed, cycle, job, task_group, domain, pools) or NoPlace.PROVEN
     except OutOfBoundError:
         return NoPlace.BOUNDED
 
 
-def _placed(
+def _try(
     way: _Way, cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]
 ) -> SearchResult | None:
-    """What one way of placing a task group finds, on the ledger; nothing of it stays there where it finds none."""
+    """Place a task group in one way; None where that finds no place, and the ledger is as it was."""
     placements = cycle.ledger.attempt(way, cycle, job, task_group, domain, pools)
     return None if placements is None else SearchResult(domain, tuple(placements), 0.0)
 
@@ -102,7 +111,7 @@ def _in_fewer_leaves(
     if waits or any(cycle.pipeline.moving(shape) for shape, _ in bundle):
         return found
     topology = cycle.topology
-    used = distinct(topology.leaf[np.concatenate([placement.rows for placement in found.placements])])
+    used = distinct(topology.leaf[rows_of(found.placements)])
     if len(used) < 2:
         return found
     cycle.ledger.rewind(mark)
@@ -111,7 +120,7 @@ def _in_fewer_leaves(
         rows = np.flatnonzero(np.isin(topology.leaf, leaves))
 
         def search() -> SearchResult | NoPlace:
-            closer = _placed(fit, cycle, job, largest_first(cycle, task_group), found.domain, (Pool.IDLE,))
+            closer = _try(fit, cycle, job, largest_first(cycle, task_group), found.domain, NOW_ONLY)
             return NoPlace.BOUNDED if closer is None else closer
 
         closer = confined(cycle, job, rows, search)
@@ -242,9 +251,13 @@ def fill(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tupl
 
 def largest_first(cycle: Cycle, task_group: TaskGroup) -> TaskGroup:
     """The same task group with its largest tasks first, because these fit the fewest nodes."""
-    scale = np.maximum(cycle.ledger.domain_allocatable[:, ROOT], 1)
-    order = sorted(task_group.remaining, key=lambda p: -float((p.pod_set.shape.request / scale).max()))
+    order = sorted(task_group.remaining, key=lambda p: by_size(cycle, p.pod_set.shape))
     return replace(task_group, remaining=tuple(order))
+
+
+def by_size(cycle: Cycle, shape: Shape) -> float:
+    """Sort key: first the tasks that ask for the largest share of all nodes' amounts of some resource."""
+    return -float((shape.request / np.maximum(cycle.ledger.domain_allocatable[:, ROOT], 1)).max())
 
 
 def put(
@@ -252,17 +265,19 @@ def put(
 ) -> list[Placement]:
     """Place up to `count` tasks of a pod set below a domain; `before` of them are placed already."""
     placements: list[Placement] = []
-    find = walk if _distance_matters(cycle, ask) else _by_score
+    distance = _distance_matters(cycle, ask)
     homes = _homes(cycle, ask, pod_set, before, count, domain) if ask.job.ranks else None
-    for pool in pools:
+    for pool in usable(cycle, pools):
         if homes is not None:
             picks = _near_homes(cycle, ask, homes[-count:], domain, pool)
+        elif distance:
+            picks = walk(cycle, ask, count, domain, pool)
         else:
-            picks = find(cycle, ask, count, domain, pool)
+            picks = place(cycle, ask, count, cycle.topology.span(domain), pool)
         if len(picks[0]):
             placements.append(place_tasks(cycle, ask, pod_set, picks, pool))
             count -= int(picks[1].sum())
-        if not count or not cycle.ledger.any_releasing:
+        if not count:
             break
     return placements
 
@@ -272,14 +287,6 @@ def _distance_matters(cycle: Cycle, ask: Ask) -> bool:
     if ask.sub.constraint is not None:
         return True
     return ask.job.constraint is not None and cycle.ledger.placed_span(ask.job) is not None
-
-
-def by_host(cycle: Cycle, gang: Job | SubJob) -> bool:
-    """Whether a gang is one pod with devices that chooses its host, whatever leaf that is in: it is near to nothing."""
-    if not isinstance(gang, Job) or len(gang.tasks) != 1 or not cycle.pipeline.room_ahead:
-        return False
-    request, least = gang.tasks[0].shape.request, gang.min_resources
-    return (least is None or bool((least <= request).all())) and bool(request[cycle.view.axis.devices].any())
 
 
 def _homes(cycle: Cycle, ask: Ask, pod_set: PodSet, before: int, count: int, domain: int) -> list[int] | None:
@@ -310,13 +317,8 @@ def _near_homes(cycle: Cycle, ask: Ask, homes: Sequence[int], domain: int, pool:
             if left and inner != domain:
                 outer = int(cycle.topology.parent[inner])
                 waiting[outer] = waiting.get(outer, 0) + left
-    distinct = np.flatnonzero(counts)
-    return distinct, counts[distinct]
-
-
-def _by_score(cycle: Cycle, ask: Ask, count: int, domain: int, pool: Pool) -> Picks:
-    """Without a topology constraint, scores alone choose the nodes."""
-    return place(cycle, ask, count, cycle.topology.span(domain), pool)
+    used = np.flatnonzero(counts)
+    return used, counts[used]
 
 
 # Tasks that go where the first of them is.
