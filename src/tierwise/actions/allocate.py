@@ -24,7 +24,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.batches import Batches
@@ -40,12 +39,10 @@ from tierwise.actions.placement.demand import (
     selections,
     surplus,
     surplus_groups,
-    whole_first,
 )
 from tierwise.actions.placement.nominated import place_nominated, to_nominate
-from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult, amounts_of, first_found
-from tierwise.actions.placement.solve import solve
-from tierwise.actions.placement.surplus import place_allowed_surplus, place_surplus_group, with_its_surplus
+from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult, amounts_of, rows_of
+from tierwise.actions.placement.surplus import place_allowed_surplus, place_surplus_group, search_minimum
 from tierwise.actions.plain_pods import PlainPods
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool, Statement, job_ready
@@ -84,7 +81,7 @@ def allocate(
     if reservations is not None:
         from tierwise.actions.reservations import Reservations  # few profiles reserve, and importing must stay cheap
 
-        reserved = Reservations(cycle, reservations, _search)
+        reserved = Reservations(cycle, reservations)
     _Allocation(cycle, preempt, repair, reserved).run()
 
 
@@ -100,7 +97,7 @@ class _Allocation:
         self._repair = repair
         self._rejection_cache = RejectionCache(cycle, told_at_once=preempt is not None)
         self._jobs = JobsByQueue(cycle)
-        self._batches = Batches(cycle, _search)
+        self._batches = Batches(cycle)
         self._plain_pods = PlainPods(cycle, self._jobs, reservations, preempts=preempt is not None)
         self._with_surplus: dict[str, Ints] = {}  # by gang, where all of it was planned to be
         self._cut = 0  # searches that were cut short before the job that is served
@@ -140,7 +137,8 @@ class _Allocation:
             self._cycle.report.reject(job, Rejection("gate", job.key, _HELD_BACK))
             return False
         if asked.task_groups:
-            return self._place_minimum(job, asked, nominated=nominated)
+            started = self._start_minimum(job, asked, nominated=nominated)
+            return self._refuse(job, started) if isinstance(started, Rejection) else started
         return self._place_surplus_beside_reservations(job)
 
     def _fits_nowhere(self, job: Job) -> Rejection | None:
@@ -154,11 +152,6 @@ class _Allocation:
 
     # The minimum: found within quotas and beside reservations, then bound or nominated.
 
-    def _place_minimum(self, job: Job, asked: Demand, *, nominated: bool) -> bool:
-        """Bind or nominate a gang with all that its minimum lacks, or refuse it."""
-        started = self._start_minimum(job, asked, nominated=nominated)
-        return self._refuse(job, started) if isinstance(started, Rejection) else started
-
     def _start_minimum(self, job: Job, asked: Demand, *, nominated: bool) -> bool | Rejection:
         """Bind or nominate a gang with all that its minimum lacks: whether it has more to place; or why it cannot."""
         over = self._over_quota(job, asked)
@@ -166,31 +159,34 @@ class _Allocation:
         if known is not None:
             return known
         with self._cycle.ledger.statement() as statement:
-            found, over = self._find_within_quotas(job, asked, statement, nominated=nominated)
-            if isinstance(found, SearchResult) and over is None and job_ready(self._cycle.ledger, job, waiting=True):
+            found = self._find_within_quotas(job, asked, statement, nominated=nominated)
+            if isinstance(found, SearchResult) and job_ready(self._cycle.ledger, job, waiting=True):
                 return self._start(job, found, statement, nominated=nominated)
-        if isinstance(found, Reason):
-            return Rejection("place", job.key, found)
-        if over is not None:
-            return self._quota_rejection(job, over)
+        if isinstance(found, Rejection):
+            return found
         return self._diagnose(job, asked, bounded=found is NoPlace.BOUNDED)
 
     def _find_within_quotas(
         self, job: Job, asked: Demand, statement: Statement, *, nominated: bool
-    ) -> tuple[SearchResult | NoPlace | Reason, Reason | None]:
-        """A place within quotas, and None; or what was found first, off the ledger, and the quota that forbids it."""
+    ) -> SearchResult | NoPlace | Rejection:
+        """A place on the ledger for the minimum, if need be of other tasks than those that come first.
+
+        `NoPlace` where nothing has room; a rejection where what has room must leave it to reservations, or is more than
+        quotas allow. Where no place is found, the caller rewinds.
+        """
         cycle = self._cycle
-        found = self._find_beside_reservations(job, asked, statement, nominated=nominated)
+        standing = place_nominated(cycle, job, asked) if nominated else None
+        found = standing or self._find_beside_reservations(job, asked, statement)
         over = self._over_quota(job, asked, found) if isinstance(found, SearchResult) else None
         if over is None and not (isinstance(found, NoPlace) and asked.narrowed):
-            return found, over
+            return found
         statement.rewind()
         for others in cycle.first(selections(cycle, job, asked), cycle.budget.selections):
-            other = self._find_beside_reservations(job, others, statement, nominated=False)
+            other = self._find_beside_reservations(job, others, statement)
             if isinstance(other, SearchResult) and self._over_quota(job, others, other) is None:
-                return other, None
+                return other
             statement.rewind()
-        return NoPlace.BOUNDED if isinstance(found, NoPlace) else found, over
+        return NoPlace.BOUNDED if over is None else self._quota_rejection(job, over)
 
     def _over_quota(self, job: Job, asked: Demand, found: SearchResult | None = None) -> Reason | None:
         """Why a job's queue may not use what it asks for, or other tasks that the search has found instead."""
@@ -202,12 +198,9 @@ class _Allocation:
         return None if (used == needs(asked)).all() else self._cycle.over_quota(job, used, placed=True)
 
     def _find_beside_reservations(
-        self, job: Job, asked: Demand, statement: Statement, *, nominated: bool
-    ) -> SearchResult | NoPlace | Reason:
+        self, job: Job, asked: Demand, statement: Statement
+    ) -> SearchResult | NoPlace | Rejection:
         """A place with which all reservations hold, or why the job has to leave the one that it could have."""
-        standing = place_nominated(self._cycle, job, asked) if nominated else None
-        if standing is not None:
-            return standing
         found = self._batches.place(job, asked, self._jobs.served.jobs)
         if not self._reservations or not isinstance(found, SearchResult):
             return found
@@ -216,14 +209,14 @@ class _Allocation:
             return found
         statement.rewind()
         with self._reservations.respected(job):
-            other = _search(self._cycle, job, asked)
-        return other if isinstance(other, SearchResult) else objection
+            other = search_minimum(self._cycle, job, asked)
+        return other if isinstance(other, SearchResult) else Rejection("place", job.key, objection)
 
     def _start(self, job: Job, found: SearchResult, statement: Statement, *, nominated: bool) -> bool:
         """Bind a gang that is on the ledger with its minimum, or nominate it; unless a plugin or a quota delays it."""
         delay = None
         if self._cycle.pipeline.defer:
-            delay = self._cycle.pipeline.defer(job, np.concatenate([placement.rows for placement in found.placements]))
+            delay = self._cycle.pipeline.defer(job, rows_of(found.placements))
         if delay is not None:
             self._cycle.report.delay(job, delay)
             statement.rewind()
@@ -329,7 +322,7 @@ class _Allocation:
     def _place_surplus(self, job: Job) -> bool:
         """Bind the surplus that fits: all of it, or what goes first where placing a task moves the shares."""
         cycle = self._cycle
-        if self._plain_pods.place_elastic(job):
+        if self._plain_pods.place_free_surplus(job):
             return cycle.backlog.some_left(job)
         left: list[TaskGroup] = []
         for asked in surplus_groups(cycle, job):
@@ -370,15 +363,3 @@ class _Allocation:
         from tierwise.actions.diagnosis.diagnose import diagnose  # slow to import, and not every cycle rejects
 
         return diagnose(self._cycle, job, Demand(tuple(left)), bounded=self._cut_short)
-
-
-def _search(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPlace:
-    """Find a place; for a gathered job as a whole, and if there is none, or a quota forbids that, for its minimum."""
-    wholes = (
-        each for each in whole_first(cycle, job, asked) if each is asked or cycle.over_quota(job, needs(each)) is None
-    )
-    mark = cycle.ledger.mark()
-    found = first_found(solve(cycle, job, each) for each in wholes)
-    if isinstance(found, NoPlace) or len(asked.task_groups) > 1:
-        return found
-    return with_its_surplus(cycle, job, asked, found, mark)

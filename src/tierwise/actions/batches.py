@@ -12,23 +12,21 @@ it would have alone. Called by `allocate`; the search for a gang is the usual on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import combinations, islice, permutations, takewhile
 
 import msgspec
-import numpy as np
 
 from tierwise.actions.jobs_by_queue import QueuedJobs
 from tierwise.actions.placement.demand import Demand, demand, needs
-from tierwise.actions.placement.problem import NoPlace, SearchResult, written
+from tierwise.actions.placement.problem import NoPlace, SearchResult, rows_of, written
+from tierwise.actions.placement.surplus import search_minimum
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.pipeline import PluginError
 from tierwise.model.arrays import distinct
 from tierwise.model.job import Job
 
 __all__ = ["Batches"]
-
-Search = Callable[[Cycle, Job, Demand], SearchResult | NoPlace]
 
 _MOST = 3
 """Gangs that are placed together."""
@@ -39,12 +37,12 @@ _FEW, _SHARE = 32, 8
 class _Worth(msgspec.Struct, frozen=True, order=True):
     """How good a place is, the smaller the better."""
 
-    waits: int
+    waits: bool
     tier: int = 0
     leaves: int = 0
 
 
-_WAITS = _Worth(1)
+_WAITS = _Worth(waits=True)
 _Plan = dict[str, SearchResult]
 """By gang that starts, its place."""
 
@@ -52,19 +50,19 @@ _Plan = dict[str, SearchResult]
 class Batches:
     """The places of the gangs that are served next."""
 
-    def __init__(self, cycle: Cycle, search: Search) -> None:
-        self._cycle, self._search = cycle, search
+    def __init__(self, cycle: Cycle) -> None:
+        self._cycle = cycle
         self._left = cycle.budget.together if cycle.pipeline.room_ahead else 0
         self._plan: _Plan = {}
         self._otherwise = False  # whether the plan is another one than that of their turns
         self._kinds: dict[int, object] = {}  # by job, each of which may be in several batches
 
-    def place(self, job: Job, asked: Demand, following: QueuedJobs) -> SearchResult | NoPlace:
-        """A place for a gang, on the ledger: with regard to those that follow it, where that helps."""
+    def place(self, job: Job, asked: Demand, behind: QueuedJobs) -> SearchResult | NoPlace:
+        """A place for a gang, on the ledger: with regard to those behind it, where that helps."""
         planned = self._plan.pop(job.key, None)
         if planned is None:
             self._plan = {}
-            planned = self._planned(job, following)
+            planned = self._planned(job, behind)
         if planned is not None:
             with self._cycle.ledger.statement() as statement:
                 again = written(self._cycle, job, planned)
@@ -72,22 +70,22 @@ class Batches:
                     statement.keep()
                     return planned
         self._plan = {}
-        return self._search(self._cycle, job, asked)
+        return search_minimum(self._cycle, job, asked)
 
     def _declined(self, job: Job, place: SearchResult) -> bool:
         """Whether a gang had rather wait than stand there: then it is given what it would have had in its turn."""
-        defer, rows = self._cycle.pipeline.defer, np.concatenate([placement.rows for placement in place.placements])
-        return bool(defer) and defer(job, rows) is not None
+        defer = self._cycle.pipeline.defer
+        return bool(defer) and defer(job, rows_of(place.placements)) is not None
 
-    def _planned(self, job: Job, following: QueuedJobs) -> SearchResult | None:
-        if len(following) > _FEW:
+    def _planned(self, job: Job, behind: QueuedJobs) -> SearchResult | None:
+        if len(behind) > _FEW:
             self._left = min(self._left, self._cycle.budget.together // _SHARE)
         if self._left <= 0 or self._cycle.spares is not None:
             return None
-        gangs = [job, *islice(following, _MOST - 1)]
+        gangs = [job, *islice(behind, _MOST - 1)]
         kinds = [self._kind(gang) for gang in gangs]
         if not _alike(kinds):
-            gangs = [*takewhile(self._counts, gangs)]
+            gangs = [*takewhile(self._may_join, gangs)]
             kinds = kinds[: len(gangs)]
         if _alike(kinds):
             return None
@@ -99,8 +97,8 @@ class Batches:
         self._cycle.report.search_counts.cut = cut
         return self._plan.pop(job.key, None)
 
-    def _counts(self, job: Job) -> bool:
-        """Whether a job is a gang that a batch is made of: with a topology, and without rules between its pods."""
+    def _may_join(self, job: Job) -> bool:
+        """Whether a job is a gang that a batch may be made of: with a topology, and without rules between its pods."""
         cycle = self._cycle
         if job.constraint is None or job.policies or len(job.tasks) < 2 or cycle.beside_gradients(job):
             return False
@@ -136,7 +134,7 @@ class Batches:
 
     def _alone(self, gangs: Sequence[Job], kinds: Sequence[object], usual: Sequence[_Worth]) -> list[_Worth]:
         """What each gang would have if the others were not there: the first has it, and so would who is alike."""
-        lowest = _Worth(0, int(self._cycle.topology.tier.min()), 1)
+        lowest = _Worth(waits=False, tier=int(self._cycle.topology.tier.min()), leaves=1)
         return [
             usual[0] if kind == kinds[0] else worth if worth == lowest else self._worth(self._arranged([gang]), gang)
             for gang, kind, worth in zip(gangs, kinds, usual, strict=True)
@@ -151,7 +149,7 @@ class Batches:
                 if not asked.task_groups or not asked.enough or self._cycle.over_quota(gang, needs(asked)) is not None:
                     continue
                 self._left -= 1
-                place = self._search(self._cycle, gang, asked)
+                place = search_minimum(self._cycle, gang, asked)
                 if isinstance(place, SearchResult):
                     found[gang.key] = place
         return found
@@ -160,8 +158,8 @@ class Batches:
         place = plan.get(gang.key)
         if place is None:
             return _WAITS
-        rows, topology = np.concatenate([placement.rows for placement in place.placements]), self._cycle.topology
-        return _Worth(0, int(topology.tier[topology.meet_rows(rows)]), len(distinct(topology.leaf[rows])))
+        rows, topology = rows_of(place.placements), self._cycle.topology
+        return _Worth(False, int(topology.tier[topology.meet_rows(rows)]), len(distinct(topology.leaf[rows])))
 
 
 def _alike(kinds: list[object]) -> bool:
@@ -169,7 +167,7 @@ def _alike(kinds: list[object]) -> bool:
     return kinds[:1] * len(kinds) == kinds
 
 
-def _rank(found: Sequence[_Worth]) -> tuple[tuple[int, ...], int, int]:
+def _rank(found: Sequence[_Worth]) -> tuple[tuple[bool, ...], int, int]:
     """Earlier gangs start first; then the sums of tiers and of innermost domains."""
     return tuple(w.waits for w in found), sum(w.tier for w in found), sum(w.leaves for w in found)
 

@@ -55,16 +55,16 @@ class PlainPods:
         self._unlimited = not (pipeline.quota_exceeded or pipeline.overused or pipeline.queue_order)
         self._scores = KeptScores(cycle)
         self._batch = 1  # how many pods to take at once where each of them may be the last one before another queue
-        self._placed_all: str | None = None  # the queue that was served last, if all that was taken of it was placed
-        self._surplus_batches: dict[int, int] = {}  # by elastic job: how many tasks to try when it is served next
+        self._all_placed_of: str | None = None  # the queue that was served last, if all that was taken of it was placed
+        self._surplus_batches: dict[int, int] = {}  # by gang: how many tasks to try when it is served next
 
     def serve(self, queue: ServedQueue) -> Iterator[Job]:
         """Pop the next job of a queue and, if it is a plain pod, place it with those behind it that may go with it.
 
         Yields the jobs that have to be searched for: a gang, or the plain pods that are left over, one by one.
         """
-        self._batch = min(2 * self._batch, len(queue.jobs)) if self._placed_all == queue.name else 1
-        self._placed_all = queue.name
+        self._batch = min(2 * self._batch, len(queue.jobs)) if self._all_placed_of == queue.name else 1
+        self._all_placed_of = queue.name
         job, kind = queue.jobs.pop()
         if kind is not None and self._skips_search() and self._are_few_alike(kind, queue.jobs):
             unplaced = self._place_each(self._pop_few_alike(job, queue.jobs))
@@ -73,7 +73,7 @@ class PlainPods:
             fits = self._scores.has_room(_shape(unplaced))
             job, kind = unplaced, plain_kind(self._cycle, unplaced) if fits else None
         if kind is None or not self._skips_search():
-            self._placed_all = None
+            self._all_placed_of = None
             yield job
             return
         in_order = self._in_order()
@@ -81,7 +81,7 @@ class PlainPods:
         left = self._place_run(alike, in_order=in_order)
         again = in_order and _is_pinned(job)  # those behind one that waits may have room on their nodes
         for i, job in enumerate(left):
-            self._placed_all = None
+            self._all_placed_of = None
             some_served = i or len(left) < len(alike)  # since the queue was found to be the first
             if some_served and (self._jobs.must_give_way() or (again and i)):
                 for other in left[i:]:
@@ -89,13 +89,13 @@ class PlainPods:
                 return
             yield job
 
-    def place_elastic(self, job: Job) -> bool:
-        """Place tasks of an elastic gang until another job or queue comes first; whether any was placed.
+    def place_free_surplus(self, job: Job) -> bool:
+        """Place tasks beyond a gang's minimum until another job or queue comes first; whether any was placed.
 
         Where placing a task moves the shares, each of them is a decision of its own. This is for gangs without
         constraints, whose tasks go where scores lead them; all others place one task each time they are served.
         """
-        if not self._is_elastic(job):
+        if not self._has_free_surplus(job):
             return False
         cycle, (sub,) = self._cycle, job.subs
         pod_set = next(surplus(cycle, job)).remaining[0].pod_set
@@ -136,7 +136,7 @@ class PlainPods:
         """
         return not self._unlimited or self._preempts or self._cycle.ledger.any_releasing
 
-    def _is_elastic(self, job: Job) -> bool:
+    def _has_free_surplus(self, job: Job) -> bool:
         """Whether shares decide after each task, and the tasks beyond a gang's minimum may go anywhere."""
         pipeline, sub = self._cycle.pipeline, job.subs[0]
         if not pipeline.queue_order or not self._skips_search() or self._cycle.ledger.followed:
@@ -269,7 +269,7 @@ class PlainPods:
     def _decide(self, placed: Sequence[Job], rows: Ints) -> None:
         """Add the decisions, and count a search for each pod as if it had been made."""
         if placed:
-            commit_each(self._cycle, placed, rows, action="allocate")
+            commit_each(self._cycle, placed, rows)
         self._cycle.report.search_counts.trials += len(placed)
         self._cycle.report.search_counts.domains += len(placed)
 

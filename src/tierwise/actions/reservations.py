@@ -11,7 +11,7 @@ Called by `allocate`, job by job in the order in which it serves them. All trial
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property, partial
 from math import inf
@@ -22,7 +22,8 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.bounds import Room, may_hold_all
 from tierwise.actions.placement.demand import Demand, demand, needs
-from tierwise.actions.placement.problem import NoPlace, SearchResult
+from tierwise.actions.placement.problem import SearchResult, rows_of
+from tierwise.actions.placement.surplus import search_minimum
 from tierwise.actions.placement.trial import close_others
 from tierwise.api.core import format_time
 from tierwise.api.plurals import count
@@ -36,9 +37,6 @@ from tierwise.model.job import Job, Named, Reason, Rejection, Shape, Status, nam
 from tierwise.model.topology import ROOT, ROOT_NAME
 
 __all__ = ["Reservations"]
-
-Find = Callable[[Cycle, Job, Demand], SearchResult | NoPlace]
-"""Places the minimum of a job on the ledger, as allocate does."""
 
 Held = tuple[tuple[Shape, Ints, Ints], ...]
 
@@ -147,8 +145,8 @@ class _Place(msgspec.Struct, frozen=True):
 class Reservations:
     """The reservations of one cycle."""
 
-    def __init__(self, cycle: Cycle, rules: ReservationRules, find: Find) -> None:
-        self._cycle, self._rules, self._find = cycle, rules, find
+    def __init__(self, cycle: Cycle, rules: ReservationRules) -> None:
+        self._cycle, self._rules = cycle, rules
         self._now = cycle.snapshot.now
         self._held: list[Reservation] = []
         self._asked: dict[int, tuple[Demand, int]] = {}  # by job: what its is for, and how many unknown ends it awaits
@@ -304,11 +302,11 @@ class Reservations:
             self._set_aside(beside, 1)
             if within is not None:
                 close_others(cycle, within)
-            found = self._find(cycle, job, asked)
+            found = search_minimum(cycle, job, asked)
             if not isinstance(found, SearchResult) or not job_ready(cycle.ledger, job, waiting=True):
                 return None
             if cycle.pipeline.defer:
-                delay = cycle.pipeline.defer(job, np.concatenate([p.rows for p in found.placements]))
+                delay = cycle.pipeline.defer(job, rows_of(found.placements))
                 if delay is not None and delay.until > time:
                     return None
             return _held(found)
@@ -361,7 +359,7 @@ class Reservations:
 
         A reservation that holds with another arrangement inside its domain has that one from then on.
         """
-        rows = np.concatenate([placement.rows for placement in found.placements])
+        rows = rows_of(found.placements)
         moved: list[tuple[int, Reservation]] = []
         for i, held in enumerate(self._held):
             if self._leaves(job, held) or not any(np.isin(rows, own).any() for _, own, _ in held.held):

@@ -52,14 +52,14 @@ def commit(
         cycle.report.reject(job, Rejection("fit", job.key, _WAITS))
 
 
-def commit_each(cycle: Cycle, jobs: Sequence[Job], rows: Ints, *, action: str) -> None:
-    """Add the decisions about plain pods, each of which is bound to the row beside it."""
+def commit_each(cycle: Cycle, jobs: Sequence[Job], rows: Ints) -> None:
+    """Add the decisions of allocate about plain pods, each of which is bound to the row beside it."""
     domains = cycle.topology.leaf[rows].tolist()
     decisions = []
     for i, job in enumerate(jobs):
         sub = job.subs[0]
         placed = PlacedTasks(sub, sub.pod_sets[0].tasks, rows[i : i + 1], Pool.IDLE)
-        decisions.append(Decision(job, action, domains[i], (placed,), bound=True))
+        decisions.append(Decision(job, "allocate", domains[i], (placed,), bound=True))
     cycle.backlog.pop_all([job.subs[0].pod_sets[0] for job in jobs])
     _decide(cycle, decisions)
 

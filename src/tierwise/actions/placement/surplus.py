@@ -1,9 +1,9 @@
 """Place tasks beyond a gang's minimum: as many as fit idle resources, near the gang's other tasks, within its limits.
 
-`with_its_surplus` chooses the place of a minimum so that all of the gang is in as few innermost domains as it can be.
+`search_minimum` chooses the place of a minimum so that all of the gang is in as few innermost domains as it can be.
 
-Called by `allocate` once the minimum is placed. It never evicts and never waits for releases: surplus starts at
-once, so quotas are asked with what terminating tasks still hold.
+What places surplus is called by `allocate` once the minimum is placed. It never evicts and never waits for releases:
+surplus starts at once, so quotas are asked with what terminating tasks still hold.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.placement.choose import gradients_of, search_group
-from tierwise.actions.placement.demand import Demand, TaskGroup, everything, needs
+from tierwise.actions.placement.demand import Demand, TaskGroup, everything, needs, whole_first
 from tierwise.actions.placement.problem import (
     NOW_ONLY,
     NoPlace,
@@ -22,6 +22,7 @@ from tierwise.actions.placement.problem import (
     SearchResult,
     first_found,
     found_on,
+    rows_of,
     written,
 )
 from tierwise.actions.placement.solve import solve
@@ -33,10 +34,22 @@ from tierwise.model.arrays import Ints, distinct
 from tierwise.model.job import Job, PodSet, group_job, groups_around
 from tierwise.model.topology import ROOT
 
-__all__ = ["place_allowed_surplus", "place_surplus", "place_surplus_group", "with_its_surplus"]
+__all__ = ["place_allowed_surplus", "place_surplus", "place_surplus_group", "search_minimum"]
 
 
-def with_its_surplus(cycle: Cycle, job: Job, asked: Demand, found: SearchResult, mark: int) -> SearchResult | NoPlace:
+def search_minimum(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPlace:
+    """Find a place; for a gathered job as a whole, and if there is none, or a quota forbids that, for its minimum."""
+    wholes = (
+        each for each in whole_first(cycle, job, asked) if each is asked or cycle.over_quota(job, needs(each)) is None
+    )
+    mark = cycle.ledger.mark()
+    found = first_found(solve(cycle, job, each) for each in wholes)
+    if isinstance(found, NoPlace) or len(asked.task_groups) > 1:
+        return found
+    return _with_its_surplus(cycle, job, asked, found, mark)
+
+
+def _with_its_surplus(cycle: Cycle, job: Job, asked: Demand, found: SearchResult, mark: int) -> SearchResult | NoPlace:
     """The place of a minimum, or another of a tier as low from where its surplus is in fewer innermost domains.
 
     The ledger was at the mark before the place was found. Only the minimum is placed: who is next is another question.
@@ -45,7 +58,7 @@ def with_its_surplus(cycle: Cycle, job: Job, asked: Demand, found: SearchResult,
     left = sum(tasks_left.left for tasks_left in task_group.remaining) - task_group.need
     if left <= 0 or not _planned_as_one(cycle, job, task_group):
         return found
-    topology, rows = cycle.topology, _rows_of(found.placements)
+    topology, rows = cycle.topology, rows_of(found.placements)
     used = np.isin(topology.leaf, topology.leaf[rows])
     shapes = [tasks_left.pod_set.shape for tasks_left in task_group.remaining]
     if left <= min(int(cycle.fit_counts.of(shape).rows(Pool.IDLE)[used].sum()) for shape in shapes):
@@ -73,7 +86,7 @@ def _planned_as_one(cycle: Cycle, job: Job, task_group: TaskGroup) -> bool:
 def _minimum_of(cycle: Cycle, task_group: TaskGroup, together: SearchResult, tier: int) -> SearchResult | None:
     """The tasks of the minimum among all of a gang, inside one domain of a tier: those of the fullest leaves first."""
     topology, wanted = cycle.topology, dict(task_group.taken())
-    by_leaf = np.bincount(topology.leaf[_rows_of(together.placements)], minlength=len(topology))
+    by_leaf = np.bincount(topology.leaf[rows_of(together.placements)], minlength=len(topology))
     every: dict[PodSet, Placement] = {}  # one for each pod set, of which a role's minimum is placed by itself
     for placement in together.placements:
         before = every.get(placement.pod_set)
@@ -88,16 +101,12 @@ def _minimum_of(cycle: Cycle, task_group: TaskGroup, together: SearchResult, tie
             inside = placement.rows[(first <= placement.rows) & (placement.rows < end)]
             order = np.lexsort((inside, topology.leaf[inside], -by_leaf[topology.leaf[inside]]))
             chosen.append(replace(placement, rows=np.sort(inside[order[: wanted.get(placement.pod_set, 0)]])))
-        rows = _rows_of(chosen)
+        rows = rows_of(chosen)
         leaves = len(distinct(topology.leaf[rows]))
         if len(rows) == task_group.need and leaves < fewest:
             some = tuple(placement for placement in chosen if len(placement.rows))
             best, fewest = SearchResult(domain, some, 0.0, with_surplus=np.flatnonzero(by_leaf)), leaves
     return best
-
-
-def _rows_of(placements: Iterable[Placement]) -> Ints:
-    return np.concatenate([placement.rows for placement in placements])
 
 
 def place_allowed_surplus(
@@ -169,7 +178,7 @@ def _as_many_as_fit(cycle: Cycle, job: Job, task_group: TaskGroup, options: Sequ
     def placed(number: int, *, keep: bool = True) -> list[Placement]:
         with cycle.ledger.statement() as statement:
             some = Demand((replace(task_group, need=number),))
-            found = _placed(cycle, (solve(cycle, job, some, pools=NOW_ONLY),))
+            found = _first_of(cycle, (solve(cycle, job, some, pools=NOW_ONLY),))
             if keep and found:
                 statement.keep()
             return found
@@ -181,9 +190,9 @@ def _as_many_as_fit(cycle: Cycle, job: Job, task_group: TaskGroup, options: Sequ
         moving = cycle.pipeline.moving(task_group.remaining[0].pod_set.shape)  # then fewer may fit than counted
         numbers = range(most, 0, -1) if moving else [most] if most else []
         return next((found for number in numbers if (found := placed(number))), [])
-    everything = placed(task_group.need)
-    if everything or _must_be_whole(cycle, job, task_group):
-        return everything
+    all_of_it = placed(task_group.need)
+    if all_of_it or _must_be_whole(cycle, job, task_group):
+        return all_of_it
     least, most = 0, task_group.need - 1
     while least < most:  # where a number of tasks fits, fewer fit as well
         middle = (least + most + 1) // 2
@@ -194,10 +203,10 @@ def _as_many_as_fit(cycle: Cycle, job: Job, task_group: TaskGroup, options: Sequ
 def _first_place(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
     """The best place for a task group that must be placed whole, within the job's limit."""
     outer = _domains(cycle, job, task_group.sub.inner_group)
-    return _placed(cycle, (search_group(cycle, job, task_group, within=domain, pools=NOW_ONLY) for domain in outer))
+    return _first_of(cycle, (search_group(cycle, job, task_group, within=domain, pools=NOW_ONLY) for domain in outer))
 
 
-def _placed(cycle: Cycle, answers: Iterable[SearchResult | NoPlace]) -> list[Placement]:
+def _first_of(cycle: Cycle, answers: Iterable[SearchResult | NoPlace]) -> list[Placement]:
     """What is found first; what is left is said to find no place now, and that is noted where it is no proof."""
     found = first_found(answers)
     cycle.report.search_counts.cut += found is NoPlace.BOUNDED
@@ -210,7 +219,7 @@ def place_surplus_group(cycle: Cycle, job: Job, asked: Demand) -> list[Placement
         return []
     parent = job.inner_groups[asked.inner_group].parent
     outer = [ROOT] if cycle.snapshot.on_several_trees(job) else _domains(cycle, job, parent)
-    return _placed(cycle, (solve(cycle, job, asked, within=domain, pools=NOW_ONLY) for domain in outer))
+    return _first_of(cycle, (solve(cycle, job, asked, within=domain, pools=NOW_ONLY) for domain in outer))
 
 
 def _domains(cycle: Cycle, job: Job, inner_group: int) -> list[int]:
