@@ -80,10 +80,15 @@ class Patience:
 
     def defer(self, job: Job, rows: Ints) -> Delay | None:
         """Why a gang had better wait than stand on these rows."""
-        if len(job.tasks) < 2 or _placed(job):
+        if len(job.tasks) < 2 or _placed(job) or self._is_nominated_to(job, rows):
             return None
         steps = self._steps(job)
         return self._climb(job, rows, steps) if steps else self._spread(job, rows)
+
+    def _is_nominated_to(self, job: Job, rows: Ints) -> bool:
+        """Whether a gang is nominated to these rows: it was asked then, and others may have gone for it since."""
+        nodes = [task.nominated for task in job.tasks if task.nominated >= 0]
+        return bool(nodes) and bool(np.isin(rows, self._nodes.rows[nodes]).all())
 
     def _steps(self, job: Job) -> Sequence[LadderStep]:
         """The ladder of a gang: its own, else the profile's where it is large and asks to be close."""

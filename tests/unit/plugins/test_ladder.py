@@ -13,11 +13,13 @@ from msgspec.structs import replace
 from tests.support import languages
 from tests.support.commands import answer, manifests, run
 from tests.support.draw import World, draw, gang
+from tests.support.evict_world import profile_of
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.ladder import LADDER, LadderStep, parse_ladder
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
+from tierwise.framework.report import CycleReport
 from tierwise.port import Objects
 from tierwise.scheduler import cycle
 from tierwise.sim.cluster.simulation import Simulation
@@ -90,6 +92,35 @@ def test_tiers_by_number() -> None:
 def test_a_hard_limit_stays() -> None:
     """After its ladder a gang may go where its constraint lets it, and no farther."""
     assert "no hyperNode of tier 2 or below" in _said(SPREAD_WIDER, train(within=2), 9_999.0)
+
+
+@pytest.mark.parametrize("action", ["gangpreempt", "jobpreempt", "preempt"])
+def test_no_pod_is_evicted_for_a_place_that_is_declined(action: str) -> None:
+    """While it holds out for a rack, two pods of two racks stay; they go once any leaf will do."""
+    world = draw("s0[l0[r0[n0 n1] r1[n2 n3] r2[n4]]]", node="cpu=1", tier_names=NAMES)
+    low, profile = gang("low", tasks=3, minimum=1, each="cpu=1", on="n1 n3 n4").manifests(), profile_of(action)
+    high = gang("high", tasks=2, each="cpu=1", priority=9, on="n0 n2").manifests()
+
+    def report(now: float) -> CycleReport:
+        return cycle(build(objects(world, *low, *high, *train(priority=5)), now, profile), profile)
+
+    early, late = report(0.0), report(600.0)
+
+    assert (0, 600.0) == (len(early.evictions), early.retry_at)
+    assert "waits for one rack until" in str(early.rejections["default/train"].children)
+    assert (2, None) == (len(late.evictions), late.retry_at)
+
+
+def test_a_nominated_place_is_kept() -> None:
+    """Others have gone for it, whatever the gang's first step is."""
+    raws = train()
+    for raw, node in zip((raw for raw in raws if raw["kind"] == "Pod"), ("n1", "n3"), strict=True):
+        raw["status"] = {"phase": "Pending", "nominatedNodeName": node}
+    high = gang("high", tasks=2, each="cpu=1", priority=9, on="n0 n2").manifests()
+    world = draw("s0[l0[r0[n0 n1] r1[n2 n3]]]", node="cpu=1", tier_names=NAMES)
+
+    assert "l0" == _said(world, [*high, *raws], 0.0)
+    assert "waits for one rack" in _said(world, [*high, *train()], 0.0)
 
 
 def test_the_clock_jumps_from_step_to_step() -> None:

@@ -148,12 +148,15 @@ class _ClassicPreemptor(Evictor):
         return Reason("NotEnoughVictims", self._action, f"nothing was evicted: {text}")
 
     def _carry_out(self, job: Job, places: list[Place], victims: Ints) -> None:
-        """Evict and place."""
-        placements = self._cycle.ledger.attempt(self._place_on, job, places, victims)
-        if placements is None:  # a plugin has changed its mind: what was tried a moment ago fits no longer
-            self._tell(job, self._why_not(job))
-        else:
-            self._finish(job, placements, victims)
+        """Evict and place, unless a plugin would have the job wait."""
+        with self._cycle.ledger.statement() as statement:
+            placements = self._place_on(job, places, victims)
+            late = self._late(job, placements) if placements is not None else None
+            if placements is None or late is not None:  # None: what was tried a moment ago fits no longer
+                self._tell(job, late or self._why_not(job))
+                return
+            statement.keep()
+        self._finish(job, placements, victims)
 
     def _why(self, job: Job, owner: Job) -> str:
         return f"{self._action}ed to make room for {job.key}"

@@ -215,14 +215,13 @@ class GangPreemptor(Evictor):
 
     def _cheapest(self, preemptor: Preemptor, asked: Demand) -> EvictionAttempt | None:
         preemptor, plans, looked = self._plans(preemptor, asked)
-        dear: Reason | None = None
+        obstacle: Reason | None = None
         for plan in plans:
-            refused = self._declined(preemptor, plan.victims)
-            if refused is not None:
-                dear = dear or refused
-            elif self._carry_out(preemptor, asked, plan, looked):
+            done = self._declined(preemptor, plan.victims) or self._carry_out(preemptor, asked, plan, looked)
+            if done is True:
                 return None
-        return EvictionAttempt(self._action, dear or self._why_not(preemptor, looked), looked)
+            obstacle = obstacle or done or None
+        return EvictionAttempt(self._action, obstacle or self._why_not(preemptor, looked), looked)
 
     def _objection(self, preemptor: Preemptor, asked: Demand) -> Reason | None:
         if self._purpose is Purpose.RECLAIM:
@@ -463,8 +462,12 @@ class GangPreemptor(Evictor):
             groups = tuple(self._cycle.pipeline.gradients(job, evicting=True))
         return np.concatenate(groups) if groups else EMPTY
 
-    def _carry_out(self, preemptor: Preemptor, asked: Demand, plan: EvictionPlan, looked: tuple[str, ...]) -> bool:
-        """Evict and place in one statement; nothing happens where the gang does not fit after all."""
+    def _carry_out(
+        self, preemptor: Preemptor, asked: Demand, plan: EvictionPlan, looked: tuple[str, ...]
+    ) -> bool | Reason:
+        """Evict and place in one statement. Nothing happens where the gang does not fit after all, or a plugin says why
+        it had better wait.
+        """
         cycle, job = self._cycle, preemptor.job
         plan = replace(plan, victims=self._running.with_groups(plan.victims, self._evicted))
         dragged = self._running.jobs.together[self._running.job[plan.victims]]
@@ -477,6 +480,9 @@ class GangPreemptor(Evictor):
             found = place_in(cycle, preemptor, asked, plan.domain)
             if found is None or not job_ready(cycle.ledger, job, waiting=True):
                 return False
+            late = self._late(job, found.placements)
+            if late is not None:
+                return late
             statement.keep()
         victims, before = self._with_remainder(preemptor, plan), len(cycle.report.evictions)
         self._finish(job, found.placements, victims, found.score)

@@ -15,7 +15,7 @@ from tierwise.actions.enqueue import admission_reason, queue_reason
 from tierwise.actions.eviction.losses import declined
 from tierwise.actions.placement.commit import commit
 from tierwise.actions.placement.demand import Demand, TaskGroup
-from tierwise.actions.placement.problem import Placement, amounts_of
+from tierwise.actions.placement.problem import Placement, amounts_of, rows_of
 from tierwise.api.plurals import count, verb
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
@@ -105,9 +105,21 @@ class Evictor(ABC):
         others: Bools = ~own & reclaimable[jobs.queue]  # the last one is for jobs of no queue
         return own & (jobs.priority < job.priority) if self._purpose is Purpose.PREEMPT else others
 
+    def _late(self, job: Job, placements: Sequence[Placement]) -> Reason | None:
+        """Why a job had better wait than take this place: then no pod is evicted for it there, until it is asked again.
+
+        As in `allocate`, which asks about places that need no victims.
+        """
+        delay = self._cycle.pipeline.defer(job, rows_of(placements)) if self._cycle.pipeline.defer else None
+        if delay is None:
+            return None
+        self._cycle.report.delays[job.key] = delay.until
+        return delay.reason
+
     def _finish(self, job: Job, placements: Sequence[Placement], victims: Ints, score: float = 0.0) -> None:
         """Report the victims, and bind a job without victims where all that it needs has room now."""
         cycle = self._cycle
+        cycle.report.delays.pop(job.key, None)  # of a place that was declined before this one
         self._gone[victims] = self._evicted[victims] = True
         cycle.evict_running(victims, job, self._action, lambda owner: self._why(job, owner))
         bound = not len(victims) and all(placement.pool is Pool.IDLE for placement in placements)
