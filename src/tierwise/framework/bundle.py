@@ -43,12 +43,16 @@ class Bundles(msgspec.Struct, frozen=True):
         """Gain per cost; a safe bundle costs nothing, which no gain can match."""
         return np.where(self.safe, FREE, self.gain / np.maximum(self.cost, 1e-12))
 
-    def pick(self, order: Ints) -> Bundles:
-        """These bundles, in this order."""
+    def parts(self, order: Ints) -> tuple[Ints, Ints]:
+        """The victims of these bundles, in this order, and where those of each begin."""
         sizes = self.start[order + 1] - self.start[order]
         start = np.zeros(len(order) + 1, dtype=np.int64)
         np.cumsum(sizes, out=start[1:])
-        flat = self.victims[np.repeat(self.start[order] - start[:-1], sizes) + np.arange(int(start[-1]))]
+        return self.victims[np.repeat(self.start[order] - start[:-1], sizes) + np.arange(int(start[-1]))], start
+
+    def pick(self, order: Ints) -> Bundles:
+        """These bundles, in this order."""
+        flat, start = self.parts(order)
         columns = (self.job, self.safe, self.gain, self.cost, self.group)
         return Bundles(flat, start, *(column[order] for column in columns))  # type: ignore[arg-type]
 

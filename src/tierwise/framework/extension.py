@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import msgspec
@@ -443,7 +444,7 @@ class Purpose(enum.Enum):
     RECLAIM = "reclaim"  # for a queue that has less than it deserves
 
 
-class Preemptor(msgspec.Struct, frozen=True):
+class Preemptor(msgspec.Struct, frozen=True, dict=True):
     """The job for which tasks would be evicted, and what it needs."""
 
     purpose: Purpose
@@ -459,7 +460,7 @@ class Preemptor(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         seal(self.need, self.short, self.losses)
 
-    @property
+    @cached_property
     def weighed(self) -> Ints:
         """The resources in which gains and costs are counted: those that are needed and short."""
         needed = self.need > 0

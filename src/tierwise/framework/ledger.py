@@ -25,7 +25,7 @@ import msgspec
 import numpy as np
 
 from tierwise.framework.kept import MovedRows
-from tierwise.model.arrays import EMPTY, Ints, Rows, distinct, of_rows, summed
+from tierwise.model.arrays import EMPTY, Ints, Rows, distinct, of_rows
 from tierwise.model.held import held_amounts
 from tierwise.model.job import Job, PodSet, Shape, Status, SubJob, Task, groups_around, whole_by_policy, whole_groups
 from tierwise.model.running import RunningTable
@@ -597,8 +597,7 @@ class Ledger:
         rows = distinct(running.row[victims])
         domains, _ = self._topology.touched(rows, np.ones(len(rows), dtype=np.int64))
         self.save(self.domain_releasing, (slice(None), domains))
-        for r, amounts in enumerate(self.releasing):
-            self.domain_releasing[r] = self._topology.totals(amounts)
+        self.domain_releasing[:] = self._topology.all_totals(self.releasing)
         self.moved.append(rows)
 
     def let_end(self, shape: Shape, rows: Ints, counts: Ints) -> None:
@@ -683,9 +682,9 @@ class Ledger:
 
     def _add_up(self, numbers: Ints, columns: Ints, by: Ints) -> None:
         """Add to columns of an array, which may repeat."""
-        distinct, place = np.unique(columns, return_inverse=True)
-        more = np.stack([summed(place, amounts, len(distinct)) for amounts in by])
-        self._add(numbers, (slice(None), distinct), more)
+        self.save(numbers, (slice(None), distinct(columns)))
+        for row, amounts in zip(numbers, by, strict=True):
+            np.add.at(row, columns, amounts)
 
     def _bump(self, tally: Ints, index: int, by: int) -> None:
         before = int(tally[index])

@@ -145,7 +145,7 @@ def growth(keys: Ints, before: Ints, amounts: Ints, counted: Callable[[Ints, Int
     at_first = before[:, keys[first]]
     upto = np.cumsum(amounts, axis=1)
     base = at_first - upto[:, first] + amounts[:, first]
-    sizes = np.diff(first, append=len(keys))
+    sizes = np.append(first[1:], len(keys)) - first
     after = counted(upto + np.repeat(base, sizes, axis=1), keys)
     earlier = np.empty_like(after)
     earlier[1:] = after[:-1]

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from tierwise.api.natural import natural_order
-from tierwise.model.arrays import Bools, Floats, Ints, ranks, seal, summed
+from tierwise.model.arrays import Bools, Floats, Ints, ranks, seal
 from tierwise.model.job import Status, Task
 from tierwise.model.snapshot import Snapshot
 
@@ -32,13 +32,18 @@ class JobColumns(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         seal(self.queue, self.priority, self.created, self.minimum, self.together, self.gated, self.subs)
 
+    def sums(self, of_subs: Ints | Bools) -> Ints:
+        """The sum over the sub-jobs of each job."""
+        upto = np.concatenate(([0], np.cumsum(of_subs)))
+        result: Ints = upto[self.subs[1:]] - upto[self.subs[:-1]]
+        return result
+
     def surplus(self, ready: Ints) -> Ints:
         """How many tasks each job can lose by themselves, given the ready tasks of every sub-job.
 
         Those above its minimum, none where it falls as one. Below 0 it is broken.
         """
-        upto = np.concatenate(([0], np.cumsum(ready)))
-        above: Ints = upto[self.subs[1:]] - upto[self.subs[:-1]] - self.minimum
+        above: Ints = self.sums(ready) - self.minimum
         return np.where(self.together, np.minimum(above, 0), above)
 
 
@@ -93,9 +98,13 @@ class RunningTable(msgspec.Struct, frozen=True):
         return slice(int(first), int(last))
 
     def freed(self, tasks: Ints, rows: int) -> Ints:
-        """What some tasks free on each of so many rows, (resources x rows)."""
-        row = self.row[tasks]
-        return np.stack([summed(row, request[tasks], rows) for request in self.request])
+        """What some tasks, each named once, free on each of so many rows, (resources x rows)."""
+        going = np.zeros(len(self), dtype=bool)
+        going[tasks] = True
+        upto = np.zeros((len(self.request), len(self) + 1), dtype=np.int64)
+        np.cumsum(self.request * going, axis=1, out=upto[:, 1:])
+        edges = upto[:, np.searchsorted(self.row, np.arange(rows + 1))]
+        return edges[:, 1:] - edges[:, :-1]
 
 
 def running_table(snapshot: Snapshot) -> RunningTable:

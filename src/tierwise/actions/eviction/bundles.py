@@ -183,10 +183,12 @@ def keep_allowed(cycle: Cycle, preemptor: Preemptor, bundles: Bundles, breakable
         by_filter = cycle.pipeline.counted_whole(preemptor, bundles.victims[asked], together[asked])
         allowed, by_some = asked.copy(), asked.copy()
         allowed[asked], by_some[asked] = by_filter.all(axis=0), by_filter.any(axis=0)
+        if allowed.all():
+            return bundles
         refused = np.flatnonzero((bundles.numbers(allowed) < sizes) & going & ~bundles.safe)
         disputed = np.flatnonzero(bundles.numbers(by_some)[refused])
         if not len(disputed):
-            return bundles if allowed.all() else _shrunk(preemptor, bundles, allowed)
+            return _shrunk(preemptor, bundles, allowed)
         going[refused[: int(disputed[0]) + 1]] = False
 
 

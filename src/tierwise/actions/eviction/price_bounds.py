@@ -157,7 +157,7 @@ class DomainBounds:
         shares = (request[weighed] / cause.need[weighed, None]).sum(axis=0)
         for i, r in enumerate(weighed.tolist()):
             here = np.flatnonzero((scarcest == i) & possible & ((lacking[i] > 0) | (missing > 0)))
-            units = rows.units(r, topology, domains[here], missing[here])
+            units = rows.units(r, topology, domains[here], missing[here]) if len(here) else here
             for tier in distinct(topology.tier[domains[here]]).tolist():
                 of_tier = topology.tier[domains[here]] == tier
                 some = here[of_tier]

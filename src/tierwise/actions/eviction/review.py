@@ -28,7 +28,10 @@ def review(cycle: Cycle, since: int) -> None:
     if len(causes) < 2 and not any(e.job.together for e in evictions):  # the plan for one job has no needless victims
         return
     needless: set[str] = set()
+    alone = _have_room_alone(cycle, evictions)
     for bundle in _bundles(cycle, evictions):
+        if not alone.issuperset(e.task.key for e in bundle):
+            continue
         victims = np.array([cycle.running.position[e.task.key] for e in bundle], dtype=np.int64)
         if not _have_room(cycle, victims):
             continue
@@ -59,6 +62,16 @@ def _bundles(cycle: Cycle, evictions: list[Eviction]) -> list[list[Eviction]]:
         broken = job.together or falls
         bundles.setdefault(job.key if broken else eviction.task.key, []).append(eviction)
     return list(bundles.values())
+
+
+def _have_room_alone(cycle: Cycle, evictions: list[Eviction]) -> set[str]:
+    """Which of these tasks fit their nodes beside what was decided, each by itself: no bundle with another one does."""
+    victims = np.array([cycle.running.position[e.task.key] for e in evictions], dtype=np.int64)
+    every = np.arange(len(cycle.running.request))
+    free = cycle.ledger.free(every, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)[:, cycle.running.row[victims]]
+    held = cycle.running.request[:, victims]
+    fit = np.all((free >= held) | (held == 0), axis=0)
+    return {evictions[i].task.key for i in np.flatnonzero(fit).tolist()}
 
 
 def _have_room(cycle: Cycle, victims: Ints) -> bool:

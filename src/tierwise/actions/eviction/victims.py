@@ -65,14 +65,12 @@ def make_plan(
     plans = [best]
     rising = np.concatenate((safe, whole))
     if not np.array_equal(rising[:needed], in_order[:needed]):
-        risen = bundles.pick(rising)
-        enough = fits.fewest(risen.victims, risen.start)
+        enough = fits.fewest(*bundles.parts(rising))
         if enough is not None:
             plans.append(weigh(rising[:enough]))
     cheap = whole[bundles.cost[whole] < min(plan.price[1] for plan in plans)]
     if len(cheap):
-        alone = bundles.pick(cheap)
-        first = fits.first_alone(alone.victims, alone.start, bundles.pick(safe).victims)
+        first = fits.first_alone(*bundles.parts(cheap), bundles.parts(safe)[0])
         if first is not None:
             plans.append(weigh(np.append(safe, cheap[first])))
     return first_of(plans)
@@ -103,7 +101,7 @@ def _plan(cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, fou
     broken = taken[~bundles.safe[taken]]
     if not len(broken):
         return EvictionPlan(domain, victims, bundles, tuple(taken.tolist()), price)
-    asked, jobs, going = preemptor.weighed, preemptor.running.jobs, bundles.pick(broken).victims
+    asked, jobs, going = preemptor.weighed, preemptor.running.jobs, bundles.parts(broken)[0]
     shares = preemptor.running.request[np.ix_(asked, going)].sum(axis=1) / preemptor.need[asked]
     gain, cost = float(np.minimum(shares, 1.0).sum()), float(bundles.cost[broken].sum())
     important = int(jobs.priority[bundles.job[broken]].max()) if preemptor.purpose is Purpose.RECLAIM else 0
@@ -115,16 +113,15 @@ def _plan(cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, fou
 def _needed(bundles: Bundles, chosen: Ints, fits: Feasibility) -> Ints:
     """The chosen bundles without those, the dearest first, that are not needed."""
     dearest = chosen[::-1][np.argsort(-bundles.cost[chosen[::-1]], kind="stable")]  # of equal ones the last first
-    trial = bundles.pick(dearest)
     going = np.zeros(len(bundles), dtype=bool)
-    going[dearest[fits.needed(trial.victims, trial.start, EMPTY)]] = True
+    going[dearest[fits.needed(*bundles.parts(dearest), EMPTY)]] = True
     return chosen[going[chosen]]
 
 
 def _without_surplus(bundles: Bundles, left: Ints, fits: Feasibility) -> tuple[Ints, Ints]:
     """These bundles without safe tasks that are not needed: which of them still lose tasks, and which tasks."""
     safe = left[bundles.safe[left]]
-    return _tasks(bundles, left, np.flip(bundles.pick(safe).victims), fits)
+    return _tasks(bundles, left, np.flip(bundles.parts(safe)[0]), fits)
 
 
 def _broken(preemptor: Preemptor, bundles: Bundles, taken: Ints) -> tuple[float, float]:
