@@ -89,7 +89,7 @@ def _changed(factory: Any, **methods: object) -> Factory:
     """A plugin with some methods in place of its own, and all that it declares."""
     said = declared(factory)
     assert said is not None
-    promised = ("ignores_names", "rises_with_use", "scores_by_shape", "by_priority")
+    promised = ("ignores_names", "rises_with_use", "scores_by_shape", "by_priority", "by_amounts")
     made = type(factory.__name__, (factory,), {"__module__": factory.__module__, **methods})
     kept: Any = {name: getattr(said, name) for name in promised}
     again: Factory = takes_part(*said.points, arguments=said.arguments, **kept)(made)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.support.depth import examples
 
-from tierwise.actions.eviction.feasibility import Feasibility, fits_in, place_in
+from tierwise.actions.eviction.feasibility import Feasibility, Quotas, fits_in, place_in
 from tierwise.actions.placement.demand import demand
 from tierwise.bench.evictions import EVICTING, scattered
 from tierwise.bench.worlds import CLASSES, GPUS_PER_NODE, GangSpec, flat_cluster, jobs, with_leaders
@@ -52,7 +52,7 @@ def test_counting_equals_asking(pick: Random) -> None:
     cycle = open_cycle(replace(full, jobs=(*full.jobs[:-1], job), queues=queues), profile)
     need = np.sum([sub.request for sub in job.subs], axis=0)
     preemptor = Preemptor(Purpose.PREEMPT, job, need, gang=True, running=cycle.running)
-    fits = fits_in(cycle, preemptor, demand(cycle, job), ROOT)
+    fits = fits_in(cycle, preemptor, demand(cycle, job), ROOT, Quotas(cycle, preemptor))
     for _ in range(4):
         compare(fits, pick, len(cycle.running))
 
@@ -99,7 +99,7 @@ def test_what_is_counted_or_looked_at_is_what_a_search_finds(seed: int) -> None:
     need = np.sum([sub.request for sub in job.subs], axis=0)
     preemptor = Preemptor(Purpose.PREEMPT, job, need, gang=True, running=cycle.running)
     asked, domain = demand(cycle, job), pick.randrange(len(cycle.topology))
-    fits = fits_in(cycle, preemptor, asked, domain)
+    fits = fits_in(cycle, preemptor, asked, domain, Quotas(cycle, preemptor))
     standing = cycle.running.inside(cycle.topology.span(domain))
     inside = range(standing.start, standing.stop)
     for _ in range(6):

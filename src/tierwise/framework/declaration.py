@@ -84,6 +84,7 @@ class Declaration(msgspec.Struct, frozen=True):
     rises_with_use: bool = False  # the same
     scores_by_shape: bool = False  # the same
     by_priority: bool = False  # the same
+    by_amounts: bool = False  # the same
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -129,6 +130,7 @@ def takes_part(
     rises_with_use: bool = False,
     scores_by_shape: bool = False,
     by_priority: bool = False,
+    by_amounts: bool = False,
 ) -> Callable[[C], C]:
     """Declare the points that a plugin's class takes part in, and the arguments that a profile may give it.
 
@@ -141,6 +143,11 @@ def takes_part(
 
     `by_priority`: its keys of jobs begin with their priority. What runs in part goes first among jobs of which that
     number is the same (decision 0115).
+
+    `by_amounts`: plans of evictions are kept from one preemptor to the next that is like it (decision 0260). Its quotas
+    follow from the job's queue, the amounts asked for, and what queues hold. What it says of victims where a gang
+    preempts follows from them, from what their jobs hold and have ready, from the budgets over them, and from the
+    preemptor's queue, priority, shapes, need and holdings: neither from names nor from any other job or queue.
     """
 
     def declare(plugin: C) -> C:
@@ -152,6 +159,7 @@ def takes_part(
             rises_with_use=rises_with_use,
             scores_by_shape=scores_by_shape,
             by_priority=by_priority,
+            by_amounts=by_amounts,
         )
         setattr(plugin, _MARK, said)
         return plugin

@@ -76,6 +76,8 @@ class _Filter(msgspec.Struct, frozen=True, eq=False):
         while True:
             goes = np.zeros(len(victims), dtype=bool)
             goes[asked] = self.lets_go(preemptor, victims[asked])
+            if goes.all():
+                return goes
             broken = np.intersect1d(bundles[goes], bundles[asked & ~goes])
             if not len(broken):
                 return goes
@@ -343,6 +345,16 @@ class Pipeline(Victims):
     def rises_with_use(self) -> bool:
         """Whether limits and orders only rise with what is used."""
         return self._promised("rises_with_use", "quota_exceeded", "overused", "queue_key", "job_key")
+
+    @cached_property
+    def limits_by_amounts(self) -> bool:
+        """Whether quotas follow from what queues hold."""
+        return self._promised("by_amounts", "quota_exceeded")
+
+    @cached_property
+    def victims_by_amounts(self) -> bool:
+        """Whether filters of victims follow from the kind of preemptor and the jobs and budgets of the victims."""
+        return self._promised("by_amounts", "protect")
 
     @cached_property
     def scores_by_shape(self) -> bool:

@@ -12,7 +12,7 @@ from tierwise.model.arrays import Bools, Ints
 __all__ = ["Conformance"]
 
 
-@takes_part(VictimFilter)
+@takes_part(VictimFilter, by_amounts=True)
 class Conformance:
     """Known to every profile; its victim filter comes into play where a profile evicts."""
 

@@ -30,7 +30,7 @@ _RESTART = 86_400.0
 _DECLINED = 3600.0
 
 
-@takes_part(VictimFilter, EvictionCosts)
+@takes_part(VictimFilter, EvictionCosts, by_amounts=True)
 class EvictionCost:
     """Protects young pods, and prices the work of all others."""
 

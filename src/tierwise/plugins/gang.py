@@ -40,6 +40,7 @@ _EXISTING = (Status.PENDING, Status.GATED, Status.RUNNING, Status.SUCCEEDED)
     points.SubJobOrder,
     ignores_names=True,
     rises_with_use=True,
+    by_amounts=True,
 )
 class GangPlugin:
     """Rejects jobs of which too few tasks exist, and orders jobs below their minimum before the others."""

@@ -16,7 +16,7 @@ from tierwise.model.arrays import Bools, Ints
 __all__ = ["DisruptionBudgets", "KeptBudgets"]
 
 
-@takes_part(VictimFilter)
+@takes_part(VictimFilter, by_amounts=True)
 class DisruptionBudgets:
     """Counts disruption budgets down over the victims."""
 
@@ -44,7 +44,7 @@ class DisruptionBudgets:
         return covered[victims]
 
 
-@takes_part(VictimFilter)
+@takes_part(VictimFilter, by_amounts=True)
 class KeptBudgets(DisruptionBudgets):
     """Where the profile does not list the plugin: budgets hold all the same, and it names no victims."""
 

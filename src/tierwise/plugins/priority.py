@@ -27,6 +27,7 @@ __all__ = ["Priority"]
     ignores_names=True,
     rises_with_use=True,
     by_priority=True,
+    by_amounts=True,
 )
 class Priority:
     """Orders by the value of the priority class, highest first."""

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from tierwise.actions.eviction import node_costs
-from tierwise.actions.eviction.feasibility import fits_in, quota_objection
+from tierwise.actions.eviction.feasibility import Quotas, fits_in, quota_objection
 from tierwise.actions.eviction.price_bounds import Price
 from tierwise.actions.eviction.victims import EvictionPlan, choose
 from tierwise.actions.placement.bounds import Room, may_hold_all
@@ -222,7 +222,8 @@ class _Planner:
         local = local[np.lexsort(node_costs.by_importance(running, local, self._manner))]
         if self._manner.budgets_first:
             local = local[np.argsort(~node_costs.beyond_budgets(self._cycle, running, local), kind="stable")]
-        fits = fits_in(self._cycle, self._cause, self._asked, place.domain)
+        quotas = Quotas(self._cycle, self._cause)
+        fits = fits_in(self._cycle, self._cause, self._asked, place.domain, quotas)
         taken = choose(_bundles(running.job, local[::-1], np.arange(len(local))), fits)
         return None if taken is None else self._as_plan(place, np.sort(taken))
 

@@ -24,17 +24,20 @@ from tierwise.actions.placement.solve import solve
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
-from tierwise.model.arrays import Bools, Ints, distinct, summed
+from tierwise.model.arrays import Bools, Ints, begins, distinct, growth, summed
 from tierwise.model.job import Reason, Shape
 
-__all__ = ["Feasibility", "Mixture", "Tried", "fits_in", "place_in", "quota_objection"]
+__all__ = ["Feasibility", "Mixture", "Quotas", "Tried", "fits_in", "place_in", "quota_objection"]
 
 
 class Feasibility(ABC):
     """Whether the gang fits once some victims (positions in the running table, inside the domain) are gone.
 
     What is not counted at once is asked by trial: the slow reference, and all that there is where nothing is counted.
+    `answers` are those of quotas, by what victims free; None where a trial reads anything.
     """
+
+    answers: dict[bytes, bool] | None = None
 
     @abstractmethod
     def without(self, victims: Ints) -> bool: ...
@@ -90,7 +93,41 @@ def _fewest(enough: Callable[[Ints], bool], victims: Ints, start: Ints, least: i
     return high
 
 
-def fits_in(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> Feasibility:
+class Quotas:
+    """What queues say of a gang with some victims no longer charged; as long as the ledger stays as it is.
+
+    Where they read amounts alone and all victims are of one queue, a question is asked once, in whichever domains.
+    """
+
+    def __init__(self, cycle: Cycle, preemptor: Preemptor) -> None:
+        self._cycle, self._cause = cycle, preemptor
+        self._known: dict[bytes, bool] = {}
+        own = preemptor.purpose is Purpose.PREEMPT and not preemptor.across
+        self.by_amounts = own and cycle.pipeline.limits_by_amounts
+        self.silent = cycle.pipeline.quota_exceeded(preemptor.job, preemptor.need) is None
+
+    def allow(self, victims: Ints, answers: dict[bytes, bool]) -> bool:
+        """Whether the gang may have its minimum without these victims; an answer that follows from amounts is noted."""
+        if self.silent:
+            return True
+        if not self.by_amounts:
+            return quota_objection(self._cycle, self._cause, victims) is None
+        freed = self._cause.running.request[:, victims].sum(axis=1).tobytes()
+        said = answers[freed] = self.allow_without(freed)
+        return said
+
+    def allow_without(self, freed: bytes) -> bool:
+        """The same, by what the victims hold together."""
+        known = self._known.get(freed)
+        if known is None:
+            cycle, job = self._cycle, self._cause.job
+            with cycle.ledger.statement():
+                cycle.ledger.charge_queue(job.queue, -np.frombuffer(freed, dtype=np.int64))
+                known = self._known[freed] = cycle.pipeline.quota_exceeded(job, self._cause.need) is None
+        return known
+
+
+def fits_in(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int, quotas: Quotas) -> Feasibility:
     """The cheapest exact test for a demand in a domain."""
     sizes = _sizes(asked.task_groups[0])
     inner = None
@@ -105,12 +142,12 @@ def fits_in(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> F
     if inner is None:
         return Tried(cycle, preemptor, asked, domain)
     if len(sizes) == 1:
-        return _Counted(cycle, preemptor, asked, domain, inner)
+        return _Counted(cycle, preemptor, asked, domain, inner, quotas)
     span = cycle.topology.span(domain)
     ways = Mixture.ways(np.array(list(sizes.values())), len(asked.task_groups))  # counting may take longer than a trial
     if asked.alternatives is not None or ways * (span.stop - span.start) > cycle.budget.victim_ways:
         return Tried(cycle, preemptor, asked, domain)
-    return _Mixed(cycle, preemptor, asked, domain, inner)
+    return _Mixed(cycle, preemptor, asked, domain, inner, quotas)
 
 
 def _sizes(task_group: TaskGroup) -> Counter[Shape]:
@@ -187,14 +224,14 @@ class _Counted(Feasibility):
     """
 
     def __init__(
-        self, cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int, inner: tuple[Ints, Ints]
+        self, cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int, inner: tuple[Ints, Ints], quotas: Quotas
     ) -> None:
         span = cycle.topology.span(domain)
         inside = preemptor.running.inside(span)
         sizes = _sizes(asked.task_groups[0])
         resources = distinct(np.concatenate([shape.asked for shape in sizes]))
-        self._cycle = cycle
-        self._cause = preemptor
+        self.answers: dict[bytes, bool] = {}
+        self._quotas = quotas
         self._groups = len(asked.task_groups)
         self._free = cycle.ledger.free(resources, span, Pool.FUTURE_IDLE)
         self._first = inside.start
@@ -211,7 +248,6 @@ class _Counted(Feasibility):
             self._ask(each, where, size)
             for each, where, size in zip(self._requests, self._open, sizes.values(), strict=True)
         ]
-        self._free_of_quotas = cycle.pipeline.quota_exceeded(preemptor.job, preemptor.need) is None
 
     def _ask(self, each: Ints, where: Bools, size: int) -> _Ask:
         wanted = np.flatnonzero(each)
@@ -230,8 +266,22 @@ class _Counted(Feasibility):
 
     def fewest(self, victims: Ints, start: Ints) -> int | None:
         """By room first: quotas, which take longer to ask, mostly allow what makes room."""
-        room = _fewest(self.some_suffice, victims, start)
+        together = len(self._asks) == len(self._starts) == 1
+        room = self._fewest_together(victims, start) if together else _fewest(self.some_suffice, victims, start)
         return None if room is None else _fewest(self._quotas_allow, victims, start, room)
+
+    def _fewest_together(self, victims: Ints, start: Ints) -> int | None:
+        """The same for one shape, wherever its tasks stand: by how much the room of each row grows with each part."""
+        ask = self._only
+        missing = ask.size * self._groups - int(self._room(self._free, ask).sum())
+        if missing <= 0:
+            return 0
+        part, row, freed = self._cells(victims, start, 0, ask.open > 0)
+        order = np.argsort(row, kind="stable")
+        more = growth(row[order], self._free, freed[:, order], lambda free, rows: self._room(free, ask, rows))
+        upto = np.cumsum(summed(part[order], more, len(start) - 1))
+        needed = int(np.searchsorted(upto, missing)) + 1
+        return needed if needed < len(start) else None
 
     def needed(self, victims: Ints, start: Ints, fixed: Ints) -> list[int]:
         free, at = self._freed(np.concatenate((fixed, victims))), 0
@@ -239,7 +289,7 @@ class _Counted(Feasibility):
             at = self._in_front(victims, start, fixed, self.some_suffice)
             free = self._freed(np.concatenate((fixed, victims[start[at] :])))
         going = self._one_by_one(victims, start, at, free)
-        if self._free_of_quotas:
+        if self._quotas.silent:
             return going
         left = np.zeros(len(start) - 1, dtype=bool)
         left[going] = True
@@ -253,7 +303,7 @@ class _Counted(Feasibility):
 
     def _quotas_allow(self, victims: Ints) -> bool:
         """Whether queues let the gang in; the more victims go, the more they allow."""
-        return self._free_of_quotas or quota_objection(self._cycle, self._cause, victims) is None
+        return self._quotas.allow(victims, self.answers)
 
     def _holds(self, free: Ints) -> bool:
         """Whether there is room for all groups, by the count of each shape."""
@@ -308,7 +358,7 @@ class _Counted(Feasibility):
         rows, amounts, lefts = row.tolist(), freed.T.tolist(), left.T.tolist()
         rooms, inners = room[row].tolist(), self._inner[row].tolist()
         by_row: dict[int, tuple[list[int], int]] = {}  # of rows where a part stays, what is free and for how many
-        edges = np.flatnonzero(np.diff(part, prepend=-1, append=-1)).tolist()
+        edges = [*np.flatnonzero(begins(part)).tolist(), len(part)]
         for first, last in pairwise(edges):
             lost: dict[int, int] = {}
             for cell in range(first, last):
@@ -336,7 +386,7 @@ class _Counted(Feasibility):
         here, part = here[some], part[some]
         cells = part * len(concerned) + self._rows[here]
         order = np.argsort(cells)
-        first = np.flatnonzero(np.diff(cells[order], prepend=-1))
+        first = np.flatnonzero(begins(cells[order]))
         one = order[first]  # of each cell
         return part[one], self._rows[here[one]], np.add.reduceat(self._amounts[:, here[order]], first, axis=1)
 
@@ -360,7 +410,7 @@ class _Counted(Feasibility):
         if len(victims):
             here = victims - self._first
             cells = (self._rows[here] + self._shift).ravel()  # one count for all resources at once
-            free += summed(cells, self._amounts[:, here].ravel(), free.size).reshape(free.shape)
+            np.add.at(free.reshape(-1), cells, self._amounts[:, here].ravel())
         return free
 
     def _room(self, free: Ints, ask: _Ask, rows: Ints | slice = slice(None)) -> Ints:
@@ -380,9 +430,9 @@ class _Mixed(_Counted):
     """
 
     def __init__(
-        self, cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int, inner: tuple[Ints, Ints]
+        self, cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int, inner: tuple[Ints, Ints], quotas: Quotas
     ) -> None:
-        super().__init__(cycle, preemptor, asked, domain, inner)
+        super().__init__(cycle, preemptor, asked, domain, inner, quotas)
         sizes = np.array([ask.size for ask in self._asks])
         self._mixture = mixture = Mixture(self._requests, sizes, self._groups)
         self._asks.append(self._ask(mixture.least, np.logical_or.reduce(self._open), int(sizes.sum())))

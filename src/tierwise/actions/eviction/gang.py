@@ -22,7 +22,8 @@ from msgspec.structs import replace
 
 from tierwise.actions.eviction.bundles import bundle_up, keep_allowed, refused_of, sort_bundles
 from tierwise.actions.eviction.by_pod import plans_by_pod
-from tierwise.actions.eviction.feasibility import fits_in, place_in, quota_objection
+from tierwise.actions.eviction.feasibility import Feasibility, Quotas, fits_in, place_in, quota_objection
+from tierwise.actions.eviction.kept_plans import KeptPlan, KeptPlans, PlanInputs
 from tierwise.actions.eviction.losses import loss_text, with_losses
 from tierwise.actions.eviction.node_costs import VictimOrder, price_nodes
 from tierwise.actions.eviction.preemptors import (
@@ -52,7 +53,7 @@ from tierwise.model.arrays import EMPTY, POD_SLOTS, Bools, Ints
 from tierwise.model.job import Job, Named, Reason, Status, namespace_of
 from tierwise.model.topology import ROOT
 
-__all__ = ["EvictionOptions", "GangPreemptor", "gang_evict", "preempting_at_once"]
+__all__ = ["EvictionOptions", "GangPreemptor", "Planning", "gang_evict", "preempting_at_once"]
 
 
 # What a profile may set for the actions that make room for gangs, and what their names stand for.
@@ -127,13 +128,15 @@ def preempting_at_once(
     return preempt
 
 
-class _Planning(msgspec.Struct, frozen=True):
+class Planning(msgspec.Struct, frozen=True):
     """What plans for one preemptor start from, whichever domain they are for."""
 
     preemptor: Preemptor
     asked: Demand
     eligible: Bools  # running tasks that the purpose lets go
     lacking: Bools  # (resources x rows): of what a row has too little
+    quotas: Quotas
+    known: dict[int, KeptPlan]  # by domain: what was planned for a preemptor like this one, and still is
 
     def helps(self, local: Ints) -> Bools:
         """Which of these running tasks stand where their going could make room."""
@@ -150,6 +153,7 @@ class GangPreemptor(Evictor):
         self._options = options
         self._kept = len(cycle.nominations)
         self._standing = StandingTasks(cycle.topology, self._running)
+        self._plans_kept = KeptPlans(cycle, self._running)
         nominal = [name != POD_SLOTS for name in cycle.view.axis.names]
         self._resourceful: Ints = np.flatnonzero(nominal)
         self._in_vain: dict[
@@ -269,7 +273,7 @@ class GangPreemptor(Evictor):
         """The plans of these domains by price; a domain is planned for once nothing else can be cheaper."""
         breakable = ~self._settled.kept & self._options.allow_whole
         bounds = DomainBounds(self._cycle, self._standing, preemptor, asked, eligible, breakable)
-        planning = _Planning(preemptor, asked, eligible, self._lacking(preemptor, asked, bounds))
+        planning = self._planning(preemptor, asked, eligible, bounds.room)
         ahead: list[tuple[Price, int, EvictionPlan | None]]  # prices differ: they end with the domain
         ahead = [(bound, domain, None) for domain, bound in bounds.at_once(domains).items()]
         heapify(ahead)
@@ -292,16 +296,31 @@ class GangPreemptor(Evictor):
                 alike.append(plan)
                 continue
             looked += 1
-            found = self._plan(planning, domain, bound)
+            found = self.found(planning, domain, breaks=bound[1:2] > (0,))
             if found is not None:
                 heappush(ahead, (found.price, domain, found))
 
-    def _plan(self, planning: _Planning, domain: int, bound: Price) -> EvictionPlan | None:
-        """The cheapest plan that is found for one domain, where it costs at least `bound`."""
+    def _planning(self, preemptor: Preemptor, asked: Demand, eligible: Bools, room: Room) -> Planning:
+        quotas, kept = Quotas(self._cycle, preemptor), self._settled.kept
+        lacking = self._lacking(asked, room, everywhere=not quotas.silent)
+        read = PlanInputs.of(self._cycle, preemptor, asked, quotas, eligible=eligible, lacking=lacking, kept=kept)
+        return Planning(preemptor, asked, eligible, lacking, quotas, self._plans_kept.for_next(read))
+
+    def found(self, planning: Planning, domain: int, *, breaks: bool) -> EvictionPlan | None:
+        """The cheapest plan that is found for one domain; `breaks` says that the surplus of gangs is not enough."""
+        known = planning.known.get(domain)
+        if known is not None and known.holds(planning.quotas, breaks=breaks):
+            return known.plan
+        fits = fits_in(self._cycle, planning.preemptor, planning.asked, domain, planning.quotas)
+        plan = self._plan(planning, domain, fits, breaks=breaks)
+        if fits.answers is not None:
+            planning.known[domain] = KeptPlan(plan, breaks, fits.answers)
+        return plan
+
+    def _plan(self, planning: Planning, domain: int, fits: Feasibility, *, breaks: bool) -> EvictionPlan | None:
         preemptor, asked = planning.preemptor, planning.asked
         inside = self._running.inside(self._cycle.topology.span(domain))
         local = np.flatnonzero(planning.eligible[inside]) + inside.start
-        fits = fits_in(self._cycle, preemptor, asked, domain)
         bundles = self._bundles(planning, local)
         plan = make_plan(self._cycle, preemptor, domain, bundles, fits)
         if plan is None and self._cycle.pipeline.counts_victims(preemptor):
@@ -312,7 +331,7 @@ class GangPreemptor(Evictor):
             plan = make_plan(self._cycle, preemptor, domain, largest, fits)
         if plan is not None and plan.bundles.safe[list(plan.taken)].all():
             return plan
-        if bound[1:2] > (0,):  # the surplus of gangs is not enough
+        if breaks:
             return plan
         surplus = self._surplus_of(preemptor, local[planning.helps(local)])
         if fits.some_suffice(surplus):
@@ -342,7 +361,7 @@ class GangPreemptor(Evictor):
             short[cycle.view.axis.index[POD_SLOTS]] = bool(short.sum() == 1)
         return short
 
-    def _lacking(self, preemptor: Preemptor, asked: Demand, bounds: DomainBounds) -> Bools:
+    def _lacking(self, asked: Demand, room: Room, *, everywhere: bool) -> Bools:
         """Of which resources rows have too little where tasks that go could make room, (resources x rows).
 
         All of everything where their queue or rules must have it.
@@ -350,12 +369,12 @@ class GangPreemptor(Evictor):
         cycle = self._cycle
         shapes = shapes_of((*asked.task_groups, *asked.substitutes))
         result = np.zeros((len(cycle.view.axis), len(cycle.nodes)), dtype=bool)
-        if cycle.pipeline.quota_exceeded(preemptor.job, preemptor.need) or any(map(cycle.pipeline.moving, shapes)):
+        if everywhere or any(map(cycle.pipeline.moving, shapes)):
             return ~result
         for shape in shapes:
             wanted = shape.request[shape.asked, None] * asked.need
             free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
-            result[shape.asked] |= (free < wanted) & (bounds.room.rows(shape) > 0)
+            result[shape.asked] |= (free < wanted) & (room.rows(shape) > 0)
         return result
 
     def _surplus_of(self, preemptor: Preemptor, local: Ints) -> Ints:
@@ -415,7 +434,7 @@ class GangPreemptor(Evictor):
             result &= self._running.priority < highest_priority(job)
         return self._running.whole(result, self._evicted)
 
-    def _bundles(self, planning: _Planning, local: Ints, *, whole: bool = True, largest_first: bool = False) -> Bundles:
+    def _bundles(self, planning: Planning, local: Ints, *, whole: bool = True, largest_first: bool = False) -> Bundles:
         """The bundles that may be evicted, cheapest first.
 
         Filters that count accept victims in the order in which they are asked. With `largest_first` the victims that

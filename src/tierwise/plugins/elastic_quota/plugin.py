@@ -37,7 +37,15 @@ _DELAY = 120.0
 """Seconds for which a quota may hold more than its runtime where the profile names no other time; Koordinator's."""
 
 
-@takes_part(points.Reporter, points.Lending, points.Quota, points.QueueOrder, points.VictimFilter, rises_with_use=True)
+@takes_part(
+    points.Reporter,
+    points.Lending,
+    points.Quota,
+    points.QueueOrder,
+    points.VictimFilter,
+    rises_with_use=True,
+    by_amounts=True,
+)
 class ElasticQuotaPlugin:
     """Holds quotas to their runtime, and what is firm in them to their min."""
 

@@ -21,7 +21,7 @@ __all__ = ["Capability"]
 _ROOT = "root"
 
 
-@takes_part(EnqueueGate, Quota, rises_with_use=True)
+@takes_part(EnqueueGate, Quota, rises_with_use=True, by_amounts=True)
 class Capability:
     """Limits every queue and its ancestors to their capability."""
 

@@ -158,7 +158,13 @@ class ReclaimLoopGuard(msgspec.Struct, frozen=True):
 
 
 @takes_part(
-    points.EnqueueGate, points.Reporter, points.QueueOrder, points.Quota, points.VictimFilter, rises_with_use=True
+    points.EnqueueGate,
+    points.Reporter,
+    points.QueueOrder,
+    points.Quota,
+    points.VictimFilter,
+    rises_with_use=True,
+    by_amounts=True,
 )
 class Capacity:
     """Limits queues to their capability, and lets them reclaim what they deserve."""

@@ -29,7 +29,7 @@ __all__ = ["drf"]
 _EQUAL = 1e-6
 
 
-@takes_part(JobOrder, VictimFilter, ignores_names=True, rises_with_use=True)
+@takes_part(JobOrder, VictimFilter, ignores_names=True, rises_with_use=True, by_amounts=True)
 class Drf:
     """Orders jobs by dominant share, and protects jobs that preemption would leave with a smaller share."""
 
@@ -62,7 +62,7 @@ class Drf:
         return result
 
 
-@takes_part(JobOrder, QueueOrder, VictimFilter, ignores_names=True)
+@takes_part(JobOrder, QueueOrder, VictimFilter, ignores_names=True, by_amounts=True)
 class HierarchicalDrf(Drf):
     """The same, with an order of queues."""
 

@@ -81,7 +81,13 @@ def water_fill(total: int, weights: Sequence[int], floors: Sequence[int], caps: 
 
 
 @takes_part(
-    points.EnqueueGate, points.Reporter, points.Quota, points.QueueOrder, points.VictimFilter, rises_with_use=True
+    points.EnqueueGate,
+    points.Reporter,
+    points.Quota,
+    points.QueueOrder,
+    points.VictimFilter,
+    rises_with_use=True,
+    by_amounts=True,
 )
 class Proportion:
     """Limits every queue to what it deserves by weight."""

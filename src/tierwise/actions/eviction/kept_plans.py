@@ -1,0 +1,135 @@
+"""Plans of evictions that are kept from one preemptor to the next that is like it, domain by domain.
+
+A plan for a domain follows from the kind of preemptor, the rows of the domain, the gangs that have tasks there and the
+budgets over these, and from what quotas answered on the way; plugins promise that they read no more (`by_amounts`).
+What has changed of that since the last preemptor is compared and not told. A gang that changed ends the plans of every
+domain in which it has a task, whether or not that task may go. `gang` asks; plans are made there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import msgspec
+import numpy as np
+
+from tierwise.actions.eviction.feasibility import Quotas
+from tierwise.actions.eviction.victims import EvictionPlan
+from tierwise.actions.placement.demand import Demand
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Preemptor, Purpose
+from tierwise.framework.ledger import Pool
+from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.running import RunningTable
+
+__all__ = ["KeptPlan", "KeptPlans", "PlanInputs"]
+
+
+class KeptPlan(msgspec.Struct, frozen=True):
+    """What was planned for a domain, or that nothing can be."""
+
+    plan: EvictionPlan | None
+    breaks: bool  # the bound says that gangs must be broken
+    answers: dict[bytes, bool]  # of quotas, by what victims free
+
+    def holds(self, quotas: Quotas, *, breaks: bool) -> bool:
+        """Whether it would be made again, where rows and gangs of its domain are as they were."""
+        return self.breaks is breaks and all(
+            quotas.allow_without(freed) is said for freed, said in self.answers.items()
+        )
+
+
+class PlanInputs(msgspec.Struct, frozen=True):
+    """All that plans read and that changes in a cycle, but for what quotas say."""
+
+    kind: Hashable  # of the preemptor
+    rows: tuple[Ints | Bools, ...]  # (resources x rows)
+    jobs: tuple[Ints | Bools, ...]  # (any x jobs)
+    subs: Ints  # by sub-job
+    tasks: tuple[Ints | Floats | Bools, ...]  # by running task
+    budgets: Ints
+
+    @classmethod
+    def of(
+        cls,
+        cycle: Cycle,
+        preemptor: Preemptor,
+        asked: Demand,
+        quotas: Quotas,
+        *,
+        eligible: Bools,
+        lacking: Bools,
+        kept: Bools,
+    ) -> PlanInputs | None:
+        """Of plans for a preemptor; None where they read more than that.
+
+        `eligible` are the running tasks that its purpose lets go, `lacking` what rows have too little of, `kept` the
+        jobs that must not be broken.
+        """
+        kind = _kind(cycle, preemptor, asked, quotas)
+        if kind is None:
+            return None
+        ledger, running = cycle.ledger, preemptor.running
+        wanted = np.flatnonzero(preemptor.need)
+        return cls(
+            kind=kind,
+            rows=(ledger.free(wanted, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE), lacking),
+            jobs=(ledger.job_used.copy(), kept.copy()),
+            subs=ledger.ready.copy(),
+            tasks=(
+                eligible,
+                np.append(ledger.role_ready, 0)[running.role],
+                *(() if preemptor.losses is None else (preemptor.losses,)),
+            ),
+            budgets=ledger.budgets.copy(),
+        )
+
+
+def _kind(cycle: Cycle, preemptor: Preemptor, asked: Demand, quotas: Quotas) -> Hashable:
+    """What is the same of preemptors for which alike plans are made; None where more may be read."""
+    job, pipeline = preemptor.job, cycle.pipeline
+    plain = not (job.policies or job.inner_groups or asked.substitutes or asked.alternatives or cycle.gathered(job))
+    amounts = quotas.silent or quotas.by_amounts
+    if not plain or not amounts or not pipeline.victims_by_amounts or pipeline.select_victims:
+        return None
+    if preemptor.purpose is not Purpose.PREEMPT:  # what queues hold is read there
+        return None
+    firm = tuple((shape.number, number) for shape, number in asked.task_groups[0].firm())
+    short = preemptor.short.tobytes() if preemptor.short is not None else b""
+    held = cycle.ledger.job_used[:, job.number].tobytes()
+    return job.queue, job.priority, job.scheduler, firm, preemptor.need.tobytes(), short, held, quotas.silent
+
+
+class KeptPlans:
+    """The plans that were made for the last preemptor, or held for it."""
+
+    def __init__(self, cycle: Cycle, running: RunningTable) -> None:
+        self._cycle, self._running = cycle, running
+        self._read: PlanInputs | None = None
+        self._plans: dict[int, KeptPlan] = {}
+
+    def for_next(self, read: PlanInputs | None) -> dict[int, KeptPlan]:
+        """Those whose domains are as they were, by domain; what is added to them is kept for the preemptor behind."""
+        last, self._read = self._read, read
+        if read is None or last is None or last.kind != read.kind:
+            self._plans = {}
+        else:
+            changed = self._changed(last, read)
+            self._plans = {domain: plan for domain, plan in self._plans.items() if not changed[domain]}
+        return self._plans
+
+    def _changed(self, last: PlanInputs, read: PlanInputs) -> Ints:
+        """How many rows of each domain have changed, or hold a task of a gang that has."""
+        running = self._running
+        jobs = running.jobs.sums(last.subs != read.subs) > 0
+        for before, now in zip(last.jobs, read.jobs, strict=True):
+            jobs |= (before != now).reshape(-1, len(jobs)).any(axis=0)
+        for column, same in zip(last.tasks, read.tasks, strict=True):
+            jobs[running.job[column != same]] = True
+        task, budget = running.covered
+        jobs[running.job[task[(last.budgets != read.budgets)[budget]]]] = True
+        rows = np.zeros(len(self._cycle.nodes), dtype=bool)
+        for before, now in zip(last.rows, read.rows, strict=True):
+            rows |= (before != now).any(axis=0)
+        rows[running.row[jobs[running.job]]] = True
+        return self._cycle.topology.totals(rows)
