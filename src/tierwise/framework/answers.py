@@ -106,9 +106,11 @@ def scores_in_span(answer: Any, args: Args, _: extension.CycleView) -> Floats | 
     return None if answer is None else scores_of(answer, args[1].stop - args[1].start)
 
 
-def scores_of_rows(answer: Any, args: Args, _: extension.CycleView) -> Floats | None:
-    """A score for each row, or None."""
-    return None if answer is None else scores_of(answer, length(args[1]))
+def scores_of_rows(answer: Any, args: Args, _: extension.CycleView) -> Floats | float | None:
+    """A score for each row, one for all of them, or None."""
+    if answer is None or (type(answer) is float and abs(answer) < _HIGHEST):
+        return answer
+    return scores_of(answer, length(args[1]))
 
 
 def scores_by_domain(answer: Any, _: Args, view: extension.CycleView) -> Floats | None:

@@ -259,11 +259,11 @@ class Scorer(Protocol):
         """The rows whose score may change once a task is placed on `row`."""
 
     @marked(HINT, "NodeOrder", beside="score")
-    def score_rows(self, ask: Ask, rows: Rows) -> Floats | None:
+    def score_rows(self, ask: Ask, rows: Rows) -> Floats | float | None:
         """The same as `score` on these rows, if the score of a node depends on that node and what runs there alone.
 
         So scores are kept while tasks of whatever shape are placed. What `effect` says then holds for tasks of any
-        shape. None: it depends on more.
+        shape. One number where all nodes score the same. None: it depends on more.
         """
 
     @marked(HINT, "NodeOrder", beside="score")

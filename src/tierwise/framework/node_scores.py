@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 
 from tierwise.framework.extension import Ask, CycleView, ScoreEffect
-from tierwise.model.arrays import Bools, Floats, Rows, length
+from tierwise.model.arrays import Bools, Floats, Rows
 
 __all__ = ["ComparedScores", "OwnScores"]
 
@@ -51,9 +51,9 @@ class ComparedScores(ABC):
             return self._compared(ask, span, fits)
         return np.full(len(fits), self._otherwise) if self._otherwise else None
 
-    def score_rows(self, ask: Ask, rows: Rows) -> Floats | None:
+    def score_rows(self, ask: Ask, rows: Rows) -> float | None:
         """The same for every node, where it has nothing to say of a task."""
-        return np.full(length(rows), self._otherwise) if not self._speaks(ask) else None
+        return self._otherwise if not self._speaks(ask) else None
 
     @abstractmethod
     def _speaks(self, ask: Ask) -> bool:

@@ -32,7 +32,7 @@ from tierwise.framework.boundary import (
 )
 from tierwise.framework.extension import Ask, CycleView, Factory, Preemptor, Purpose
 from tierwise.framework.report import PluginFailure
-from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.arrays import Bools, Floats, Ints, Rows
 from tierwise.model.job import Job, Queue, Reason, Shape, SubJob, Task
 from tierwise.model.running import RunningTable
 
@@ -224,7 +224,7 @@ class Pipeline(Victims):
         points.Scorer.score, boundary.weighted_sum, boundary.costs_turn, answers.scores_in_span, seals=(2,)
     )
     stale = Rule(points.Scorer.stale, boundary.widest, boundary.costs_turn, answers.slice_of_rows)
-    score_rows = Rule(
+    score_rows: Question[[Ask, Rows], Floats | None] = _other(
         points.Scorer.score_rows, boundary.sum_by_row, boundary.costs_turn, answers.scores_of_rows, seals=(1,)
     )
     score_leaves: Question[[Ask], list[Floats] | None] = _other(

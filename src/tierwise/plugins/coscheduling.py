@@ -14,7 +14,7 @@ import numpy as np
 from tierwise.config.arguments import flag
 from tierwise.framework import extension as points
 from tierwise.framework.declaration import takes_part
-from tierwise.model.arrays import Bools, Floats, Ints, Rows, length
+from tierwise.model.arrays import Bools, Floats, Ints, Rows
 from tierwise.model.job import Gather, Job, Reason, SubJob
 from tierwise.model.topology import LAYERS, ROOT
 
@@ -124,9 +124,9 @@ class Coscheduling:
         scores[rows] = 100.0 - 100.0 * np.arange(len(rows)) / max(1, len(rows) - 1)
         return scores[span]
 
-    def score_rows(self, ask: points.Ask, rows: Rows) -> Floats | None:
+    def score_rows(self, ask: points.Ask, rows: Rows) -> float | None:
         """No node is preferred for a pod that no selector draws near others."""
-        return np.zeros(length(rows)) if ask.job.gather is None else None
+        return 0.0 if ask.job.gather is None else None
 
     def _by_nearness(self, gather: Gather, span: slice, fits: Bools) -> Ints:
         """Rows of the network that fit: near those pods, then where few fit around them, then by name."""

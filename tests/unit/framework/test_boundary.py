@@ -73,7 +73,7 @@ BAD: Mapping[str, list[object]] = {
         *(np.full(4, 1e300), np.zeros((4, 4)), np.zeros(0), np.array([HUGE] * 4), np.array([None] * 4), HUGE),
     ],
     "stale": [None, 3, slice(None), slice(0, 99)],
-    "score_rows": [1.0, np.zeros(99), np.full(4, np.nan), np.zeros(4, dtype=np.int64), "high"],
+    "score_rows": [np.nan, 1, np.zeros(99), np.full(4, np.nan), np.zeros(4, dtype=np.int64), "high"],
     "score_leaves": [1.0, np.zeros(99), np.full(3, np.nan), np.zeros(3, dtype=np.int64), "high"],
     "score_domains": [None, np.zeros(99), np.array([np.nan]), 1],
     "room_ahead": [1.0, np.zeros(99), np.full(3, np.nan), np.zeros(3, dtype=np.int64), "high"],

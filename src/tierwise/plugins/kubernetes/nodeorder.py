@@ -165,10 +165,12 @@ class NodeOrder:
             total += self._spreads * self._wishes.spread(shape, span)
         return total
 
-    def score_rows(self, ask: Ask, rows: Rows) -> Floats | None:
+    def score_rows(self, ask: Ask, rows: Rows) -> Floats | float | None:
         """The same for some rows, unless other pods matter."""
         plan = self._plans.get(ask.shape.number) or self._plan(ask.shape)
-        return self._of_nodes(ask.shape, plan, rows) if not plan.likes and not plan.spreads else None
+        if plan.likes or plan.spreads:
+            return None
+        return self._of_nodes(ask.shape, plan, rows) if plan.loaded or plan.fixed else 0.0
 
     def _of_nodes(self, shape: Shape, plan: _Plan, rows: Rows) -> Floats:
         """The parts that depend on each node alone."""
