@@ -42,6 +42,8 @@ def _shown(value: object) -> Any:
         return [count(pool).tolist() for pool in Pool for count in (value.rows, value.domains)]
     if isinstance(value, msgspec.Struct):
         return [_shown(getattr(value, name)) for name in value.__struct_fields__ if name not in OF_A_QUESTION]
+    if isinstance(value, list):
+        return [_shown(one) for one in value]
     return value.tolist() if isinstance(value, np.ndarray) else value
 
 
@@ -67,6 +69,13 @@ def _drawn_to_each_other() -> Case:
     return _case([*draw("s0[r0[n0 n1] r1[n2 n3]]", node="cpu=8").manifests, *pods], profile("predicates", "nodeorder"))
 
 
+def _among_each_other() -> Case:
+    """Pods of two services that fill one rack after the other."""
+    tolerating: Raw = {"tolerations": [{"key": "k", "operator": "Exists"}]}
+    pods = [pod(f"p{i}", spec=tolerating if i % 2 else {}) for i in range(16)]
+    return _case([*draw("s0[r0[n0 n1] r1[n2 n3]]", node="cpu=4").manifests, *pods])
+
+
 def _case(raws: Iterable[Raw], by: Profile = DEFAULT) -> Case:
     return Case(Objects.of((codec.decode(raw), raw) for raw in raws), by, now=NOW)
 
@@ -75,7 +84,7 @@ def _scenes() -> Iterator[Case]:
     for _, make in (*cases(64), *islice(conformance(), 0, None, 12)):
         with suppress(InputError):  # some cases are about input that is refused
             yield make()
-    yield from (_hosts(), _drawn_to_each_other())
+    yield from (_hosts(), _drawn_to_each_other(), _among_each_other())
 
 
 def test_what_is_kept_is_what_is_made() -> None:
@@ -83,7 +92,7 @@ def test_what_is_kept_is_what_is_made() -> None:
     asked = Counter[str]()
 
     def of(kept: KeptOfLedger[Any], key: Any, *who: Any) -> Any:
-        asked[kept._make.__qualname__] += kept._follow is not None and key in kept
+        asked[kept._make.__qualname__] += kept._follow is not None and kept.last(key) is not None
         found = KEPT(kept, key, *who)
         assert _shown(kept._make(*who)) == _shown(found)
         return found

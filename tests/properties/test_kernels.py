@@ -29,7 +29,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect, Scorer
 from tierwise.framework.ledger import Pool
-from tierwise.framework.placer import domains, kernel_for, place_in_order, step, walk
+from tierwise.framework.placer import KeptScores, domains, kernel_for, place_in_order, step, walk
 from tierwise.model.arrays import POD_SLOTS, Bools, Floats, Rows
 from tierwise.plugins import PLUGINS
 from tierwise.scheduler import open_cycle
@@ -258,6 +258,16 @@ def test_rounding_makes_no_order_certain(racks: tuple[str, str], own: str, rise:
     assert kernel_for(cycle, ask, Pool.IDLE) is domains
     expected = _one_by_one(cycle, ask, count)
     assert expected == place_in_order(cycle, ask, count, everywhere, Pool.IDLE).tolist()
+    assert expected == _by_kept_scores(cycle, ask, count)
+
+
+def _by_kept_scores(cycle: Cycle, ask: Ask, count: int) -> list[int]:
+    """The same, as pods of many shapes are placed."""
+    kept, rows = KeptScores(cycle), list[int]()
+    while len(rows) < count and (row := kept.best(ask)) is not None and row >= 0:
+        kept.place(ask.shape, row)
+        rows.append(row)
+    return rows
 
 
 def _one_by_one(cycle: Cycle, ask: Ask, count: int) -> list[int]:

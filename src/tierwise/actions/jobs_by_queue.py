@@ -79,6 +79,16 @@ class QueuedJobs:
             found.append(waiting.pop()[2])
         return found
 
+    def pop_unlike(self, number: int, most: float) -> Iterator[Job]:
+        """Pop plain pods as they are asked for, up to the first of so many that are alike."""
+        waiting = self._sorted
+        while waiting and most > 0 and not self._back_is_next():
+            kind = waiting[-1][3]
+            if kind is None or self.are_alike(kind, number):
+                return
+            most -= 1
+            yield waiting.pop()[2]
+
     def are_alike(self, kind: Kind, number: int) -> bool:
         """A guess whether the next `number` jobs are all of a kind: the first and the last of them are compared."""
         waiting = self._sorted

@@ -154,12 +154,7 @@ class PlainPods:
     def _pop_few_alike(self, job: Job, jobs: QueuedJobs) -> Iterator[Job]:
         """A plain pod and those behind it, each popped as it is asked for, up to the first of many that are alike."""
         yield job
-        most = self._jobs.binds_left()
-        while jobs and (most := most - 1) > 0:
-            kind = jobs.peek()[3]
-            if kind is None or jobs.are_alike(kind, _MANY):
-                return
-            yield jobs.pop()[0]
+        yield from jobs.pop_unlike(_MANY, self._jobs.binds_left() - 1)
 
     def _pop_alike(self, job: Job, kind: Kind, queue: ServedQueue, *, in_order: bool) -> list[Job]:
         """A plain pod, and those behind it in its queue that no plugin distinguishes from it."""
@@ -190,11 +185,12 @@ class PlainPods:
         free: dict[int, bool] = {}  # by identity of a shape: its pods need no search
         left = None
         for job in jobs:
-            shape = _shape(job)
+            sub = job.subs[0]
+            shape = sub.pod_sets[0].shape
             if id(shape) not in free:
                 limited = _pin(shape) is not None or cycle.pipeline.limit(job) is not None
                 free[id(shape)] = not shape.best_effort and not limited and not _awaits_volumes(shape)
-            row = self._best_row(Ask(shape, job.subs[0], job)) if free[id(shape)] else -1
+            row = self._best_row(Ask(shape, sub, job)) if free[id(shape)] else -1
             if row < 0 or self._deferred(job, row):
                 left = job
                 break
@@ -205,7 +201,8 @@ class PlainPods:
         rows = np.array(nodes, dtype=np.int64)
         if placed:
             cycle.ledger.count_each([job.subs[0] for job in placed], _shape(placed[0]), rows)
-            cycle.ledger.charge_all(placed, np.stack([_shape(job).request for job in placed], axis=1))
+            requests = np.concatenate([_shape(job).request for job in placed])
+            cycle.ledger.charge_all(placed, requests.reshape(len(placed), -1).T)
         self._decide(placed, rows)
         return left
 

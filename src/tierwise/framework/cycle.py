@@ -110,7 +110,7 @@ class FitCounts:
 
     def why(self, shape: Shape) -> Why:
         """The static objections to a shape, for which nothing need be counted anew."""
-        return (self._kept.last(shape.number) if shape.number in self._kept else self.of(shape)).why
+        return (self._kept.last(shape.number) or self.of(shape)).why
 
 
 T = TypeVar("T")

@@ -71,12 +71,10 @@ class KeptOfLedger(Generic[V]):
         self._known: dict[Hashable, tuple[int, V]] = {}  # with how much of the log is in each
         self._length = 0  # of the log, when the last value was made
 
-    def __contains__(self, key: Hashable) -> bool:
-        return key in self._known
-
-    def last(self, key: Hashable) -> V:
-        """A value as it was when it was last asked for."""
-        return self._known[key][1]
+    def last(self, key: Hashable) -> V | None:
+        """A value as it was when it was last asked for; None if it never was."""
+        known = self._known.get(key)
+        return known[1] if known is not None else None
 
     def of(self, key: Hashable, *asked: object) -> V:
         """The value of a key as the ledger is; `make(*asked)`, or `follow(*asked, value, rows)`."""

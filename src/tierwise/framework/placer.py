@@ -576,44 +576,52 @@ class _Kept(msgspec.Struct):
     """What is kept of one shape."""
 
     ask: Ask  # the first one; others of the shape score the same
-    asked: Ints
-    request: Ints  # of what it asks for
-    needs: list[tuple[int, int]]  # both, as pairs
+    request: Ints  # of what it asks for, as a column
+    needs: list[tuple[int, int]]  # the same as pairs, with the index of each resource
     open: Bools  # by row: no static filter objects
-    scores: Floats  # by position, in steps of `GRAIN`, without what domains add; minus infinity where it does not fit
+    scores: Floats  # by row, in steps of `GRAIN`, without what domains add; minus infinity where it does not fit
     effect: ScoreEffect  # of a task of whatever shape on the scores of this one
+    shared: list[Floats] = []  # by leaf, what its domains add, in the same steps
     line: list[int] = []  # rows in the order in which they are the best, each as those before it are full
     at: int = 0  # how many of them are
     best: int = -1  # the row that was the best, and up to which change it is known to be
     known: int = -1
 
+    def keys(self, scores: Floats, leaves: Ints | slice) -> Floats:
+        """By which nodes of these leaves are compared, given what each of them scores by itself."""
+        for part in self.shared:
+            scores = scores + part[leaves]
+        return np.rint(scores)
+
 
 class KeptScores:
-    """What nodes score for tasks of each shape that was asked for, by position: the natural order of their names."""
+    """What nodes score for tasks of each shape that was asked for."""
 
     def __init__(self, cycle: Cycle) -> None:
         self._cycle = cycle
         self._kept = KeptOfLedger(cycle.ledger.moved, KeptScores._first, KeptScores._again)
+        self._needed: dict[int, list[tuple[int, int]]] = {}
         self._placed: list[Shape] = []  # of the tasks that the ledger does not know yet
-        self._filled = -1  # their row, and what they leave of it
-        self._left: Ints = cycle.ledger.idle[:, :0]
+        self._filled = -1  # their row, and what they leave of each resource there
+        self._left: list[int] = []
 
-    # Found when first asked for: most gangs have constraints, and many cycles place no task.
-
-    @cached_property
-    def _row(self) -> Ints:
-        """By position."""
-        return np.argsort(self._cycle.nodes.rank, kind="stable")
+    # Found when first asked for: most gangs have constraints, and many cycles place no task. Leaves are the innermost
+    # domains, those that have nodes: the rows of each follow each other.
 
     @cached_property
-    def _position(self) -> Ints:
-        """By row."""
-        return np.argsort(self._row)
+    def _begins(self) -> Ints:
+        """By leaf, its first row."""
+        return begins(self._cycle.topology.leaf).nonzero()[0]
+
+    @cached_property
+    def _rows(self) -> list[Ints]:
+        """By leaf, all its rows."""
+        return np.split(np.arange(len(self._cycle.nodes)), self._begins[1:])
 
     @cached_property
     def _leaf(self) -> Ints:
-        """By position, the innermost domain."""
-        leaf: Ints = self._cycle.topology.leaf[self._row]
+        """By row, its leaf."""
+        leaf: Ints = begins(self._cycle.topology.leaf).cumsum() - 1
         return leaf
 
     def best(self, ask: Ask) -> int | None:
@@ -623,18 +631,16 @@ class KeptScores:
         """
         shape, job = ask.shape, ask.job
         who = shape.number if self._cycle.pipeline.scores_by_shape else (shape.number, job.queue, job.lone)
-        if who not in self._kept:
+        kept = self._kept.last(who)
+        if kept is None or not self._stays(kept):
             self.write()
-            if not self.has_room(shape):
+            if kept is None and not self.has_room(shape):
                 return -1  # a backlog of many shapes costs a look at each
-        kept = self._kept.last(who) if who in self._kept else self._kept.of(who, self, ask)
-        if kept is None:
-            self.write()
-            return None
-        if not self._stays(kept):
-            self.write()
-            self._kept.of(who, self, ask)
-            kept.best = self._found(kept)
+            kept = self._kept.of(who, self, ask)
+            if kept is None:
+                return None
+            kept.at, kept.line = 0, self._line(kept)
+            kept.best = kept.line[0] if kept.line else -1
         kept.known = self._cycle.ledger.moved.length
         return kept.best
 
@@ -642,9 +648,10 @@ class KeptScores:
         """Place a task on idle resources of a row; the ledger is told of it by `write`, with others of that row."""
         if row != self._filled:
             self.write()
-            self._filled, self._left = row, self._cycle.ledger.idle[:, row].copy()
+            self._filled, self._left = row, self._cycle.ledger.idle[:, row].tolist()
         self._placed.append(shape)
-        self._left -= shape.request
+        for resource, amount in self._needs(shape):
+            self._left[resource] -= amount
 
     def write(self) -> None:
         """Tell the ledger of all tasks that were placed."""
@@ -658,95 +665,109 @@ class KeptScores:
         free = self._cycle.ledger.idle[shape.asked]
         return bool(np.logical_and.reduce(free >= shape.request[shape.asked, None], axis=0).any())
 
+    def _needs(self, shape: Shape) -> list[tuple[int, int]]:
+        """The resources that a task asks for, and how much of each."""
+        found = self._needed.get(shape.number)
+        if found is None:
+            amounts = shape.request[shape.asked].tolist()
+            found = self._needed[shape.number] = [*zip(shape.asked.tolist(), amounts, strict=True)]
+        return found
+
     def _stays(self, kept: _Kept) -> bool:
         """Whether the row that was the best is known to be so still, or which of its line has become so."""
         ledger = self._cycle.ledger
-        if kept.known == ledger.moved.length and not self._placed:
+        written = kept.known != ledger.moved.length
+        if not written and not self._placed:
             return True
         if kept.best < 0 or kept.effect > ScoreEffect.SPAN or ledger.any_pipelined or ledger.any_releasing:
             return False
-        taken = ledger.moved.taken_since(kept.known)
+        taken = ledger.moved.taken_since(kept.known) if written else []
         if taken is None:
             return False
         line, at = kept.line, kept.at
-        while not self._takes(kept, line[at]):
+        while not self._takes(kept.needs, line[at]):
             at += 1
             if at == len(line):
                 return False
-        ahead = line[: at + 1]  # all but the last are full for this shape
-        if not {*ahead}.issuperset(taken) or (self._placed and self._filled not in ahead):
-            return False
+        if taken or self._filled != line[at]:
+            ahead = {*line[: at + 1]}  # all but the last are full for this shape
+            if not ahead.issuperset(taken) or (self._placed and self._filled not in ahead):
+                return False
         kept.at, kept.best = at, line[at]
         return True
 
-    def _takes(self, kept: _Kept, row: int) -> bool:
-        left = (self._left if row == self._filled else self._cycle.ledger.idle[:, row]).tolist()
-        for resource, amount in kept.needs:  # noqa: SIM110 -- asked twice for each pod, and this is the fastest
+    def _takes(self, needs: list[tuple[int, int]], row: int) -> bool:
+        left = self._left if row == self._filled else self._cycle.ledger.idle[:, row].tolist()
+        for resource, amount in needs:  # noqa: SIM110 -- asked for each pod, and this is the fastest
             if left[resource] < amount:
                 return False
         return True
 
-    def _found(self, kept: _Kept) -> int:
-        total = kept.scores
-        if not len(total):
-            return -1  # a cluster may have no node
-        for part in self._cycle.pipeline.score_leaves(kept.ask) or ():
-            added = (GRAIN * part).take(self._leaf)
-            total = np.add(total, added, out=added)
-        keys = np.rint(total)
-        first = int(keys.argmax())
-        if kept.scores[first] == -np.inf:
-            return -1
-        kept.at, kept.line = 0, self._line(kept, keys, first)
-        return kept.line[0]
-
-    def _line(self, kept: _Kept, keys: Floats, first: int) -> list[int]:
-        """The best row, and those of its innermost domain that follow it for certain as it fills up."""
-        line = [int(self._row[first])]
-        if kept.effect > ScoreEffect.DOMAIN:
-            return line
-        mates = self._position[self._cycle.topology.own_span(int(self._leaf[first]))]
-        of_mates, keys[mates] = keys[mates], -np.inf
-        least = max(keys.max() + 2, np.finfo(float).min)  # as sums are rounded, less may or may not be ahead
-        mates = mates[of_mates >= least]
-        own = kept.scores[mates]
-        order = np.lexsort((mates, -own))
-        mates, gaps = mates[order], -np.diff(own[order])
-        unclear = np.flatnonzero((gaps > 0) & (gaps < 2))
-        mates = mates[: int(unclear[0]) + 1] if len(unclear) else mates
-        return self._row[mates].tolist() if len(mates) and mates[0] == first else line
+    def _line(self, kept: _Kept) -> list[int]:
+        """The best row, and those of its innermost domain that follow it for certain as it fills up; none if it fits
+        nowhere.
+        """
+        if not len(kept.scores):
+            return []  # a cluster may have no node
+        keys = kept.keys(np.maximum.reduceat(kept.scores, self._begins), slice(None))  # of the best node of each leaf
+        leaf = int(keys.argmax())
+        top, keys[leaf] = keys[leaf], -np.inf
+        if top == -np.inf:
+            return []
+        others, rows, rank = keys.max(), self._rows[leaf], self._cycle.nodes.rank
+        if others == top:
+            keys[leaf] = top
+            rows = (keys == top)[self._leaf].nonzero()[0]
+        rows = rows[kept.scores[rows] > -np.inf]
+        own = kept.scores[rows]
+        keys = kept.keys(own, self._leaf[rows])
+        least = others + 2  # as sums are rounded, less may or may not be ahead
+        if kept.effect <= ScoreEffect.DOMAIN and top >= least:
+            order = np.lexsort((rank[rows], -own))
+            own = own[order]
+            number = int((keys >= least).sum())
+            gaps = own[:-1] - own[1:]
+            unclear = ((gaps > 0) & (gaps < 2)).nonzero()[0]
+            if len(unclear):  # the order of these, and of all that score the same, is found out when it matters
+                number = min(number, int((own > own[unclear[0]]).sum()))
+            if number:
+                line: list[int] = rows[order[:number]].tolist()
+                return line
+        equal = rows[keys == top]
+        return [int(equal[rank[equal].argmin()])]
 
     def _first(self, ask: Ask) -> _Kept | None:
         """Score all nodes for a shape that was not asked for before."""
-        cycle, shape = self._cycle, ask.shape
-        if cycle.pipeline.moving(shape) or cycle.pipeline.score_leaves(ask) is None:
+        pipeline, shape, size = self._cycle.pipeline, ask.shape, len(self._cycle.nodes)
+        if pipeline.moving(shape):
             return None
+        request, objections = shape.request[shape.asked, None], pipeline.why_not(shape)
         kept = _Kept(
             ask=ask,
-            asked=shape.asked,
-            request=shape.request[shape.asked, None],
-            needs=[*zip(shape.asked.tolist(), shape.request[shape.asked].tolist(), strict=True)],
-            open=cycle.pipeline.why_not(shape) == 0,
-            scores=np.empty(len(self._row)),
-            effect=cycle.pipeline.effect(ask),
+            request=request,
+            needs=self._needs(shape),
+            open=objections == 0,
+            scores=np.empty(size),
+            effect=pipeline.effect(ask),
         )
-        return kept if self._score(kept, slice(0, len(self._row))) else None
+        return self._again(ask, kept, slice(0, size))
 
-    def _again(self, _: Ask, kept: _Kept | None, rows: Ints) -> _Kept | None:
-        """Score the rows again that have changed."""
-        if kept is not None:
-            self._score(kept, rows)
-        return kept
-
-    def _score(self, kept: _Kept, rows: Rows) -> bool:
-        """Score some rows again; whether the plugins can tell."""
-        scores = self._cycle.pipeline.score_rows(kept.ask, rows)
-        if scores is None:
-            return False
-        free = self._cycle.ledger.free(kept.asked, rows, Pool.IDLE)
+    def _again(self, _: Ask, kept: _Kept | None, rows: Rows) -> _Kept | None:
+        """Score the rows again that have changed, and all domains; None if the plugins cannot tell."""
+        if kept is None:
+            return None
+        if not isinstance(rows, slice) and len(rows) == rows[-1] - rows[0] + 1:
+            rows = slice(int(rows[0]), int(rows[-1]) + 1)  # of those that fill up one after the other; it is faster
+        pipeline, ask = self._cycle.pipeline, kept.ask
+        scores, parts = pipeline.score_rows(ask, rows), pipeline.score_leaves(ask)
+        if scores is None or parts is None:
+            return None
+        free = self._cycle.ledger.free(ask.shape.asked, rows, Pool.IDLE)
         fits = np.logical_and.reduce(free >= kept.request, axis=0)
         fits &= kept.open[rows]
         scores *= GRAIN  # a power of two: no digit is lost, and sums are the same
         scores[~fits] = -np.inf
-        kept.scores[self._position[rows]] = scores
-        return True
+        kept.scores[rows] = scores
+        leaves = self._cycle.topology.leaf[self._begins]
+        kept.shared = [GRAIN * part[leaves] for part in parts]
+        return kept

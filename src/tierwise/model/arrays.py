@@ -56,7 +56,9 @@ Rows = Ints | slice
 
 def of_rows(amounts: Ints, resources: Ints, rows: Rows) -> Ints:
     """The amounts of some resources on some rows, as a new (resources x rows) array."""
-    chosen: Ints = amounts[(resources, rows) if isinstance(rows, slice) else (resources[:, None], rows)]
+    if isinstance(rows, slice):
+        return amounts[:, rows].take(resources, axis=0)
+    chosen: Ints = amounts[resources[:, None], rows]
     return chosen
 
 
