@@ -122,6 +122,7 @@ class _Log(msgspec.Struct):
 
     last: int = 0  # the number of the next change
     touched: dict[int, tuple[str, ...]] = {}
+    told: tuple[int, int, dict[str, Object | None]] = (0, 0, {})  # what differs between two moments, as asked last
 
     def add(self, paths: tuple[str, ...]) -> int:
         """Note a change; the number of the next one."""
@@ -250,14 +251,17 @@ class _Table(msgspec.Struct, frozen=True, eq=False):
 
     def latest(self, since: _Table) -> dict[str, Object | None]:
         """What has come, gone or become another by path, as it is now, in no order that says anything."""
-        touched = self.log.between(self.at, since.at) if self.log is since.log else None
+        shared, told = self.log is since.log, self.log.told
+        if shared and told[:2] == (self.at, since.at):
+            return told[2]  # all who follow a cluster ask the same, one after the other
+        touched = self.log.between(self.at, since.at) if shared else None
         if touched is None:
             touched = [*dict.fromkeys((*since.records(), *self.records()))]
-        if len(touched) == 1:
-            now = self.record(touched[0])
-            return {touched[0]: now} if now is not since.record(touched[0]) else {}
         both = zip(touched, self.lookup(touched), since.lookup(touched), strict=True)
-        return {path: now for path, now, before in both if now is not before}
+        found = {path: now for path, now, before in both if now is not before}
+        if shared:
+            self.log.told = self.at, since.at, found
+        return found
 
 
 class _InOrder(Mapping[str, Object]):
@@ -430,11 +434,16 @@ class Objects(msgspec.Struct, frozen=True):
                     return False
         return True
 
-    def _differing(self, other: Objects) -> list[tuple[str, str]]:
-        """Groups and kinds of which not all objects are certainly the same in both, in order."""
+    def _differing(self, other: Objects, *records: type[Object]) -> list[tuple[str, str]]:
+        """Groups and kinds, of these types alone if any, of which not all objects are certainly the same, in order."""
         mine, others = self._tables, other._tables
-        found = [kind for kind, table in mine.items() if others.get(kind) is not table]
-        if not others.keys() <= mine.keys():
+        if mine is others:
+            return []
+        if records:
+            kinds = [kind for record in records for kind in codec.KINDS_OF[record]]
+            found = [kind for kind in kinds if mine.get(kind) is not others.get(kind)]
+        else:
+            found = [kind for kind, table in mine.items() if others.get(kind) is not table]
             found += others.keys() - mine.keys()
         return sorted(found) if len(found) > 1 else found
 
@@ -465,15 +474,12 @@ class Objects(msgspec.Struct, frozen=True):
         """
         found: dict[type[Object], dict[Key, Object | None]] = {}
         mine, others = self._tables, since._tables
-        for kind in self._differing(since):
-            record = codec.KINDS.get(kind, codec.Unknown)
-            if records and record not in records:
-                continue
+        for kind in self._differing(since, *records):
             latest = mine.get(kind, _EMPTY).latest(others.get(kind, _EMPTY))
             if not latest:
                 continue
             group, name = kind
-            own = found.setdefault(record, {})
+            own = found.setdefault(_type(kind), {})
             for path in sorted(latest, key=natural) if len(latest) > 1 else latest:
                 namespace, _, short = path.rpartition("/")
                 own[Key(group, name, namespace, short)] = latest[path]

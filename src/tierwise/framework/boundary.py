@@ -82,6 +82,7 @@ def _methods_of(name: str, kind: type) -> frozenset[str]:
     return (known or declaration.check_declaration(name, kind)).methods
 
 
+@cache
 def _is_own(factory: points.Factory | type) -> bool:
     return getattr(factory, "__module__", "").partition(".")[0] == __name__.partition(".")[0]
 
@@ -177,10 +178,7 @@ class Panel:
         self.view = view
         self.memo: dict[str, Any] = {}  # what several questions share
         self.note = failures.note
-        self._made: dict[str, list[_Made]] = {}  # by method
-        for one in made:
-            for method in one.methods:
-                self._made.setdefault(method, []).append(one)
+        self._made = made
         self._members: dict[tuple[str, str], list[Asked]] = {}
         self._guarded: dict[str, tuple[Callable[..., Any], ...]] = {}
 
@@ -191,8 +189,8 @@ class Panel:
         if found is None:
             found = self._members[method, switch] = [
                 Asked(made, method, getattr(made.plugin, method))
-                for made in self._made.get(method, ())
-                if switch not in made.choice.off
+                for made in self._made
+                if method in made.methods and switch not in made.choice.off
             ]
         return found
 

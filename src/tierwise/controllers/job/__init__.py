@@ -70,8 +70,8 @@ class JobController:
             self._priorities = {name: class_.value for name, class_ in objects.every(PriorityClass).items()}
             touched.update(self._jobs)
         groups: dict[Key, tuple[object, ...] | None] = {}
-        for kind in _PRODUCTS:
-            for key, record in changed.get(kind, _NOTHING).items():
+        for kind in [kind for kind in _PRODUCTS if kind in changed]:
+            for key, record in changed[kind].items():
                 if kind is Pod and record is not None:
                     continue  # a job minds pods that are not its own where it waits for their names
                 if kind is PodGroup:
