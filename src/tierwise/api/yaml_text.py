@@ -78,9 +78,9 @@ _flow_line: Final = _compiled(r"^[^\n]*[-:] +(?:\[ *(?:[^\] ]|$)|\{ *(?:[^} ]|$)
 
 
 @cache
-def _plain_flow_line() -> Pattern:
-    """Compiled with the first text that has flow style: the pattern is long."""
-    return _compiled(rf"^[^\[{{\n]*[-:] +{_flow(5, '+')} *(?: #[^\n]*)?$")
+def _plain_flow_line(levels: int) -> Pattern:
+    """Compiled with the first text that has flow style so deep: each level doubles the length of the pattern."""
+    return _compiled(rf"^[^\[{{\n]*[-:] +{_flow(levels, '+')} *(?: #[^\n]*)?$")
 
 
 def documents(data: bytes, *, file: str) -> Iterator[tuple[object, int]]:
@@ -120,7 +120,7 @@ def is_plain(data: bytes) -> bool:
     if _count(_json_line, data) != _count(_json_text, data):
         return False
     in_flow = _count(_flow_line, data)
-    return in_flow == 0 or in_flow == _count(_plain_flow_line(), data)
+    return in_flow == 0 or any(in_flow == _count(_plain_flow_line(levels), data) for levels in (2, 5))
 
 
 def _count(pattern: Pattern, data: bytes) -> int:
