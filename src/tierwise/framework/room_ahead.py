@@ -16,11 +16,10 @@ from zlib import crc32
 import msgspec
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from tierwise.framework.kept import KeptOfLedger
 from tierwise.framework.ledger import Ledger
-from tierwise.model.arrays import Bools, Floats, Ints, Rows, of_rows
+from tierwise.model.arrays import Bools, Floats, Ints, NDArray, Rows, of_rows
 from tierwise.model.endings import endings
 from tierwise.model.held import Endings
 from tierwise.model.job import Job, Shape, Status

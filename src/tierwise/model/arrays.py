@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 __all__ = [
     "CPU",
@@ -21,6 +20,7 @@ __all__ = [
     "Bools",
     "Floats",
     "Ints",
+    "NDArray",
     "Rows",
     "Why",
     "begins",
@@ -40,6 +40,9 @@ __all__ = [
 ]
 
 
+A = TypeVar("A", bound=np.generic)
+NDArray = np.ndarray[tuple[Any, ...], np.dtype[A]]
+"""As in `numpy.typing`, without importing that."""
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -10,9 +10,8 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from tierwise.model.arrays import Bools, Floats, Ints, begins, distinct
+from tierwise.model.arrays import Bools, Floats, Ints, NDArray, begins, distinct
 from tierwise.model.job import Job, Shape, Status, Task
 from tierwise.model.node import NodeTable
 

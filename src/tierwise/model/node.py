@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from tierwise.model.arrays import Bools, Ints, seal
+from tierwise.model.arrays import Bools, Ints, NDArray, seal
 
 if TYPE_CHECKING:
     from tierwise.api.core import Taint

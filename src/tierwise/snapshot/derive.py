@@ -24,9 +24,9 @@ from operator import attrgetter, eq, is_
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tierwise.api.codec import Object
+from tierwise.model.arrays import NDArray
 from tierwise.port import Objects
 
 __all__ = ["Derived", "Each", "Facet", "Graph", "Index", "Kinds", "Order", "Records", "Rows"]

@@ -10,7 +10,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from tierwise.api.core import ContainerImage, Node, ResourceList, Taint
 from tierwise.api.koordinator import ClusterNetworkTopology
@@ -21,7 +20,7 @@ from tierwise.dialects.kubernetes.requests import FIRM_PREFIX, PORT_PREFIX
 from tierwise.dialects.label_trees import LabelTree, Planned, plan
 from tierwise.dialects.languages import TREES_READ, label_trees
 from tierwise.dialects.volcano.hypernodes import by_fabric, declare
-from tierwise.model.arrays import POD_SLOTS, Axis, Ints
+from tierwise.model.arrays import POD_SLOTS, Axis, Ints, NDArray
 from tierwise.model.node import LabelTable, NodeTable
 from tierwise.model.snapshot import Fault
 from tierwise.model.topology import HYPERNODES, LAYERS, AlternateTopology, Topology, fabric_kind
