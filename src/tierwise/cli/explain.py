@@ -59,9 +59,7 @@ def _tell_pod(given: Given, pod: str, output: Output) -> None:
     if seen is not None:
         show_pod(seen, *history.reports[-1], history.cycles, output)
         return
-    from rich.text import Text
-
-    from tierwise.explain.page import wrapped
+    from tierwise.explain.page import Text, wrapped
     from tierwise.explain.unreached import unreached
 
     text = unreached(history.cluster.read(), history.after(given.now), history.report, pod)

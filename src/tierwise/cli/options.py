@@ -20,9 +20,7 @@ import msgspec
 from tierwise.api.core import parse_time
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
-    from tierwise.explain.page import Page
+    from tierwise.explain.page import Page, Text
 
     Wire = Callable[[], Mapping[str, object]]
     Lines = Callable[[Page], Sequence[Text]]

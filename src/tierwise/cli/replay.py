@@ -18,10 +18,8 @@ from tierwise.cli.explain import show_job, show_pod
 from tierwise.cli.options import Output, argument, option, verb
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from tierwise.api.codec import Raw
-    from tierwise.explain.page import Page
+    from tierwise.explain.page import Page, Text
     from tierwise.explain.text.schedule import Run
     from tierwise.runtime.journal import CycleSummary, Journal, RecordedCycle, Repetition
 
@@ -134,8 +132,7 @@ def _told(recorded: RecordedCycle, again: Repetition) -> Raw:
 
 
 def _repeated_lines(page: Page, recorded: RecordedCycle, again: Repetition) -> list[Text]:
-    from rich.text import Text
-
+    from tierwise.explain.page import Text
     from tierwise.explain.text.schedule import schedule_lines
 
     said = "the same decisions, byte by byte" if again.same else "OTHER decisions than were recorded"
@@ -211,9 +208,8 @@ def _about(effect: Raw, path: str) -> bool:
 
 
 def _rows(page: Page, rows: list[Raw]) -> list[Text]:
-    from rich.text import Text
-
     from tierwise.api.plurals import count
+    from tierwise.explain.page import Text
     from tierwise.explain.tables import table
 
     done = {"Bind": "bound", "Evict": "evicted", "Nominate": "nominated", "Prepare": "prepared"}

@@ -13,11 +13,11 @@ import msgspec
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.text import Text
+    from rich.text import Text as Coloured
 
-    from tierwise.explain.page import Page
+    from tierwise.explain.page import Page, Text
 
-__all__ = ["page_of", "print_json", "print_page", "printable", "terminal"]
+__all__ = ["coloured", "page_of", "print_json", "print_page", "terminal"]
 
 _PLAIN_WIDTH: Final = 100
 _NARROWEST: Final = 40
@@ -34,16 +34,16 @@ def print_json(data: Mapping[str, object], *, indent: int = 2) -> None:
 
 def print_page(render: Callable[[Page], Sequence[Text]], *, everything: bool = False, wide: bool = False) -> None:
     """The lines that `render` makes for this terminal; `wide` ones are as long as they need to be."""
-    coloured = sys.stdout.isatty() or os.environ.get("FORCE_COLOR") or os.environ.get("TTY_COMPATIBLE") == "1"
-    console = terminal() if coloured else None
+    draws = sys.stdout.isatty() or os.environ.get("FORCE_COLOR") or os.environ.get("TTY_COMPATIBLE") == "1"
+    console = terminal() if draws else None
     page = page_of(everything=everything)
     _never_fail_to_encode()
-    for line in map(printable, render(msgspec.structs.replace(page, width=_WIDE) if wide else page)):
+    for line in render(msgspec.structs.replace(page, width=_WIDE) if wide else page):
         if console is not None:
-            console.print(line, soft_wrap=True)
+            console.print(coloured(line), soft_wrap=True)
         else:  # importing what draws takes longer than a small cycle, and in a file or a pipe nothing is drawn
-            line.rstrip_end(page.width)
-            sys.stdout.write(f"{line.plain}\n")
+            plain = _printable(line.plain)
+            sys.stdout.write(f"{plain[: page.width]}{plain[page.width :].rstrip()}\n")
 
 
 def terminal() -> Console:
@@ -77,11 +77,16 @@ def _width() -> int:
         return _PLAIN_WIDTH
 
 
-def printable(line: Text) -> Text:
-    """The line with every character that a terminal would obey, such as escape, replaced by a question mark."""
-    if not line.plain.isprintable():
-        line.plain = "".join(c if c.isprintable() else "?" for c in line.plain)
-    return line
+def coloured(line: Text) -> Coloured:
+    """The line as rich draws it."""
+    from rich.text import Text as Coloured
+
+    return Coloured.assemble(*((_printable(text), style) for text, style in line.pieces))
+
+
+def _printable(text: str) -> str:
+    """The text with every character that a terminal would obey, such as escape, replaced by a question mark."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _never_fail_to_encode() -> None:

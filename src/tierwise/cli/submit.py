@@ -21,7 +21,7 @@ from tierwise.cli import options
 from tierwise.cli.inputs import Manifests
 from tierwise.cli.options import Journal, option, verb
 from tierwise.cli.pages import Played, play
-from tierwise.cli.screen import page_of, print_json, print_page, printable, terminal
+from tierwise.cli.screen import coloured, page_of, print_json, print_page, terminal
 from tierwise.explain.text.submit import View, frame, life_wire, outcome_lines
 from tierwise.explain.timeline import timeline_entry_wire, timeline_lines
 from tierwise.sim.cluster.agenda import Incident, node_back, node_lost, pod_fails
@@ -58,7 +58,7 @@ def show(views: Iterable[View], speed: float | None, *, everything: bool) -> Sho
     with Live(console=console, screen=True, auto_refresh=False) as live:
 
         def draw(view: View) -> None:
-            live.update(Group(*map(printable, frame(page, view, console.height - 1, note))), refresh=True)
+            live.update(Group(*map(coloured, frame(page, view, console.height - 1, note))), refresh=True)
 
         try:
             for view in views:

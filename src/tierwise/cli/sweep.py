@@ -10,13 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
-from rich.text import Text
 
 from tierwise.api.errors import InputError
 from tierwise.api.plurals import count
 from tierwise.cli.options import Format, option, verb
 from tierwise.cli.progress import show_progress
-from tierwise.explain.page import Page, wrapped
+from tierwise.explain.page import Page, Text, wrapped
 from tierwise.explain.tables import Cell, TableColumn, table
 from tierwise.replay.sweep.engines import Workers, engine, run
 from tierwise.replay.sweep.grid import Grid, read_grid

@@ -9,11 +9,10 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
-from rich.text import Text
 
 from tierwise.api.codec import Raw
 from tierwise.explain.naming import ObjectNames, tier_label
-from tierwise.explain.page import Page, wrapped
+from tierwise.explain.page import Page, Text, wrapped
 from tierwise.explain.tables import Cell, TableColumn, table
 from tierwise.explain.usage import held, scarce
 from tierwise.model.arrays import CPU, Ints

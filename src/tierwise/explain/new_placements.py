@@ -7,10 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 
 import msgspec
-from rich.text import Text
 
 from tierwise.explain.naming import ObjectNames, name_of_pod, sub_id
-from tierwise.explain.page import count
+from tierwise.explain.page import Text, count
 from tierwise.explain.ranges import compact, pods
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job

@@ -1,17 +1,16 @@
 """The page that people read: how wide it is, which characters it may use, and how text is made to fit it.
 
-Whatever is shown to people is a list of lines, each a `rich.text.Text` that is no wider than the page. Nothing here
-prints; the command line does, and the characters that terminals obey instead of showing are its concern.
+Whatever is shown to people is a list of lines, each a `Text` that is no wider than the page. Nothing here prints; the
+command line does, and the characters that terminals obey instead of showing are its concern.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import Final
 
 import msgspec
-from rich.cells import cell_len, chop_cells
-from rich.text import Text
 
 from tierwise.api.plurals import count, joined
 
@@ -20,6 +19,8 @@ __all__ = [
     "UNICODE",
     "Glyphs",
     "Page",
+    "Text",
+    "cell_len",
     "count",
     "glyphs_for",
     "heading",
@@ -61,6 +62,70 @@ def glyphs_for(encoding: str) -> Glyphs:
     return UNICODE
 
 
+_NARROW: Final = frozenset((*map(chr, range(32, 127)), *"".join(msgspec.structs.astuple(UNICODE))))
+
+
+def cell_len(text: str) -> int:
+    """How many cells of a terminal a text takes: one for each character of most pages, two for some of Asia's."""
+    if _NARROW.issuperset(text):
+        return len(text)
+    from rich.cells import cell_len  # its tables of all characters are slow to import
+
+    return cell_len(text)
+
+
+class Text:
+    """A line in pieces, each with its style in rich's words; a style of the whole line applies below theirs.
+
+    A page for a pipe or a file is drawn without rich, which takes longer to import than most runs take to show.
+    """
+
+    __slots__ = ("pieces", "style")
+
+    def __init__(self, plain: str = "", style: str = "") -> None:
+        self.style = style
+        self.pieces = [(plain, style)] if plain else []
+
+    @classmethod
+    def assemble(cls, *parts: str | Text | tuple[str, str]) -> Text:
+        """A line of several parts."""
+        line = cls()
+        for part in parts:
+            line.append(*part) if isinstance(part, tuple) else line.append(part)
+        return line
+
+    @property
+    def plain(self) -> str:
+        return "".join(text for text, _ in self.pieces)
+
+    @property
+    def cell_len(self) -> int:
+        return cell_len(self.plain)
+
+    def append(self, part: str | Text, style: str = "") -> Text:
+        """Add a part at the end; this line, so that calls may follow each other."""
+        for text, own in [(part, style)] if isinstance(part, str) else part.pieces:
+            worn = f"{self.style} {own}".strip()
+            if self.pieces and self.pieces[-1][1] == worn:
+                self.pieces[-1] = (self.pieces[-1][0] + text, worn)
+            elif text:
+                self.pieces.append((text, worn))
+        return self
+
+    def rstrip(self) -> Text:
+        """The line without the blanks at its end."""
+        return self[: len(self.plain.rstrip())]
+
+    def __getitem__(self, span: slice) -> Text:
+        found, place = Text(style=self.style), 0
+        start, end, _ = span.indices(len(self.plain))
+        for text, style in self.pieces:
+            inside = text[max(0, start - place) : max(0, end - place)]
+            found.pieces += [(inside, style)] if inside else []
+            place += len(text)
+        return found
+
+
 class Page(msgspec.Struct, frozen=True):
     """What a rendering may use; `everything` asks for nothing to be folded or left out."""
 
@@ -85,7 +150,16 @@ def shortened(text: str, width: int, dots: str) -> str:
         return text
     room = max(0, width - cell_len(dots))
     head, tail = (room + 1) // 2, room // 2
-    return "".join((chop_cells(text, head)[0] if head else "", dots, _tail(text, tail)))[: max(width, 0)]
+    return "".join((_head(text, head) if head else "", dots, _tail(text, tail)))[: max(width, 0)]
+
+
+def _head(text: str, width: int) -> str:
+    """As much of a text's beginning as fits."""
+    if _NARROW.issuperset(text):
+        return text[:width]
+    from rich.cells import chop_cells
+
+    return chop_cells(text, width)[0]
 
 
 def _tail(text: str, width: int) -> str:
@@ -100,13 +174,10 @@ def wrapped(text: Text, width: int, *, first: Text | str = "", rest: Text | str 
     lead = first if isinstance(first, Text) else Text(first)
     follow = Text(" " * lead.cell_len) if rest is None else rest if isinstance(rest, Text) else Text(rest)
     room = max(8, width - max(lead.cell_len, follow.cell_len))
-    starts = [0, *_breaks(text.plain, room)]
-    pieces = text.divide(starts[1:]) if len(starts) > 1 else [text.copy()]
-    lines = []
-    for number, piece in enumerate(pieces):
-        piece.rstrip()
-        lines.append(Text.assemble(lead if number == 0 else follow, piece))
-    return lines
+    plain = text.plain
+    bounds = pairwise((0, *_breaks(plain, room), len(plain)))
+    pieces = [text[start:end].rstrip() for start, end in bounds]
+    return [Text.assemble(follow if number else lead, piece) for number, piece in enumerate(pieces)]
 
 
 def _breaks(plain: str, room: int) -> list[int]:
@@ -118,7 +189,7 @@ def _breaks(plain: str, room: int) -> list[int]:
             breaks.append(start)
             line = start
         while cell_len(plain[line:end].rstrip()) > room:  # a word that no line holds
-            line += len(chop_cells(plain[line:end], room)[0])
+            line += len(_head(plain[line:end], room))
             breaks.append(line)
     return breaks
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.text import Text
-
-from tierwise.explain.page import Page, count, joined
+from tierwise.explain.page import Page, Text, count, joined
 from tierwise.explain.tables import table
 from tierwise.model.snapshot import Fault, Snapshot
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from rich.text import Text
 
 from tierwise.api.codec import Raw
 from tierwise.explain.naming import tier_title
-from tierwise.explain.page import count, joined
+from tierwise.explain.page import Text, count, joined
 from tierwise.explain.ranges import compact
 from tierwise.framework.extension import Abstained, Proposal
 from tierwise.framework.report import Decision

@@ -11,10 +11,8 @@ from functools import cache
 from pkgutil import get_data  # importlib.resources is too slow to start
 from typing import Final, NamedTuple
 
-from rich.text import Text
-
 from tierwise.api.codec import Raw
-from tierwise.explain.page import Page, wrapped
+from tierwise.explain.page import Page, Text, wrapped
 from tierwise.explain.rejection_wire import FORMAT
 
 __all__ = ["Described", "advice_lines", "advice_wire", "described", "described_lines", "described_wire", "sections"]

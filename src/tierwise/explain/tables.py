@@ -8,10 +8,8 @@ from itertools import zip_longest
 from typing import Final
 
 import msgspec
-from rich.cells import cell_len
-from rich.text import Text
 
-from tierwise.explain.page import Glyphs, Page, count, shortened, wrapped
+from tierwise.explain.page import Glyphs, Page, Text, cell_len, count, shortened, wrapped
 
 __all__ = ["Cell", "TableColumn", "bar", "folded", "meter", "pairs", "table"]
 
@@ -140,10 +138,9 @@ def _row(
         line = Text(" " * indent)
         for column, width, part in zip(columns, widths, parts, strict=True):
             space = " " * max(0, width - part.cell_len)
-            line.append_text(Text.assemble(space, part) if column.right else Text.assemble(part, space))
+            line.append(Text.assemble(space, part) if column.right else Text.assemble(part, space))
             line.append(" " * _GAP)
-        line.rstrip()
-        lines.append(line)
+        lines.append(line.rstrip())
     return lines
 
 

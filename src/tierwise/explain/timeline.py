@@ -7,12 +7,10 @@ from itertools import groupby
 from typing import Final
 
 import msgspec
-from rich.cells import cell_len
-from rich.text import Text
 
 from tierwise.api.codec import Raw
 from tierwise.controllers.stamp import stamp
-from tierwise.explain.page import Page, shortened, wrapped
+from tierwise.explain.page import Page, Text, cell_len, shortened, wrapped
 from tierwise.explain.ranges import compact, pods
 from tierwise.port import Key
 

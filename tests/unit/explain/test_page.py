@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from rich.text import Text
 
 from tierwise.explain.page import (
     ASCII,
     UNICODE,
+    Text,
     count,
     glyphs_for,
     joined,
@@ -68,4 +68,18 @@ def test_wrapping_keeps_styles() -> None:
     """A word keeps its colour on the next line."""
     lines = wrapped(Text.assemble("aaaa bbbb cccc dddd ", ("eeee", "red")), 20)
 
-    assert [("eeee", "red")] == [(lines[-1].plain[s.start : s.end], str(s.style)) for s in lines[-1].spans]
+    assert [("eeee", "red")] == lines[-1].pieces
+
+
+def test_a_line_is_appended_to_and_cut_with_its_styles() -> None:
+    """What is appended wears the line's style below its own, and a part of a line keeps the styles of its pieces."""
+    line = Text("2 jobs", style="bold").append(": 1 runs", "not bold").append("", "red").append(Text("!", "red"))
+
+    assert "2 jobs: 1 runs!" == line.plain
+    assert [("2 jobs", "bold"), (": 1 runs", "bold not bold"), ("!", "bold red")] == line.pieces
+    assert [("jobs", "bold"), (":", "bold not bold")] == line[2:8].rstrip().pieces
+
+
+def test_cells_are_counted_as_terminals_draw_them() -> None:
+    """Characters of pages are one cell wide each; those of other scripts may be two, or none."""
+    assert [8, 4, 1] == [cell_len(text) for text in ("├─ r0 → 3"[:8], "東京", "e\u0301")]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from rich.text import Text
-
 from tierwise.api.plurals import verb
 from tierwise.explain.defrag import DefragPlan, Move
 from tierwise.explain.naming import name_of_pod
-from tierwise.explain.page import Page, count, heading, wrapped
+from tierwise.explain.page import Page, Text, count, heading, wrapped
 from tierwise.explain.ranges import compact
 
 __all__ = ["defrag_lines"]

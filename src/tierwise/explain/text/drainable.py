@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.text import Text
-
 from tierwise.explain.disruption import Drain, Drainable, broken, hours, lost_text
 from tierwise.explain.eta import clock_text
-from tierwise.explain.page import Page, count, joined, wrapped
+from tierwise.explain.page import Page, Text, count, joined, wrapped
 from tierwise.explain.ranges import compact
 from tierwise.explain.tables import Cell, table
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from rich.text import Text
-
 from tierwise.api.plurals import verb
 from tierwise.explain.eta import (
     Eta,
@@ -17,7 +15,7 @@ from tierwise.explain.eta import (
     position_text,
     range_text,
 )
-from tierwise.explain.page import Page, count, heading, joined, wrapped
+from tierwise.explain.page import Page, Text, count, heading, joined, wrapped
 from tierwise.explain.tables import Cell, folded, pairs, table
 
 __all__ = ["eta_lines"]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.text import Text
-
-from tierwise.explain.page import Page, count, wrapped
+from tierwise.explain.page import Page, Text, count, wrapped
 from tierwise.explain.ranges import compact
 from tierwise.explain.tables import Cell, table
 from tierwise.framework.bundle import FREE

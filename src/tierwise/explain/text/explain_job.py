@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate, islice
 
 import numpy as np
-from rich.text import Text
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import format_time
@@ -14,7 +13,7 @@ from tierwise.explain.decision_basis import decision_bases
 from tierwise.explain.message import refusal
 from tierwise.explain.naming import ObjectNames, decision_title, rows_title
 from tierwise.explain.new_placements import newly_placed
-from tierwise.explain.page import Page, count, heading, wrapped
+from tierwise.explain.page import Page, Text, count, heading, wrapped
 from tierwise.explain.proposal import pattern_lines, proposal_lines, proposal_wire
 from tierwise.explain.ranges import compact, pods
 from tierwise.explain.rejection_wire import FORMAT, eviction_wire, rejection_wire, tried_wire

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from rich.text import Text
-
 from tierwise.actions.diagnosis.inspection import NodeInspection, PodInspection
 from tierwise.api.natural import natural
 from tierwise.api.quantity import show
 from tierwise.dialects.kubernetes.requests import FIRM_PREFIX
 from tierwise.explain.message import tried_line
 from tierwise.explain.naming import domain_title, gather_text, ladder_text, limit_text, sub_id, tier_label
-from tierwise.explain.page import Page, count, heading, section, wrapped
+from tierwise.explain.page import Page, Text, count, heading, section, wrapped
 from tierwise.explain.ranges import compact
 from tierwise.explain.tables import Cell, TableColumn, folded, meter, pairs, table
 from tierwise.explain.text.evictions import eviction_lines

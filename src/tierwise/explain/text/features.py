@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from rich.text import Text
-
 from tierwise.api.codec import Raw
 from tierwise.config.features import FEATURES
 from tierwise.config.profile import Profile
-from tierwise.explain.page import Page
+from tierwise.explain.page import Page, Text
 from tierwise.explain.tables import Cell, table
 
 __all__ = ["feature_lines", "feature_wire"]

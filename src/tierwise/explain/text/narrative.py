@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rich.text import Text
-
 from tierwise.api.natural import natural
 from tierwise.api.plurals import of
 from tierwise.explain.decision_basis import DecisionBasis, GroupCounts
 from tierwise.explain.message import tried_line
 from tierwise.explain.naming import ObjectNames, decision_title, gather_text, limit_text, sub_id, tier_title
-from tierwise.explain.page import Page, count, joined, wrapped
+from tierwise.explain.page import Page, Text, count, joined, wrapped
 from tierwise.explain.proposal import proposal_lines
 from tierwise.explain.ranges import compact
 from tierwise.framework.report import Decision

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
-from rich.text import Text
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import Node
 from tierwise.api.errors import InputError
 from tierwise.api.natural import natural
-from tierwise.explain.page import Page, count
+from tierwise.explain.page import Page, Text, count
 from tierwise.explain.ranges import compact
 from tierwise.explain.tables import Cell, table
 from tierwise.explain.usage import held, scarce, short

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-from rich.text import Text
 
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError, suggestion
 from tierwise.config.volcano import ARGUMENTS
-from tierwise.explain.page import Page, count, heading, joined, wrapped
+from tierwise.explain.page import Page, Text, count, heading, joined, wrapped
 from tierwise.explain.tables import Cell, pairs, table
 from tierwise.framework.registry import InstalledPlugin
 from tierwise.plugins import PLUGINS

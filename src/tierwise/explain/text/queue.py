@@ -8,12 +8,11 @@ from math import inf
 from typing import cast
 
 import msgspec
-from rich.text import Text
 
 from tierwise.api.codec import Raw
 from tierwise.explain.eta import clock_text, lasting
 from tierwise.explain.naming import full_name
-from tierwise.explain.page import Page, count, heading, wrapped
+from tierwise.explain.page import Page, Text, count, heading, wrapped
 from tierwise.explain.tables import Cell, table
 from tierwise.framework.ledger import Ledger, stands_in_part
 from tierwise.framework.pipeline import Pipeline

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from rich.text import Text
-
-from tierwise.explain.page import Page, count, section, shortened
+from tierwise.explain.page import Page, Text, count, section, shortened
 from tierwise.explain.ranges import compact
 from tierwise.explain.tables import Cell, table
 from tierwise.port import Key, Objects, RecordEvent

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-from rich.text import Text
 
 from tierwise.config.profile import Profile
 from tierwise.explain.decision_basis import DecisionBasis, decision_bases
 from tierwise.explain.naming import ObjectNames, name_of_pod
 from tierwise.explain.new_placements import NewPlacements, newly_placed
-from tierwise.explain.page import Page, count, section, wrapped
+from tierwise.explain.page import Page, Text, count, section, wrapped
 from tierwise.explain.problems import problem_lines
 from tierwise.explain.ranges import compact
 from tierwise.explain.tables import folded

@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Final
 
 import msgspec
-from rich.text import Text
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
@@ -21,7 +20,7 @@ from tierwise.dialects.pod_marks import group_of
 from tierwise.dialects.volcano.job import defaulted, pod_group_name
 from tierwise.explain.job_location import DomainLocation, job_location
 from tierwise.explain.naming import ObjectNames, domain_title, sub_id
-from tierwise.explain.page import Page, count, section, wrapped
+from tierwise.explain.page import Page, Text, count, section, wrapped
 from tierwise.explain.tables import Cell, table
 from tierwise.explain.text.tree import topology_tree
 from tierwise.explain.text.waiting import waiting, waiting_lines

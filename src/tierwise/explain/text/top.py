@@ -7,14 +7,13 @@ from math import inf
 
 import msgspec
 import numpy as np
-from rich.text import Text
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import format_time
 from tierwise.api.reservation import ReservationRecord
 from tierwise.explain.free_slots import one_slot, slots_now
 from tierwise.explain.naming import ObjectNames, tier_label
-from tierwise.explain.page import Page, count, heading, section, wrapped
+from tierwise.explain.page import Page, Text, count, heading, section, wrapped
 from tierwise.explain.tables import Cell, TableColumn, meter, table
 from tierwise.explain.usage import held, scarce, short
 from tierwise.model.job import Job, Status

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.text import Text
-
 from tierwise.api.codec import Raw
 from tierwise.discovery.changes import Change, Changes, Move
 from tierwise.discovery.hostlist import compress
 from tierwise.explain.free_slots import slots_lines
 from tierwise.explain.naming import tier_label
-from tierwise.explain.page import Page, count, heading, section, shortened, wrapped
+from tierwise.explain.page import Page, Text, count, heading, section, shortened, wrapped
 from tierwise.explain.problems import aside_line, problem_lines
 from tierwise.explain.ranges import compact
 from tierwise.explain.tables import Cell, table

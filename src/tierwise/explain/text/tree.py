@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
-from rich.cells import cell_len
-from rich.text import Text
 
 from tierwise.dialects.kubernetes.requests import nominal
 from tierwise.explain.naming import ObjectNames, tier_label
 from tierwise.explain.new_placements import NewPlacements, placement_texts
-from tierwise.explain.page import Page, count, shortened, wrapped
+from tierwise.explain.page import Page, Text, cell_len, count, shortened, wrapped
 from tierwise.explain.tables import bar
 from tierwise.explain.usage import Usage, short, usage
 from tierwise.model.arrays import Ints
@@ -254,13 +252,13 @@ class _Drawing:
         for (lead, follow, item), text in zip(flat, gauges, strict=True):
             lines.append(self._line(item, lead, left, widths, gauge, text.rjust(numbers)))
             lines += self._notes(item, lines[-1], follow)
-        return [_tidied(line) for line in lines]
+        return [line.rstrip() for line in lines]
 
     def _notes(self, item: TreeLine, line: Text, follow: str) -> list[Text]:
         """The lines below a twig; a single note goes to the end of the twig's own line where that is wide enough."""
         width, bullet = self._page.width, self._page.glyphs.bullet
         if width >= _WIDE and len(item.notes) == 1 and line.cell_len + item.notes[0].cell_len + len(_GAP) <= width:
-            line.append(_GAP).append_text(item.notes[0])
+            line.append(_GAP).append(item.notes[0])
             return []
         first, rest = _dim(f"{follow}{bullet} "), _dim(f"{follow}  ")
         return [text for note in item.notes for text in wrapped(note, width, first=first, rest=rest)]
@@ -312,15 +310,10 @@ class _Drawing:
         used = self._used
         amounts = {"before": used.before, "after": used.after, "total": used.total}
         sums = {key: int(values[item.rows].sum()) for key, values in amounts.items()}
-        line.append(_GAP).append_text(bar(self._page.glyphs, gauge, **sums))
+        line.append(_GAP).append(bar(self._page.glyphs, gauge, **sums))
         style = "red" if sums["after"] > sums["total"] else "green" if sums["after"] > sums["before"] else ""
         return line.append(_GAP).append(numbers, style=style)
 
 
 def _dim(text: str) -> Text:
     return Text(text, style="bright_black")
-
-
-def _tidied(line: Text) -> Text:
-    line.rstrip()
-    return line

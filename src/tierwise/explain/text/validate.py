@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.text import Text
-
 from tierwise.admission import FieldFinding, ValidationResult
 from tierwise.api.codec import Raw
-from tierwise.explain.page import Page, count, wrapped
+from tierwise.explain.page import Page, Text, count, wrapped
 
 __all__ = ["verdict_lines", "verdict_wire"]
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 import msgspec
-from rich.text import Text
 
 from tierwise.explain.message import refusal
 from tierwise.explain.naming import ObjectNames, name_of_pod
-from tierwise.explain.page import Page, count, joined, wrapped
+from tierwise.explain.page import Page, Text, count, joined, wrapped
 from tierwise.explain.ranges import compact
 from tierwise.explain.text.narrative import rejection_lines
 from tierwise.framework.report import CycleReport

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
-from rich.text import Text
 
 from tierwise.api.plurals import verb
 from tierwise.explain.comparison import Comparison, Effect, JobChange, JobState, LeastChange
 from tierwise.explain.disruption import Loss, lost_text
-from tierwise.explain.page import Page, count, heading, joined, wrapped
+from tierwise.explain.page import Page, Text, count, heading, joined, wrapped
 from tierwise.explain.ranges import compact
 from tierwise.explain.tables import folded
 

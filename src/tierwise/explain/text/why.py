@@ -6,12 +6,11 @@ The short form of the page in `explain_pod`: one look at the current state, and 
 from __future__ import annotations
 
 import msgspec
-from rich.text import Text
 
 from tierwise.api.codec import Raw
 from tierwise.api.volcano import PodGroup
 from tierwise.explain.naming import ObjectNames, decision_title
-from tierwise.explain.page import Page, count, wrapped
+from tierwise.explain.page import Page, Text, count, wrapped
 from tierwise.explain.reasons import advice_lines, advice_wire
 from tierwise.explain.rejection_wire import FORMAT, rejection_wire
 from tierwise.explain.text.narrative import rejection_lines

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
-from rich.text import Text
 
-from tierwise.explain.page import Page, wrapped
+from tierwise.explain.page import Page, Text, wrapped
 from tierwise.explain.tables import Cell, TableColumn, table
 
 __all__ = [

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rich.text import Text
-
-from tierwise.explain.page import Page, wrapped
+from tierwise.explain.page import Page, Text, wrapped
 from tierwise.explain.tables import table
 from tierwise.replay.report.html import Head, pair, section, sheet
 from tierwise.replay.report.html import table as html_table
