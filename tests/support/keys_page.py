@@ -11,7 +11,7 @@ from typing import Final
 
 from tests.support.commands import ROOT
 
-from tierwise.api.keys import KEYS, OPERATORS, Key
+from tierwise.api.keys import OPERATORS, Key, known_keys
 from tierwise.api.tenant_inputs import TENANT_INPUTS
 
 __all__ = ["PAGE", "cap", "page"]
@@ -41,7 +41,7 @@ def cap(key: Key) -> str:
 
 def _lines() -> Iterator[str]:
     yield _HEAD
-    for section, keys in groupby(KEYS, lambda key: key.section):
+    for section, keys in groupby(known_keys(), lambda key: key.section):
         yield f"\n## {section}\n\n{_COLUMNS}"
         for key in keys:
             cells = (f"`{key.name}`", key.form, key.on, key.type, key.owner, key.says, f"`{key.example}`", cap(key))

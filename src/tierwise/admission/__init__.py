@@ -141,7 +141,7 @@ def judge(objects: Objects, key: Key, context: ReviewContext, before: Object | N
     """
     checks, record = _Checks(objects, context), objects.record(key)
     if isinstance(record, HyperNode):
-        between = [issue._replace(fatal=False) for issue in checks.between(key)]
+        between = [warning(issue.path, issue.message) for issue in checks.between(key)]
         return _verdict((key, issue) for issue in [*hypernode.check(record, objects.raw(key) or {}), *between])
     issues = list(checks.of(key))
     if isinstance(before, Job) and isinstance(record, Job):

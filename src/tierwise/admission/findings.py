@@ -6,14 +6,13 @@ A check yields issues about one object; `validate` adds the object's name and co
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import NamedTuple
 
 import msgspec
 
 __all__ = ["FieldFinding", "Issue", "ValidationResult", "at_least", "at_most", "error", "missing", "one_of", "warning"]
 
 
-class Issue(NamedTuple):
+class Issue(msgspec.Struct, frozen=True):
     """Something about a field of the object at hand."""
 
     path: str

@@ -65,7 +65,7 @@ _ON_NODE_LOSS: Final = {
 }
 """The actions of policies that say the same as what a job wants when it loses nodes."""
 
-_DURATION: Final = re.compile(r"(?P<sign>[+-]?)(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)")
+_DURATION: Final = r"(?P<sign>[+-]?)(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)"
 
 
 def _check_policies(
@@ -133,7 +133,7 @@ def _check_timeout(path: str, policy: LifecyclePolicy) -> Iterator[Issue]:
         if _PENDING in _triggers(policy):
             yield error(f"{path}.timeout", f"event {_PENDING} needs a timeout")
         return
-    form = _DURATION.fullmatch(policy.timeout)
+    form = re.fullmatch(_DURATION, policy.timeout)
     if form is None:
         yield error(f"{path}.timeout", f'timeout "{policy.timeout}" is not a duration such as "90s" or "1h30m"')
     elif form["sign"] == "-":

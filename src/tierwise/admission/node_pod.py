@@ -46,7 +46,7 @@ def check_pod(pod: Pod, nodes: Collection[str], groups: Collection[str], context
     if pod.spec.priority is None:  # else it was admitted, and its class is no matter any more
         yield from context.priority_class("spec.priorityClassName", pod.spec.priority_class_name)
     for issue in context.queue(f"metadata.annotations.{QUEUE_ANNOTATION}", queue_of(pod)):
-        yield issue._replace(fatal=False)  # Volcano's admission does not look at pods' queues
+        yield warning(issue.path, issue.message)  # Volcano's admission does not look at pods' queues
     if pod.spec.node_name and pod.spec.node_name not in nodes:
         yield warning("spec.nodeName", f'node "{pod.spec.node_name}" does not exist')
     group = pod.metadata.annotations.get(GROUP_NAME)

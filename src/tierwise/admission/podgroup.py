@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import msgspec
+
 from tierwise.admission import names, network_topology
 from tierwise.admission.capacity import smallest
 from tierwise.admission.context import ClusterContext, Surroundings
@@ -77,7 +79,7 @@ def _check_policies(group: PodGroup, context: ClusterContext) -> Iterator[Issue]
         seen.add(policy.name)
         inner = network_topology.limit(policy.network_topology, context.tiers)
         for issue in (*_check_policy(path, policy, context), *network_topology.within(path, inner, outer)):
-            yield issue._replace(message=f'subGroupPolicy "{policy.name}": {issue.message}')
+            yield msgspec.structs.replace(issue, message=f'subGroupPolicy "{policy.name}": {issue.message}')
 
 
 def _check_policy(path: str, policy: SubGroupPolicy, context: ClusterContext) -> Iterator[Issue]:

@@ -8,7 +8,7 @@ informers. Refuses nothing for its meaning: unknown enumeration values and numbe
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 from msgspec import ValidationError
@@ -73,9 +73,9 @@ __all__ = [
 
 R = TypeVar("R")
 
-_AT: Final = re.compile(r"(?P<what>.*?)(?: - at (?P<key>`key` in )?`(?P<path>[^`]*)`)?", re.DOTALL)
-_EXPECTED: Final = re.compile(r"Expected `(?P<wanted>[^`]*)`(?:, got `(?P<given>[^`]*)`)?(?P<rest>.*)", re.DOTALL)
-_STEP: Final = re.compile(r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\.\.\.|[0-9]+)\]")
+_AT: Final = r"(?s)(?P<what>.*?)(?: - at (?P<key>`key` in )?`(?P<path>[^`]*)`)?"
+_EXPECTED: Final = r"(?s)Expected `(?P<wanted>[^`]*)`(?:, got `(?P<given>[^`]*)`)?(?P<rest>.*)"
+_STEP: Final = r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\.\.\.|[0-9]+)\]"
 _WORDS: Final = {
     "str": "a string",
     "int": "an integer",
@@ -91,7 +91,7 @@ def explain(error: ValidationError, raw: object) -> InputError:
 
     Where msgspec leaves open which entry of a map it means, the first that cannot be right is named.
     """
-    found = _AT.fullmatch(str(error))
+    found = re.fullmatch(_AT, str(error))
     if found is None:
         return InputError(str(error))
     path, message = found["path"] or "$", _in_words(found["what"])
@@ -126,7 +126,7 @@ def said(value: object) -> str:
 
 
 def _in_words(what: str) -> str:
-    found = _EXPECTED.fullmatch(what)
+    found = re.fullmatch(_EXPECTED, what)
     if found is None:
         return what.replace("`", '"')
     given = f", got {_words(found['given'])}" if found["given"] else ""
@@ -153,7 +153,7 @@ def _culprit(raw: object, path: str, what: str) -> tuple[str, str]:
 def _at(raw: object, path: str) -> Iterator[object]:
     """Every value that a path of msgspec's could mean; "[...]" means any entry of a list or map."""
     values = [raw]
-    for step in _STEP.finditer(path.removeprefix("$")):
+    for step in re.finditer(_STEP, path.removeprefix("$")):
         inner: list[object] = []
         for value in values:
             if step["name"] is not None:
@@ -241,7 +241,7 @@ class Unknown(Record, frozen=True):
     kind: str = ""
 
 
-class Kind(NamedTuple):
+class Kind(msgspec.Struct, frozen=True):
     """What the API calls a type of record, and whether its objects live in namespaces."""
 
     api_version: str

@@ -27,7 +27,7 @@ CONSTRAINTS: Final = "tierwise.io/topology-constraints"
 FORM: Final = '[{"fabric": NAME, "tier": NAME or NUMBER, "mode": "hard" or "soft", "spread": NUMBER, "subGroup": NAME}]'
 _MOST: Final = 16
 _SPREAD: Final = 1000
-_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_. /]{0,251}[A-Za-z0-9])?")
+_NAME: Final = r"[A-Za-z0-9]([-A-Za-z0-9_. /]{0,251}[A-Za-z0-9])?"
 
 
 class FabricConstraint(Record, frozen=True, forbid_unknown_fields=True):
@@ -55,7 +55,7 @@ def fabrics_of_sub_groups(marks: ObjectMeta | Mapping[str, str]) -> dict[str, st
 
 def fabric_name_fault(name: str) -> str:
     """What is wrong with a fabric's name; "" where nothing is."""
-    return "" if not name or _NAME.fullmatch(name) else f'"{name}" cannot be the name of a fabric'
+    return "" if not name or re.fullmatch(_NAME, name) else f'"{name}" cannot be the name of a fabric'
 
 
 def parse_constraints(text: str) -> tuple[FabricConstraint, ...] | str:

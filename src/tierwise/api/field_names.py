@@ -8,30 +8,26 @@ read, and of tierwise. Says nothing about kinds that are not listed there, and j
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pkgutil import get_data  # importlib.resources brings archives and temporary files with it: too slow to start
-from typing import Final, NamedTuple
+from typing import Final
 
 from tierwise.api.errors import suggestion
 
-__all__ = ["Unheard", "fields", "table", "unheard"]
+__all__ = ["fields", "table", "unheard"]
 
 _ANYTHING: Final = "*"
 """Any value as a type, and any name as a field."""
 
 
-class Unheard(NamedTuple):
-    """A field that its type does not have: its place, and a message with the name that was probably meant."""
+def unheard(raw: Mapping[str, object], group: str, kind: str) -> Iterator[tuple[str, str]]:
+    """Every field of a manifest that its kind does not have, in the order in which they are written.
 
-    path: str
-    message: str
-
-
-def unheard(raw: Mapping[str, object], group: str, kind: str) -> Iterator[Unheard]:
-    """Every field of a manifest that its kind does not have, in the order in which they are written."""
+    Each with its place, and a message with the name that was probably meant.
+    """
     first = table()[0].get(f"{group}/{kind}")
     return _within(raw, first, "") if first is not None else iter(())
 
 
-def _within(value: object, name: str, path: str) -> Iterator[Unheard]:
+def _within(value: object, name: str, path: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, list):
         for i, item in enumerate(value):
             yield from _within(item, name, f"{path}[{i}]")
@@ -41,7 +37,7 @@ def _within(value: object, name: str, path: str) -> Iterator[Unheard]:
             within = known.get(key, known.get(_ANYTHING))
             place = f"{path}.{key}" if path else str(key)
             if within is None:
-                yield Unheard(place, f'unknown field "{key}"{suggestion(str(key), known)}')
+                yield place, f'unknown field "{key}"{suggestion(str(key), known)}'
             elif within and within != _ANYTHING:
                 yield from _within(inner, within, place)
 

@@ -68,7 +68,7 @@ _CHUNK: Final = 1 << 20
 _ENDS: Final = 1 << 14
 """Bytes at the beginning and at the end of a text that are looked at to see whether it is a list."""
 
-_ITEMS: Final = re.compile(rb'"items"\s*:\s*\[')
+_ITEMS: Final = rb'"items"\s*:\s*\['
 _AFTER: Final = (*_SPACE, ",", "]")
 _SCAN: Final = json.JSONDecoder(parse_int=len, parse_float=len, parse_constant=_refuse).raw_decode
 
@@ -93,7 +93,7 @@ class ItemReader:
         beginning = text.read(_ENDS)
         text.seek(-min(text.seek(0, os.SEEK_END), _ENDS), os.SEEK_END)
         end = text.read()
-        found = _ITEMS.search(beginning)
+        found = re.search(_ITEMS, beginning)
         if found is None:
             return None
         before = _members(beginning[: found.start()].rstrip().removesuffix(b",") + b"}")

@@ -7,17 +7,20 @@ the row that it falls under.
 
 from __future__ import annotations
 
+from functools import cache
 from pkgutil import get_data  # importlib.resources is too slow to start
-from typing import Final, NamedTuple
+from typing import Final
 
-__all__ = ["KEYS", "OPERATORS", "PREFIX", "Key", "spelled"]
+import msgspec
+
+__all__ = ["OPERATORS", "PREFIX", "Key", "known_keys", "spelled"]
 
 PREFIX: Final = "tierwise.io/"
 OPERATORS: Final = "operators"
 """In place of a row: it is read on objects alone that no tenant writes."""
 
 
-class Key(NamedTuple):
+class Key(msgspec.Struct, frozen=True):
     """One label or annotation."""
 
     name: str
@@ -36,15 +39,14 @@ def spelled(key: str) -> str:
     return f"{PREFIX}{key[1:]}" if key.startswith("/") else key
 
 
-def _rows(text: str) -> tuple[Key, ...]:
+@cache
+def known_keys() -> tuple[Key, ...]:
+    """The rows of the table."""
     rows, section = [], ""
-    for line in text.splitlines():
+    for line in (get_data("tierwise.api", "keys.txt") or b"").decode().splitlines():
         if line.startswith("# "):
             section = line[2:]
         else:
-            cells = [cell.strip() for cell in line.split("|")]
-            rows.append(Key._make((spelled(cells[0]), *cells[1:], section)))
+            name, *cells = (cell.strip() for cell in line.split("|"))
+            rows.append(Key(*[spelled(name), *cells, section]))
     return tuple(rows)
-
-
-KEYS: Final = _rows((get_data("tierwise.api", "keys.txt") or b"").decode())

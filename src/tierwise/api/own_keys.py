@@ -7,38 +7,44 @@ A key is known where the table of keys has a row for it; a test holds the table 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from functools import cache
+from typing import Final
 
 from tierwise.api.errors import suggestion
 from tierwise.api.fabric import FABRIC
-from tierwise.api.keys import KEYS, PREFIX
+from tierwise.api.keys import PREFIX, known_keys
 
-__all__ = ["OWN_KEYS", "unknown_keys", "unknown_keys_in"]
+__all__ = ["own_keys", "unknown_keys", "unknown_keys_in"]
 
-_FORMS: Final = {key.name: key.form for key in KEYS if key.name.startswith(PREFIX)}
-OWN_KEYS: Final = frozenset(name for name in _FORMS if not name.endswith("*"))
 _DEEPEST: Final = 12
 
 
-class UnknownKey(NamedTuple):
-    """An unknown key: its place, and a message with the name that was probably meant."""
+@cache
+def _forms() -> Mapping[str, str]:
+    """Whether each is a label, an annotation or both."""
+    return {key.name: key.form for key in known_keys() if key.name.startswith(PREFIX)}
 
-    path: str
-    message: str
+
+@cache
+def own_keys() -> frozenset[str]:
+    """Those that have a name, not a pattern of names."""
+    return frozenset(name for name in _forms() if not name.endswith("*"))
 
 
-def unknown_keys(labels: Mapping[str, str], annotations: Mapping[str, str], path: str) -> Iterator[UnknownKey]:
-    """Those among the labels and annotations at a path."""
+def unknown_keys(labels: Mapping[str, str], annotations: Mapping[str, str], path: str) -> Iterator[tuple[str, str]]:
+    """Those among the labels and annotations at a path, each with its place and what is wrong with it."""
     for form, marks in (("label", labels), ("annotation", annotations)):
         for key in marks:
-            known = _FORMS.get(f"{FABRIC}.*" if key.startswith(f"{FABRIC}.") else key, "")
-            if key.startswith(PREFIX) and form not in known:
+            if not key.startswith(PREFIX):
+                continue
+            known = _forms().get(f"{FABRIC}.*" if key.startswith(f"{FABRIC}.") else key, "")
+            if form not in known:
                 why = f"is read as {known}, not as {form}" if known else "is not known"
-                hint = "" if known else suggestion(key, OWN_KEYS)
-                yield UnknownKey(f"{path}.{form}s.{key}", f'"{key}" {why}: it is passed over{hint}')
+                hint = "" if known else suggestion(key, own_keys())
+                yield f"{path}.{form}s.{key}", f'"{key}" {why}: it is passed over{hint}'
 
 
-def unknown_keys_in(raw: object, path: str = "", depth: int = 0) -> Iterator[UnknownKey]:
+def unknown_keys_in(raw: object, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
     """The same for every `metadata` of a manifest: that of the object, and those of the templates in it."""
     if depth > _DEEPEST:
         return

@@ -24,7 +24,7 @@ COORDINATES: Final = "tierwise.io/coordinates"
 """On a pod of such a group, written with its node: its rank, how many there are, and its place in the grid."""
 
 FORMS: Final = "ring, all-to-all, or a grid such as dp=4,pp=8,tp=8 or, with volumes, dp=4:1,pp=8:6,tp=8:90"
-_DIMENSION: Final = re.compile(r"\s*([a-z][a-z0-9]*)\s*=\s*([1-9][0-9]{0,5})\s*(?::\s*([0-9]{1,9})\s*)?")
+_DIMENSION: Final = r"\s*([a-z][a-z0-9]*)\s*=\s*([1-9][0-9]{0,5})\s*(?::\s*([0-9]{1,9})\s*)?"
 
 
 class Pattern(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ def parse_pattern(text: str) -> Pattern | None:
         return None
     if text in ("ring", "all-to-all"):
         return Pattern(text)
-    found = [_DIMENSION.fullmatch(part) for part in text.split(",")]
+    found = [re.fullmatch(_DIMENSION, part) for part in text.split(",")]
     grid = tuple((match[1], int(match[2])) for match in found if match is not None)
     volumes = tuple(int(match[3]) for match in found if match is not None and match[3] is not None)
     if len(grid) < len(found) or len(dict(grid)) < len(grid) or len(volumes) not in (0, len(grid)):

@@ -21,7 +21,7 @@ SPARES: Final = "tierwise.io/spares"
 BORROWS_SPARES: Final = "tierwise.io/borrows-spares"
 """On a job: whether it may run on spares of others, and is evicted at once when those need them."""
 
-_SPARES: Final = re.compile(r"([0-9]{1,4})(?:@([A-Za-z0-9][-_.A-Za-z0-9]{0,62}))?")
+_SPARES: Final = r"([0-9]{1,4})(?:@([A-Za-z0-9][-_.A-Za-z0-9]{0,62}))?"
 _FLAGS: Final = {"true": True, "false": False}
 
 
@@ -64,7 +64,7 @@ def parse_repair(marks: Mapping[str, str]) -> RepairTerms | str | None:
         if isinstance(read, str):
             return f"annotation {ON_NODE_LOSS}: {read}"
         wish = read
-    spares = _SPARES.fullmatch(marks.get(SPARES, "0"))
+    spares = re.fullmatch(_SPARES, marks.get(SPARES, "0"))
     if spares is None:
         return f'annotation {SPARES}: "{marks[SPARES]}" is not a number of spares such as 2 or 1@rack'
     borrows = _FLAGS.get(marks.get(BORROWS_SPARES, "false"))

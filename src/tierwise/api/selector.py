@@ -13,7 +13,7 @@ from tierwise.api.core import LabelSelector, Requirement, Taint, Toleration
 __all__ = ["holds", "matches", "selects_nothing", "tolerates"]
 
 _LABEL_OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
-_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,32}")
+_INTEGER: Final = r"[+-]?[0-9]{1,32}"
 _INT64: Final = range(-(2**63), 2**63)
 
 
@@ -71,7 +71,7 @@ def _compares(requirement: Requirement, value: str | None) -> bool:
 
 
 def _integer(text: str) -> int | None:
-    if _INTEGER.fullmatch(text) is None:
+    if re.fullmatch(_INTEGER, text) is None:
         return None
     number = int(text)
     return number if number in _INT64 else None

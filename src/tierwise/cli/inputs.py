@@ -174,7 +174,9 @@ def _not_understood(objects: Objects) -> Iterator[str]:
     from tierwise.dialects.workloads import ELSEWHERE, understood
 
     unread = (objects.record(key) for key in objects if not understood(key.group, key.kind))
-    found = (kind_of(record)._replace(namespaced=True) for record in unread if isinstance(record, Unknown))
+    found = (
+        msgspec.structs.replace(kind_of(record), namespaced=True) for record in unread if isinstance(record, Unknown)
+    )
     for kind, number in Counter(found).most_common():
         many = f"{number} objects of kind" if number > 1 else "1 object of kind"
         are, were = ("are", "were") if number > 1 else ("is", "was")

@@ -28,7 +28,7 @@ Path = tuple[PathElement, ...]
 """The domains around something, outermost first; the last step is the domain itself. Tiers fall along a path."""
 
 
-class Members(NamedTuple):
+class Members(msgspec.Struct, frozen=True):
     """What is in a domain directly, in natural order."""
 
     nodes: tuple[str, ...]

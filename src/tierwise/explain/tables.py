@@ -58,7 +58,7 @@ Cell = str | Text
 _GAP = 2
 
 
-_COLUMN: Final = re.compile(r"(.*?)(>?)(?:([:~])([0-9]+))?")
+_COLUMN: Final = r"(.*?)(>?)(?:([:~])([0-9]+))?"
 
 
 class TableColumn(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ class TableColumn(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, text: str) -> TableColumn:
         """By its title: behind it `>` sets it to the right, `:20` lets it give way to 20 cells, `~20` wraps it then."""
-        title, right, way, least = _COLUMN.fullmatch(text).groups()  # type: ignore[union-attr]  # everything matches
+        title, right, way, least = re.fullmatch(_COLUMN, text).groups()  # type: ignore[union-attr]  # everything matches
         return cls(title, bool(right), int(least or 0), way == "~")
 
 

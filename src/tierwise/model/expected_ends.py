@@ -38,7 +38,7 @@ FEWEST_RUNS = 5
 
 _PATIENCE = 0.1
 """By which share of what was stated a job may be late without being disbelieved."""
-_NUMBERED = re.compile(r"(-[a-z0-9]*[0-9][a-z0-9]*)+$")
+_NUMBERED = r"(-[a-z0-9]*[0-9][a-z0-9]*)+$"
 _ENDED = (Status.SUCCEEDED, Status.FAILED)
 
 
@@ -323,7 +323,7 @@ class RunHistory:
 def _likenesses(job: str, queue: str, pods: int) -> list[tuple[tuple[object, ...], str]]:
     """Which jobs a job is like, the narrowest first: comparable, and for people."""
     namespace, _, name = job.rpartition("/")
-    stem = _NUMBERED.sub("", name) or name
+    stem = re.sub(_NUMBERED, "", name) or name
     about = max(0, pods - 1).bit_length()
     return [
         (("name", namespace, stem, pods), f"{namespace}/{stem} with {count(pods, 'pod')}"),

@@ -10,7 +10,6 @@ controller pins every pod to its node, so there would be as many templates as po
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -27,7 +26,7 @@ _PLACED: tuple[dict[str, str], Affinity | None, tuple[Toleration, ...]] = ({}, N
 """The node selector, affinity and tolerations of a pod whose node is settled."""
 
 
-class _Named(NamedTuple):
+class _Named(msgspec.Struct, frozen=True):
     """What pods of one pattern name, see `Common`: most patterns of a cluster name the same."""
 
     resources: frozenset[str]

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from tierwise.explain import page
 from tierwise.explain.page import (
     ASCII,
     UNICODE,
@@ -81,5 +82,7 @@ def test_a_line_is_appended_to_and_cut_with_its_styles() -> None:
 
 
 def test_cells_are_counted_as_terminals_draw_them() -> None:
-    """Characters of pages are one cell wide each; those of other scripts may be two, or none."""
-    assert [8, 4, 1] == [cell_len(text) for text in ("├─ r0 → 3"[:8], "東京", "e\u0301")]
+    """As rich counts them: characters of pages are one cell wide each, those of other scripts may be two, or none."""
+    texts = ["├─ r0 → 3", "東京", "e\u0301", ""]
+
+    assert [9, 4, 1, 0] == [cell_len(text) for text in texts] == [page.cell_len(text) for text in texts]

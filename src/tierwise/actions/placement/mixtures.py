@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice, product
 from math import prod
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -177,7 +178,7 @@ def holds(table: Ints, mix: Mix) -> bool:
     return bool(table[mix[:-1]] >= mix[-1])
 
 
-class Row(NamedTuple):
+class Row(msgspec.Struct, frozen=True):
     """A row by itself."""
 
     row: int

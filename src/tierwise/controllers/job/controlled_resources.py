@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -66,7 +66,7 @@ class Target(msgspec.Struct, frozen=True, order=True):
         return f"partition {self.partition} of task {self.task}" if self.partition else f"task {self.task}"
 
 
-class Seen(NamedTuple):
+class Seen(msgspec.Struct, frozen=True):
     """Which pods of a task were there at the last look, and how many there should have been."""
 
     indexes: frozenset[int] = frozenset()

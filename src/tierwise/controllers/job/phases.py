@@ -13,14 +13,14 @@ Read by `transitions`, which decides, and by the modules that create and delete 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
 __all__ = ["FINISHED", "NARROW", "Transition", "phase_rule"]
 
 
-class Transition(NamedTuple):
+class Transition(msgspec.Struct, frozen=True):
     """Where an action leads: the phase, whether that uses up a retry, whether all pods of now belong to the past."""
 
     phase: str

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from tierwise.api.duration import seconds
 from tierwise.api.volcano import Job, LifecyclePolicy
@@ -23,7 +25,7 @@ _PENDING: Final = "PodPending"
 _ORDER: Final = ("TerminateJob", "AbortJob", "CompleteJob", "ResumeJob", "RestartJob", *NARROW)
 
 
-class PolicyAction(NamedTuple):
+class PolicyAction(msgspec.Struct, frozen=True):
     """An action that a policy asks for, at some time."""
 
     action: str

@@ -56,7 +56,7 @@ _ZONE_KEYS: Final = {
     _GCE: "topology.gke.io/zone",
     _CINDER: "topology.cinder.csi.openstack.org/zone",
 }
-_EBS_ID: Final = re.compile(r"aws://[^/]*(/.*)?")
+_EBS_ID: Final = r"aws://[^/]*(/.*)?"
 _BETWEEN: Final = "__"
 
 
@@ -122,7 +122,7 @@ def _ebs_id(name: str) -> str:
     """The identity of Amazon's: alone, or at the end of an address with the zone."""
     if not name.startswith("aws://"):
         return name
-    form = _EBS_ID.fullmatch(name)
+    form = re.fullmatch(_EBS_ID, name)
     found = (form[1] or "").strip("/") if form is not None else ""
     return found if re.fullmatch(r"vol-[^/]*", found) else ""
 

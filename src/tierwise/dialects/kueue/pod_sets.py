@@ -51,7 +51,7 @@ _INDEX: Final = f"{GROUP}/pod-group-pod-index"
 _INDEX_LABEL: Final = f"{GROUP}/pod-group-pod-index-label"
 _COMPLETION: Final = "batch.kubernetes.io/job-completion-index"
 _ASKS: Final = (_REQUIRED, _PREFERRED, _SLICE, _SLICE_SIZE, _SLICES)
-_TRAILING: Final = re.compile(r"(\d+)$")
+_TRAILING: Final = r"(\d+)$"
 
 
 def assigned(pod: Pod) -> bool:
@@ -102,7 +102,7 @@ def sub_group(pod: Pod) -> str:
         index = read_number(labels.get(key, "") or marks.get(key, "")) if key else None
         if index is not None:
             return f"{prefix}slice-{index // size}"
-    trailing = _TRAILING.search(pod.metadata.name)
+    trailing = re.search(_TRAILING, pod.metadata.name)
     return f"{prefix}slice-{int(trailing[1]) // size}" if trailing is not None else ""
 
 

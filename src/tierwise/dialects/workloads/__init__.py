@@ -129,7 +129,7 @@ def check(raw: Raw) -> dict[str, Raw]:
         odd = next(field_names.unheard(raw, key.group, key.kind), None)
         if _is_stored(raw) or (key.kind == "Pod" and odd is None):
             return {}
-        hint = f" ({odd.path}: {odd.message})" if odd is not None else ""
+        hint = f" ({': '.join(odd)})" if odd is not None else ""
         raise NoTemplateError(error.message + hint, obj=_shown(Owner(raw)), field=error.field) from None
 
 
