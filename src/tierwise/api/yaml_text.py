@@ -96,7 +96,8 @@ def documents(data: bytes, *, file: str) -> Iterator[tuple[object, int]]:
     line = 0
     for start, end in pairwise(bounds):
         piece = data[start:end]
-        if _content.search(piece.removeprefix(b"---")) is None:
+        text = piece.removeprefix(b"---").lstrip(b" \t\n")
+        if not text or (text.startswith(b"#") and _content.search(text) is None):
             line += piece.count(b"\n")
             continue
         plain = all_plain or (len(bounds) > 2 and is_plain(piece))

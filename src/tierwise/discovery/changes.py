@@ -12,7 +12,7 @@ import msgspec
 
 from tierwise.api.natural import natural
 from tierwise.api.volcano import HyperNode, MemberSpec
-from tierwise.discovery.manifests import SOURCE_LABEL
+from tierwise.dialects.volcano.discovery import SOURCE_LABEL
 
 __all__ = ["Change", "Changes", "Move", "changes"]
 

@@ -8,12 +8,10 @@ from typing import Final
 from tierwise.api.codec import Raw
 from tierwise.api.fabric import FABRIC
 from tierwise.api.manifest import members
+from tierwise.dialects.volcano.discovery import SOURCE_LABEL
 from tierwise.discovery.tree import Path, Tree
 
-__all__ = ["SOURCE_LABEL", "hypernode", "hypernodes"]
-
-SOURCE_LABEL: Final = "volcano.sh/network-topology-source"
-"""Says which source made a hyperNode; a source changes and removes only its own."""
+__all__ = ["hypernode", "hypernodes"]
 
 _API_VERSION: Final = "topology.volcano.sh/v1alpha1"
 

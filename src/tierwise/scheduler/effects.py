@@ -18,7 +18,6 @@ from tierwise.model.job import Job, Reason, Rejection, Status, Task, other_job
 from tierwise.model.job import told as told_in
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, Topology
-from tierwise.plugins.kubernetes.claim_writes import claim_key, deallocation
 
 __all__ = ["amended", "effects", "pod_key"]
 
@@ -114,7 +113,10 @@ def _claims(task: Task) -> Iterator[port.Key]:
     for path in task.volume_names:
         namespace, _, name = path.partition("/")
         yield port.Key("", "PersistentVolumeClaim", namespace, name)
-    yield from map(claim_key, task.claims)
+    if task.claims:
+        from tierwise.plugins.kubernetes.claim_writes import claim_key  # few clusters have claims of devices
+
+        yield from map(claim_key, task.claims)
 
 
 def _deallocated(snapshot: Snapshot, report: CycleReport) -> Iterator[port.Effect]:
@@ -124,6 +126,8 @@ def _deallocated(snapshot: Snapshot, report: CycleReport) -> Iterator[port.Effec
     """
     if snapshot.devices is None:
         return
+    from tierwise.plugins.kubernetes.claim_writes import claim_key, deallocation  # as above
+
     written = {write.key for write in report.writes}
     for job in snapshot.jobs:
         if job.key not in report.rejections or any(d.job is job for d in report.decisions):

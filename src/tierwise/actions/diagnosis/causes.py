@@ -11,9 +11,11 @@ from tierwise.framework.ledger import Pool, job_ready
 from tierwise.model.arrays import UNOFFERED, Bools, Ints
 from tierwise.model.job import Job, Reason, Shape
 
-__all__ = ["Causes", "asked_pods", "causes", "once_full"]
+__all__ = ["NOT_TOGETHER", "Causes", "asked_pods", "causes", "once_full"]
 
 Causes = tuple[tuple[Reason, int], ...]
+
+NOT_TOGETHER = "each of them fits by itself, but not all of them together"
 
 
 def causes(cycle: Cycle, shape: Shape, span: slice | Ints) -> Causes:

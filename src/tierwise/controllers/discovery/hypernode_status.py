@@ -14,8 +14,8 @@ from tierwise.api.core import ConfigMap, Node
 from tierwise.api.limits import DEPTH
 from tierwise.api.volcano import HyperNode
 from tierwise.controllers.stamp import stamp
+from tierwise.dialects.volcano.discovery import SOURCE_LABEL
 from tierwise.dialects.volcano.hypernodes import by_fabric, declare
-from tierwise.discovery.manifests import SOURCE_LABEL
 from tierwise.model.topology import Problem, Topology
 from tierwise.model.tree import Declared, build_tree
 from tierwise.port import Effect, Objects, PatchStatus, key_of

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from tierwise.api.codec import Raw
 from tierwise.api.volcano import HyperNode
-from tierwise.discovery.manifests import SOURCE_LABEL
+from tierwise.dialects.volcano.discovery import SOURCE_LABEL
 from tierwise.port import Create, Delete, Effect, Objects, Update, key_of, key_of_raw
 
 __all__ = ["reconcile_hypernodes"]

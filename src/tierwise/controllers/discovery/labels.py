@@ -17,9 +17,9 @@ from tierwise.api.core import ConfigMap, Node
 from tierwise.api.natural import natural
 from tierwise.api.volcano import HyperNode
 from tierwise.controllers.discovery.hypernodes import reconcile_hypernodes
-from tierwise.dialects.volcano.discovery import label_source
+from tierwise.dialects.volcano.discovery import SOURCE_LABEL, label_source
 from tierwise.discovery.labels import read
-from tierwise.discovery.manifests import SOURCE_LABEL, hypernode
+from tierwise.discovery.manifests import hypernode
 from tierwise.discovery.tree import Path, Tree
 from tierwise.port import Effect, Objects
 

@@ -16,9 +16,9 @@ from tierwise.api.core import ConfigMap, Node
 from tierwise.api.volcano import HyperNode
 from tierwise.controllers.discovery.hypernodes import reconcile_hypernodes
 from tierwise.controllers.stamp import stamp
-from tierwise.dialects.volcano.discovery import OtherSource, other_sources, read_label_source
+from tierwise.dialects.volcano.discovery import SOURCE_LABEL, OtherSource, other_sources, read_label_source
 from tierwise.discovery import fetch_record
-from tierwise.discovery.manifests import SOURCE_LABEL, hypernodes
+from tierwise.discovery.manifests import hypernodes
 from tierwise.discovery.naming import names
 from tierwise.discovery.presets import PRESETS, carried
 from tierwise.discovery.presets import read as read_preset

@@ -16,6 +16,7 @@ from tierwise.api.duration import seconds
 
 __all__ = [
     "CONFIG_KEY",
+    "SOURCE_LABEL",
     "LabelSource",
     "OtherSource",
     "TopologyType",
@@ -25,6 +26,8 @@ __all__ = [
 ]
 
 CONFIG_KEY: Final = "volcano-controller.conf"
+SOURCE_LABEL: Final = "volcano.sh/network-topology-source"
+"""Says which source made a hyperNode; a source changes and removes only its own."""
 _NAME_ENDING: Final = "-controller-configmap"
 _LONGEST_TYPE: Final = 20
 _INTERVAL: Final = 3600.0

@@ -13,7 +13,7 @@ from typing import Final
 from tierwise.api import codec, field_names
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
-from tierwise.dialects.workloads import grove, kubeflow, kubernetes, ray, sets
+from tierwise.dialects.language import loaded
 from tierwise.dialects.workloads.children import (
     Child,
     Expansion,
@@ -38,31 +38,38 @@ __all__ = [
     "understood",
 ]
 
-WORKLOADS: Final[Mapping[tuple[str, str], Callable[[Owner], Expansion]]] = {
-    ("apps", "Deployment"): kubernetes.deployment,
-    ("apps", "ReplicaSet"): kubernetes.replica_set,
-    ("", "ReplicationController"): kubernetes.replica_set,
-    ("apps", "StatefulSet"): kubernetes.stateful_set,
-    ("apps", "DaemonSet"): kubernetes.daemon_set,
-    ("batch", "CronJob"): kubernetes.cron_job,
-    ("trainer.kubeflow.org", "TrainJob"): kubeflow.train_job,
-    ("kubeflow.org", "PyTorchJob"): kubeflow.by_replica_type("pytorchReplicaSpecs", "pytorchjob-controller"),
-    ("kubeflow.org", "TFJob"): kubeflow.by_replica_type("tfReplicaSpecs", "tfjob-controller"),
-    ("kubeflow.org", "XGBoostJob"): kubeflow.by_replica_type("xgbReplicaSpecs", "xgboostjob-controller"),
-    ("kubeflow.org", "PaddleJob"): kubeflow.by_replica_type("paddleReplicaSpecs", "paddlejob-controller"),
-    ("kubeflow.org", "JAXJob"): kubeflow.by_replica_type("jaxReplicaSpecs", "jaxjob-controller"),
-    ("kubeflow.org", "MPIJob"): kubeflow.mpi_job,
-    ("ray.io", "RayJob"): ray.ray_job,
-    ("ray.io", "RayService"): ray.ray_service,
-    ("ray.io", "RayCluster"): ray.ray_cluster,
-    ("jobset.x-k8s.io", "JobSet"): sets.job_set,
-    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): sets.leader_worker_set,
-    ("grove.io", "PodCliqueSet"): grove.pod_clique_set,
-    ("batch", "Job"): kubernetes.job,
+WORKLOADS: Final[Mapping[tuple[str, str], str]] = {
+    ("apps", "Deployment"): "kubernetes:deployment",
+    ("apps", "ReplicaSet"): "kubernetes:replica_set",
+    ("", "ReplicationController"): "kubernetes:replica_set",
+    ("apps", "StatefulSet"): "kubernetes:stateful_set",
+    ("apps", "DaemonSet"): "kubernetes:daemon_set",
+    ("batch", "CronJob"): "kubernetes:cron_job",
+    ("trainer.kubeflow.org", "TrainJob"): "kubeflow:train_job",
+    ("kubeflow.org", "PyTorchJob"): "kubeflow:pytorch_job",
+    ("kubeflow.org", "TFJob"): "kubeflow:tf_job",
+    ("kubeflow.org", "XGBoostJob"): "kubeflow:xgboost_job",
+    ("kubeflow.org", "PaddleJob"): "kubeflow:paddle_job",
+    ("kubeflow.org", "JAXJob"): "kubeflow:jax_job",
+    ("kubeflow.org", "MPIJob"): "kubeflow:mpi_job",
+    ("ray.io", "RayJob"): "ray:ray_job",
+    ("ray.io", "RayService"): "ray:ray_service",
+    ("ray.io", "RayCluster"): "ray:ray_cluster",
+    ("jobset.x-k8s.io", "JobSet"): "sets:job_set",
+    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): "sets:leader_worker_set",
+    ("grove.io", "PodCliqueSet"): "grove:pod_clique_set",
+    ("batch", "Job"): "kubernetes:job",
 }
-"""What becomes of an object, by API group and kind."""
+"""What says what becomes of an object, by API group and kind: a module of this folder, which is imported on use."""
 
-READ_BESIDE: Final[frozenset[tuple[str, str]]] = frozenset((*kubeflow.RUNTIMES, *grove.TOPOLOGIES))
+READ_BESIDE: Final = frozenset(
+    {
+        ("trainer.kubeflow.org", "ClusterTrainingRuntime"),
+        ("trainer.kubeflow.org", "TrainingRuntime"),
+        ("grove.io", "ClusterTopologyBinding"),
+        ("grove.io", "ClusterTopology"),
+    }
+)
 """Kinds that make nothing themselves, and are read for those that do."""
 
 
@@ -150,12 +157,12 @@ _LISTS: Final = {("batch.volcano.sh", "Job"): "tasks", ("scheduler.grove.io", "P
 
 
 def _examples(raw: Raw, key: Key) -> dict[str, Raw]:
-    expand = WORKLOADS.get((key.group, key.kind))
-    if expand is None:
+    said = WORKLOADS.get((key.group, key.kind))
+    if said is None:
         return {}
     owner = Owner(raw)
     first: dict[str, Child] = {}
-    for child in _read(owner, expand).children:
+    for child in _read(owner, _expander(said)).children:
         first.setdefault(child.template, child)
     examples: dict[str, Raw] = {}
     for template, child in first.items():
@@ -189,12 +196,16 @@ def checked(objects: Objects) -> Iterator[tuple[str, str, Raw]]:
 
 
 def _owners(objects: Objects, family: Family) -> Iterator[tuple[Owner, Callable[[Owner], Expansion]]]:
-    for (group, kind), expand in WORKLOADS.items():
+    for (group, kind), said in WORKLOADS.items():
         for path in objects.of_kind(group, kind):
             namespace, _, name = path.rpartition("/")
             raw = objects.raw(Key(group, kind, namespace, name))
             if raw is not None:
-                yield Owner(raw, family), expand
+                yield Owner(raw, family), _expander(said)
+
+
+def _expander(said: str) -> Callable[[Owner], Expansion]:
+    return loaded(f"{__name__}.{said}")
 
 
 def _expanded(owner: Owner, expand: Callable[[Owner], Expansion]) -> Expansion:

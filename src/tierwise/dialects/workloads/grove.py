@@ -23,10 +23,10 @@ from tierwise.dialects.workloads.children import (
 from tierwise.dialects.workloads.fields import Fields, few
 from tierwise.port import Key
 
-__all__ = ["TOPOLOGIES", "pod_clique_set"]
+__all__ = ["pod_clique_set"]
 
 GROUP: Final = "grove.io"
-TOPOLOGIES: Final = ((GROUP, "ClusterTopologyBinding"), (GROUP, "ClusterTopology"))
+_TOPOLOGIES: Final = ((GROUP, "ClusterTopologyBinding"), (GROUP, "ClusterTopology"))
 _CLIQUE: Final = f"{GROUP}/podclique"
 
 
@@ -101,7 +101,7 @@ def _near(owner: Owner, fields: Fields) -> Raw:
 def _keys(owner: Owner, name: str) -> dict[str, str]:
     """Labels of nodes by the words for levels, of one topology or of all."""
     found: dict[str, str] = {}
-    for kind in TOPOLOGIES:
+    for kind in _TOPOLOGIES:
         for path in owner.family.objects.of_kind(*kind):
             if path.rpartition("/")[2] == name or not name:
                 raw = owner.family.objects.raw(Key(*kind, *path.rpartition("/")[::2])) or {}

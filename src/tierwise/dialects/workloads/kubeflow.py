@@ -15,7 +15,7 @@ from tierwise.dialects.workloads.fields import Fields, few
 from tierwise.dialects.workloads.gangs import Gang, in_gang, queue
 from tierwise.port import Key
 
-__all__ = ["RUNTIMES", "by_replica_type", "mpi_job", "train_job"]
+__all__ = ["jax_job", "mpi_job", "paddle_job", "pytorch_job", "tf_job", "train_job", "xgboost_job"]
 
 _TRAINING: Final = "training.kubeflow.org"
 
@@ -23,7 +23,7 @@ _TRAINING: Final = "training.kubeflow.org"
 # Jobs of the training operator.
 
 
-def by_replica_type(field: str, operator: str) -> Callable[[Owner], Expansion]:
+def _by_replica_type(field: str, operator: str) -> Callable[[Owner], Expansion]:
     """A kind whose replicas are by type in one field: pods named by type and index."""
 
     def expand(owner: Owner) -> Expansion:
@@ -40,6 +40,13 @@ def by_replica_type(field: str, operator: str) -> Callable[[Owner], Expansion]:
         return Expansion(in_gang(owner, _gang(owner, len(children)), children, roles))
 
     return expand
+
+
+pytorch_job = _by_replica_type("pytorchReplicaSpecs", "pytorchjob-controller")
+tf_job = _by_replica_type("tfReplicaSpecs", "tfjob-controller")
+xgboost_job = _by_replica_type("xgbReplicaSpecs", "xgboostjob-controller")
+paddle_job = _by_replica_type("paddleReplicaSpecs", "paddlejob-controller")
+jax_job = _by_replica_type("jaxReplicaSpecs", "jaxjob-controller")
 
 
 def _replica_types(owner: Owner, field: str) -> list[tuple[str, Fields, int]]:
@@ -149,7 +156,6 @@ def _launched(owner: Owner, child: Child, launcher: Fields) -> Child:
 
 _TRAINER: Final = "trainer.kubeflow.org"
 _STEP: Final = f"{_TRAINER}/trainjob-ancestor-step"
-RUNTIMES: Final = ((_TRAINER, "ClusterTrainingRuntime"), (_TRAINER, "TrainingRuntime"))
 
 
 def train_job(owner: Owner) -> Expansion:

@@ -27,8 +27,8 @@ from tierwise.config.profile import PluginChoice, Profile
 from tierwise.dialects.koordinator.network_topology import default_topology, read_layers
 from tierwise.dialects.language import NotOurs
 from tierwise.dialects.languages import declares_one, declaring, whose
+from tierwise.dialects.volcano.discovery import SOURCE_LABEL
 from tierwise.dialects.volcano.hypernodes import declare
-from tierwise.discovery.manifests import SOURCE_LABEL
 from tierwise.explain.naming import belongs_to, full_name
 from tierwise.model.job import Constraint, Job, Policy, SubJob
 from tierwise.model.snapshot import Snapshot
