@@ -191,9 +191,6 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line, and exit."""
-    # Records and reports form no cycles, and there are millions of them: with 30,000 pods the collector would take a
-    # third of the time that building a snapshot takes.
-    gc.set_threshold(100_000, 50, 100)
     # Amounts are integers, for which numpy asks no BLAS: threads of it would spin for a while, and be asked for little.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     try:

@@ -29,7 +29,8 @@ CORE = """
 import sys
 import tierwise.scheduler
 late = ("fractions", "json", "tierwise.api.core", "tierwise.api.quantity", "tierwise.actions.reservations",
-        "tierwise.actions.eviction", "tierwise.actions.diagnosis.diagnose", "tierwise.scheduler.prebind")
+        "tierwise.actions.eviction", "tierwise.actions.diagnosis.diagnose", "tierwise.scheduler.prebind",
+        "tierwise.plugins.kubernetes.claim_writes", "tierwise.plugins.kubernetes.device_allocation")
 print(sorted(name for name in sys.modules if name in late))
 """
 
@@ -51,7 +52,9 @@ threads = Path("/proc/self/task")
 assert not threads.is_dir() or 1 == len(list(threads.iterdir()))
 late = ("numpy.ma", "rich.console", "tierwise.config.kube", "tierwise.explain.wire", "tierwise.controllers.app_group",
         "tierwise.controllers.discovery", "tierwise.controllers.elastic_quota", "tierwise.controllers.network_topology",
-        "tierwise.sim.cluster.claims", "tierwise.sim.cluster.workloads")
+        "tierwise.sim.cluster.claims", "tierwise.sim.cluster.workloads", "rich.text", "numpy.typing",
+        "tierwise.actions.diagnosis.gathering", "tierwise.actions.placement.mixtures", "tierwise.discovery.tree",
+        "tierwise.dialects.workloads.kubernetes", "tierwise.plugins.kubernetes.claim_writes")
 print(sorted(name for name in sys.modules if name in late))
 """
 POD = """
