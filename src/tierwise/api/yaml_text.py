@@ -79,7 +79,7 @@ _flow_line: Final = _compiled(r"^[^\n]*[-:] +(?:\[ *(?:[^\] ]|$)|\{ *(?:[^} ]|$)
 
 @cache
 def _plain_flow_line(levels: int) -> Pattern:
-    """Compiled with the first text that has flow style so deep: each level doubles the length of the pattern."""
+    """Compiled with the first text that has flow style so deep: each level doubles the pattern, and few have five."""
     return _compiled(rf"^[^\[{{\n]*[-:] +{_flow(levels, '+')} *(?: #[^\n]*)?$")
 
 
@@ -121,7 +121,7 @@ def is_plain(data: bytes) -> bool:
     if _count(_json_line, data) != _count(_json_text, data):
         return False
     in_flow = _count(_flow_line, data)
-    return in_flow == 0 or any(in_flow == _count(_plain_flow_line(levels), data) for levels in (2, 5))
+    return in_flow == 0 or any(in_flow == _count(_plain_flow_line(levels), data) for levels in (4, 5))
 
 
 def _count(pattern: Pattern, data: bytes) -> int:
