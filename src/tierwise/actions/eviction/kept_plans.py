@@ -88,7 +88,9 @@ class PlanInputs(msgspec.Struct, frozen=True):
 def _kind(cycle: Cycle, preemptor: Preemptor, asked: Demand, quotas: Quotas) -> Hashable:
     """What is the same of preemptors for which alike plans are made; None where more may be read."""
     job, pipeline = preemptor.job, cycle.pipeline
-    plain = not (job.policies or job.inner_groups or asked.substitutes or asked.alternatives or cycle.beside_gradients(job))
+    plain = not (
+        job.policies or job.inner_groups or asked.substitutes or asked.alternatives or cycle.beside_gradients(job)
+    )
     amounts = quotas.silent or quotas.by_amounts
     if not plain or not amounts or not pipeline.victims_by_amounts or pipeline.select_victims:
         return None
