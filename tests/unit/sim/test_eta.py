@@ -160,6 +160,23 @@ def test_history_gives_ranges() -> None:
     assert NOW + 30 * MINUTE <= ordered[0] < ordered[-1] <= NOW + 100 * MINUTE * 1.02
 
 
+def test_jobs_are_late_together() -> None:
+    """The errors of eight runs, one after another, do not cancel out as those of independent runs would."""
+    past = [
+        job(f"like-{n}", on="n0 n1 n2 n3", tasks=4, ago=4 * HOUR + 60 * n, took=(50 + 10 * n) * MINUTE)
+        for n in range(8)
+    ]
+    held = job("like-9", on="n0 n1 n2 n3", tasks=4, ago=MINUTE)
+    line = [job(f"like-{n}", tasks=4, ago=50.0 - n) for n in range(10, 18)]
+    eta = one(asked(*past, held, *line), "like-17")
+
+    assert eta.start is not None
+    assert eta.half is not None
+    assert eta.half[1] is not None
+    assert NOW + 8 * 70 * MINUTE < eta.start < NOW + 8 * 100 * MINUTE
+    assert eta.half[1] - eta.half[0] > 180 * MINUTE  # 94 where the draws of jobs are independent
+
+
 def test_equal_questions_have_equal_answers() -> None:
     """Draws follow from the seed and the names, whatever else there is."""
     past = [job(f"like-{n}", on="n0 n1", ago=4 * HOUR + 60 * n, took=(50 + 10 * n) * MINUTE) for n in range(8)]

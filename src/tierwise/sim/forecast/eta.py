@@ -74,6 +74,8 @@ _CYCLES: Final = (40, 400)
 """Cycles of one run at most, on a large cluster and on a small one."""
 _STEP: Final = 0.02
 """Where ends are uncertain, moments closer together than this share of the time ahead are one."""
+_COMMON: Final = 0.5
+"""Of the variance of ends, as normal scores, what all jobs of a run have in common (decision 0261)."""
 _NAMED: Final = 3
 """Jobs of which one sentence names."""
 
@@ -199,10 +201,15 @@ def _certain(end: ExpectedEnd) -> bool:
 
 
 class _Draws:
-    """Quantiles at which the ends of jobs are drawn: for each job as evenly spread over all runs as can be."""
+    """Quantiles at which the ends of jobs are drawn: for each job as evenly spread over all runs as can be.
+
+    Jobs of one time run longer, or shorter, than those of the past together. Independent draws would cancel out over
+    the many ends before a start, and ranges would be far too narrow; so a run that is late for one tends to be for all.
+    """
 
     def __init__(self, seed: int, runs: int) -> None:
         self._seed, self._runs = seed, runs
+        self._common = self._rng("").standard_normal(runs)
         self._known: dict[str, Floats] = {}
 
     def of(self, key: str, end: ExpectedEnd, now: float, run: int) -> float:
@@ -213,9 +220,14 @@ class _Draws:
             return max(end.planned, now)
         found = self._known.get(key)
         if found is None:
-            rng = np.random.default_rng((self._seed, int.from_bytes(blake2s(key.encode(), digest_size=8).digest())))
-            found = self._known[key] = (rng.permutation(self._runs) + rng.random(self._runs)) / self._runs
+            rng = self._rng(key)
+            scores = _COMMON**0.5 * self._common + (1 - _COMMON) ** 0.5 * rng.standard_normal(self._runs)
+            found = self._known[key] = (scores.argsort().argsort() + rng.random(self._runs)) / self._runs
         return _quantile(end, now, float(found[run]))
+
+    def _rng(self, key: str) -> np.random.Generator:
+        """The chance of a job or, without a name, that of all of them."""
+        return np.random.default_rng((self._seed, int.from_bytes(blake2s(key.encode(), digest_size=8).digest())))
 
 
 def _quantile(end: ExpectedEnd, now: float, at: float) -> float:
