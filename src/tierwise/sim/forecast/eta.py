@@ -74,7 +74,7 @@ _CYCLES: Final = (40, 400)
 """Cycles of one run at most, on a large cluster and on a small one."""
 _STEP: Final = 0.02
 """Where ends are uncertain, moments closer together than this share of the time ahead are one."""
-_COMMON: Final = 0.5
+_COMMON: Final = 0.3
 """Of the variance of ends, as normal scores, what all jobs of a run have in common (decision 0261)."""
 _NAMED: Final = 3
 """Jobs of which one sentence names."""
