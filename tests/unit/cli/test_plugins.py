@@ -55,6 +55,6 @@ def test_what_cannot_be_used_is_said_at_the_end() -> None:
     plugin = InstalledPlugin("power", "acme", "1.2", "acme:Power")
     found = [CheckedPlugin(plugin, problem="acme 1.2 cannot be imported: OSError: no licence")]
 
-    lines = [str(line) for line in plugin_lines(Page(), found)]
+    lines = [line.plain for line in plugin_lines(Page(), found)]
     assert ["", "Cannot be used", "  power  acme 1.2 cannot be imported: OSError: no licence"] == lines
     assert "acme 1.2 cannot be imported: OSError: no licence" == plugin_wire(found)["plugins"][0]["problem"]  # type: ignore[index]
