@@ -55,6 +55,7 @@ class SlotTree(msgspec.Struct, frozen=True, dict=True):
     drawn: Ints  # per row: tasks that others should be near to
     standing: Ints  # per row: placed tasks of the gang itself
     rows: Ints  # of the cluster
+    gathered: bool = True  # tasks are never placed on rows outside of the tree
 
     @cached_property
     def near(self) -> Ints:
@@ -68,7 +69,7 @@ class SlotTree(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def inside(self) -> Bools:
-        """Which rows belong to the tree; gathered tasks are never placed on other rows."""
+        """Which rows belong to the tree: are in a domain below its root."""
         return self.topology.leaf != ROOT if len(self.topology) > 1 else np.ones(len(self.room), dtype=bool)
 
     def rows_in(self, place: int) -> Ints:
@@ -85,7 +86,8 @@ def slot_tree(cycle: Cycle, sub: SubJob, job: Job, room: Ints) -> SlotTree:
         standing += np.bincount(*placed, minlength=nodes).astype(np.int64)
     drawn = standing if job.gather is None else standing + np.bincount(job.gather.drawn, minlength=nodes)
     rows = tree.rows
-    return SlotTree(tree.topology, cycle.nodes.rank[rows], room[rows], drawn[rows], standing[rows], rows)
+    gathered = job.gather is not None
+    return SlotTree(tree.topology, cycle.nodes.rank[rows], room[rows], drawn[rows], standing[rows], rows, gathered)
 
 
 class Quanta:
@@ -102,7 +104,8 @@ class Quanta:
         self.quantum: Ints = np.where(parent >= 0, self.within[parent], self.whole)
         self._name = np.concatenate((topology.rank, tree.rank))
         self._least = np.zeros(len(parent), dtype=np.int64)
-        self._room = np.concatenate((self._least[:size], np.where(tree.inside, tree.room, 0)))
+        anywhere = not tree.gathered and option.tier >= topology.tier[ROOT]
+        self._room = np.concatenate((self._least[:size], np.where(tree.inside | anywhere, tree.room, 0)))
         self._low, self.top = np.zeros_like(self._least), np.zeros_like(self._least)
         for places in (np.arange(size, len(parent)), *topology.at_tier.values()):
             least, room, held, quantum = (
