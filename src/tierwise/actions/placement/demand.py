@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 import msgspec
 import numpy as np
@@ -149,9 +150,9 @@ def demand(cycle: Cycle, job: Job) -> Demand:
 def selections(cycle: Cycle, job: Job, asked: Demand) -> Iterator[Demand]:
     """Other tasks that meet every minimum of a job, within its quotas, for a demand that quotas or room do not allow.
 
-    Of a gang without sub-groups all of them are tried in order, up to a bound; of one with sub-groups, those with the
-    sub-groups and tasks first that ask for the least of a resource. That there are more of these is noted as a search
-    that was cut short, unless quotas refuse the least of a resource by itself.
+    Of a gang without sub-groups all of them are tried in order, up to a bound. Of one with sub-groups these are tried,
+    but of the tasks of each sub-group only those that ask for the least of a resource: that there are more of these is
+    noted as a search that was cut short, unless quotas refuse the least of what any of them ask for.
     """
     if not cycle.pipeline.quota_exceeded:
         return
@@ -163,15 +164,22 @@ def selections(cycle: Cycle, job: Job, asked: Demand) -> Iterator[Demand]:
             if taken != {p.pod_set: n for p, n in zip(whole.remaining, counts, strict=True) if n}:
                 yield Demand((_of_these(whole, counts),), narrowed=True)
         return
-    requests, refused = np.array([pod_set.shape.request for pod_set in job.pod_sets()]), False
+    requests = np.array([pod_set.shape.request for pod_set in job.pod_sets()])
+    left = np.array([cycle.backlog.left(pod_set) for pod_set in job.pod_sets()])
+    least = least_amounts(requests, left, job.minimum - sum(ready_tasks(cycle.ledger, sub) for sub in job.subs))
+    if cycle.pipeline.quota_exceeded(job, least) is not None:
+        return
+    bounded, seen = False, {_taken(asked.task_groups)}
     for resource in np.flatnonzero(requests.max(axis=0)).tolist():
-        found = _Choice(cycle, job, cheapest=resource).demand()
-        if found.enough and _affordable(cycle, job, found):
-            yield Demand(found.task_groups, inner_group=found.inner_group, narrowed=True)
-        elif found.enough:
-            least = np.where(np.arange(requests.shape[1]) == resource, needs(found), 0)
-            refused |= cycle.pipeline.quota_exceeded(job, least) is not None
-    cycle.report.search_counts.cut += not refused
+        first = _Choice(cycle, job, cheapest=resource).demand()
+        others = _Choice(cycle, job, cheapest=resource).each()
+        for task_groups in chain((first.task_groups,) if first.enough else (), others):
+            found = Demand(task_groups, narrowed=True)
+            bounded |= cycle.pipeline.quota_exceeded(job, least_needs(found)) is None
+            if _taken(task_groups) not in seen and _affordable(cycle, job, found):
+                yield found
+            seen.add(_taken(task_groups))
+    cycle.report.search_counts.cut += bounded
 
 
 def _has_choice(job: Job, asked: Demand) -> bool:
@@ -247,9 +255,13 @@ def everything(task_group: TaskGroup) -> TaskGroup:
 
 def needs(asked: Demand) -> Ints:
     """The resources that a demand requests: role minimums first, then the remaining tasks in order."""
-    taken = (some for task_group in asked.task_groups for some in task_group.taken())
+    taken = _taken(asked.task_groups)
     total: Ints = np.sum([pod_set.shape.request * number for pod_set, number in taken], axis=0)
     return total
+
+
+def _taken(task_groups: Iterable[TaskGroup]) -> tuple[tuple[PodSet, int], ...]:
+    return tuple(some for task_group in task_groups for some in task_group.taken())
 
 
 def least_needs(asked: Demand) -> Ints:
@@ -505,6 +517,82 @@ class _Choice:
         first, *rest = sorted((*whole, *singles), key=self._freedom)
         return Demand((first,), tuple(rest), needs_substitutes=True), False
 
+    def each(self) -> Iterator[tuple[TaskGroup, ...]]:
+        """Every selection of tasks that meets all minimums, and would not with fewer of a sub-job; of alike ones one.
+
+        That there are more than are looked for is noted.
+        """
+        subs, budget = [sub for sub in self._in_order() if self._left_by_sub[sub.number]], self._cycle.budget
+        if len(subs) > budget.singles:
+            self._cycle.report.search_counts.cut += 1
+            return
+        kinds, options = [self._kind(sub) for sub in subs], [self._numbers(sub) for sub in subs]
+        alike = [max((j for j in range(i) if kinds[j] == kind), default=None) for i, kind in enumerate(kinds)]
+        stack: list[tuple[int, ...]] = [()]
+        steps = budget.questions
+        while stack and steps:
+            steps -= 1
+            numbers = stack.pop()
+            most = list(numbers)
+            for i in range(len(numbers), len(subs)):
+                before = alike[i]
+                most.append(max(options[i]) if before is None else most[before])
+            if not self._met_by(subs, most):
+                continue
+            if not self._met_by(subs, numbers):
+                i = len(numbers)
+                stack += [(*numbers, number) for number in reversed(options[i]) if number <= most[i]]
+            elif not any(self._met_by(subs, fewer) for fewer in _fewer(options, numbers)):
+                yield self._made(subs, numbers)
+        self._cycle.report.search_counts.cut += bool(stack)
+
+    def _kind(self, sub: SubJob) -> tuple[object, ...]:
+        """The same for sub-jobs that may stand for each other."""
+        own = sub.number if self._cycle.ledger.placed_rows(sub) is not None else -1
+        left = tuple(
+            (p.pod_set.shape.number, p.pod_set.role_number, p.left) for p in self._remaining_by_sub[sub.number]
+        )
+        ready = self._ready_by_sub[sub.number]
+        return own, sub.policy, sub.inner_group, sub.minimum, ready, sub.constraint, sub.further, left
+
+    def _numbers(self, sub: SubJob) -> tuple[int, ...]:
+        """How many more tasks of a sub-job may count, none last: those that make it whole, and more of a whole one."""
+        missing, left = sub.minimum - self._ready_by_sub[sub.number], self._left_by_sub[sub.number]
+        if self._job.inner_groups:
+            return (missing, 0) if 0 < missing <= left else (0,)
+        short = sum(max(self._job.roles[n] - have, 0) for n, have in self._roles.items())
+        useful = min(left, max(missing, self._job.minimum - self._total, short))
+        return (*range(max(missing, 1), useful + 1), 0)
+
+    def _met_by(self, subs: Sequence[SubJob], numbers: Sequence[int]) -> bool:
+        """Whether all minimums are met with so many more tasks of the first of these sub-jobs; each role by itself."""
+        more = {sub.number: number for sub, number in zip(subs, numbers, strict=False)}
+        whole = (self._ready_by_sub[s.number] + more.get(s.number, 0) >= s.minimum for s in self._job.subs)
+        if self._job.inner_groups:
+            return lacking_parts(self._job, whole)[0] <= 0
+        roles = Counter(self._roles)
+        for sub, number in zip(subs, numbers, strict=False):
+            of_role: Counter[int] = Counter()
+            for tasks_left in self._remaining_by_sub[sub.number]:
+                of_role[tasks_left.pod_set.role_number] += tasks_left.left
+            roles.update({role: min(have, number) for role, have in of_role.items()})
+        return (
+            self._total + sum(more.values()) >= self._job.minimum
+            and all(n >= p.minimum for n, p in zip(whole_by_policy(self._job, whole), self._job.policies, strict=True))
+            and all(roles[n] >= self._job.roles[n] for n in self._roles)
+        )
+
+    def _made(self, subs: Sequence[SubJob], numbers: Sequence[int]) -> tuple[TaskGroup, ...]:
+        """Task groups of so many tasks of sub-jobs, with the roles that those before them leave open."""
+        made: list[TaskGroup] = []
+        for sub, number in zip(subs, numbers, strict=False):
+            if number:
+                made.append(self._task_group(sub, number))
+                self._add(made[-1])
+        for task_group in made:
+            self._add(task_group, sign=-1)
+        return tuple(made)
+
     def _freedom(self, task_group: TaskGroup) -> float:
         """Sort key: task groups with the widest limit last, because they fit where the others cannot."""
         limit = self._cycle.pipeline.limit(task_group.sub)
@@ -574,3 +662,10 @@ class _Choice:
             for pod_set, number in task_group.taken():
                 if pod_set.role_number in self._roles:
                     self._roles[pod_set.role_number] += sign * number
+
+
+def _fewer(options: Sequence[Sequence[int]], numbers: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
+    """The same numbers with the next smaller option in place of one of them."""
+    for i, number in enumerate(numbers):
+        if number:
+            yield (*numbers[:i], max(n for n in options[i] if n < number), *numbers[i + 1 :])
