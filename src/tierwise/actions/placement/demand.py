@@ -488,17 +488,30 @@ class _Choice:
                     more += before.need
                 task_groups[sub.number] = self._task_group(sub, more)
                 self._add(task_groups[sub.number])
+        every = (*task_groups.values(), *substitutes)
+        cut |= bool(self._roles) and len(every) > 1 and not all(group.firm() for group in every)  # in other roles
         return Demand(tuple(task_groups.values()), tuple(substitutes), self._ready(), alternatives, cut)
 
     def _redundant(self, task_groups: dict[int, TaskGroup]) -> list[TaskGroup]:
-        """Remove task groups that the job does not need; they are tried again as surplus."""
+        """Remove task groups that the job does not need; they are tried again as surplus.
+
+        Of the roles that such a group has, the others take more.
+        """
         redundant = []
-        for number, task_group in list(task_groups.items()):
+        for number in list(task_groups):
+            task_group = task_groups[number]
             self._add(task_group, sign=-1)
+            remade = self._roles and self._total >= self._job.minimum and not self._ready()
+            others = [other for other in task_groups.values() if other is not task_group] if remade else []
+            self._add(*others, sign=-1)
+            anew = self._made([other.sub for other in others], [other.need for other in others])
+            self._add(*anew)
             if self._ready():
                 redundant.append(task_groups.pop(number))
+                task_groups.update((other.sub.number, other) for other in anew)
             else:
-                self._add(task_group)
+                self._add(*anew, sign=-1)
+                self._add(task_group, *others)
         return redundant
 
     def _alternatives(self, ordered: list[SubJob], whole: list[TaskGroup]) -> tuple[Demand | None, bool]:
@@ -589,8 +602,7 @@ class _Choice:
             if number:
                 made.append(self._task_group(sub, number))
                 self._add(made[-1])
-        for task_group in made:
-            self._add(task_group, sign=-1)
+        self._add(*made, sign=-1)
         return tuple(made)
 
     def _freedom(self, task_group: TaskGroup) -> float:
@@ -649,17 +661,17 @@ class _Choice:
             and all(have >= self._job.roles[n] for n, have in self._roles.items())
         )
 
-    def _add(self, task_group: TaskGroup, *, sign: int = 1) -> None:
-        """Count a task group as placed; with sign -1, undo that."""
-        sub = task_group.sub
-        before = self._ready_by_sub[sub.number]
-        after = before + sign * task_group.need
-        self._ready_by_sub[sub.number] = after
-        self._total += sign * task_group.need
-        if sub.policy >= 0:
-            self._whole[sub.policy] += int(after >= sub.minimum) - int(before >= sub.minimum)
-        if self._roles:
-            for pod_set, number in task_group.taken():
+    def _add(self, *task_groups: TaskGroup, sign: int = 1) -> None:
+        """Count task groups as placed; with sign -1, undo that."""
+        for task_group in task_groups:
+            sub = task_group.sub
+            before = self._ready_by_sub[sub.number]
+            after = before + sign * task_group.need
+            self._ready_by_sub[sub.number] = after
+            self._total += sign * task_group.need
+            if sub.policy >= 0:
+                self._whole[sub.policy] += int(after >= sub.minimum) - int(before >= sub.minimum)
+            for pod_set, number in task_group.taken() if self._roles else ():
                 if pod_set.role_number in self._roles:
                     self._roles[pod_set.role_number] += sign * number
 
