@@ -21,7 +21,7 @@ import numpy as np
 from tierwise.actions.placement import problem
 from tierwise.actions.placement.assign import Frame, Option, Search
 from tierwise.actions.placement.bounds import Room, most_tasks
-from tierwise.actions.placement.demand import Demand, TaskGroup
+from tierwise.actions.placement.demand import Demand, TaskGroup, each_selection
 from tierwise.actions.placement.limits import Tiers, limited, tiers_to_try, within_limits
 from tierwise.actions.placement.mixtures import each_choice
 from tierwise.framework.cycle import Cycle
@@ -39,14 +39,17 @@ def search_cells(
 ) -> problem.SearchResult | problem.NoPlace:
     """The best place for a demand, written to the ledger."""
     counts, budget = cycle.report.search_counts, problem.Budget(cycle.budget.steps)
-    bounded, cut = not _interchangeable(asked), counts.cut
-    for tiers, pool in product(tiers_to_try(cycle, job), problem.usable(cycle, pools)):
-        for chosen in each_choice(cycle, asked.task_groups):
-            counts.trials += 1
-            found = _place_within(cycle, job, chosen, tiers, pool, budget)
-            if not isinstance(found, problem.NoPlace):
-                return problem.found_on(cycle, found)
-            bounded |= found is problem.NoPlace.BOUNDED
+    bounded, cut = False, counts.cut
+    every = each_selection(cycle, job, asked)
+    selections = islice(every, 1) if _interchangeable(asked) else cycle.first(every, cycle.budget.selections)
+    ways = list(product(tiers_to_try(cycle, job), problem.usable(cycle, pools)))
+    tried = ((way, chosen) for some in selections for way in ways for chosen in each_choice(cycle, some))
+    for (tiers, pool), chosen in tried:
+        counts.trials += 1
+        found = _place_within(cycle, job, chosen, tiers, pool, budget)
+        if not isinstance(found, problem.NoPlace):
+            return problem.found_on(cycle, found)
+        bounded |= found is problem.NoPlace.BOUNDED
     return problem.NoPlace.of(bounded=bounded or counts.cut > cut)
 
 

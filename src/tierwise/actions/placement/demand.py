@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 
 import msgspec
@@ -25,6 +26,7 @@ __all__ = [
     "TaskGroup",
     "asks_beyond",
     "demand",
+    "each_selection",
     "everything",
     "least_needs",
     "needs",
@@ -180,6 +182,16 @@ def selections(cycle: Cycle, job: Job, asked: Demand) -> Iterator[Demand]:
                 yield found
             seen.add(_taken(task_groups))
     cycle.report.search_counts.cut += bounded
+
+
+def each_selection(cycle: Cycle, job: Job, asked: Demand) -> Iterator[tuple[TaskGroup, ...]]:
+    """The task groups of a demand, then those of every other selection of sub-jobs and of their tasks."""
+    yield asked.task_groups
+    if asked.substitutes or asked.alternatives is not None:
+        taken = _taken(asked.task_groups)
+        for task_groups in _Choice(cycle, job).each(asked.inner_group):
+            if _taken(task_groups) != taken:
+                yield task_groups
 
 
 def _has_choice(job: Job, asked: Demand) -> bool:
@@ -441,15 +453,12 @@ class _Choice:
         for sub in open_subs:
             parts[sub.inner_group].append([sub])
         chosen: list[SubJob] | None = None
-        inside: set[int] = set()
+        inside = self._inside(number)
         for i in reversed(range(number, len(groups))):  # parts come after the groups that they are in
             first = sorted(parts[i], key=lambda subs: (not self._begun(subs), place[subs[0].number]))
             chosen = [sub for subs in first[: lacking[i]] for sub in subs] if len(first) >= lacking[i] > 0 else None
             if chosen is not None and i != number:
                 parts[groups[i].parent].append(chosen)
-        for i in range(number, len(groups)):
-            if i == number or groups[i].parent in inside:
-                inside.add(i)
         mine = {sub.number for sub in chosen or ()}
         task_groups = [(s, self._task_group(s, self._missing(s))) for s in open_subs if s.inner_group in inside]
         return Demand(
@@ -458,6 +467,14 @@ class _Choice:
             enough=chosen is not None,
             inner_group=number,
         )
+
+    def _inside(self, number: int) -> set[int]:
+        """An inner group of a nested job and those in it; of another job -1, which its sub-jobs have for none."""
+        groups, inside = self._job.inner_groups, {number if self._job.inner_groups else -1}
+        for i in range(number + 1, len(groups)):  # parts come after the groups that they are in
+            if groups[i].parent in inside:
+                inside.add(i)
+        return inside
 
     def _begun(self, subs: list[SubJob]) -> bool:
         return any(self._cycle.ledger.placed_rows(sub) is not None for sub in subs)
@@ -530,15 +547,16 @@ class _Choice:
         first, *rest = sorted((*whole, *singles), key=self._freedom)
         return Demand((first,), tuple(rest), needs_substitutes=True), False
 
-    def each(self) -> Iterator[tuple[TaskGroup, ...]]:
-        """Every selection of tasks that meets all minimums, and would not with fewer of a sub-job; of alike ones one.
-
-        That there are more than are looked for is noted.
+    def each(self, number: int = 0) -> Iterator[tuple[TaskGroup, ...]]:
+        """Every selection of tasks that meets all minimums, or makes an inner group whole, and would not with fewer of
+        a sub-job; of alike ones one. That there are more than are looked for is noted.
         """
-        subs, budget = [sub for sub in self._in_order() if self._left_by_sub[sub.number]], self._cycle.budget
+        inside, budget = self._inside(number), self._cycle.budget
+        subs = [s for s in self._in_order() if s.inner_group in inside and self._left_by_sub[s.number]]
         if len(subs) > budget.singles:
             self._cycle.report.search_counts.cut += 1
             return
+        met = partial(self._met_by, number, subs)
         kinds, options = [self._kind(sub) for sub in subs], [self._numbers(sub) for sub in subs]
         alike = [max((j for j in range(i) if kinds[j] == kind), default=None) for i, kind in enumerate(kinds)]
         stack: list[tuple[int, ...]] = [()]
@@ -550,13 +568,20 @@ class _Choice:
             for i in range(len(numbers), len(subs)):
                 before = alike[i]
                 most.append(max(options[i]) if before is None else most[before])
-            if not self._met_by(subs, most):
+            if not met(most):
                 continue
-            if not self._met_by(subs, numbers):
+            if not met(numbers):
                 i = len(numbers)
                 stack += [(*numbers, number) for number in reversed(options[i]) if number <= most[i]]
-            elif not any(self._met_by(subs, fewer) for fewer in _fewer(options, numbers)):
-                yield self._made(subs, numbers)
+            elif not any(map(met, _fewer(options, numbers))):
+                made = self._made(subs, numbers)
+                self._add(*made)
+                ready = self._ready() or bool(self._job.inner_groups)
+                self._add(*made, sign=-1)
+                if ready:
+                    yield made
+                else:  # not every way to share out several roles is looked at
+                    self._cycle.report.search_counts.cut += 1
         self._cycle.report.search_counts.cut += bool(stack)
 
     def _kind(self, sub: SubJob) -> tuple[object, ...]:
@@ -577,12 +602,12 @@ class _Choice:
         useful = min(left, max(missing, self._job.minimum - self._total, short))
         return (*range(max(missing, 1), useful + 1), 0)
 
-    def _met_by(self, subs: Sequence[SubJob], numbers: Sequence[int]) -> bool:
+    def _met_by(self, inner_group: int, subs: Sequence[SubJob], numbers: Sequence[int]) -> bool:
         """Whether all minimums are met with so many more tasks of the first of these sub-jobs; each role by itself."""
         more = {sub.number: number for sub, number in zip(subs, numbers, strict=False)}
         whole = (self._ready_by_sub[s.number] + more.get(s.number, 0) >= s.minimum for s in self._job.subs)
         if self._job.inner_groups:
-            return lacking_parts(self._job, whole)[0] <= 0
+            return lacking_parts(self._job, whole)[inner_group] <= 0
         roles = Counter(self._roles)
         for sub, number in zip(subs, numbers, strict=False):
             of_role: Counter[int] = Counter()
