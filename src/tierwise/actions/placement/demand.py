@@ -206,7 +206,16 @@ def _first_demand(cycle: Cycle, job: Job) -> Demand:
     if not job.policies:
         task_group = _minimum_in_one_group(cycle, job)
         return Demand((task_group,), enough=task_group.need > 0 and task_group.enough)
-    return _Choice(cycle, job).demand()
+    asked = _Choice(cycle, job).demand()
+    subs = (task_group.sub for task_group in (*asked.task_groups, *asked.substitutes))
+    narrow = _spread(job) > job.minimum or any(_spread(sub) > sub.minimum for sub in subs)
+    return replace(asked, cut=True) if narrow else asked  # selections of more tasks are not looked at
+
+
+def _spread(gang: Job | SubJob) -> int:
+    """The fewest domains that a gang must be in, and so the fewest tasks with which it starts."""
+    stated = (gang.constraint, *gang.further)
+    return max((constraint.spread for constraint in stated if constraint is not None and constraint.hard), default=0)
 
 
 def surplus(cycle: Cycle, job: Job) -> Iterator[TaskGroup]:
@@ -377,7 +386,7 @@ class _Affordable:
 
 
 def _minimum_in_one_group(cycle: Cycle, job: Job) -> TaskGroup:
-    """A job without policies is one task group, with a minimum for each role."""
+    """A job without policies is one task group, with a minimum for each role, and enough tasks for its spread."""
     sub = job.subs[0]
     ready = ready_tasks(cycle.ledger, sub)
     roles: dict[int, int] = {}
@@ -386,7 +395,9 @@ def _minimum_in_one_group(cycle: Cycle, job: Job) -> TaskGroup:
             missing = least - int(cycle.ledger.role_ready[number])
             if missing > 0:
                 roles[number] = missing
-    remaining, need = _remaining(cycle, sub), max(job.minimum - ready, sum(roles.values()))
+    remaining = _remaining(cycle, sub)
+    wide = min(_spread(job) - ready, sum(p.left for p in remaining))
+    need = max(job.minimum - ready, sum(roles.values()), wide)
     if len(remaining) == 1 and roles.keys() == {remaining[0].pod_set.role_number}:
         roles = {}  # whatever is placed is of that role
     return TaskGroup(sub, remaining, need, roles)
