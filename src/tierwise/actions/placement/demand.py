@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import job_ready, ready_tasks, roles_count
 from tierwise.model.arrays import Ints, least_amounts
-from tierwise.model.job import Job, PodSet, Shape, SubJob, lacking_parts, whole_by_policy, whole_groups
+from tierwise.model.job import InnerGroup, Job, PodSet, Shape, SubJob, lacking_parts, whole_by_policy, whole_groups
 
 __all__ = [
     "Demand",
@@ -207,12 +207,13 @@ def _first_demand(cycle: Cycle, job: Job) -> Demand:
         task_group = _minimum_in_one_group(cycle, job)
         return Demand((task_group,), enough=task_group.need > 0 and task_group.enough)
     asked = _Choice(cycle, job).demand()
-    subs = (task_group.sub for task_group in (*asked.task_groups, *asked.substitutes))
-    narrow = _spread(job) > job.minimum or any(_spread(sub) > sub.minimum for sub in subs)
-    return replace(asked, cut=True) if narrow else asked  # selections of more tasks are not looked at
+    more = asked.substitutes or asked.alternatives is not None or sum(sub.total for sub in job.subs) > job.minimum
+    wide = _spread(job) or any(_spread(group) for group in job.inner_groups)
+    narrow = any(min(_spread(sub), sub.total) > sub.minimum for sub in job.subs)
+    return replace(asked, cut=True) if narrow or (wide and more) else asked  # more tasks may be in more domains
 
 
-def _spread(gang: Job | SubJob) -> int:
+def _spread(gang: Job | InnerGroup | SubJob) -> int:
     """The fewest domains that a gang must be in, and so the fewest tasks with which it starts."""
     stated = (gang.constraint, *gang.further)
     return max((constraint.spread for constraint in stated if constraint is not None and constraint.hard), default=0)
