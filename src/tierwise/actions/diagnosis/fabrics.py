@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tierwise.actions.diagnosis.causes import asked_pods, causes, once_full
+from tierwise.actions.placement.bounds import Room, most_tasks
 from tierwise.actions.placement.demand import Demand, TaskGroup, shapes_of
 from tierwise.actions.placement.limits import domain_of_rows
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
-from tierwise.model.arrays import Ints, distinct
+from tierwise.model.arrays import distinct
 from tierwise.model.job import Constraint, Job, Reason, Rejection, Tried
 
 __all__ = ["each_by_itself", "unplaced_on_fabrics"]
@@ -65,7 +66,7 @@ def _tried(cycle: Cycle, constraint: Constraint, task_groups: Sequence[TaskGroup
     if domain_of_row is None:
         return None
     shapes = shapes_of(task_groups)
-    room: Ints = np.maximum.reduce([cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE) for shape in shapes])
+    room = most_tasks(Room(cycle, Pool.FUTURE_IDLE), shapes)
     inside = np.flatnonzero(domain_of_row >= 0)
     takes = np.bincount(domain_of_row[inside], weights=room[inside], minlength=len(topology)).astype(np.int64)
     domains = distinct(domain_of_row[inside])
