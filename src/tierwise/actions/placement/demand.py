@@ -207,7 +207,7 @@ def _first_demand(cycle: Cycle, job: Job) -> Demand:
         task_group = _minimum_in_one_group(cycle, job)
         return Demand((task_group,), enough=task_group.need > 0 and task_group.enough)
     asked = _Choice(cycle, job).demand()
-    more = asked.substitutes or asked.alternatives is not None or sum(sub.total for sub in job.subs) > job.minimum
+    more = sum(map(cycle.backlog.left, job.pod_sets())) > asked.need
     wide = _spread(job) or any(_spread(group) for group in job.inner_groups)
     narrow = any(min(_spread(sub), sub.total) > sub.minimum for sub in job.subs)
     return replace(asked, cut=True) if narrow or (wide and more) else asked  # more tasks may be in more domains
