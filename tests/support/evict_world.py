@@ -37,6 +37,7 @@ __all__ = [
     "Scene",
     "Step",
     "Told",
+    "manifests",
     "many",
     "node_manifest",
     "objects",

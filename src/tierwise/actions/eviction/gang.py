@@ -53,7 +53,7 @@ from tierwise.model.arrays import EMPTY, POD_SLOTS, Bools, Ints
 from tierwise.model.job import Job, Named, Reason, Status, namespace_of
 from tierwise.model.topology import ROOT
 
-__all__ = ["EvictionOptions", "GangPreemptor", "Planning", "gang_evict", "preempting_at_once"]
+__all__ = ["EvictionOptions", "GangPreemptor", "gang_evict", "preempting_at_once"]
 
 
 # What a profile may set for the actions that make room for gangs, and what their names stand for.
@@ -128,7 +128,7 @@ def preempting_at_once(
     return preempt
 
 
-class Planning(msgspec.Struct, frozen=True):
+class _Planning(msgspec.Struct, frozen=True):
     """What plans for one preemptor start from, whichever domain they are for."""
 
     preemptor: Preemptor
@@ -296,28 +296,28 @@ class GangPreemptor(Evictor):
                 alike.append(plan)
                 continue
             looked += 1
-            found = self.found(planning, domain, breaks=bound[1:2] > (0,))
+            found = self._found(planning, domain, breaks=bound[1:2] > (0,))
             if found is not None:
                 heappush(ahead, (found.price, domain, found))
 
-    def _planning(self, preemptor: Preemptor, asked: Demand, eligible: Bools, room: Room) -> Planning:
-        quotas, kept = Quotas(self._cycle, preemptor), self._settled.kept
+    def _planning(self, preemptor: Preemptor, asked: Demand, eligible: Bools, room: Room) -> _Planning:
+        quotas = Quotas(self._cycle, preemptor)
         lacking = self._lacking(asked, room, everywhere=not quotas.silent)
-        read = PlanInputs.of(self._cycle, preemptor, asked, quotas, eligible=eligible, lacking=lacking, kept=kept)
-        return Planning(preemptor, asked, eligible, lacking, quotas, self._plans_kept.for_next(read))
+        read = PlanInputs.of(self._cycle, preemptor, asked, quotas, eligible)
+        return _Planning(preemptor, asked, eligible, lacking, quotas, self._plans_kept.for_next(read))
 
-    def found(self, planning: Planning, domain: int, *, breaks: bool) -> EvictionPlan | None:
+    def _found(self, planning: _Planning, domain: int, *, breaks: bool) -> EvictionPlan | None:
         """The cheapest plan that is found for one domain; `breaks` says that the surplus of gangs is not enough."""
         known = planning.known.get(domain)
-        if known is not None and known.holds(planning.quotas, breaks=breaks):
+        if known is not None and known.holds(planning.quotas):
             return known.plan
         fits = fits_in(self._cycle, planning.preemptor, planning.asked, domain, planning.quotas)
         plan = self._plan(planning, domain, fits, breaks=breaks)
         if fits.answers is not None:
-            planning.known[domain] = KeptPlan(plan, breaks, fits.answers)
+            planning.known[domain] = KeptPlan(plan, fits.answers)
         return plan
 
-    def _plan(self, planning: Planning, domain: int, fits: Feasibility, *, breaks: bool) -> EvictionPlan | None:
+    def _plan(self, planning: _Planning, domain: int, fits: Feasibility, *, breaks: bool) -> EvictionPlan | None:
         preemptor, asked = planning.preemptor, planning.asked
         inside = self._running.inside(self._cycle.topology.span(domain))
         local = np.flatnonzero(planning.eligible[inside]) + inside.start
@@ -434,7 +434,7 @@ class GangPreemptor(Evictor):
             result &= self._running.priority < highest_priority(job)
         return self._running.whole(result, self._evicted)
 
-    def _bundles(self, planning: Planning, local: Ints, *, whole: bool = True, largest_first: bool = False) -> Bundles:
+    def _bundles(self, planning: _Planning, local: Ints, *, whole: bool = True, largest_first: bool = False) -> Bundles:
         """The bundles that may be evicted, cheapest first.
 
         Filters that count accept victims in the order in which they are asked. With `largest_first` the victims that

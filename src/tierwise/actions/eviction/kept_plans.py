@@ -19,7 +19,7 @@ from tierwise.actions.placement.demand import Demand
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool
-from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.arrays import Bools, Ints
 from tierwise.model.running import RunningTable
 
 __all__ = ["KeptPlan", "KeptPlans", "PlanInputs"]
@@ -29,77 +29,51 @@ class KeptPlan(msgspec.Struct, frozen=True):
     """What was planned for a domain, or that nothing can be."""
 
     plan: EvictionPlan | None
-    breaks: bool  # the bound says that gangs must be broken
     answers: dict[bytes, bool]  # of quotas, by what victims free
 
-    def holds(self, quotas: Quotas, *, breaks: bool) -> bool:
+    def holds(self, quotas: Quotas) -> bool:
         """Whether it would be made again, where rows and gangs of its domain are as they were."""
-        return self.breaks is breaks and all(
-            quotas.allow_without(freed) is said for freed, said in self.answers.items()
-        )
+        return all(quotas.allow_without(freed) is said for freed, said in self.answers.items())
 
 
 class PlanInputs(msgspec.Struct, frozen=True):
-    """All that plans read and that changes in a cycle, but for what quotas say."""
+    """All that plans read and that changes between preemptors, but for what quotas say.
+
+    Whatever a job loses is eligible no more, and what is placed meanwhile of a job that may lose tasks, where a profile
+    serves such jobs before the preemptors, is ready. Preemptors of two queues have no eligible task in common.
+    """
 
     kind: Hashable  # of the preemptor
-    rows: tuple[Ints | Bools, ...]  # (resources x rows)
-    jobs: tuple[Ints | Bools, ...]  # (any x jobs)
-    subs: Ints  # by sub-job
-    tasks: tuple[Ints | Floats | Bools, ...]  # by running task
+    free: Ints  # (resources x rows)
+    eligible: Bools  # by running task: whether the purpose lets it go
+    ready: Ints  # by sub-job
     budgets: Ints
 
     @classmethod
     def of(
-        cls,
-        cycle: Cycle,
-        preemptor: Preemptor,
-        asked: Demand,
-        quotas: Quotas,
-        *,
-        eligible: Bools,
-        lacking: Bools,
-        kept: Bools,
+        cls, cycle: Cycle, preemptor: Preemptor, asked: Demand, quotas: Quotas, eligible: Bools
     ) -> PlanInputs | None:
-        """Of plans for a preemptor; None where they read more than that.
-
-        `eligible` are the running tasks that its purpose lets go, `lacking` what rows have too little of, `kept` the
-        jobs that must not be broken.
-        """
+        """Of plans for a preemptor; None where they read more than that."""
         kind = _kind(cycle, preemptor, asked, quotas)
         if kind is None:
             return None
-        ledger, running = cycle.ledger, preemptor.running
-        wanted = np.flatnonzero(preemptor.need)
-        return cls(
-            kind=kind,
-            rows=(ledger.free(wanted, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE), lacking),
-            jobs=(ledger.job_used.copy(), kept.copy()),
-            subs=ledger.ready.copy(),
-            tasks=(
-                eligible,
-                np.append(ledger.role_ready, 0)[running.role],
-                *(() if preemptor.losses is None else (preemptor.losses,)),
-            ),
-            budgets=ledger.budgets.copy(),
-        )
+        ledger, wanted = cycle.ledger, np.flatnonzero(preemptor.need)
+        free = ledger.free(wanted, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
+        return cls(kind, free, eligible, ledger.ready.copy(), ledger.budgets.copy())
 
 
 def _kind(cycle: Cycle, preemptor: Preemptor, asked: Demand, quotas: Quotas) -> Hashable:
     """What is the same of preemptors for which alike plans are made; None where more may be read."""
     job, pipeline = preemptor.job, cycle.pipeline
-    plain = not (
-        job.policies or job.inner_groups or asked.substitutes or asked.alternatives or cycle.beside_gradients(job)
-    )
-    amounts = quotas.silent or quotas.by_amounts
-    if not plain or not amounts or not pipeline.victims_by_amounts or pipeline.select_victims:
+    firm = tuple((shape.number, number) for shape, number in asked.task_groups[0].firm())
+    by_amounts = (quotas.silent or quotas.by_amounts) and pipeline.victims_by_amounts
+    if not firm or job.policies or cycle.beside_gradients(job) or not by_amounts or pipeline.select_victims:
         return None
     if preemptor.purpose is not Purpose.PREEMPT:  # what queues hold is read there
         return None
-    firm = tuple((shape.number, number) for shape, number in asked.task_groups[0].firm())
-    short = preemptor.short.tobytes() if preemptor.short is not None else b""
+    lost = preemptor.losses.tobytes() if preemptor.losses is not None else b""
     held = cycle.ledger.job_used[:, job.number].tobytes()
-    return job.queue, job.priority, job.scheduler, firm, preemptor.need.tobytes(), short, held, quotas.silent
+    return job.priority, job.scheduler, firm, preemptor.weighed.tobytes(), lost, held, quotas.silent
 
 
 class KeptPlans:
@@ -121,17 +95,12 @@ class KeptPlans:
         return self._plans
 
     def _changed(self, last: PlanInputs, read: PlanInputs) -> Ints:
-        """How many rows of each domain have changed, or hold a task of a gang that has."""
+        """How many rows of each domain have changed, hold a task of a gang that has, or one under a budget that has."""
         running = self._running
-        jobs = running.jobs.sums(last.subs != read.subs) > 0
-        for before, now in zip(last.jobs, read.jobs, strict=True):
-            jobs |= (before != now).reshape(-1, len(jobs)).any(axis=0)
-        for column, same in zip(last.tasks, read.tasks, strict=True):
-            jobs[running.job[column != same]] = True
+        jobs = running.jobs.sums(last.ready != read.ready) > 0
+        jobs[running.job[last.eligible != read.eligible]] = True
         task, budget = running.covered
-        jobs[running.job[task[(last.budgets != read.budgets)[budget]]]] = True
-        rows = np.zeros(len(self._cycle.nodes), dtype=bool)
-        for before, now in zip(last.rows, read.rows, strict=True):
-            rows |= (before != now).any(axis=0)
+        rows = (last.free != read.free).any(axis=0)
         rows[running.row[jobs[running.job]]] = True
+        rows[running.row[task[(last.budgets != read.budgets)[budget]]]] = True
         return self._cycle.topology.totals(rows)
