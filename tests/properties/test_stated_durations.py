@@ -103,7 +103,7 @@ def test_a_lie_holds_out_for_no_longer_than_a_cap() -> None:
 
         assert honest.second <= lying.second
         if honest.first and not lying.first:
-            assert f"at {format_time(CAME + 3600)} it takes" in lying.why
+            assert f"it waits until {format_time(CAME + 3600)} at most" in lying.why
         waits += honest.first and not lying.first
         taken_back += lying.first and not uncapped.first
 
