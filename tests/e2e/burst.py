@@ -82,6 +82,10 @@ def measure_bursts(
     tight.send("POST", [("/api/v1/nodes", big_node(i)) for i in range(_NODES)])
     Race(plane, api, tight).racks(_NODES)
     api.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": _NOISY}})
+    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "default"}}
+    api.create({**queue, "spec": {"weight": 1}})
+    opened = {"status": {"state": "Open"}}  # as Volcano's controllers do, without which its scheduler binds nothing
+    tight.send("PATCH", [(f"{path_of('Queue')}/default/status", opened)], "application/merge-patch+json")
     burst = _Burst(plane, api, tight, gangs)
     # kube-scheduler meets the first flood alone, and Volcano none: how they fare is no goal of ours.
     turns = [
