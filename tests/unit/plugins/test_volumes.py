@@ -319,6 +319,24 @@ def _waiting(*, at: float = NOW, since: float = NOW, selected: bool = True) -> t
     return _decided(world, at)
 
 
+@pytest.mark.parametrize("cpu", ["1", "0"])
+def test_a_pod_beyond_the_minimum_pauses_alone(cpu: str) -> None:
+    """After a choice that came to nothing it is nominated without another one, and the rest of its job is bound."""
+    failed = claim("c", annotations={FAILED_AT: _stamp(NOW)})
+    group = manifest("scheduling.volcano.sh/v1beta1", "PodGroup", {"name": "g"}, spec={"minMember": 1})
+    pods = [
+        pod("a", on="n0", cpu=cpu, group="g"),
+        *(pod(n, *c, cpu=cpu, group="g") for n, c in {"b": "c", "z": ""}.items()),
+    ]
+    world = objects(*TWO_ZONES, storage_class(), failed, group, *pods)
+
+    report, asked = _decided(world, NOW + 5)
+    binds = [effect.pod.name for effect in asked if isinstance(effect, Bind)]
+    assert (["z"], []) == (binds, [effect for effect in asked if isinstance(effect, Prepare)])
+    assert "VolumeBindingFailed" == report.rejections["default/g"].reason.code
+    assert [effect for effect in _decided(world, NOW + 60)[1] if isinstance(effect, Prepare)]
+
+
 def _stamp(seconds: float) -> str:
     from tierwise.api.core import format_time
 

@@ -487,12 +487,14 @@ class Volumes:
 
     def defer(self, job: Job, rows: Ints) -> Delay | None:
         """Whether a choice of volumes that has come to nothing is too recent to make another."""
-        for task in job.tasks:
-            for claim in task.volume_claims:
-                until = claim.failed + _PAUSE
-                if claim.failed and not claim.chosen and self._now < until:
-                    text = f"no volume came for claim {claim.key}; another try is made at {format_time(until)}"
-                    return Delay(Reason("VolumeBindingFailed", _PLUGIN, text), until)
+        return next((pause for task in job.tasks if (pause := self._pause(task)) is not None), None)
+
+    def _pause(self, task: Task) -> Delay | None:
+        for claim in task.volume_claims:
+            until = claim.failed + _PAUSE
+            if claim.failed and not claim.chosen and self._now < until:
+                text = f"no volume came for claim {claim.key}; another try is made at {format_time(until)}"
+                return Delay(Reason("VolumeBindingFailed", _PLUGIN, text), until)
         return None
 
     def before_bind(self, job: Job, task: Task, row: int) -> Preparation | None:
@@ -503,6 +505,9 @@ class Volumes:
         if row < 0:
             undo = tuple(write for claim in task.volume_claims for write in self._taken_back(job, claim))
             return Preparation(undo=undo) if undo else None
+        pause = self._pause(task)
+        if pause is not None:  # one of the pods beyond a minimum: the others of its job do not wait for it
+            return Preparation(waits=pause.reason, until=pause.until)
         undo = tuple(write for claim in task.volume_claims for write in self._taken_back(job, claim, failed=True))
         node = self._nodes.names[row]
         writes: list[Prepare] = []
