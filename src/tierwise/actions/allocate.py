@@ -41,7 +41,7 @@ from tierwise.actions.placement.demand import (
     surplus_groups,
 )
 from tierwise.actions.placement.nominated import place_nominated, to_nominate
-from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult, amounts_of, rows_of
+from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult, amounts_of, deferral
 from tierwise.actions.placement.surplus import place_allowed_surplus, place_surplus_group, search_minimum
 from tierwise.actions.plain_pods import PlainPods
 from tierwise.framework.cycle import Cycle
@@ -214,9 +214,7 @@ class _Allocation:
 
     def _start(self, job: Job, found: SearchResult, statement: Statement, *, nominated: bool) -> bool:
         """Bind a gang that is on the ledger with its minimum, or nominate it; unless a plugin or a quota delays it."""
-        delay = None
-        if self._cycle.pipeline.defer:
-            delay = self._cycle.pipeline.defer(job, rows_of(found.placements))
+        delay = deferral(self._cycle, job, found.placements)
         if delay is not None:
             self._cycle.report.delay(job, delay)
             statement.rewind()

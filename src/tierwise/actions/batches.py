@@ -19,7 +19,7 @@ import msgspec
 
 from tierwise.actions.jobs_by_queue import QueuedJobs
 from tierwise.actions.placement.demand import Demand, demand, needs
-from tierwise.actions.placement.problem import NoPlace, SearchResult, rows_of, written
+from tierwise.actions.placement.problem import NoPlace, SearchResult, deferral, rows_of, written
 from tierwise.actions.placement.surplus import search_minimum
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.pipeline import PluginError
@@ -66,16 +66,12 @@ class Batches:
         if planned is not None:
             with self._cycle.ledger.statement() as statement:
                 again = written(self._cycle, job, planned)
-                if again is planned and not (self._otherwise and self._declined(job, planned)):
+                # Who had rather wait than stand there is given what it would have had in its turn.
+                if again is planned and not (self._otherwise and deferral(self._cycle, job, planned.placements)):
                     statement.keep()
                     return planned
         self._plan = {}
         return search_minimum(self._cycle, job, asked)
-
-    def _declined(self, job: Job, place: SearchResult) -> bool:
-        """Whether a gang had rather wait than stand there: then it is given what it would have had in its turn."""
-        defer = self._cycle.pipeline.defer
-        return bool(defer) and defer(job, rows_of(place.placements)) is not None
 
     def _planned(self, job: Job, behind: QueuedJobs) -> SearchResult | None:
         if len(behind) > _FEW:

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.bounds import Room, may_hold_all
 from tierwise.actions.placement.demand import Demand, demand, needs
-from tierwise.actions.placement.problem import SearchResult, rows_of
+from tierwise.actions.placement.problem import SearchResult, deferral, rows_of
 from tierwise.actions.placement.surplus import search_minimum
 from tierwise.actions.placement.trial import close_others
 from tierwise.api.core import format_time
@@ -305,11 +305,8 @@ class Reservations:
             found = search_minimum(cycle, job, asked)
             if not isinstance(found, SearchResult) or not job_ready(cycle.ledger, job, waiting=True):
                 return None
-            if cycle.pipeline.defer:
-                delay = cycle.pipeline.defer(job, rows_of(found.placements))
-                if delay is not None and delay.until > time:
-                    return None
-            return _held(found)
+            delay = deferral(cycle, job, found.placements)
+            return None if delay is not None and delay.until > time else _held(found)
 
     def _may_fit(
         self, job: Job, asked: Demand, group: int, beside: Sequence[Reservation], within: Ints | None = None

@@ -8,9 +8,11 @@ import pytest
 from msgspec.structs import replace as replaced
 from tests.support.draw import Gang, Outcome, World, allocate, draw, gang, groups, placed, spots, waiting, why
 from tests.support.languages import composite, kubernetes_gang
+from tests.support.volumes import claim, storage_class
 
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT, PluginChoice
+from tierwise.dialects.kubernetes.volumes import FAILED_AT
 from tierwise.model.job import Verdict
 from tierwise.sim.cluster.store import merged
 
@@ -20,6 +22,7 @@ NOT_READY: Raw = {"status": {"conditions": [{"type": "Ready", "status": "Unknown
 TAINTED: Raw = {"spec": {"taints": [{"key": "maintenance", "effect": "NoExecute"}]}}
 SICK: Raw = {"status": {"conditions": [{"type": "GPUUnhealthy", "status": "True"}]}}
 WATCHING = replaced(DEFAULT, tiers=(*DEFAULT.tiers, (PluginChoice("repair", {"conditions": ["GPUUnhealthy"]}),)))
+NEW_YEAR = 1_767_225_600.0  # 2026
 RACKS = "s0: r0[n0 n1 n2] r1[n3 n4 n5]"
 
 
@@ -474,6 +477,21 @@ def test_borrowers_give_back_at_once() -> None:
 
     assert {"lent-0": "it gives back a spare, whose owner has lost a node"} == _evicted(outcome)
     assert {"n2": 1} == waiting(outcome, "train")
+
+
+def test_borrowers_stay_while_the_owner_had_better_wait() -> None:
+    """Nobody goes for a replacement whose volume has just failed: it would not start there yet."""
+    owner = _gang("train", tasks=2, within=1, on="n0 -", marks=OWNER).manifests()
+    mounts: Raw = {"spec": {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}}
+    failed = claim("data", annotations={FAILED_AT: "2026-01-01T00:00:00Z"})
+    owner = [merged(raw, mounts if _name(raw) == "train-1" else {}) for raw in owner]
+    drawn = draw("r0[n0 n1 n2] r1[n3]", node="cpu=1")
+    world = World((*drawn.manifests, *owner, storage_class(), failed), drawn.drawing)
+    others = (_gang("lent", tasks=1, on="n2", marks=BORROWER), _gang("busy", tasks=1, on="n1"))
+    soon, later = (allocate(world, *others, now=NEW_YEAR + after) for after in (1, 3600))
+
+    assert ({}, "VolumeBindingFailed") == (_evicted(soon), why(soon, "train"))
+    assert ["lent-0"] == list(_evicted(later))
 
 
 def test_a_gang_of_borrowers_goes_as_a_whole() -> None:

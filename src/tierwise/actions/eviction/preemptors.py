@@ -15,7 +15,7 @@ from tierwise.actions.enqueue import admission_reason, queue_reason
 from tierwise.actions.eviction.losses import declined
 from tierwise.actions.placement.commit import commit
 from tierwise.actions.placement.demand import Demand, TaskGroup
-from tierwise.actions.placement.problem import Placement, amounts_of, rows_of
+from tierwise.actions.placement.problem import Placement, amounts_of, deferral
 from tierwise.api.plurals import count, verb
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
@@ -110,7 +110,7 @@ class Evictor(ABC):
 
         As in `allocate`, which asks about places that need no victims.
         """
-        delay = self._cycle.pipeline.defer(job, rows_of(placements)) if self._cycle.pipeline.defer else None
+        delay = deferral(self._cycle, job, placements)
         if delay is None:
             return None
         self._cycle.report.delays[job.key] = delay.until

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from tierwise.actions.eviction.feasibility import Tried
 from tierwise.actions.placement.commit import commit
 from tierwise.actions.placement.demand import Demand, demand, needs
-from tierwise.actions.placement.problem import SearchResult
+from tierwise.actions.placement.problem import SearchResult, deferral
 from tierwise.actions.placement.solve import solve
 from tierwise.actions.placement.spares import Spares, like_nodes
 from tierwise.api.core import Taint
@@ -314,7 +314,7 @@ class Replacements:
         victims = self._whole_gangs(np.concatenate([parts[i] for i in going]))
         if _spared(cycle, [running.tasks[victim] for victim in victims.tolist()], asked=True):
             return False
-        self._evict_borrowers(job, asked, victims)
+        self._take_back(job, asked, victims)
         return True
 
     def _whole_gangs(self, victims: Ints) -> Ints:
@@ -324,11 +324,18 @@ class Replacements:
         lost = np.bincount(running.job[victims], minlength=len(surplus))
         return np.union1d(victims, np.flatnonzero(((lost > 0) & (lost > surplus))[running.job]))
 
-    def _evict_borrowers(self, job: Job, asked: Demand, victims: Ints) -> None:
+    def _take_back(self, job: Job, asked: Demand, victims: Ints) -> None:
+        """Evict these borrowers and nominate the job where they were, unless it had better wait."""
         cycle = self._cycle
-        cycle.ledger.evict(cycle.running, victims)
-        found = solve(cycle, job, asked)
-        assert isinstance(found, SearchResult)  # it was there with fewer gone
+        with cycle.ledger.statement() as statement:
+            cycle.ledger.evict(cycle.running, victims)
+            found = solve(cycle, job, asked)
+            assert isinstance(found, SearchResult)  # it was there with fewer gone
+            delay = deferral(cycle, job, found.placements)
+            if delay is not None:
+                cycle.report.delay(job, delay)
+                return
+            statement.keep()
         cycle.evict_running(victims, job, REPAIR, _GIVES_BACK)
         commit(cycle, job, found.placements, action=REPAIR, score=found.score, bound=False)
         where = cycle.topology.name[found.domain]
@@ -357,6 +364,10 @@ class Replacements:
                 continue
             if plan is None:
                 continue
+            delay = deferral(cycle, job, plan.placements)
+            if delay is not None:
+                cycle.report.delay(job, delay)
+                return True
             for placement in plan.placements:  # what it moves to stays free for it for the rest of the cycle
                 distinct, counts = np.unique(placement.rows, return_counts=True)
                 cycle.ledger.set_aside(placement.pod_set.shape, distinct, counts)

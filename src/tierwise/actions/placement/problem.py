@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Abstained, Ask, Proposal
+from tierwise.framework.extension import Abstained, Ask, Delay, Proposal
 from tierwise.framework.ledger import Pool, ready_tasks, roles_count, sub_ready
 from tierwise.framework.placer import Picks
 from tierwise.model.arrays import EMPTY, Ints
@@ -36,6 +36,7 @@ __all__ = [
     "Placement",
     "SearchResult",
     "amounts_of",
+    "deferral",
     "first_found",
     "found_on",
     "group_of",
@@ -299,6 +300,11 @@ def place_tasks(cycle: Cycle, ask: Ask, pod_set: PodSet, picks: Picks, pool: Poo
 def rows_of(placements: Iterable[Placement]) -> Ints:
     """The row of each task of some placements."""
     return np.concatenate([placement.rows for placement in placements])
+
+
+def deferral(cycle: Cycle, job: Job, placements: Iterable[Placement]) -> Delay | None:
+    """Why a job had better wait than take a place: asked wherever one is given out, before any pod goes for it."""
+    return cycle.pipeline.defer(job, rows_of(placements)) if cycle.pipeline.defer else None
 
 
 def found_on(cycle: Cycle, placements: Sequence[Placement]) -> SearchResult:
