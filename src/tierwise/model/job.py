@@ -371,7 +371,8 @@ class Constraint(msgspec.Struct, frozen=True):
         number = self.spread or "one"
         if self.tier_name:
             return f"{number} {self.tier_name}{'s' if self.spread else ''}"
-        return f"{number} {'domains' if self.spread else 'domain'} of tier {self.tier}"
+        level = "" if self.tier is None else f" of tier {self.tier}"
+        return f"{number} {'domains' if self.spread else 'domain'}{level}"
 
 
 class Task(msgspec.Struct, frozen=True, eq=False, gc=False):
