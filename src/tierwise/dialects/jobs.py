@@ -297,7 +297,8 @@ def _on_hold(why: str) -> Reason | None:
 
 def _sentences(members: Sequence[Member], forbears: str) -> dict[str, str]:
     """What keeps the pending tasks of a job from starting, and what says that it causes no evictions."""
-    waiting = [member for member in members if member.task.status is Status.PENDING]
+    pending = Status.PENDING  # found once: in Python 3.11 that takes longer than all else about a member
+    waiting = [member for member in members if member.task.status is pending]
     if not waiting:
         return {"unsupported": "", "unready": "", "never_preempts": forbears}
     return {
