@@ -126,12 +126,15 @@ class CyclePlugins:
         self.view = view
         self.failures = Failures()
         self.broken: list[tuple[str | None, Reason]] = []  # plugins that could not be constructed, and their scheduler
-        self._panels: dict[str | None, Panel] = {}
+        self._panels: dict[str, Panel] = {}
         self._made: list[_Made] = []
+        by_scheduler = False
         for tier, choices in enumerate(profile.tiers_in_force):
             for choice in choices:
                 self._make(choice, tier, factories)
-        self.by_scheduler = any(choice.scheduler is not None for choice in profile.plugins())
+                by_scheduler = by_scheduler or choice.scheduler is not None
+        self.by_scheduler = by_scheduler
+        self.everybody = Panel(self._made, view, self.failures)
 
     def _make(self, choice: PluginChoice, tier: int, factories: Mapping[str, points.Factory]) -> None:
         ledger, note = self.view.ledger, self.failures.note
@@ -142,7 +145,7 @@ class CyclePlugins:
             plugin: Any = factory(choice.arguments, self.view if own else self._shown_view)
             methods = _methods_of(choice.name, plugin.__class__)
             names = (plugin.answers, plugin.counts) if "protect" in methods else (_NOTHING, False)
-            if names[0] is not _NOTHING and (wrong := declaration.wrong_attribute(plugin)):
+            if not own and names[0] is not _NOTHING and (wrong := declaration.wrong_attribute(plugin)):
                 raise AnswerError(wrong)
         except RAISED as error:
             ledger.unregister(known)
@@ -161,12 +164,13 @@ class CyclePlugins:
         """Why the pods of a scheduler wait: a plugin for them could not be constructed."""
         return next((reason for whose, reason in self.broken if whose in (None, scheduler)), None)
 
-    def panel(self, scheduler: str | None = None) -> Panel:
-        """The plugins for the pods of a scheduler; without one, or where all serve all, everybody."""
-        scheduler = scheduler if self.by_scheduler else None
+    def panel(self, scheduler: str) -> Panel:
+        """The plugins for the pods of a scheduler; where all serve all, everybody."""
+        if not self.by_scheduler:
+            return self.everybody
         found = self._panels.get(scheduler)
         if found is None:
-            serving = [made for made in self._made if scheduler is None or made.choice.scheduler in (None, scheduler)]
+            serving = [made for made in self._made if made.choice.scheduler in (None, scheduler)]
             found = self._panels[scheduler] = Panel(serving, self.view, self.failures)
         return found
 
@@ -307,21 +311,17 @@ class Rule(Generic[P, R]):
         self._name = name
 
     def __get__(self, pipeline: _Pipeline, _: type) -> Question[P, R]:
-        found = self._bound(pipeline)
-        pipeline.__dict__[self._name] = found  # which is found before this from now on
-        return cast("Question[P, R]", found)
-
-    def _bound(self, pipeline: _Pipeline) -> Answer:
-        plugins = pipeline.plugins
-        everybody = plugins.panel()
-        ask = self.combine(everybody, self)
-        if not everybody.members(self):
-            return _Unasked(ask if self.whose is not Whose.JOB else lambda _, *args: ask(*args))
-        if plugins.by_scheduler and self.whose is not Whose.ALL:
-            ask = _by_scheduler(plugins.panel, self, plugins.view.jobs)
+        plugins, everybody = pipeline.plugins, pipeline.plugins.everybody
+        found = self.combine(everybody, self)
+        asked = bool(everybody.members(self))
+        if asked and plugins.by_scheduler and self.whose is not Whose.ALL:
+            found = _by_scheduler(plugins.panel, self, plugins.view.jobs)
         elif self.whose is Whose.JOB:
-            ask = _without_job(ask)
-        return ask
+            found = _without_job(found)
+        if not asked:
+            found = _Unasked(found)
+        pipeline.__dict__[self._name] = found  # which is found before this from now on
+        return found  # type: ignore[return-value]  # by its combination
 
 
 def _by_scheduler(panel: Callable[[str], Panel], rule: AnyRule, jobs: tuple[Job, ...]) -> Answer:

@@ -328,7 +328,7 @@ class Pipeline(Victims):
     # -- what all plugins promise
 
     def _promised(self, promise: str, *methods: str) -> bool:
-        members = (asked for method in methods for asked in self.plugins.panel().members(RULES[method]))
+        members = (asked for method in methods for asked in self.plugins.everybody.members(RULES[method]))
         return all(getattr(promises(asked.by.plugin), promise) for asked in members)
 
     @cached_property
