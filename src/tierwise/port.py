@@ -443,8 +443,7 @@ class Objects(msgspec.Struct, frozen=True):
             kinds = [kind for record in records for kind in codec.KINDS_OF[record]]
             found = [kind for kind in kinds if mine.get(kind) is not others.get(kind)]
         else:
-            found = [kind for kind, table in mine.items() if others.get(kind) is not table]
-            found += others.keys() - mine.keys()
+            found = [*dict(mine.items() ^ others.items())]
         return sorted(found) if len(found) > 1 else found
 
     def differing_types(self, other: Objects) -> frozenset[type[Object]]:
@@ -479,7 +478,7 @@ class Objects(msgspec.Struct, frozen=True):
             if not latest:
                 continue
             group, name = kind
-            own = found.setdefault(_type(kind), {})
+            own = found.setdefault(codec.KINDS.get(kind, codec.Unknown), {})
             for path in sorted(latest, key=natural) if len(latest) > 1 else latest:
                 namespace, _, short = path.rpartition("/")
                 own[Key(group, name, namespace, short)] = latest[path]

@@ -175,12 +175,13 @@ class GroupReader:
     def follow_objects(self, objects: Objects) -> list[Name]:
         """What objects declare now; the names of groups that are others because of that."""
         found: list[Name] = []
+        differing = objects.differing_types(self._objects)
         for name, language in LANGUAGES.items():
-            others = language.reads
-            if language.each is not None:
-                others = tuple(record for record in language.reads if record is not language.declares[0])
+            others = differing.intersection(language.reads)
+            if language.each is not None and language.declares[0] in others:
+                others -= {language.declares[0]}
                 found += self._each(language, language.each, objects)
-            if language.woven is not None and not objects.alike(self._objects, *others):
+            if language.woven is not None and others:
                 self._due.add(name)
         self._objects = objects
         self._changed.update(found)
@@ -190,8 +191,6 @@ class GroupReader:
         self, language: Language, each: Callable[[str, Any, Rules], Group | None], objects: Objects
     ) -> Iterator[Name]:
         record = language.declares[0]
-        if objects.alike(self._objects, record):
-            return
         kinds_of = sorted(kinds((record,)))
         for path in objects.latest(self._objects, record):
             namespace, _, called = path.partition("/")

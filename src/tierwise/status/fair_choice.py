@@ -6,8 +6,8 @@ them out costs a third of a second, in which nothing is bound; and no server tak
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
-from itertools import chain, islice, zip_longest
+from collections.abc import Container, Iterable, Mapping, Sequence
+from itertools import chain, islice, repeat, zip_longest
 
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, namespace_of
@@ -44,11 +44,12 @@ class FairChoice:
         return found.union(key for key in told if key in decided)
 
 
-def untold(told: Mapping[str, tuple[object, object]], jobs: Iterable[Job], report: CycleReport) -> set[str]:
+def untold(told: Mapping[str, tuple[object, object]], jobs: Sequence[Job], report: CycleReport) -> set[str]:
     """The jobs that have other tasks, or another rejection, than when nothing was left to tell."""
-    unknown, rejections = (None, None), report.rejections
+    keys = [job.key for job in jobs]  # of every job in every cycle: no calls for each of them
+    known, now = map(told.get, keys, repeat((None, None))), map(report.rejections.get, keys)
     return {
         job.key
-        for job in jobs
-        if (known := told.get(job.key, unknown))[0] is not job.tasks or known[1] is not rejections.get(job.key)
+        for job, (tasks, before), rejection in zip(jobs, known, now, strict=True)
+        if tasks is not job.tasks or before is not rejection
     }
