@@ -255,10 +255,12 @@ class PodGroupController:
 
     def enqueue(self, objects: Objects, changed: Changes) -> None:
         """Take note of what has changed."""
-        if Pod in changed:
-            self._queue.add(self._pods.follow(changed) - {_NAMES_NONE})
-        if PodGroup in changed:
-            self._queue.add([key.path for key in changed[PodGroup]])
+        touched = self._pods.follow(changed) - {_NAMES_NONE}
+        touched.update([key.path for key in changed.get(PodGroup, ())])
+        if touched:
+            groups = objects.every(PodGroup)
+            found = [(path, groups.get(path)) for path in touched]
+            self._queue.add([path for path, group in found if group is None or is_made(group)])  # most are not ours
         for keys in changed.values() if self._owned else ():
             self._queue.add(group for key in keys for group in self._owned.get(key, ()))
 
@@ -278,7 +280,7 @@ class PodGroupController:
         def one(path: str) -> Requeue:
             group, name = groups.get(path), path.partition("/")[2]
             if group is not None and not is_made(group):
-                return (), None  # not ours: most groups are not
+                return (), None
             named = [(pod, owner_chain(objects, pod)) for pod in self._pods[path] if _is_served(pod)]
             self._follow_owners(path, named)
             members = fresh.get(path, []) + [(pod, above) for pod, above in named if above.group == name]

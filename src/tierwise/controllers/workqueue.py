@@ -43,12 +43,11 @@ class Index(Generic[R]):
         said = [(key, record, self._key(record) if record is not None else None) for key, record in latest.items()]
         touched: set[str] = set()
         for key, record, name in said:
-            old = self._keys.pop(key, None)
-            if old is not None:
+            old = self._keys.get(key)
+            if old is not None and old != name:
                 touched.add(old)
-                found = self._found[old]
-                del found[key]
-                if not found:
+                del self._keys[key], self._found[old][key]
+                if not self._found[old]:
                     del self._found[old]
             if name is not None:
                 touched.add(name)
@@ -88,7 +87,7 @@ class WorkQueue:
 
     def waiting(self) -> list[str]:
         """The keys that are to be reconciled at any time, in natural order."""
-        return sorted(self._waiting, key=natural) if self._waiting else []
+        return sorted(self._waiting, key=natural) if len(self._waiting) > 1 else [*self._waiting]
 
     def run(self, now: float, reconcile: Callable[[str], Requeue]) -> list[Effect]:
         """Reconcile every key that is due, in natural order; a key that asks for nothing leaves the queue."""

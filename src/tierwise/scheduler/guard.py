@@ -86,6 +86,8 @@ class Guard:
 
     def over(self, objects: Objects) -> Objects:
         """The objects without those that are set aside; for all that there are, and not for a part of them."""
+        if not self._aside:
+            return objects
         puts, deletes = {}, []
         for key, aside in list(self._aside.items()):
             record = objects.record(key)

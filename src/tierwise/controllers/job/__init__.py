@@ -248,15 +248,15 @@ def _bring(
     objects: Objects, case: _Case, groups: pod_group.PodGroupSpecs, priorities: Mapping[str, int], now: float
 ) -> Iterator[Effect]:
     """No change of phase is due: every module brings its objects to what the status asks for."""
-    job, group, job_pods = case.job, case.group, case.job_pods
+    job, group, job_pods, every = case.job, case.group, case.job_pods, objects.every(Pod)
     # Whatever command is left was carried out.
     yield from (Delete(key_of(command)) for command in case.commands)
     state = job.status
     whole = state.state.phase == "Restarting" and not restarts_part(state.controlled_resources, state.retry_count)
     yield from groups.reconcile(objects, job, group, priorities, wanted=job_pods.wanted and not whole)
     yield from plugins.reconcile_owned_objects(objects, job, wanted=job_pods.wanted)
-    yield from pods.reconcile_pods(objects.every(Pod), job, group, job_pods)
-    taken = pods.taken_names(objects.every(Pod), job, job_pods)
+    yield from pods.reconcile_pods(every, job, group, job_pods)
+    taken = pods.taken_names(every, job, job_pods)
     step = status.observed(job, group, job_pods, case.answers, taken, now)
     memory = commands.remembered(step.controlled_resources, case.commands)
     yield from status.write(job, case.raw, job_pods, step.remembering(memory), now)

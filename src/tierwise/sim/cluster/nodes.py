@@ -112,8 +112,8 @@ class SimNodes:
             return own.effects, own.wake
 
         effects = (*watch.effects, *self._queue.run(now, one))
-        wakes = (watch.wake, self._queue.due())
-        return NodeSync(effects, tuple(gone), min((wake for wake in wakes if wake is not None), default=None))
+        wakes = [wake for wake in (watch.wake, self._queue.due()) if wake is not None]
+        return NodeSync(effects, tuple(gone), min(wakes, default=None))
 
     def _collected(self, pod: Pod) -> float | None:
         """When a pod goes whose node is not there: once its grace is over, or after a while; None where it stays."""
@@ -129,12 +129,11 @@ class SimNodes:
         self._lost.follow(changed)
         self._barred.follow(changed)
         self._queue.add(key.path for key in changed.get(Pod, ()))
-        nodes, before = objects.every(Node), self._seen.every(Node)
-        for node in changed.get(Node, ()):
+        for node, record in changed.get(Node, {}).items():
             self._queue.add(_paths(self._pods[node.name]))
-            if node.name in nodes:
+            if record is not None:
                 self._deleted.pop(node.name, None)
-            elif node.name in before:
+            elif self._seen.record(node) is not None:
                 self._deleted[node.name] = now
                 self.down.pop(node.name, None)
         self._seen = objects

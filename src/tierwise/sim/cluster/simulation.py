@@ -231,7 +231,7 @@ class Simulation(EmbeddedDriver):
         if nodes.gone:
             self.cluster.remove(nodes.gone)
         self._note(before, now)
-        return min((wake for wake in (nodes.wake, storage.wake) if wake is not None), default=None)
+        return min([wake for wake in (nodes.wake, storage.wake) if wake is not None], default=None)
 
     def _happen(self, now: float) -> None:
         """What comes from outside at this moment."""

@@ -213,7 +213,7 @@ class EmbeddedCluster:
                 )
                 continue
             outcomes.append(self._one(batch, effect))
-            if isinstance(effect, port.Prepare) and not outcomes[-1].ok:
+            if not outcomes[-1].ok and isinstance(effect, port.Prepare):
                 unprepared.setdefault(effect.gang, outcomes[-1].error)
         self._take(batch)
         if self.clock is not None:
