@@ -41,7 +41,7 @@ def decided(snapshot: Snapshot, profile: Profile) -> list[object]:
 def same(snapshot: Snapshot, profile: Profile) -> None:
     """Both decide alike; the slow twin knows nothing of a domain before it is planned for, so all of them are."""
     quick = decided(snapshot, profile)
-    with patch.object(DomainBounds, "at_once", lambda _, domains: dict.fromkeys(domains.tolist(), (-inf,))):
+    with patch.object(DomainBounds, "at_once", lambda _, _eligible, domains: dict.fromkeys(domains.tolist(), (-inf,))):
         assert decided(snapshot, profile) == quick
 
 

@@ -53,6 +53,7 @@ class RunningTable(msgspec.Struct, frozen=True):
     tasks: tuple[Task, ...]
     position: dict[str, int]  # of each task, by its key
     row: Ints
+    start: Ints  # those on a row are from start[row] up to start[row + 1]
     shape: Ints
     job: Ints
     sub: Ints
@@ -69,8 +70,19 @@ class RunningTable(msgspec.Struct, frozen=True):
     losses: Floats | None = None  # seconds of its work that each would lose, where a plugin says so
 
     def __post_init__(self) -> None:
-        seal(self.row, self.shape, self.job, self.sub, self.role, self.priority, self.started, self.rank, self.owner)
-        seal(self.not_preemptable, self.critical, self.request, self.covered, self.losses)
+        seal(
+            self.row,
+            self.start,
+            self.shape,
+            self.job,
+            self.sub,
+            self.role,
+            self.priority,
+            self.started,
+            self.rank,
+            self.owner,
+        )
+        seal(self.rank, self.owner, self.not_preemptable, self.critical, self.request, self.covered, self.losses)
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -94,16 +106,15 @@ class RunningTable(msgspec.Struct, frozen=True):
 
     def inside(self, span: slice) -> slice:
         """The tasks on a span of rows."""
-        first, last = np.searchsorted(self.row, [span.start, span.stop])
-        return slice(int(first), int(last))
+        return slice(int(self.start[span.start]), int(self.start[span.stop]))
 
-    def freed(self, tasks: Ints, rows: int) -> Ints:
-        """What some tasks, each named once, free on each of so many rows, (resources x rows)."""
+    def freed(self, tasks: Ints) -> Ints:
+        """What some tasks, each named once, free on each row, (resources x rows)."""
         going = np.zeros(len(self), dtype=bool)
         going[tasks] = True
         upto = np.zeros((len(self.request), len(self) + 1), dtype=np.int64)
         np.cumsum(self.request * going, axis=1, out=upto[:, 1:])
-        edges = upto[:, np.searchsorted(self.row, np.arange(rows + 1))]
+        edges = upto[:, self.start]
         return edges[:, 1:] - edges[:, :-1]
 
 
@@ -139,6 +150,7 @@ def running_table(snapshot: Snapshot) -> RunningTable:
         tasks=in_order,
         position={task.key: i for i, task in enumerate(in_order)},
         row=row[by_row],
+        start=np.searchsorted(row[by_row], np.arange(len(snapshot.nodes) + 1)),
         shape=shape,
         job=job_of[by_row],
         sub=np.repeat(_ints(subs), sizes)[by_row],

@@ -28,7 +28,7 @@ def bundle_up(cycle: Cycle, preemptor: Preemptor, local: Ints, helps: Bools, sta
     `helps` says whose going makes room, and `stays` who must not go.
     """
     running, asked = preemptor.running, preemptor.weighed
-    shares = running.request[np.ix_(asked, local)] / preemptor.need[asked, None]
+    shares = running.request[asked[:, None], local] / preemptor.need[asked, None]
     cover = np.minimum(shares, 1.0).sum(axis=0)
     order = order_by(
         running.job[local],
@@ -99,7 +99,7 @@ def _columns(cycle: Cycle, preemptor: Preemptor, local: Ints, core: Bools) -> Bu
     jobs = running.job[local]
     first = np.flatnonzero(begins(jobs, core))
     start = np.append(first, len(local)).astype(np.int64)
-    whole = cycle.ledger.job_used[np.ix_(asked, jobs[first])] / preemptor.need[asked, None]
+    whole = cycle.ledger.job_used[asked[:, None], jobs[first]] / preemptor.need[asked, None]
     wasted = whole.sum(axis=0)
     if preemptor.losses is not None:
         by_job = np.bincount(running.job, weights=preemptor.losses, minlength=len(cycle.snapshot.jobs))
@@ -215,6 +215,6 @@ def _gains(preemptor: Preemptor, victims: Ints, start: Ints) -> Floats:
     if len(start) < 2:
         return np.zeros(0)
     asked = preemptor.weighed
-    freed = np.add.reduceat(preemptor.running.request[np.ix_(asked, victims)], start[:-1], axis=1)
+    freed = np.add.reduceat(preemptor.running.request[asked[:, None], victims], start[:-1], axis=1)
     result: Floats = np.minimum(freed / preemptor.need[asked, None], 1.0).sum(axis=0)
     return result

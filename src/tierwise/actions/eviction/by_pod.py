@@ -133,7 +133,7 @@ class _Planner:
                     stepped = quanta if option.multiples else None
                     yield [_Place(d, topology.span(d), int(topology.rank[d]), stepped) for d in places.tolist()]
             return
-        freed = self._cause.running.freed(self._candidates, len(self._cycle.nodes))
+        freed = self._cause.running.freed(self._candidates)
         room = Room(self._cycle, Pool.FUTURE_IDLE, freed=freed)
         able = allowed[may_hold_all(room, self._asked, allowed)]
         if self._by_node and self._prices is None and ROOT in able:

@@ -280,7 +280,7 @@ class _ClassicPreemptor(Evictor):
 
     def _able(self, ask: Ask, candidates: Ints) -> Bools:
         """Which nodes would take the task with every candidate on them gone."""
-        freed = self._running.freed(candidates, len(self._cycle.nodes))
+        freed = self._running.freed(candidates)
         return Room(self._cycle, Pool.FUTURE_IDLE, freed=freed).rows(ask.shape) > 0
 
     def _victims_on(self, ask: Ask, preemptor: Preemptor, row: int, candidates: Ints) -> Ints | None:
@@ -294,7 +294,7 @@ class _ClassicPreemptor(Evictor):
         lack = (
             shape.request[shape.asked] - self._cycle.ledger.free(shape.asked, np.array([row]), Pool.FUTURE_IDLE)[:, 0]
         )
-        freed = self._running.request[np.ix_(shape.asked[lack > 0], here)]
+        freed = self._running.request[shape.asked[lack > 0][:, None], here]
         if (
             not self._cycle.pipeline.moving(shape)
             and self._cycle.pipeline.quota_exceeded(ask.job, shape.request) is None
@@ -329,7 +329,7 @@ class _ClassicPreemptor(Evictor):
         """The first that are enough, less those, the last first, who are not needed."""
         shape = ask.shape
         free = self._cycle.ledger.free(shape.asked, np.array([row]), Pool.FUTURE_IDLE)[:, 0]
-        freed = np.cumsum(self._running.request[np.ix_(shape.asked, here)], axis=1)
+        freed = np.cumsum(self._running.request[shape.asked[:, None], here], axis=1)
         room = np.concatenate((free[:, None], free[:, None] + freed), axis=1)
         for first in np.flatnonzero((room >= shape.request[shape.asked, None]).all(axis=0)).tolist():
             going: Ints = here[:first]
@@ -345,7 +345,7 @@ class _ClassicPreemptor(Evictor):
         """Whether the task fits a node, its queue and the rules between pods once the victims are gone."""
         shape = ask.shape
         free = self._cycle.ledger.free(shape.asked, np.array([row]), Pool.FUTURE_IDLE)[:, 0]
-        free += self._running.request[np.ix_(shape.asked, victims)].sum(axis=1)
+        free += self._running.request[shape.asked[:, None], victims].sum(axis=1)
         if (
             not (free >= shape.request[shape.asked]).all()
             or quota_objection(self._cycle, preemptor, victims) is not None

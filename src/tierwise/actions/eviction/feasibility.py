@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from math import prod
 from operator import floordiv
@@ -28,6 +28,10 @@ from tierwise.model.arrays import Bools, Ints, begins, distinct, growth, summed
 from tierwise.model.job import Reason, Shape
 
 __all__ = ["Feasibility", "Mixture", "Quotas", "Tried", "fits_in", "place_in", "quota_objection"]
+
+
+_AT_FIRST = 32
+"""How many parts from the front are looked at first: mostly few are enough."""
 
 
 class Feasibility(ABC):
@@ -91,6 +95,15 @@ def _fewest(enough: Callable[[Ints], bool], victims: Ints, start: Ints, least: i
         middle = (low + high) // 2
         low, high = (low, middle) if enough(victims[: start[middle]]) else (middle, high)
     return high
+
+
+def _ends(parts: int) -> Iterator[int]:
+    """How many parts from the front to look at, and how many next where these were too few; at last all of them."""
+    end = _AT_FIRST
+    while end < parts:
+        yield end
+        end *= 4
+    yield parts
 
 
 class Quotas:
@@ -244,6 +257,7 @@ class _Counted(Feasibility):
         usable = (self._starts[self._inner] <= rows) & (rows < self._ends[self._inner])
         self._open = [(cycle.fit_counts.why(shape)[span] == 0) & usable for shape in sizes]
         self._requests: Ints = np.stack([shape.request[resources] for shape in sizes])
+        self._wanted: Ints = self._groups * (np.array(list(sizes.values())) @ self._requests)
         self._asks = [
             self._ask(each, where, size)
             for each, where, size in zip(self._requests, self._open, sizes.values(), strict=True)
@@ -276,12 +290,15 @@ class _Counted(Feasibility):
         missing = ask.size * self._groups - int(self._room(self._free, ask).sum())
         if missing <= 0:
             return 0
-        part, row, freed = self._cells(victims, start, 0, ask.open > 0)
-        order = np.argsort(row, kind="stable")
-        more = growth(row[order], self._free, freed[:, order], lambda free, rows: self._room(free, ask, rows))
-        upto = np.cumsum(summed(part[order], more, len(start) - 1))
-        needed = int(np.searchsorted(upto, missing)) + 1
-        return needed if needed < len(start) else None
+        for end in _ends(len(start) - 1):
+            part, row, freed = self._cells(victims[: start[end]], start[: end + 1], 0, ask.open > 0)
+            order = np.argsort(row, kind="stable")
+            more = growth(row[order], self._free, freed[:, order], lambda free, rows: self._room(free, ask, rows))
+            upto = np.cumsum(summed(part[order], more, end))
+            needed = int(np.searchsorted(upto, missing)) + 1
+            if needed <= end:
+                return needed
+        return None
 
     def needed(self, victims: Ints, start: Ints, fixed: Ints) -> list[int]:
         free, at = self._freed(np.concatenate((fixed, victims))), 0
@@ -297,7 +314,13 @@ class _Counted(Feasibility):
         return going if self._quotas_allow(chosen) else super().needed(victims, start, fixed)
 
     def first_alone(self, victims: Ints, start: Ints, fixed: Ints) -> int | None:
-        able = np.flatnonzero(self._at_most_beside(self._freed(fixed), victims, start, sign=1) >= self._groups)
+        """What rows take is counted where some part frees enough by amounts, which most gangs do not."""
+        free = self._freed(fixed)
+        short = self._wanted - np.maximum(free * np.logical_or.reduce(self._open), 0).sum(axis=1)
+        amounts = np.add.reduceat(self._amounts[:, victims - self._first], start[:-1], axis=1)
+        if not (amounts >= short[:, None]).all(axis=0).any():
+            return None
+        able = np.flatnonzero(self._at_most_beside(free, victims, start, sign=1) >= self._groups)
         beside = ((i, victims[start[i] : start[i + 1]]) for i in able.tolist())
         return next((i for i, part in beside if self.without(np.concatenate((fixed, part)))), None)
 
@@ -488,7 +511,7 @@ class Tried(Feasibility):
 
     def _may_hold(self, victims: Ints) -> bool:
         """Whether the domain has room once the victims are gone: most trials are of too few, and a look tells that."""
-        freed = self._cause.running.freed(victims, len(self._cycle.nodes))
+        freed = self._cause.running.freed(victims)
         room = Room(self._cycle, Pool.FUTURE_IDLE, freed=freed)
         return self._uncounted or bool(may_hold_all(room, self._asked, np.array([self._domain]))[0])
 

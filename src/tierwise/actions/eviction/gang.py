@@ -134,6 +134,7 @@ class _Planning(msgspec.Struct, frozen=True):
     preemptor: Preemptor
     asked: Demand
     eligible: Bools  # running tasks that the purpose lets go
+    room: Room  # once all are gone who may go
     lacking: Bools  # (resources x rows): of what a row has too little
     quotas: Quotas
     known: dict[int, KeptPlan]  # by domain: what was planned for a preemptor like this one, and still is
@@ -262,20 +263,19 @@ class GangPreemptor(Evictor):
             )
             return preemptor, plans, tuple(self._cycle.topology.name[domain] for domain in planned)
         eligible = self._eligible(preemptor)
-        domains = self._domains(preemptor, asked, eligible)
+        room = self._room_without(eligible)
+        domains = self._domains(preemptor, asked, room)
         preemptor = with_losses(self._cycle, replace(preemptor, short=self._short(asked, domains)))
         looked = tuple(self._cycle.topology.name[d] for d in domains.tolist())
-        return preemptor, self._cheapest_first(preemptor, asked, domains, eligible), looked
+        going = eligible & ~self._running.not_preemptable
+        room = room if going.sum() == eligible.sum() else self._room_without(going)
+        planning = self._planning(preemptor, asked, eligible, room)
+        return preemptor, self._cheapest_first(planning, domains), looked
 
-    def _cheapest_first(
-        self, preemptor: Preemptor, asked: Demand, domains: Ints, eligible: Bools
-    ) -> Iterator[EvictionPlan]:
+    def _cheapest_first(self, planning: _Planning, domains: Ints) -> Iterator[EvictionPlan]:
         """The plans of these domains by price; a domain is planned for once nothing else can be cheaper."""
-        breakable = ~self._settled.kept & self._options.allow_whole
-        bounds = DomainBounds(self._cycle, self._standing, preemptor, asked, eligible, breakable)
-        planning = self._planning(preemptor, asked, eligible, bounds.room)
         ahead: list[tuple[Price, int, EvictionPlan | None]]  # prices differ: they end with the domain
-        ahead = [(bound, domain, None) for domain, bound in bounds.at_once(domains).items()]
+        ahead = [(bound, domain, None) for domain, bound in self._bounds(planning, domains).items()]
         heapify(ahead)
         alike: list[EvictionPlan] = []  # plans that may be as good as the cheapest, which is the first of them
         reach: Price = ()  # what one of those costs at most
@@ -300,11 +300,23 @@ class GangPreemptor(Evictor):
             if found is not None:
                 heappush(ahead, (found.price, domain, found))
 
+    def _bounds(self, planning: _Planning, domains: Ints) -> dict[int, Price]:
+        """What plans cost at least in each of these domains that may have one. A domain alone comes first anyway."""
+        if len(domains) == 1:
+            return {int(domains[0]): ()}
+        breakable = ~self._settled.kept & self._options.allow_whole
+        bounds = DomainBounds(planning.room, self._standing, planning.preemptor, planning.asked, breakable)
+        return bounds.at_once(planning.eligible, domains)
+
+    def _room_without(self, tasks: Bools) -> Room:
+        """What is free once these running tasks are gone."""
+        return Room(self._cycle, Pool.FUTURE_IDLE, freed=self._running.freed(np.flatnonzero(tasks)))
+
     def _planning(self, preemptor: Preemptor, asked: Demand, eligible: Bools, room: Room) -> _Planning:
         quotas = Quotas(self._cycle, preemptor)
         lacking = self._lacking(asked, room, everywhere=not quotas.silent)
         read = PlanInputs.of(self._cycle, preemptor, asked, quotas, eligible)
-        return _Planning(preemptor, asked, eligible, lacking, quotas, self._plans_kept.for_next(read))
+        return _Planning(preemptor, asked, eligible, room, lacking, quotas, self._plans_kept.for_next(read))
 
     def _found(self, planning: _Planning, domain: int, *, breaks: bool) -> EvictionPlan | None:
         """The cheapest plan that is found for one domain; `breaks` says that the surplus of gangs is not enough."""
@@ -458,11 +470,10 @@ class GangPreemptor(Evictor):
             return bundles  # all may go, and they are sorted
         return sort_bundles(self._cycle, preemptor, allowed)
 
-    def _domains(self, preemptor: Preemptor, asked: Demand, eligible: Bools) -> Ints:
-        """The domains that the job may use and that could hold it if every candidate were gone."""
+    def _domains(self, preemptor: Preemptor, asked: Demand, room: Room) -> Ints:
+        """The domains that the job may use and that could hold it in the room that is there with no candidate left."""
         cycle = self._cycle
         every = self._allowed(preemptor.job)
-        room = Room(cycle, Pool.FUTURE_IDLE, freed=self._running.freed(np.flatnonzero(eligible), len(cycle.nodes)))
         able = every[may_hold_all(room, asked, every)]
         most = self._options.max_domains
         if most is None or len(able) <= most:

@@ -139,7 +139,7 @@ def price_nodes(
     candidates = _in_order(cycle, running, candidates, victim_order)
     rows = running.row[candidates]
     idle = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
-    request = running.request[np.ix_(shape.asked, candidates)]
+    request = running.request[shape.asked[:, None], candidates]
     cleared = idle.copy()
     np.add.at(cleared.T, rows, request.T)
     asked = shape.request[shape.asked, None]

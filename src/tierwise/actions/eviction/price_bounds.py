@@ -16,7 +16,6 @@ import numpy as np
 
 from tierwise.actions.placement.bounds import Room
 from tierwise.actions.placement.demand import Demand, least_needs
-from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Floats, Ints, begins, distinct, growth, stable_order, summed
@@ -93,21 +92,15 @@ class StandingTasks:
 class DomainBounds:
     """What any plan for one preemptor costs at least in a domain, as `victims` writes prices.
 
-    `eligible` are the running tasks that the purpose lets go, `breakable` the jobs that may be broken. The bounds hold
-    as long as the ledger stays as it is.
+    `room` is that once all are gone who may go, `breakable` are the jobs that may be broken. The bounds hold as long as
+    the ledger stays as it is.
     """
 
     def __init__(
-        self,
-        cycle: Cycle,
-        standing: StandingTasks,
-        preemptor: Preemptor,
-        asked: Demand,
-        eligible: Bools,
-        breakable: Bools,
+        self, room: Room, standing: StandingTasks, preemptor: Preemptor, asked: Demand, breakable: Bools
     ) -> None:
-        running, weighed = preemptor.running, preemptor.weighed
-        self._cycle = cycle
+        cycle, running, weighed = room.cycle, preemptor.running, preemptor.weighed
+        self._cycle, self._room = cycle, room
         self._standing = standing
         self._cause = preemptor
         self._asked = asked
@@ -115,9 +108,6 @@ class DomainBounds:
         self._surplus: Ints = running.jobs.surplus(cycle.ledger.ready)  # by job: below 0 it is broken already
         held = cycle.ledger.job_used[weighed] / (preemptor.need[weighed, None] / asked.need)
         self._used: Floats = held.sum(axis=0)  # by job, in tasks of the demand
-        self._going: Bools = eligible & ~running.not_preemptable
-        freed = running.freed(np.flatnonzero(self._going), len(cycle.nodes))
-        self.room = Room(cycle, Pool.FUTURE_IDLE, freed=freed)  # once all are gone who may go
         self._shapes = asked.shapes
 
     def _countable(self) -> bool:
@@ -125,24 +115,27 @@ class DomainBounds:
         moving = any(map(self._cycle.pipeline.moving, self._shapes))
         return not (self._asked.substitutes or self._asked.alternatives is not None or moving)
 
-    def at_once(self, domains: Ints) -> dict[int, Price]:
-        """The bounds of these domains, all at once; none where no plan can be made."""
+    def at_once(self, eligible: Bools, domains: Ints) -> dict[int, Price]:
+        """The bounds of these domains, all at once; none where no plan can be made.
+
+        `eligible` are the running tasks that the purpose lets go.
+        """
         topology = self._cycle.topology
         least = np.zeros((3, len(domains)))  # highest priority broken, what broken gangs held, what is evicted
         least[0] = NONE_BROKEN
         if self._countable():
-            self._raise(least, domains)
+            self._raise(least, eligible, domains)
         if self._cause.purpose is not Purpose.PREEMPT:
             least[0] = np.where(least[0] < math.inf, 0, math.inf)
         columns = (*least, topology.tier[domains].astype(np.float64), topology.rank[domains].astype(np.float64))
         prices = zip(*(column.tolist() for column in columns), strict=True)
         return {d: price for d, price in zip(domains.tolist(), prices, strict=True) if max(price[:2]) < math.inf}
 
-    def _raise(self, least: Floats, domains: Ints) -> None:
+    def _raise(self, least: Floats, eligible: Bools, domains: Ints) -> None:
         """Raise the first three numbers of the price; gangs are counted by the resource of which most is missing."""
         cause, weighed, topology = self._cause, self._cause.weighed, self._cycle.topology
-        useful: Bools = np.logical_or.reduce([self.room.rows(shape) > 0 for shape in self._shapes])
-        gone = np.flatnonzero(self._going & useful[cause.running.row])
+        useful: Bools = np.logical_or.reduce([self._room.rows(shape) > 0 for shape in self._shapes])
+        gone = np.flatnonzero(eligible & ~cause.running.not_preemptable & useful[cause.running.row])
         goes = np.zeros(len(cause.running), dtype=bool)
         goes[gone[self._cycle.pipeline.alone(cause, gone)]] = True
         rows = self._growth(useful, goes)

@@ -102,7 +102,7 @@ def _plan(cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, fou
     if not len(broken):
         return EvictionPlan(domain, victims, bundles, tuple(taken.tolist()), price)
     asked, jobs, going = preemptor.weighed, preemptor.running.jobs, bundles.parts(broken)[0]
-    shares = preemptor.running.request[np.ix_(asked, going)].sum(axis=1) / preemptor.need[asked]
+    shares = preemptor.running.request[asked[:, None], going].sum(axis=1) / preemptor.need[asked]
     gain, cost = float(np.minimum(shares, 1.0).sum()), float(bundles.cost[broken].sum())
     important = int(jobs.priority[bundles.job[broken]].max()) if preemptor.purpose is Purpose.RECLAIM else 0
     group, youngest = float(bundles.group[broken].max()), -float(jobs.created[bundles.job[broken]].min())
@@ -140,7 +140,7 @@ def _smallest(preemptor: Preemptor, bundles: Bundles, safe: Ints, fits: Feasibil
     """The tasks of safe bundles without those not needed; of later groups, important and large ones stay first."""
     picked, asked = bundles.pick(safe), preemptor.weighed
     tasks, groups = picked.victims, np.repeat(picked.group, np.diff(picked.start))
-    shares = (preemptor.running.request[np.ix_(asked, tasks)] / preemptor.need[asked, None]).sum(axis=0)
+    shares = (preemptor.running.request[asked[:, None], tasks] / preemptor.need[asked, None]).sum(axis=0)
     priority = preemptor.running.priority[tasks]
     order = np.lexsort((-np.arange(len(tasks)), -np.rint(shares * 1e6), -priority, -groups))
     return _tasks(bundles, safe, tasks[order], fits)
@@ -172,7 +172,7 @@ def _price(
     if preemptor.losses is not None:  # of broken gangs it is in the cost already
         whole = np.isin(preemptor.running.job[victims], bundles.job[taken[~bundles.safe[taken]]])
         lost = float(preemptor.losses[victims[~whole]].sum())
-    evicted = (preemptor.running.request[np.ix_(asked, victims)].sum(axis=1) / preemptor.need[asked]).sum()
+    evicted = (preemptor.running.request[asked[:, None], victims].sum(axis=1) / preemptor.need[asked]).sum()
     return (
         highest,
         round(cost + lost, 9),

@@ -198,7 +198,7 @@ class Spares:
         free = np.where(like, cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE), 0)
         without = free
         if len(lent):
-            freed = cycle.running.freed(lent, len(cycle.nodes))
+            freed = cycle.running.freed(lent)
             without = np.where(like, Room(cycle, Pool.FUTURE_IDLE, freed=freed).rows(shape), 0)
         counts = np.zeros(len(cycle.nodes), dtype=np.int64)
         left, due = self._most[job.number], 0
