@@ -42,12 +42,17 @@ def natural_order(names: Sequence[str]) -> list[int]:
         written = stems.get(stem)
         if written is None:
             written = stems[stem] = _NUMBER.sub(_written, stem)
-        keys.append(f"{written}{dash}{_NUMBER.sub(_written, last)}{_BELOW}{_BELOW}{name}")
+        ending = _digits(last) if last.isdecimal() and last.isascii() else _NUMBER.sub(_written, last)
+        keys.append(f"{written}{dash}{ending}{_BELOW}{_BELOW}{name}")
     return sorted(range(len(keys)), key=keys.__getitem__)
 
 
 def _written(number: re.Match[str]) -> str:
-    digits = number[0].lstrip("0")
+    return _digits(number[0])
+
+
+def _digits(number: str) -> str:
+    digits = number.lstrip("0")
     return f"{_BELOW}{chr(len(digits) + 1)}{digits}"
 
 

@@ -54,11 +54,11 @@ def _bundles(cycle: Cycle, evictions: list[Eviction]) -> list[list[Eviction]]:
     Where pods fall one by one, no minimum keeps the pods of a gang together.
     """
     bundles: dict[object, list[Eviction]] = {}
-    ready, lost = cycle.ledger.ready, Counter(eviction.job.key for eviction in evictions)
+    ready, lost = cycle.running.jobs.sums(cycle.ledger.ready), Counter(e.job.number for e in evictions)
     for eviction in reversed(evictions):
         job = eviction.job
-        left = int(ready[[sub.number for sub in job.subs]].sum())
-        falls = eviction.action not in EVICTING_BY_POD and left < job.minimum <= left + lost[job.key]
+        left = int(ready[job.number])
+        falls = eviction.action not in EVICTING_BY_POD and left < job.minimum <= left + lost[job.number]
         broken = job.together or falls
         bundles.setdefault(job.key if broken else eviction.task.key, []).append(eviction)
     return list(bundles.values())
