@@ -61,6 +61,7 @@ class RunningTable(msgspec.Struct, frozen=True):
     priority: Ints
     started: Floats  # when it began to run; when it was created where that is not known
     rank: Ints  # natural order of the names
+    by_job: Ints  # the place of each by its job, the youngest first, then by name
     owner: Ints  # number of the owner that the task names besides its job; equal for all that name none
     not_preemptable: Bools  # marked as not to be evicted, itself or its job
     critical: Bools
@@ -82,7 +83,16 @@ class RunningTable(msgspec.Struct, frozen=True):
             self.rank,
             self.owner,
         )
-        seal(self.rank, self.owner, self.not_preemptable, self.critical, self.request, self.covered, self.losses)
+        seal(
+            self.rank,
+            self.by_job,
+            self.owner,
+            self.not_preemptable,
+            self.critical,
+            self.request,
+            self.covered,
+            self.losses,
+        )
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -143,6 +153,7 @@ def running_table(snapshot: Snapshot) -> RunningTable:
     firm = np.array([job.not_preemptable for job in snapshot.jobs], dtype=bool)
     job_of = np.repeat(_ints(owners), sizes)
     shape = _ints([task.shape.number for task in tasks])[by_row]
+    started = np.array([task.started or task.created for task in tasks], dtype=np.float64)
     by_shape = np.stack([shape.request for shape in snapshot.shapes], axis=1) if tasks else None
     names = {owner: i for i, owner in enumerate(sorted({task.owner for task in tasks}))}
     in_order = tuple([tasks[i] for i in by_row.tolist()])
@@ -156,8 +167,9 @@ def running_table(snapshot: Snapshot) -> RunningTable:
         sub=np.repeat(_ints(subs), sizes)[by_row],
         role=role[by_row],
         priority=_ints([shape.priority for shape in snapshot.shapes])[shape],
-        started=np.array([task.started or task.created for task in tasks], dtype=np.float64)[by_row],
+        started=started[by_row],
         rank=order[by_row],
+        by_job=ranks(np.lexsort((order, -started, job_of)).tolist())[by_row],
         owner=_ints([names[task.owner] for task in tasks])[by_row],
         not_preemptable=(np.array([task.not_preemptable for task in tasks], dtype=bool) | firm[job_of])[by_row],
         critical=np.array([task.critical for task in tasks], dtype=bool)[by_row],

@@ -16,7 +16,7 @@ from tierwise.framework.bundle import ALIKE, FREE, Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import roles_count
-from tierwise.model.arrays import Bools, Floats, Ints, begins, distinct, order_by, ordinals
+from tierwise.model.arrays import Bools, Floats, Ints, begins, distinct, order_by
 from tierwise.model.job import Job, whole_by_policy, whole_groups
 
 __all__ = ["bundle_up", "keep_allowed", "refused_of", "sort_bundles"]
@@ -28,6 +28,8 @@ def bundle_up(cycle: Cycle, preemptor: Preemptor, local: Ints, helps: Bools, sta
     `helps` says whose going makes room, and `stays` who must not go.
     """
     running, asked = preemptor.running, preemptor.weighed
+    first = np.argsort(running.by_job[local])
+    local, helps, stays = local[first], helps[first], stays[first]
     shares = running.request[asked[:, None], local] / preemptor.need[asked, None]
     cover = np.minimum(shares, 1.0).sum(axis=0)
     order = order_by(
@@ -37,8 +39,6 @@ def bundle_up(cycle: Cycle, preemptor: Preemptor, local: Ints, helps: Bools, sta
         -np.rint(cover * 1e6),
         running.priority[local],
         np.rint(shares.sum(axis=0) * 1e6),
-        -running.started[local],
-        running.rank[local],
     )
     local = local[order]
     core = _core(cycle, preemptor, local)
@@ -58,7 +58,8 @@ def _core(cycle: Cycle, preemptor: Preemptor, local: Ints) -> Bools:
     jobs, surplus = running.job[local], running.jobs.surplus(cycle.ledger.ready)
     first = np.flatnonzero(begins(jobs))
     sizes = np.diff(np.append(first, len(jobs)))
-    core: Bools = (ordinals(jobs) >= surplus[jobs]) & (surplus[jobs] >= 0)
+    left = surplus[jobs]
+    core: Bools = (np.arange(len(jobs)) - np.repeat(first, sizes) >= left) & (left >= 0)
     for i in np.flatnonzero(running.jobs.gated[jobs[first]] & (surplus[jobs[first]] >= 0)).tolist():
         number, here = int(jobs[first[i]]), slice(int(first[i]), int(first[i] + sizes[i]))
         job = cycle.snapshot.jobs[number]

@@ -376,6 +376,8 @@ class _Counted(Feasibility):
             must[part[room[row] > counts]] = True
             going = np.flatnonzero(must).tolist()
             rest = np.flatnonzero(~must[part])
+            if not len(rest):
+                return going
             part, row, freed, left, counts = part[rest], row[rest], freed[:, rest], left[:, rest], counts[rest]
         after, asked = counts.tolist(), [each for _, each in ask.amounts]
         rows, amounts, lefts = row.tolist(), freed.T.tolist(), left.T.tolist()

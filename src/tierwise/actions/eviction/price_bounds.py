@@ -65,12 +65,15 @@ class StandingTasks:
         self._segments: dict[int, Segments] = {}
         self.samples: Ints = np.unique(running.shape, return_index=True)[1]  # a task of each shape
         priority = running.jobs.priority[running.job]
-        order = np.lexsort((priority, running.row))
-        new = begins(running.row[order], priority[order])
-        self.cell: Ints = np.empty(len(order), dtype=np.int64)  # of each task, by row and priority of its job
-        self.cell[order] = np.cumsum(new) - 1
-        self.cell_row: Ints = running.row[order[new]]
-        self.cell_priority: Ints = priority[order[new]]
+        self._order = np.lexsort((priority, running.row))  # cell by cell: by row and priority of their jobs
+        self._begins = np.flatnonzero(begins(running.row[self._order], priority[self._order]))
+        self.cell_row: Ints = running.row[self._order[self._begins]]
+        self.cell_priority: Ints = priority[self._order[self._begins]]
+
+    def by_cell(self, amounts: Ints) -> Ints:
+        """The sums of some amounts of the tasks of each cell, (resources x cells)."""
+        result: Ints = np.add.reduceat(amounts[:, self._order], self._begins, axis=1)
+        return result
 
     def in_tier(self, tier: int) -> Segments:
         """The segments of one tier."""
@@ -174,12 +177,6 @@ class DomainBounds:
         loose, tight = (goes & who[running.job] for who in (self._surplus != 0, tight))
         base = self._cycle.ledger.free(resources, slice(0, len(useful)), Pool.FUTURE_IDLE)
 
-        def freed(who: Bools, where: Ints, size: int) -> Ints:
-            total, place = np.zeros((len(resources), size), dtype=np.int64), where[who]
-            for amounts, r in zip(total, resources.tolist(), strict=True):
-                np.add.at(amounts, place, running.request[r, who])
-            return total
-
         def room(free: Ints, rows: Ints | slice = slice(None)) -> Ints:
             count = np.full(free.shape[1], self._asked.need)
             for amounts, size in zip(free, each.tolist(), strict=True):
@@ -187,8 +184,10 @@ class DomainBounds:
             result: Ints = np.maximum(count, 0) * useful[rows]
             return result
 
-        base += freed(loose, running.row, len(useful))
-        more = growth(standing.cell_row, base, freed(tight, standing.cell, len(standing.cell_row)), room)
+        loosely, tightly = (standing.by_cell(running.request[resources] * who) for who in (loose, tight))
+        for amounts, freed in zip(base, loosely, strict=True):
+            np.add.at(amounts, standing.cell_row, freed)
+        more = growth(standing.cell_row, base, tightly, room)
         some = np.flatnonzero(more)
         return _Growth(
             had=room(base),

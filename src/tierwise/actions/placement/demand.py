@@ -300,6 +300,8 @@ def least_needs(asked: Demand) -> Ints:
 
 def _least(task_group: TaskGroup) -> Ints:
     remaining = task_group.remaining
+    if len(remaining) == 1:
+        return remaining[0].pod_set.shape.request * min(remaining[0].left, task_group.need)
     requests = np.array([tasks_left.pod_set.shape.request for tasks_left in remaining])
     return least_amounts(requests, np.array([tasks_left.left for tasks_left in remaining]), task_group.need)
 
