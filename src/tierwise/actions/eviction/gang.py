@@ -142,7 +142,9 @@ class _Planning(msgspec.Struct, frozen=True):
     def helps(self, local: Ints) -> Bools:
         """Which of these running tasks stand where their going could make room."""
         running = self.preemptor.running
-        result: Bools = np.any((running.request[:, local] > 0) & self.lacking[:, running.row[local]], axis=0)
+        some = np.flatnonzero(self.lacking.any(axis=1))
+        frees = running.request[some].take(local, axis=1) > 0
+        result: Bools = np.any(frees & self.lacking[some].take(running.row[local], axis=1), axis=0)
         return result
 
 
@@ -345,7 +347,7 @@ class GangPreemptor(Evictor):
             return plan
         if breaks:
             return plan
-        surplus = self._surplus_of(preemptor, local[planning.helps(local)])
+        surplus = self._surplus_of(planning, local)
         if fits.some_suffice(surplus):
             spread = self._spread(asked, domain, surplus)
             bundles = self._bundles(planning, spread, whole=False)
@@ -389,13 +391,13 @@ class GangPreemptor(Evictor):
             result[shape.asked] |= (free < wanted) & (room.rows(shape) > 0)
         return result
 
-    def _surplus_of(self, preemptor: Preemptor, local: Ints) -> Ints:
-        """Of some candidates, those that are surplus of their gangs, and that no filter protects by name."""
+    def _surplus_of(self, planning: _Planning, local: Ints) -> Ints:
+        """Of some candidates, the surplus of their gangs that could make room and that no filter protects by name."""
         running = self._running
-        local = local[~running.not_preemptable[local]]
-        local = local[self._cycle.pipeline.named(preemptor, local)]
         surplus = running.jobs.surplus(self._cycle.ledger.ready)
-        result: Ints = local[surplus[running.job[local]] != 0]
+        local = local[(surplus[running.job[local]] != 0) & ~running.not_preemptable[local]]
+        local = local[planning.helps(local)]
+        result: Ints = local[self._cycle.pipeline.named(planning.preemptor, local)]
         return result
 
     def _spread(self, asked: Demand, domain: int, local: Ints) -> Ints:
@@ -526,7 +528,9 @@ class GangPreemptor(Evictor):
 
     def _with_attempt(self, plan: EvictionPlan, looked: tuple[str, ...]) -> EvictionAttempt:
         bundles, jobs, by_pod = plan.bundles, self._cycle.snapshot.jobs, self._options.by_pod
-        taken = bundles.numbers(np.isin(bundles.victims, plan.victims))
+        going = np.zeros(len(self._running), dtype=bool)
+        going[plan.victims] = True
+        taken = bundles.numbers(going[bundles.victims])
         names = [jobs[number].key for number in bundles.job.tolist()]
         columns = (bundles.safe, np.diff(bundles.start), bundles.efficiency(), taken)
         notes = map(BundleSummary, names, *(column.tolist() for column in columns), repeat(by_pod))

@@ -178,7 +178,7 @@ def starving_jobs(cycle: Cycle) -> Iterator[Job]:
 
 def may_evict(cycle: Cycle, job: Job) -> bool:
     """Whether a job starves in an open queue, and nothing but room is missing."""
-    if queue_reason(cycle, job) is not None or not (job.best_effort_pod_sets or any(job.pod_sets())):
+    if not (job.best_effort_pod_sets or any(job.pod_sets())) or queue_reason(cycle, job) is not None:
         return False
     if job.key in cycle.report.delays:  # or it could have had a place without
         return False

@@ -72,7 +72,7 @@ class StandingTasks:
 
     def by_cell(self, amounts: Ints) -> Ints:
         """The sums of some amounts of the tasks of each cell, (resources x cells)."""
-        result: Ints = np.add.reduceat(amounts[:, self._order], self._begins, axis=1)
+        result: Ints = np.add.reduceat(amounts.take(self._order, axis=1), self._begins, axis=1)
         return result
 
     def in_tier(self, tier: int) -> Segments:
