@@ -642,8 +642,7 @@ def decided_on(objects: Objects, effects: Iterable[Effect]) -> list[Effect]:
 
 def with_uid(patch: Raw, uid: str) -> Raw:
     """A merge patch that a server refuses for an object with another uid."""
-    meta = patch.get("metadata")
-    return {**patch, "metadata": {**(meta if isinstance(meta, dict) else {}), "uid": uid}} if uid else patch
+    return {**patch, "metadata": {**codec.part(patch, "metadata"), "uid": uid}} if uid else patch
 
 
 class Outcome(msgspec.Struct, frozen=True):

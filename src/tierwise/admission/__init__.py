@@ -32,7 +32,7 @@ from tierwise.admission.names import check_terms
 from tierwise.admission.passed_over import check_passed_over, known_as, unknown_kind, unserved
 from tierwise.api import field_names
 from tierwise.api.amounts import amounts_of
-from tierwise.api.codec import Object, Raw, Unknown, decode, kind_of
+from tierwise.api.codec import Object, Raw, Unknown, decode, kind_of, part
 from tierwise.api.core import ConfigMap, Node, ObjectMeta, Pod
 from tierwise.api.elastic_quota import ElasticQuota
 from tierwise.api.errors import InputError
@@ -113,8 +113,8 @@ def unheard(objects: Objects) -> list[FieldFinding]:
     found: list[FieldFinding] = []
     for key in objects:
         raw = objects.raw(key)
-        meta = raw.get("metadata") if raw is not None else None
-        if raw is not None and not (isinstance(meta, dict) and meta.get("uid") and meta.get("resourceVersion")):
+        meta = part(raw, "metadata")
+        if raw is not None and not (meta.get("uid") and meta.get("resourceVersion")):
             found += (
                 FieldFinding(str(key), path, text) for path, text in field_names.unheard(raw, key.group, key.kind)
             )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tierwise.api import codec
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Raw, part
 from tierwise.api.elastic_quota import PARENT, ROOT_QUOTA, SHARED_WEIGHT, ElasticQuota, write_amounts
 from tierwise.api.quantity import amount
 from tierwise.api.volcano import Job, PodGroup, Queue
@@ -46,24 +46,23 @@ def _with_modes(raw: Raw) -> Raw:
             changed["mode"] = mode.lower()
         return changed
 
-    spec = _spec(raw)
+    spec = part(raw, "spec")
     found = lowered(spec)
     return raw if found == spec else {**raw, "spec": found}
 
 
 def _quota(raw: Raw, record: ElasticQuota) -> Raw:
     """A quota names its parent, and shares by max where it has no weight of its own."""
-    meta = raw["metadata"]
-    assert isinstance(meta, dict)  # or it had not been decoded
+    meta = part(raw, "metadata")
     weights = write_amounts({name: amount(name, quantity) for name, quantity in record.spec.max.items()})
-    labels = _filled(meta.get("labels") or {}, {PARENT: ROOT_QUOTA})
-    annotations = _filled(meta.get("annotations") or {}, {SHARED_WEIGHT: weights})
+    labels = _filled(part(meta, "labels"), {PARENT: ROOT_QUOTA})
+    annotations = _filled(part(meta, "annotations"), {SHARED_WEIGHT: weights})
     return {**raw, "metadata": {**meta, "labels": labels, "annotations": annotations}}
 
 
 def _job(raw: Raw, record: Job) -> Raw:
     spec = defaulted(record).spec
-    written = _spec(raw).get("tasks")
+    written = part(raw, "spec").get("tasks")
     tasks = [
         _filled(entry, {"name": task.name, "minAvailable": task.min_available, "maxRetry": task.max_retry})
         for entry, task in zip(written if isinstance(written, list) else [], spec.tasks, strict=False)
@@ -77,16 +76,11 @@ def _job(raw: Raw, record: Job) -> Raw:
             "minAvailable": spec.min_available,
         },
     )
-    return completed if tasks == written else {**completed, "spec": {**_spec(completed), "tasks": tasks}}
-
-
-def _spec(raw: Mapping[str, object]) -> dict[str, object]:
-    spec = raw.get("spec")
-    return spec if isinstance(spec, dict) else {}
+    return completed if tasks == written else {**completed, "spec": {**part(completed, "spec"), "tasks": tasks}}
 
 
 def _with_spec(raw: Raw, defaults: Mapping[str, object]) -> Raw:
-    spec = _spec(raw)
+    spec = part(raw, "spec")
     filled = _filled(spec, defaults)
     return raw if filled == spec else {**raw, "spec": filled}
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tierwise.admission.findings import Issue, at_least, at_most, error, one_of, warning
 from tierwise.admission.names import LONGEST_NAME, dns_subdomain, label_selector
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Raw, part
 from tierwise.api.core import Node, ObjectMeta
 from tierwise.api.fabric import FABRIC, fabric_name_fault, fabric_of
 from tierwise.api.limits import MEMBERS, TIER
@@ -27,8 +27,8 @@ def check(hypernode: HyperNode, raw: Raw) -> Iterator[Issue]:
     """Issues of one hyperNode, whatever else there is."""
     spec = hypernode.spec
     yield from dns_subdomain("metadata.name", hypernode.metadata.name)
-    written = raw.get("spec")
-    if not isinstance(written, dict) or written.get("tier") is None:
+    written = part(raw, "spec")
+    if written.get("tier") is None:
         yield error("spec.tier", "the tier is missing")
     if fault := fabric_name_fault(fabric_of(hypernode.metadata)):
         yield error(f"metadata[{FABRIC}]", fault)
@@ -41,7 +41,7 @@ def check(hypernode: HyperNode, raw: Raw) -> Iterator[Issue]:
         yield error("spec.tierName", f"tierName must have at most {LONGEST_NAME} characters")
     if not spec.members:
         yield error("spec.members", "at least one member is needed")
-    members = written.get("members") if isinstance(written, dict) else None
+    members = written.get("members")
     for index, member in enumerate(spec.members):
         entry = members[index] if isinstance(members, list) else None
         named = entry.get("name") if isinstance(entry, dict) else None

@@ -219,9 +219,9 @@ Raw = dict[str, object]
 """A manifest as JSON or YAML reads it."""
 
 
-def part(raw: Mapping[str, object], name: str) -> Raw:
+def part(raw: Mapping[str, object] | None, name: str) -> Raw:
     """A map inside a manifest; an empty one where there is none."""
-    found = raw.get(name)
+    found = raw.get(name) if raw is not None else None
     return found if isinstance(found, dict) else {}
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Raw, part
 from tierwise.apiserver.failures import ApiFailure, Work, bad_request
 from tierwise.apiserver.kinds import ServedKind
 from tierwise.apiserver.patches import merge_key
@@ -35,8 +35,7 @@ def apply_patch(
     """The object after a manager has applied its intent; ApiFailure where that is in conflict with others'."""
     if not manager:
         raise bad_request("fieldManager is required for apply patch")
-    meta = patch.get("metadata")
-    if isinstance(meta, dict) and meta.get("managedFields"):
+    if part(patch, "metadata").get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     keys, work = _keys_of(served), Work()
     said = dict(_leaves(patch, (), keys, work))
@@ -61,8 +60,7 @@ def apply_patch(
         _entry(name, fields, _entry_of(live, name), api_version, now) for name, fields in others.items() if fields
     ]
     entries.append(_entry(manager, frozenset(said), _entry_of(live, manager), api_version, now))
-    held = result.get("metadata")
-    return {**result, "metadata": {**(held if isinstance(held, dict) else {}), "managedFields": entries}}
+    return {**result, "metadata": {**part(result, "metadata"), "managedFields": entries}}
 
 
 def _conflict(disputed: Mapping[str, set[Path]]) -> ApiFailure:
@@ -129,8 +127,7 @@ def _owners(live: Raw, work: Work) -> dict[str, frozenset[Path]]:
 
 
 def _applied(live: Raw) -> Iterator[Raw]:
-    meta = live.get("metadata")
-    found = meta.get("managedFields") if isinstance(meta, dict) else None
+    found = part(live, "metadata").get("managedFields")
     for entry in found if isinstance(found, list) else ():
         if isinstance(entry, dict) and entry.get("operation") == "Apply" and entry.get("manager"):
             yield entry

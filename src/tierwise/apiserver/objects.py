@@ -468,8 +468,7 @@ def _patched(place: Place, old: Raw, patch: object, kind: str) -> Raw:
             raise ApiFailure(415, "UnsupportedMediaType", text)
     if not isinstance(new, dict):
         raise bad_request("a patch leaves no object")
-    meta = new.get("metadata")
-    if not isinstance(meta, dict) or not meta.get("name"):
+    if not meta_of(new).get("name"):
         raise invalid(place.served.kind, place.name, [("metadata.name", "field is immutable")])
     return new
 

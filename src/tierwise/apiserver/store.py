@@ -218,8 +218,7 @@ class ServedCluster(EmbeddedCluster):
                 if meant and meant != current.get("resourceVersion", meant):
                     return port.Outcome(effect, ok=False, error=f"{key} has been changed meanwhile")
             case port.Bind(pod, node):
-                spec = (batch.raw(pod) or {}).get("spec")
-                bound = spec.get("nodeName") if isinstance(spec, dict) else None
+                bound = part(batch.raw(pod), "spec").get("nodeName")
                 if bound and bound != node:
                     return port.Outcome(effect, ok=False, error=f"{pod} is bound to {bound} already")
             case port.Create(raw):
@@ -463,8 +462,7 @@ def _lease(node: Node, period: int, now: float) -> Raw:
 
 def established(definition: Raw) -> Raw:
     """A definition that is in force."""
-    spec = definition.get("spec")
-    held: Raw = spec if isinstance(spec, dict) else {}
+    held = part(definition, "spec")
     versions = held.get("versions")
     stored = [one.get("name") for one in versions if isinstance(one, dict)] if isinstance(versions, list) else []
     conditions = [{"type": kind, "status": "True", "reason": kind} for kind in ("NamesAccepted", "Established")]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
+from tierwise.api.codec import part
 from tierwise.api.core import Node, Pod, read_number
 from tierwise.api.grove import PodGang
 from tierwise.api.kai import PodGroup as KaiGroup
@@ -219,9 +220,9 @@ def grove_gangs(objects: Objects) -> Iterator[Finding]:
         said = any((c.type, c.status) == ("Scheduled", "True") for c in record.status.conditions)
         cliques = [(pod.metadata.labels.get("grove.io/podclique", ""), pod) for pod in standing]
         of = {g.name: [pod for clique, pod in cliques if clique == g.name] for g in spec.podgroups}
-        for part in spec.podgroups if standing and not was_whole(record.metadata, said=said) else ():
-            if len(of[part.name]) < part.min_replicas:
-                text = f"{len(of[part.name])} of {part.min_replicas} pods of group {part.name} stand"
+        for own in spec.podgroups if standing and not was_whole(record.metadata, said=said) else ():
+            if len(of[own.name]) < own.min_replicas:
+                text = f"{len(of[own.name])} of {own.min_replicas} pods of group {own.name} stand"
                 yield Finding("part-of-gang", f"PodGang {path}", text)
         limits = [(standing, spec.topology_constraint), *((of[g.name], g.topology_constraint) for g in spec.podgroups)]
         for config in spec.topology_constraint_group_configs:
@@ -290,12 +291,12 @@ def _kueue_size(objects: Objects, path: str, pod: Pod) -> int:
     if record is not None:
         admission = record.status.admission
         given = {one.name: one.count for one in admission.pod_set_assignments} if admission is not None else {}
-        counts = ((given.get(part.name), part.count) for part in record.spec.pod_sets)
+        counts = ((given.get(pods.name), pods.count) for pods in record.spec.pod_sets)
         return sum(asked if count is None else count for count, asked in counts)
     namespace, _, owner = path.partition("/")
     kind, _, name = owner.partition("/")
-    spec = (objects.raw(Key("batch", "Job", namespace, name)) or {}).get("spec") if kind == "Job" else None
-    counts_of = [spec[key] for key in ("parallelism", "completions") if key in spec] if isinstance(spec, dict) else []
+    spec = part(objects.raw(Key("batch", "Job", namespace, name)), "spec") if kind == "Job" else {}
+    counts_of = [spec[key] for key in ("parallelism", "completions") if key in spec]
     return min((count for count in counts_of if isinstance(count, int)), default=0)
 
 

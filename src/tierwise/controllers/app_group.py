@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Raw, part
 from tierwise.api.core import Pod, parse_time
 from tierwise.api.network_aware import AppGroup, KepAppGroup, WorkloadRef, algorithm_of
 from tierwise.controllers.stamp import stamp
@@ -211,8 +211,7 @@ def _old(group: AppGroup, now: float) -> bool:
 
 
 def _status(objects: Objects, group: AppGroup) -> Raw:
-    shown = (objects.raw(key_of(group)) or {}).get("status")
-    return shown if isinstance(shown, dict) else {}
+    return part(objects.raw(key_of(group)), "status")
 
 
 def _others(objects: Objects, group: AppGroup) -> list[object]:

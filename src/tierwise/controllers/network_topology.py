@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Raw, part
 from tierwise.api.core import ConfigMap, Node, Pod
 from tierwise.api.network_aware import REGION, ZONE, AppGroup, KepAppGroup, KepNetworkTopology, NetworkTopology
 from tierwise.api.quantity import whole
@@ -210,9 +210,8 @@ def _of(
 ) -> Iterable[Effect]:
     key, form = key_of(topology), weights_format_of(topology)
     raw = objects.raw(key) or {}
-    spec = raw.get("spec")
-    spec = spec if isinstance(spec, dict) else {}
-    given = [weight for weight in spec.get("weights") or () if isinstance(weight, dict)]
+    spec = part(raw, "spec")
+    given = _dicts(spec, "weights")
     namespace = topology.metadata.namespace or "default"
     config = objects.every(ConfigMap).get(f"{namespace}/{topology.spec.measurements}")
     weights = given if config is None else _with_measured(given, measured(config.data, nodes), form)
@@ -223,8 +222,7 @@ def _of(
     fresh = form.listed(_named(given, MEASURED), "networkCost") == form.listed(_named(weights, MEASURED), "networkCost")
     if config is not None and not (fresh and topology.status.weight_calculation_time):
         status["weightCalculationTime"] = stamp(now)
-    shown = raw.get("status")
-    changes = {k: v for k, v in status.items() if not isinstance(shown, dict) or shown.get(k) != v}
+    changes = {k: v for k, v in status.items() if part(raw, "status").get(k) != v}
     if changes:
         yield PatchStatus(key, changes)
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from math import ceil
 from typing import Final
 
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Raw, part
 from tierwise.port import Create, Effect, Key, Objects, Update
 
 __all__ = ["entries", "manifest", "publish"]
@@ -48,10 +48,9 @@ def publish(
     raw = objects.raw(key)
     if raw is None:
         return [Create(manifest(namespace, name, data))]
-    present = raw.get("data")
-    kept = {k: v for k, v in present.items() if _stays(k, origin, nodes)} if isinstance(present, dict) else {}
+    kept = {k: str(v) for k, v in part(raw, "data").items() if _stays(k, origin, nodes)}
     wanted = manifest(namespace, name, {**kept, **data})["data"]
-    return [] if wanted == present else [Update(key, {**raw, "data": wanted})]
+    return [] if wanted == raw.get("data") else [Update(key, {**raw, "data": wanted})]
 
 
 def _stays(key: str, origin: str, nodes: Collection[str]) -> bool:

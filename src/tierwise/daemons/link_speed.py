@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Raw, part
 from tierwise.api.errors import InputError
 from tierwise.port import Effect, Key, Objects, PatchStatus
 
@@ -56,11 +56,9 @@ def advertise(objects: Objects, node: str, bits: int) -> list[Effect]:
     raw = objects.raw(key)
     if raw is None:
         raise InputError("there is no such node", obj=f"Node {node}")
-    status = raw.get("status")
     changes: Raw = {}
     for field in ("capacity", "allocatable"):  # kubelet derives what is allocatable from the capacity, in time
-        present = status.get(field) if isinstance(status, dict) else None
-        amounts = present if isinstance(present, dict) else {}
+        amounts = part(part(raw, "status"), field)
         if amounts.get(RESOURCE) != str(bits):
             changes[field] = {**amounts, RESOURCE: str(bits)}
     return [PatchStatus(key, changes)] if changes else []

@@ -190,9 +190,7 @@ def _read(resource: Resource, data: bytes | msgspec.Raw) -> Entry:
     text = bytes(data)
     raw: Raw = msgspec.json.decode(_cut(text) if (odd := _is_odd(text)) else text)
     raw = {**raw, "apiVersion": resource.api_version, "kind": resource.kind}  # lists leave these out
-    meta = raw.get("metadata")
-    if isinstance(meta, dict):
-        meta.pop("managedFields", None)
+    codec.part(raw, "metadata").pop("managedFields", None)
     record = codec.decode(raw)
     if odd or _CUT in text:
         found = record.metadata

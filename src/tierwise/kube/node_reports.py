@@ -91,11 +91,10 @@ async def _write(client: Client, objects: Objects, effect: Effect) -> None:
         case Update(key, raw):
             before = objects.raw(key) or {}
             # Refused where another has written since we looked: what is gone was judged by that look.
-            locked = {"metadata": {"resourceVersion": _version(before)}}
+            locked = {"metadata": {"resourceVersion": codec.part(before, "metadata").get("resourceVersion")}}
             await client.ask("PATCH", _path(key), _difference(before, raw) | locked, kind=_MERGE)
         case PatchStatus(key, status):
-            shown = (objects.raw(key) or {}).get("status")
-            body = {"status": _difference(shown if isinstance(shown, dict) else {}, status, whole=False)}
+            body = {"status": _difference(codec.part(objects.raw(key), "status"), status, whole=False)}
             await client.ask("PATCH", f"{_path(key)}/status", body, kind=_MERGE)
         case _:
             raise AssertionError(f"programs on nodes ask for no {type(effect).__name__}")
@@ -106,11 +105,6 @@ def _path(key: Key) -> str:
         return f"/api/v1/nodes/{quote(key.name)}"
     assert key.kind == "ConfigMap"
     return f"/api/v1/namespaces/{quote(key.namespace)}/configmaps" + (f"/{quote(key.name)}" if key.name else "")
-
-
-def _version(raw: Raw) -> object:
-    meta = raw.get("metadata")
-    return meta.get("resourceVersion") if isinstance(meta, dict) else None
 
 
 def _difference(before: Raw, after: Raw, *, whole: bool = True) -> Raw:

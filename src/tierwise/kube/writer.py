@@ -16,7 +16,7 @@ from urllib.parse import quote
 from msgspec.structs import replace
 
 from tierwise import port
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Raw, part
 from tierwise.api.core import format_time
 from tierwise.kube.behind_binds import BindsUnderWay
 from tierwise.kube.binder import Binder
@@ -208,8 +208,8 @@ class Writer:
         if status:
             merged = (key.group, key.kind) in LEAN
             known = self._store.find(key)
-            shown = (known[1] or {}).get("status") if known is not None else None
-            body = status if merged else _replacing(status, shown if isinstance(shown, dict) else {})
+            shown = part(known[1], "status") if known is not None else {}
+            body = status if merged else _replacing(status, shown)
             await self._patch(key, {"status": body}, kind=_STRATEGIC if merged else _MERGE, status=resource.status)
         if annotations:
             await self._patch(key, {"metadata": {"annotations": dict(annotations)}}, kind=_MERGE, status=False)
@@ -276,10 +276,7 @@ def _replacing(fields: Raw, shown: Raw) -> Raw:
 
 def _only_of(version: str, patch: Raw) -> Raw:
     """A merge patch of an object as it was at a version, and of no later one."""
-    if not version:
-        return patch
-    meta = patch.get("metadata")
-    return {**patch, "metadata": {**(meta if isinstance(meta, dict) else {}), "resourceVersion": version}}
+    return {**patch, "metadata": {**part(patch, "metadata"), "resourceVersion": version}} if version else patch
 
 
 def _only(uid: str) -> Raw:

@@ -24,6 +24,7 @@ from tierwise.api.errors import InputError
 from tierwise.api.json_text import ItemReader, values
 from tierwise.api.yaml_text import documents
 from tierwise.dialects import workloads
+from tierwise.manifests.saved import without_managed_fields
 from tierwise.port import Key, key_of_raw
 
 __all__ = ["LARGEST_FILE", "Loaded", "ManifestSource", "Progress", "Remarks", "read", "sources"]
@@ -231,7 +232,7 @@ class _Reading:
                 if raw is None:
                     return index
                 index += 1
-                named = self._with_name(_without_managed_fields(raw))
+                named = self._with_name(without_managed_fields(raw))
                 record = codec.decode(named)
                 try:
                     workloads.check(named)
@@ -277,10 +278,9 @@ class _Reading:
 
     def _with_name(self, raw: Raw) -> Raw:
         """An object that leaves its name to the API server gets one: the prefix, and the place among its like."""
-        meta = raw.get("metadata")
-        if not isinstance(meta, dict) or meta.get("name") or not isinstance(prefix := meta.get("generateName"), str):
-            return raw
-        if not prefix:
+        meta = codec.part(raw, "metadata")
+        prefix = meta.get("generateName")
+        if meta.get("name") or not prefix or not isinstance(prefix, str):
             return raw
         key = (str(raw.get("apiVersion")), str(raw.get("kind")), str(meta.get("namespace")), prefix)
         self._named[key] = number = self._named.get(key, 0) + 1
@@ -332,14 +332,6 @@ def _documents(source: ManifestSource) -> Iterator[tuple[object, int, bool]]:
         return
     for number, value in enumerate(found, 1):
         yield value, len(data) * number // len(found), True
-
-
-def _without_managed_fields(raw: Raw) -> Raw:
-    """An object without the API server's bookkeeping of writers, which is not read and is half of it."""
-    meta = raw.get("metadata")
-    if not isinstance(meta, dict) or "managedFields" not in meta:
-        return raw
-    return {**raw, "metadata": {field: value for field, value in meta.items() if field != "managedFields"}}
 
 
 def _unlisted(document: object) -> Iterator[Raw]:

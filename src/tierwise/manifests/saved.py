@@ -11,16 +11,15 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from tierwise import __version__
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Raw, part
 from tierwise.api.core import ConfigMap, format_micro_time, parse_time
 from tierwise.port import Objects
 
-__all__ = ["saved", "saved_at", "served"]
+__all__ = ["saved", "saved_at", "served", "without_managed_fields"]
 
 _NAME: Final = "tierwise-snapshot"
 _NAMESPACE: Final = "kube-system"
 _MOMENT: Final = "moment"
-_NOISE: Final = "managedFields"
 
 
 def saved(objects: Iterable[Raw], now: float) -> Iterator[Raw]:
@@ -29,20 +28,23 @@ def saved(objects: Iterable[Raw], now: float) -> Iterator[Raw]:
     meta = {"name": _NAME, "namespace": _NAMESPACE}
     yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {_MOMENT: moment, "version": __version__}}
     for raw in objects:
-        present = raw.get("metadata")
-        if isinstance(present, dict) and _NOISE in present:
-            raw = {**raw, "metadata": {name: value for name, value in present.items() if name != _NOISE}}
-        yield raw
+        yield without_managed_fields(raw)
+
+
+def without_managed_fields(raw: Raw) -> Raw:
+    """An object without the API server's bookkeeping of writers, which is not read and is half of it."""
+    meta = part(raw, "metadata")
+    if "managedFields" not in meta:
+        return raw
+    return {**raw, "metadata": {field: value for field, value in meta.items() if field != "managedFields"}}
 
 
 def served(objects: Iterable[Raw], schedulers: Collection[str]) -> Iterator[Raw]:
     """The objects without pods that wait for schedulers other than these: they take up no room, and are not placed."""
     for raw in objects:
-        spec = raw.get("spec")
-        if raw.get("kind") == "Pod" and isinstance(spec, dict) and not spec.get("nodeName"):
-            if spec.get("schedulerName", "") in schedulers:
-                yield raw
-        else:
+        spec = part(raw, "spec")
+        waits = raw.get("kind") == "Pod" and spec and not spec.get("nodeName")
+        if not waits or spec.get("schedulerName", "") in schedulers:
             yield raw
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Raw, part
 from tierwise.api.core import Pod
 from tierwise.api.defrag_record import DefragRecord
 from tierwise.config.profile import Profile
@@ -72,13 +72,8 @@ class _Owners:
     """Who starts pods again: a user of the simulation, for owners that it does not know."""
 
     def __init__(self, objects: Objects) -> None:
-        known = {
-            str(meta["uid"])
-            for key in objects
-            if isinstance(meta := (objects.raw(key) or {}).get("metadata"), dict)
-            and meta.get("uid")
-            and key.kind != "Pod"
-        }
+        metas = (part(objects.raw(key), "metadata") for key in objects if key.kind != "Pod")
+        known = {str(meta["uid"]) for meta in metas if meta.get("uid")}
         self._made = 0
         self._pods: dict[str, Raw] = {}
         for path, pod in objects.every(Pod).items():

@@ -125,8 +125,7 @@ def recorded(objects: Objects, key: Key) -> bytes | None:
 def _of_unknown(raw: Raw | None, read: Mapping[str, tuple[str, ...]] | None) -> bytes | None:
     if raw is None or read is None:
         return None
-    found = raw.get("metadata")
-    about = found if isinstance(found, dict) else {}
+    about = codec.part(raw, "metadata")
     told: Raw = {"apiVersion": raw.get("apiVersion"), "kind": raw.get("kind")}
     told["metadata"] = {name: about[name] for name in ("name", "namespace", "uid") if name in about}
     for part, names in read.items():

@@ -108,8 +108,7 @@ class Reviewer:
 
     def _validate_deletion(self, request: Request) -> ReviewResponse:
         """Deleting again what is on its way out passes, and so does what cannot be read."""
-        meta = request.old_object.get("metadata") if request.old_object is not None else None
-        if request.old_object is None or (isinstance(meta, dict) and meta.get("deletionTimestamp")):
+        if request.old_object is None or codec.part(request.old_object, "metadata").get("deletionTimestamp"):
             return ReviewResponse(request)
         try:
             record = codec.decode(_named(request, request.old_object))
@@ -137,8 +136,7 @@ def _untouched(request: Request) -> bool:
     new, old = request.object, request.old_object
     if new is None:
         return True
-    meta = new.get("metadata")
-    leaving = isinstance(meta, dict) and bool(meta.get("deletionTimestamp"))
+    leaving = bool(codec.part(new, "metadata").get("deletionTimestamp"))
     return old is not None and (leaving or new.get("spec") == old.get("spec"))
 
 

@@ -17,6 +17,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from tierwise.api.codec import part
 from tierwise.api.errors import InputError
 from tierwise.runtime.certificates import Certificate, expires
 from tierwise.runtime.listener import ConnectionLimiter, Limits, listen, runner_of
@@ -67,8 +68,7 @@ def _handler(path: str, review: Callable[[Request], ReviewResponse], metrics: Ad
 
 def _tell(path: str, answer: ReviewResponse) -> None:
     say = log.debug if answer.allowed else log.info
-    meta = (answer.request.object or {}).get("metadata")
-    name = meta.get("name") if isinstance(meta, dict) else ""
+    name = part(answer.request.object, "metadata").get("name", "")
     fields: dict[str, object] = {
         "path": path,
         "kind": answer.request.kind.get("kind", ""),

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tierwise.api.codec import Object, Raw
+from tierwise.api.codec import Object, Raw, part
 from tierwise.api.core import ObjectMeta, Pod
 from tierwise.api.grove import PodGang
 from tierwise.api.scheduler_plugins import PodGroup as PluginGroup
@@ -142,8 +142,7 @@ def of_kai(outcome: GangOutcome) -> Iterator[Effect]:
 
 def _waiting(objects: Objects, key: Key, now: float, told: str | None, *, waits: bool) -> Raw:
     """The scheduling conditions, where what is told has changed, and none where nothing is to be told any more."""
-    status = (objects.raw(key) or {}).get("status")
-    present = status.get("schedulingConditions") if isinstance(status, dict) else None
+    present = part(objects.raw(key), "status").get("schedulingConditions")
     if waits and told:
         condition: Raw = {
             "type": "UnschedulableOnNodePool",
@@ -252,8 +251,7 @@ class _Kubernetes:
         return any(condition.get("message") == text for condition in self._present(key))
 
     def _present(self, key: Key) -> list[Raw]:
-        status = (self._objects.raw(key) or {}).get("status")
-        found = status.get("conditions") if isinstance(status, dict) else None
+        found = part(self._objects.raw(key), "status").get("conditions")
         return [c for c in found if isinstance(c, dict)] if isinstance(found, list) else []
 
     def _patch(self, key: Key, kind: str, *, ready: bool, phase: str = "") -> Iterator[Effect]:
@@ -274,8 +272,7 @@ class _Kubernetes:
             known = wanted.get(_DISRUPTION, {})
             wanted[_DISRUPTION] = self._condition(known, _DISRUPTION, "True", "PreemptionByScheduler", text)
         status: Raw = {"conditions": list(wanted.values())} if list(wanted.values()) != present else {}
-        shown = (self._objects.raw(key) or {}).get("status")
-        if phase and not (isinstance(shown, dict) and shown.get("phase") == phase):
+        if phase and part(self._objects.raw(key), "status").get("phase") != phase:
             status["phase"] = phase
         if status:
             yield PatchStatus(key, status)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from tierwise.api import codec
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Raw, part
 from tierwise.api.core import Node, Pod
 from tierwise.api.errors import InputError
 from tierwise.api.quantity import amount
@@ -190,8 +190,7 @@ class _Lives:
 
 def _owner(raw: Raw) -> str:
     """The workload that a podGroup was made for."""
-    meta = raw.get("metadata")
-    owners = meta.get("ownerReferences") if isinstance(meta, dict) else None
+    owners = part(raw, "metadata").get("ownerReferences")
     first = owners[0] if isinstance(owners, list) and owners else None
     return str(first.get("name", "")) if isinstance(first, dict) else ""
 

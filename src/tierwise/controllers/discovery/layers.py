@@ -6,7 +6,7 @@ form no chain leave the status as it is, and `validate` says what is wrong with 
 
 from __future__ import annotations
 
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Raw, part
 from tierwise.api.core import Node
 from tierwise.api.koordinator import ClusterNetworkTopology
 from tierwise.dialects.koordinator import network_topology
@@ -27,8 +27,7 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
     topology, _ = build_tree(network_topology.declare_layers(layers, nodes.values()), list(nodes), layers.tiers())
     details = [_detail(topology, layers, domain) for domain in range(len(topology))]
     key = key_of(record)
-    shown = (objects.raw(key) or {}).get("status")
-    if isinstance(shown, dict) and shown.get("detailStatus") == details:
+    if part(objects.raw(key), "status").get("detailStatus") == details:
         return []
     return [PatchStatus(key, {"detailStatus": details})]
 

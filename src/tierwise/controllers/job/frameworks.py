@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Raw, part
 from tierwise.api.volcano import Job, TaskSpec
 from tierwise.controllers.job.job_pods import owner_reference
 from tierwise.dialects.volcano.job import MPI_FLAGS, TASK_SPEC, plugin_flags, pod_name
@@ -233,8 +233,7 @@ def _task(job: Job, name: str) -> TaskSpec | None:
 
 def hosts_of(job: Job, task: TaskSpec, number: int | None = None) -> list[str]:
     """The host names of a task's pods, or of a `number`; of all of them one, where the template names them alike."""
-    template = task.template.raw.get("spec")
-    spec = template if isinstance(template, dict) else {}
+    spec = part(task.template.raw, "spec")
     own, subdomain = spec.get("hostname"), spec.get("subdomain") or job.metadata.name
     count = number if number is not None else min(task.replicas, 1) if own else task.replicas
     return [f"{own or pod_name(job, task, index)}.{subdomain}" for index in range(count)]

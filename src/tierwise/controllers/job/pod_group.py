@@ -110,12 +110,9 @@ class PodGroupSpecs:
         if _meaning(group.spec) == _meaning(codec.decode(manifest).spec):
             self._following[path] = job.spec, group.spec, priorities
             return []
-        present, spec = raw.get("spec"), manifest["spec"]
-        assert isinstance(spec, dict)
-        present = present if isinstance(present, dict) else {}
         # Volcano does not hand on later changes of the job's own topology; there is no reason not to.
-        kept = {field: value for field, value in present.items() if field not in _OWNED}
-        return [Update(key_of(group), {**raw, "spec": {**kept, **spec}})]
+        kept = {field: value for field, value in codec.part(raw, "spec").items() if field not in _OWNED}
+        return [Update(key_of(group), {**raw, "spec": {**kept, **codec.part(manifest, "spec")}})]
 
     def _create(self, job: Job, priorities: Mapping[str, int]) -> list[Effect]:
         manifest = _manifest(job, priorities)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Raw, part
 from tierwise.api.core import Pod
 from tierwise.api.pattern import COORDINATES, PATTERN, RANK
 from tierwise.api.unsupported import JOB_PLUGINS, NUMA_POLICY
@@ -157,8 +157,7 @@ def _delete(members: Iterable[JobPod]) -> list[Effect]:
 def _manifest(job: Job, task: TaskSpec, index: int) -> Raw:
     """A pod as its template says, with the marks by which scheduler and controllers know it."""
     template = task.template
-    raw_spec = template.raw.get("spec")
-    spec: Raw = dict(raw_spec) if isinstance(raw_spec, dict) else {}
+    spec = dict(part(template.raw, "spec"))
     spec["schedulerName"] = template.spec.scheduler_name or job.spec.scheduler_name
     if job.spec.priority_class_name and not template.spec.priority_class_name:
         spec["priorityClassName"] = job.spec.priority_class_name

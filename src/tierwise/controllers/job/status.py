@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Raw, part
 from tierwise.api.core import parse_time
 from tierwise.api.duration import spelled
 from tierwise.api.volcano import Job, PodGroup
@@ -39,8 +39,7 @@ _COUNTED: Final = {standing.lower(): standing for standing in STANDINGS}
 
 def write(job: Job, raw: Mapping[str, object], job_pods: JobPods, step: PhaseChange, now: float) -> list[Effect]:
     """Bring the status to where a step leads; events tell people of changes of phase, and of why a gang waits."""
-    found = raw.get("status")
-    present: Mapping[str, object] = found if isinstance(found, dict) else {}
+    present = part(raw, "status")
     old, moved_on = job.status.state, step.phase != (job.status.state.phase or "")
     state = {"phase": step.phase, "reason": step.reason, "message": step.message}
     told = {field: text for field, text in state.items() if text}
