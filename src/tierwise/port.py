@@ -86,6 +86,12 @@ class Key(msgspec.Struct, frozen=True, order=True):
         """The name within the kind: "namespace/name", or the name alone."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
+    @classmethod
+    def at(cls, group: str, kind: str, path: str) -> Key:
+        """The object at a path within its kind."""
+        namespace, _, name = path.rpartition("/")
+        return cls(group, kind, namespace, name)
+
 
 def key_of(record: Object) -> Key:
     """The identity of a record; a type of record that serves several groups counts as the first one's."""
@@ -420,8 +426,7 @@ class Objects(msgspec.Struct, frozen=True):
         """Every object's key: groups and kinds in alphabetical order, natural order within a kind."""
         for group, kind in sorted(self._tables):
             for path in _InOrder(self._tables[group, kind]):
-                namespace, _, name = path.rpartition("/")
-                yield Key(group, kind, namespace, name)
+                yield Key.at(group, kind, path)
 
     def alike(self, other: Objects, *records: type[Object]) -> bool:
         """Whether objects of these types are certainly the same in both: one was made from the other without them."""

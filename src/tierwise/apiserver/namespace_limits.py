@@ -101,11 +101,10 @@ def _with_limits(objects: Objects, key: Key, raw: Raw) -> Raw:
 def _limit_items(objects: Objects, namespace: str) -> Iterator[Raw]:
     """Of the LimitRanges of a namespace that can be read: a file may have others."""
     for path in objects.of_kind("", "LimitRange"):
-        own, _, name = path.rpartition("/")
-        raw = objects.raw(Key("", "LimitRange", own, name)) or {}
+        key = Key.at("", "LimitRange", path)
         with suppress(InputError):
-            if (own or "default") == namespace:
-                yield from check_limit_range(raw)
+            if (key.namespace or "default") == namespace:
+                yield from check_limit_range(objects.raw(key) or {})
 
 
 def check_limit_range(raw: Raw) -> list[Raw]:
@@ -195,8 +194,7 @@ def quota_statuses(objects: Objects) -> Iterator[Effect]:
         hard, used = quota.spec.hard, _used(objects, quota, _scopes(objects, quota))
         told = {name: show(name, used.get(name, 0)) for name in hard}
         if quota.status.hard != hard or quota.status.used != told:
-            namespace, _, name = path.rpartition("/")
-            yield PatchStatus(Key("", "ResourceQuota", namespace, name), {"hard": dict(hard), "used": told})
+            yield PatchStatus(Key.at("", "ResourceQuota", path), {"hard": dict(hard), "used": told})
 
 
 def _used(objects: Objects, quota: ResourceQuota, scopes: Sequence[Raw]) -> dict[str, int]:

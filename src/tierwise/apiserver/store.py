@@ -142,7 +142,7 @@ class ServedCluster(EmbeddedCluster):
             objects, version, aside = self._objects, self.version, self._aside
             if (group, kind) in ASIDE:
                 return [(key, raw) for key, raw in aside.items() if key.group == group], version
-        keys = (port.Key(group, kind, *_parted(path)) for path in objects.of_kind(group, kind))
+        keys = (port.Key.at(group, kind, path) for path in objects.of_kind(group, kind))
         return [(key, raw) for key in keys if (raw := objects.raw(key)) is not None], version
 
     def since(self, version: int) -> list[Change] | None:
@@ -474,8 +474,3 @@ def _namespace(name: str) -> Raw:
     labels = {"kubernetes.io/metadata.name": name}
     status = {"phase": "Active"}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}, "status": status}
-
-
-def _parted(path: str) -> tuple[str, str]:
-    namespace, _, name = path.rpartition("/")
-    return namespace, name

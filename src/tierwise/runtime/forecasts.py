@@ -89,8 +89,7 @@ def forecast_effects(objects: Objects, report: EtaReport) -> list[PatchStatus]:
     """The annotations of podGroups of which something else is to be said than what they have."""
     found: list[PatchStatus] = []
     for eta in report.jobs:
-        namespace, _, name = eta.job.partition("/")
-        key = Key(_GROUP, "PodGroup", namespace, name)
+        key = Key.at(_GROUP, "PodGroup", eta.job)
         record = objects.record(key)
         if not isinstance(record, PodGroup):
             continue

@@ -148,11 +148,10 @@ def _effect(effect: Effect) -> Raw:
     return {"effect": type(effect).__name__, **told}
 
 
-def _put(objects: Objects, group: str, kind: str, path: str) -> _Put | None:
+def _put(objects: Objects, key: Key) -> _Put | None:
     """What is kept of an object as it is now; None where it is gone, or nothing of it is kept."""
-    namespace, _, name = path.rpartition("/")
-    told = recorded(objects, Key(group, kind, namespace, name))
-    return None if told is None else _Put(group, kind, path, msgspec.Raw(told))
+    told = recorded(objects, key)
+    return None if told is None else _Put(key.group, key.kind, key.path, msgspec.Raw(told))
 
 
 class JournalWriter:
@@ -231,7 +230,7 @@ class JournalWriter:
         self._file = private_file(self._path)  # one that is there holds no cycle that could be read
         self._out = gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=self._file, mtime=0)
         self._line(_Header(__version__, _FORMAT, self._number, self._header))
-        puts = (_put(objects, key.group, key.kind, key.path) for key in objects)
+        puts = (_put(objects, key) for key in objects)
         every = [put for put in puts if put is not None]
         for start in range(0, len(every), _CHUNK):
             self._line(tuple(every[start : start + _CHUNK]))
@@ -271,12 +270,12 @@ def _changes(objects: Objects, since: Objects) -> tuple[tuple[_Put, ...], tuple[
     puts: list[_Put] = []
     deletes: list[_Path] = []
     keys = [key for found in objects.changed_objects(since).values() for key in found]
-    for group, kind, path in ((key.group, key.kind, key.path) for key in sorted(keys, key=_kind_of)):
-        put = _put(objects, group, kind, path)
+    for key in sorted(keys, key=_kind_of):
+        put = _put(objects, key)
         if put is not None:
             puts.append(put)
-        elif _put(since, group, kind, path) is not None:
-            deletes.append((group, kind, path))
+        elif _put(since, key) is not None:
+            deletes.append((key.group, key.kind, key.path))
     return tuple(puts), tuple(deletes)
 
 
@@ -381,7 +380,7 @@ class Journal:
                 elif line.startswith(b'{"cycle"'):
                     found = _decoded(line, _Cycle, segment)
                     puts = {**begun, **{_key(put): _manifest(put, segment) for put in found.puts}}
-                    gone = tuple(Key(*_parts(path)) for path in found.deletes)
+                    gone = tuple(Key.at(*path) for path in found.deletes)
                     yield JournalStep(_summary(found, segment), puts, gone, whole)
                     begun, whole = {}, False
 
@@ -487,7 +486,7 @@ class JournalCursor:
         try:
             return self._objects.changed(
                 {_key(put): _manifest(put, segment) for put in held.values() if put is not None},
-                [Key(*_parts(path)) for path, put in held.items() if put is None],
+                [Key.at(*path) for path, put in held.items() if put is None],
             )
         except InputError as error:
             raise error if error.file else error.inside(file=str(segment)) from None
@@ -523,12 +522,7 @@ def _renamed(raw: Raw, kind: type[msgspec.Struct]) -> Raw:
 
 
 def _key(put: _Put) -> Key:
-    return Key(*_parts((put.group, put.kind, put.path)))
-
-
-def _parts(path: _Path) -> tuple[str, str, str, str]:
-    namespace, _, name = path[2].rpartition("/")
-    return path[0], path[1], namespace, name
+    return Key.at(put.group, put.kind, put.path)
 
 
 def _manifest(put: _Put, segment: Path) -> Raw:

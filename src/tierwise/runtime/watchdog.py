@@ -194,9 +194,8 @@ def _about(local: dict[str, Any]) -> tuple[str, Key | None]:
     """The job or the object among the variables of a function."""
     for value in list(local.values()):
         if isinstance(value, Job):
-            namespace, _, name = value.key.partition("/")
             kind = ("", "Pod") if value.lone else ("scheduling.volcano.sh", "PodGroup")
-            return f"job {value.key}", value.declared_by or Key(*kind, namespace, name)
+            return f"job {value.key}", value.declared_by or Key.at(*kind, value.key)
         if isinstance(value, Record) and isinstance(getattr(value, "metadata", None), ObjectMeta):
             kinds = codec.KINDS_OF.get(type(value))
             if kinds:

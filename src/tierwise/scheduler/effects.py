@@ -111,8 +111,7 @@ def _placements(snapshot: Snapshot, report: CycleReport) -> Iterator[port.Effect
 def _claims(task: Task) -> Iterator[port.Key]:
     """The claims that a task means, of volumes and of devices."""
     for path in task.volume_names:
-        namespace, _, name = path.partition("/")
-        yield port.Key("", "PersistentVolumeClaim", namespace, name)
+        yield port.Key.at("", "PersistentVolumeClaim", path)
     if task.claims:
         from tierwise.plugins.kubernetes.claim_writes import claim_key  # few clusters have claims of devices
 
@@ -164,8 +163,7 @@ def _rank(job: Job, task: Task) -> dict[str, str]:
 
 def pod_key(path: str) -> port.Key:
     """The identity of a pod by its namespace/name."""
-    namespace, _, name = path.partition("/")
-    return port.Key("", "Pod", namespace, name)
+    return port.Key.at("", "Pod", path)
 
 
 # A report after its effects were carried out: what could not be bound was not placed, whatever the cycle decided.

@@ -136,8 +136,7 @@ class _Told:
 
     def _patch(self, path: str, reason: str, text: str, decision: str | None) -> Iterator[Effect]:
         """The condition, and an event where a decision is given that it is told of."""
-        namespace, _, name = path.partition("/")
-        key = Key("", "Pod", namespace, name)
+        key = Key.at("", "Pod", path)
         pod = self._objects.record(key)
         if not isinstance(pod, Pod):
             return

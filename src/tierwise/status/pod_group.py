@@ -107,8 +107,7 @@ class StatusWriter:
         self._seen = objects
         effects: list[Effect] = []
         for path in sorted(touched, key=natural):
-            namespace, _, name = path.partition("/")
-            key = Key(_GROUP, "PodGroup", namespace, name)
+            key = Key.at(_GROUP, "PodGroup", path)
             record = objects.record(key)
             differing = _counts(record.status, self._pods.of(path)) if isinstance(record, PodGroup) else {}
             if differing:
@@ -144,9 +143,8 @@ def _complaints(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
     about = {task.key for task, _ in report.complaints}
     whose = {t.key: job.key for job in snapshot.jobs for t in job.tasks if t.key in about} if about else {}
     for task, reason in report.complaints:
-        namespace, _, name = task.key.partition("/")
-        decision = decision_id(snapshot.now, whose[task.key])
-        yield RecordEvent(Key("", "Pod", namespace, name), "Warning", reason.code, reason.told(namespace), decision)
+        pod, decision = Key.at("", "Pod", task.key), decision_id(snapshot.now, whose[task.key])
+        yield RecordEvent(pod, "Warning", reason.code, reason.told(pod.namespace), decision)
 
 
 class _Writer:
@@ -173,8 +171,7 @@ class _Writer:
 def of_volcano(outcome: GangOutcome) -> Iterator[Effect]:
     """The status of a podGroup of Volcano's, and events about it."""
     job, rejection = outcome.job, outcome.rejection
-    namespace, _, name = job.key.partition("/")
-    key = Key(_GROUP, "PodGroup", namespace, name)
+    key = Key.at(_GROUP, "PodGroup", job.key)
     record = outcome.objects.record(key)
     if not isinstance(record, PodGroup):
         return

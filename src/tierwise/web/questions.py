@@ -337,13 +337,8 @@ def _objects(scene: Scene, base: Objects) -> Objects:
         if "apiVersion" not in raw:
             version = codec.version_of(put.group, put.kind)
             raw = {"apiVersion": f"{put.group}/{version}" if put.group else version, "kind": put.kind, **raw}
-        puts[_key(put.group, put.kind, put.path)] = raw
-    return base.changed(puts, [_key(*path) for path in scene.deletes])
-
-
-def _key(group: str, kind: str, path: str) -> Key:
-    namespace, _, name = path.rpartition("/")
-    return Key(group, kind, namespace, name)
+        puts[Key.at(put.group, put.kind, put.path)] = raw
+    return base.changed(puts, [Key.at(*path) for path in scene.deletes])
 
 
 def _frames(control: socket.socket) -> Iterator[tuple[Frame, list[int]]]:
