@@ -14,7 +14,7 @@ from tierwise.cli.options import option
 if TYPE_CHECKING:
     from tierwise.kube.auth import Access
 
-__all__ = ["ClusterAccess", "connect", "listen", "log_level", "missing", "place"]
+__all__ = ["ClusterAccess", "connect", "listen", "log_level", "place"]
 
 
 class ClusterAccess(msgspec.Struct, frozen=True):
@@ -38,10 +38,8 @@ class ClusterAccess(msgspec.Struct, frozen=True):
 
 def connect(kubeconfig: str | None, context: str | None, *, in_cluster: bool = False) -> Access:
     """The access to a cluster that the options ask for."""
-    try:
-        from tierwise.kube import auth
-    except ImportError as error:
-        raise missing(error) from None
+    from tierwise.kube import auth
+
     if in_cluster and (kubeconfig or context):
         raise click.UsageError("--in-cluster excludes --kubeconfig and --context")
     from_pod = not kubeconfig and not context and "KUBERNETES_SERVICE_HOST" in os.environ
@@ -50,16 +48,9 @@ def connect(kubeconfig: str | None, context: str | None, *, in_cluster: bool = F
     return auth.access(kubeconfig, context)
 
 
-def missing(error: ImportError) -> click.UsageError:
-    """What to say where the libraries for clusters and servers are not installed."""
-    return click.UsageError(f"{error.name} is missing: install tierwise with the extra `kube`")
-
-
 def _place(text: str) -> tuple[str, int]:
-    try:
-        from tierwise.runtime.listener import place as read
-    except ImportError as error:
-        raise missing(error) from None
+    from tierwise.runtime.listener import place as read
+
     return read(text)
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
-from tierwise.cli.connection import missing, place
+from tierwise.cli.connection import place
 from tierwise.cli.options import option
 
 if TYPE_CHECKING:
@@ -70,11 +70,8 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
 
 def opening(listen: tuple[str, int] | None, names: tuple[str, ...] = ()) -> Opening:
     """Loopback is open to this machine; elsewhere with TLS, and a token there and under other names."""
-    try:
-        from tierwise.runtime.access import LOOPBACK, Access
-        from tierwise.runtime.listener import place as read
-    except ImportError as error:
-        raise missing(error) from None
+    from tierwise.runtime.access import LOOPBACK, Access
+    from tierwise.runtime.listener import place as read
 
     listen = listen or read(PLACE)
     here = listen[0] in LOOPBACK
@@ -87,6 +84,9 @@ def opening(listen: tuple[str, int] | None, names: tuple[str, ...] = ()) -> Open
         return Opening(listen, Access(LOOPBACK.union(name.lower() for name in names), token))
     from datetime import UTC, datetime
 
+    from tierwise.api.extras import imported
+
+    imported("cryptography", "kube", "--listen")
     from tierwise.runtime.certificates import issue, tls_of
 
     bundle = issue([NAME, *names], datetime.now(UTC))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tierwise.api.errors import InputError
-from tierwise.cli.connection import connect, missing, place
+from tierwise.cli.connection import connect, place
 from tierwise.cli.inputs import Inputs
 from tierwise.cli.live_state import LiveCluster, live_objects
 from tierwise.cli.options import option, verb
@@ -58,11 +58,9 @@ def serve(
     decide on it is worked out in memory. Nothing outside is touched. The pages are open to this machine alone; where
     --listen or --host says otherwise, to those with the token that is printed.
     """
-    try:
-        from tierwise.runtime.listener import listening
-        from tierwise.web.app import pages
-    except ImportError as error:
-        raise missing(error) from None
+    from tierwise.runtime.listener import listening
+    from tierwise.web.app import pages
+
     opened = opening(listen, names)
     filenames, config_file, now = inputs.source.filenames, inputs.config_file, inputs.now
     if journal is not None:
@@ -104,7 +102,7 @@ def manifest_source(
         objects = load(filenames, stdin=io.BytesIO(given))
         introduce(objects)
         with show_progress("scheduling"):
-            run = _scheduled(objects, profile, moment(objects, now))
+            run = _run(objects, profile, moment(objects, now))
         basis = Basis(objects, profile, moment(objects, now)) if questions else None
         return _shown(run, "manifests", ", ".join(filenames), again, basis)
 
@@ -137,27 +135,19 @@ def _cluster(cluster: LiveCluster, config_file: str | None, now: float | None, e
     def make() -> RunView:
         profile, objects = profile_of(config_file), live_objects(cluster)
         basis = Basis(objects, profile, moment(objects, now))
-        return _shown(_looked_at(objects, profile, basis.now), "cluster", server, again, basis)
+        return _shown(_run(objects, profile, basis.now, look=True), "cluster", server, again, basis)
 
     return WatchedSource(lambda: int((time.monotonic() - begun) / every), make)
 
 
-def _scheduled(objects: Objects, profile: Profile, now: float) -> Run:
+def _run(objects: Objects, profile: Profile, now: float, *, look: bool = False) -> Run:
+    """What becomes of the objects; a look is one cycle, and ends where it began: its decisions are not carried out."""
     from tierwise.explain.text.schedule import Run
     from tierwise.sim.cluster import rounds
 
-    history = rounds.schedule(objects, profile, now=now)
-    return Run(history.reports, history.after(now), profile, history.evictions, history.complaints())
-
-
-def _looked_at(objects: Objects, profile: Profile, now: float) -> Run:
-    """One cycle on the state as it is; the run ends where it began, because its decisions are not carried out."""
-    from tierwise.explain.text.schedule import Run
-    from tierwise.sim.cluster import rounds
-
-    history = rounds.schedule(objects, profile, now=now, cycles=1)
-    snapshot, _ = history.reports[0]
-    return Run(history.reports, snapshot, profile, history.evictions, history.complaints())
+    history = rounds.schedule(objects, profile, now=now, cycles=1 if look else None)
+    after = history.reports[0][0] if look else history.after(now)
+    return Run(history.reports, after, profile, history.evictions, history.complaints())
 
 
 def _again(filenames: Sequence[str], config_file: str | None, **chosen: str | None) -> str:

@@ -15,7 +15,7 @@ from tierwise.api.duration import spelled
 from tierwise.api.errors import InputError
 from tierwise.api.manifest import manifest, members
 from tierwise.cli import options
-from tierwise.cli.connection import missing, place
+from tierwise.cli.connection import place
 from tierwise.cli.options import Journal, option, verb
 from tierwise.cli.pages import NAME, PLACE, hosts, opening, until_interrupted
 from tierwise.cli.run import scheduler_profile, told, writing
@@ -78,13 +78,10 @@ def up(
     begins with the manifests, or with 32 nodes of 8 GPUs in 8 racks. It is open to this machine alone; where --listen
     or --host says otherwise, to those with the token of the kubeconfig.
     """
-    try:
-        from tierwise.runtime.listener import listening
-        from tierwise.web.live import LiveRuns
-    except ImportError as error:
-        raise missing(error) from None
     from tierwise.cli.inputs import introduce, load, profile_of
+    from tierwise.runtime.listener import listening
     from tierwise.sim.cluster.pod_behaviour import RUN_FOR, PodSpeed
+    from tierwise.web.live import LiveRuns
 
     profile = profile_of(config_file)
     objects = load(filenames) if filenames else _small_cluster()

@@ -52,8 +52,10 @@ def webhook(
     if no_cluster and self_signed:
         raise click.UsageError("--self-signed needs a cluster to keep the certificate in")
     access = None if no_cluster else cluster.connect()
+    from tierwise.api.extras import imported
     from tierwise.runtime.logs import set_up
 
+    imported("cryptography", "kube", "webhook")
     set_up(sys.stderr, log_level)
     names = _names(namespace) if self_signed else None
     asyncio.run(_serve(access, names, tls_folder, (host, port), listen))
