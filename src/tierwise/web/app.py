@@ -72,10 +72,10 @@ def add_pages(
         "/api/life/{name:.+}": partial(_life, runs),
     }
     for path, handler in handlers.items():
-        app.router.add_get(path, _json(handler))
+        app.router.add_get(path, _readable(_json(handler)))
     for path in ("/api/what-if", "/api/least/{name:.+}", "/api/drainable", "/api/eta", "/api/eta/{name:.+}"):
-        app.router.add_get(path, partial(_question, runs, questions))
-    app.router.add_post(MANIFESTS, partial(_manifests, source, questions))
+        app.router.add_get(path, _readable(partial(_question, runs, questions)))
+    app.router.add_post(MANIFESTS, _readable(partial(_manifests, source, questions)))
     app.on_shutdown.append(questions.workers.end)
     add_events(app, runs, record=record)
 
@@ -137,23 +137,32 @@ def _json(handler: Callable[[web.Request], Awaitable[CachedBody]]) -> Handler:
     return serve
 
 
+def _readable(handler: Handler) -> Handler:
+    """What cannot be read, or asks for what there is not, is a bad request."""
+
+    async def serve(request: web.Request) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except InputError as error:
+            raise web.HTTPBadRequest(text=f"{error}\n") from None
+
+    return serve
+
+
 async def _data(runs: _Runs, path: str, questions: Questions, request: web.Request) -> CachedBody:
     source, history = _run(runs, request)
     if "at" in request.query:
-        past = await asyncio.to_thread(history.at, _number(request.query, "at"))
+        past = await asyncio.to_thread(history.at, number_of(request.query, "at"))
         if past is None:
             raise web.HTTPNotFound(text="this moment is not kept any more\n")
         show = await _current(source, history) if request.path == "/api/search" else past
     else:
         show = await _current(source, history)
     name, query = request.match_info.get("name", ""), request.query
-    try:
-        if "if" in query and isinstance(show, RunView):
-            answer = await questions.of_board(request, show, path, name)
-        else:
-            answer = await asyncio.to_thread(ASKS[path], show, name, query)
-    except InputError as error:
-        raise web.HTTPBadRequest(text=f"{error}\n") from None
+    if "if" in query and isinstance(show, RunView):
+        answer = await questions.of_board(request, show, path, name)
+    else:
+        answer = await asyncio.to_thread(ASKS[path], show, name, query)
     if answer is None:
         kept = "" if isinstance(show, RunView) else ": of past moments boards, lists and nodes are kept, and no stories"
         raise web.HTTPNotFound(text=f"there is nothing of this name{kept}\n")
@@ -163,17 +172,14 @@ async def _data(runs: _Runs, path: str, questions: Questions, request: web.Reque
 async def _question(runs: _Runs, questions: Questions, request: web.Request) -> web.StreamResponse:
     """A question: one line for each word about how far it is and one with the answer, or the answer alone."""
     source, history = _run(runs, request)
-    past = await asyncio.to_thread(history.at, _number(request.query, "at")) if "at" in request.query else None
+    past = await asyncio.to_thread(history.at, number_of(request.query, "at")) if "at" in request.query else None
     show = past if isinstance(past, RunView) else await asyncio.to_thread(source.show)
     if isinstance(show, str):
         raise web.HTTPServiceUnavailable(text=f"{show}\n")
-    try:
-        question = questions.read(request)
-        if "application/x-ndjson" in request.headers.get("Accept", ""):
-            return await questions.told(request, show, question)
-        return _respond(request, await questions.answer(request, show, question), "application/json")
-    except InputError as error:
-        raise web.HTTPBadRequest(text=f"{error}\n") from None
+    question = questions.read(request)
+    if "application/x-ndjson" in request.headers.get("Accept", ""):
+        return await questions.told(request, show, question)
+    return _respond(request, await questions.answer(request, show, question), "application/json")
 
 
 async def _manifests(source: RunSource, questions: Questions, request: web.Request) -> web.Response:
@@ -186,17 +192,14 @@ async def _manifests(source: RunSource, questions: Questions, request: web.Reque
     text = await request.read()  # bounded by the application's client_max_size, which may be that of an API beside
     if len(text) > _MOST_BYTES:
         raise web.HTTPRequestEntityTooLarge(_MOST_BYTES, len(text))
-    try:
-        return web.json_response({"name": await asyncio.to_thread(questions.keep, text)})
-    except InputError as error:
-        raise web.HTTPBadRequest(text=f"{error}\n") from None
+    return web.json_response({"name": await asyncio.to_thread(questions.keep, text)})
 
 
 async def _history(runs: _Runs, request: web.Request) -> CachedBody:
     source, history = _run(runs, request)
     if isinstance(history, BoardHistory):
         await _current(source, history)
-    wire = await asyncio.to_thread(history.wire, _number(request.query, "since", "0"))
+    wire = await asyncio.to_thread(history.wire, number_of(request.query, "since", "0"))
     return CachedBody.json({**wire, "runs": [name for name in runs if name]})
 
 
@@ -210,22 +213,15 @@ async def _happened(runs: _Runs, request: web.Request) -> CachedBody:
     _, history = _run(runs, request)
     query = request.query
     if "after" in query:
-        after, upto = _number(query, "after"), _number(query, "upto")
+        after, upto = number_of(query, "after"), number_of(query, "upto")
         return CachedBody.json(await asyncio.to_thread(history.log.during, after, upto))
-    first, last = _number(query, "from"), _number(query, "to")
+    first, last = number_of(query, "from"), number_of(query, "to")
     return CachedBody.json(await asyncio.to_thread(history.log.between, first, last))
 
 
 async def _life(runs: _Runs, request: web.Request) -> CachedBody:
     _, history = _run(runs, request)
     return CachedBody.json(await asyncio.to_thread(history.log.life, request.match_info["name"]))
-
-
-def _number(asked: Mapping[str, str], name: str, default: str = "") -> int:
-    try:
-        return number_of(asked, name, default)
-    except InputError as error:
-        raise web.HTTPBadRequest(text=f"{error}\n") from None
 
 
 def _respond(request: web.Request, answer: CachedBody, kind: str) -> web.Response:
