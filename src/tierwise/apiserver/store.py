@@ -472,5 +472,4 @@ def established(definition: Raw) -> Raw:
 
 def _namespace(name: str) -> Raw:
     labels = {"kubernetes.io/metadata.name": name}
-    status = {"phase": "Active"}
-    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}, "status": status}
+    return manifest("v1", "Namespace", name, labels=labels, status={"phase": "Active"})

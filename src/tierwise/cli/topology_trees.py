@@ -18,6 +18,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap, Node
 from tierwise.api.errors import InputError
 from tierwise.api.json_text import values
+from tierwise.api.manifest import manifest
 from tierwise.api.plurals import count, joined, of
 from tierwise.api.volcano import HyperNode
 from tierwise.api.yaml_text import documents
@@ -191,10 +192,7 @@ def slurm_text(found: FoundTree, target: str) -> str:
 
 def patches(found: FoundTree) -> list[Raw]:
     """Nodes with nothing but their labels, for `kubectl apply --server-side`."""
-    return [
-        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node, "labels": given}}
-        for node, given in labels(found.tree).items()
-    ]
+    return [manifest("v1", "Node", node, labels=given) for node, given in labels(found.tree).items()]
 
 
 def summary(found: FoundTree) -> str:

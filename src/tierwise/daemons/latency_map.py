@@ -7,10 +7,11 @@ from collections.abc import Collection, Mapping, Sequence
 from math import ceil
 from typing import Final
 
-from tierwise.api.codec import Raw, part
+from tierwise.api.codec import part
+from tierwise.api.manifest import manifest
 from tierwise.port import Create, Effect, Key, Objects, Update
 
-__all__ = ["entries", "manifest", "publish"]
+__all__ = ["entries", "publish"]
 
 _PERCENTILES: Final = (50, 90, 99)
 _KEY: Final = "netperf.p{percentile}.latency.milliseconds.origin.{origin}.destination.{destination}"
@@ -27,16 +28,6 @@ def entries(origin: str, destination: str, seconds: Sequence[float]) -> dict[str
     return found
 
 
-def manifest(namespace: str, name: str, data: Mapping[str, str]) -> Raw:
-    """The ConfigMap with these entries."""
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": name, "namespace": namespace},
-        "data": {key: data[key] for key in sorted(data)},
-    }
-
-
 def publish(
     objects: Objects, namespace: str, name: str, *, origin: str, data: Mapping[str, str], nodes: Collection[str]
 ) -> list[Effect]:
@@ -46,10 +37,10 @@ def publish(
     """
     key = Key("", "ConfigMap", namespace, name)
     raw = objects.raw(key)
+    kept = {key: str(time) for key, time in part(raw, "data").items() if _stays(key, origin, nodes)}
+    wanted = dict(sorted({**kept, **data}.items()))
     if raw is None:
-        return [Create(manifest(namespace, name, data))]
-    kept = {k: str(v) for k, v in part(raw, "data").items() if _stays(k, origin, nodes)}
-    wanted = manifest(namespace, name, {**kept, **data})["data"]
+        return [Create(manifest("v1", "ConfigMap", name, namespace, data=wanted))]
     return [] if wanted == raw.get("data") else [Update(key, {**raw, "data": wanted})]
 
 

@@ -19,6 +19,7 @@ import msgspec
 
 from tierwise.api.codec import Raw, part
 from tierwise.api.core import format_micro_time
+from tierwise.api.manifest import manifest
 from tierwise.kube.client import Client
 from tierwise.kube.errors import ApiError, UnreachableError, UnreadableError, understood
 
@@ -180,8 +181,7 @@ class Lease:
             "renewTime": now,
             "leaseTransitions": 0,
         }
-        meta = {"name": self._name, "namespace": self._namespace}
-        await self._send("POST", self._path, {"apiVersion": _API, "kind": "Lease", "metadata": meta, "spec": spec})
+        await self._send("POST", self._path, manifest(_API, "Lease", self._name, self._namespace, spec=spec))
         self._renewed, self.holder = begun, self._identity
 
     async def _write(self, lease: Raw, change: Raw) -> None:

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from tierwise import port
 from tierwise.api.codec import Raw, part
 from tierwise.api.core import format_time
+from tierwise.api.manifest import manifest
 from tierwise.kube.behind_binds import BindsUnderWay
 from tierwise.kube.binder import Binder
 from tierwise.kube.client import IN_FLIGHT, PATIENT, Client, each
@@ -225,12 +226,7 @@ class Writer:
     async def _evict(self, key: port.Key, uid: str) -> None:
         """Ask for an eviction: disruption budgets may refuse it, and that is final for this cycle."""
         uid = uid or self._uid(key)
-        body = {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"name": key.name, "namespace": key.namespace},
-            "deleteOptions": _only(uid),
-        }
+        body = manifest("policy/v1", "Eviction", key.name, key.namespace, deleteOptions=_only(uid))
         path = f"{self._resource(key).at(key)}/eviction"
         await self._client.ask("POST", path, body, may=self._may, expects=("Status", "Eviction"))
         self._store.assume(key, uid, leaving=_now())

@@ -13,6 +13,7 @@ from typing import Final
 from tierwise import __version__
 from tierwise.api.codec import Raw, part
 from tierwise.api.core import ConfigMap, format_micro_time, parse_time
+from tierwise.api.manifest import manifest
 from tierwise.port import Objects
 
 __all__ = ["saved", "saved_at", "served", "without_managed_fields"]
@@ -25,8 +26,7 @@ _MOMENT: Final = "moment"
 def saved(objects: Iterable[Raw], now: float) -> Iterator[Raw]:
     """The manifests to write: the time first, then every object without the API server's bookkeeping of writers."""
     moment = format_micro_time(now)
-    meta = {"name": _NAME, "namespace": _NAMESPACE}
-    yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {_MOMENT: moment, "version": __version__}}
+    yield manifest("v1", "ConfigMap", _NAME, _NAMESPACE, data={_MOMENT: moment, "version": __version__})
     for raw in objects:
         yield without_managed_fields(raw)
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tests.support.services import Raw, node, objects
 
 from tierwise.api.core import Node
-from tierwise.daemons.latency_map import entries, manifest, publish
+from tierwise.api.manifest import manifest
+from tierwise.daemons.latency_map import entries, publish
 from tierwise.daemons.pairs import address_of, pairs
 from tierwise.port import Create, Update
 
@@ -52,10 +53,11 @@ def test_publishing_replaces_ones_own_and_keeps_the_others() -> None:
     """Entries about nodes that are gone are dropped, strangers' entries stay."""
     first = entries("a", "b", [0.001])
     (made,) = publish(objects(), "default", "m", origin="a", data=first, nodes=["a", "b"])
-    assert Create(manifest("default", "m", first)) == made
+    assert Create(manifest("v1", "ConfigMap", "m", "default", data=first)) == made
 
     theirs, gone = entries("b", "a", [0.002]), entries("b", "x", [0.003])
-    held = objects(manifest("default", "m", {**first, **theirs, **gone, "note": "hand-made"}))
+    data = {**first, **theirs, **gone, "note": "hand-made"}
+    held = objects(manifest("v1", "ConfigMap", "m", "default", data=data))
     again = entries("a", "b", [0.005])
     (changed,) = publish(held, "default", "m", origin="a", data=again, nodes=["a", "b"])
     assert isinstance(changed, Update)
