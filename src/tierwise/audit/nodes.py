@@ -17,7 +17,7 @@ from tierwise.api.selector import matches
 from tierwise.api.storage import CsiNode, PersistentVolume, PersistentVolumeClaim
 from tierwise.api.unsupported import unsupported
 from tierwise.audit.pods import Finding, asked, counts, holds, ours
-from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Objects
+from tierwise.port import Objects
 
 __all__ = ["devices", "neighbours", "nodes", "support", "volumes"]
 
@@ -86,7 +86,7 @@ def neighbours(objects: Objects) -> Iterator[Finding]:
                     places[key].setdefault(value, []).append(other)
             value, together = next((v, t) for v, t in places[key].items() if path in t)
             for other in together if value else ():
-                if other != path and (_ours(pod) or _ours(pods[other])) and _means(pod, term, pods[other], spaces):
+                if other != path and (ours(pod) or ours(pods[other])) and _means(pod, term, pods[other], spaces):
                     text = f"stands in {key} {value} beside {other}, which its anti-affinity excludes"
                     yield Finding("excluded-neighbour", f"Pod {path}", text)
 
@@ -124,15 +124,10 @@ def _ports(pods: Mapping[str, Pod]) -> Iterator[Finding]:
                 here = port.host_ip or "0.0.0.0"
                 for other, there in users:
                     everywhere = "0.0.0.0" in (here, there)
-                    if other != path and (_ours(pod) or _ours(pods[other])) and (everywhere or here == there):
+                    if other != path and (ours(pod) or ours(pods[other])) and (everywhere or here == there):
                         text = f"takes port {number} of node {pod.spec.node_name}, which {other} has"
                         yield Finding("port-taken", f"Pod {path}", text)
                 users.append((path, here))
-
-
-def _ours(pod: Pod) -> bool:
-    marks = pod.metadata.annotations
-    return pod.spec.scheduler_name == "tierwise" or HYPERNODE_ANNOTATION in marks or PATH_ANNOTATION in marks
 
 
 # Check that no pod bound by tierwise is on a node that its volumes cannot reach, or has an unbound claim.

@@ -48,14 +48,13 @@ def of_gangs(outcome: GangOutcome) -> Iterator[Effect]:
         phase = _PHASES[outcome.phase]
         events, marks = told(outcome, key, gang.metadata)
         yield from events
-        marks |= reservation_mark(gang.metadata.annotations, outcome.reserved)
         status: Raw = {"phase": phase} if gang.status.phase != phase else {}
         if status or marks:
             yield PatchStatus(key, status, marks)
 
 
 def told(outcome: GangOutcome, key: Key, meta: ObjectMeta) -> tuple[list[Effect], dict[str, str]]:
-    """News about a group whose status has no place for a message: events, and the annotation that keeps the message."""
+    """News about a group whose status has no place for a message: events, and annotations that keep it."""
     rejection, bound, decision = outcome.rejection, outcome.bound, outcome.decision
     text = f"{rejection.verdict.words}: {message(rejection, key.namespace)}" if rejection is not None else ""
     known = meta.annotations.get(MESSAGE_ANNOTATION, "")
@@ -64,7 +63,8 @@ def told(outcome: GangOutcome, key: Key, meta: ObjectMeta) -> tuple[list[Effect]
         events.append(RecordEvent(key, "Warning", rejection.reason.code, text, decision))
     elif bound and rejection is None:
         events.append(RecordEvent(key, "Normal", "Scheduled", READY, decision))
-    return events, {MESSAGE_ANNOTATION: text} if text != known else {}
+    mark = {MESSAGE_ANNOTATION: text} if text != known else {}
+    return events, mark | reservation_mark(meta.annotations, outcome.reserved)
 
 
 # scheduling.x-k8s.io: the phase and the counts that the controller of these groups writes.
@@ -77,7 +77,6 @@ def of_plugin_group(outcome: GangOutcome) -> Iterator[Effect]:
         return
     events, marks = told(outcome, key, record.metadata)
     yield from events
-    marks |= reservation_mark(record.metadata.annotations, outcome.reserved)
     status = _counts(outcome.objects, outcome.job, record)
     if status or marks:
         yield PatchStatus(key, status, marks)
@@ -131,7 +130,6 @@ def of_kai(outcome: GangOutcome) -> Iterator[Effect]:
     key, record = found
     events, marks = told(outcome, key, record.metadata)
     yield from events
-    marks |= reservation_mark(record.metadata.annotations, outcome.reserved)
     now, ready = outcome.snapshot.now, outcome.phase in (Phase.RUNNING, Phase.COMPLETED)
     if ready and outcome.bound:
         marks[STARTED] = stamp(now)

@@ -61,7 +61,7 @@ def with_rank(spec: Raw, job: Job) -> Raw:
     """A pod's spec with the variables, where its job declares a pattern."""
     if PATTERN not in job.metadata.annotations:
         return spec
-    return plugins.with_environment(spec, [_variable(name, annotation) for name, annotation in _VARIABLES.items()])
+    return plugins.with_environment(spec, [_variable(*variable) for variable in _VARIABLES.items()])
 
 
 def _variable(name: str, annotation: str) -> Raw:
@@ -80,11 +80,7 @@ _PLACES: Final = {"TIERWISE_HYPERNODE": HYPERNODE_ANNOTATION, "TIERWISE_TOPOLOGY
 def with_worker_environment(spec: Raw, job: Job, task: TaskSpec, index: int) -> Raw:
     """A pod's spec with the variables of one worker."""
     given: list[Raw] = [{"name": name, "value": value} for name, value in _facts(job, task, index).items()]
-    found: list[Raw] = [
-        {"name": name, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}}
-        for name, annotation in _PLACES.items()
-    ]
-    return plugins.with_environment(spec, [*given, *found])
+    return plugins.with_environment(spec, [*given, *(_variable(*place) for place in _PLACES.items())])
 
 
 def _facts(job: Job, task: TaskSpec, index: int) -> dict[str, str]:

@@ -118,7 +118,7 @@ def sub_group_places(snapshot: Snapshot, decisions: Sequence[Decision]) -> list[
                 rows.setdefault(sub_id(placed.sub), []).extend(placed.rows.tolist())
     homes: dict[int, list[str]] = {}
     for sub, found in rows.items():
-        homes.setdefault(_current_domain(snapshot, found), []).append(sub)
+        homes.setdefault(topology.meet_span(min(found), max(found)), []).append(sub)
     if not homes:
         return []
     where = {home: topology.name[home] if home else _WHOLE for home in homes}
@@ -164,14 +164,6 @@ def tier_domains(topology: Topology, constraint: Constraint, rows: Sequence[int]
 def _names(topology: Topology, domains: set[int]) -> str:
     names = (topology.name[domain] if domain != ROOT else _WHOLE for domain in sorted(domains))
     return " and ".join(compact([name]) for name in names) or "no domain"
-
-
-def _current_domain(snapshot: Snapshot, rows: Sequence[int]) -> int:
-    topology = snapshot.topology
-    home = int(topology.leaf[rows[0]])
-    for row in rows[1:]:
-        home = topology.meet(home, int(topology.leaf[row]))
-    return home
 
 
 def rejection_lines(page: Page, topology: Topology, rejection: Rejection, *, indent: int = 4) -> list[Text]:
