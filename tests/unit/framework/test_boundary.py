@@ -301,7 +301,7 @@ def test_arrays_that_are_no_answer_are_refused(method: str, how: str) -> None:
     if method in OPTIONAL and how == "nothing":
         assert not run(factory, ACTIONS["gang"]).failures
         return
-    asking = next(actions for actions in (ACTIONS["gang"], ACTIONS["evicting first"]) if method in asked_by(actions))
+    asking = next(ACTIONS[name] for name in ("gang", "evicting first", "classic") if method in asked_by(ACTIONS[name]))
     assert {("faulty", METHODS[method].__name__, method)} == named(run(factory, asking))
 
 
