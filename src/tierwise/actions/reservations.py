@@ -297,6 +297,7 @@ class Reservations:
             return None
         with cycle.ledger.statement():
             self._let_end(job, group)
+            cycle.ledger.go_ahead(time)
             if cycle.pipeline.quota_exceeded and cycle.over_quota(job, needs(asked)) is not None:
                 return None
             self._set_aside(beside, 1)

@@ -18,6 +18,7 @@ import enum
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from math import inf
 from types import MappingProxyType
 from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
@@ -137,6 +138,7 @@ class Ledger:
         self._followers: list[_Followed] = []
         self._going: list[tuple[RunningTable, Ints]] = []  # who was evicted
         self._lingering: list[int] = []  # how many of these entries linger: the last one counts
+        self._ended: list[float] = []  # the moments that trials have gone ahead to: the last one counts
         self.registered = (0, 0)  # the number of tallies and followers
         self._jobs = snapshot.jobs
         self._rows = snapshot.nodes.rows
@@ -601,17 +603,21 @@ class Ledger:
         self.moved.append(rows)
 
     def let_end(self, shape: Shape, rows: Ints, counts: Ints) -> None:
-        """Count running tasks of a shape on distinct, ascending rows as leaving, to see what is free without them.
+        """Count running tasks of a shape on distinct, ascending rows as gone, to see what is idle without them.
 
         For trials that are rewound: the counts of jobs, sub-jobs, roles and queues do not change.
         """
-        self.any_releasing = True
-        domains, numbers = self._topology.touched(rows, counts)
-        asked = shape.asked[:, None]
-        self._add(self.releasing, (asked, rows), shape.request[asked] * counts)
-        self._add(self.domain_releasing, (asked, domains), shape.request[asked] * numbers)
-        self._tell(shape, rows, -counts)
-        self.moved.append(rows)
+        self.place(shape, rows, -counts, pool=Pool.IDLE)
+        self.moved.append(rows)  # `place` notes that idle resources were taken, and here they come back
+
+    def go_ahead(self, time: float) -> None:
+        """Note that what was to end by a time has ended, in a trial that is rewound."""
+        self.append(self._ended, time)
+
+    @property
+    def ended(self) -> float:
+        """Until when a trial has let end what was to end; minus infinity outside of trials."""
+        return self._ended[-1] if self._ended else -inf
 
     @property
     def followed(self) -> bool:

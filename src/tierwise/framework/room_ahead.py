@@ -3,7 +3,8 @@
 For one shape, the room of a domain is a step function of time: what it holds now, and more with every task that ends
 there. Its mean over the run of a gang is what a place there is worth to others (plugin `places`).
 
-Ends are those of `model.endings`. What was placed in this cycle is taken to stay.
+Ends are those of `model.endings`. What was placed in this cycle is taken to stay. In a trial at a later moment that
+moment (`Ledger.ended`) stands for now, and what has ended by then is not expected again.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ class _Ending(msgspec.Struct, frozen=True):
 
     row: Ints
     time: Floats
+    stated: Floats  # the end that was stated, also where that is over
     request: Ints  # (resources x tasks)
     first: Ints  # the positions at which a row begins
 
@@ -74,6 +76,11 @@ class RoomAhead:
         self._steps = KeptOfLedger(ledger.moved, RoomAhead.steps)
         self._freed: dict[bytes, tuple[Floats, Floats]] = {}
         self._runs: dict[int, float] = {}
+
+    @property
+    def now(self) -> float:
+        """The moment that the ledger is about."""
+        return max(self._snapshot.now, self._ledger.ended)
 
     @cached_property
     def ends(self) -> ExpectedEnds:
@@ -105,8 +112,8 @@ class RoomAhead:
 
         Given the room of now, by domain, and which rows take tasks of the shape at all.
         """
-        now, topology = self._snapshot.now, self._snapshot.topology
-        steps = self._steps.of(shape.number, self, shape, self._ledger.idle, open_rows)
+        now, topology = self.now, self._snapshot.topology
+        steps = self._steps.of((shape.number, self._ledger.ended), self, shape, self._ledger.idle, open_rows)
         upto = int(np.searchsorted(steps.time, now + run))
         gained = steps.more[:upto] * (now + run - steps.time[:upto]) / run
         by_row = np.bincount(steps.row[:upto], weights=gained, minlength=len(self._snapshot.nodes))
@@ -116,7 +123,7 @@ class RoomAhead:
 
     def steps(self, shape: Shape, idle: Ints, open_rows: Bools) -> RoomSteps:
         """When rows come to hold more tasks of a shape, with so much idle on each, (resources x rows)."""
-        ending, asked = self._ending, shape.asked
+        ending, asked = self._left, shape.asked
         row, first = ending.row, ending.first
         sums = np.cumsum(ending.request[asked], axis=1)
         before = (sums - ending.request[asked])[:, first]
@@ -145,10 +152,11 @@ class RoomAhead:
         room = self.leaves_now(shape, idle, open_rows) + np.cumsum(self._by_leaf(more), axis=1)
         return steps.time[:upto], room
 
-    def leaves_drawn(self, shape: Shape, idle: Ints, open_rows: Bools, within: float) -> Ints:
-        """What each leaf may hold within some seconds: as many times as are drawn, with ends by age and ended runs."""
-        running, asked = self._running, shape.asked
-        chance = np.array([self.ends.chance(job, within) for job in running.jobs])
+    def leaves_drawn(self, shape: Shape, idle: Ints, open_rows: Bools, until: float) -> Ints:
+        """What each leaf may hold by a time: as many times as are drawn, with ends by age and ended runs."""
+        running, asked, within = self._running, shape.asked, until - self._snapshot.now
+        left = [self.ends.of(job).planned > self._ledger.ended for job in running.jobs]
+        chance = np.array([self.ends.chance(job, within) for job in running.jobs]) * left
         if not chance.any():
             return np.zeros((0, 0), dtype=np.int64)
         found = np.empty((_DRAWS, len(open_rows)), dtype=np.int64)
@@ -211,10 +219,21 @@ class RoomAhead:
 
     @cached_property
     def _ending(self) -> _Ending:
-        found = self._endings
+        found, stated = self._endings, endings(self._snapshot).end
         order = np.lexsort((found.end, found.row))
         row, request = found.row[order], self._requests[:, found.shape[order]]
-        return _Ending(row, found.end[order], request, np.flatnonzero(np.diff(row, prepend=-1)))
+        return _Ending(row, found.end[order], stated[order], request, np.flatnonzero(np.diff(row, prepend=-1)))
+
+    @property
+    def _left(self) -> _Ending:
+        """Those of them that a trial has not let end."""
+        every, ended = self._ending, self._ledger.ended
+        if ended == -inf:
+            return every
+        left = every.stated > ended
+        row, request = every.row[left], every.request[:, left]
+        first = np.flatnonzero(np.diff(row, prepend=-1))
+        return _Ending(row, every.time[left], every.stated[left], request, first)
 
     @cached_property
     def _requests(self) -> Ints:

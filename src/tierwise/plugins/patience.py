@@ -57,7 +57,7 @@ class Patience:
         ladder = arguments.get("ladder", "")
         self._ladder = parse_ladder(str(ladder)) if ladder else ()
         self._topology, self._nodes, self._snapshot = view.topology, view.nodes, view.snapshot
-        self._ledger, self._ahead, self._now = view.ledger, view.ahead, view.snapshot.now
+        self._ledger, self._ahead = view.ledger, view.ahead
         self._known: dict[tuple[int, int], int] = {}
 
     # -- gate
@@ -97,7 +97,7 @@ class Patience:
 
     def _climb(self, job: Job, rows: Ints, steps: Sequence[LadderStep]) -> Delay | None:
         ends = accumulate((step.seconds for step in steps), initial=job.created)
-        current = next(((i, end) for i, end in enumerate(islice(ends, 1, None)) if self._now < end), None)
+        current = next(((i, end) for i, end in enumerate(islice(ends, 1, None)) if self._ahead.now < end), None)
         if current is None:
             return None
         index, until = current
@@ -126,7 +126,8 @@ class Patience:
         longest = (run if self._share else 0.0) or _SHARES * self._share * self._ahead.mean_run(job)
         wait = min(longest, self._time)
         until = job.created + wait
-        touched = len(distinct(self._topology.leaf[rows])) if wait and self._now < until else 1
+        start = self._ahead.now
+        touched = len(distinct(self._topology.leaf[rows])) if wait and start < until else 1
         fewest = self._fewest(job) if touched > 1 else 1
         if touched <= self._stretch * fewest:
             return None
@@ -134,14 +135,13 @@ class Patience:
         now = self._needed(self._ahead.leaves_now(shape, idle, self._nodes.ready), count)
         best = min(touched, int(now[0]))
         if not run:
-            within = until - self._now
-            drawn = self._needed(self._ahead.leaves_drawn(shape, idle, self._nodes.ready, within), count)
+            drawn = self._needed(self._ahead.leaves_drawn(shape, idle, self._nodes.ready, until), count)
             likely = len(drawn) and np.mean(drawn < best) >= _CHANCE
             return self._delay(rows, best - 1, until, until, "may come free") if likely else None
         times, room = self._ahead.leaves_at(shape, idle, self._nodes.ready, until)
         needed = self._needed(room, count)
         worth = self._share * run * (touched - needed)
-        soon = np.flatnonzero((needed < best) & (times - self._now <= worth))
+        soon = np.flatnonzero((needed < best) & (times - start <= worth))
         if not len(soon):
             return None
         return self._delay(rows, int(needed[soon[0]]), float(times[soon[0]]), until, "is expected to be free")

@@ -266,6 +266,31 @@ def test_a_ladder_counts_at_the_reserved_moment() -> None:
     assert {"x"} == started(found)
 
 
+def test_what_has_ended_by_then_is_not_expected_again() -> None:
+    """A place on two racks is not declined for one rack that would need two ends of the same run."""
+    rest = [*running("x", "n0", ends_in=9 * HOUR, each="gpu=4"), *running("y", "n1 n2 n3", ends_in=9 * HOUR)]
+    late = running("a", "n0 n4", ends_in=-MINUTE, each="gpu=4")
+    world = draw("s0[r0[n0 n1] r1[n2 n3 n4]]", node="gpu=8")
+    more = running("z", "n4", ends_in=9 * HOUR, each="gpu=4")
+    asked = job("big", 2, lasts="10h", turn=1800, each="gpu=4", soft=True)
+    found = report(profile(), rest, late, more, asked, world=world)
+
+    assert {"big": ("s0", -MINUTE)} == reserved(found)
+
+
+def test_a_closer_place_that_is_waited_for_is_reserved() -> None:
+    """A gang that declines three racks for two that are free in ten minutes reserves these, not what is idle now."""
+    world = draw("s0[r0[n0 n1] r1[n2 n3] r2[n4 n5]]", node="gpu=8")
+    rest = [*running("soon", "n0", ends_in=10 * MINUTE), *running("long", "n2 n4", ends_in=9 * HOUR)]
+    found = report(profile(), rest, job("big", 3, lasts="10h", turn=1800, soft=True), world=world)
+    (one,) = found.reservations
+    ((_, rows, _),) = one.held
+
+    assert "WaitsForCloserPlace" == found.rejections["default/big"].reason.code
+    assert {"big": ("s0", 10 * MINUTE)} == reserved(found)
+    assert [0, 1] == rows.tolist()[:2]
+
+
 def test_a_preemptor_needs_no_reservation() -> None:
     """A gang for which an action makes room is nominated, and the report has no reservation of it."""
     actions = ("enqueue", "allocate", "gangpreempt")
