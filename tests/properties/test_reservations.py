@@ -248,8 +248,8 @@ def test_counting_and_standing_jobs_change_no_plan(monkeypatch: pytest.MonkeyPat
     assert found == played(one_by_one=True)
     ruled_out, count = [], Reservations._may_fit
 
-    def searched(*asked: Any) -> bool:
-        ruled_out.append(not count(*asked))
+    def searched(*asked: Any, **beside: Any) -> bool:
+        ruled_out.append(not count(*asked, **beside))
         return True
 
     monkeypatch.setattr(Reservations, "_may_fit", searched)

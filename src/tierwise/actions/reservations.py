@@ -29,6 +29,7 @@ from tierwise.api.core import format_time
 from tierwise.api.plurals import count
 from tierwise.config.reservations import CONSERVATIVE, OFF, ReservationRules
 from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Delay
 from tierwise.framework.ledger import Pool, job_ready
 from tierwise.framework.report import Reservation
 from tierwise.model.arrays import Ints, distinct
@@ -219,7 +220,7 @@ class Reservations:
             domain = self._rows_of(job, before.domain)
             there = domain is None or all(np.isin(rows, domain).all() for _, rows, _ in place.held)
             kept = None if there else self._trial(job, asked, place.group, place.time, within=domain)
-            place = place if kept is None else replace(place, held=kept)
+            place = replace(place, held=kept) if isinstance(kept, tuple) else place
         name, rows = self._domain(job, place.held)
         end = self._ends.if_started(job, place.time).planned if place.time < inf else inf
         awaits = self._awaited(job, place)
@@ -247,38 +248,59 @@ class Reservations:
     # -- the first moment at which it fits
 
     def _earliest(self, job: Job, asked: Demand) -> _Place | None:
-        """The first moment at which a job fits, and where: with more gone, what fitted still fits.
+        """The first moment at which a job fits beside the reservations that are there, and where.
 
-        The first one at which it fits by counting is mostly it.
+        A place is none that the job would decline for a closer one; where it is known when that comes, that moment is
+        next. Where there is none for another cause, ends are passed over until there is one without reservations.
         """
-        groups = range(1, self._timeline.last + 1)
-        first = bisect_left(groups, True, key=lambda group: self._may_fit(job, asked, group, ()))
-        found = self._alone(job, asked, groups[first]) if first < len(groups) else None
-        if found is None:
-            fits = partial(self._alone, job, asked)
-            first = bisect_left(groups, True, lo=min(first + 1, len(groups)), key=lambda group: fits(group) is not None)
-        return self._beside_others(job, asked, groups[first], found) if first < len(groups) else None
-
-    def _alone(self, job: Job, asked: Demand, group: int) -> Held | None:
-        return self._trial(job, asked, group, self._timeline.times[group], beside=())
-
-    def _beside_others(self, job: Job, asked: Demand, group: int, alone: Held | None) -> _Place | None:
-        """The first moment from a group on at which a job fits beside the reservations that are there.
-
-        `alone` is where it fits after that group without them.
-        """
-        timeline = self._timeline
-        if alone is not None and not self._overlapping(job, timeline.times[group]):
-            return _Place(group, timeline.times[group], alone)
-        moments = {timeline.times[g] for g in range(group, timeline.last + 1)}
-        moments |= {held.end for held in self._held if held.end > timeline.times[group]}
-        known = [(max(group, timeline.at(time)), time) for time in sorted(moments - {inf})]
-        unknown = [(g, inf) for g in range(group, timeline.last + 1) if timeline.times[g] == inf]
-        for g, time in (*known, *unknown)[: self._cycle.budget.moments]:
-            found = self._trial(job, asked, g, time)
-            if found is not None:
-                return _Place(g, time, found)
+        moments, i, passed = self._moments(), 0, False
+        for _ in range(self._cycle.budget.moments):
+            i = self._next(job, asked, moments, i)
+            if i == len(moments):
+                break
+            group, time = moments[i]
+            found = self._trial(job, asked, group, time)
+            if isinstance(found, tuple):
+                return _Place(group, time, found)
+            if found is not None and found.firm:
+                i = bisect_left(moments, found.until, lo=i + 1, key=lambda moment: moment[1])
+            elif passed or self._leads_on(job, asked, group):
+                i += 1
+            else:
+                passed, later = True, range(group + 1, self._timeline.last + 1)
+                at = bisect_left(later, True, key=partial(self._leads_on, job, asked))
+                i = bisect_left(moments, group + 1 + at, lo=i + 1, key=lambda moment: moment[0])
         return None
+
+    def _leads_on(self, job: Job, asked: Demand, group: int) -> bool:
+        """Whether, without reservations, there is a place after a group of ends, or a known moment for another."""
+        found = self._trial(job, asked, group, self._timeline.times[group], beside=())
+        return found.firm if isinstance(found, Delay) else found is not None
+
+    def _moments(self) -> list[tuple[int, float]]:
+        """When more may be free, in order: after each group of ends, and after the reservations that are there."""
+        timeline = self._timeline
+        ends = ((timeline.at(held.end), held.end) for held in self._held if held.end < inf)
+        return [moment for moment in sorted({*enumerate(timeline.times), *ends}) if moment[0]]
+
+    def _next(self, job: Job, asked: Demand, moments: Sequence[tuple[int, float]], i: int) -> int:
+        """The first of some moments from the i-th on at which a job may fit by counting.
+
+        As long as it would run beside the same reservations, what fits still fits with more gone.
+        """
+        while i < len(moments):
+            time, j = moments[i][1], i + 1
+            if time == inf:
+                j = len(moments)
+            elif time >= self._now:  # before that, how long it runs may depend on when it starts
+                run = self._ends.if_started(job, time).planned - time
+                changes = [t for held in self._held for t in (held.end, held.start - run) if t >= time]
+                j = bisect_left(moments, min(changes, default=inf), lo=j, key=lambda moment: moment[1])
+            fits = partial(self._may_fit, job, asked, beside=self._overlapping(job, time))
+            if fits(moments[j - 1][0]):
+                return bisect_left(moments, True, i, j - 1, key=lambda moment: fits(moment[0]))
+            i = j
+        return i
 
     def _trial(
         self,
@@ -289,8 +311,11 @@ class Reservations:
         *,
         within: Ints | None = None,
         beside: Sequence[Reservation] | None = None,
-    ) -> Held | None:
-        """Where the search places a job once a group has ended, without what others have reserved meanwhile."""
+    ) -> Held | Delay | None:
+        """Where the search places a job once a group has ended, without what others have reserved meanwhile.
+
+        A delay where that is a place which it would decline for a closer one.
+        """
         cycle = self._cycle
         beside = self._overlapping(job, time) if beside is None else beside
         if not self._may_fit(job, asked, group, beside, within):
@@ -307,7 +332,7 @@ class Reservations:
             if not isinstance(found, SearchResult) or not job_ready(cycle.ledger, job, waiting=True):
                 return None
             delay = deferral(cycle, job, found.placements)
-            return None if delay is not None and delay.until > time else _held(found)
+            return delay if delay is not None and delay.until > time else _held(found)
 
     def _may_fit(
         self, job: Job, asked: Demand, group: int, beside: Sequence[Reservation], within: Ints | None = None
@@ -365,7 +390,7 @@ class Reservations:
             asked, unknown = self._asked[held.job.number]
             group = self._timeline.at(held.start, unknown)
             again = self._trial(held.job, asked, group, held.start, within=held.rows)
-            if again is None:
+            if not isinstance(again, tuple):
                 return self._delays(job, held)
             moved.append((i, replace(held, held=again)))
         for i, held in moved:

@@ -560,6 +560,7 @@ class Delay(msgspec.Struct, frozen=True):
 
     reason: Reason
     until: float
+    firm: bool = False  # whether no place before that would do, either
 
 
 class Delaying(Protocol):

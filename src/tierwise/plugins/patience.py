@@ -24,6 +24,7 @@ from collections.abc import Sequence
 from itertools import accumulate, islice
 
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.api.core import format_time
 from tierwise.api.duration import seconds
@@ -144,7 +145,8 @@ class Patience:
         soon = np.flatnonzero((needed < best) & (times - start <= worth))
         if not len(soon):
             return None
-        return self._delay(rows, int(needed[soon[0]]), float(times[soon[0]]), until, "is expected to be free")
+        delay = self._delay(rows, int(needed[soon[0]]), float(times[soon[0]]), until, "is expected to be free")
+        return replace(delay, firm=True)  # nor is a place that comes before
 
     def _delay(self, rows: Ints, fewer: int, when: float, until: float, how: str) -> Delay:
         """A wait for fewer innermost domains, which is looked at again when they should be free."""

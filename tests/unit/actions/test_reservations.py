@@ -291,6 +291,16 @@ def test_a_closer_place_that_is_waited_for_is_reserved() -> None:
     assert [0, 1] == rows.tolist()[:2]
 
 
+def test_a_place_that_would_be_declined_then_is_passed_over() -> None:
+    """Two racks have room in five minutes, and one of them alone in ten: that one is reserved."""
+    world = draw("s0[r0[n0 n1] r1[n2 n3]]", node="gpu=8")
+    soon, sooner = running("soon", "n0", ends_in=10 * MINUTE), running("sooner", "n2", ends_in=5 * MINUTE)
+    long = running("long", "n3", ends_in=9 * HOUR)
+    found = report(profile(), soon, sooner, long, job("big", 2, lasts="10h", turn=1800, soft=True), world=world)
+
+    assert {"big": ("r0", 10 * MINUTE)} == reserved(found)
+
+
 def test_a_preemptor_needs_no_reservation() -> None:
     """A gang for which an action makes room is nominated, and the report has no reservation of it."""
     actions = ("enqueue", "allocate", "gangpreempt")
