@@ -83,9 +83,13 @@ class ExpectedEnd(msgspec.Struct, frozen=True):
 
 def started_at(job: Job) -> float | None:
     """When a job began to run, as far as its pods say; None where none of them runs."""
-    if Status.RUNNING not in [task.status for task in job.tasks]:
-        return None
-    return min([task.started for task in job.tasks if task.started and task.status is not Status.FAILED], default=None)
+    running, failed = Status.RUNNING, Status.FAILED  # an enum is slow to look things up in
+    runs, begun = False, []
+    for task in job.tasks:
+        runs |= task.status is running
+        if task.started and task.status is not failed:
+            begun.append(task.started)
+    return min(begun) if runs and begun else None
 
 
 def finished_runs(jobs: Iterable[Job]) -> list[FinishedRun]:
@@ -288,6 +292,8 @@ class RunHistory:
 
     def ratios(self, job: Job, elapsed: float) -> tuple[Floats, str] | None:
         """The same for their durations by what they had stated."""
+        if not self._ratios:
+            return None
         return self._survivors(self._ratios, (_name(job), job.queue, len(job.tasks)), elapsed)
 
     def _survivors(
