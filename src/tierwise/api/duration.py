@@ -5,23 +5,22 @@ duration is None, not an error, because Volcano ignores it too.
 """
 
 import re
-from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
 __all__ = ["seconds", "spelled"]
 
-_UNITS: Final = {
-    "ns": Fraction(1, 10**9),
-    "us": Fraction(1, 10**6),
-    "µs": Fraction(1, 10**6),  # the micro sign
-    "μs": Fraction(1, 10**6),  # the Greek letter: Go reads both
-    "ms": Fraction(1, 1000),
-    "s": Fraction(1),
-    "m": Fraction(60),
-    "h": Fraction(3600),
+_UNITS: Final = {  # in nanoseconds
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,  # the micro sign
+    "μs": 10**3,  # the Greek letter: Go reads both
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
 }
-_PART: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
+_PART: Final = r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)"
 _LONGEST_TEXT: Final = 64
 
 
@@ -31,12 +30,18 @@ def seconds(text: str) -> float | None:
     sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
     if rest == "0":
         return 0.0
-    if len(text) > _LONGEST_TEXT:  # before the search, which takes the square of the length
+    if not rest or len(text) > _LONGEST_TEXT:  # before the search, which takes the square of the length
         return None
-    parts = _PART.findall(rest)
-    if not parts or "".join(number + unit for number, unit in parts) != rest:
+    parts = re.findall(_PART, rest)
+    if "".join(number + unit for number, unit in parts) != rest:
         return None
-    return float(sign * sum((Fraction(number.rstrip(".")) * _UNITS[unit] for number, unit in parts), Fraction(0)))
+    return sign * sum(_exact(number) * _UNITS[unit] for number, unit in parts) / (_UNITS["s"] * _exact("1"))
+
+
+def _exact(number: str) -> int:
+    """A number with so many digits behind its point that none is lost, without the point."""
+    before, _, after = number.partition(".")
+    return int(before + after.ljust(_LONGEST_TEXT, "0"))
 
 
 def spelled(duration: float) -> str:

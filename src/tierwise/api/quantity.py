@@ -6,11 +6,10 @@ does. Whatever the API server accepts is read: amounts beyond what 64 bits count
 """
 
 import re
-from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["LARGEST", "Quantity", "amount", "milli", "parse", "show", "whole"]
+__all__ = ["LARGEST", "Quantity", "amount", "milli", "ratio", "show", "whole"]
 
 Quantity = str | int | float
 """A quantity as a manifest spells it: usually a string, in YAML also a bare number."""
@@ -27,21 +26,17 @@ _PLAIN: Final = 20
 
 _DECIMAL: Final = ("k", "M", "G", "T", "P", "E")
 _BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
-_SUFFIX: Final[dict[str | None, Fraction]] = {
-    None: Fraction(1),
-    "n": Fraction(1, 10**9),
-    "u": Fraction(1, 10**6),
-    "m": Fraction(1, 10**3),
-    **{suffix: Fraction(1000**power) for power, suffix in enumerate(_DECIMAL, 1)},
-    **{suffix: Fraction(1024**power) for power, suffix in enumerate(_BINARY, 1)},
+_LARGE: Final = {suffix: 1000**power for power, suffix in enumerate(_DECIMAL, 1)} | {
+    suffix: 1024**power for power, suffix in enumerate(_BINARY, 1)
 }
+_SMALL: Final = {"n": 10**9, "u": 10**6, "m": 10**3}
 _SHOWN: Final = 128
 _QUOTA_PREFIXES: Final = ("requests.", "limits.")
 
 
 @lru_cache(maxsize=65536, typed=True)
-def parse(quantity: Quantity) -> Fraction:
-    """The value of a quantity in any of Kubernetes' forms; ValueError where it is none.
+def ratio(quantity: Quantity) -> tuple[int, int]:
+    """The value of a quantity in any of Kubernetes' forms, as numerator and denominator; ValueError where it is none.
 
     Exact, but for what no amount depends on: values far beyond 64 bits count as all larger ones do, and of more than
     forty digits those after the first forty count as one that is not zero. So the work is bounded whatever is written.
@@ -54,24 +49,24 @@ def parse(quantity: Quantity) -> Fraction:
         raise ValueError(f'"{shown}" is not a quantity')
     sign, digits, suffix, exponent = form.groups()
     before, _, after = digits.partition(".")
-    value = _decimal(before, after, 0 if exponent is None else _power(exponent))
-    if exponent is None:
-        value *= _SUFFIX[suffix]
-    return -value if sign == "-" else value
+    number, power = _decimal(before, after, 0 if exponent is None else _power(exponent))
+    number *= _LARGE.get(suffix, 1)
+    return -number if sign == "-" else number, 10 ** -min(power, 0) * _SMALL.get(suffix, 1)
 
 
-def _decimal(before: str, after: str, power: int) -> Fraction:
-    """The number with these digits around its point, times ten to a power."""
+def _decimal(before: str, after: str, power: int) -> tuple[int, int]:
+    """The number with these digits around its point, times ten to a power; what is left of the power is negative."""
     number = (before + after).lstrip("0")
     if not number:
-        return Fraction(0)
+        return 0, 0
     power -= len(after)
     if len(number) > _DIGITS:
         power += len(number) - _DIGITS
         rest = number[_DIGITS:].strip("0")
         number = str(int(number[:_DIGITS]) + 1) if rest else number[:_DIGITS]
     # Bounded before it is raised to: "1e999999999" must not be computed, and neither must its inverse.
-    return int(number) * Fraction(10) ** max(-3 * _DIGITS, min(power, _DIGITS))
+    power = max(-3 * _DIGITS, min(power, _DIGITS))
+    return int(number) * 10 ** max(power, 0), min(power, 0)
 
 
 def _power(exponent: str) -> int:
@@ -117,9 +112,9 @@ def show(resource: str, count: int) -> str:
 def _rounded(quantity: Quantity, per_unit: int) -> int:
     if isinstance(quantity, str) and len(quantity) < _PLAIN and quantity.isascii() and quantity.isdecimal():
         return min(int(quantity) * per_unit, LARGEST)
-    value = parse(quantity) * per_unit
-    size = min(-(-abs(value.numerator) // value.denominator), LARGEST)
-    return -size if value < 0 else size
+    number, denominator = ratio(quantity)
+    size = min(-(-abs(number) * per_unit // denominator), LARGEST)
+    return -size if number < 0 else size
 
 
 def _plain(resource: str) -> str:

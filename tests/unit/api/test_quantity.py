@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierwise.api.quantity import LARGEST, Quantity, amount, milli, parse, show, whole
+from tierwise.api.quantity import LARGEST, Quantity, amount, milli, ratio, show, whole
 
 DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
@@ -43,7 +43,7 @@ BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
 )
 def test_every_form_has_its_exact_value(quantity: Quantity, expected: Fraction | int) -> None:
     """Suffixes, exponents, signs and bare numbers are read without rounding."""
-    assert expected == parse(quantity)
+    assert expected == Fraction(*ratio(quantity))
 
 
 @pytest.mark.parametrize(
@@ -71,14 +71,14 @@ def test_every_form_has_its_exact_value(quantity: Quantity, expected: Fraction |
 def test_what_is_no_quantity_says_so(quantity: str) -> None:
     """The error repeats what was written."""
     with pytest.raises(ValueError, match="is not a quantity"):
-        parse(quantity)
+        ratio(quantity)
 
 
 @pytest.mark.parametrize("quantity", [True, float("nan"), float("inf"), "٣"])
 def test_numbers_that_are_none_are_refused(quantity: Quantity) -> None:
     """Booleans, infinities and digits of other scripts are no quantities."""
     with pytest.raises(ValueError, match="is not a quantity"):
-        parse(quantity)
+        ratio(quantity)
 
 
 @pytest.mark.parametrize(
@@ -142,14 +142,14 @@ def test_values_agree_with_fractions(digits: int, places: int, suffix: str) -> N
     text = f"{abs(digits):0{places + 1}}"
     written = f"{'-' if digits < 0 else ''}{text[: len(text) - places]}.{text[len(text) - places :]}{suffix}"
 
-    assert Fraction(digits, 10**places) * unit == parse(written)
+    assert Fraction(digits, 10**places) * unit == Fraction(*ratio(written))
 
 
 @given(st.text("0123456789", min_size=1, max_size=24), st.sampled_from(["", ".0", "e0"]))
 def test_whole_numbers_agree_with_fractions(digits: str, more: str) -> None:
     """However many digits they have, and however they are written."""
-    assert min(parse(digits), LARGEST) == whole(digits) == whole(digits + more)
-    assert min(parse(digits) * 1000, LARGEST) == milli(digits) == milli(digits + more)
+    assert min(int(digits), LARGEST) == whole(digits) == whole(digits + more)
+    assert min(int(digits) * 1000, LARGEST) == milli(digits) == milli(digits + more)
 
 
 @given(st.sampled_from(["cpu", "memory", "nvidia.com/gpu", "hugepages-1Gi"]), st.integers(-LARGEST, LARGEST))
@@ -162,7 +162,7 @@ def test_shown_amounts_read_back(resource: str, count: int) -> None:
 def test_any_text_is_read_or_refused(text: str) -> None:
     """Nothing but ValueError comes out of a text, and what is read is a fraction."""
     try:
-        value = parse(text)
+        _, denominator = ratio(text)
     except ValueError:
         return
-    assert isinstance(value, Fraction)
+    assert denominator > 0

@@ -6,7 +6,7 @@ import pytest
 
 from tierwise.api.core import read_number
 from tierwise.api.duration import seconds
-from tierwise.api.quantity import parse
+from tierwise.api.quantity import ratio
 
 LONG = "9" * 200_000
 """As long as an annotation may be: whoever takes the square of it takes hours."""
@@ -36,4 +36,4 @@ def test_long_texts_are_read_in_no_time() -> None:
     """A duration of so many digits is none; what only looks like a quantity is refused."""
     assert seconds(LONG) is None
     with pytest.raises(ValueError, match="is not a quantity"):
-        parse(f"{LONG}x")
+        ratio(f"{LONG}x")
