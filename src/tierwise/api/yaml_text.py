@@ -77,10 +77,20 @@ _content: Final = _compiled(r"^\s*[^#\s]")
 _flow_line: Final = _compiled(r"^[^\n]*[-:] +(?:\[ *(?:[^\] ]|$)|\{ *(?:[^} ]|$))")
 
 
+def _plain_flow(levels: int, entries: str = "*") -> str:
+    return rf"[^\[{{\n]*[-:] +{_flow(levels, entries)} *(?: #[^\n]*)?"
+
+
+@cache
+def _plain_flow_text() -> Pattern:
+    """Texts whose brackets are all plain flow style: one match, where counting lines takes one for each."""
+    return _compiled(rf"\A(?:(?:[^\[{{\n]*|{_plain_flow(4)})(?:\n|\z))*\z")
+
+
 @cache
 def _plain_flow_line(levels: int) -> Pattern:
     """Compiled with the first text that has flow style so deep: each level doubles the pattern, and few have five."""
-    return _compiled(rf"^[^\[{{\n]*[-:] +{_flow(levels, '+')} *(?: #[^\n]*)?$")
+    return _compiled(rf"^{_plain_flow(levels, '+')}$")
 
 
 def documents(data: bytes, *, file: str) -> Iterator[tuple[object, int]]:
@@ -120,8 +130,10 @@ def is_plain(data: bytes) -> bool:
     # JSON within a block scalar is text, and common (kubectl's last-applied-configuration); elsewhere it is a map.
     if _count(_json_line, data) != _count(_json_text, data):
         return False
+    if _flow_line.search(data) is None or _plain_flow_text().search(data) is not None:
+        return True
     in_flow = _count(_flow_line, data)
-    return in_flow == 0 or any(in_flow == _count(_plain_flow_line(levels), data) for levels in (4, 5))
+    return any(in_flow == _count(_plain_flow_line(levels), data) for levels in (4, 5))
 
 
 def _count(pattern: Pattern, data: bytes) -> int:
