@@ -68,6 +68,7 @@ __all__ = [
     "judge_deletion",
     "known_as",
     "passed_over",
+    "refused",
     "review",
     "review_context",
     "unheard",
@@ -103,6 +104,12 @@ def validate(objects: Objects) -> ValidationResult:
     """Everything that is wrong or doubtful about a collection of objects, in the order of the objects."""
     checks = _Checks(objects, review_context(objects))
     return _verdict((key, issue) for key in objects for issue in checks.of(key))
+
+
+def refused(objects: Objects) -> tuple[FieldFinding, ...]:
+    """The errors among them alone, in less time."""
+    checks = _Checks(objects, review_context(objects))
+    return _verdict((key, issue) for key in objects for issue in checks.meant(key)).errors
 
 
 def unheard(objects: Objects) -> list[FieldFinding]:
@@ -196,11 +203,15 @@ class _Checks:
                 self._tree.setdefault(name, []).append(issue)
 
     def of(self, key: Key) -> Iterable[Issue]:
+        """What is wrong with an object, and what in it is passed over: that is never an error."""
         record = self._objects.record(key)
-        if record is None:
-            return ()
-        unread = check_passed_over(record, self._objects, key, self._declared)
-        return chain(_negative(record), self._of(record, key), unread)
+        unread = check_passed_over(record, self._objects, key, self._declared) if record is not None else ()
+        return chain(self.meant(key), unread)
+
+    def meant(self, key: Key) -> Iterable[Issue]:
+        """What is wrong with what is read of an object."""
+        record = self._objects.record(key)
+        return chain(_negative(record), self._of(record, key)) if record is not None else ()
 
     def _of(self, record: Object, key: Key) -> Iterable[Issue]:
         language = language_of(record)

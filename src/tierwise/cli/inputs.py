@@ -143,7 +143,7 @@ def introduce(objects: Objects, schedulers: Sequence[str] = (), *, usual: bool =
     """The same, pods of other schedulers than these, and what would not have come so far on a cluster."""
     from itertools import groupby
 
-    from tierwise.admission import unserved, validate
+    from tierwise.admission import refused, unserved
     from tierwise.snapshot.builder import SCHEDULER_NAMES
 
     tell_unread(objects)
@@ -154,8 +154,8 @@ def introduce(objects: Objects, schedulers: Sequence[str] = (), *, usual: bool =
     if len(objects) > _CHECKED:
         _warn([f"admission was not checked, for there are {len(objects)} objects: tierwise validate does it"], "")
         return
-    refused = [found for found in validate(objects).errors if found.path != "apiVersion"]  # these were named by kind
-    _warn([f"admission would refuse {f.object}: {f.path}: {f.message}" for f in refused], _REST, most=3)
+    errors = [found for found in refused(objects) if found.path != "apiVersion"]  # these were named by kind
+    _warn([f"admission would refuse {f.object}: {f.path}: {f.message}" for f in errors], _REST, most=3)
 
 
 def tell_crashes(guard: Guard) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tierwise.admission import passed_over, validate
+from tierwise.admission import passed_over, refused, validate
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.keys import PREFIX
@@ -28,11 +28,12 @@ def made(kind: str, name: str, annotations: dict[str, str] | None = None, **fiel
 
 
 def told(*manifests: Raw) -> list[str]:
-    """What a collection passes over; warnings of admission say the same."""
+    """What a collection passes over; warnings of admission say the same, and errors never do."""
     objects = Objects.of((codec.decode(raw), raw) for raw in manifests)
     found = [f"{f.object} {f.path}: {f.message}" for f in passed_over(objects)]
     warned = [f"{f.object} {f.path}: {f.message}" for f in validate(objects).warnings]
     assert set(found) <= set(warned)
+    assert refused(objects) == validate(objects).errors
     return found
 
 
