@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from pkgutil import resolve_name
+from importlib import import_module
 from typing import Any
 
 import msgspec
@@ -98,5 +98,6 @@ def kinds(records: tuple[type[Object], ...]) -> Iterator[tuple[str, str]]:
 @cache
 def loaded(name: str) -> Callable[..., Any]:
     """The function behind a name of a record."""
-    found: Callable[..., Any] = resolve_name(name)
+    module, _, function = name.partition(":")
+    found: Callable[..., Any] = getattr(import_module(module), function)
     return found

@@ -16,7 +16,6 @@ import msgspec
 import numpy as np
 
 from tierwise.config.searches import SearchBudget
-from tierwise.framework.bundle import Bundles
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Axis, Bools, Floats, Ints, Rows, Why, seal
 from tierwise.model.job import Job, PodSet, Queue, Reason, ReasonBook, Shape, SubJob, Task
@@ -26,6 +25,7 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import Topology
 
 if TYPE_CHECKING:
+    from tierwise.framework.bundle import Bundles
     from tierwise.framework.room_ahead import RoomAhead
     from tierwise.port import Prepare
 

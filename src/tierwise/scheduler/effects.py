@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from tierwise import port
 from tierwise.api.codec import Raw
 from tierwise.api.core import format_time
-from tierwise.api.defrag_record import OBSERVED
 from tierwise.api.eviction_terms import NOTICE
 from tierwise.api.pattern import COORDINATES, RANK, RANKS
 from tierwise.framework.report import CycleReport, Decision, PlacedTasks
@@ -37,6 +36,10 @@ def effects(snapshot: Snapshot, report: CycleReport) -> list[port.Effect]:
 
 def _observed(snapshot: Snapshot) -> Iterator[port.Effect]:
     """To whoever holds places: from here on cycles respect them. Binds that did not know of them are written before."""
+    if not snapshot.held_places.unobserved:
+        return
+    from tierwise.api.defrag_record import OBSERVED  # few clusters are defragmented
+
     for key, revision in snapshot.held_places.unobserved:
         yield port.PatchStatus(key, {}, {OBSERVED: str(revision)})
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from tierwise.api.core import ConfigMap, Pod
-from tierwise.api.defrag_record import RECORD_NAME, DefragRecord, HeldPods, observed, read_record
 from tierwise.model.arrays import Axis, Ints
 from tierwise.model.held_places import HeldPlace, HeldPlaces
 from tierwise.model.job import Job, Status, Task
@@ -16,6 +15,9 @@ from tierwise.model.node import NodeTable
 from tierwise.model.snapshot import Fault
 from tierwise.port import Key, Objects
 from tierwise.snapshot.jobs import SortedPods
+
+if TYPE_CHECKING:
+    from tierwise.api.defrag_record import DefragRecord, HeldPods
 
 __all__ = ["read_held_places"]
 
@@ -29,7 +31,11 @@ def read_held_places(
 ) -> tuple[HeldPlaces, list[Fault]]:
     """What is held, and records that cannot be read."""
     records = objects.of_kind("", "ConfigMap")
-    found = [(path, records[path]) for path in records if path.endswith(f"/{RECORD_NAME}")] if records else []
+    if not records:
+        return _NOTHING, []
+    from tierwise.api.defrag_record import RECORD_NAME, observed, read_record  # few clusters are defragmented
+
+    found = [(path, records[path]) for path in records if path.endswith(f"/{RECORD_NAME}")]
     if not found:
         return _NOTHING, []
     places: list[HeldPlace] = []

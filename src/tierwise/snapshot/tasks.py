@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from operator import attrgetter
-from typing import NamedTuple
 from zlib import crc32
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from tierwise.api.core import Pod, parse_time
 from tierwise.api.elastic_quota import DISABLE_PREEMPTIBLE, PREEMPTIBLE
@@ -462,7 +461,7 @@ class TaskStore:
         return node, nominated
 
 
-class TaskInputs(NamedTuple):
+class TaskInputs(msgspec.Struct, frozen=True):
     """What tasks are made from: pods, and what all of them are read by."""
 
     pods: Derived[FollowedPods]
@@ -487,7 +486,7 @@ class Tasks(Derived[TaskStore]):
     """
 
     def __init__(self, graph: Graph, by: TaskInputs, schedulers: frozenset[str], profile: Profile) -> None:
-        super().__init__(graph, by)
+        super().__init__(graph, astuple(by))
         self._by, self._schedulers, self._profile = by, schedulers, profile
         self._last: tuple[Common, Priorities, Mapping[str, dict[str, str]], Mapping[str, Homes]]
         self.began = self.resized = -1  # the readings at which all were read, and at which all got other amounts

@@ -54,7 +54,9 @@ late = ("numpy.ma", "rich.console", "tierwise.config.kube", "tierwise.explain.wi
         "tierwise.controllers.discovery", "tierwise.controllers.elastic_quota", "tierwise.controllers.network_topology",
         "tierwise.sim.cluster.claims", "tierwise.sim.cluster.workloads", "rich.text", "numpy.typing",
         "tierwise.actions.diagnosis.gathering", "tierwise.actions.placement.mixtures", "tierwise.discovery.tree",
-        "tierwise.dialects.workloads.kubernetes", "tierwise.plugins.kubernetes.claim_writes")
+        "tierwise.dialects.workloads.kubernetes", "tierwise.plugins.kubernetes.claim_writes", "fractions",
+        "tierwise.actions.diagnosis.fabrics", "tierwise.api.defrag_record", "tierwise.framework.bundle",
+        "tierwise.plugins.elastic_quota.tree")
 print(sorted(name for name in sys.modules if name in late))
 """
 POD = """

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-from tierwise.actions.diagnosis.fabrics import each_by_itself
 from tierwise.actions.placement.choose import search_group
 from tierwise.actions.placement.demand import Demand, TaskGroup, demand, surplus
 from tierwise.actions.placement.problem import SearchResult
@@ -103,7 +102,11 @@ class PodInspector:
 
 def _fabrics(cycle: Cycle, job: Job) -> tuple[Tried, ...]:
     asked = demand(cycle, job) if cycle.snapshot.on_several_trees(job) else None
-    return each_by_itself(cycle, job, asked) if asked is not None and asked.task_groups else ()
+    if asked is None or not asked.task_groups:
+        return ()
+    from tierwise.actions.diagnosis.fabrics import each_by_itself  # rarely needed
+
+    return each_by_itself(cycle, job, asked)
 
 
 def _row(scores: dict[str, Floats], row: int) -> dict[str, float]:

@@ -29,7 +29,6 @@ from tierwise.framework.declaration import Idle, chooses, takes_part
 from tierwise.model.arrays import MOST, Bools, Ints
 from tierwise.model.job import Job, Reason
 from tierwise.model.running import RunningTable
-from tierwise.plugins.elastic_quota.tree import QuotaTree
 
 __all__ = ["elastic_quota"]
 
@@ -53,6 +52,8 @@ class ElasticQuotaPlugin:
     counts = False
 
     def __init__(self, arguments: points.Arguments, view: points.CycleView) -> None:
+        from tierwise.plugins.elastic_quota.tree import QuotaTree  # for clusters that have quotas alone
+
         self._view = view
         self._used, self._kept = view.ledger.queue_used, view.ledger.queue_kept  # never written: always current
         self._index = view.ledger.queue_index
