@@ -14,13 +14,17 @@ from tests.support.depth import size
 from tests.support.draw import draw, gang
 from tests.support.sight import cycle, saw, sees
 
+from tierwise.actions.placement.demand import Demand
 from tierwise.actions.reservations import Reservations
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.core import format_time
 from tierwise.api.eviction_terms import EXPECTED_DURATION
+from tierwise.api.ladder import LADDER
 from tierwise.config.profile import DEFAULT, Profile
+from tierwise.config.reservations import CONSERVATIVE
 from tierwise.framework.report import CycleReport
+from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Create, Effect, Objects
 from tierwise.replay.engine.cluster import ReplayEvent
@@ -53,7 +57,8 @@ JOBS = st.lists(
 class Submitter:
     """Submits gangs when their time comes; they state their true durations."""
 
-    def __init__(self, jobs: Sequence[Drawn]) -> None:
+    def __init__(self, jobs: Sequence[Drawn], ladders: Sequence[str] = ("",)) -> None:
+        self._ladders = ladders
         self._ahead = sorted(((10.0 * job[0], i, job) for i, job in enumerate(jobs)), reverse=True)
 
     def act(self, objects: Objects, now: float) -> Sequence[Effect]:
@@ -63,7 +68,7 @@ class Submitter:
             _, number, (_, pods, gpus, lasts, close) = self._ahead.pop()
             limit = 1 if close and pods <= 2 else None
             for raw in gang(f"j{number}", tasks=pods, each=f"gpu={gpus}", within=limit).manifests():
-                found.append(Create(_timed(raw, now, f"{10 * lasts}s")))
+                found.append(Create(_timed(raw, now, f"{10 * lasts}s", self._ladders[number % len(self._ladders)])))
         return found
 
     def due(self) -> float | None:
@@ -71,11 +76,12 @@ class Submitter:
         return START + self._ahead[-1][0] if self._ahead else None
 
 
-def _timed(raw: Raw, now: float, lasts: str) -> Raw:
+def _timed(raw: Raw, now: float, lasts: str, ladder: str) -> Raw:
     metadata = raw["metadata"]
     assert isinstance(metadata, dict)
     marks = {
         **metadata.get("annotations", {}),
+        **({LADDER: ladder} if ladder else {}),
         "tierwise.io/run-for": lasts,
         "tierwise.io/start-after": "0s",
         EXPECTED_DURATION: lasts,
@@ -91,7 +97,9 @@ def _timed(raw: Raw, now: float, lasts: str) -> Raw:
     }
 
 
-def lived(jobs: Sequence[Drawn], given_profile: Profile) -> list[tuple[Snapshot, CycleReport]]:
+def lived(
+    jobs: Sequence[Drawn], given_profile: Profile, ladders: Sequence[str] = ("",)
+) -> list[tuple[Snapshot, CycleReport]]:
     """Every cycle of a cluster on which these jobs arrive."""
     seen: list[tuple[Snapshot, CycleReport]] = []
     objects = Objects.of((codec.decode(raw), raw) for raw in CLUSTER.manifests)
@@ -99,7 +107,7 @@ def lived(jobs: Sequence[Drawn], given_profile: Profile) -> list[tuple[Snapshot,
         objects,
         given_profile,
         start=START,
-        user=Submitter(jobs),
+        user=Submitter(jobs, ladders),
         observe=lambda snapshot, report, _: seen.append((snapshot, report)),
     )
     for _ in cluster.run(100_000.0):
@@ -134,6 +142,42 @@ def test_a_reservation_never_becomes_later(jobs: list[Drawn]) -> None:
             promised[key] = min(promised.get(key, reservation.start), reservation.start)
         for decision in report.decisions:
             assert snapshot.now <= promised.get(decision.job.key, snapshot.now), decision.job.key
+
+
+def _in_order(reservations: Any, job: Job, asked: Demand, again: float) -> tuple[int, float] | None:
+    """The first moment at which a job finds a place beside the reservations: each is tried, and nothing is counted."""
+    looks = [again]
+    tried: set[tuple[int, float]] = set()
+    while ahead := [moment for moment in reservations._moments(looks) if moment not in tried]:
+        moment: tuple[int, float] = ahead[0]
+        tried.add(moment)
+        found = reservations._trial(job, asked, *moment)
+        if isinstance(found, tuple):
+            return moment
+        if found is not None:
+            looks.append(found.until)
+    return None
+
+
+@sees(reservations=10)
+@given(
+    jobs=JOBS,
+    ladders=st.permutations(["", "1=20s,any", "1=10s,2=50s,any"]),
+    mode=st.sampled_from(["easy", CONSERVATIVE]),
+)
+@settings(max_examples=size(8, 300))
+def test_no_moment_is_passed_over_at_which_there_is_a_place(jobs: list[Drawn], ladders: list[str], mode: str) -> None:
+    """Also where a gang declines places by its ladder, and where a place is free after another's reservation."""
+    earliest = Reservations._earliest
+
+    def checked(reservations: Reservations, job: Job, asked: Demand, again: float) -> Any:
+        found = earliest(reservations, job, asked, again)
+        assert (found and (found.group, found.time)) == _in_order(reservations, job, asked, again)
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Reservations, "_earliest", checked)
+        lived(jobs, profile(mode), ladders)
 
 
 @sees(reservations=10)

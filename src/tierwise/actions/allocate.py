@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
@@ -218,7 +219,7 @@ class _Allocation:
         if delay is not None:
             self._cycle.report.delay(job, delay)
             statement.rewind()
-            self._consider_reserving(job)
+            self._consider_reserving(job, delay.until)
             return False
         idle = all(placement.pool is Pool.IDLE for placement in found.placements)
         late = None
@@ -284,9 +285,9 @@ class _Allocation:
                 return more
         return None
 
-    def _consider_reserving(self, job: Job) -> None:
+    def _consider_reserving(self, job: Job, again: float = inf) -> None:
         if self._reservations is not None:
-            self._reservations.consider(job, self._jobs.queue_of(job))
+            self._reservations.consider(job, self._jobs.queue_of(job), again)
 
     def _quota_rejection(self, job: Job, over: Reason) -> Rejection:
         """Quotas do not allow a job's minimum, in any selection of tasks that was looked at."""

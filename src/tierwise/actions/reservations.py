@@ -40,6 +40,8 @@ from tierwise.model.topology import ROOT, ROOT_NAME
 __all__ = ["Reservations"]
 
 Held = tuple[tuple[Shape, Ints, Ints], ...]
+_Moment = tuple[int, float]
+"""A number of groups that have ended, and when."""
 
 _WITHOUT_MOMENT = 16
 """Jobs for which a place without a moment is looked for; it holds no job back, and finding it takes time."""
@@ -186,14 +188,17 @@ class Reservations:
 
     # -- who gets one
 
-    def consider(self, job: Job, queue: str) -> None:
-        """Give a job of a queue that found no place a reservation, if it is entitled to one."""
+    def consider(self, job: Job, queue: str, again: float = inf) -> None:
+        """Give a job of a queue that found no place a reservation, if it is entitled to one.
+
+        `again` is when a job that has declined a place looks at it anew.
+        """
         if not self._entitled(job, queue):
             return
         asked = demand(self._cycle, job)
         if not asked.enough or not asked.task_groups:
             return
-        place = self._earliest(job, asked)
+        place = self._earliest(job, asked, again)
         if place is None:
             return
         timeline = self._timeline
@@ -222,7 +227,7 @@ class Reservations:
             kept = None if there else self._trial(job, asked, place.group, place.time, within=domain)
             place = replace(place, held=kept) if isinstance(kept, tuple) else place
         name, rows = self._domain(job, place.held)
-        end = self._ends.if_started(job, place.time).planned if place.time < inf else inf
+        end = self._end_from(job, place.time)
         awaits = self._awaited(job, place)
         holds = self._holds(job, place, awaits)
         text, names = self._text(job, name, place.time, awaits, holds=holds)
@@ -247,13 +252,15 @@ class Reservations:
 
     # -- the first moment at which it fits
 
-    def _earliest(self, job: Job, asked: Demand) -> _Place | None:
+    def _earliest(self, job: Job, asked: Demand, again: float) -> _Place | None:
         """The first moment at which a job fits beside the reservations that are there, and where.
 
-        A place is none that the job would decline for a closer one; where it is known when that comes, that moment is
-        next. Where there is none for another cause, ends are passed over until there is one without reservations.
+        A place is none that the job would decline for a closer one: next is when that comes, and the job looks anew at
+        the latest. Where there is none at all, moments are passed over until there is one without reservations.
         """
-        moments, i, passed = self._moments(), 0, False
+        looks, i, passed = [again], 0, False
+        moments = self._moments(looks)
+        alone = partial(self._trial, job, asked, beside=())
         for _ in range(self._cycle.budget.moments):
             i = self._next(job, asked, moments, i)
             if i == len(moments):
@@ -262,40 +269,36 @@ class Reservations:
             found = self._trial(job, asked, group, time)
             if isinstance(found, tuple):
                 return _Place(group, time, found)
-            if found is not None and found.firm:
-                i = bisect_left(moments, found.until, lo=i + 1, key=lambda moment: moment[1])
-            elif passed or self._leads_on(job, asked, group):
+            if found is not None:
+                looks.append(found.until)
+                moments = self._moments(looks)
+                upto = bisect_left(moments, found.until, lo=i + 1, key=lambda moment: moment[1])
+                start = upto if found.firm else i + 1
+                i = bisect_left(moments, True, start, upto, key=lambda moment: isinstance(alone(*moment), tuple))
+            elif passed or alone(group, time) is not None:
                 i += 1
             else:
-                passed, later = True, range(group + 1, self._timeline.last + 1)
-                at = bisect_left(later, True, key=partial(self._leads_on, job, asked))
-                i = bisect_left(moments, group + 1 + at, lo=i + 1, key=lambda moment: moment[0])
+                passed, i = True, bisect_left(moments, True, lo=i + 1, key=lambda moment: alone(*moment) is not None)
         return None
 
-    def _leads_on(self, job: Job, asked: Demand, group: int) -> bool:
-        """Whether, without reservations, there is a place after a group of ends, or a known moment for another."""
-        found = self._trial(job, asked, group, self._timeline.times[group], beside=())
-        return found.firm if isinstance(found, Delay) else found is not None
-
-    def _moments(self) -> list[tuple[int, float]]:
-        """When more may be free, in order: after each group of ends, and after the reservations that are there."""
+    def _moments(self, looks: Sequence[float]) -> list[_Moment]:
+        """When a job may find a place, in order: after groups of ends, after reservations, and as it looks anew."""
         timeline = self._timeline
-        ends = ((timeline.at(held.end), held.end) for held in self._held if held.end < inf)
-        return [moment for moment in sorted({*enumerate(timeline.times), *ends}) if moment[0]]
+        times = (*looks, *(held.end for held in self._held))
+        found = {*enumerate(timeline.times), *((timeline.at(time), time) for time in times if self._now < time < inf)}
+        return sorted(found)[1:]  # the first one is now
 
-    def _next(self, job: Job, asked: Demand, moments: Sequence[tuple[int, float]], i: int) -> int:
+    def _next(self, job: Job, asked: Demand, moments: Sequence[_Moment], i: int) -> int:
         """The first of some moments from the i-th on at which a job may fit by counting.
 
         As long as it would run beside the same reservations, what fits still fits with more gone.
         """
         while i < len(moments):
-            time, j = moments[i][1], i + 1
-            if time == inf:
-                j = len(moments)
-            elif time >= self._now:  # before that, how long it runs may depend on when it starts
-                run = self._ends.if_started(job, time).planned - time
+            time, j = max(moments[i][1], self._now), len(moments)
+            if time < inf:
+                run = self._end_from(job, time) - time
                 changes = [t for held in self._held for t in (held.end, held.start - run) if t >= time]
-                j = bisect_left(moments, min(changes, default=inf), lo=j, key=lambda moment: moment[1])
+                j = bisect_left(moments, min(changes, default=inf), lo=i + 1, key=lambda moment: moment[1])
             fits = partial(self._may_fit, job, asked, beside=self._overlapping(job, time))
             if fits(moments[j - 1][0]):
                 return bisect_left(moments, True, i, j - 1, key=lambda moment: fits(moment[0]))
@@ -371,9 +374,13 @@ class Reservations:
 
     def _overlapping(self, job: Job, time: float) -> list[Reservation]:
         """The reservations of others that are still running, or start, while a job runs that starts at a time."""
-        end = self._ends.if_started(job, time).planned if time < inf else inf
+        start, end = max(time, self._now), self._end_from(job, time)
         others = (held for held in self._held if held.job is not job and _holds_back(held, job))
-        return [held for held in others if held.end > time and not _ends_before(end, held)]
+        return [held for held in others if held.end > start and not _ends_before(end, held)]
+
+    def _end_from(self, job: Job, time: float) -> float:
+        """When a waiting job ends that starts at a time, or now where that is over: what is overdue has not ended."""
+        return self._ends.if_started(job, max(time, self._now)).planned if time < inf else inf
 
     # -- who may start beside them
 
@@ -510,7 +517,7 @@ class Reservations:
         when = f" from {format_time(time)}" if known and not late else ""
         parts = [f"reserved {_called(name)}{when}"]
         if awaits:
-            parts.append(_last_one(awaits[0]))
+            parts.append(_last_one(awaits[0], time))
         if len(awaits) > 1:
             parts.append(f"{count(len(awaits) - 1, 'more job')} there must end before")
         if not known:
@@ -520,7 +527,7 @@ class Reservations:
         before = job.reserved
         if before is not None and before.start < time - _SLACK:
             parts.append(f"it was {_called(before.domain)} from {format_time(before.start)} before")
-        return "; ".join(parts), tuple(_last_one_named(run) for run in awaits[:1])
+        return "; ".join(parts), tuple(_last_one_named(run, time) for run in awaits[:1])
 
     def _delays(self, job: Job, held: Reservation) -> Reason:
         since = f"from {format_time(held.start)}" if held.start < inf else "once it is free"
@@ -537,13 +544,15 @@ class Reservations:
         return Reason("WouldDelayReservation", "reservations", f"would delay {whose}: {why}", names)
 
 
-def _last_one_named(run: _Run) -> Named:
-    return Named(namespace_of(run.key), _last_one(run), "a job of another namespace must end before")
+def _last_one_named(run: _Run, time: float) -> Named:
+    return Named(namespace_of(run.key), _last_one(run, time), "a job of another namespace must end before")
 
 
-def _last_one(run: _Run) -> str:
-    """What is known of the job that ends last before a reservation begins."""
+def _last_one(run: _Run, time: float) -> str:
+    """What is known of the job that ends last before a reservation begins, at a time."""
     end = run.end
+    if end.planned < time:
+        return f"{run.key} must end before ({end.text})"
     if end.overdue:
         return f"it begins as soon as {run.key} ends ({end.text})"
     if not end.known:

@@ -266,6 +266,36 @@ def test_a_ladder_counts_at_the_reserved_moment() -> None:
     assert {"x"} == started(found)
 
 
+def test_the_end_of_a_step_is_a_moment() -> None:
+    """A gang that holds out for a rack has what it declines now reserved from when its step is over, if nobody ends."""
+    ladder = {"tierwise.io/topology-ladder": "1=2h,any"}
+    world = draw("s0[r0[n0] r1[n1] r2[n2]]", node="gpu=8")
+    found = report(
+        profile(), running("a", "n1", ends_in=9 * HOUR), job("big", 2, marks=ladder), job("x", turn=2), world=world
+    )
+    (one,) = found.reservations
+    over = one.job.created + 2 * HOUR
+
+    assert "WaitsForCloserPlace" == found.rejections["default/big"].reason.code
+    assert {"big": ("s0", over - NOW)} == reserved(found)
+    assert one.text == f"reserved s0 from {format_time(over)}"
+    assert "WouldDelayReservation" == found.rejections["default/x"].reason.code
+
+
+def test_who_waits_for_a_job_that_is_overdue_ends_later_too() -> None:
+    """By the end of the overdue job it would just be gone when the big gang begins; from now on it is not."""
+    world = draw("s0[r0[n0 n1 n2]]", node="gpu=8")
+    late, busy = running("late", "n1", ends_in=-MINUTE), running("busy", "n0", ends_in=HOUR / 2)
+    own = job("own", lasts="30m30s", turn=2)
+    given = profile("conservative", reservationPods=1)
+    found = report(given, late, busy, job("big", 3, lasts="1h"), own, world=world)
+    after = next(one for one in found.reservations if one.job.key == "default/own")
+
+    assert {"big": ("r0", HOUR / 2), "own": (after.domain, 1.5 * HOUR)} == reserved(found)
+    assert "WouldDelayReservation" == found.rejections["default/own"].reason.code
+    assert after.text.endswith("; default/busy must end before (it states 1h30m)")
+
+
 def test_what_has_ended_by_then_is_not_expected_again() -> None:
     """A place on two racks is not declined for one rack that would need two ends of the same run."""
     rest = [*running("x", "n0", ends_in=9 * HOUR, each="gpu=4"), *running("y", "n1 n2 n3", ends_in=9 * HOUR)]
