@@ -162,7 +162,7 @@ def _in_order(reservations: Any, job: Job, asked: Demand, again: float) -> tuple
 @sees(reservations=10)
 @given(
     jobs=JOBS,
-    ladders=st.permutations(["", "1=20s,any", "1=10s,2=50s,any"]),
+    ladders=st.permutations(["", "1=60s,any", "1=30s,2=90s,any"]),
     mode=st.sampled_from(["easy", CONSERVATIVE]),
 )
 @settings(max_examples=size(8, 300))

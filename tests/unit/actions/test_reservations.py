@@ -136,10 +136,12 @@ def test_what_ends_unknown_is_waited_for_without_a_time() -> None:
 def test_an_overdue_job_is_waited_for() -> None:
     """It may end at any moment; the text does not change with the clock, so that it is written once."""
     late = running("a", "n0", ends_in=-MINUTE)
-    texts = {report(profile(), late, running("b", "n2"), BIG, now=NOW + s).reservations[0].text for s in (0, 30)}
+    big = job("big", 2, within=1, lasts="1h")
+    found = [report(profile(), late, running("b", "n2"), big, now=NOW + s).reservations[0] for s in (0, 30)]
+    (text,) = {one.text for one in found}
 
-    assert 1 == len(texts)
-    assert "it begins as soon as default/a ends (it states 59m and is overdue since" in texts.pop()
+    assert "it begins as soon as default/a ends (it states 59m and is overdue since" in text
+    assert [HOUR, HOUR + 30] == [one.end - NOW for one in found]
 
 
 def test_a_job_that_is_held_back_is_no_matter_of_nodes() -> None:
