@@ -317,6 +317,7 @@ def _same_table(one: NodeTable, other: NodeTable) -> bool:
 def _read_queues(objects: Objects, quotas: Quotas, *, rules: ReservationRules) -> dict[str, ModelQueue]:
     """The queues with what the profile says of how long their jobs run, where they do not say it themselves."""
     queues = {**_queues(objects.every(KaiQueue), objects.every(Queue)), **quotas.queues}
+    queues = dict(sorted(queues.items()))  # equal ones are kept, and must not remember which came first
     if not rules.duration and not rules.by_queue:
         return queues
     return {

@@ -189,6 +189,8 @@ class DeviceReader:
         if not self:
             self.devices = model.NO_DEVICES
             self._sets, self._counted = (), frozenset()
+            self._kinds, self._slice_kinds, self._keys = {}, {}, {}  # or classes that are gone would be planned with
+            self._planner, self._plans, self._asked = dra.Planner((), {}, self._selectors), {}, {}
             return meant
         table, kinds, unread = self._table, tuple(self._kinds), self._unread
         looks = self._look(objects, claims)

@@ -119,3 +119,28 @@ def test_what_a_pod_that_starts_to_terminate_holds_is_being_released() -> None:
     cpu = read[0].axis.index["cpu"]
 
     assert [[0, 0], [0, 1000]] == [Ledger(snapshot).releasing[cpu].tolist() for snapshot in read]
+
+
+def test_the_last_device_class_is_forgotten() -> None:
+    """A claim that comes after it was deleted names a class that there is not."""
+    anything = [{"cel": {"expression": 'device.driver == "gpu.example.com"'}}]
+    kind = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "any"}}
+    request = {"name": "r", "exactly": {"deviceClassName": "any", "count": 1}}
+    claim = made("resource.k8s.io/v1", "ResourceClaim", "c", "default", spec={"devices": {"requests": [request]}})
+    asks = pod("p", resourceClaims=[{"name": "devices", "resourceClaimName": "c"}])
+    reader, held = Reader(), objects(*NODES, {**kind, "spec": {"selectors": anything}})
+    reader.read(held, 0.0)
+    held = held.changed({}, [key_of_raw(kind)])
+    reader.read(held, 0.0)
+    held = held.changed({key_of_raw(raw): raw for raw in (claim, asks)})
+
+    assert [] == differences(reader.read(held, 0.0), build(held, 0.0))
+
+
+def test_queues_do_not_remember_which_came_first() -> None:
+    """The one that always exists stands where it stood, whether it is declared or not."""
+    reader, held = Reader(), objects(*NODES, queue("default"), queue("q"))
+    reader.read(held, 0.0)
+    held = held.changed({}, [key_of_raw(queue("default"))])
+
+    assert [] == differences(reader.read(held, 0.0), build(held, 0.0))
