@@ -124,7 +124,7 @@ def test_what_a_pod_that_starts_to_terminate_holds_is_being_released() -> None:
 def test_the_last_device_class_is_forgotten() -> None:
     """A claim that comes after it was deleted names a class that there is not."""
     anything = [{"cel": {"expression": 'device.driver == "gpu.example.com"'}}]
-    kind = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "any"}}
+    kind: Raw = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": "any"}}
     request = {"name": "r", "exactly": {"deviceClassName": "any", "count": 1}}
     claim = made("resource.k8s.io/v1", "ResourceClaim", "c", "default", spec={"devices": {"requests": [request]}})
     asks = pod("p", resourceClaims=[{"name": "devices", "resourceClaimName": "c"}])
