@@ -12,9 +12,9 @@ in every cycle.
     wide     = tier of the innermost domain around the place > tier of the step
 
 A ladder of steps is a gang's own (annotation `tierwise.io/topology-ladder`), else the profile's (`ladder`), and
-replaces the budget. What is declined is for others: nothing is kept. Afterwards the gang accepts any place, so no
-gang waits for ever. Gangs with placed tasks are not delayed; those without a topology, or smaller than `fromPods`, wait
-only for what they ask for themselves.
+replaces the budget. What is declined is for others: nothing is kept but by reservations. Afterwards the gang
+accepts any place, so no gang waits for ever. Gangs with placed tasks are not delayed; those without a topology, or
+smaller than `fromPods`, wait only for what they ask for themselves.
 """
 
 from __future__ import annotations

@@ -284,6 +284,19 @@ def test_the_end_of_a_step_is_a_moment() -> None:
     assert "WouldDelayReservation" == found.rejections["default/x"].reason.code
 
 
+def test_a_step_that_ends_too_late_holds_nobody_back() -> None:
+    """A ladder of days keeps no nodes from others today, nor does one whose step the window does not reach."""
+    world = draw("s0[r0[n0] r1[n1] r2[n2]]", node="gpu=8")
+    long = running("a", "n1", ends_in=999 * HOUR)
+    for window, steps in ("24h", "1=48h,any"), ("30m", "1=2h,any"):
+        given = profile(reservationWindow=window, reservationAging="3h")
+        big = job("big", 2, marks={"tierwise.io/topology-ladder": steps})
+        found = report(given, long, big, job("x", turn=2), world=world)
+
+        assert {"x"} == started(found)
+        assert [False] == [one.holds for one in found.reservations]
+
+
 def test_who_waits_for_a_job_that_is_overdue_ends_later_too() -> None:
     """By the end of the overdue job it would just be gone when the big gang begins; from now on it is not."""
     world = draw("s0[r0[n0 n1 n2]]", node="gpu=8")
