@@ -16,8 +16,7 @@ from tierwise.api.kueue import ClusterQueue
 from tierwise.api.own_keys import unknown_keys, unknown_keys_in
 from tierwise.api.plurals import joined
 from tierwise.api.volcano import Job, PodGroup
-from tierwise.dialects.fabrics import marked
-from tierwise.dialects.groups import Group, SubGroup
+from tierwise.dialects.groups import Group, SubGroup, group_marks
 from tierwise.dialects.koordinator.gangs import gang_of
 from tierwise.dialects.languages import LANGUAGES, Name, named_group
 from tierwise.dialects.pod_marks import group_of
@@ -84,18 +83,18 @@ def _keys(record: Object, raw: Raw | None) -> Iterator[Issue]:
 
 def _marks(pod: Pod, objects: Objects, declared: Mapping[Name, Group]) -> Iterator[Issue]:
     """Constraints on further fabrics that are on a pod, where those of its group count, or where it has none."""
-    own = {key: value for key, value in marked(pod.metadata).items() if _of_fabrics(key)}
+    own = {key: value for key, value in group_marks(pod.metadata).items() if _of_fabrics(key)}
     if not own:
         return
     name, namespace = named_group(pod), pod.metadata.namespace or "default"
     if group := group_of(pod):
         path = f"{namespace}/{group.rpartition('/')[2]}"
         record = objects.every(PodGroup).get(path)
-        there, whose = marked(record.metadata) if record is not None else {}, f"PodGroup {path}"
+        there, whose = group_marks(record.metadata) if record is not None else {}, f"PodGroup {path}"
     elif gang_of(pod):
         return  # of a gang the marks of its first pod count, where no object declares it
     elif name is not None and name in declared:
-        there, whose = declared[name].annotations, f"{declared[name].key.kind} {name[1]}"
+        there, whose = declared[name].marks, f"{declared[name].key.kind} {name[1]}"
     elif name is None:
         there, whose = {}, ""
     else:

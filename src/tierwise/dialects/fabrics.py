@@ -17,7 +17,7 @@ from tierwise.api.core import ObjectMeta
 from tierwise.model.job import Constraint, Reason
 from tierwise.model.topology import fabric_kind
 
-__all__ = ["FabricMarks", "marked", "read_marks"]
+__all__ = ["FabricMarks", "read_marks"]
 
 
 class FabricMarks(msgspec.Struct, frozen=True):
@@ -37,12 +37,6 @@ class FabricMarks(msgspec.Struct, frozen=True):
     def of(self, sub_group: str) -> tuple[Constraint, ...]:
         """The constraints on each sub-group of a name."""
         return self.by_sub_group.get(sub_group, ())
-
-
-def marked(meta: ObjectMeta) -> Mapping[str, str]:
-    """The annotations of an object, with the fabrics among them that labels name."""
-    labels = {key: value for key, value in meta.labels.items() if key.startswith(fabric.FABRIC) and value}
-    return {**meta.annotations, **labels} if labels else meta.annotations
 
 
 def read_marks(marks: ObjectMeta | Mapping[str, str], language: str, sub_groups: Collection[str] = ()) -> FabricMarks:

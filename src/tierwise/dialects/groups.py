@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tierwise.api.core import ObjectMeta, OwnerReference, Pod, ResourceList, parse_time, read_number
+from tierwise.api.fabric import FABRIC
 from tierwise.api.koordinator import GatherSpec
 from tierwise.api.limits import PODS
 from tierwise.api.natural import natural
@@ -23,7 +24,7 @@ from tierwise.api.selector import matches
 from tierwise.api.volcano import NetworkTopologySpec, SubGroupPolicy
 from tierwise.dialects.fabrics import FabricMarks, read_marks
 from tierwise.dialects.jobs import JobBuilder, Member, Split
-from tierwise.dialects.pod_marks import not_preemptable
+from tierwise.dialects.pod_marks import PREEMPTABLE, marked_not_preemptable
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Constraint, Gather, InnerGroup, Job, Phase, Policy, Reason, Status
 from tierwise.model.snapshot import Fault
@@ -39,6 +40,7 @@ __all__ = [
     "created",
     "follow_group",
     "gang_minimums",
+    "group_marks",
     "not_supported",
     "smallest",
     "tier_limit",
@@ -88,7 +90,7 @@ class Group(msgspec.Struct, frozen=True):
     name: str = ""  # as namespace/name, where one object declares several groups
     phase: Phase = Phase.PENDING
     created: float = 0.0
-    annotations: Mapping[str, str] = _NOTHING
+    marks: Mapping[str, str] = _NOTHING  # annotations of its object, and labels that count as such
     constraint: Constraint | None = None
     sub_groups: tuple[SubGroup, ...] = ()
     min_sub_groups: int | None = None  # how many of them must be whole; None means all
@@ -123,10 +125,16 @@ class Group(msgspec.Struct, frozen=True):
         """What people call it: namespace/name."""
         return self.name or self.key.path
 
-    @property
-    def meta(self) -> ObjectMeta:
-        """Its marks, as functions look for them that know objects alone."""
-        return ObjectMeta(name=self.key.name, namespace=self.key.namespace, annotations=dict(self.annotations))
+
+def group_marks(meta: ObjectMeta) -> Mapping[str, str]:
+    """Annotations of an object that declares a gang, with those of its labels that count as annotations.
+
+    Of two fabrics the label counts, of two marks that say whether the gang may be evicted the annotation.
+    """
+    labels = {key: value for key, value in meta.labels.items() if key.startswith(FABRIC) and value}
+    if PREEMPTABLE in meta.labels and PREEMPTABLE not in meta.annotations:
+        labels[PREEMPTABLE] = meta.labels[PREEMPTABLE]
+    return {**meta.annotations, **labels} if labels else meta.annotations
 
 
 def created(meta: ObjectMeta) -> float:
@@ -163,7 +171,7 @@ def build_group(
     """
     key = _shared_key(group) if shared else group.path
     named = [policy.name for policy in group.policies] or _names(group.sub_groups)
-    marks = read_marks(group.annotations, _kind(group), named) if group.annotations else FabricMarks()
+    marks = read_marks(group.marks, _kind(group), named) if group.marks else FabricMarks()
     constraint, further = (marks.own(group.constraint), marks.whole)
     if gathered is not None:
         constraint, further = gathered.constraint, gathered.further
@@ -207,9 +215,9 @@ def build_group(
         further=further,
         policies=policies,
         min_resources=least,
-        not_preemptable=group.protected or _important(group, priority) or not_preemptable(group.meta),
+        not_preemptable=_protected(group, priority),
         sla=group.sla,
-        pattern=parse_pattern(group.annotations.get(PATTERN, "")),
+        pattern=parse_pattern(group.marks.get(PATTERN, "")),
         owner=group.owner.name if group.owner is not None else "",
         lone=group.owner is not None and group.owner.kind == "Pod",
         refusal=gathered.refusal if gathered is not None else refusal,
@@ -228,7 +236,7 @@ def build_group(
         split,
         previous={f"{key}/{sub}": domain for sub, domain in group.previous.items()},
         parents={f"{key}/{paths[name]}": number for name, number in parents.items()},
-        marks=group.annotations,
+        marks=group.marks,
         forbears=group.forbears,
     )
 
@@ -373,8 +381,10 @@ def _mixed(members: Sequence[Member], *, foreign: bool) -> Reason | None:
     return None
 
 
-def _important(group: Group, priority: int) -> bool:
-    return group.protected_from is not None and priority >= group.protected_from
+def _protected(group: Group, priority: int) -> bool:
+    """Whether the gang is not to be evicted: as its language says, by its mark, or because of its priority."""
+    important = group.protected_from is not None and priority >= group.protected_from
+    return group.protected or important or marked_not_preemptable(group.marks.get(PREEMPTABLE))
 
 
 def _queue(builder: JobBuilder, group: Group, members: Sequence[Member]) -> str:

@@ -14,6 +14,7 @@ __all__ = [
     "QUEUE_ANNOTATION",
     "group_of",
     "index_of",
+    "marked_not_preemptable",
     "not_preemptable",
     "place_of",
     "queue_of",
@@ -78,5 +79,9 @@ def queue_of(pod: Pod) -> str:
 
 def not_preemptable(meta: ObjectMeta) -> bool:
     """Whether an object is marked as not to be evicted; the annotation counts before the label, nonsense as a mark."""
-    mark = meta.annotations.get(PREEMPTABLE, meta.labels.get(PREEMPTABLE))
-    return mark is not None and mark.lower() not in ("true", "t", "1")
+    return marked_not_preemptable(meta.annotations.get(PREEMPTABLE, meta.labels.get(PREEMPTABLE)))
+
+
+def marked_not_preemptable(value: str | None) -> bool:
+    """Whether this value of `volcano.sh/preemptable` shields from evictions; None where it is not set."""
+    return value is not None and value.lower() not in ("true", "t", "1")

@@ -10,7 +10,8 @@ from tests.support.koordinator import run
 from tierwise.api.codec import Raw
 from tierwise.api.core import ObjectMeta
 from tierwise.api.fabric import CONSTRAINTS, FABRIC, parse_constraints
-from tierwise.dialects.fabrics import marked, read_marks
+from tierwise.dialects.fabrics import read_marks
+from tierwise.dialects.groups import group_marks
 from tierwise.model.job import Constraint
 from tierwise.model.topology import HYPERNODES, LAYERS
 
@@ -24,7 +25,7 @@ def test_own_constraints_are_about_the_fabric_that_a_group_names() -> None:
     assert "fabric roce" == getattr(read_marks({FABRIC: "roce"}, HYPERNODES).own(own), "kind", None)
     assert LAYERS == getattr(read_marks({FABRIC: LAYERS}, HYPERNODES).own(own), "kind", None)
     assert own is read_marks(ObjectMeta(name="g"), HYPERNODES).own(own)
-    assert "nvlink" == marked(both)[FABRIC]
+    assert "nvlink" == group_marks(both)[FABRIC]
 
 
 def test_listed_constraints_are_about_their_fabric_or_that_of_the_group() -> None:

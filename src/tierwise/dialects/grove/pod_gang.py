@@ -14,8 +14,7 @@ from typing import Final
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.grove import GROUP, PodGang, PodGangSpec, TopologyConstraint
-from tierwise.dialects.fabrics import marked
-from tierwise.dialects.groups import Group, SubGroup, created, not_supported, smallest
+from tierwise.dialects.groups import Group, SubGroup, created, group_marks, not_supported, smallest
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.dialects.language import Language, Rules
 from tierwise.model.job import Constraint, Phase, Reason
@@ -67,7 +66,7 @@ def _group(path: str, record: PodGang, rules: Rules) -> Group:
         minimum=smallest(subs, None),
         phase=Phase.RUNNING if started else Phase.PENDING,
         created=created(record.metadata),
-        annotations=marked(record.metadata),
+        marks=group_marks(record.metadata),
         constraint=_constraint(spec.topology_constraint),
         sub_groups=subs,
         priority_class=spec.priority_class_name,

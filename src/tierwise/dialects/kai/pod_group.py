@@ -21,8 +21,7 @@ from tierwise.api.kai import GROUP, TOPOLOGY_GROUP, PodGroup, Queue, QueueResour
 from tierwise.api.kai import SubGroup as SubGroupRecord
 from tierwise.api.limits import DEPTH
 from tierwise.api.natural import natural
-from tierwise.dialects.fabrics import marked
-from tierwise.dialects.groups import Group, SubGroup, created, smallest
+from tierwise.dialects.groups import Group, SubGroup, created, group_marks, smallest
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.dialects.language import Language, Rules
 from tierwise.dialects.pod_marks import KAI_QUEUE
@@ -92,7 +91,7 @@ def _group(path: str, record: PodGroup, rules: Rules) -> Group:
         minimum=smallest(subs, spec.min_sub_group) if subs else max(spec.min_member, 1),
         phase=Phase.RUNNING if started else Phase.PENDING,
         created=created(record.metadata),
-        annotations=marked(record.metadata),
+        marks=group_marks(record.metadata),
         constraint=_constraint(spec.topology_constraint),
         sub_groups=subs,
         min_sub_groups=spec.min_sub_group,

@@ -21,11 +21,12 @@ from tierwise.api.koordinator import ClusterNetworkTopology, GatherRule, GatherS
 from tierwise.api.natural import natural
 from tierwise.config.profile import Profile
 from tierwise.dialects.elastic_quota import forbearing
-from tierwise.dialects.fabrics import FabricMarks, marked, read_marks
-from tierwise.dialects.groups import GangPart, Gathered, Group, created, gang_minimums
+from tierwise.dialects.fabrics import FabricMarks, read_marks
+from tierwise.dialects.groups import GangPart, Gathered, Group, created, gang_minimums, group_marks
 from tierwise.dialects.jobs import Member
 from tierwise.dialects.koordinator.network_topology import tree_marks
 from tierwise.dialects.language import Drawn, Language, Rules
+from tierwise.dialects.pod_marks import not_preemptable
 from tierwise.model.arrays import EMPTY, Ints
 from tierwise.model.job import Constraint, Gather, Phase, Reason
 from tierwise.model.snapshot import Fault
@@ -154,9 +155,10 @@ def _group(gangs: Sequence[Gang], missing: tuple[str, ...], faults: tuple[Fault,
         minimum=0,
         phase=phases.pop() if len(phases) == 1 else Phase.PENDING,
         created=min(created(gang.meta) for gang in gangs),
-        annotations=marked(first.meta),
+        marks=group_marks(first.meta),
         min_resources=first.min_resources if len(gangs) == 1 else None,
         forbears=next(filter(None, (forbearing(gang.meta) for gang in gangs)), ""),
+        protected=any(not_preemptable(gang.meta) for gang in gangs),
         faults=faults,
         gangs=tuple(GangPart(gang.key, gang.minimum, gang.match_policy == "only-waiting") for gang in gangs),
         missing=missing,
@@ -272,7 +274,7 @@ def _namespace(key: str) -> str:
 def _gathered(group: Group, members: Sequence[Member], drawn: Drawn) -> Gathered:
     """What a job of gangs asks of the network: as a plugin gathers its pods, or as limits on the fabrics it names."""
     gather = _gather(group, members, drawn, sum(gang_minimums(group, members).values()))
-    marks = read_marks(group.annotations, LAYERS)
+    marks = read_marks(group.marks, LAYERS)
     if marks.kind or marks.whole or marks.refusal is not None:
         return Gathered(None, *_on_fabrics(marks, gather))
     return Gathered(gather, _constraint(gather))

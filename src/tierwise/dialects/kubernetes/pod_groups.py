@@ -16,10 +16,11 @@ from msgspec.structs import replace
 from tierwise.api import workload as api
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
-from tierwise.dialects.fabrics import marked, read_marks
-from tierwise.dialects.groups import Group, SubGroup, created, not_supported, smallest
+from tierwise.dialects.fabrics import read_marks
+from tierwise.dialects.groups import Group, SubGroup, created, group_marks, not_supported, smallest
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.dialects.language import IN_SPEC, Language, Rules
+from tierwise.dialects.pod_marks import not_preemptable
 from tierwise.model.job import Constraint, Phase, Reason
 from tierwise.model.topology import LABELS
 from tierwise.port import Key, Objects
@@ -85,7 +86,7 @@ def _woven(objects: Objects, pods: Mapping[str, Pod], rules: Rules) -> dict[str,
             continue
         top = _top(composites, f"{path.partition('/')[0]}/{parent}")
         if isinstance(top, Reason):
-            result[path] = _refused(_of_pod_group(path, record), top)
+            result[path] = replace(_of_pod_group(path, record), refusal=top)
         elif not top:
             result[path] = _of_pod_group(path, record)
         else:
@@ -113,7 +114,7 @@ def _of_workload(objects: Objects, path: str) -> Group | None:
         name=path,
         minimum=_minimum(declared.policy),
         created=created(record.metadata),
-        annotations=marked(record.metadata),
+        marks=group_marks(record.metadata),
         uniform=True,
         refusal=_no_policy(declared.policy),
     )
@@ -134,7 +135,7 @@ def _declared(path: str, record: api.PodGroup | api.CompositePodGroup) -> Group:
         minimum=1,
         phase=_phase(record, (COMPOSITE_SCHEDULED,) if composite else SCHEDULED),
         created=created(record.metadata),
-        annotations=marked(record.metadata),
+        marks=group_marks(record.metadata),
         constraint=_constraint(spec.scheduling_constraints),
         priority_class=spec.priority_class_name,
         priority=spec.priority,
@@ -161,6 +162,7 @@ def _of_composite(path: str, record: api.CompositePodGroup, inside: Inside, grou
         sub_groups=subs,
         min_sub_groups=least,
         together=declared.together or any(_together(g.spec.disruption_mode) for g in groups),
+        protected=any(not_preemptable(g.metadata) for g in groups),
         refusal=refusal,
     )
 
@@ -207,12 +209,6 @@ def _top(composites: Mapping[str, api.CompositePodGroup], path: str) -> str | Re
 def _binds(record: api.CompositePodGroup) -> bool:
     """Whether the groups of a composite start together, or share a domain."""
     return record.spec.scheduling_policy.gang is not None or bool(record.spec.scheduling_constraints.topology)
-
-
-def _refused(group: Group, reason: Reason) -> Group:
-    return Group(
-        key=group.key, minimum=group.minimum, phase=group.phase, created=group.created, uniform=True, refusal=reason
-    )
 
 
 def _minimum(policy: api.SchedulingPolicy) -> int:

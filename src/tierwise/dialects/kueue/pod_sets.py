@@ -24,8 +24,7 @@ from tierwise.api.fabric import CONSTRAINTS, FABRIC
 from tierwise.api.hold import HOLD, held
 from tierwise.api.kueue import GROUP, ClusterQueue, LocalQueue, ResourceFlavor, Topology, Workload
 from tierwise.api.limits import PODS
-from tierwise.dialects.fabrics import marked
-from tierwise.dialects.groups import Group, SubGroup, created, not_supported
+from tierwise.dialects.groups import Group, SubGroup, created, group_marks, not_supported
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.dialects.language import Language, NotOurs, Rules
 from tierwise.model.job import Constraint, Reason
@@ -156,7 +155,7 @@ def _group(objects: Objects, path: str, pods: list[Pod]) -> Group | None:
         key=Key(GROUP, "Workload", namespace, name),
         minimum=total or 1,
         created=created(record.metadata if record is not None else first.metadata),
-        annotations=_with_queue(objects, record, first),
+        marks=_with_queue(objects, record, first),
         constraint=own.constraint,
         sub_groups=own.sub_groups,
         refusal=refusal,
@@ -190,7 +189,7 @@ def _pod_sets(objects: Objects, pods: list[Pod]) -> Iterator[SubGroup]:
 
 def _with_queue(objects: Objects, record: Workload | None, pod: Pod) -> Mapping[str, str]:
     """The marks of a gang, with the minimum run time of its queues where that is longer than its own."""
-    marks = record.metadata.annotations if record is not None else _fabric_marks(pod)
+    marks = group_marks(record.metadata) if record is not None else _fabric_marks(pod)
     named = pod.metadata.labels.get(_QUEUE, "") or (record.spec.queue_name if record is not None else "")
     local = objects.every(LocalQueue).get(f"{pod.metadata.namespace or 'default'}/{named}") if named else None
     if local is None:
@@ -209,7 +208,7 @@ def _with_queue(objects: Objects, record: Workload | None, pod: Pod) -> Mapping[
 
 def _fabric_marks(pod: Pod) -> dict[str, str]:
     """What a pod says of fabrics for its gang, where no object says so."""
-    return {key: value for key, value in marked(pod.metadata).items() if key in (FABRIC, CONSTRAINTS)}
+    return {key: value for key, value in group_marks(pod.metadata).items() if key in (FABRIC, CONSTRAINTS)}
 
 
 def _grouped(pod: Pod) -> bool:

@@ -11,8 +11,7 @@ from typing import Final
 
 from tierwise.api.core import Pod
 from tierwise.api.scheduler_plugins import GROUP, PodGroup
-from tierwise.dialects.fabrics import marked
-from tierwise.dialects.groups import Group, created
+from tierwise.dialects.groups import Group, created, group_marks
 from tierwise.dialects.language import Language, Rules
 from tierwise.model.job import Phase
 from tierwise.port import Key
@@ -43,7 +42,7 @@ def _group(path: str, record: PodGroup, rules: Rules) -> Group:
         minimum=max(record.spec.min_member, 0),
         phase=_PHASES.get(record.status.phase, Phase.PENDING),
         created=created(record.metadata),
-        annotations=marked(record.metadata),
+        marks=group_marks(record.metadata),
         min_resources=record.spec.min_resources,
     )
 

@@ -19,8 +19,7 @@ from tierwise.api.natural import natural
 from tierwise.api.quantity import amount
 from tierwise.api.volcano import PodGroup, Queue, QueueAffinity
 from tierwise.dialects.elastic_quota import forbearing
-from tierwise.dialects.fabrics import marked
-from tierwise.dialects.groups import Group, created, tier_limit
+from tierwise.dialects.groups import Group, created, group_marks, tier_limit
 from tierwise.dialects.language import Language, Rules
 from tierwise.dialects.pod_marks import GROUP_ANNOTATION, group_of
 from tierwise.model.job import NodeGroups, Phase
@@ -85,7 +84,7 @@ def _group(path: str, record: PodGroup, rules: Rules) -> Group:
         minimum=spec.min_member or 0,
         phase=_PHASES.get(record.status.phase, Phase.PENDING),
         created=created(meta),
-        annotations=marked(meta),
+        marks=group_marks(meta),
         constraint=tier_limit(spec.network_topology),
         min_resources=spec.min_resources,
         queue=spec.queue or "default",
