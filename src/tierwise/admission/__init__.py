@@ -287,6 +287,10 @@ class _Checks:
                 example = decode(pod)
                 assert isinstance(example, Pod)  # it was decoded as one already
                 yield from node_pod.check_support(example, f"{template}.")
+            why = workloads.waits(raw)
+            if why:
+                field, _, text = why.partition(": ")
+                yield error(field, text)
         except InputError as refused:
             yield error(refused.field or "spec", refused.message)
 

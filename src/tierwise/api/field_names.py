@@ -12,7 +12,7 @@ from typing import Final
 
 from tierwise.api.errors import suggestion
 
-__all__ = ["fields", "table", "unheard"]
+__all__ = ["fields", "table", "unheard", "unheard_in"]
 
 _ANYTHING: Final = "*"
 """Any value as a type, and any name as a field."""
@@ -25,6 +25,11 @@ def unheard(raw: Mapping[str, object], group: str, kind: str) -> Iterator[tuple[
     """
     first = table()[0].get(f"{group}/{kind}")
     return _within(raw, first, "") if first is not None else iter(())
+
+
+def unheard_in(value: object, name: str, path: str) -> Iterator[tuple[str, str]]:
+    """The same for a part of a manifest: a value of the type `name`, at this path."""
+    return _within(value, name, path)
 
 
 def _within(value: object, name: str, path: str) -> Iterator[tuple[str, str]]:

@@ -132,8 +132,8 @@ def tell_unread(objects: Objects) -> None:
     from tierwise.dialects.workloads import notes
 
     _warn(list(_not_understood(objects)), "other kind not understood", "other kinds not understood")
-    idle = [f"{key.kind} {key.path} makes no pods: {why}" for key, why in notes(objects)]
-    _warn(idle, "other object that makes no pods", "other objects that make no pods")
+    idle = [f"{key.kind} {key.path} {why}" for key, why in notes(objects)]
+    _warn(idle, "other object whose pods do not start", "other objects whose pods do not start")
     _warn([f"{f.object}: {f.path}: {f.message}" for f in unheard(objects)], _REST, most=3)
     if len(objects) <= _CHECKED:
         _warn([f"{f.object}: {f.path}: {f.message}" for f in passed_over(objects)], _REST, most=3)

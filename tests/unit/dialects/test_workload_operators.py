@@ -78,7 +78,7 @@ def test_a_suspended_training_makes_nothing() -> None:
     given = _job(runPolicy={"suspend": True})
 
     assert {} == pods(given)
-    assert ["it is suspended"] == [note for _, note in workloads.notes(expanded(given))]
+    assert ["makes no pods: it is suspended"] == [note for _, note in workloads.notes(expanded(given))]
 
 
 def _mpi_job(**spec: object) -> Raw:

@@ -170,7 +170,7 @@ def test_what_makes_no_pods_says_why(given: Raw, why: str) -> None:
     """And its owner is told; it is no fault."""
     assert {} == pods(given)
     objects = expanded(given)
-    assert [why] == [note for _, note in workloads.notes(objects)]
+    assert [f"makes no pods: {why}"] == [note for _, note in workloads.notes(objects)]
     workloads.check(given)
 
 
@@ -263,7 +263,7 @@ def test_a_daemon_set_without_a_node_says_so() -> None:
     template = {"spec": {**TEMPLATE["spec"], "nodeSelector": {"no": "where"}}}  # type: ignore[dict-item]
     objects = expanded(*WORLD, _of("DaemonSet", "agent", template=template))
 
-    assert ["it may run on no node"] == [note for _, note in workloads.notes(objects)]
+    assert ["makes no pods: it may run on no node"] == [note for _, note in workloads.notes(objects)]
 
 
 def test_behaviour_that_cannot_be_read_is_refused() -> None:

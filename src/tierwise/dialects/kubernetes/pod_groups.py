@@ -223,6 +223,8 @@ def _constraint(constraints: api.SchedulingConstraints) -> Constraint | None:
 
 def _no_policy(policy: api.SchedulingPolicy | api.CompositePolicy) -> Reason | None:
     """That a policy does not say how many start together, so that it is not known whether a part of them would do."""
+    if policy.gang is not None and policy.basic is not None:
+        return Reason("InvalidGroup", "pod", "spec.schedulingPolicy has both basic and gang, of which one may be set")
     if policy.gang is not None:
         least = policy.gang.min_count if isinstance(policy.gang, api.GangPolicy) else policy.gang.min_group_count
         if least > 0:

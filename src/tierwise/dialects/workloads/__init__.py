@@ -36,6 +36,7 @@ __all__ = [
     "children",
     "notes",
     "understood",
+    "waits",
 ]
 
 WORKLOADS: Final[Mapping[tuple[str, str], str]] = {
@@ -115,11 +116,20 @@ def children(objects: Objects) -> Iterator[Raw]:
 
 
 def notes(objects: Objects) -> Iterator[tuple[Key, str]]:
-    """Workloads that make no pods for the time being, and why."""
+    """Workloads that make no pods for the time being, or none that may start, and why."""
     for owner, expand in _owners(objects, Family(objects)):
-        note = _expanded(owner, expand).note
-        if note:
-            yield key_of_raw(owner.raw), note
+        expansion = _expanded(owner, expand)
+        if expansion.note:
+            yield key_of_raw(owner.raw), f"makes no pods: {expansion.note}"
+        if expansion.waits:
+            yield key_of_raw(owner.raw), f"makes pods that wait: {expansion.waits}"
+
+
+def waits(raw: Raw) -> str:
+    """Why the pods of a workload will wait whatever room there is; empty where nothing says so, or for other kinds."""
+    key = key_of_raw(raw)
+    said = WORKLOADS.get((key.group, key.kind))
+    return _expanded(Owner(raw), _expander(said)).waits if said is not None else ""
 
 
 def check(raw: Raw) -> dict[str, Raw]:
@@ -182,9 +192,13 @@ def _check_child(owner: Owner, template: str, raw: Raw) -> dict[str, Raw]:
     return {_below(template, field, raw): pod for field, pod in inner.items()}
 
 
+_SPEC_OF_OWNER: Final = ("PodGroup", "RayCluster")
+"""Kinds of children whose whole spec is a field of the owner."""
+
+
 def _below(template: str, field: str, child: Raw) -> str:
-    """Where a field of a child is in its owner; the template of a RayCluster is the spec of one."""
-    inner = field.removeprefix("spec.") if child["kind"] == "RayCluster" else field
+    """Where a field of a child is in its owner."""
+    inner = field.removeprefix("spec.") if child["kind"] in _SPEC_OF_OWNER else field
     return ".".join(part for part in (template, inner) if part)
 
 

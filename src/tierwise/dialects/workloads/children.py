@@ -60,6 +60,8 @@ class Expansion(msgspec.Struct, frozen=True):
 
     children: Sequence[Child] = ()
     note: str = ""
+    waits: str = ""
+    """Why its pods name a group that is not made."""
 
 
 class Family(msgspec.Struct, frozen=True):

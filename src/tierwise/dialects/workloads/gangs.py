@@ -20,7 +20,7 @@ from tierwise.dialects.pod_marks import GROUP_ANNOTATION, KAI_QUEUE, QUEUE_ANNOT
 from tierwise.dialects.workloads.children import KUEUE_QUEUE, Child, Owner, named
 from tierwise.port import key_of, key_of_raw
 
-__all__ = ["POD_SET", "Gang", "Marks", "in_gang", "in_queue", "queue"]
+__all__ = ["POD_SET", "Gang", "Marks", "in_gang", "in_queue", "names_no_group", "queue"]
 
 _ROLE: Final = "volcano.sh/task-spec"
 _QUEUE_LABEL: Final = "volcano.sh/queue-name"
@@ -68,10 +68,15 @@ def in_queue(owner: Owner, templates: Iterable[Child], total: int) -> Marks:
     Pods that are in a group already, in any language, stay there.
     """
     named_queue = owner.labels.get(KUEUE_QUEUE, "")
-    if not named_queue or not all(whose(_pod(child)) == "" or _asks_kueue(child) for child in templates):
+    if not named_queue or not names_no_group(templates):
         return Marks()
     name = f"{owner.kind.lower()}-{owner.name}"
     return Marks({KUEUE_QUEUE: named_queue, _KUEUE_GROUP: name}, {_KUEUE_TOTAL: str(total)})
+
+
+def names_no_group(templates: Iterable[Child]) -> bool:
+    """Whether no template names a group, in any language; a topology that is asked for in Kueue's words is none."""
+    return all(whose(_pod(child)) == "" or _asks_kueue(child) for child in templates)
 
 
 def in_gang(owner: Owner, gang: Gang, pods: Sequence[Child], roles: Iterable[str] = ()) -> list[Child]:

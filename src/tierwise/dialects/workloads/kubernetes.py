@@ -1,6 +1,7 @@
 """Kubernetes' own workloads: what the controller manager makes of Deployments, sets, Jobs and CronJobs.
 
-None of them is a gang by itself: their pods start one by one unless they name a group.
+None of them is a gang by itself: their pods start one by one unless they name a group, or the workload says in
+`spec.scheduling` how they are scheduled.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from tierwise.api.errors import InputError
 from tierwise.api.selector import holds, tolerates
 from tierwise.dialects.workloads.children import Child, Expansion, Owner, alike, digest, named, pod
 from tierwise.dialects.workloads.fields import Fields
-from tierwise.dialects.workloads.gangs import POD_SET, in_queue
+from tierwise.dialects.workloads.gangs import POD_SET, Marks, in_queue, names_no_group
+from tierwise.dialects.workloads.scheduling import is_declared, of_pods
 
 __all__ = ["COMPLETION_INDEX", "cron_job", "daemon_set", "deployment", "job", "replica_set", "stateful_set"]
 
@@ -76,11 +78,15 @@ def replica_set(owner: Owner) -> Expansion:
 def stateful_set(owner: Owner) -> Expansion:
     """Pods by ordinal, with a claim each for every claim template; all at once, whatever their order of starting."""
     spec, template = owner.spec, owner.spec.at("template")
-    group = in_queue(owner, [pod(owner, template, owner.name)], spec.count("replicas", 1))
+    example = pod(owner, template, owner.name)
+    replicas = spec.count("replicas", 1)
+    scheduled = is_declared(spec) and names_no_group([example])
+    group = Marks() if scheduled else in_queue(owner, [example], replicas)
     start = spec.at("ordinals").number("start", 0)
     claims = {claim.at("metadata").text("name"): claim for claim in spec.each("volumeClaimTemplates")}
-    children: list[Child] = []
-    for index in range(start, start + spec.count("replicas", 1)):
+    claimed: list[Child] = []
+    pods: list[Child] = []
+    for index in range(start, start + replicas):
         name = f"{owner.name}-{index}"
         labels = {
             "statefulset.kubernetes.io/pod-name": name,
@@ -88,10 +94,13 @@ def stateful_set(owner: Owner) -> Expansion:
             "controller-revision-hash": f"{owner.name}-{digest(template.raw)}",
             **group.labels,
         }
-        children += (Child(_claim(owner, claim, f"{volume}-{name}")) for volume, claim in claims.items())
+        claimed += (Child(_claim(owner, claim, f"{volume}-{name}")) for volume, claim in claims.items())
         own = _claiming(template.at("spec").raw, claims, name)
-        children.append(pod(owner, template, name, labels=labels, annotations=group.annotations, spec=own))
-    return Expansion(children)
+        pods.append(pod(owner, template, name, labels=labels, annotations=group.annotations, spec=own))
+    if not scheduled:
+        return Expansion([*claimed, *pods])
+    pod_group = of_pods(owner, replicas, replicas)
+    return Expansion([*claimed, *pod_group.with_pods(pods)], waits=pod_group.waits)
 
 
 def _claim(owner: Owner, claim: Fields, name: str) -> Raw:
@@ -211,22 +220,38 @@ def job(owner: Owner) -> Expansion:
         "job-name": owner.name,
     }
     total = at_once if in_all is None else min(at_once, in_all)
-    group = in_queue(owner, [example], read_number(owner.annotations.get(_LEAST, "")) or total)
-    labels |= group.labels
+    scheduled = is_declared(spec) and names_no_group([example])
+    in_kueue = Marks() if scheduled else in_queue(owner, [example], _least(owner) or total)
+    labels |= in_kueue.labels
+    marks = in_kueue.annotations
     if indexed:
         done = {_index(one) for one in pods if one.status.phase == "Succeeded"} | _completed(owner, in_all or 0)
         taken = {*done, *map(_index, active)}
         free = (index for index in range(in_all if in_all is not None else at_once) if index not in taken)
         wanted = islice(free, max(at_once - len(active), 0))
-        return Expansion([_of_index(owner, template, labels, group.annotations, index) for index in wanted])
+        lacking = [_of_index(owner, template, labels, marks, index) for index in wanted]
+        left = total if in_all is None else min(total, in_all - len(done))
+        return _grouped(owner, lacking, total, left) if scheduled else Expansion(lacking)
     succeeded = max(
         sum(one.status.phase == "Succeeded" for one in pods), owner.fields.at("status").number("succeeded", 0)
     )
     limit = at_once if in_all is None else min(at_once, max(in_all - succeeded, 0))
     if in_all is None and succeeded:
         limit = 0
-    child = pod(owner, template, f"{owner.name}-", labels=labels, annotations=group.annotations)
-    return Expansion([Child(child.raw, child.template)] * max(limit - len(active), 0))
+    child = pod(owner, template, f"{owner.name}-", labels=labels, annotations=marks)
+    lacking = [Child(child.raw, child.template)] * max(limit - len(active), 0)
+    return _grouped(owner, lacking, total, limit) if scheduled else Expansion(lacking)
+
+
+def _grouped(owner: Owner, pods: list[Child], size: int, left: int) -> Expansion:
+    """The pods that are missing, in the group that `spec.scheduling` asks for."""
+    pod_group = of_pods(owner, size, left)
+    return Expansion(pod_group.with_pods(pods), waits=pod_group.waits)
+
+
+def _least(owner: Owner) -> int:
+    """How many pods at a time Kueue's annotation asks for at least; 0 where it does not say."""
+    return read_number(owner.annotations.get(_LEAST, "")) or 0
 
 
 _JOBS: Final = "kubernetes.io/job-controller"

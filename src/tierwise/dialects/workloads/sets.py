@@ -11,7 +11,8 @@ from typing import Final
 from tierwise.api.codec import Raw
 from tierwise.dialects.workloads.children import Child, Expansion, NoTemplateError, Owner, digest, named, pod
 from tierwise.dialects.workloads.fields import Fields, few
-from tierwise.dialects.workloads.gangs import POD_SET, Gang, Marks, in_gang, in_queue
+from tierwise.dialects.workloads.gangs import POD_SET, Gang, Marks, in_gang, in_queue, names_no_group
+from tierwise.dialects.workloads.scheduling import PodGroup, is_declared, of_job_set
 
 __all__ = ["job_set", "leader_worker_set"]
 
@@ -35,7 +36,9 @@ def job_set(owner: Owner) -> Expansion:
     everything = few(spec, "replicatedJobs", sum(replicas))
     sizes = [_pods(entry.at("template", "spec")) for entry in replicated]
     total = few(spec, "replicatedJobs", sum(n * size for n, size in zip(replicas, sizes, strict=True)))
-    grouped = in_queue(owner, examples, total)
+    scheduled = is_declared(spec) and names_no_group(examples)
+    pod_group = of_job_set(owner, replicated, total) if scheduled else None
+    grouped = Marks() if scheduled else in_queue(owner, examples, total)
     if spec.text("managedBy", _CONTROLLER) != _CONTROLLER:
         return Expansion(note=f"it is managed by {spec.text('managedBy')}")
     if owner.suspended():
@@ -61,8 +64,11 @@ def job_set(owner: Owner) -> Expansion:
             group = entry.text("groupName", "default")
             marks |= {f"{_JOB_SET}/group-name": group}
             own = _as_pod_set(grouped, role, sizes[place], examples[place])
-            children.append(Child(_job(owner, entry.at("template"), name, marks, own), f"{entry.path}.template"))
-    return Expansion(children)
+            made = _job(owner, entry.at("template"), name, marks, own, pod_group)
+            children.append(Child(made, f"{entry.path}.template"))
+    if pod_group is not None and pod_group.child is not None:
+        children.insert(0, pod_group.child)
+    return Expansion(children, waits=pod_group.waits if pod_group is not None else "")
 
 
 def _pods(job: Fields) -> int:
@@ -80,7 +86,9 @@ def _as_pod_set(grouped: Marks, role: str, size: int, example: Child) -> Marks:
     return Marks({**grouped.labels, POD_SET: role}, {**grouped.annotations, **sized})
 
 
-def _job(owner: Owner, template: Fields, name: str, marks: dict[str, str], grouped: Marks) -> Raw:
+def _job(
+    owner: Owner, template: Fields, name: str, marks: dict[str, str], grouped: Marks, pod_group: PodGroup | None
+) -> Raw:
     """One Job, with the marks of its place in the set on itself and on its pods, which have those of their group."""
     meta, inner = template.at("metadata"), template.at("spec", "template")
     exclusive = meta.texts("annotations").get(_EXCLUSIVE) or owner.annotations.get(_EXCLUSIVE, "")
@@ -90,6 +98,8 @@ def _job(owner: Owner, template: Fields, name: str, marks: dict[str, str], group
     spec = inner.at("spec").raw
     if exclusive and not by_selector:
         spec = _alone(spec, f"{_JOB_SET}/job-key", marks[f"{_JOB_SET}/job-key"], exclusive)
+    if pod_group is not None:
+        spec = pod_group.inside(spec)
     pods: Raw = {
         **inner.raw,
         "metadata": {
