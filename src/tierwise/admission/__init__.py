@@ -253,7 +253,7 @@ class _Checks:
             case KaiQueue():
                 return check_terms(record.metadata)
             case Queue():
-                return queue.check(record, self._around.queues, self._around.parents)
+                return queue.check(record, self._around.queues, self._around.queues_below.get(record.metadata.name, ()))
             case Command():
                 return job.check_command(record, self._objects.every(Job))
             case AppGroup():

@@ -36,7 +36,7 @@ class ClusterContext(msgspec.Struct, frozen=True):
     """The other objects, as far as they matter to one."""
 
     queues: Mapping[str, Queue]
-    parents: frozenset[str]  # queues that have queues below them
+    queues_below: Mapping[str, Sequence[Queue]]  # by the name of their parent
     quotas: frozenset[str]  # names of elastic quotas, which are queues as well
     priority_classes: Mapping[str, int]  # their values
     tiers: Mapping[str, int]  # that have names
@@ -71,7 +71,7 @@ class ClusterContext(msgspec.Struct, frozen=True):
 
     def priority_class(self, path: str, name: str) -> Iterator[Issue]:
         """A warning for a reference to a priority class that is missing among those given."""
-        if name and name not in {*self.priority_classes, *_BUILT_IN}:
+        if name and name not in self.priority_classes and name not in _BUILT_IN:
             missing = "does not exist" if self.priority_classes else "is not among these objects"
             yield warning(path, f'priority class "{name}" {missing}: Kubernetes refuses pods that name one like that')
 
@@ -101,7 +101,7 @@ def cluster_context(objects: Objects, capacity: TreeCapacity | None) -> ClusterC
         tiers[name] = min(tier, tiers.get(name, tier))
     return ClusterContext(
         queues=queues,
-        parents=frozenset(queue.spec.parent for queue in queues.values() if queue.spec.parent),
+        queues_below=_by_parent(queues.values()),
         quotas=frozenset(quota.metadata.name for quota in objects.every(ElasticQuota).values()),
         priority_classes={name: record.value for name, record in objects.every(PriorityClass).items()},
         tiers=tiers,
@@ -111,6 +111,14 @@ def cluster_context(objects: Objects, capacity: TreeCapacity | None) -> ClusterC
         highest=max(heights, default=None),
         aliases=frozenset(fabric_title(kind) for kind in tree_aliases(objects)),
     )
+
+
+def _by_parent(queues: Iterable[Queue]) -> dict[str, list[Queue]]:
+    below: dict[str, list[Queue]] = {}
+    for queue in queues:
+        if queue.spec.parent:
+            below.setdefault(queue.spec.parent, []).append(queue)
+    return below
 
 
 def _named_tiers(hypernodes: Iterable[HyperNode]) -> dict[str, int]:

@@ -8,6 +8,7 @@ from typing import Final
 from tierwise.admission.findings import Issue, error, warning
 from tierwise.api import elastic_quota as api
 from tierwise.api.core import ObjectMeta, Pod, ResourceList
+from tierwise.api.cycles import cycle_text
 from tierwise.api.natural import natural
 from tierwise.api.quantity import amount, show
 from tierwise.dialects.elastic_quota import DEEPEST, QUOTA_NAMESPACE
@@ -128,7 +129,7 @@ class Forest:
                 yield error(path, f"more than {DEEPEST} quotas are above it")
                 break
         if further is not None and further[1] == name:
-            yield error(path, f"cyclic dependency: {' -> '.join([*chain, name])}")
+            yield error(path, f"cyclic dependency: {cycle_text(list(dict.fromkeys(chain)))}")
         tree, around = (q.metadata.labels.get(api.TREE_ID, "") for q in (quota, parent))
         if tree and tree != around:
             yield error(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from tierwise.admission.findings import Issue, at_least, error, one_of, warning
 from tierwise.admission.names import LONGEST_LABEL, dns_label, dns_subdomain
 from tierwise.admission.node_pod import check_pod_spec, check_support, will_wait
 from tierwise.api import limits, plurals
+from tierwise.api.cycles import cycle_text, find_cycles
 from tierwise.api.repair import OnNodeLoss, RepairTerms, parse_repair
 from tierwise.api.unsupported import ANNOTATIONS, NUMA_POLICY, asks_something
 from tierwise.api.volcano import Command, Job, JobSpec, LifecyclePolicy, PartitionPolicy, TaskSpec
@@ -232,7 +233,7 @@ def _check_queue(spec: JobSpec, context: ClusterContext) -> Iterator[Issue]:
     yield from context.queue("spec.queue", spec.queue)
     if spec.queue == ROOT_QUEUE:
         yield error("spec.queue", "jobs cannot be submitted to the root queue")
-    elif spec.queue in context.parents:
+    elif spec.queue in context.queues_below:
         yield error(
             "spec.queue", f'queue "{spec.queue}" has queues below it: jobs can be submitted to leaf queues only'
         )
@@ -242,7 +243,7 @@ def _check_start(job: Job) -> Iterator[Issue]:
     """A warning where the minimum counts pods that are made only once others run, and these wait for the minimum."""
     tasks, least = job.spec.tasks, job.spec.min_available or 0
     later = [entry for entry in tasks if entry.depends_on is not None and entry.depends_on.name]
-    at_once = sum(entry.replicas for entry in tasks if entry not in later)
+    at_once = sum(entry.replicas for entry in tasks) - sum(entry.replicas for entry in later)
     by_task = least >= sum(map(task_minimum, tasks)) and any(map(task_minimum, later))
     if later and (least > at_once or by_task):
         awaited = plurals.joined([f'"{name}"' for name in later[0].depends_on.name]) if later[0].depends_on else ""
@@ -338,6 +339,7 @@ def _check_partitions(path: str, task: TaskSpec, outer: int | None, context: Clu
 def _check_dependencies(path: str, tasks: Sequence[TaskSpec]) -> Iterator[Issue]:
     """Issues of what tasks wait for: every name must be a task's, and no task may wait for itself in the end."""
     waits = {task.name: task.depends_on.name if task.depends_on else () for task in tasks}
+    circular = {name: cycle_text(cycle, first) for cycle in find_cycles(waits) for first, name in enumerate(cycle)}
     for index, task in enumerate(tasks):
         where = f"{path}[{index}].dependsOn"
         if task.depends_on is None:
@@ -346,24 +348,8 @@ def _check_dependencies(path: str, tasks: Sequence[TaskSpec]) -> Iterator[Issue]
         for name in task.depends_on.name:
             if name not in waits:
                 yield error(f"{where}.name", f'task "{name}" does not exist')
-        cycle = _way_back(task.name, waits)
-        if cycle:
-            yield error(f"{where}.name", f"cyclic dependency: {' -> '.join(cycle)}")
-
-
-def _way_back(start: str, waits: Mapping[str, Sequence[str]]) -> list[str]:
-    """A chain of dependencies from a task to itself, nothing where there is none."""
-    seen: set[str] = set()
-    pending = [[start]]
-    while pending:
-        chain = pending.pop()
-        for name in waits.get(chain[-1], ()):
-            if name == start:
-                return [*chain, start]
-            if name not in seen:
-                seen.add(name)
-                pending.append([*chain, name])
-    return []
+        if task.name in circular:
+            yield error(f"{where}.name", f"cyclic dependency: {circular[task.name]}")
 
 
 # Commands: whether one can be carried out at all.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from tierwise.admission.context import ROOT_QUEUE
@@ -10,6 +10,7 @@ from tierwise.admission.findings import Issue, at_least, error, one_of, warning
 from tierwise.admission.names import check_terms, dns_subdomain
 from tierwise.api import plurals
 from tierwise.api.core import ResourceList
+from tierwise.api.cycles import cycle_text
 from tierwise.api.limits import DEPTH
 from tierwise.api.quantity import amount, show
 from tierwise.api.volcano import Job, PodGroup, Queue
@@ -23,8 +24,8 @@ _SHOWN: Final = 3
 _STATES: Final = frozenset({"", "Open", "Closed", "Closing", "Unknown"})
 
 
-def check(queue: Queue, queues: Mapping[str, Queue], parents: Collection[str]) -> Iterator[Issue]:
-    """Issues of a queue among all queues; `parents` are those that have others below them."""
+def check(queue: Queue, queues: Mapping[str, Queue], below: Sequence[Queue]) -> Iterator[Issue]:
+    """Issues of a queue among all queues; `below` are those that name it as their parent."""
     spec = queue.spec
     yield from dns_subdomain("metadata.name", queue.metadata.name)
     yield from check_terms(queue.metadata)
@@ -35,8 +36,7 @@ def check(queue: Queue, queues: Mapping[str, Queue], parents: Collection[str]) -
     yield from _within("spec.guarantee.resource", spec.guarantee.resource, "deserved", spec.deserved)
     yield from _within("spec.guarantee.resource", spec.guarantee.resource, "capability", spec.capability)
     yield from _check_parent(queue, queues)
-    if queue.metadata.name in parents:
-        yield from _check_children(queue, queues.values())
+    yield from _check_children(queue, [child for child in below if child is not queue])
 
 
 def check_deletion(queue: Queue, objects: Objects) -> Iterator[Issue]:
@@ -81,8 +81,7 @@ def _check_parent(queue: Queue, queues: Mapping[str, Queue]) -> Iterator[Issue]:
     while chain[-1] in queues and queues[chain[-1]].spec.parent:
         above = queues[chain[-1]].spec.parent
         if above == name:
-            between = chain if len(chain) <= _SHOWN else [*chain[:_SHOWN], f"{len(chain) - _SHOWN} more"]
-            yield error("spec.parent", f"cyclic dependency: {' -> '.join([*between, name])}")
+            yield error("spec.parent", f"cyclic dependency: {cycle_text(chain)}")
         if above in chain:
             return
         if len(chain) > DEPTH:
@@ -91,10 +90,9 @@ def _check_parent(queue: Queue, queues: Mapping[str, Queue]) -> Iterator[Issue]:
         chain.append(above)
 
 
-def _check_children(queue: Queue, queues: Iterable[Queue]) -> Iterator[Issue]:
+def _check_children(queue: Queue, below: Sequence[Queue]) -> Iterator[Issue]:
     """A queue must be able to keep its word to the queues below it."""
-    name, spec = queue.metadata.name, queue.spec
-    below = [child for child in queues if child.spec.parent == name != child.metadata.name]
+    spec = queue.spec
     for child in below:
         yield from _within("spec.capability", child.spec.capability, "capability", spec.capability, child.metadata.name)
     guarantees = [child.spec.guarantee.resource for child in below]

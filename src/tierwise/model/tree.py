@@ -16,6 +16,7 @@ from itertools import chain
 import msgspec
 import numpy as np
 
+from tierwise.api.cycles import cycle_text, find_cycles
 from tierwise.api.limits import DEPTH, TIER
 from tierwise.api.natural import natural
 from tierwise.model.arrays import Ints, ranks
@@ -126,10 +127,9 @@ class _Draft(msgspec.Struct):
                 self.problems.append(Problem(d.name, "TierNameConflict", text, error=False))
 
     def check_claims(self) -> None:
-        for cycle in _cycles(self.declared):
-            chain = " -> ".join([*cycle, cycle[0]])
+        for cycle in find_cycles({name: d.children for name, d in self.declared.items()}):
             for name in cycle:
-                self.fail(name, "Cycle", f"cyclic dependency: {chain}")
+                self.fail(name, "Cycle", f"cyclic dependency: {cycle_text(cycle)}")
         for child, claimers in self.claimers.items():
             if len(claimers) > 1:
                 for name in claimers:
@@ -217,27 +217,6 @@ class _Draft(msgspec.Struct):
                 pending += self.below.get(child, ())
             self.all_nodes[name] = frozenset(inner)
         return self.all_nodes[name]
-
-
-def _cycles(declared: dict[str, Declared]) -> list[list[str]]:
-    """The cycles of the member relation, each starting at its first name; every domain in at most one."""
-    state: dict[str, int] = {}  # 1 on the path, 2 done
-    found: list[list[str]] = []
-    for start in declared:
-        path: list[str] = []
-        work = [(start, False)]
-        while work:
-            name, leaving = work.pop()
-            if leaving:
-                state[path.pop()] = 2
-            elif state.get(name) == 1:
-                found.append(path[path.index(name) :])
-            elif name not in state and name in declared:
-                state[name] = 1
-                path.append(name)
-                work.append((name, True))
-                work += [(child, False) for child in reversed(declared[name].children)]
-    return found
 
 
 class _Walk:

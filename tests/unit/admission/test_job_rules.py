@@ -227,3 +227,13 @@ def test_a_numa_policy_is_warned_of(policy: str, *, warned: bool) -> None:
 
     assert verdict.valid
     assert warned == any("topologyPolicy" in found.path for found in verdict.warnings)
+
+
+def test_a_circle_of_many_tasks_is_told_in_short() -> None:
+    """Each task of it is told, with the first few names."""
+    found = errors(
+        _job(*(task(f"t{i}", 1, dependsOn={"name": [f"t{(i + 1) % 20}"]}) for i in range(20)), minAvailable=1)
+    )
+
+    assert [f"spec.tasks[{i}].dependsOn.name" for i in range(20)] == [path for path, _ in found]
+    assert "cyclic dependency: t3 -> t4 -> t5 -> t6 -> t7 -> t8 -> t9 -> t10 -> 12 more -> t3" == found[3][1]

@@ -1,10 +1,14 @@
 """What a queue may say, and what queues may say together."""
 
+from collections.abc import Iterator
+
 import pytest
-from tests.support.manifests import queue
+from tests.support.manifests import objects, queue
 from tests.support.verdicts import errors, warnings
 
+from tierwise.admission.queue import check
 from tierwise.api.codec import Raw
+from tierwise.api.volcano import Queue
 
 
 @pytest.mark.parametrize(
@@ -56,3 +60,21 @@ def test_a_parent_must_be_able_to_keep_its_word() -> None:
     ] == errors(parent, *below)
     deserved = "the queues below ask for 8 cpu in all, more than the 6 of this queue"
     assert [("spec.deserved.cpu", deserved)] == warnings(parent, *below)
+
+
+class _Unlisted(dict[str, Queue]):
+    """Queues that can be looked up by name; whoever goes through all of them fails."""
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError
+
+    def values(self) -> Iterator[Queue]:  # type: ignore[override]
+        raise AssertionError
+
+
+def test_a_queue_is_checked_with_its_parents_and_children_alone() -> None:
+    """So that all queues together cost no more than their number."""
+    known = _Unlisted(objects(queue("p", capability={"cpu": "8"}), queue("c", parent="p")).every(Queue).items())
+    below = {"p": [known["c"]], "c": []}
+
+    assert [] == [issue for name in ("p", "c") for issue in check(known[name], known, below[name])]
