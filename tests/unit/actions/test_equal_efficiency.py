@@ -58,3 +58,64 @@ def test_small_differences_do_not_add_up() -> None:
     told = once(_world({"r0": ("n0", "n1", "n2")}, *gangs), profile_of("gangpreempt"))
 
     assert {"default/b-0"} == told.victims
+
+
+def _full_racks(created: str, sizes: str = "1111", *, queue: str = "mine", **tight: object) -> Scene:
+    """Two racks of two nodes, each full with one-pod jobs of these ages, and a gang of two that may use both racks."""
+    racks = {"r0": ("n0", "n1"), "r1": ("n2", "n3")}
+    ages = zip("abcd", created, sizes, strict=True)
+    gangs = [_gang(name, int(size), f"n{i}", created=int(age), queue=queue) for i, (name, age, size) in enumerate(ages)]
+    nodes = {f"n{i}": f"cpu={size}" for i, size in enumerate(sizes)}
+    pair = (Pod("urgent-0", "cpu=1", priority=9), Pod("urgent-1", "cpu=1", priority=9))
+    urgent = Gang("urgent", pair, 2, "mine", priority=9, within=2)
+    queues = (Queue("mine", deserved="cpu=99"), Queue("theirs", deserved="cpu=1"))
+    return Scene({"s0": tuple(racks)}, racks, nodes, queues, (*gangs, urgent))
+
+
+@pytest.mark.parametrize(("action", "queue"), [("gangpreempt", "mine"), ("gangreclaim", "theirs")])
+@pytest.mark.parametrize(("created", "victims"), [("1928", "cd"), ("2819", "ab"), ("1992", "cd")])
+def test_the_tighter_domain_comes_before_age(action: str, queue: str, created: str, victims: str) -> None:
+    """As many jobs of equal priority fall in one rack as in two; between the racks age decides."""
+    told = once(_full_racks(created, queue=queue), profile_of(action, quota="capacity" if queue == "theirs" else ""))
+
+    assert {f"default/{name}-0" for name in victims} == told.victims
+
+
+def test_age_comes_before_the_tighter_domain_where_more_pods_fall() -> None:
+    """A rack in which three pods would fall for the same room is no better than two racks in which two do."""
+    racks = {"r0": ("n0", "n1"), "r1": ("n2", "n3")}
+    nodes = dict.fromkeys(("n0", "n1", "n2", "n3"), "cpu=2")
+    old = [
+        Gang(name, tuple(Pod(f"{name}{i}", on=node) for i in range(2)), 2, "mine", created=1)
+        for name, node in (("a", "n0"), ("d", "n3"))
+    ]
+    young = _gang("b", 2, "n1", created=5), _gang("c", 2, "n2", created=9)
+    pair = (Pod("urgent-0", "cpu=2", priority=9), Pod("urgent-1", "cpu=2", priority=9))
+    urgent = Gang("urgent", pair, 2, "mine", priority=9, within=2)
+
+    told = once(
+        Scene({"s0": tuple(racks)}, racks, nodes, (Queue("mine"),), (*old, *young, urgent)), profile_of("gangpreempt")
+    )
+
+    assert {"default/b-0", "default/c-0"} == told.victims
+
+
+def test_surplus_elsewhere_in_a_domain_is_no_drawback() -> None:
+    """A gang with a surplus that makes too little room is in one of two racks; still the younger jobs fall."""
+    racks = {"r0": ("n0", "n1"), "r1": ("n2", "n3")}
+    nodes = {"n0": "cpu=5", "n1": "cpu=4", "n2": "cpu=4", "n3": "cpu=4"}
+    gangs = [
+        _gang(name, 4, f"n{i}", created=age, queue="theirs")
+        for i, (name, age) in enumerate(zip("abcd", (8, 9, 1, 2), strict=True))
+    ]
+    loose = Gang("loose", (Pod("loose-0", "cpu=1", on="n0"),), 0, "theirs", created=1)
+    pair = (Pod("urgent-0", "cpu=4", priority=9), Pod("urgent-1", "cpu=4", priority=9))
+    urgent = Gang("urgent", pair, 2, "mine", priority=9, within=1)
+    queues = (Queue("mine", deserved="cpu=99"), Queue("theirs", deserved="cpu=1"))
+
+    told = once(
+        Scene({"s0": tuple(racks)}, racks, nodes, queues, (*gangs, loose, urgent)),
+        profile_of("gangreclaim", quota="capacity"),
+    )
+
+    assert {"default/a-0", "default/b-0"} == told.victims

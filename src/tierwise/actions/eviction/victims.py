@@ -21,7 +21,8 @@ class EvictionPlan(msgspec.Struct, frozen=True):
     """Victims in one domain, and what they cost; plans are compared by `price`, the smallest wins.
 
     Where gangs break, plans whose efficiency differs too little to tell them apart are compared by `rank` first:
-    the group of the last gang that breaks, how many do, the most important (reclaim) and the oldest of them.
+    the order of the last group of bundles in which a gang breaks, how many do, the most important (reclaim) and the
+    oldest of them. Ranks of plans for different domains can be compared.
     """
 
     domain: int
@@ -32,6 +33,11 @@ class EvictionPlan(msgspec.Struct, frozen=True):
     gain: float = 0.0  # what the gangs that break free, as shares of the need
     cost: float = 0.0  # what they held anywhere; 0 where none breaks
     rank: tuple[float, ...] = ()
+
+    @property
+    def tier(self) -> float:
+        """Tier of its domain."""
+        return self.price[3]
 
 
 def make_plan(
@@ -78,7 +84,8 @@ def make_plan(
 
 def first_of(plans: Sequence[EvictionPlan]) -> EvictionPlan:
     """The plan that is carried out: of those that break what matters least, and are as efficient as the best of them
-    but for a difference that counts as none, the first in rank.
+    but for a difference that counts as none, the first in rank. The tightest domain comes before age among plans that
+    evict as many tasks and are equal in everything else.
     """
     least = min(plan.price[0] for plan in plans)
     plans = [plan for plan in plans if plan.price[0] == least]
@@ -86,7 +93,10 @@ def first_of(plans: Sequence[EvictionPlan]) -> EvictionPlan:
         return min(plans, key=lambda plan: plan.price)
     enough = min(plan.gain for plan in plans)  # each of them makes room, so none gains by more
     best = max(enough / plan.cost for plan in plans)
-    return min((p for p in plans if best - enough / p.cost < ALIKE), key=lambda plan: (plan.rank, plan.price))
+    alike = [plan for plan in plans if best - enough / plan.cost < ALIKE]
+    first = min(alike, key=lambda plan: (plan.rank, plan.price))
+    equal = [p for p in alike if len(p.victims) == len(first.victims) and p.rank[:-1] == first.rank[:-1]]
+    return min(equal, key=lambda plan: (plan.tier, plan.rank, plan.price))
 
 
 def choose(bundles: Bundles, fits: Feasibility) -> Ints | None:
@@ -105,9 +115,23 @@ def _plan(cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, fou
     shares = preemptor.running.request[asked[:, None], going].sum(axis=1) / preemptor.need[asked]
     gain, cost = float(np.minimum(shares, 1.0).sum()), float(bundles.cost[broken].sum())
     important = int(jobs.priority[bundles.job[broken]].max()) if preemptor.purpose is Purpose.RECLAIM else 0
-    group, youngest = float(bundles.group[broken].max()), -float(jobs.created[bundles.job[broken]].min())
-    rank = group, float(len(broken)), float(important), youngest
+    order = _order_of_last(cycle, preemptor, bundles, broken)
+    oldest = float(jobs.created[bundles.job[broken]].min())
+    rank = *order, float(len(broken)), float(important), -oldest
     return EvictionPlan(domain, victims, bundles, tuple(taken.tolist()), price, gain, cost, rank)
+
+
+def _order_of_last(cycle: Cycle, preemptor: Preemptor, bundles: Bundles, broken: Ints) -> tuple[float, ...]:
+    """What orders the last group of bundles in which gangs break: the key of its queue (reclaim), or the place that a
+    plugin gave it. Empty in preempt, where plans with the same highest priority are compared.
+    """
+    if cycle.pipeline.select_victims:
+        return (float(bundles.group[broken].max()),)
+    if preemptor.purpose is Purpose.PREEMPT:
+        return ()
+    queues = tuple(cycle.snapshot.queues.values())
+    last = int(preemptor.running.jobs.queue[bundles.job[broken[np.argmax(bundles.group[broken])]]])
+    return cycle.pipeline.victim_queue_key(queues[last], cycle.snapshot.queues[preemptor.job.queue])
 
 
 def _needed(bundles: Bundles, chosen: Ints, fits: Feasibility) -> Ints:
