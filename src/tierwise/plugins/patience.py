@@ -12,9 +12,10 @@ in every cycle.
     wide     = tier of the innermost domain around the place > tier of the step
 
 A ladder of steps is a gang's own (annotation `tierwise.io/topology-ladder`), else the profile's (`ladder`), and
-replaces the budget. What is declined is for others: nothing is kept but by reservations. Afterwards the gang
-accepts any place, so no gang waits for ever. Gangs with placed tasks are not delayed; those without a topology, or
-smaller than `fromPods`, wait only for what they ask for themselves.
+replaces the budget. Steps of the profile's ladder whose tier the gang's tree does not have are passed over. What is
+declined is for others: nothing is kept but by reservations. Afterwards the gang accepts any place, so no gang waits for
+ever. Gangs with placed tasks are not delayed; those without a topology, or smaller than `fromPods`, wait only for what
+they ask for themselves.
 """
 
 from __future__ import annotations
@@ -64,18 +65,17 @@ class Patience:
     # -- gate
 
     def admit(self, job: Job) -> Reason | None:
-        """A ladder must be readable, and its tiers known: else it is not known what is waited for."""
+        """Reason against a ladder that cannot be read, or a gang's own one with a tier that its tree does not have."""
         if (not job.ladder and self._ladder == ()) or _placed(job):
             return None
         if self._ladder is None and not job.ladder:
             return Reason("InvalidLadder", _NAME, f"the profile's ladder cannot be read: it has {FORM}")
         tree, _ = self._tree(job)
-        steps = (step for step in self._steps(job) if step.seconds)
-        unknown = next((step.tier for step in steps if _tier(tree, step) is None), None)
+        unknown = next((step.tier for step in job.ladder if step.seconds and _tier(tree, step) is None), None)
         if unknown is None:
             return None
-        whose = f"its annotation {LADDER}" if job.ladder else "the profile's ladder"
-        return Reason("InvalidLadder", _NAME, f'{whose} names the tier "{unknown}", which its tree does not have')
+        text = f'its annotation {LADDER} names the tier "{unknown}", which its tree does not have'
+        return Reason("InvalidLadder", _NAME, text)
 
     # -- delay
 
@@ -84,17 +84,23 @@ class Patience:
         if len(job.tasks) < 2 or _placed(job) or self._is_nominated_to(job, rows):
             return None
         steps = self._steps(job)
-        return self._climb(job, rows, steps) if steps else self._spread(job, rows)
+        return self._spread(job, rows) if steps is None else self._climb(job, rows, steps)
 
     def _is_nominated_to(self, job: Job, rows: Ints) -> bool:
         """Whether a gang is nominated to these rows: it was asked then, and others may have gone for it since."""
         nodes = [task.nominated for task in job.tasks if task.nominated >= 0]
         return bool(nodes) and bool(np.isin(rows, self._nodes.rows[nodes]).all())
 
-    def _steps(self, job: Job) -> Sequence[LadderStep]:
-        """The ladder of a gang: its own, else the profile's where it is large and asks to be close."""
-        large = job.constraint is not None and job.minimum >= self._from
-        return job.ladder or (self._ladder or () if large else ())
+    def _steps(self, job: Job) -> Sequence[LadderStep] | None:
+        """Steps of a gang's own ladder, or else those of the profile's that its tree has. None if no ladder is for it:
+        the profile's is for gangs of a size that ask to be close.
+        """
+        if job.ladder:
+            return job.ladder
+        if not self._ladder or job.constraint is None or job.minimum < self._from:
+            return None
+        tree, _ = self._tree(job)
+        return [step for step in self._ladder if _tier(tree, step) is not None]
 
     def _climb(self, job: Job, rows: Ints, steps: Sequence[LadderStep]) -> Delay | None:
         ends = accumulate((step.seconds for step in steps), initial=job.created)

@@ -145,6 +145,21 @@ def test_a_profile_has_a_ladder_for_large_gangs() -> None:
     assert not waits(*train("spine=1h"))
 
 
+@pytest.mark.parametrize(
+    ("ladder", "ends"),
+    [("rak=5m,leaf=1h,any", 3600.0), ("leaf=1h,rak=5m", 3600.0), ("rak=5m,any", 0.0), ("rak=5m,board=9h", 0.0)],
+)
+def test_steps_of_the_profile_that_a_tree_lacks_are_passed_over(ladder: str, ends: float) -> None:
+    """With their times: the next step that it has begins at once, and where none is left nobody waits."""
+    choice = PluginChoice("patience", {"ladder": ladder})
+    profile = replace(DEFAULT, tiers=(*DEFAULT.tiers, (choice,)))
+    soft = gang("train", tasks=2, each="cpu=1", soft=True).manifests()
+
+    assert "s0" == _said(SPREAD_WIDER, soft, ends, profile)
+    if ends:
+        assert _said(SPREAD_WIDER, soft, ends - 1, profile).startswith("waits for one leaf until 1970-01-01T01:00:00Z")
+
+
 def test_a_profile_need_not_list_patience() -> None:
     """The steps of a gang hold in every profile; gangs without any do not wait in this one."""
     tiers = tuple([tuple([choice for choice in tier if choice.name != "patience"]) for tier in DEFAULT.tiers])
