@@ -49,7 +49,7 @@ _SLACK = 60.0
 """Seconds by which a reservation may become later without a word: pods start some time after they are bound."""
 
 
-class _Run(msgspec.Struct, frozen=True):
+class _Run(msgspec.Struct, frozen=True, dict=True):
     """A job that runs: when it ends, and what it holds until then."""
 
     job: Job | None  # None for a pod of no job, and for a job that the snapshot counts as standing
@@ -59,6 +59,17 @@ class _Run(msgspec.Struct, frozen=True):
     since: float
     tasks: Sequence[tuple[Shape, int]]  # with the row of each
 
+    @property
+    def planned(self) -> float:
+        """When it ends; infinite where that is not known, or where it should have ended long ago."""
+        return inf if self.end.broken else self.end.planned
+
+    @cached_property
+    def uses(self) -> Ints:
+        """The amounts that it holds in all, by resource."""
+        found: Ints = np.sum([shape.request for shape, _ in self.tasks], axis=0)
+        return found
+
 
 class _Timeline:
     """Who ends when: groups of runs that end together, numbered from 1 on; unknown ends come last, one by one."""
@@ -66,12 +77,12 @@ class _Timeline:
     def __init__(self, runs: Sequence[_Run], size: tuple[int, int] = (0, 0)) -> None:
         """`size` is that of the amounts on the ledger, (resources x rows)."""
         self._gone, self._freed = 0, np.zeros(size, dtype=np.int64)
-        self.runs = sorted(runs, key=lambda run: (run.end.planned, run.since, run.key))
+        self.runs = sorted(runs, key=lambda run: (run.planned, run.since, run.key))
         self.times = [-inf]  # by group; the first one is for now
         self.group: list[int] = []  # of each run
         for run in self.runs:
-            if run.end.planned == inf or run.end.planned != self.times[-1]:
-                self.times.append(run.end.planned)
+            if run.planned == inf or run.planned != self.times[-1]:
+                self.times.append(run.planned)
             self.group.append(len(self.times) - 1)
 
     @property
@@ -228,22 +239,38 @@ class Reservations:
             place = replace(place, held=kept) if isinstance(kept, tuple) else place
         name, rows = self._domain(job, place.held)
         end = self._end_from(job, place.time)
-        awaits = self._awaited(job, place)
-        holds = self._holds(job, place, awaits)
-        text, names = self._text(job, name, place.time, awaits, holds=holds)
-        keys = tuple(run.key for run in awaits)
-        return Reservation(job, name, rows, place.held, place.time, end, keys, text, holds, names)
+        runs_there = self._runs_there(job, place)
+        runs_of_quota = self._runs_of_quota(job, asked, place, runs_there)
+        awaits = sorted((*runs_there, *runs_of_quota), key=lambda run: (run.planned, run.since, run.key), reverse=True)
+        lapses = self._lapses(job, place.time, awaits)
+        text, names = self._text(job, name, place.time, awaits, holds=lapses > self._now)
+        return Reservation(
+            job,
+            name,
+            rows,
+            place.held,
+            place.time,
+            end,
+            awaits=tuple(run.key for run in awaits),
+            quotas=(job.queue,) if runs_of_quota else (),
+            after=self._reservations_before(job, place),
+            text=text,
+            holds=lapses > self._now,
+            lapses=lapses,
+            names=names,
+        )
 
-    def _holds(self, job: Job, place: _Place, awaits: Sequence[_Run]) -> bool:
-        """Whether others are held back for a place: where its moment is known and near, or its job has waited long.
+    def _lapses(self, job: Job, time: float, awaits: Sequence[_Run]) -> float:
+        """Until when others are held back for a place from a time on, if nothing ends; minus infinity for nobody.
 
-        A moment is not known where it depends on a job that has broken its word.
+        They are where that time is known and near, until plans give up on the first of the runs that it awaits; or for
+        a while where its job has waited long.
         """
         rules = self._rules
-        if place.time <= self._now + rules.window and not any(run.end.broken for run in awaits):
-            return True
+        if time <= self._now + rules.window:
+            return min((run.end.lapses for run in awaits), default=inf)
         old = job.created + rules.aging
-        return old <= self._now <= old + rules.aging_limit
+        return old + rules.aging_limit if old <= self._now else -inf
 
     def _charge(self, held: Reservation, sign: int) -> None:
         """Charge what is reserved to the queue of its job."""
@@ -366,11 +393,15 @@ class Reservations:
                 ledger.let_end(shape, rows, counts[rows])
         if self._cycle.pipeline.quota_exceeded:
             for one in timeline.runs[: bisect_right(timeline.group, group)]:
-                amounts = -np.sum([shape.request for shape, _ in one.tasks], axis=0)
-                if one.job is not None and one.job is not job:
-                    ledger.charge(one.job, amounts)
-                elif one.job is None and one.queue is not None:
-                    ledger.charge_queue(one.queue, amounts)
+                if one.job is not job:
+                    self._leave_quota(one)
+
+    def _leave_quota(self, run: _Run) -> None:
+        """Take what a run uses off its queue."""
+        if run.job is not None:
+            self._cycle.ledger.charge(run.job, -run.uses)
+        elif run.queue is not None:
+            self._cycle.ledger.charge_queue(run.queue, -run.uses)
 
     def _overlapping(self, job: Job, time: float) -> list[Reservation]:
         """The reservations of others that are still running, or start, while a job runs that starts at a time."""
@@ -463,7 +494,9 @@ class Reservations:
     def _liars(self) -> frozenset[str]:
         """The namespaces of jobs that run for much longer than they have stated."""
         return frozenset(
-            namespace_of(run.key) for run in self._timeline.runs if run.queue is not None and run.end.broken
+            namespace_of(run.key)
+            for run in self._timeline.runs
+            if run.queue is not None and run.end.overdue and run.end.broken
         )
 
     def _set_aside(self, minded: Sequence[Reservation], sign: int, *, charged: bool = False) -> None:
@@ -501,13 +534,53 @@ class Reservations:
         domain = tree.topology.index.get(name)
         return np.sort(tree.rows[tree.topology.span(domain)]) if domain is not None else None
 
-    def _awaited(self, job: Job, place: _Place) -> list[_Run]:
-        """The runs on a place that must end before it is free, the last one first."""
+    # -- what a moment depends on
+
+    def _runs_there(self, job: Job, place: _Place) -> list[_Run]:
+        """The runs on a place that must end before it is free."""
         timeline = self._timeline
         row, group, run = timeline.columns
         wanted = distinct(np.concatenate([own for _, own, _ in place.held]))
         found = distinct(run[np.isin(row, wanted) & (group <= place.group)]).tolist()
-        return [timeline.runs[i] for i in reversed(found) if timeline.runs[i].job is not job]
+        return [timeline.runs[i] for i in found if timeline.runs[i].job is not job]
+
+    def _runs_of_quota(self, job: Job, asked: Demand, place: _Place, known: Sequence[_Run]) -> list[_Run]:
+        """The further runs that must end before quotas allow a place whose `known` runs have ended.
+
+        None of them can be left out: the last one without which those before it are too few is one of them, and so on
+        until they are enough.
+        """
+        if not self._cycle.pipeline.quota_exceeded:
+            return []
+        timeline, there = self._timeline, {run.key for run in known}
+        ended = timeline.runs[: bisect_right(timeline.group, place.group)]
+        others = [run for run in ended if run.queue is not None and run.job is not job and run.key not in there]
+        needed: list[_Run] = []
+
+        def enough(upto: int) -> bool:
+            with self._cycle.ledger.statement():
+                for run in (*known, *needed, *others[:upto]):
+                    self._leave_quota(run)
+                return self._cycle.over_quota(job, needs(asked)) is None
+
+        upto = len(others)
+        while not enough(0):
+            last = bisect_left(range(upto), True, key=lambda i: enough(i + 1))
+            if last == upto:
+                break  # other selections of its tasks are allowed; no run is to be named for that
+            needed.append(others[last])
+            upto = last
+        return needed
+
+    def _reservations_before(self, job: Job, place: _Place) -> tuple[str, ...]:
+        """The jobs whose reservations on the same rows, or of the same queue, are over when a place begins."""
+        rows = np.concatenate([own for _, own, _ in place.held])
+        before = (held for held in self._held if _holds_back(held, job) and held.end <= place.time < inf)
+        return tuple(
+            held.job.key
+            for held in before
+            if held.job.queue == job.queue or any(np.isin(own, rows).any() for _, own, _ in held.held)
+        )
 
     def _text(
         self, job: Job, name: str, time: float, awaits: Sequence[_Run], *, holds: bool

@@ -237,6 +237,9 @@ def reservation_wire(snapshot: Snapshot, reservation: Reservation) -> Raw:
         "until": format_time(reservation.end) if reservation.end < inf else None,
         "nodes": dict(zip(names, counts, strict=True)),
         "awaits": list(reservation.awaits),
+        "quotas": list(reservation.quotas),
+        "after": list(reservation.after),
+        "lapses": format_time(reservation.lapses) if reservation.holds and reservation.lapses < inf else None,
         "message": reservation.text,
     }
 

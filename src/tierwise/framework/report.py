@@ -7,6 +7,7 @@ are all made from this report. It contains no wall-clock times, so that equal in
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -97,9 +98,12 @@ class Reservation(msgspec.Struct, frozen=True):
     held: tuple[tuple[Shape, Ints, Ints], ...]  # shapes, rows and counts that it would take there
     start: float  # infinite where it is not known when what it waits for ends
     end: float  # when it would have ended; infinite where that is not known
-    awaits: tuple[str, ...]  # the jobs that must end before, the last one first
+    awaits: tuple[str, ...]  # the jobs that must end before, for their room or their share of a quota; the last first
+    quotas: tuple[str, ...]  # the queues that allow the job only when some of these have ended
+    after: tuple[str, ...]  # the jobs whose reservations must be over before
     text: str
     holds: bool = True  # jobs of the same or a lower priority are held back for it
+    lapses: float = inf  # when it holds nobody back any more, if none of these has ended by then
     names: tuple[Named, ...] = ()  # what of the text is not for every namespace
 
     @property
@@ -183,10 +187,13 @@ class CycleReport(msgspec.Struct, frozen=True):
         """The reservation of a job; None where it has none."""
         return next((reservation for reservation in self.reservations if reservation.job is job), None)
 
-    @property
-    def retry_at(self) -> float | None:
-        """When a further cycle may decide differently without any change of objects; None if never."""
-        return min(self.delays.values(), default=None)
+    def retry_after(self, moment: float) -> float:
+        """When, later than a moment, a further cycle may decide differently without any change of objects.
+
+        Infinite if never: what lies before the moment this cycle has decided with, and nothing comes of asking again.
+        """
+        lapses = (reservation.lapses for reservation in self.reservations if reservation.holds)
+        return min((at for at in (*self.delays.values(), *lapses) if at > moment), default=inf)
 
 
 def plugin_faults(report: CycleReport) -> list[Fault]:

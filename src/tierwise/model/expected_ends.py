@@ -37,7 +37,7 @@ FEWEST_RUNS = 5
 """Runs of like jobs from which on anything is concluded from them."""
 
 _PATIENCE = 0.1
-"""By which share of what was stated a job may be late without being disbelieved."""
+"""By which share of its planned run a job may be late before nothing is planned with its end any more."""
 _NUMBERED = r"(-[a-z0-9]*[0-9][a-z0-9]*)+$"
 _ENDED = (Status.SUCCEEDED, Status.FAILED)
 
@@ -67,7 +67,8 @@ class ExpectedEnd(msgspec.Struct, frozen=True):
     most: tuple[float, float] | None = None  # and in here with one of 90 %
     latest: float | None = None  # when its deadline stops it
     overdue: bool = False  # it has run for longer than was stated for it
-    broken: bool = False  # by so much that nothing is to be planned with its end
+    lapses: float = inf  # when nothing is planned with this end any more, should the job still run then
+    broken: bool = False  # that moment has come
 
     @property
     def known(self) -> bool:
@@ -120,7 +121,7 @@ class ExpectedEnds:
         if found is None:
             start = started_at(job)
             running = [task for task in job.tasks if task.status is Status.RUNNING]
-            found = _UNSTARTED if start is None else self._end(job, start, _latest(running))
+            found = _UNSTARTED if start is None else self._judged(self._end(job, start, _latest(running)), start)
             self._known[job.key] = found
         return found
 
@@ -128,8 +129,9 @@ class ExpectedEnds:
         """That of a running pod which belongs to no job: its own word and its deadline are all that is known."""
         latest = _latest([task])
         if not task.expected or not task.started:
-            return _only_deadline(latest)
-        return self._stated(task.started, task.expected, latest, EndSource.STATED, _STATED.format(_long(task.expected)))
+            return self._judged(_only_deadline(latest), task.started)
+        text = _STATED.format(_long(task.expected))
+        return self._judged(self._stated(task.started, task.expected, latest, EndSource.STATED, text), task.started)
 
     def if_started(self, job: Job, at: float) -> ExpectedEnd:
         """When a waiting job would end if it started at a time."""
@@ -191,9 +193,18 @@ class ExpectedEnds:
         survivors = self._by_history(job, start, latest, overdue=True) if job is not None else None
         if survivors is not None:
             return msgspec.structs.replace(survivors, text=f"{late}; {survivors.text}")
-        # Plans that gave up on an overdue job would lose what they wait for, while it may end at any moment.
-        broken = self._now > end + _PATIENCE * duration
-        return ExpectedEnd(source, late, planned=bound, latest=latest, overdue=True, broken=broken)
+        return ExpectedEnd(source, late, planned=bound, latest=latest, overdue=True)
+
+    def _judged(self, end: ExpectedEnd, start: float) -> ExpectedEnd:
+        """The end of a running job, with the moment at which plans give up on it.
+
+        A plan that gave up on a job as soon as it is overdue would lose what it waits for, while the job may end at any
+        moment; one that never gave up would keep room for something that does not come.
+        """
+        if end.planned == inf:
+            return end
+        lapses = end.planned + _PATIENCE * (end.planned - start)
+        return msgspec.structs.replace(end, lapses=lapses, broken=self._now >= lapses)
 
     def _by_history(self, job: Job, start: float, latest: float | None, *, overdue: bool) -> ExpectedEnd | None:
         found = self._history.durations(job, self._elapsed(start))

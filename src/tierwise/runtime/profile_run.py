@@ -9,6 +9,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from math import inf
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -358,8 +359,8 @@ class ProfileRun:
         self._loop.tell_failures(report)
         marks.append(self._loop.ticks())
         self._loop.took += marks[-1] - marks[0]
-        # What lies behind this cycle it has decided with: nothing comes of asking again.
-        self.again = min((at for at in report.delays.values() if at > snapshot.now), default=None)
+        again = report.retry_after(snapshot.now)
+        self.again = again if again < inf else None
         stages = ("read", "build", "decide")
         seconds = {s: end - begin for s, begin, end in zip(stages, marks, marks[1:], strict=False)}
         if times is not None:

@@ -377,7 +377,7 @@ def test_wrong_arguments_are_refused() -> None:
 
 def test_a_record_is_what_it_was() -> None:
     """What is annotated is read back."""
-    one = Reservation(None, "r0", None, (), NOW, inf, (), "")  # type: ignore[arg-type]
+    one = Reservation(None, "r0", None, (), NOW, inf, (), (), (), "")  # type: ignore[arg-type]
 
     assert '{"domain": "r0", "from": "1970-01-12T13:46:40Z"}' == spell_reservation(one.record)
     assert '{"domain": "r0"}' == spell_reservation(replace(one, start=inf).record)

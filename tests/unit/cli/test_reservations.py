@@ -27,6 +27,9 @@ def test_schedule_lists_reservations() -> None:
         "until": None,
         "nodes": {"b0": 1, "b1": 1, "b2": 1},
         "awaits": ["ml/tune"],
+        "quotas": [],
+        "after": [],
+        "lapses": "2026-01-01T12:26:00Z",
         "message": RESERVED,
     }
     found = answer("schedule", *WITH)

@@ -57,7 +57,7 @@ def test_a_pod_waits_until_its_device_is_ready() -> None:
     report, asked = _decided(objects(_machine(FABRIC), claim("c", exactly()), pod("p", "c")))
 
     assert "WaitsForDevice" == report.rejections["pod default/p"].reason.code
-    assert NOW + 600 == report.retry_at
+    assert NOW + 600 == report.retry_after(NOW)
     assert [] == [effect for effect in asked if isinstance(effect, Bind)]
     assert ["n0"] == [effect.node for effect in asked if isinstance(effect, Nominate)]
     (status,) = [effect.patch["status"] for effect in asked if isinstance(effect, Prepare) and effect.status]
@@ -141,7 +141,7 @@ def test_a_device_that_failed_is_tried_again_after_a_pause() -> None:
 
     report, asked = _decided(world, NOW + 5)
     assert "DeviceBindingFailed" == report.rejections["pod default/p"].reason.code
-    assert NOW + 10 == report.retry_at
+    assert NOW + 10 == report.retry_after(NOW)
     assert [] == [effect for effect in asked if isinstance(effect, Prepare | Bind)]
     _, asked = _decided(world, NOW + 10)
     (meta,) = [effect.patch["metadata"] for effect in asked if isinstance(effect, Prepare) and not effect.status]

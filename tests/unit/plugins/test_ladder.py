@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +107,9 @@ def test_no_pod_is_evicted_for_a_place_that_is_declined(action: str) -> None:
 
     early, late = report(0.0), report(600.0)
 
-    assert (0, 600.0) == (len(early.evictions), early.retry_at)
+    assert (0, 600.0) == (len(early.evictions), early.retry_after(0.0))
     assert "waits for one rack until" in str(early.rejections["default/train"].children)
-    assert (2, None) == (len(late.evictions), late.retry_at)
+    assert (2, inf) == (len(late.evictions), late.retry_after(600.0))
 
 
 def test_a_nominated_place_is_kept() -> None:

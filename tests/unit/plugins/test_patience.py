@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import pytest
@@ -71,7 +72,7 @@ def test_a_wide_place_is_declined() -> None:
     assert "WaitsForCloserPlace" == reason.code
     text = "waits for a place in one hyperNode of tier 1 instead of 2, which is expected to be free by"
     assert f"{text} {format_time(NOW + 600)}; it waits until {format_time(end)} at most" == reason.text
-    assert NOW + 600 == found.retry_at
+    assert NOW + 600 == found.retry_after(NOW)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +107,7 @@ def test_others_take_what_there_is(profile: Profile, asked: list[Raw]) -> None:
     found = report(profile, BUSY, asked)
 
     assert {"train"} == started(found)
-    assert found.retry_at is None
+    assert inf == found.retry_after(NOW)
 
 
 def test_the_time_ends() -> None:

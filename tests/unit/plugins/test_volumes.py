@@ -349,7 +349,7 @@ def test_a_gang_waits_for_the_last_of_its_volumes() -> None:
 
     assert [] == asked
     assert "WaitsForVolume" == report.rejections["default/g"].reason.code
-    assert NOW + 600 == report.retry_at
+    assert NOW + 600 == report.retry_after(NOW)
 
 
 def test_a_gang_is_looked_at_when_the_first_of_its_choices_ends() -> None:
@@ -365,7 +365,7 @@ def test_a_gang_is_looked_at_when_the_first_of_its_choices_ends() -> None:
     report, _ = _decided(objects(*TWO_ZONES, storage_class(), *waiting, _group("g", 3), *pods), NOW + 200)
 
     assert "WaitsForVolume" == report.rejections["default/g"].reason.code
-    assert NOW + 600 == report.retry_at
+    assert NOW + 600 == report.retry_after(NOW)
 
 
 def test_a_choice_is_taken_back_when_its_time_is_over() -> None:
@@ -420,7 +420,7 @@ def test_another_try_is_made_after_a_pause() -> None:
     report, asked = _decided(world, NOW + 5)
     assert [] == asked
     assert "VolumeBindingFailed" == report.rejections["pod default/p"].reason.code
-    assert NOW + 10 == report.retry_at
+    assert NOW + 10 == report.retry_after(NOW)
     assert _decided(world, NOW + 10)[1]
 
 

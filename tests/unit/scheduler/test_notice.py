@@ -62,7 +62,7 @@ def test_victims_are_told_first() -> None:
     reason = report.rejections["default/urgent"].reason
     assert "AwaitsNotice" == reason.code
     assert f"2 pods have notice until {format_time(NOW + 120)}" in reason.text
-    assert NOW + 120 == report.retry_at
+    assert NOW + 120 == report.retry_after(NOW)
 
 
 def test_they_are_told_once() -> None:
@@ -70,7 +70,7 @@ def test_they_are_told_once() -> None:
     report, asked = decide(low(60), urgent(tasks=2))
 
     assert [] == asked
-    assert NOW + 60 == report.retry_at
+    assert NOW + 60 == report.retry_after(NOW)
 
 
 def test_they_go_when_their_time_is_over() -> None:
@@ -87,7 +87,7 @@ def test_a_notice_of_the_future_is_given_anew() -> None:
     report, asked = decide(low(-3600), urgent(tasks=2))
 
     assert [("low-0", "True", "ToBeEvicted"), ("low-1", "True", "ToBeEvicted")] == _conditions(asked)
-    assert NOW + 120 == report.retry_at
+    assert NOW + 120 == report.retry_after(NOW)
 
 
 def test_notice_is_withdrawn() -> None:

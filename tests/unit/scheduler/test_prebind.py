@@ -61,7 +61,7 @@ def test_a_gang_waits_whole() -> None:
 
     assert [Prepare, Nominate, Nominate, Nominate] == [type(effect) for effect in asked]
     assert "1 of 3 pods waits: claim default/a waits for its volume" == report.rejections["default/train"].reason.text
-    assert 600.0 == report.retry_at
+    assert 600.0 == report.retry_after(0.0)
 
 
 def test_pods_beyond_the_minimum_wait_alone() -> None:

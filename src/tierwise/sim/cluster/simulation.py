@@ -201,9 +201,9 @@ class Simulation(EmbeddedDriver):
             shown = self.guard.over(self.cluster.read())
             self.cluster.apply([*pod_events(snapshot, outcomes), *self._conditions.write(shown, snapshot, report)])
         self._note(before, now)
-        again = math.inf if report.retry_at is None else math.ceil(report.retry_at)
-        self._looks = again <= now
-        self._await(LookAgain(), again, now)
+        again = report.retry_after(now)
+        self._looks = False
+        self._await(LookAgain(), math.ceil(again) if again < math.inf else None, now)
         if self._observe is not None:
             self._observe(snapshot, report, self.guard.over(before))
         after, own = self.cluster.read(), before.version + bool(told)

@@ -63,7 +63,7 @@ def drive(
             if seen is None:
                 break
             report = decide(seen)
-            agenda.put(LookAgain(), min((at for at in report.delays.values() if at > moment), default=inf))
+            agenda.put(LookAgain(), report.retry_after(moment))
             if not books.apply(report):
                 break
         yield
