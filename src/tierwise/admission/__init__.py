@@ -287,6 +287,7 @@ class _Checks:
                 example = decode(pod)
                 assert isinstance(example, Pod)  # it was decoded as one already
                 yield from node_pod.check_support(example, f"{template}.")
+                yield from network_aware.check_pod(example.metadata.labels, self._objects, f"{template}.")
             why = workloads.waits(raw)
             if why:
                 field, _, text = why.partition(": ")

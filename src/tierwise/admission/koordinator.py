@@ -13,7 +13,7 @@ from tierwise.dialects.koordinator import gangs as gangs
 from tierwise.dialects.koordinator.network_topology import Layers, default_topology, layer_faults, read_layers
 from tierwise.port import Key
 
-__all__ = ["admit", "check_groups", "check_pod", "check_topology", "known_layers"]
+__all__ = ["admit", "check_groups", "check_mode", "check_pod", "check_topology", "known_layers"]
 
 _STRATEGIES: Final = {"mustgather": "MustGather", "prefergather": "PreferGather"}
 _PARALLEL: Final = frozenset({"data-parallel", "pipeline-parallel", "tensor-parallel"})
@@ -72,6 +72,18 @@ def check_pod(pod: Pod, layers: Layers | None) -> Iterator[Issue]:
         yield warning(_AT + gangs.INDEX, f'"{index}" is not a whole number: the pod comes after those that have one')
     if gangs.NAME in annotations:
         yield from _check_annotations(pod.metadata, layers, read_number(least))
+
+
+def check_mode(record: PodGroup | Pod) -> Iterator[Issue]:
+    """A warning where a gang says in words that are not known how its pods talk to each other."""
+    found = {_AT + key: gather_spec(text) for key in gangs.GATHER if (text := record.metadata.annotations.get(key))}
+    if isinstance(record, PodGroup):
+        found["spec.networkTopologyAware"] = record.spec.network_topology_aware or GatherSpec()
+    for path, asks in found.items():
+        mode = asks.communication_mode if isinstance(asks, GatherSpec) else ""
+        if mode and not gangs.pattern_of(mode):
+            text = f'"{mode}" is not known, and has no effect: AllRingDuce, Ring and AllToAll are'
+            yield warning(f"{path}.communicationMode", text)
 
 
 def _check_annotations(meta: ObjectMeta, layers: Layers | None, size: int | None) -> Iterator[Issue]:

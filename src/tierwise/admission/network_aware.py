@@ -10,9 +10,13 @@ import msgspec
 from tierwise.admission.findings import Issue, at_least, error, missing, warning
 from tierwise.api import network_aware
 from tierwise.api.codec import Raw
+from tierwise.api.core import Labels
+from tierwise.api.errors import suggestion
 from tierwise.api.quantity import whole
+from tierwise.dialects.network_aware.services import GROUP_LABEL, WORKLOAD_LABEL, app_groups
+from tierwise.port import Objects
 
-__all__ = ["check_group", "check_topology"]
+__all__ = ["check_group", "check_pod", "check_topology"]
 
 
 class _Names(msgspec.Struct, frozen=True):
@@ -117,6 +121,24 @@ def check_group(group: network_aware.AppGroup, raw: Raw) -> Iterator[Issue]:
                 text = f"{dependency.workload.identity} is not among the workloads: its own dependencies are not known"
                 yield warning(f"{where}.workload", text)
     yield from at_least("status.runningWorkloads", group.status.running_workloads, 0)
+
+
+def check_pod(labels: Labels, objects: Objects, path: str = "") -> Iterator[Issue]:
+    """A warning where the labels of a pod, or of a template at a path, make it count for none of its workloads."""
+    name, workload = labels.get(GROUP_LABEL, ""), labels.get(WORKLOAD_LABEL, "")
+    if not name:
+        return
+    groups = app_groups(objects.every(network_aware.AppGroup), objects.every(network_aware.KepAppGroup))
+    known = [group for key, group in groups.items() if key.partition("/")[2] == name]
+    if not known:
+        return
+    listed = sorted({entry.workload.identity for group in known for entry in group.spec.workloads})
+    if not workload:
+        text = f"the label is missing: the pod is in AppGroup {name} and counts for none of its workloads"
+        yield warning(f"{path}metadata.labels[{WORKLOAD_LABEL}]", text)
+    elif workload not in listed:
+        text = f'AppGroup {name} has no workload "{workload}"{suggestion(workload, listed)}: the pod counts for none'
+        yield warning(f"{path}metadata.labels[{WORKLOAD_LABEL}]", text)
 
 
 def _check_ref(path: str, ref: network_aware.WorkloadRef, *, shipped: bool) -> Iterator[Issue]:

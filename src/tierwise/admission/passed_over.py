@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from tierwise.admission import koordinator, network_aware
 from tierwise.admission.findings import FieldFinding, Issue, error, warning
 from tierwise.api.codec import KINDS, Kind, Object, Raw, Unknown, api_group, decode, version_of, versions_of
 from tierwise.api.core import Node, ObjectMeta, Pod, PodSpec
 from tierwise.api.fabric import CONSTRAINTS, FABRIC
 from tierwise.api.hold import HOLD
+from tierwise.api.koordinator import PodGroup as GangGroup
 from tierwise.api.kueue import ClusterQueue
 from tierwise.api.own_keys import unknown_keys, unknown_keys_in
 from tierwise.api.plurals import joined
@@ -63,7 +65,10 @@ def check_passed_over(record: Object, objects: Objects, key: Key, declared: Mapp
     if isinstance(record, Unknown) and HOLD in record.metadata.annotations and understood(key.group, key.kind):
         text = "not read here: it counts in the pod template, and on what declares a gang (`tierwise hold` writes it)"
         yield warning(f"metadata.annotations.{HOLD}", text)
+    if isinstance(record, GangGroup | Pod):
+        yield from koordinator.check_mode(record)
     if isinstance(record, Pod):
+        yield from network_aware.check_pod(record.metadata.labels, objects)
         yield from _marks(record, objects, declared)
         yield from _sub_group(record, declared)
         yield from _several_groups(record)

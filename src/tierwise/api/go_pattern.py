@@ -44,9 +44,25 @@ def compile_pattern(text: str | bytes, **chosen: object) -> Pattern:
     """A compiled pattern; ValueError, with what is wrong, where it is none."""
     import re2
 
+    if _asks_for_a_byte(text):
+        raise ValueError("invalid escape sequence: \\C")
     try:
         found: Pattern = re2.compile(text, options=options(**chosen))
     except re2.error as error:
         why = error.args[0] if error.args else "unknown error"
         raise ValueError(why.decode(errors="replace") if isinstance(why, bytes) else str(why)) from None
     return found
+
+
+def _asks_for_a_byte(text: str | bytes) -> bool:
+    r"""Whether a pattern has \C, any single byte: RE2 knows it, and Go does not. Between \Q and \E it is plain text."""
+    pattern = text.decode("latin-1") if isinstance(text, bytes) else text
+    place = 0
+    while 0 <= (place := pattern.find("\\", place)) < len(pattern) - 1:
+        if pattern[place + 1] == "C":
+            return True
+        if pattern[place + 1] == "Q":
+            end = pattern.find("\\E", place + 2)
+            place = end if end >= 0 else len(pattern)
+        place += 2
+    return False

@@ -136,6 +136,16 @@ async def _openapi(request: web.Request) -> web.Response:
     return web.Response(body=found, content_type=_JSON)
 
 
+def _accepted(request: web.Request) -> str:
+    return str(request.headers.get("Accept", "")).replace(" ", "")
+
+
+def _wants_table(request: web.Request) -> bool:
+    """Whether the answer is for people, as `kubectl get` asks for it."""
+    accept = _accepted(request)
+    return "as=Table" in accept and "g=meta.k8s.io" in accept
+
+
 def _body(body: object, code: int = 200, warnings: Iterable[str] = ()) -> web.Response:
     response = web.Response(body=msgspec.json.encode(body), status=code, content_type=_JSON)
     for text in warnings:
@@ -257,7 +267,8 @@ class _Server:
                     await self._watch(request, place, response)
                 return response
             case "GET":
-                found = await asyncio.to_thread(self._api.list, place, query)
+                people = _wants_table(request)
+                found = await asyncio.to_thread(lambda: self._api.list(place, query, every_form=people))
                 return await asyncio.to_thread(self._shown, request, place, found)  # of many objects it takes a while
             case "POST":
                 raw = await _object(request)
@@ -331,13 +342,13 @@ class _Server:
 
     def _form(self, request: web.Request, place: Place, found: Raw, *, heads: bool = True) -> Raw:
         """An object or a list as the client wants it: as it is, as a table, or its metadata alone."""
-        accept = request.headers.get("Accept", "").replace(" ", "")
+        accept = _accepted(request)
         listed = found.get("kind") == f"{place.served.kind}List"
         if found.get("kind") == "Status":
             return found
         items = found["items"] if listed else [found]
         assert isinstance(items, list)
-        if "as=Table" in accept and "g=meta.k8s.io" in accept:
+        if _wants_table(request):
             meta = found["metadata"] if listed else {"resourceVersion": meta_of(found).get("resourceVersion", "")}
             assert isinstance(meta, dict)
             include = request.query.get("includeObject", "Metadata")

@@ -19,6 +19,7 @@ from tierwise.api import codec, field_names
 from tierwise.api.codec import Raw, part
 from tierwise.api.core import Pod, PodDisruptionBudget, read_number
 from tierwise.api.errors import InputError
+from tierwise.api.network_aware import KEP_GROUP
 from tierwise.api.selector import matches
 from tierwise.apiserver import discovery
 from tierwise.apiserver.apply import apply_patch
@@ -111,8 +112,11 @@ class ObjectApi:
         """One object."""
         return self.shown(place, self._held(place))
 
-    def list(self, place: Place, query: Mapping[str, str]) -> Raw:
-        """Objects of a kind in natural order, all or a page of them."""
+    def list(self, place: Place, query: Mapping[str, str], *, every_form: bool = False) -> Raw:
+        """Objects of a kind in natural order, all or a page of them.
+
+        `every_form` is for people, who see those of the same kind's other form, too: the two share their short names.
+        """
         limit = number(query, "limit")
         token = query.get("continue", "")
         if token:
@@ -120,6 +124,9 @@ class ObjectApi:
         else:
             wanted = self.selected(place, query)
             found, version = self.cluster.all(place.served.group, place.served.kind)
+            other = _OTHER_FORM.get((place.served.group, place.served.kind)) if every_form else None
+            if other is not None:
+                found = [*found, *self.cluster.all(*other)[0]]
             left = [self.shown(place, raw) for key, raw in found if _within(place, key) and wanted(raw)]
         meta: Raw = {"resourceVersion": str(version)}
         if limit and len(left) > limit:
@@ -449,6 +456,17 @@ def _grace_period(asked: Mapping[str, object]) -> int | None:
     if seconds is None or not 0 <= seconds < 10**9:
         raise bad_request(f"gracePeriodSeconds: {str(given)[:300]!r} is not a number of seconds")
     return seconds
+
+
+_OTHER_FORM: Final = {
+    form: other
+    for kind, group in (
+        ("AppGroup", "appgroup.diktyo.x-k8s.io"),
+        ("NetworkTopology", "networktopology.diktyo.x-k8s.io"),
+    )
+    for form, other in (((group, kind), (KEP_GROUP, kind)), ((KEP_GROUP, kind), (group, kind)))
+}
+"""Kinds that exist as the network-aware plugins ship them and as their proposal has them, with the same short name."""
 
 
 def _within(place: Place, key: Key) -> bool:

@@ -104,14 +104,17 @@ def _own_columns() -> dict[str, tuple[PrinterColumn, ...]]:
     return msgspec.convert(found, dict[str, tuple[PrinterColumn, ...]])
 
 
-_STEP: Final = re.compile(r"\.((?:\\.|[^.\[\]\\])+)|\[(-?[0-9]+)\]")
+_STEP: Final = re.compile(r"\.((?:\\.|[^.\[\]\\])+)|\[(-?[0-9]+)\]|\[((?:'[^'\]]*',?)+)\]")
 
 
 def _at(raw: object, path: str) -> Any:
     """What a path leads to; None where that is nothing."""
     value: Any = raw
-    for field, index in _STEP.findall(path):
-        if field:
+    for field, index, union in _STEP.findall(path):
+        if union:
+            fields = value if isinstance(value, dict) else {}
+            value = next((fields[name] for name in re.findall("'([^']*)'", union) if name in fields), None)
+        elif field:
             value = value.get(field.replace("\\", "")) if isinstance(value, dict) else None
         else:
             at = int(index)

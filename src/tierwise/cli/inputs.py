@@ -33,6 +33,7 @@ __all__ = [
     "load",
     "moment",
     "need",
+    "not_understood",
     "profile_of",
     "tell_crashes",
     "tell_unread",
@@ -131,7 +132,7 @@ def tell_unread(objects: Objects) -> None:
     from tierwise.admission import passed_over, unheard
     from tierwise.dialects.workloads import notes
 
-    _warn(list(_not_understood(objects)), "other kind not understood", "other kinds not understood")
+    _warn([text for _, text in not_understood(objects)], "other kind not understood", "other kinds not understood")
     idle = [f"{key.kind} {key.path} {why}" for key, why in notes(objects)]
     _warn(idle, "other object whose pods do not start", "other objects whose pods do not start")
     _warn([f"{f.object}: {f.path}: {f.message}" for f in unheard(objects)], _REST, most=3)
@@ -166,7 +167,8 @@ def tell_crashes(guard: Guard) -> None:
         report_error(f"{crash.fault.subject}: {crash.text}")
 
 
-def _not_understood(objects: Objects) -> Iterator[str]:
+def not_understood(objects: Objects) -> Iterator[tuple[str, str]]:
+    """Each kind of which objects are left out, and what is said of them."""
     from collections import Counter
 
     from tierwise.admission import known_as
@@ -183,9 +185,10 @@ def _not_understood(objects: Objects) -> Iterator[str]:
         shown = f"{many} {kind.name} ({kind.api_version})"
         instead = ELSEWHERE.get((api_group(kind.api_version), kind.name))
         if instead is not None:
-            yield f"{shown} {were} left out: its controller, which makes pods, does not run here; give {instead}"
+            why = f"its controller, which makes pods, does not run here; give {instead}"
+            yield kind.name, f"{shown} {were} left out: {why}"
         else:
-            yield f"{shown} {are} not understood{known_as(kind)} and {were} left out"
+            yield kind.name, f"{shown} {are} not understood{known_as(kind)} and {were} left out"
 
 
 def moment(objects: Objects, given: float | None) -> float:

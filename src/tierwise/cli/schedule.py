@@ -43,15 +43,18 @@ def schedule(
     run = Run(history.reports, after, profile, history.evictions, history.complaints())
 
     def wire() -> Mapping[str, object]:
+        from tierwise.cli.inputs import not_understood
         from tierwise.explain.wire import schedule_wire
+        from tierwise.model.snapshot import Fault
 
+        left_out = (Fault(kind, "NotUnderstood", text) for kind, text in not_understood(objects))
         return schedule_wire(
             bindings=history.bindings,
             nominations=history.nominations,
             evictions=run.evictions,
             report=run.last,
             after=after,
-            complaints=run.complaints,
+            complaints=(*run.complaints, *left_out),
         )
 
     output.show(wire, lambda page: schedule_lines(page, run))

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from typing import Final
 
-__all__ = ["flag", "listed", "number", "words"]
+__all__ = ["flag", "listed", "number", "unread", "words"]
+
+_NUMBERS: Final = re.compile(
+    r"(.*\.)?(weight|fading|bindTimeoutSeconds|bindingTimeoutSeconds)"
+    r"|(hypernode\.)?binpack\.(cpu|memory|resources\..+)|predicate\.resources\..+"
+    r"|(overcommit|max-queue-overcommit)-factor"
+    r"|ancestorReclaimLevel|cells|fromPods|maxDomains|resourceStrategyFitWeight|share|stretch"
+)
+_FLAGS: Final = re.compile(
+    r".*Enable|.*\.enable|enable[A-Z].*"
+    r"|allowWholeBundle|awareNetworkTopology|bothWays|crossNamespaceGangGroups|decline|disableDefaultQuotaPreemption"
+    r"|evictRemainder|kubernetes|lookAhead|sortBySize|strict"
+)
+_LONGEST: Final = 40
+_WORDS: Final = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
 
 def number(arguments: Mapping[str, object], key: str, default: float) -> float:
@@ -19,11 +35,27 @@ def number(arguments: Mapping[str, object], key: str, default: float) -> float:
     return value if 0 <= value < float("inf") else default
 
 
+def unread(key: str, value: object) -> str:
+    """Why the value of an argument does not count, by what its name stands for; empty where it does."""
+    if value is None:
+        return ""
+    if _NUMBERS.fullmatch(key) and number({key: value}, key, -1) < 0:
+        return f"{_shown(value)} is not a number of at least 0"
+    if _FLAGS.fullmatch(key) and flag({key: value}, key, default=True) != flag({key: value}, key, default=False):
+        return f"{_shown(value)} is neither true nor false"
+    return ""
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    return f'"{text[:_LONGEST]}{"..." if len(text) > _LONGEST else ""}"'
+
+
 def flag(arguments: Mapping[str, object], key: str, *, default: bool) -> bool:
     """True or false, also as text."""
     raw = arguments.get(key, default)
     if isinstance(raw, str):
-        return {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}.get(raw.lower(), default)
+        return _WORDS.get(raw.lower(), default)
     return raw if isinstance(raw, bool) else default
 
 

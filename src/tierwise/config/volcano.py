@@ -12,6 +12,7 @@ from typing import Final
 
 from tierwise.api.errors import InputError, suggestion
 from tierwise.config.actions import ACTIONS
+from tierwise.config.arguments import unread
 from tierwise.config.features import read_gates
 from tierwise.config.given import check_fields, entries, mapping, named
 from tierwise.config.profile import DEFAULT, Installed, PluginChoice, Profile
@@ -199,6 +200,11 @@ def _notes(actions: Sequence[str], tiers: Sequence[Sequence[PluginChoice]], with
             idle = (name for name, value in plugin.arguments.items() if name in _IDLE_ARGUMENTS and value)
             found += [f"argument {name} has no effect: {_IDLE_ARGUMENTS[name]}" for name in idle]
             off = {name for name, value in plugin.arguments.items() if str(value).lower() in ("false", "f", "0")}
+            found += [
+                f"argument {name} of {plugin.name} has no effect: {why}"
+                for name, value in plugin.arguments.items()
+                if (why := unread(name, value))
+            ]
             kept = (name for name in _KEPT_RULES if name in off)
             found += [f"argument {name} has no effect: {_KEPT_RULES[name]}" for name in kept]
     return found

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.support.services import Raw, app_group, network, objects
+from tests.support.services import Raw, app_group, network, objects, pod
 
 from tierwise.admission import validate
 from tierwise.api.errors import InputError
@@ -121,3 +122,22 @@ def test_entries_of_networks_are_complete() -> None:
     where = "spec.weights[0].topologyList[1].originList[0].costList"
 
     assert {f"{where}[0].networkCost", f"{where}[1].destination", f"{where}[1].networkCost"} == _errors(topology)
+
+
+@pytest.mark.parametrize(("workload", "word"), [("", "is missing"), ("frontt", 'no workload "frontt" (did you mean')])
+@pytest.mark.parametrize("form", [lambda raw: raw, _kep])
+def test_a_pod_that_counts_for_no_workload_is_told(workload: str, word: str, form: Callable[[Raw], Raw]) -> None:
+    """Of an application that exists; one of no application, or of one that is not here, is none of its business."""
+    labels = {"appgroup.diktyo.x-k8s.io": "shop"}
+    labels |= {"appgroup.diktyo.x-k8s.io.workload": workload} if workload else {}
+    waiting = {**pod("p"), "metadata": {"name": "p", "labels": labels}}
+    template = {"metadata": {"labels": labels}, "spec": waiting["spec"]}
+    many = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "r"}, "spec": {"template": template}}
+    group = form(app_group([("front", "back")]))
+
+    told = [finding for finding in validate(objects(waiting, many, group)).warnings if "workload" in finding.path]
+
+    assert ["metadata.labels", "spec.template.metadata.labels"] == [finding.path.partition("[")[0] for finding in told]
+    assert all(word in finding.message for finding in told)
+    assert not [finding for finding in validate(objects(waiting)).warnings if "workload" in finding.path]
+    assert not [f for f in validate(objects(pod("q", "front"), group)).warnings if "metadata.labels" in f.path]

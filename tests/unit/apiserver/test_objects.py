@@ -425,3 +425,22 @@ def test_each_api_group_keeps_its_short_names() -> None:
     assert ("ag", "ags") == short["scheduling.sigs.x-k8s.io", "AppGroup"]
     assert ("nt",) == short["networktopology.diktyo.x-k8s.io", "NetworkTopology"]
     assert ("net-topo", "nt") == short["scheduling.sigs.x-k8s.io", "NetworkTopology"]
+
+
+def test_people_see_both_forms_of_a_kind_and_clients_one() -> None:
+    """The forms of AppGroup share a short name, which clients take for that of the first; so people get both."""
+    ground = Playground()
+    shipped, proposed = "appgroup.diktyo.x-k8s.io/v1alpha1", "scheduling.sigs.x-k8s.io/v1alpha1"
+    for version, name in ((shipped, "one"), (proposed, "two")):
+        spec = {"numMembers": 1, "topologySortingAlgorithm": "KahnSort", "workloads": []}
+        raw = {"apiVersion": version, "kind": "AppGroup", "metadata": {"name": name}, "spec": spec}
+        ground.create(f"{version}/appgroups", raw)
+
+    for version, own in ((shipped, "one"), (proposed, "two")):
+        place = ground.place(f"{version}/appgroups")
+        items = ground.api.list(place, {})["items"]
+        both = ground.api.list(place, {}, every_form=True)["items"]
+        assert isinstance(items, list)
+        assert isinstance(both, list)
+        assert [own] == [item["metadata"]["name"] for item in items]
+        assert ["one", "two"] == sorted(item["metadata"]["name"] for item in both)

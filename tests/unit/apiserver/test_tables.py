@@ -57,3 +57,14 @@ def test_what_is_not_there_is_said_as_kubernetes_says_it() -> None:
     assert ["x", "50%", "1", 0, "<unknown>"] == cells(
         budgets, {**bare, "spec": {"minAvailable": "50%", "maxUnavailable": 1}}
     )
+
+
+@pytest.mark.parametrize("field", ["configmapName", "configMapName"])
+@pytest.mark.parametrize("group", ["networktopology.diktyo.x-k8s.io", "scheduling.sigs.x-k8s.io"])
+def test_the_config_map_of_a_network_topology_is_shown_in_either_spelling(group: str, field: str) -> None:
+    """The proposal's examples spell it otherwise than its type."""
+    served = next(kind for kind in KINDS if (kind.group, kind.kind) == (group, "NetworkTopology"))
+    made = table(served, [{"metadata": {"name": "x"}, "spec": {field: "metrics"}}], {}, now=NOW)
+
+    assert isinstance(made["rows"], list)
+    assert "metrics" in made["rows"][0]["cells"]

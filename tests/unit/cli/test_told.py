@@ -40,6 +40,16 @@ def test_what_is_not_read_is_named(verb: str, tmp_path: Path) -> None:
     assert 'unknown field "nodeSelectors" (did you mean nodeSelector?)' in told
 
 
+def test_kinds_that_are_left_out_are_among_the_problems(tmp_path: Path) -> None:
+    """A program that reads the JSON alone learns of them, too."""
+    hyper = {"apiVersion": "training.volcano.sh/v1alpha1", "kind": "HyperJob", "metadata": {"name": "h"}, "spec": {}}
+
+    found = answer("schedule", "-f", manifests(tmp_path, hyper))
+
+    assert [("HyperJob", "NotUnderstood")] == [(one["object"], one["code"]) for one in found["problems"]]
+    assert "was left out" in found["problems"][0]["message"]
+
+
 def test_pages_name_what_is_not_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`serve -f` says the same as the verbs that end."""
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n0"}, "status": {"allocatable": {"pods": "1"}}}

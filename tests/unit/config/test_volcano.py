@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from tests.support.commands import manifests, run
 from tests.support.manifests import node
 
+import tierwise
 import tierwise.plugins
 from tierwise.api.errors import InputError
 from tierwise.config.actions import ACTIONS
+from tierwise.config.arguments import unread
 from tierwise.config.volcano import ARGUMENTS, IDLE_PLUGINS, read_volcano
 from tierwise.plugins import PLUGINS
 from tierwise.scheduler import check_profile
@@ -224,3 +226,35 @@ def test_switches_of_volumes_and_devices_that_have_no_effect_are_noted(name: str
 
     assert bool(noted) == bool(notes)
     assert all(note.startswith(f"argument {name} has no effect: ") and noted in note for note in notes)
+
+
+_READ = re.compile(r'\b(number|flag)\(\w*[Aa]rguments, (?:f"\{_PREFIX\}([^"]+)"|"([^"]+)")')
+
+
+def _read_by_plugins() -> set[tuple[str, str]]:
+    """The arguments that plugins and actions read as numbers or flags; what is in braces is any name."""
+    sources = "\n".join(path.read_text() for path in Path(inspect.getfile(tierwise)).parent.rglob("*.py"))
+    found = _READ.findall(sources)
+    return {(kind, re.sub(r"\{\w+\}", "any", own or name)) for kind, own, name in found}
+
+
+@pytest.mark.parametrize(("kind", "name"), sorted(_read_by_plugins()))
+def test_every_argument_that_is_read_as_a_number_or_a_flag_is_checked(kind: str, name: str) -> None:
+    """Else a value that does not count would go unsaid."""
+    good, bad = ("3", "abc") if kind == "number" else ("true", "perhaps")
+    full = [known for known in (name, f"hypernode.binpack.{name}", f"predicate.{name}") if unread(known, bad)]
+
+    assert full
+    assert not unread(full[0], good)
+    assert not unread(full[0], None)
+
+
+@pytest.mark.parametrize("value", ["abc", -1, "-0.5", "nan", [3], True])
+def test_a_value_that_does_not_count_is_told(value: object) -> None:
+    """The default counts instead, as in Volcano."""
+    arguments = {"hypernode.binpack.normal-pod.fading": value, "weight": 10}
+    raw = {"tiers": [{"plugins": [{"name": "network-topology-aware", "arguments": arguments}]}]}
+
+    (note,) = read_volcano(raw).notes
+
+    assert note.startswith("argument hypernode.binpack.normal-pod.fading of network-topology-aware has no effect:")

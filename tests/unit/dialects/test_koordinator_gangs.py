@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from msgspec.structs import replace
 from tests.support.koordinator import (
@@ -13,7 +15,10 @@ from tests.support.koordinator import (
     run,
 )
 
+from tierwise.admission import passed_over, validate
+from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT
+from tierwise.dialects.languages import every_group
 from tierwise.model.job import Phase
 from tierwise.scheduler import cycle
 from tierwise.snapshot.builder import build
@@ -139,3 +144,26 @@ def test_a_pod_of_an_unknown_gang_waits() -> None:
     _, waiting = run(cluster(FLAT), [pod("p", of="nobody")])
 
     assert {"p": "PodGroupNotFound: podGroup default/nobody does not exist"} == waiting
+
+
+@pytest.mark.parametrize(
+    ("mode", "pattern"), [("AllRingDuce", "ring"), ("Ring", "ring"), ("all-to-all", "all-to-all"), ("odd", "")]
+)
+@pytest.mark.parametrize("by_annotation", [False, True])
+def test_a_communication_mode_is_a_pattern(mode: str, pattern: str, by_annotation: bool) -> None:
+    """In the field or in the annotation; the annotation of tierwise comes first, and an unknown word is told."""
+    asks = {"gatherStrategy": [{"layer": "BlockLayer", "strategy": "PreferGather"}], "communicationMode": mode}
+
+    def group(**annotations: str) -> Raw:
+        noted = {"gang.scheduling.koordinator.sh/network-topology-spec": json.dumps(asks)} if by_annotation else {}
+        spec: Raw = {"minMember": 2} if by_annotation else {"minMember": 2, "networkTopologyAware": asks}
+        meta = {"name": "g", "namespace": "default", "annotations": {**annotations, **noted}}
+        return {"apiVersion": "scheduling.sigs.k8s.io/v1alpha1", "kind": "PodGroup", "metadata": meta, "spec": spec}
+
+    plain, own = objects_of([group()]), objects_of([group(**{"tierwise.io/pattern": "dp=2"})])
+
+    assert pattern == next(iter(every_group(plain).values())).marks.get("tierwise.io/pattern", "")
+    assert "dp=2" == next(iter(every_group(own).values())).marks["tierwise.io/pattern"]
+    told = [one for one in validate(plain).warnings if one.path.endswith("communicationMode")]
+    assert len(told) == (not pattern)
+    assert [one.message for one in told] == [f.message for f in passed_over(plain) if "communicationMode" in f.path]

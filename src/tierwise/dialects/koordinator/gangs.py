@@ -19,6 +19,7 @@ from tierwise.api.codec import KINDS_OF
 from tierwise.api.core import ObjectMeta, Pod, ResourceList, read_number
 from tierwise.api.koordinator import ClusterNetworkTopology, GatherRule, GatherSpec, PodGroup, gang_names, gather_spec
 from tierwise.api.natural import natural
+from tierwise.api.pattern import PATTERN
 from tierwise.config.profile import Profile
 from tierwise.dialects.elastic_quota import forbearing
 from tierwise.dialects.fabrics import FabricMarks, read_marks
@@ -44,6 +45,7 @@ __all__ = [
     "gang_of",
     "gang_rules",
     "lone_gather",
+    "pattern_of",
     "read_gangs",
 ]
 
@@ -155,7 +157,7 @@ def _group(gangs: Sequence[Gang], missing: tuple[str, ...], faults: tuple[Fault,
         minimum=0,
         phase=phases.pop() if len(phases) == 1 else Phase.PENDING,
         created=min(created(gang.meta) for gang in gangs),
-        marks=group_marks(first.meta),
+        marks={**_pattern_marks(gangs), **group_marks(first.meta)},
         min_resources=first.min_resources if len(gangs) == 1 else None,
         forbears=next(filter(None, (forbearing(gang.meta) for gang in gangs)), ""),
         protected=any(not_preemptable(gang.meta) for gang in gangs),
@@ -167,6 +169,22 @@ def _group(gangs: Sequence[Gang], missing: tuple[str, ...], faults: tuple[Fault,
         asks=next((gang.asks for gang in gangs if gang.asks is not None), None),
         fault=next((gang.fault for gang in gangs if gang.fault), ""),
     )
+
+
+_PATTERNS: Final = {"allringduce": "ring", "allringreduce": "ring", "ring": "ring", "alltoall": "all-to-all"}
+"""What a `communicationMode` says of which ranks talk to each other; Koordinator's documents spell the first."""
+
+
+def pattern_of(mode: str) -> str:
+    """The pattern that a `communicationMode` names; empty where it is not known."""
+    return _PATTERNS.get(mode.lower().replace("-", "").replace("_", ""), "")
+
+
+def _pattern_marks(gangs: Sequence[Gang]) -> dict[str, str]:
+    """The pattern of the first gang that says how its pods talk, as the annotation of tierwise would name it."""
+    modes = (pattern_of(gang.asks.communication_mode) for gang in gangs if gang.asks is not None)
+    found = next(filter(None, modes), "")
+    return {PATTERN: found} if found else {}
 
 
 def _of_object(key: str, record: PodGroup, rules: Rules) -> Gang:
