@@ -10,6 +10,7 @@ from tests.support.several_trees import Group, Scope, fits_somehow, kept, proble
 
 from tierwise.actions.placement.cells import Cells
 from tierwise.actions.placement.problem import Budget, Limit
+from tierwise.framework.steps import StepAccount
 from tierwise.model.arrays import Ints
 
 ROWS = 6
@@ -50,7 +51,7 @@ def questions(draw: st.DrawFn) -> tuple[list[Scope], list[Group], Ints]:
 def _found(scopes: list[Scope], parts: list[Group], room: Ints) -> list[list[int]] | None:
     """Rows of each group, part by part; None where the search says that there are none."""
     cells = Cells(problem(scopes, parts), room, np.arange(len(room)))
-    budget = Budget(10**6)
+    budget = Budget(10**6, StepAccount())
     ways = cells.solutions(budget, 10**6)
     dealt = next((found for _ in ways if (found := cells.deal()) is not None), None)
     assert not cells.bounded

@@ -47,6 +47,7 @@ from tierwise.actions.placement.surplus import place_allowed_surplus, place_surp
 from tierwise.actions.plain_pods import PlainPods
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool, Statement, job_ready
+from tierwise.framework.steps import CUT_SHORT, waits_for_steps
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Reason, Rejection
 
@@ -119,15 +120,36 @@ class _Allocation:
         with self._reservations.charging(job) if self._reservations is not None else nullcontext():
             more = self._cycle.attempt(job, self._place)
         if isinstance(more, Reason):
-            self._cycle.report.reject(job, Rejection("gate", job.key, more))
+            self._cycle.report.reject(job, self._undecided(job, more))
             return False
         return more
+
+    def _undecided(self, job: Job, reason: Reason) -> Rejection:
+        """The rejection of a job that a plugin failed on, or whose search ended with the account of steps.
+
+        A refusal of this cycle stays: then only making room, or reserving a place, was cut short.
+        """
+        if not waits_for_steps(reason):
+            return Rejection("gate", job.key, reason)
+        cut = reason.code == CUT_SHORT
+        rejection, known = Rejection("steps", job.key, reason, bounded=cut), self._cycle.report.rejections.get(job.key)
+        if known is not None:
+            rejection = replace(known, children=(*known.children, rejection))
+        if cut:
+            self._cycle.steps.keep(job, rejection)
+        return rejection
 
     def _place(self, job: Job) -> bool:
         """Place what a job's minimum lacks, or surplus if it lacks nothing."""
         self._cut = self._cycle.report.search_counts.cut
         self._cycle.show(job, replaces=self._preempt is not None)
         nominated = self._cycle.nominations.holds(job)
+        standing = self._cycle.steps.standing(job) if not nominated else None
+        if standing is not None:
+            if any(CUT_SHORT in child.codes() for child in standing.children):  # so was making room for it
+                self._cycle.report.reject(job, standing)
+                return False
+            return self._refuse(job, standing)
         if not nominated and not self._cycle.pipeline.quota_exceeded and self._cycle.pipeline.gangs:
             cached = self._fits_nowhere(job) or self._rejection_cache.lookup_early(job)
             if cached is not None:
@@ -155,6 +177,7 @@ class _Allocation:
 
     def _start_minimum(self, job: Job, asked: Demand, *, nominated: bool) -> bool | Rejection:
         """Bind or nominate a gang with all that its minimum lacks: whether it has more to place; or why it cannot."""
+        begun = self._cycle.steps.taken
         over = self._over_quota(job, asked)
         known = self._rejection_cache.lookup(job, asked) if over is None else self._quota_rejection(job, over)
         if known is not None:
@@ -165,7 +188,10 @@ class _Allocation:
                 return self._start(job, found, statement, nominated=nominated)
         if isinstance(found, Rejection):
             return found
-        return self._diagnose(job, asked, bounded=found is NoPlace.BOUNDED)
+        refusal = self._diagnose(job, asked, bounded=found is NoPlace.BOUNDED)
+        if refusal.bounded and self._cycle.steps.is_dear(begun):
+            self._cycle.steps.keep(job, refusal)
+        return refusal
 
     def _find_within_quotas(
         self, job: Job, asked: Demand, statement: Statement, *, nominated: bool

@@ -11,6 +11,7 @@ from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.surplus import place_surplus
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import job_ready
+from tierwise.framework.steps import waits_for_steps
 from tierwise.model.job import Job, PodSet, Reason, Rejection, SubJob
 
 __all__ = ["backfill"]
@@ -25,7 +26,8 @@ def backfill(cycle: Cycle) -> None:
         if job.best_effort_pod_sets:
             failed = cycle.attempt(job, lambda job: _serve(cycle, job, waits=job.number in nominated))
             if failed is not None:
-                cycle.report.reject(job, Rejection("gate", job.key, failed))
+                stage = "steps" if waits_for_steps(failed) else "gate"
+                cycle.report.reject(job, Rejection(stage, job.key, failed))
 
 
 def _serve(cycle: Cycle, job: Job, *, waits: bool) -> None:

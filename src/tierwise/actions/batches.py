@@ -23,6 +23,7 @@ from tierwise.actions.placement.problem import NoPlace, SearchResult, deferral, 
 from tierwise.actions.placement.surplus import search_minimum
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.pipeline import PluginError
+from tierwise.framework.steps import OutOfStepsError
 from tierwise.model.arrays import distinct
 from tierwise.model.job import Job
 
@@ -87,8 +88,9 @@ class Batches:
             return None
         cut = self._cycle.report.search_counts.cut
         try:
-            self._plan = self._best(gangs, kinds)
-        except PluginError:  # whose fault it is shows when that gang is served
+            with self._cycle.steps.limited(self._cycle.steps.left // 2):
+                self._plan = self._best(gangs, kinds)
+        except (PluginError, OutOfStepsError):  # whose fault it is shows when that gang is served
             self._plan = {}
         self._cycle.report.search_counts.cut = cut
         return self._plan.pop(job.key, None)

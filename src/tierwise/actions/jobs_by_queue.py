@@ -149,7 +149,7 @@ class JobsByQueue:
             kind = plain_kind(self._cycle, job)
             known = self._admission(job, kind)
             if known.reason is None:
-                entry = ((known.order, job.created, job.order), job.number, job, kind)
+                entry = (self._key(job, known.order), job.number, job, kind)
                 admitted.setdefault(known.queue, []).append(entry)
             else:
                 refused = Rejection("gate", job.key, known.reason)
@@ -187,7 +187,7 @@ class JobsByQueue:
 
     def put_back(self, job: Job) -> None:
         """Put a job that has more tasks to place back into its queue."""
-        entry = (self._cycle.pipeline.job_key(job), job.number, job, plain_kind(self._cycle, job))
+        entry = (self._key(job), job.number, job, plain_kind(self._cycle, job))
         self._queued[self.queue_of(job)].put_back(entry)
 
     def queue_of(self, job: Job) -> str:
@@ -205,7 +205,12 @@ class JobsByQueue:
     def is_next(self, job: Job) -> bool:
         """Whether a job that was popped still comes before all others of the queue that is served."""
         jobs = self.served.jobs
-        return not (jobs and (self._cycle.pipeline.job_key(job), job.number) > jobs.peek()[:2])
+        return not (jobs and (self._key(job), job.number) > jobs.peek()[:2])
+
+    def _key(self, job: Job, order: tuple[object, ...] | None = None) -> tuple[object, ...]:
+        """The place of a job in its queue: the order of plugins, then who was not looked at before, age and name."""
+        order = self._cycle.pipeline.job_order(job) if order is None else order
+        return order, self._cycle.steps.since(job), job.created, job.order
 
     def binds_left(self) -> float:
         """How many more pods this cycle may bind before it leaves the rest to the next one.

@@ -49,7 +49,7 @@ _CLASSIC: Final = f"""
 
 ACTIONS: Final[Mapping[str, Action]] = {
     "enqueue": Action(Family.ENQUEUE, "overcommit-factor"),
-    "allocate": Action(Family.ALLOCATE, f"{_CACHE} {_RESERVATIONS} searchSteps"),
+    "allocate": Action(Family.ALLOCATE, f"{_CACHE} {_RESERVATIONS} searchSteps cycleSteps"),
     "backfill": Action(Family.BACKFILL, _CACHE),
     "preempt": Action(Family.CLASSIC, _CLASSIC, "preempt"),
     "reclaim": Action(Family.CLASSIC, _CACHE, "reclaim"),

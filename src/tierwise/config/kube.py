@@ -21,7 +21,7 @@ from tierwise.config.features import read_gates
 from tierwise.config.given import check_fields, entries, mapping, named
 from tierwise.config.kube_names import ALIASES, DEFAULTS, PLUGINS, KubePlugin, of_another_package
 from tierwise.config.profile import Installed, Offer, PluginChoice, Profile
-from tierwise.config.searches import NAME, wrong_steps
+from tierwise.config.searches import NAMES, wrong_steps
 from tierwise.config.volcano import ARGUMENTS
 
 __all__ = ["KIND", "read_kube"]
@@ -459,10 +459,11 @@ def _arguments(raw: object, names: _Names, path: str) -> dict[str, dict[str, obj
 
 def _own_arguments(args: Mapping[str, object], path: str) -> dict[str, object]:
     """What is said of the scheduler itself."""
-    check_fields(args, path, (NAME, _GATES))
-    wrong = wrong_steps(args[NAME]) if NAME in args else ""
-    if wrong:
-        raise InputError(wrong, field=f"{path}.{NAME}")
+    check_fields(args, path, (*NAMES, _GATES))
+    for name in NAMES:
+        wrong = wrong_steps(args[name]) if name in args else ""
+        if wrong:
+            raise InputError(wrong, field=f"{path}.{name}")
     read_gates(args.get(_GATES), f"{path}.{_GATES}")
     return dict(args)
 
@@ -537,7 +538,8 @@ def _actions(profile: _KubeProfile) -> tuple[str, ...]:
 def _action_arguments(profile: _KubeProfile) -> dict[str, dict[str, object]]:
     """Which of the actions that plugins bring are to do their work, and what is said of searches."""
     own = profile.arguments.get(_OWN, {})
-    found: dict[str, dict[str, object]] = {"allocate": {NAME: own[NAME]}} if NAME in own else {}
+    steps = {name: own[name] for name in NAMES if name in own}
+    found: dict[str, dict[str, object]] = {"allocate": steps} if steps else {}
     for name in profile.points.names():
         known = profile.names[name]
         if known.acts_if:

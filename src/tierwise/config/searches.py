@@ -16,12 +16,20 @@ from msgspec.structs import fields
 from tierwise.api.errors import InputError
 from tierwise.config.profile import Profile
 
-__all__ = ["NAME", "STEPS", "SearchBudget", "search_steps", "wrong_steps"]
+__all__ = ["CYCLE_STEPS", "NAMES", "STEPS", "SearchBudget", "cycle_steps", "search_steps", "wrong_steps"]
 
 NAME: Final = "searchSteps"
 
 STEPS: Final = 100_000
 """The default."""
+
+CYCLE_NAME: Final = "cycleSteps"
+
+CYCLE_STEPS: Final = 100_000
+"""Steps that all searches of one cycle take together, by default: some two seconds on 500 nodes."""
+
+NAMES: Final = (NAME, CYCLE_NAME)
+"""The arguments of allocate that say how far searches go."""
 
 _MOST: Final = 100 * STEPS
 """Beyond this one gang could keep a cycle for hours."""
@@ -29,10 +37,19 @@ _MOST: Final = 100 * STEPS
 
 def search_steps(profile: Profile) -> int:
     """How many steps the largest search may take; InputError where that cannot be read."""
-    value = profile.action_arguments.get("allocate", {}).get(NAME, STEPS)
+    return _steps(profile, NAME, STEPS)
+
+
+def cycle_steps(profile: Profile) -> int:
+    """How many steps all searches of a cycle may take together. Raises InputError for what is no number of steps."""
+    return _steps(profile, CYCLE_NAME, CYCLE_STEPS)
+
+
+def _steps(profile: Profile, name: str, usual: int) -> int:
+    value = profile.action_arguments.get("allocate", {}).get(name, usual)
     wrong = wrong_steps(value)
     if wrong or not isinstance(value, int):
-        raise InputError(wrong, field=f"configurations.allocate.{NAME}")
+        raise InputError(wrong, field=f"configurations.allocate.{name}")
     return value
 
 

@@ -23,6 +23,7 @@ from tierwise.framework.kept_refusals import KeptRefusals
 from tierwise.framework.ledger import Ledger, Pool
 from tierwise.framework.pipeline import Pipeline, PluginError
 from tierwise.framework.report import Eviction, ReportBuilder
+from tierwise.framework.steps import OutOfStepsError, StepAccount
 from tierwise.model.arrays import Bools, Ints, Why
 from tierwise.model.held_places import HeldPlace
 from tierwise.model.job import Constraint, Job, PodSet, Reason, Shape, SubJob, Task
@@ -343,6 +344,11 @@ class Cycle(msgspec.Struct, frozen=True):
         return self.view.budget
 
     @property
+    def steps(self) -> StepAccount:
+        """The account that every search of the cycle charges."""
+        return self.ledger.steps
+
+    @property
     def nodes(self) -> NodeTable:
         return self.snapshot.nodes
 
@@ -421,12 +427,13 @@ class Cycle(msgspec.Struct, frozen=True):
         mark = self.ledger.mark()
         decided, evicted = len(self.report.decisions), len(self.report.evictions)
         try:
-            return serve(job)
-        except PluginError as failure:
+            with self.steps.searching(job):
+                return serve(job)
+        except (PluginError, OutOfStepsError) as failure:
             if len(self.report.decisions) == decided:
                 self.ledger.rewind(mark)
                 del self.report.evictions[evicted:]
-            return failure.reason
+            return failure.reason if isinstance(failure, PluginError) else self.steps.out_of_steps(job)
         finally:
             if self.nominations.lends(job):
                 self.nominations.reserve_again(job, self._placed_since(job, decided))
@@ -438,7 +445,7 @@ class Cycle(msgspec.Struct, frozen=True):
         """
         if self.inspect is None:
             return
-        with self.ledger.statement():
+        with self.ledger.statement(), self.steps.uncounted():
             self.nominations.release(job)
             if replaces:
                 self.nominations.withdraw_below(job)
@@ -467,7 +474,9 @@ class Cycle(msgspec.Struct, frozen=True):
     def fits(self, ask: Ask, span: slice, pool: Pool) -> Bools:
         """Which rows of a span take one more task, according to every filter."""
         fits = self.fit_counts.of(ask.shape).rows(pool)[span] > 0
+        self.steps.charge(1)
         if self.pipeline.moving(ask.shape):
+            self.steps.charge(3 + (span.stop - span.start) // 512)
             fits &= self.allowed(ask.shape, span, pool)
         return fits
 

@@ -26,6 +26,7 @@ import msgspec
 import numpy as np
 
 from tierwise.framework.kept import MovedRows
+from tierwise.framework.steps import StepAccount
 from tierwise.model.arrays import EMPTY, Ints, Rows, distinct, of_rows
 from tierwise.model.held import held_amounts
 from tierwise.model.job import Job, PodSet, Shape, Status, SubJob, Task, groups_around, whole_by_policy, whole_groups
@@ -119,7 +120,9 @@ def _joined(some: Mapping[int, Ints], more: Mapping[int, Ints]) -> dict[int, Int
 class Ledger:
     """Amounts per node and domain, and counts per sub-job, role, job and queue, for one cycle."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, steps: StepAccount | None = None) -> None:
+        """Every write is charged to `steps`, where an account is given."""
+        self.steps = steps if steps is not None else StepAccount()
         self._snapshot = snapshot
         self._topology = snapshot.topology
         self._allocatable = snapshot.nodes.allocatable
@@ -269,6 +272,10 @@ class Ledger:
         later: Ints = idle + of_rows(self.releasing, resources, rows) - of_rows(self.pipelined, resources, rows)
         return later if pool is Pool.FUTURE_IDLE else np.minimum(idle, later)
 
+    def room(self) -> Ints:
+        """What is idle or leaving on each node, as a new (resources x rows) array."""
+        return self.idle + self.releasing if self.any_releasing else self.idle.copy()
+
     def placed_rows(self, gang: Job | SubJob) -> tuple[Ints, Ints] | None:
         """The rows and counts of a gang's placed tasks (rows may repeat); None if it has none."""
         entries = (
@@ -370,6 +377,8 @@ class Ledger:
 
     def place(self, shape: Shape, rows: Ints, counts: Ints, *, pool: Pool) -> None:
         """Place `counts` tasks of a shape on `rows`, which are distinct and ascending."""
+        counting = self._counting.get(shape.number)
+        self.steps.charge(2 + len(rows) // 64 + (len(counting) // 8 if counting else 0))
         amounts, sign = (self.idle, -1) if pool is Pool.IDLE else (self.pipelined, 1)
         self.any_pipelined |= pool is not Pool.IDLE
         asked = shape.asked[:, None]

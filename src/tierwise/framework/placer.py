@@ -338,6 +338,7 @@ def _ascending(rows: Ints, counts: Ints) -> Picks:
 
 def score_keys(cycle: Cycle, ask: Ask, span: slice, fits: Bools) -> Ints:
     """Scores of a span in steps of `GRAIN`, by which nodes are compared."""
+    cycle.steps.charge(5 + (span.stop - span.start) // 256)
     return _rounded(cycle.pipeline.score(ask, span, fits))
 
 

@@ -17,6 +17,7 @@ from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Named, Phase, Reason, Rejection, SubJob, Task
 from tierwise.model.snapshot import Fault
+from tierwise.model.turns import Turns
 
 if TYPE_CHECKING:
     from tierwise.api.reservation import ReservationRecord
@@ -163,6 +164,7 @@ class SearchCounts(msgspec.Struct):
     trials: int = 0
     domains: int = 0
     cut: int = 0  # searches that stopped at a bound where their answer alone does not say so
+    steps: int = 0  # of the account, by all jobs together
 
 
 class CycleReport(msgspec.Struct, frozen=True):
@@ -182,6 +184,12 @@ class CycleReport(msgspec.Struct, frozen=True):
     notices: tuple[Notice, ...] = ()  # tasks that would be evicted and have time left
     reservations: tuple[Reservation, ...] = ()  # of jobs that wait, in the order in which they were served
     unfinished: bool = False  # the cycle had placed as many pods as it may, and the rest has its turn in the next one
+    turns: Turns = Turns()  # what the next cycle should know of searches
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the next cycle has something to decide even if nothing changes."""
+        return self.unfinished or bool(self.turns.late)
 
     def reservation(self, job: Job) -> Reservation | None:
         """The reservation of a job; None where it has none."""
@@ -193,7 +201,8 @@ class CycleReport(msgspec.Struct, frozen=True):
         Infinite if never: what lies before the moment this cycle has decided with, and nothing comes of asking again.
         """
         lapses = (reservation.lapses for reservation in self.reservations if reservation.holds)
-        return min((at for at in (*self.delays.values(), *lapses) if at > moment), default=inf)
+        turn = (moment + 1.0,) if self.turns.late else ()
+        return min((at for at in (*self.delays.values(), *lapses, *turn) if at > moment), default=inf)
 
 
 def plugin_faults(report: CycleReport) -> list[Fault]:
@@ -219,6 +228,7 @@ class ReportBuilder(msgspec.Struct):
     notices: list[Notice] = []
     reservations: list[Reservation] = []
     unfinished: bool = False
+    turns: Turns = Turns()
     bound: int = 0  # pods; those that are nominated come again in the next cycle
 
     def decide(self, decisions: Sequence[Decision]) -> None:

@@ -229,7 +229,7 @@ class Tried(msgspec.Struct, frozen=True):
 class Rejection(msgspec.Struct, frozen=True):
     """Why one subject is not placed now; children say the same of its parts."""
 
-    stage: str  # "enqueue", "gate", "quota", "space", "fit", "place", "evict"
+    stage: str  # "enqueue", "gate", "quota", "space", "fit", "place", "evict", "steps"
     subject: str
     reason: Reason
     tried: tuple[Tried, ...] = ()

@@ -15,6 +15,7 @@ from tierwise.model.held_places import HeldPlaces
 from tierwise.model.job import Constraint, InnerGroup, Job, Policy, Queue, Shape, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.topology import HYPERNODES, AlternateTopology, Topology
+from tierwise.model.turns import Turns
 from tierwise.model.volumes import Storage
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
     held_places: HeldPlaces = HeldPlaces()  # for jobs whose pods are being moved
     history_in: str = ""  # the namespace in which their record is kept; "" where none is
     forsaken: tuple[str, ...] = ()  # those of `orphans` that are nominated
+    turns: Turns = Turns()  # of searches, as the cycle before this one has left them
     endings: Endings | None = None  # of what runs, where `standing` counts it; else they follow from the tasks
 
     kept_columns: KeptColumns | None = None  # see `columns`: what a reader keeps from snapshot to snapshot

@@ -27,6 +27,7 @@ from tierwise.framework.report import CycleReport
 from tierwise.kube.outbox import Outbox
 from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
+from tierwise.model.turns import NO_TURNS
 from tierwise.plugins import PLUGINS
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import amended, effects
@@ -316,6 +317,7 @@ class ProfileRun:
         self._checked = loop.ticks()  # when the snapshot was last compared with a fresh one
         self._published = loop.ticks()  # when all statuses were last told
         self._telling = 0.0  # how long that took
+        self._turns = NO_TURNS  # of searches, after the last cycle
         self.again: float | None = None  # when time alone lets a cycle decide otherwise
         self.under_way: list[_UnderWay] = []  # the oldest first
 
@@ -349,11 +351,12 @@ class ProfileRun:
         objects = self._loop.refused.over(objects, self._loop.ticks())
         marks.append(self._loop.ticks())
         with self._loop.computes("scheduling", marks[-1]):
-            snapshot = self._reader.read(objects, self._loop.clock())
+            snapshot = self._reader.read(objects, self._loop.clock(), self._turns)
             marks.append(self._loop.ticks())
             limit, plugins = self._loop.most_pods, self._loop.plugins()
             report = cycle(snapshot, self._own.profile, most_pods=limit, plugins=plugins, stopwatch=times)
-        self._loop.unfinished = self._loop.unfinished or report.unfinished
+        self._turns = report.turns
+        self._loop.unfinished = self._loop.unfinished or report.goes_on
         if whole:
             _check_made(report)
         self._loop.tell_failures(report)

@@ -21,7 +21,7 @@ from tierwise.api.errors import InputError, suggestion
 from tierwise.config.actions import ACTIONS, EVICTING, EVICTING_BY_POD, PLACING, Family
 from tierwise.config.arguments import flag
 from tierwise.config.profile import PluginChoice, Profile
-from tierwise.config.searches import SearchBudget, search_steps
+from tierwise.config.searches import SearchBudget, cycle_steps, search_steps
 from tierwise.framework.cycle import Cycle, FitCounts, Nominations, Stopwatch
 from tierwise.framework.extension import CycleView, Factory, Purpose
 from tierwise.framework.kept_refusals import KeptRefusals
@@ -30,6 +30,7 @@ from tierwise.framework.pipeline import Pipeline
 from tierwise.framework.registry import extended
 from tierwise.framework.report import CycleReport, Decision, ReportBuilder
 from tierwise.framework.room_ahead import RoomAhead
+from tierwise.framework.steps import StepAccount
 from tierwise.model.job import Job, Phase, Reason, ReasonBook, Rejection, Status
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import IMPLIED, PLUGINS
@@ -95,6 +96,7 @@ def run_action(name: str, current: Cycle, profile: Profile, repair: Replacements
     Where gangs are repaired, `allocate` gives room to those that have lost nodes before pods are evicted for others.
     """
     action, given = ACTIONS[name], profile.action_arguments.get(name, {})
+    current.steps.action = name
     match action.family:
         case Family.ENQUEUE:
             enqueue(current, heads=current.view.reserves)
@@ -155,7 +157,7 @@ def check_profile(profile: Profile, file: str | None = None) -> Profile:
     from tierwise.config.spares import spare_rules
 
     try:
-        for read in (search_steps, reservation_rules, spare_rules):
+        for read in (search_steps, cycle_steps, reservation_rules, spare_rules):
             read(profile)
     except InputError as error:
         raise error.inside(file=file) from None
@@ -220,6 +222,8 @@ def cycle(
         own = plugins is PLUGINS and all(plugin.name in PLUGINS.built_in for plugin in profile.plugins())
         usual = own and not current.pipeline.failures  # one that could not be made keeps its jobs out
         current = replace(current, kept=KeptRefusals(snapshot, profile if usual else None))
+    steps = current.steps
+    steps.begin(current.ledger.room)
     done: dict[str, tuple[int, int] | None] = {}  # actions that have run; with the news of then where they ran early
     filled = 0  # decisions that backfill has seen
 
@@ -287,6 +291,8 @@ def cycle(
     told = repair.complaints() if repair is not None else ()
     current.report.complaints = (*current.pipeline.complaints(), *told)
     current.report.failures = current.pipeline.failures
+    current.report.search_counts.steps = steps.taken
+    current.report.turns = steps.turns(current.ledger.room, current.report.rejections)
     return current.report.build()
 
 
@@ -392,7 +398,8 @@ def open_cycle(
     plugins: Mapping[str, Factory] = PLUGINS,
 ) -> Cycle:
     """A cycle with nothing done yet: plugins constructed, tasks standing on their nodes."""
-    ledger = Ledger(snapshot)
+    steps = StepAccount(cycle_steps(profile), snapshot)
+    ledger = Ledger(snapshot, steps)
     view = CycleView(
         axis=snapshot.axis,
         nodes=snapshot.nodes,

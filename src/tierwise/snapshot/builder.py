@@ -43,6 +43,7 @@ from tierwise.model.job import Queue as ModelQueue
 from tierwise.model.node import NodeTable
 from tierwise.model.services import Services
 from tierwise.model.snapshot import Fault, KeptVerdicts, Snapshot
+from tierwise.model.turns import NO_TURNS, Turns
 from tierwise.model.volumes import ATTACH_PREFIX
 from tierwise.port import Objects
 from tierwise.snapshot.budgets import SCOPE, Budgets, allowed
@@ -274,10 +275,10 @@ class Reader:
             history=whole(itemgetter(0), history),
         )
 
-    def read(self, objects: Objects, now: float) -> Snapshot:
-        """What one cycle sees; pods are told apart as far as the profile does."""
+    def read(self, objects: Objects, now: float, turns: Turns = NO_TURNS) -> Snapshot:
+        """What one cycle sees; pods are told apart as far as the profile does. `turns` are of the cycle before it."""
         self._graph.read(objects)
-        return replace(self._snapshot.value, now=now)
+        return replace(self._snapshot.value, now=now, turns=turns)
 
 
 def _columns(

@@ -23,8 +23,8 @@ __all__ = ["ConditionWriter", "more_nodes_help", "pod_conditions", "pod_events"]
 _SCHEDULED = "PodScheduled"
 _UNSCHEDULABLE = "Unschedulable"
 """Autoscalers look for this reason, and for no other: a cluster with more nodes could help."""
-_HAS_PLACE = frozenset(("place", "bind"))
-"""Stages after a place was found: a plugin declines it for a time, or volumes and binding are waited for."""
+_NOT_FOR_ROOM = frozenset(("place", "bind", "steps"))
+"""A place was found, and declined or not yet bound; or the search for one was not finished."""
 _HELD_BACK = frozenset(("enqueue", "gate", "quota"))
 """Stages in which a job is held back, also where it would not fit either."""
 _NO_MATTER_OF_NODES = frozenset(
@@ -171,7 +171,7 @@ def more_nodes_help(rejection: Rejection) -> bool:
     """
     if rejection.verdict is Verdict.NOT_ALLOWED or rejection.reason.code in _FAULTS | _NO_MATTER_OF_NODES:
         return False
-    if rejection.stage in _HAS_PLACE:
+    if rejection.stage in _NOT_FOR_ROOM:
         return False
     held_back = any(c.stage in _HELD_BACK and c.reason.code != _OVERCOMMITTED for c in rejection.children)
     return not held_back and all(child.reason.code != _LEAVING for child in rejection.children)

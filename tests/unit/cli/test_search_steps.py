@@ -50,14 +50,21 @@ def test_both_formats_set_it(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "many", "1.5", "true", "10000001", '"100"', "[1]"])
+@pytest.mark.parametrize("name", ["searchSteps", "cycleSteps"])
 @pytest.mark.parametrize("field", FORMATS)
-def test_wrong_values_are_one_line(tmp_path: Path, field: str, value: str) -> None:
+def test_wrong_values_are_one_line(tmp_path: Path, field: str, name: str, value: str) -> None:
     """File and field, and exit status 2."""
-    result = run("schedule", "-f", _world(tmp_path), "--config", _config(tmp_path, FORMATS[field], value))
+    result = run(
+        "schedule",
+        "-f",
+        _world(tmp_path),
+        "--config",
+        _config(tmp_path, FORMATS[field].replace("searchSteps", name), value),
+    )
 
     assert 2 == result.exit_code
     assert 1 == len(result.stderr.strip().splitlines())
-    assert f"scheduler.conf: {field}.searchSteps: " in result.stderr
+    assert f"scheduler.conf: {field}.{name}: " in result.stderr
     assert "is not a whole number from 1 to 10000000" in result.stderr
 
 

@@ -19,7 +19,6 @@ is told the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
 from functools import cached_property
 
 import msgspec
@@ -39,6 +38,7 @@ from tierwise.framework.kept_refusals import KeptRefusals, ToldJob
 from tierwise.framework.ledger import Pool, job_ready, plain_need
 from tierwise.framework.pipeline import PluginError
 from tierwise.framework.report import Decision
+from tierwise.framework.steps import CUT_SHORT, NOT_LOOKED_AT, OutOfStepsError
 from tierwise.model.arrays import POD_SLOTS, Ints
 from tierwise.model.held import rows_by_shape
 from tierwise.model.job import Job, Reason, Rejection, Shape, Status, Tried, Verdict
@@ -81,7 +81,7 @@ _LACKS_CLAIMS = frozenset(
 """Reasons of jobs with volumes that are not in order: which node would do is known once they are."""
 
 
-_WITHOUT_NODES = _HAS_PLACE | LACKS_PODS | _LACKS_CLAIMS
+_WITHOUT_NODES = _HAS_PLACE | LACKS_PODS | _LACKS_CLAIMS | {NOT_LOOKED_AT, CUT_SHORT}
 
 
 class _Never(msgspec.Struct, frozen=True):
@@ -110,6 +110,7 @@ def give_verdicts(cycle: Cycle, recovered: Callable[[], Cycle | None]) -> None:
     jobs = {job.key: job for job in cycle.snapshot.unsettled if job.key in left}
     if len(jobs) < len(left):
         jobs = {job.key: job for job in cycle.snapshot.jobs if job.key in left}
+    cycle.steps.explain(jobs)
     with cycle.ledger.statement():  # clearing all nodes once serves all jobs
         going = frozenset(eviction.task.key for eviction in cycle.report.evictions)
         judge = _Judge(cycle, recovered, going, cycle.kept)
@@ -174,11 +175,14 @@ class _Judge:
     def _judge(self, job: Job, rejection: Rejection) -> Rejection:
         never = None
         if _asks_nodes(rejection):
-            with suppress(PluginError):  # then the job keeps the reason that it has
-                never = self._never(job)
-                if never is not None and self._on_recovered is not None:
-                    never = self._on_recovered._never(job)
-                    self._lasting = self._lasting and self._on_recovered._lasting
+            try:
+                with self._cycle.steps.explaining(job):
+                    never = self._never(job)
+                    if never is not None and self._on_recovered is not None:
+                        never = self._on_recovered._never(job)
+                        self._lasting = self._lasting and self._on_recovered._lasting
+            except (PluginError, OutOfStepsError):  # then the job keeps the reason that it has
+                never, self._lasting = None, False
         if never is None:
             return replace(rejection, verdict=_verdict(rejection))
         refused = (replace(rejection, tried=(), children=()),) if rejection.stage in _REFUSES else ()
@@ -188,6 +192,8 @@ class _Judge:
     def _on_recovered(self) -> _Judge | None:
         """The judge of the cluster with all its nodes well."""
         cycle = self._recovered()
+        if cycle is not None:
+            cycle.ledger.steps = self._cycle.steps  # one account for both
         return _Judge(cycle, lambda: None, self._going, self._known, all_well=True) if cycle is not None else None
 
     @cached_property

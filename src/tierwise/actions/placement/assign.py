@@ -15,7 +15,7 @@ There is one budget for all of them, and a search that stops there says so. The 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgspec
 import numpy as np
@@ -80,6 +80,7 @@ class Search(ABC):
         self._start = place
         self.bounded = False  # whether the search stopped at its bound
         self._left = 0
+        self._pay: Callable[[int], None] = lambda _: None
         self._dead: set[tuple[object, ...]] = set()
 
     def solutions(self, budget: problem.Budget, most: int) -> Iterator[Chosen]:
@@ -88,6 +89,7 @@ class Search(ABC):
         It ends at the budget, or after so many choices, and is `bounded` then.
         """
         self._left = most = min(most, budget.left // self.cost)
+        self._pay = budget.account.charge
         try:
             yield from self._solutions()
         finally:
@@ -127,6 +129,7 @@ class Search(ABC):
         part = parts[this]
         for option in self.options(part, frame.domain):
             self._left -= 1
+            self._pay(1)
             if self._left < 0:
                 self.bounded = True
                 yield frame

@@ -38,7 +38,7 @@ def search_cells(
     cycle: Cycle, job: Job, asked: Demand, pools: tuple[Pool, ...]
 ) -> problem.SearchResult | problem.NoPlace:
     """The best place for a demand, written to the ledger."""
-    counts, budget = cycle.report.search_counts, problem.Budget(cycle.budget.steps)
+    counts, budget = cycle.report.search_counts, problem.Budget(cycle.budget.steps, cycle.steps)
     bounded, cut = False, counts.cut
     every = each_selection(cycle, job, asked)
     selections = islice(every, 1) if _interchangeable(asked) else cycle.first(every, cycle.budget.selections)

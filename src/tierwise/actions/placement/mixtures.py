@@ -58,6 +58,9 @@ class OutOfBoundError(Exception):
     """The exact count would take too long: what was asked is not known."""
 
 
+_WORK_OF_A_STEP = 4096
+"""Cells of a table that are added up in one step of the account."""
+
 Options = tuple[Ints, Ints]
 """Mixtures of the shapes but the last, (mixtures x shapes), and how many of the last fit beside each."""
 
@@ -117,8 +120,10 @@ class Axes:
         """What a set of rows takes together with another one, which takes `options`."""
         if len(options[1]) > np.count_nonzero(table >= 0):
             table, options = self.table(options), _options(table)
+        work = len(options[1]) * table.size
+        self._cycle.steps.charge(1 + work // _WORK_OF_A_STEP)
         self._cells += table.size
-        self._work += len(options[1]) * table.size
+        self._work += work
         if self._cells > self._cycle.budget.cells or self._work > self._cycle.budget.work:
             raise OutOfBoundError
         result = np.full_like(table, -1)

@@ -22,6 +22,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Ask, Delay, Proposal
 from tierwise.framework.ledger import Pool, ready_tasks, roles_count, sub_ready
 from tierwise.framework.placer import Picks
+from tierwise.framework.steps import StepAccount
 from tierwise.model.arrays import EMPTY, Ints
 from tierwise.model.job import Job, PodSet, Shape, SubJob, group_jobs, lacking_parts, whole_by_policy
 
@@ -171,9 +172,10 @@ def usable(cycle: Cycle, pools: tuple[Pool, ...]) -> tuple[Pool, ...]:
 
 
 class Budget(msgspec.Struct):
-    """Steps that a search may still take, in all the domains that it looks at."""
+    """Steps that a search may still take, in all the domains that it looks at; it charges the account for each."""
 
     left: int
+    account: StepAccount
 
 
 # The parts that a job, or an inner group of it, lacks. The ledger is read, and not changed.

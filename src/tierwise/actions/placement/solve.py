@@ -117,11 +117,11 @@ def _search_unlike(
     """The best place by `assign`, which is asked about the first few domains that pass every bound."""
     from tierwise.actions.placement.assign import assign  # slow to import, and most jobs have alike groups or none
 
-    budget = Budget(cycle.budget.steps)
+    budget = Budget(cycle.budget.steps, cycle.steps)
 
     def place_below(domain: int) -> SearchResult | NoPlace:
         """Within half of what is left of the budget."""
-        mine = Budget(budget.left // 2)
+        mine = Budget(budget.left // 2, budget.account)
         budget.left -= mine.left
         found = assign(cycle, job, whole, domain, mine, pools)
         budget.left += mine.left

@@ -23,6 +23,7 @@ from tierwise.controllers.job.frameworks import KeyPair
 from tierwise.framework.extension import Factory
 from tierwise.framework.report import CycleReport, ReportBuilder
 from tierwise.model.snapshot import Snapshot
+from tierwise.model.turns import NO_TURNS
 from tierwise.plugins import PLUGINS
 from tierwise.port import Effect, Objects
 from tierwise.scheduler import cycle
@@ -115,6 +116,7 @@ class EmbeddedDriver:
         self._schedulers = reader.schedulers if reader is not None else None
         self.guard = Guard(tell=self._tell)
         self.cycles = 0
+        self.turns = NO_TURNS  # of searches, after the last cycle
         self._controllers = all_controllers(profile, keys)
         self._statuses = StatusWriter()
 
@@ -128,7 +130,7 @@ class EmbeddedDriver:
         """What a cycle sees of these objects."""
         reader = self.reader if self.reader is not None else Reader(self.profile, schedulers=self._schedulers)
         self.reader = None  # one that fails may have kept halves of two reads
-        snapshot = reader.read(objects, now)
+        snapshot = reader.read(objects, now, self.turns)
         self.reader = reader
         return self._amend(snapshot) if self._amend is not None else snapshot
 
@@ -150,6 +152,8 @@ class EmbeddedDriver:
             return Decided(snapshot, report, asked, idle and not asked, inspector.inspection)
 
         decided = self.guard.run("scheduling", self.cluster.read(), decide)
+        if decided is not None:
+            self.turns = decided.report.turns
         self.cycles += decided is not None
         return decided
 

@@ -92,7 +92,7 @@ class Rounds(EmbeddedDriver):
         kept = (decision for decision in decided.report.decisions if not decision.bound)
         self.nominations = {task.key: names[row] for decision in kept for task, row in decision.places()}
         self._reconcile(self._now)
-        return cluster.read().version != before
+        return cluster.read().version != before or decided.report.goes_on
 
     def _provision(self) -> None:
         self.cluster.apply(provision(self.cluster.read()).effects)

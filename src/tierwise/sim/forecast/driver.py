@@ -11,8 +11,11 @@ from collections.abc import Callable, Iterator
 from math import ceil, inf
 from typing import Final, Protocol
 
+from msgspec.structs import replace
+
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
+from tierwise.model.turns import NO_TURNS
 from tierwise.sim.cluster.agenda import Agenda, Event, LookAgain
 
 __all__ = ["drive"]
@@ -51,7 +54,7 @@ def drive(
     at its end, and moments that lie closer together than a share `step` of the time that has passed are one.
     """
     agenda = books.agenda
-    begin = agenda.clock
+    begin, turns = agenda.clock, NO_TURNS
     while not books.over() and (first := agenda.next()) < inf:
         clock, end = agenda.clock, ceil(first / period) * period if period else first
         moment = max(clock, end, clock + step * (clock - begin))
@@ -62,7 +65,8 @@ def drive(
             seen = books.seen()
             if seen is None:
                 break
-            report = decide(seen)
+            report = decide(seen if turns is NO_TURNS else replace(seen, turns=turns))
+            turns = report.turns
             agenda.put(LookAgain(), report.retry_after(moment))
             if not books.apply(report):
                 break

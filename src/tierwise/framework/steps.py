@@ -1,0 +1,275 @@
+"""The account of search steps of one cycle: every search charges it, and each namespace has a share of it.
+
+A step is the work of about 20 microseconds on an ordinary core; it is counted, never timed, so the same input always
+gives the same answers. `Cycle.attempt` opens the account for one job with `searching`. Whoever does work for that job
+calls `charge`. When the job has used up what it may use, `charge` raises `OutOfStepsError`; `Cycle.attempt` then takes
+back what was not decided, and the job waits with one of two reasons:
+
+- *not looked at yet* (`NOT_LOOKED_AT`): others had used the steps. The job comes first in the next cycle.
+- *search cut short* (`CUT_SHORT`): it had a whole budget of its own. The refusal stands until room grows.
+
+How the steps of a cycle are dealt, as parts of the setting:
+
+| part | whose                                                                                   |
+|------|-----------------------------------------------------------------------------------------|
+| 3/8  | one equal share for each namespace with waiting jobs, which nobody else can use         |
+| 1/4  | the first of the jobs that were not looked at before, each cycle of another namespace   |
+| 1/8  | explanations and verdicts after all actions                                             |
+| 1/4  | whoever is served first                                                                 |
+
+One job may use up to 1/4 of the setting in one action.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+import numpy as np
+
+from tierwise.model.arrays import Ints
+from tierwise.model.job import Job, Reason, Rejection, namespace_of
+from tierwise.model.node import NodeTable
+from tierwise.model.snapshot import Snapshot
+from tierwise.model.turns import CutRefusal, Turns
+
+__all__ = ["CUT_SHORT", "NOT_LOOKED_AT", "OutOfStepsError", "StepAccount", "waits_for_steps"]
+
+NOT_LOOKED_AT: Final = "NotLookedAtYet"
+CUT_SHORT: Final = "SearchCutShort"
+
+_WHOLE, _SHARES, _LATE, _WORDS = (1, 4), (3, 8), (1, 4), (1, 8)
+"""What one job may use, and the parts that are kept for shares, for late jobs and for verdicts."""
+
+_DEAR: Final = 64
+"""A refusal that was cut by another bound is kept if it took more than one in so many steps of the setting."""
+
+_KEPT: Final = 1000
+"""Refusals that are kept; of further ones nothing is known in the next cycle."""
+
+_STANDS: Final = 600.0
+"""Seconds after which a kept refusal is looked at again: rules may be met by what takes room."""
+
+_NONE: Final = 2**62
+
+
+class OutOfStepsError(BaseException):
+    """The job that is served may use no more steps. No plugin can catch it as a failure of its own."""
+
+
+def waits_for_steps(reason: Reason) -> bool:
+    """Whether a job waits because its search ended with the account."""
+    return reason.code in (NOT_LOOKED_AT, CUT_SHORT)
+
+
+class StepAccount:
+    """The steps of one cycle. Without a setting nothing is limited."""
+
+    def __init__(self, setting: int | None = None, snapshot: Snapshot | None = None) -> None:
+        """`setting` is the most steps that a cycle takes; they are dealt among the jobs of the snapshot that wait."""
+        self.setting = setting if setting is not None else _NONE
+        self.taken = 0
+        self.action = ""  # that is running, by which refusals are kept
+        self.spent: dict[str, int] = {}  # by namespace
+        self._snapshot = snapshot
+        self._before = snapshot.turns if snapshot is not None else Turns()
+        self._share = 0  # of each namespace, once it had to be worked out
+        self._reserved: dict[str, int] | None = None  # what is left of the share of each namespace
+        self._reserved_in_all = 0
+        self._first_late: Job | None = None  # the late job that a part is kept for
+        self._stop = _NONE  # `taken` must not pass it
+        self._job: Job | None = None
+        self._words: dict[str, int] = {}  # what is left of the part for verdicts, by namespace
+        self._left_out = False  # a job was not looked at
+        self._whole = False  # the job that is served has a whole budget
+        self._cut: dict[tuple[str, str], CutRefusal] = {}
+
+    # -- what searches call
+
+    def charge(self, steps: int) -> None:
+        """Count steps for the job that is served, before they are taken. Raises OutOfStepsError if it may not."""
+        self.taken += steps
+        if self.taken > self._stop:
+            self.taken = self._stop
+            raise OutOfStepsError
+
+    @property
+    def left(self) -> int:
+        """Steps that the job which is served has left."""
+        return max(self._stop - self.taken, 0)
+
+    # -- one job
+
+    @contextmanager
+    def searching(self, job: Job) -> Iterator[None]:
+        """Serve a job inside: what is charged is its own. Raises OutOfStepsError at once if it may use nothing.
+
+        Inside the turn of the same job this changes nothing.
+        """
+        if self._job is not None:
+            yield
+            return
+        begun = self.taken
+        allowance = self._allowance(job)
+        self._stop, self._job = begun + allowance, job
+        try:
+            if allowance <= 0:
+                raise OutOfStepsError
+            yield
+        finally:
+            self._stop, self._job = _NONE, None
+            self._spend(namespace_of(job.key), self.taken - begun)
+
+    @contextmanager
+    def limited(self, steps: int) -> Iterator[None]:
+        """Do inside what may take so many steps at most, and no more than the job that is served has left."""
+        stop = self._stop
+        self._stop = min(stop, self.taken + steps)
+        try:
+            yield
+        finally:
+            self._stop = stop
+
+    @contextmanager
+    def uncounted(self) -> Iterator[None]:
+        """Look at things inside for people: it changes nothing of what the job may use."""
+        stop, taken = self._stop, self.taken
+        self._stop = _NONE
+        try:
+            yield
+        finally:
+            self._stop, self.taken = stop, taken
+
+    def explain(self, keys: Iterable[str]) -> None:
+        """All actions have run: deal what is left among the namespaces of these jobs, for their verdicts."""
+        left = dict.fromkeys(map(namespace_of, keys), 0)
+        self._words = dict.fromkeys(left, max(self.setting - self.taken, 0) // max(len(left), 1))
+
+    @contextmanager
+    def explaining(self, job: Job) -> Iterator[None]:
+        """Find out about a job inside what it is to be told. Raises OutOfStepsError where its namespace has no more."""
+        begun, name = self.taken, namespace_of(job.key)
+        left = self._words.get(name, 0)
+        try:
+            with self.limited(min(left, self._part(_WHOLE))):
+                yield
+        finally:
+            self._words[name] = left - (self.taken - begun)
+
+    def _part(self, part: tuple[int, int]) -> int:
+        return self.setting * part[0] // part[1]
+
+    def _allowance(self, job: Job) -> int:
+        """How many steps a job may use now."""
+        whole = max(self._part(_WHOLE), 1)
+        if not self._before.late and self.taken <= self._part(_WHOLE):
+            self._whole = True  # all parts that are kept for others are still there
+            return whole
+        self._deal()
+        assert self._reserved is not None
+        namespace = namespace_of(job.key)
+        kept = self._reserved_in_all - self._reserved.get(namespace, 0)
+        if self._first_late is not None and self._first_late.key != job.key:
+            kept += self._part(_LATE)
+        free = self.setting - self._part(_WORDS) - self.taken - kept
+        self._whole = free >= whole
+        return min(whole, free)
+
+    def _deal(self) -> None:
+        """Work out the shares of namespaces, and which late job has its part kept."""
+        if self._reserved is not None:
+            return
+        jobs = self._snapshot.waiting if self._snapshot is not None else ()
+        namespaces = dict.fromkeys(namespace_of(job.key) for job in jobs)
+        self._share = self._part(_SHARES) // max(len(namespaces), 1)
+        self._reserved = {name: max(self._share - self.spent.get(name, 0), 0) for name in namespaces}
+        self._reserved_in_all = sum(self._reserved.values())
+        late = [job for job in jobs if job.key in self._before.late]
+        highest = max((job.priority for job in late), default=0)
+        late = [job for job in late if job.priority == highest]
+        if late:
+            names = sorted({namespace_of(job.key) for job in late})
+            turn = names[self._before.cycles % len(names)]
+            own = (job for job in late if namespace_of(job.key) == turn)
+            self._first_late = min(own, key=lambda job: (self._before.late[job.key], job.created, job.order))
+
+    def _spend(self, namespace: str, steps: int) -> None:
+        self.spent[namespace] = spent = self.spent.get(namespace, 0) + steps
+        if self._reserved is not None:
+            left = max(self._share - spent, 0)
+            self._reserved_in_all += left - self._reserved.get(namespace, 0)
+            self._reserved[namespace] = left
+
+    # -- what became of it
+
+    def out_of_steps(self, job: Job) -> Reason:
+        """Why a job waits whose search has just ended with the account."""
+        if self._first_late is not None and self._first_late.key == job.key:
+            self._first_late = None
+        if self._whole:
+            text = f"no place was found in {self._part(_WHOLE)} steps of search; it is looked for again when room grows"
+            return Reason(CUT_SHORT, "steps", text)
+        self._left_out = True
+        text = "not looked at yet: the steps of this cycle went to other jobs, and it comes first in the next one"
+        return Reason(NOT_LOOKED_AT, "steps", text)
+
+    def served(self, job: Job) -> None:
+        """A job had its turn to the end."""
+        if self._first_late is not None and self._first_late.key == job.key:
+            self._first_late = None
+
+    def since(self, job: Job) -> float:
+        """The first cycle that did not look at a job; infinite for all others. Those go first whose number is least."""
+        return self._before.late.get(job.key, float("inf")) if self._before.late else float("inf")
+
+    # -- refusals that stand
+
+    def keep(self, job: Job, refusal: Rejection) -> None:
+        """Let the refusal of a job by the running action stand until room grows."""
+        if len(self._cut) < _KEPT:
+            self._cut[job.key, self.action] = CutRefusal(job.tasks, refusal, self._now)
+
+    def is_dear(self, begun: int) -> bool:
+        """Whether what began at so many steps was dear enough to keep its refusal."""
+        return self.taken - begun > self.setting // _DEAR
+
+    def begin(self, free: Callable[[], Ints]) -> None:
+        """Remember the refusals of earlier cycles that still stand: not where room has grown, or after a time.
+
+        `free` gives what is idle or leaving on each node, (resources x rows).
+        """
+        before, nodes, now = self._before, self._nodes, self._now
+        if not before.cut or before.nodes is not nodes or before.room is None:
+            return
+        found = free()
+        if before.room.shape != found.shape or (found > before.room).any():
+            return
+        self._cut = {key: one for key, one in before.cut.items() if now < one.at + _STANDS}
+
+    def standing(self, job: Job) -> Rejection | None:
+        """The refusal of a job by the running action that still stands."""
+        known = self._cut.get((job.key, self.action)) if self._cut else None
+        return known.refusal if known is not None and known.concerns(job) else None
+
+    def turns(self, free: Callable[[], Ints], rejections: Mapping[str, Rejection]) -> Turns:
+        """What the next cycle should know, given why jobs wait after this one."""
+        before, cut = self._before, {key: one for key, one in self._cut.items() if key[0] in rejections}
+        left_out = (key for key, rejection in rejections.items() if NOT_LOOKED_AT in rejection.codes())
+        late = {key: before.late.get(key, before.cycles) for key in left_out} if self._left_out else {}
+        if not cut and not late and not before.cut and not before.late:
+            return before
+        room = None
+        if cut:
+            room = free()
+            if before.room is not None and before.nodes is self._nodes and before.room.shape == room.shape:
+                room = np.minimum(room, before.room)
+        return Turns(before.cycles + 1, late, cut, self._nodes if cut else None, room)
+
+    @property
+    def _nodes(self) -> NodeTable | None:
+        return self._snapshot.nodes if self._snapshot is not None else None
+
+    @property
+    def _now(self) -> float:
+        return self._snapshot.now if self._snapshot is not None else 0.0

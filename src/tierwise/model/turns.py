@@ -1,0 +1,39 @@
+"""What one cycle hands on to the next about searches: who was not looked at yet, and which refusals were cut short."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from tierwise.model.arrays import Ints
+from tierwise.model.job import Job, Rejection, Task
+from tierwise.model.node import NodeTable
+
+__all__ = ["NO_TURNS", "CutRefusal", "Turns"]
+
+
+class CutRefusal(msgspec.Struct, frozen=True, eq=False):
+    """A job whose whole budget of steps went into one action without an answer. It stands until room grows."""
+
+    tasks: tuple[Task, ...]  # of the job; another object once anything of the job has changed
+    refusal: Rejection
+    at: float  # when it was looked at, in seconds since the epoch
+
+    def concerns(self, job: Job) -> bool:
+        """Whether the job is still what it was when it was looked at."""
+        return self.tasks is job.tasks
+
+
+class Turns(msgspec.Struct, frozen=True, eq=False):
+    """The state of searches after a cycle, which the next cycle takes from its snapshot."""
+
+    cycles: int = 0  # cycles so far, by which `late` is counted
+    late: Mapping[str, int] = {}  # by key of a job that was not looked at: the first cycle that left it out
+    cut: Mapping[tuple[str, str], CutRefusal] = {}  # by key of a job and action
+    nodes: NodeTable | None = None  # to which `room` belongs
+    room: Ints | None = None  # the least that was free or leaving since the refusals in `cut`, (resources x rows)
+
+
+NO_TURNS = Turns()
+"""Before the first cycle."""

@@ -1,0 +1,184 @@
+"""The account of search steps: who may use how much of a cycle, and what the next cycle is told."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec.structs import replace
+from tests.support.draw import draw, gang
+from tests.support.shared_time import in_namespaces
+
+from tierwise.framework.steps import CUT_SHORT, NOT_LOOKED_AT, OutOfStepsError, StepAccount
+from tierwise.model.arrays import Ints
+from tierwise.model.job import Job, Rejection
+from tierwise.model.snapshot import Snapshot
+from tierwise.model.turns import NO_TURNS, Turns
+from tierwise.snapshot.builder import build
+
+SETTING = 8000
+WHOLE, SHARES = SETTING // 4, SETTING * 3 // 8
+
+
+def _snapshot(*keys: str, turns: Turns = NO_TURNS) -> Snapshot:
+    """One waiting gang for each `namespace/name`."""
+    gangs = {key: gang(key.partition("/")[2], tasks=1) for key in keys}
+    return replace(build(in_namespaces(draw("r0[n0]"), gangs), now=0.0), turns=turns)
+
+
+def _use(account: StepAccount, job: Job, most: int) -> int:
+    """Charge up to so many steps, one by one, in the turn of a job; how many it could have."""
+    used = 0
+    try:
+        with account.searching(job):
+            while used < most:
+                account.charge(1)
+                used += 1
+    except OutOfStepsError:
+        pass
+    return used
+
+
+def _jobs(snapshot: Snapshot) -> dict[str, Job]:
+    return {job.key: job for job in snapshot.jobs}
+
+
+def test_one_job_may_use_a_quarter() -> None:
+    """Then its search was cut short, since it had a whole budget."""
+    snapshot = _snapshot("a/x")
+    account, (job,) = StepAccount(SETTING, snapshot), snapshot.jobs
+
+    assert WHOLE == _use(account, job, SETTING)
+    assert CUT_SHORT == account.out_of_steps(job).code
+
+
+def test_a_namespace_leaves_the_others_their_shares() -> None:
+    """However many jobs one namespace has, another one can use its share after all of them."""
+    snapshot = _snapshot(*(f"many/x{i}" for i in range(9)), "one/y")
+    account, jobs = StepAccount(SETTING, snapshot), _jobs(snapshot)
+
+    used = [_use(account, jobs[f"many/x{i}"], SETTING) for i in range(9)]
+
+    assert SHARES // 2 <= _use(account, jobs["one/y"], SETTING)
+    assert [WHOLE, WHOLE] == used[:2]
+    assert 0 == used[-1]
+    assert account.taken <= SETTING
+
+
+def test_who_was_left_out_is_told_so_and_counted() -> None:
+    """It is late from the first cycle on that did not look at it; a job that had its whole budget is not."""
+    snapshot = _snapshot("a/x", "a/y", "a/z", "a/w", "b/v")
+    account, jobs = StepAccount(SETTING, snapshot), _jobs(snapshot)
+    said = {}
+    for key in ("a/x", "a/y", "a/z", "a/w"):
+        _use(account, jobs[key], SETTING)
+        said[key] = Rejection("steps", key, account.out_of_steps(jobs[key]))
+
+    turns = account.turns(lambda: np.zeros((1, 1), dtype=np.int64), said)
+
+    assert CUT_SHORT == said["a/x"].reason.code
+    assert NOT_LOOKED_AT == said["a/w"].reason.code
+    assert "a/w" in turns.late
+    assert "a/x" not in turns.late
+
+
+def test_a_late_job_has_its_whole_budget_after_others() -> None:
+    """Whoever is served before it."""
+    snapshot = _snapshot("a/x", "a/y", "b/late", "b/later", turns=Turns(cycles=3, late={"b/late": 1, "b/later": 2}))
+    account, jobs = StepAccount(SETTING, snapshot), _jobs(snapshot)
+    for key in ("a/x", "a/y"):
+        _use(account, jobs[key], SETTING)
+
+    assert WHOLE == _use(account, jobs["b/late"], SETTING)
+    assert account.since(jobs["b/late"]) < account.since(jobs["b/later"]) < account.since(jobs["a/x"])
+
+
+def test_late_jobs_have_it_namespace_by_namespace() -> None:
+    """A namespace with many of them does not keep the part for itself."""
+    first = []
+    for cycles in range(4):
+        late = {"a/x": 0, "a/y": 0, "a/z": 0, "b/w": 0}
+        snapshot = _snapshot("c/v", *late, turns=Turns(cycles=cycles, late=late))
+        account, jobs = StepAccount(SETTING, snapshot), _jobs(snapshot)
+        for _ in range(3):
+            _use(account, jobs["c/v"], SETTING)
+        first.append([key for key in ("a/y", "a/z", "b/w", "a/x") if _use(account, jobs[key], WHOLE) == WHOLE])
+
+    assert [["a/x"], ["b/w"], ["a/x"], ["b/w"]] == first
+
+
+def test_what_is_looked_at_for_people_costs_nothing() -> None:
+    """`explain` shows the cycle that would be without it."""
+    snapshot = _snapshot("a/x")
+    account, (job,) = StepAccount(SETTING, snapshot), snapshot.jobs
+
+    with account.searching(job), account.uncounted():
+        account.charge(10 * SETTING)
+
+    assert 0 == account.taken
+
+
+def test_a_part_of_a_search_may_have_a_limit_of_its_own() -> None:
+    """The rest of the search goes on after it."""
+    snapshot = _snapshot("a/x")
+    account, (job,) = StepAccount(SETTING, snapshot), snapshot.jobs
+    with account.searching(job):
+        try:
+            with account.limited(10):
+                account.charge(11)
+        except OutOfStepsError:
+            account.charge(WHOLE - 10)
+
+    assert WHOLE == account.taken
+
+
+def _refused(free: Ints) -> tuple[Snapshot, Turns]:
+    """A job whose search was cut short, and what the next cycle is told."""
+    snapshot = _snapshot("a/x")
+    account, (job,) = StepAccount(SETTING, snapshot), snapshot.jobs
+    account.action = "allocate"
+    _use(account, job, SETTING)
+    refusal = Rejection("steps", job.key, account.out_of_steps(job))
+    account.keep(job, refusal)
+    return snapshot, account.turns(lambda: free, {job.key: refusal})
+
+
+def _stands(snapshot: Snapshot, turns: Turns, free: Ints, *, after: float = 0.0, action: str = "allocate") -> bool:
+    later = replace(snapshot, turns=turns, now=snapshot.now + after)
+    account, (job,) = StepAccount(SETTING, later), later.jobs
+    account.begin(lambda: free)
+    account.action = action
+    return account.standing(job) is not None
+
+
+def test_a_refusal_that_was_cut_stands_until_room_grows() -> None:
+    """Less room, or as much on every node, does not end it; more on any node does, and so does time."""
+    room = np.array([[4, 2]], dtype=np.int64)
+    snapshot, turns = _refused(room)
+
+    assert _stands(snapshot, turns, room)
+    assert _stands(snapshot, turns, np.array([[3, 2]]))
+    assert not _stands(snapshot, turns, np.array([[3, 3]]))
+    assert not _stands(snapshot, turns, room, after=601.0)
+    assert not _stands(snapshot, turns, room, action="gangpreempt")
+
+
+def test_room_that_was_taken_and_came_back_counts_as_more() -> None:
+    """The least since then is what it is compared with: other tasks may have made way in other places."""
+    snapshot, turns = _refused(np.array([[4, 2]], dtype=np.int64))
+    later = replace(snapshot, turns=turns)
+    account, (job,) = StepAccount(SETTING, later), later.jobs
+    account.begin(lambda: np.array([[1, 2]], dtype=np.int64))
+    account.action = "allocate"
+    known = account.standing(job)
+    assert known is not None
+
+    after = account.turns(lambda: np.array([[1, 2]], dtype=np.int64), {job.key: known})
+
+    assert not _stands(snapshot, after, np.array([[4, 2]]))
+
+
+def test_without_a_setting_nothing_is_limited() -> None:
+    """As for a ledger that no cycle opened."""
+    account = StepAccount()
+    account.charge(10**9)
+
+    assert 10**9 == account.taken
