@@ -665,6 +665,12 @@ class Begun(Protocol):
     def done(self) -> bool:
         """Whether all outcomes are known."""
 
+    def waits(self) -> int:
+        """How many outcomes are not known yet, those of namespaces left out whose writes are slow."""
+
+    def so_far(self) -> Sequence[Outcome | None]:
+        """The outcomes that are known, one for each effect, in order; None for one that is not."""
+
     def __call__(self) -> Sequence[Outcome]:
         """The outcomes, one for each effect, in order; waits for them."""
 
@@ -677,6 +683,14 @@ class Ended(msgspec.Struct, frozen=True):
     def done(self) -> bool:
         """Nothing is waited for."""
         return True
+
+    def waits(self) -> int:
+        """Nothing is waited for."""
+        return 0
+
+    def so_far(self) -> Sequence[Outcome]:
+        """The outcomes of all effects."""
+        return self.outcomes
 
     def __call__(self) -> Sequence[Outcome]:
         return self.outcomes
@@ -703,7 +717,8 @@ class Cluster(Protocol):
     def begin(self, binds: Sequence[Bind]) -> Begun:
         """Begin to perform binds: reads show them as done from now on, and those that fail no longer.
 
-        Further ones may be begun before these have ended; who was asked for first is sent first.
+        Further ones may be begun before these have ended. Of one namespace, who was asked for first is sent first;
+        namespaces are served in turn, and one whose writes are slow keeps no other waiting.
         """
 
     def wait(self, since: Version, timeout: float) -> Version:

@@ -85,7 +85,7 @@ def test_further_binds_do_not_wait_for_those_under_way(api: FakeApi, cluster: Ku
 
 def test_batches_together_send_so_many_at_once(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     """More at once costs the server more than it gains, however many cycles have asked for it."""
-    monkeypatch.setattr("tierwise.kube.binder.IN_FLIGHT", 1)
+    monkeypatch.setattr("tierwise.kube.write_slots.IN_FLIGHT", 1)
     api.fail("POST", "/p0/binding", "freeze")
     with KubeCluster(Access(api.url)) as cluster:
         assert cluster.synced(timeout=60)
@@ -149,7 +149,7 @@ def test_unanswered_bind_is_held_until_it_is_known(
     api: FakeApi, cluster: KubeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bind that may still happen keeps its room, and gives it back when the server shows that it did not."""
-    monkeypatch.setattr("tierwise.kube.binder.ON_SERVER", 0.3)
+    monkeypatch.setattr("tierwise.kube.binder.PATIENT", 0.3)
     api.fail("POST", "/p2/binding", "drop", times=100)
     outcomes = _bind(cluster)
     held = cluster.read().every(Pod)["default/p2"].spec.node_name
@@ -189,7 +189,7 @@ def test_word_of_a_gateway_is_no_answer(
     api: FakeApi, cluster: KubeCluster, monkeypatch: pytest.MonkeyPatch, status: int
 ) -> None:
     """Whoever stands before the API server does not know what became of a bind: it keeps its room until it is known."""
-    monkeypatch.setattr("tierwise.kube.binder.ON_SERVER", 0.3)
+    monkeypatch.setattr("tierwise.kube.binder.PATIENT", 0.3)
     api.fail("POST", "/p2/binding", status, times=100, headers={"Retry-After": "0"})
     outcomes = _bind(cluster)
     held = cluster.read().every(Pod)["default/p2"].spec.node_name
@@ -238,28 +238,28 @@ def test_pod_that_is_known_to_have_a_node_keeps_all_back(api: FakeApi, cluster: 
     assert ([False] * SIZE, 0) == ([outcome.ok for outcome in _bind(cluster)], _binds(api))
 
 
-def test_unknown_outcome_withholds_the_rest(
-    api: FakeApi, cluster: KubeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unknown_outcome_withholds_the_rest(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as nobody knows whether a bind happened, nothing more of its gang is sent."""
-    monkeypatch.setattr("tierwise.kube.binder.IN_FLIGHT", 1)
-    monkeypatch.setattr("tierwise.kube.binder.ON_SERVER", 0.3)
+    monkeypatch.setattr("tierwise.kube.write_slots.IN_FLIGHT", 1)
+    monkeypatch.setattr("tierwise.kube.binder.PATIENT", 0.3)
     api.fail("POST", "/p1/binding", "drop", times=100)
-    outcomes = _bind(cluster)
+    with KubeCluster(Access(api.url)) as cluster:
+        assert cluster.synced(timeout=60)
+        outcomes = _bind(cluster)
 
-    assert ["n0", "", "", ""] == _nodes(api)
-    assert [True, False, False, False] == [outcome.ok for outcome in outcomes]
-    assert outcomes[3].error.startswith("withheld")
-    assert eventually(cluster, lambda: not cluster.read().every(Pod)["default/p1"].spec.node_name)
+        assert ["n0", "", "", ""] == _nodes(api)
+        assert [True, False, False, False] == [outcome.ok for outcome in outcomes]
+        assert outcomes[3].error.startswith("withheld")
+        assert eventually(cluster, lambda: not cluster.read().every(Pod)["default/p1"].spec.node_name)
 
 
-def test_pods_of_no_gang_do_not_wait_for_each_other(
-    api: FakeApi, cluster: KubeCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pods_of_no_gang_do_not_wait_for_each_other(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pod that stands alone falls alone."""
-    monkeypatch.setattr("tierwise.kube.binder.IN_FLIGHT", 1)
+    monkeypatch.setattr("tierwise.kube.write_slots.IN_FLIGHT", 1)
     api.fail("POST", "/p0/binding", 403, times=100)
-    outcomes = cluster.apply([Bind(_key(i), "n0") for i in range(2)])
+    with KubeCluster(Access(api.url)) as cluster:
+        assert cluster.synced(timeout=60)
+        outcomes = cluster.apply([Bind(_key(i), "n0") for i in range(2)])
 
     assert [False, True] == [outcome.ok for outcome in outcomes]
     assert 2 == _binds(api)
@@ -267,7 +267,7 @@ def test_pods_of_no_gang_do_not_wait_for_each_other(
 
 def test_failure_for_good_withholds_the_rest(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a refusal that stays, what was not sent yet is kept back, and the others' gangs are not touched."""
-    monkeypatch.setattr("tierwise.kube.binder.IN_FLIGHT", 1)
+    monkeypatch.setattr("tierwise.kube.write_slots.IN_FLIGHT", 1)
     api.put(pod("other"))
     api.fail("POST", "/p1/binding", 403, said={"message": "exceeded quota"})
     with KubeCluster(Access(api.url)) as cluster:
@@ -355,8 +355,8 @@ def test_evicted_pod_is_leaving_before_the_watch_says_so(api: FakeApi, cluster: 
 
 def test_what_webhooks_look_at_may_take_its_time(api: FakeApi, cluster: KubeCluster) -> None:
     """A write that webhooks hold up is waited for much longer than a bind, and made once."""
-    api.fail("POST", r"/podgroups\?timeout=30s", 403, said={"message": "waited long"})
-    api.fail("POST", r"/binding\?timeout=10s", 403, said={"message": "waited little"})
+    api.fail("POST", r"/podgroups\?timeout=60s", 403, said={"message": "waited long"})
+    api.fail("POST", r"/binding\?timeout=60s", 403, said={"message": "waited little"})
     outcomes = cluster.apply([Create(pod_group("made", 1)), Bind(_key(0), "n0", gang="default/g")])
 
     assert ["waited long", "waited little"] == [outcome.error for outcome in outcomes]

@@ -211,7 +211,7 @@ def serve(
     )
     with servers:
         if asked.listen is not None:
-            app = probes(found, live=service.live, ready=service.ready, refresh=told.refresh)
+            app = probes(found, live=service.live, ready=service.ready, refresh=told.refresh, notes=cluster.slow)
             if runs is not None:
                 from tierwise.web.app import add_pages
 

@@ -24,6 +24,8 @@ _STEP: Final = 0.02
 """Seconds between two looks whether pods are being bound."""
 _PATIENCE: Final = 25
 """So many looks, and what waits is written all the same."""
+_PROMPT: Final = 1.0
+"""Seconds after which a bind without an answer keeps nothing back any more: one tenant's webhook may hold it up."""
 _LATELY: Final = 0.5
 """Seconds for which binds must have ended: longer than a cycle beside thousands of jobs that wait, in which none are
 under way either. No single thing waits for longer than that, see above."""
@@ -35,11 +37,12 @@ class BindsUnderWay:
     def __init__(self, ticks: Callable[[], float]) -> None:
         """`ticks` gives seconds that never jump."""
         self._ticks = ticks
-        self._ended = float("-inf")
+        self._ended = self._begun = float("-inf")
         self.number = 0
 
     def __enter__(self) -> None:
         self.number += 1
+        self._begun = self._ticks()
 
     def __exit__(self, *_: object) -> None:
         self.number -= 1
@@ -47,7 +50,8 @@ class BindsUnderWay:
 
     def lately(self) -> bool:
         """Whether pods are being bound, or were a moment ago."""
-        return self.number > 0 or self._ticks() - self._ended < _LATELY
+        now = self._ticks()
+        return (self.number > 0 and now - self._begun < _PROMPT) or now - self._ended < _LATELY
 
 
 async def give_way(binding: Callable[[], bool]) -> None:

@@ -57,11 +57,11 @@ IN_FLIGHT: Final = 32
 """Requests at once: more than this costs the server more than it gains (docs/benchmarks.md)."""
 
 ON_SERVER: Final = 10
-"""Seconds after which the server itself gives up a write, so that an unanswered one is decided after that time."""
+"""Seconds after which the server itself gives up a request that nobody else looks at."""
 
-PATIENT: Final = 30
-"""The same for writes that admission webhooks look at: longer than several of them that hang one after the other, so
-that a failurePolicy of Ignore has its say before we give up."""
+PATIENT: Final = 60
+"""The same for writes that admission webhooks look at: as long as a server takes for any request. One webhook has up to
+30 seconds, and several may be asked one after the other; a failurePolicy of Ignore has its say before we give up."""
 
 _PAGE: Final = WaitLimits(head=60.0, part=30.0, whole=120.0)
 """For a page of a list: a server gives up a request of its own accord after a minute."""

@@ -17,6 +17,7 @@ import random
 import threading
 import time
 from base64 import b64decode
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
@@ -37,8 +38,9 @@ from tierwise.kube.lease import Lease, LeaseOptions
 from tierwise.kube.publisher import Publisher
 from tierwise.kube.reflector import Reflector
 from tierwise.kube.store import Store
+from tierwise.kube.write_slots import SlowNamespace, WriteSlots
 from tierwise.kube.writer import Writer
-from tierwise.port import Begun, Bind, Effect, Objects, Outcome, PatchStatus, RecordEvent, Version
+from tierwise.port import Begun, Bind, Effect, Objects, Outcome, PatchStatus, RecordEvent, Version, about
 
 __all__ = ["ClusterOptions", "ConnectionFigures", "KubeCluster"]
 
@@ -73,6 +75,8 @@ _NEEDED: Final = (("", "Pod"), ("", "Node"))
 _DEAF: Final = 180.0
 """Seconds without a word of the server about a kind after which we no longer know what there is to schedule: longer
 than a watch that says nothing is kept and begun again."""
+_NAMED: Final = 5
+"""Slow namespaces that health names."""
 _LAST_WORDS: Final = 2.0
 """Seconds for statuses and events that wait when we end."""
 _BROKEN: Final = 5.0
@@ -97,22 +101,44 @@ class ConnectionFigures(msgspec.Struct, frozen=True):
     lag: Mapping[str, float]  # seconds since the watch was last heard of
     missed: Mapping[str, int]  # changes that fresh lists showed and the watch had not
     losses: int = 0  # how often the lease was lost
+    slow: Sequence[SlowNamespace] = ()  # namespaces of which writes have had no answer for a while
 
 
 class _StoppedError(Exception):
     """We were asked to end."""
 
 
-class _Binds(msgspec.Struct, frozen=True):
-    """Binds that are under way in the other thread."""
+class _BegunWrites:
+    """Writes that are under way in the other thread, and what is known of them so far."""
 
-    answers: Future[list[Outcome]]
+    def __init__(self, effects: Sequence[Effect], slots: WriteSlots) -> None:
+        self._slots = slots
+        self._namespaces = [about(effect).namespace for effect in effects]
+        self._outcomes: list[Outcome | None] = [None] * len(effects)
+        self._left = Counter(self._namespaces)  # outcomes that are not known, by namespace
+        self._answers: Future[list[Outcome]]
+
+    def follow(self, answers: Future[list[Outcome]]) -> None:
+        """All outcomes, once they are known."""
+        self._answers = answers
+
+    def ended(self, number: int, outcome: Outcome) -> None:
+        """The outcome of one of them is known; called in the other thread."""
+        self._outcomes[number] = outcome
+        self._left[self._namespaces[number]] -= 1
 
     def done(self) -> bool:
-        return self.answers.done()
+        return self._answers.done()
+
+    def waits(self) -> int:
+        slow = self._slots.slow
+        return 0 if self.done() else sum(left for name, left in self._left.items() if name not in slow)
+
+    def so_far(self) -> list[Outcome | None]:
+        return [*self._outcomes]
 
     def __call__(self) -> list[Outcome]:
-        return self.answers.result()
+        return self._answers.result()
 
 
 class KubeCluster:
@@ -134,7 +160,7 @@ class KubeCluster:
         self._terms = 0  # how often we took the lease or lost it
         self._term = 0  # the term in which pods and nodes have been listed; 0 while there is none
         self._deciding = 0  # the term that the scheduler's thread acts in
-        self._begun: list[_Binds] = []  # binds that are under way
+        self._slots = WriteSlots()
         self._catching_up: asyncio.Task[None] | None = None
         self._synced = threading.Event()
         self._loop = asyncio.new_event_loop()
@@ -172,9 +198,7 @@ class KubeCluster:
     def wait(self, since: Version, timeout: float) -> Version:
         """Return once something has changed since, or the time is over; called between iterations, never within one."""
         version = self._store.wait(since, timeout)
-        self._begun = [binds for binds in self._begun if not binds.done()]
-        if not self._begun:  # what was begun in an earlier term must not be sent in this one
-            self._deciding = self._term
+        self._deciding = self._term  # what was begun in an earlier term is not sent in this one: see `begin`
         return version
 
     def apply(self, effects: Sequence[Effect]) -> list[Outcome]:
@@ -184,8 +208,10 @@ class KubeCluster:
     def begin(self, binds: Sequence[Bind]) -> Begun:
         """Begin binds, which are assumed to be done until their outcomes are known; they go on while others decide."""
         self._writer.assume(binds)
-        begun = _Binds(asyncio.run_coroutine_threadsafe(self._writer.apply(binds), self._loop))
-        self._begun.append(begun)
+        term = self._deciding
+        begun = _BegunWrites(binds, self._slots)
+        work = self._writer.bind(binds, lambda: self._deciding == term and self.leading(), begun.ended)
+        begun.follow(asyncio.run_coroutine_threadsafe(work, self._loop))
         return begun
 
     def tell(self, effects: Sequence[PatchStatus | RecordEvent], by: str = "") -> None:
@@ -254,6 +280,7 @@ class KubeCluster:
             lag={kind: now - reflector.heard for (_, kind), reflector in reflectors.items()},
             missed={kind: reflector.missed for (_, kind), reflector in reflectors.items()},
             losses=self._lease.losses if self._lease is not None else 0,
+            slow=self._slots.unanswered(),
         )
 
     def deaf(self) -> str:
@@ -267,6 +294,17 @@ class KubeCluster:
             return ""
         plural = max(silent, key=lambda name: silent[name])
         return f"nothing was heard of {plural} for {silent[plural]:.0f} seconds"
+
+    def slow(self) -> str:
+        """The namespaces whose writes are not answered, and for how long; "" where all are. Any thread may ask.
+
+        That is for their owners to mend, mostly a webhook of theirs: no other replica would be answered sooner.
+        """
+        found = self._slots.unanswered()
+        said = [_told_slow(one) for one in found[:_NAMED]]
+        if len(found) > _NAMED:
+            said.append(f"and of {len(found) - _NAMED} more namespaces")
+        return "; ".join(said)
 
     def _call(self, work: Coroutine[object, object, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
@@ -317,6 +355,7 @@ class KubeCluster:
             self._resources,
             recorder=self._recorder,
             binds=self._binds,
+            slots=self._slots,
             may=self.leading,
             by_eviction=self._options.by_eviction,
         )
@@ -415,6 +454,11 @@ class KubeCluster:
                     await reflector.check()
                 except (ApiError, UnreachableError) as error:
                     log.warning("%s cannot be compared with what the watch told: %s", reflector.plural, error)
+
+
+def _told_slow(one: SlowNamespace) -> str:
+    whose = f"namespace {one.name}" if one.name else "objects without a namespace"
+    return f"{one.writes} writes of {whose} have had no answer for {one.seconds:.0f} seconds"
 
 
 async def _kept(what: str, work: Callable[[], Coroutine[object, object, None]]) -> None:

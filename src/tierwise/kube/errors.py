@@ -12,6 +12,9 @@ __all__ = ["ApiError", "NotLeadingError", "UnreachableError", "UnreadableError",
 
 T = TypeVar("T")
 
+_LONGEST_WAIT: Final = 5.0
+"""Seconds that a refusal may let us wait: whoever refuses may be one tenant's webhook."""
+
 _PASSING: Final = frozenset({429, 500, 502, 503, 504})
 
 
@@ -88,5 +91,7 @@ def refusal(status: int, body: bytes | msgspec.Raw, retry_after: str | None = No
     if retry_after is not None:
         with contextlib.suppress(ValueError):  # a date, which Kubernetes never sends
             wait = float(retry_after)
+    if wait is not None:
+        wait = min(wait, _LONGEST_WAIT) if wait >= 0.0 else None  # a number that is none is not waited for
     causes = tuple(cause.reason for cause in details.causes)
     return ApiError(said.code or status, said.reason, said.message, retry_after=wait, causes=causes)

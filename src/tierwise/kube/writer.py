@@ -27,6 +27,7 @@ from tierwise.kube.errors import ApiError, NotLeadingError, UnreachableError
 from tierwise.kube.events import Recorder
 from tierwise.kube.kinds import Resource
 from tierwise.kube.store import Store
+from tierwise.kube.write_slots import WriteSlots
 
 __all__ = ["Writer"]
 
@@ -47,6 +48,7 @@ class Writer:
         *,
         recorder: Recorder,
         binds: BindsUnderWay,
+        slots: WriteSlots,
         may: Callable[[], bool],
         by_eviction: bool,
     ) -> None:
@@ -56,7 +58,7 @@ class Writer:
         self._recorder = recorder
         self._may = may
         self._by_eviction = by_eviction
-        self._binder = Binder(client, store, resources[_POD], binds, may)
+        self._binder = Binder(client, store, resources[_POD], binds, slots)
 
     def assume(self, binds: Sequence[port.Bind]) -> None:
         """Let reads show binds as done before they are sent; may be called from any thread."""
@@ -64,6 +66,12 @@ class Writer:
             pod = self._store.pod(bind.pod)
             if pod is not None and bind.uid in ("", pod.metadata.uid):
                 self._store.assume(bind.pod, pod.metadata.uid, node=bind.node, marks=bind.annotations)
+
+    async def bind(
+        self, binds: Sequence[port.Bind], may: Callable[[], bool], ended: Callable[[int, port.Outcome], None]
+    ) -> list[port.Outcome]:
+        """Bind pods while we `may`; `ended` hears of the outcome of each, by its number, as soon as it is known."""
+        return await self._binder.bind(binds, may, ended)
 
     async def apply(self, effects: Sequence[port.Effect]) -> list[port.Outcome]:
         """Carry out effects.
@@ -82,7 +90,8 @@ class Writer:
             some = list(stretch)
             binds = [effect for effect in some if isinstance(effect, port.Bind)]
             if binds:
-                bound = iter(await self._binder.bind([bind for bind in binds if bind.gang not in unprepared]))
+                sent = [bind for bind in binds if bind.gang not in unprepared]
+                bound = iter(await self._binder.bind(sent, self._may, lambda *_: None))
                 for bind in binds:
                     said = unprepared.get(bind.gang)
                     outcomes.append(

@@ -46,6 +46,10 @@ _MOST_PODS: Final = 2000
 _LOOK: Final = 0.01
 """Seconds between two looks whether binds that are under way have ended, where nothing else happens."""
 
+_LAST_BINDS: Final = 10.0
+"""Seconds for which a loop that ends waits for binds without an answer: one tenant's webhook may hold them up, and the
+lease is given back only then."""
+
 _NEVER: Final = Version(2**62)
 """To wait for the time alone."""
 
@@ -105,7 +109,7 @@ class Loop(LoopState):
         try:
             self._run(period, rest, stopping, may)
         finally:
-            self._conclude_all()
+            self._conclude_in_time(_LAST_BINDS)
 
     def _run(self, period: float, rest: float, stopping: Callable[[], bool], may: Callable[[], bool]) -> None:
         seen = Version(-1)
@@ -122,16 +126,14 @@ class Loop(LoopState):
             if may():
                 self._iterate()
             else:
-                self._conclude_all()
+                self._conclude_ended()
                 self.iterated = self.ticks()
 
     def _wait(self, seen: Version, timeout: float) -> Version:
         """Wait for a change, and see to binds as they end."""
-        while any(run.under_way for run in self._runs) and timeout > _LOOK:
+        while any(run.pending for run in self._runs) and timeout > _LOOK:
             version = self.cluster.wait(seen, _LOOK)
-            for run in self._runs:
-                self.guard.call("binding", run.conclude_ended)
-            self.tell_of_crashes()
+            self._conclude_ended()
             if version != seen:
                 return version
             timeout -= _LOOK
@@ -224,9 +226,23 @@ class Loop(LoopState):
                 return True
         return False
 
+    def _conclude_ended(self) -> None:
+        """See to what follows from binds that have ended."""
+        for run in self._runs:
+            self.guard.call("binding", run.conclude_ended)
+        self.tell_of_crashes()
+
     def _conclude_all(self) -> None:
         """Wait for all binds that are under way, and see to what follows from them."""
         for run in self._runs:
-            while run.under_way:
-                self.guard.call("binding", run.conclude_oldest)
+            while run.pending:
+                self.guard.call("binding", run.conclude_all)
         self.tell_of_crashes()
+
+    def _conclude_in_time(self, seconds: float) -> None:
+        """Wait for binds that are under way, for so long at most where nobody answers; then another leader is due."""
+        looks = int(seconds / _LOOK)
+        while any(run.pending for run in self._runs) and looks:
+            self.cluster.wait(_NEVER, _LOOK)
+            self._conclude_ended()
+            looks -= not any(run.under_way for run in self._runs)  # the rest is slow

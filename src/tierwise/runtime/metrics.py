@@ -87,6 +87,10 @@ _SCHEDULER: Final[Mapping[str, str]] = {
         "Claims whose volume or devices were taken back: they could not be had, or not in time."
     ),
     "gauge tierwise_binds_in_flight": "Binds that await their answer.",
+    "gauge tierwise_slow_writes namespace": (
+        "Writes that have had no answer for more than a second, by the namespace that they are about."
+    ),
+    "gauge tierwise_slow_writes_seconds namespace": "For how long the oldest of them has had none.",
     "counter tierwise_effects_total effect ok": "Changes asked of the cluster.",
     "gauge tierwise_watch_lag_seconds kind": "Time since the watch of a kind last had news.",
     "gauge tierwise_cache_drift_objects kind": (
@@ -208,6 +212,14 @@ class Metrics(DeclaredMetrics):
     def _defrag_phase(self, phase: str) -> None:
         for known in map(str, MovePhase):
             self.set("tierwise_defrag_phase", known == phase, known)
+
+    def slow_writes(self, writes: Mapping[str, tuple[int, float]]) -> None:
+        """Writes without an answer, and the seconds since the oldest was sent, by namespace."""
+        for name in ("tierwise_slow_writes", "tierwise_slow_writes_seconds"):
+            self.clear(name)
+        for namespace, (number, seconds) in writes.items():
+            self.set("tierwise_slow_writes", number, namespace)
+            self.set("tierwise_slow_writes_seconds", seconds, namespace)
 
     def lease_losses(self, number: int) -> None:
         """The lease was lost so many times since the process began."""

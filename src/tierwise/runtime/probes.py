@@ -48,8 +48,12 @@ def probes(
     live: Health,
     ready: Health,
     refresh: Callable[[], None] = lambda: None,
+    notes: Callable[[], str] = str,
 ) -> web.Application:
-    """Metrics and health; `refresh` is called before metrics are shown."""
+    """Metrics and health; `refresh` is called before metrics are shown.
+
+    `notes` is what people should know of although all is well, "" where there is nothing: it is said below "ok".
+    """
     app = web.Application()
 
     async def serve_metrics(_: web.Request) -> web.Response:
@@ -57,8 +61,8 @@ def probes(
         return web.Response(body=metrics.text(registry), headers={"Content-Type": _TEXT})
 
     app.router.add_get("/metrics", serve_metrics)
-    app.router.add_get("/healthz", _answer(live))
-    app.router.add_get("/readyz", _answer(ready))
+    app.router.add_get("/healthz", _answer(live, notes))
+    app.router.add_get("/readyz", _answer(ready, notes))
     return app
 
 
@@ -129,10 +133,13 @@ def _seconds(request: web.Request) -> float:
     return seconds
 
 
-def _answer(health: Health) -> Handler:
+def _answer(health: Health, notes: Callable[[], str]) -> Handler:
     async def serve(_: web.Request) -> web.Response:
         fault = health()
-        return web.Response(status=503, text=f"{fault}\n") if fault else web.Response(text="ok\n")
+        if fault:
+            return web.Response(status=503, text=f"{fault}\n")
+        noted = notes()
+        return web.Response(text=f"ok\n{noted}\n" if noted else "ok\n")
 
     return serve
 

@@ -1,6 +1,7 @@
 """One scheduler profile in the main loop: a cycle, its effects, and what people are told of it.
 
 Binds are begun and go on while the next cycles decide; what follows from them is seen to in the order of the cycles.
+Where the writes of one namespace are slow, its jobs are left out of that and seen to when they are answered.
 """
 
 from __future__ import annotations
@@ -73,7 +74,14 @@ _TOLD_IN: Final = 0.5
 """Seconds in which about as many are written, and the next may be told."""
 
 _MOST_BINDS: Final = 256
-"""Binds under way beyond which the next are not sent before the oldest have ended."""
+"""Binds under way beyond which the next are not sent before some have ended; those of namespaces whose writes are slow
+do not count."""
+
+_LOOK: Final = 0.005
+"""Seconds between two looks whether binds have ended."""
+
+_NEVER: Final = port.Version(2**62)
+"""To wait for the time alone."""
 
 _ON_ITS_WAY: Final = 2.0
 """Seconds for which the podGroup that a pod names, or the rest of its gang, may be on its way before the pod is told
@@ -209,7 +217,7 @@ class _UnderWay(msgspec.Struct, frozen=True):
     objects: port.Objects
     seconds: dict[str, float]
     begun: float  # by a clock that never jumps
-    pods: int  # that are being bound
+    asked: Sequence[port.Effect]
     binds: port.Begun
     at_once: bool  # nothing was waited for: all is told together
     times: CycleTimes | None
@@ -218,6 +226,22 @@ class _UnderWay(msgspec.Struct, frozen=True):
     def jobs(self) -> frozenset[str]:
         """The jobs that it has placed."""
         return frozenset([decision.job.key for decision in self.report.decisions])
+
+
+class _LateJob(msgspec.Struct, frozen=True):
+    """A job whose binds have had no answer when the rest of its cycle was seen to."""
+
+    key: str
+    snapshot: Snapshot
+    report: CycleReport  # about this job alone
+    binds: port.Begun
+    numbers: tuple[int, ...]  # which of the effects are its own
+
+    def ended(self) -> list[port.Outcome] | None:
+        """What became of its effects; None while that is not known of all."""
+        found = self.binds() if self.binds.done() else self.binds.so_far()
+        own = [one for number in self.numbers if (one := found[number]) is not None]
+        return own if len(own) == len(self.numbers) else None
 
 
 class LoopState:
@@ -320,6 +344,8 @@ class ProfileRun:
         self._turns = NO_TURNS  # of searches, after the last cycle
         self.again: float | None = None  # when time alone lets a cycle decide otherwise
         self.under_way: list[_UnderWay] = []  # the oldest first
+        self.late: list[_LateJob] = []
+        self._answered_late: list[port.Outcome] = []  # that no observer has been told of
 
     def _new_reader(self) -> Reader:
         return Reader(self._own.profile, schedulers=self._own.schedulers)
@@ -372,31 +398,67 @@ class ProfileRun:
         binds, under_way = [effect for effect in asked if isinstance(effect, port.Bind)], self.under_way
         alone = len(binds) == len(asked)
         # What is more than binds may build on all that was asked for before.
-        while under_way and not (alone and sum(one.pods for one in under_way) <= _MOST_BINDS):
-            self.conclude_oldest()
+        while sum(one.binds.waits() for one in under_way) > (_MOST_BINDS if alone else 0):
+            self._loop.cluster.wait(_NEVER, _LOOK)
+        self.conclude_ended()
         begun = self._loop.ticks()
         sent = self._loop.cluster.begin(binds) if binds and alone else port.Ended(self._loop.cluster.apply(asked))
         at_once = sent.done() and not under_way
-        under_way.append(_UnderWay(snapshot, report, objects, seconds, begun, len(binds), sent, at_once, times))
+        under_way.append(_UnderWay(snapshot, report, objects, seconds, begun, asked, sent, at_once, times))
         if not at_once and self._may_tell(report):
             # No one who waits is kept from the word by binds of others; whoever is being bound hears when that is done.
             complain(self._publish(snapshot, report, (), placed=frozenset(), waiting=True))
         self.conclude_ended()
         return True
 
+    @property
+    def pending(self) -> bool:
+        """Whether outcomes are not known yet."""
+        return bool(self.under_way or self.late)
+
     def conclude_ended(self) -> None:
-        """See to what follows from binds that have ended: in the order of their cycles."""
-        while self.under_way and self.under_way[0].binds.done():
+        """See to what follows from binds that have ended: in the order of their cycles.
+
+        Jobs whose binds nobody answers do not keep the others of their cycle waiting.
+        """
+        while self.under_way and not self.under_way[0].binds.waits():
             self.conclude_oldest()
+        for job in list(self.late):
+            outcomes = job.ended()
+            if outcomes is not None:
+                self.late.remove(job)
+                self._see_to(partial(self._conclude_late, job, outcomes))
+
+    def conclude_all(self) -> None:
+        """Wait for all binds, and see to what follows."""
+        while self.pending:
+            for job in self.late:
+                job.binds()
+            if self.under_way:
+                self.under_way[0].binds()
+            self.conclude_ended()
 
     def conclude_oldest(self) -> None:
-        """Wait for the binds of a cycle, and see to what follows; an object that is in the way of that is set aside."""
+        """See to what follows from a cycle whose binds have ended, or of which those that have not are slow."""
         one = self.under_way.pop(0)
-        outcomes = one.binds()
+        found = one.binds() if one.binds.done() else one.binds.so_far()
+        outcomes = [outcome for outcome in found if outcome is not None]
+        if len(outcomes) < len(found):
+            self.late += _late(one, found)
         applied = self._loop.ticks()
         self._loop.refused.note(outcomes, applied)
-        act = partial(self._conclude, one, outcomes, applied)
+        self._see_to(partial(self._conclude, one, outcomes, applied))
+
+    def _see_to(self, act: Callable[[], None]) -> None:
+        """Do what follows from binds; an object that is in the way of that is set aside."""
         self._loop.guard.run("binding", self._loop.cluster.read(), lambda _: act(), self.rehearse)
+
+    def _conclude_late(self, job: _LateJob, outcomes: Sequence[port.Outcome]) -> None:
+        """See to what follows from binds that were answered late."""
+        report = amended(job.report, outcomes)
+        released = self._publish(job.snapshot, report, outcomes, placed=frozenset((job.key,)), waiting=False)
+        complain([*outcomes, *released])
+        self._answered_late += [*outcomes, *released]
 
     def _conclude(self, one: _UnderWay, done: Sequence[port.Outcome], applied: float) -> None:
         """See to what follows from the outcomes of a cycle: statuses and events, and the observers."""
@@ -405,6 +467,7 @@ class ProfileRun:
         waiting = one.at_once and self._may_tell(report)
         outcomes += self._publish(snapshot, report, outcomes, placed=one.jobs, waiting=waiting)
         complain(outcomes)
+        outcomes, self._answered_late = [*outcomes, *self._answered_late], []
         published = self._loop.ticks()
         seconds = one.seconds | {"apply": applied - one.begun, "publish": published - applied}
         if one.times is not None:
@@ -461,7 +524,7 @@ class ProfileRun:
         asked: list[port.Effect] = []
         released: list[port.Outcome] = []
         later: set[port.Key] = set()
-        under_way = frozenset().union(*(one.jobs for one in self.under_way))
+        under_way = {key for one in self.under_way for key in one.jobs} | {job.key for job in self.late}
         if waiting:
             fresh, statuses, conditions = self._fresh(snapshot, report), self._statuses, self._conditions
             asked += statuses.write(objects, snapshot, _without(report, fresh), under_way, _MOST_TOLD)
@@ -522,6 +585,22 @@ class ProfileRun:
         if fresh:
             self._look_again(self._loop.clock() + _ON_ITS_WAY - (now - min(known[key][1] for key in fresh)))
         return fresh
+
+
+def _late(one: _UnderWay, found: Sequence[port.Outcome | None]) -> list[_LateJob]:
+    """The jobs of a cycle of which outcomes are not known yet, each by itself."""
+    numbers: dict[str, list[int]] = {}
+    for number, effect in enumerate(one.asked):
+        if isinstance(effect, port.Bind):
+            numbers.setdefault(effect.gang, []).append(number)
+    late: list[_LateJob] = []
+    for key, own in numbers.items():
+        if any(found[number] is None for number in own):
+            decisions = tuple(decision for decision in one.report.decisions if decision.job.key == key)
+            rejections = {job: said for job, said in one.report.rejections.items() if job == key}
+            report = replace(one.report, decisions=decisions, rejections=rejections)
+            late.append(_LateJob(key, one.snapshot, report, one.binds, tuple(own)))
+    return late
 
 
 def _without(report: CycleReport, fresh: Container[str]) -> CycleReport:

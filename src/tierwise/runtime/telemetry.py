@@ -10,7 +10,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import chain
-from typing import Protocol
+from typing import Final, Protocol
 
 from prometheus_client import CollectorRegistry
 
@@ -29,6 +29,10 @@ from tierwise.scheduler.guard import Crash
 __all__ = ["Telemetry"]
 
 log = logging.getLogger(__name__)
+
+
+_MOST_SLOW: Final = 20
+"""Namespaces with slow writes that have series of their own: those that have waited longest."""
 
 
 class _Connection(Protocol):
@@ -101,6 +105,8 @@ class Telemetry:
         self._metrics.set("tierwise_leader", figures.leading)
         self._metrics.lease_losses(figures.losses)
         self._metrics.set("tierwise_binds_in_flight", figures.binds)
+        slow = figures.slow[:_MOST_SLOW]
+        self._metrics.slow_writes({one.name: (one.writes, one.seconds) for one in slow})
         for kind, seconds in figures.lag.items():
             self._metrics.set("tierwise_watch_lag_seconds", seconds, kind)
         for kind, number in figures.missed.items():

@@ -13,12 +13,18 @@ def test_server_says_when_to_come_back() -> None:
     """The header counts, then what the body says; a date is none that Kubernetes sends."""
     body = json.dumps({"code": 429, "details": {"retryAfterSeconds": 3}}).encode()
 
-    assert (7.0, 3.0, 3.0) == (
-        refusal(429, body, "7").retry_after,
+    assert (4.0, 3.0, 3.0) == (
+        refusal(429, body, "4").retry_after,
         refusal(429, body).retry_after,
         refusal(429, body, "Sun, 15 Nov 2026 18:00:00 GMT").retry_after,
     )
     assert refusal(429, b"{}").retry_after is None
+
+
+@pytest.mark.parametrize(("said", "wait"), [("20", 5.0), ("1e9", 5.0), ("inf", 5.0), ("nan", None), ("-3", None)])
+def test_no_server_lets_us_wait_for_long(said: str, wait: float | None) -> None:
+    """A webhook of one tenant may be behind it: there is a longest wait, and what is no time is not waited for."""
+    assert wait == refusal(429, b"{}", said).retry_after
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])

@@ -188,11 +188,14 @@ def test_binds_under_way_are_waited_for_at_the_end() -> None:
 
 
 class _Slow(_Refusing):
-    """Binds show at once, and what becomes of them is known when somebody waits for it, or after so many looks."""
+    """Binds show at once, and what becomes of them is known when somebody waits for it, or after so many looks at the
+    oldest.
+    """
 
     def __init__(self, manifests: Sequence[Raw], looks: int, refused: Sequence[str] = ()) -> None:
         super().__init__(manifests, refused)
         self.looks = looks
+        self.under_way: list[_UnderWay] = []
         self.watcher = _Watcher()
         self.begun: list[tuple[str, int]] = []  # of each batch the first pod, and how many turns had ended by then
 
@@ -204,10 +207,21 @@ class _Slow(_Refusing):
 class _UnderWay:
     def __init__(self, cluster: _Slow, outcomes: list[Outcome]) -> None:
         self._cluster, self._outcomes = cluster, outcomes
+        self._left = cluster.looks
+        cluster.under_way.append(self)
+
+    def waits(self) -> int:
+        if self in self._cluster.under_way and self is self._cluster.under_way[0]:
+            self._left -= 1
+            if self._left < 0:
+                self._cluster.under_way.remove(self)
+        return len(self._outcomes) if self in self._cluster.under_way else 0
 
     def done(self) -> bool:
-        self._cluster.looks -= 1
-        return self._cluster.looks < 0
+        return not self.waits()
+
+    def so_far(self) -> list[Outcome | None]:
+        return [None] * len(self._outcomes)
 
     def __call__(self) -> list[Outcome]:
         return self._outcomes
