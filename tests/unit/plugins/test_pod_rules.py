@@ -241,7 +241,7 @@ def test_spread_counts_only_nodes_that_the_pod_may_use() -> None:
     ignored = even(node_affinity_policy="Ignore")
     w = zoned(web("n0"), web(spread=even(), node_selector=mine), web(spread=ignored, node_selector=mine))
 
-    assert ["", "", "", UNEVEN] == why(w, 1)
+    assert ["", "", "", ""] == why(w, 1)  # it is left one zone, so the rule is static
     assert [UNEVEN, UNEVEN, "", UNEVEN] == why(w, 2)
 
 
@@ -272,12 +272,34 @@ def test_soft_constraints_are_no_filter() -> None:
 
 def test_switched_off_rules_stay_silent() -> None:
     """Volcano's switches turn off pod affinity and topology spread one by one."""
-    w = zoned(web("n0"), web(spread=even()), pods(affinity=away(LabelSelector(match_labels={"app": "db"}))))
+    database = {"app": "db"}
+    apart = away(LabelSelector(match_labels=database))
+    w = zoned(pods(on="n0", labels=database), web(spread=even()), pods(affinity=apart))
     no_affinity = Predicates({"predicate.PodAffinityEnable": False}, w.view)
     no_spread = Predicates({"predicate.PodTopologySpreadEnable": False}, w.view)
 
     assert [True, False] == [no_affinity.concerns(w.shape(number)) for number in (1, 2)]
     assert [False, True] == [no_spread.concerns(w.shape(number)) for number in (1, 2)]
+
+
+def test_rules_that_no_pod_can_change_are_static() -> None:
+    """What selects no pod asks for its label at most, and a label with one value cannot be used unevenly."""
+    nobody, here = LabelSelector(match_labels={"app": "nobody"}), "rack"
+    nodes = [node("n0", labels={"rack": "r"}), node("n1", labels={"rack": "r"}), node("n2")]
+    rules = [
+        pods(affinity=away(nobody)),
+        web(spread=even(key=here)),
+        web(affinity=near(key=here)),
+        web(spread=even(key=here, min_domains=2)),
+        pods(affinity=near(key=here)),
+    ]
+    w = world(nodes, [web("n0"), *rules])
+    plugin = Predicates({}, w.view)
+
+    assert [False, False, False, True, True] == [plugin.concerns(w.shape(number)) for number in range(1, 6)]
+    assert ["", "", ""] == list(w.codes(plugin.why_not(w.shape(1))).values())
+    assert ["", "", UNEVEN] == list(w.codes(plugin.why_not(w.shape(2))).values())
+    assert ["", "", LONELY] == list(w.codes(plugin.why_not(w.shape(3))).values())
 
 
 def test_a_span_is_answered_like_the_whole() -> None:

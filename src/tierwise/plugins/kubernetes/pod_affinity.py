@@ -246,6 +246,8 @@ class _Classes:
 
 
 _HARD = "DoNotSchedule"
+_NEAR, _EVEN = "near", "even"
+"""Rules that need a label even where they are static: affinity and topology spread."""
 
 
 class _SpreadLimit(msgspec.Struct, frozen=True):
@@ -287,13 +289,18 @@ class _Rules(msgspec.Struct, frozen=True):
 
 
 class PodRequirements:
-    """Says which nodes the rules between pods keep from a shape at this moment."""
+    """Says which nodes the rules between pods keep from a shape at this moment.
+
+    A rule whose answer no pod can change is static: one that selects no pod of the cluster, or whose label has the same
+    value on all nodes that have it. The rows that static rules close are a mask, and filters do not move for them.
+    """
 
     def __init__(self, view: CycleView, *, plugin: str, affinity: bool, spread: bool, by_name: bool = True) -> None:
         self._nodes = view.nodes
         self._affinity = affinity
         self._spread = spread
         self._rules: dict[int, _Rules] = {}
+        self._closed: dict[int, list[tuple[Ints, str]]] = {}  # by shape: labels that its static rules need
         self._shunning: dict[int, list[Count]] = {}
         if not any(self._has_rules(shape) for shape in view.snapshot.shapes if shape.affinity or shape.spread):
             return
@@ -317,8 +324,13 @@ class PodRequirements:
             if rules:
                 self._rules[shape.number] = rules
 
+    def object_statically(self, shape: Shape, why: Why) -> None:
+        """Write into `why` the objection of static rules to the rows that they close, whichever pods are placed."""
+        for place, rule in self._closed.get(shape.number, ()):
+            why[place < 0] = self._lonely if rule == _NEAR else self._off_map
+
     def concerns(self, shape: Shape) -> bool:
-        """Whether the shape has rules, or a pod that runs or may be placed has anti-affinity against it."""
+        """Whether the shape has rules that are not static, or is excluded by anti-affinity of pods that are there."""
         return shape.number in self._rules
 
     def why_not_now(self, shape: Shape, span: slice) -> Why:
@@ -385,20 +397,43 @@ class PodRequirements:
                 self._shunning.setdefault(number, []).append(count)
 
     def _rules_of(self, shape: Shape) -> _Rules:
+        """The rules of a shape that are not static; the rows that static ones close are noted."""
         near = self._near_terms(shape)
         meant = [affinity_pods(term, shape.namespace, shape.labels) for term in near]
+        founder = all(s.matches(shape.namespace, shape.labels, shape.namespace_labels) for s in meant)
+        if near and founder and self._one_place([term.topology_key for term in near]):
+            self._close(shape, near[0].topology_key, _NEAR)
+            near, meant, founder = (), [], True
         away = [(affinity_pods(t, shape.namespace, shape.labels), t.topology_key) for t in self._away_terms(shape)]
+        away = [(selector, key) for selector, key in away if self._counts.shapes_matching(selector)]
+        even, uneven = self._evens(shape)
         return _Rules(
             near=tuple(self._counts.matching(meant, term.topology_key) for term in near),
             sought=tuple(meant),
-            founder=all(s.matches(shape.namespace, shape.labels, shape.namespace_labels) for s in meant),
+            founder=founder,
             away=tuple(self._counts.matching((selector,), key) for selector, key in away),
             shunned=tuple(self._shunning_over_one_label(shape)),
-            even=self._evens(shape),
-            own=self._changed_by_own(shape, meant, away),
+            even=even,
+            own=self._changed_by_own(shape, meant, away, uneven),
         )
 
-    def _changed_by_own(self, shape: Shape, near: list[PodSelector], away: list[tuple[PodSelector, str]]) -> int:
+    def _one_place(self, keys: list[str]) -> bool:
+        """Whether all nodes with any of these labels have all of them, each with one value."""
+        labelled = [self._counts.place(key) for key in keys]
+        return all((place <= 0).all() and ((place < 0) == (labelled[0] < 0)).all() for place in labelled)
+
+    def _close(self, shape: Shape, key: str, rule: str) -> None:
+        place = self._counts.place(key)
+        if (place < 0).any():
+            self._closed.setdefault(shape.number, []).append((place, rule))
+
+    def _changed_by_own(
+        self,
+        shape: Shape,
+        near: list[PodSelector],
+        away: list[tuple[PodSelector, str]],
+        uneven: list[TopologySpreadConstraint],
+    ) -> int:
         def itself(selector: PodSelector) -> bool:
             return selector.matches(shape.namespace, shape.labels, shape.namespace_labels)
 
@@ -408,7 +443,7 @@ class PodRequirements:
 
         found = int(bool(near) and all(map(itself, near)))
         found += sum(itself(selector) and wide(key) for selector, key in away)
-        return found + sum(itself(_counted_by_spread(c, shape)) for c in self._constraints(shape))
+        return found + sum(itself(_counted_by_spread(c, shape)) for c in uneven)
 
     def _shunning_over_one_label(self, shape: Shape) -> Iterator[tuple[Count, ...]]:
         """There may be hundreds: where each gang has a rack to itself, each excludes all others."""
@@ -417,25 +452,38 @@ class PodRequirements:
             by_label.setdefault(id(count.place), []).append(count)
         yield from map(tuple, by_label.values())
 
-    def _evens(self, shape: Shape) -> tuple[_SpreadLimit, ...]:
+    def _evens(self, shape: Shape) -> tuple[tuple[_SpreadLimit, ...], list[TopologySpreadConstraint]]:
+        """The spread constraints of a shape that are not static, and what they were read from."""
         constraints = self._constraints(shape)
-        if not constraints:
-            return ()
-        labelled = self._counts.labelled(constraints)
-        return tuple(self._even(shape, constraint, labelled) for constraint in constraints)
+        labelled = self._counts.labelled(constraints) if constraints else np.zeros(0, dtype=bool)
+        limits, uneven = [], []
+        for constraint in constraints:
+            limit = self._even(shape, constraint, labelled)
+            if limit is None:
+                self._close(shape, constraint.topology_key, _EVEN)
+            else:
+                limits.append(limit)
+                uneven.append(constraint)
+        return tuple(limits), uneven
 
-    def _even(self, shape: Shape, constraint: TopologySpreadConstraint, labelled: Bools) -> _SpreadLimit:
+    def _even(self, shape: Shape, constraint: TopologySpreadConstraint, labelled: Bools) -> _SpreadLimit | None:
+        """One spread constraint; None where it only asks for its label, as it counts no pod or has one place."""
         among = self._counts.among(shape, constraint, labelled)
         selector = spread_pods(constraint, shape.namespace, shape.labels)
-        count = self._counts.spread(shape, constraint, among)
-        domains = np.flatnonzero(np.bincount(count.place[among], minlength=len(count.values)))
+        place = self._counts.place(constraint.topology_key)
+        domains = np.flatnonzero(np.bincount(place[among]))
         number = len(domains)
+        few = constraint.min_domains is not None and number < constraint.min_domains
+        counted = self._counts.shapes_matching(_counted_by_spread(constraint, shape))
+        if constraint.max_skew > 0 and (not counted or (number <= 1 and not few)):
+            return None
         itself = int(selector.matches(shape.namespace, shape.labels))
+        count = self._counts.spread(shape, constraint, among)
         return _SpreadLimit(
             count=count,
             domains=slice(0, number) if number == len(count.values) - 1 else domains,
             number=number,
-            few=constraint.min_domains is not None and number < constraint.min_domains,
+            few=few,
             allowed=constraint.max_skew - itself,
         )
 

@@ -72,6 +72,7 @@ class Predicates:
     def why_not(self, shape: Shape) -> Why:
         """The first objection per row, in the order cordon, readiness, selector, affinity, taint; 0 where none."""
         why = self._why_tainted(shape)  # what is written later overrules, so the first objection comes last
+        self._rules.object_statically(shape, why)
         if self._devices is not None:
             self._devices.object_statically(shape, why)
         if self._node_affinity:
