@@ -539,13 +539,17 @@ class Bind(msgspec.Struct, frozen=True):
 
 
 class Evict(msgspec.Struct, frozen=True):
-    """Take a pod's node away: `by` names who profits, `action` the stage that decided."""
+    """Take a pod's node away: `by` names who profits, `action` the stage that decided.
+
+    With `past_budgets` the pod is deleted and the Eviction API is not asked, since disruption budgets would refuse.
+    """
 
     pod: Key
     reason: str
     by: str
     action: str
     uid: str = ""
+    past_budgets: bool = False
 
 
 class Nominate(msgspec.Struct, frozen=True):

@@ -341,6 +341,19 @@ def test_budget_refuses_an_eviction(api: FakeApi, cluster: KubeCluster) -> None:
     assert "nominatedNodeName" not in api.get("pods", "p0")["status"]
 
 
+def test_a_pod_past_its_budgets_is_deleted(api: FakeApi, cluster: KubeCluster) -> None:
+    """The Eviction API is not asked for what it would refuse."""
+    api.put(pod("victim", on="n0"))
+    assert eventually(cluster, lambda: "default/victim" in cluster.read().every(Pod))
+    api.fail("POST", "/eviction", 429, times=9)
+    victim = Key("", "Pod", "default", "victim")
+    outcomes = cluster.apply([Evict(victim, "reclaimed", "default/g", "reclaim", past_budgets=True)])
+
+    assert [True] == [outcome.ok for outcome in outcomes]
+    assert 0 == sum(request.endswith("/eviction") for request in api.requests)
+    assert cluster.read().every(Pod)["default/victim"].metadata.deletion_timestamp
+
+
 def test_evicted_pod_is_leaving_before_the_watch_says_so(api: FakeApi, cluster: KubeCluster) -> None:
     """Nobody evicts more because an eviction does not show yet."""
     api.put(pod("victim", on="n0"))

@@ -18,11 +18,13 @@ from tests.digest.scenes import KINDS, Case, cases, conformance
 from tests.support import volumes
 from tests.support.draw import draw, gang
 from tests.support.drawn_gang import manifest
+from tests.support.queue_worlds import queue
 from tests.support.strategies import profile
 
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
 from tierwise.config.profile import PluginChoice, Profile
+from tierwise.dialects.pod_marks import PREEMPTABLE
 from tierwise.framework.declaration import MARKS, chooses, declared, takes_part
 from tierwise.framework.extension import Arguments, CycleView, Factory, Part
 from tierwise.framework.report import CycleReport
@@ -177,6 +179,20 @@ def _one_budget() -> Case:
     return Case(volumes.objects(*found), profile)
 
 
+def _borrowed() -> Case:
+    """Marked pods of a queue that holds more than it deserves, and a gang of a queue that has nothing."""
+    names = ("priority", "gang", "capacity", "predicates")
+    kept = {name: {PREEMPTABLE: "false"} for name in ("one-0", "one-1")}
+    gangs = (
+        gang("one", tasks=2, minimum=1, each="cpu=4", on="n0 n1", queue="q", labels=kept),
+        gang("new", tasks=1, each="cpu=4", queue="r"),
+    )
+    queues = (queue("q", deserved="cpu=4"), queue("r", deserved="cpu=4"))
+    found = (*draw("r0[n0 n1]").manifests, *queues, *(made for own in gangs for made in own.manifests()))
+    profile = Profile(("enqueue", "allocate", "reclaim"), (tuple(PluginChoice(name) for name in names),))
+    return Case(volumes.objects(*found), profile)
+
+
 def _without(method: str) -> dict[str, Factory]:
     """All plugins without a method, predicates included, which is a function."""
     made = {kind: _changed(kind, **{method: None}) for kind in (Predicates, DevicePredicates) if _has(kind, method)}
@@ -198,6 +214,7 @@ ANSWERS: Mapping[str, Callable[[], Case]] = {
     "own_row": lambda: _drawn("confined/56"),
     "shared_places": lambda: _drawn("confined/2"),
     "protect_alone": _one_budget,
+    "protects_up_to": _borrowed,
 }
 
 

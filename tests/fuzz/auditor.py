@@ -114,12 +114,19 @@ def _evictions(act: Act, rules: Rules) -> Iterator[str]:
         if not asked:
             yield f"nobody was asked: {path} by {action}"
         critical = pod.mark == "critical" or gang.namespace == "kube-system"
-        if gang.kept or pod.mark == "kept" or (critical and "conformance" in asked):
+        marked = (gang.kept or pod.mark == "kept") and not _may_be_borrowed(rules, action)
+        if marked or (critical and "conformance" in asked):
             yield f"protected victim: {path} by {action}"
     for budget in act.before.budgets if "pdb" in rules.preempt & rules.reclaim else ():
-        gone = sum(budget.covers(*pods[path]) for path, _, _ in act.evictions)
+        firm = [path for path, _, action in act.evictions if not _may_be_borrowed(rules, action)]
+        gone = sum(budget.covers(*pods[path]) for path in firm)
         if gone > budget.allowed:
             yield f"budget broken: {gone} of {budget.gang}, {budget.allowed} allowed"
+
+
+def _may_be_borrowed(rules: Rules, action: str) -> bool:
+    """Whether an action takes from another queue what it may hold beyond what it deserves."""
+    return bool(rules.quota) and "reclaim" in action
 
 
 def _decision(act: Act, moment: Moment, rules: Rules) -> Iterator[str]:

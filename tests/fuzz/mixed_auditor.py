@@ -369,7 +369,8 @@ def _evictions(facts: _Facts, promises: Promises) -> Iterator[str]:
             yield f"evicted twice: {path}"
     for path, by, action in facts.cycle.evictions:
         victim = facts.old[path]
-        if victim.critical or victim.firm:
+        borrowed = promises.shares and ("reclaim" in action or action == "giveback")
+        if victim.critical or (victim.firm and not borrowed):
             yield f"protected victim: {path} by {action}"
         if path in placed:
             yield f"placed and evicted: {path} by {action}"
@@ -393,7 +394,11 @@ def _evictions(facts: _Facts, promises: Promises) -> Iterator[str]:
     for raw in facts.kind("PodDisruptionBudget") if promises.budgets else ():
         labels, space = raw["spec"]["selector"].get("matchLabels", {}), raw["metadata"]["namespace"]
         covered = [
-            v for v in facts.victims if v.startswith(f"{space}/") and labels.items() <= facts.old[v].labels.items()
+            v
+            for v, _, action in facts.cycle.evictions
+            if v.startswith(f"{space}/")
+            and labels.items() <= facts.old[v].labels.items()
+            and not (promises.shares and ("reclaim" in action or action == "giveback"))
         ]
         if len(covered) > raw["status"]["disruptionsAllowed"]:
             yield f"budget overrun: {raw['metadata']['name']} by {sorted(covered)}"

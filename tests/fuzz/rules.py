@@ -366,11 +366,27 @@ def _budgets(facts: Facts) -> Iterator[str]:
             path
             for path in sorted(facts.victims)
             if facts.old[path].space == space
+            and not _may_be_borrowed(facts, path)
             and _selects(raw["spec"]["selector"], facts.old[path].labels)
             and not _lost(facts, facts.old[path])
         ]
         if len(covered) > raw["status"]["disruptionsAllowed"]:
             yield f"budget: {space}/{raw['metadata']['name']} allows {raw['status']['disruptionsAllowed']}: {covered}"
+
+
+def _may_be_borrowed(facts: Facts, path: str) -> bool:
+    """Whether a pod went for another tenant, in a profile that knows what queues deserve.
+
+    What of it was more than its queue deserves is for the property of victims to judge, in worlds without trees.
+    """
+    if not facts.step.plugins & {"capacity", "proportion", "elasticquota"}:
+        return False
+    for victim, by, action in facts.step.evicted:
+        if victim == path and (
+            action == "giveback" or "reclaim" in action or by.partition("/")[0] != facts.old[path].space
+        ):
+            return action != "repair"
+    return False
 
 
 def _whole_disruption(facts: Facts) -> Iterator[str]:
@@ -397,7 +413,7 @@ def _preemptable(facts: Facts) -> Iterator[str]:
     for path, by, action in facts.step.evicted:
         pod = facts.old[path]
         marked = _stays(pod.meta) or pod.labels.get(f"{_QUOTA}preemptible") == "false" or _path_of_group(pod) in firm
-        if not marked or _lost(facts, pod):
+        if not marked or _lost(facts, pod) or _may_be_borrowed(facts, path):
             continue
         own = _own_keys(facts, pod.space, _group(pod))
         if by:

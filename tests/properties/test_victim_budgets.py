@@ -23,11 +23,11 @@ PROFILE = replace(EVICTING, tiers=(*EVICTING.tiers, (PluginChoice("pdb"),)))
 
 
 def one_by_one(running: RunningTable, victims: list[int], left: list[int]) -> list[bool]:
-    """The slow twin: who goes uses up one disruption of each of its budgets."""
+    """The slow twin: who goes uses up one disruption of its budget; pods under two budgets stay."""
     goes = []
     for victim in victims:
         budgets = running.tasks[victim].budgets
-        goes.append(all(left[budget] > 0 for budget in budgets))
+        goes.append(len(budgets) < 2 and all(left[budget] > 0 for budget in budgets))
         for budget in budgets if goes[-1] else ():
             left[budget] -= 1
     return goes

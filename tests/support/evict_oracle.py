@@ -7,7 +7,7 @@ eviction (its phases 1 to 4 and the decided order of costs) pod by pod, in fract
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain, combinations, groupby
@@ -103,7 +103,7 @@ class Plea(msgspec.Struct, frozen=True, dict=True):
         if not within:
             return paths
         pods = self.scene.pods()
-        going = {path for path in paths if not pods[path][0].kept and pods[path][1].mark != "kept"}
+        going = {path for path in paths if not self.stays(path)}
         found = set()
         for path in paths:
             node, need = self.places[path], pods[path][1].need
@@ -112,6 +112,24 @@ class Plea(msgspec.Struct, frozen=True, dict=True):
             if frees and self.rooms({node}, going):
                 found.add(path)
         return found
+
+    def stays(self, path: str) -> bool:
+        """Whether a pod's mark protects it, even if no other pod goes."""
+        gang, pod = self.scene.pods()[path]
+        marked = gang.kept or pod.mark == "kept"
+        return marked and not self.borrows(path, used(self.scene, self.places, gang.queue))
+
+    def borrows(self, path: str, held: Counter[str]) -> bool:
+        """Whether a pod of another queue holds what its queue has beyond what it deserves: then nothing protects it.
+
+        Gangs of these scenes that may lose pods are all in one namespace.
+        """
+        gang, pod = self.scene.pods()[path]
+        if not self.quota or gang.queue == self.gang.queue:
+            return False
+        deserved = self.dues[gang.queue].deserved
+        named = [r for r in deserved if pod.need[r]]
+        return not named or any(held[r] > deserved[r] for r in named)
 
     def share(self, amount: Mapping[str, int]) -> Fraction:
         """An amount as shares of the need, in what is short."""
@@ -185,9 +203,16 @@ def split(plea: Plea, gang: Gang, local: Iterable[str], refused: Collection[str]
 def _pod_key(plea: Plea, gang: Gang, path: str, pod: Pod) -> tuple[object, ...]:
     """Those that help first, that cover more, lower priority, smaller, younger, by name; marked ones last."""
     covered = Counter({r: min(pod.need[r], n) for r, n in plea.need.items()})
-    kept = gang.kept or pod.mark == "kept"
     helps = path in plea.helpful
-    return (kept, not helps, -plea.share(covered), pod.priority, plea.share(pod.need), -pod.created, natural(path))
+    return (
+        plea.stays(path),
+        not helps,
+        -plea.share(covered),
+        pod.priority,
+        plea.share(pod.need),
+        -pod.created,
+        natural(path),
+    )
 
 
 def _bundles(plea: Plea, nodes: Collection[str], refused: Collection[str]) -> list[Bundle]:
@@ -272,22 +297,46 @@ def allowed_bundles(plea: Plea, nodes: Collection[str]) -> list[Bundle]:
 
 
 def survivors(plea: Plea, ordered: list[str]) -> set[str]:
-    """Marks and system pods are out; budgets and quotas count over the rest, in order, each on its own."""
+    """System pods are out; marks, budgets and quotas count over the rest, in order, each on its own."""
     pods = plea.scene.pods()
-    rest = [path for path in ordered if not _protected(*pods[path])]
-    return set(_within_budgets(plea, rest)) & set(_within_quota(plea, rest))
+    rest = [path for path in ordered if not _system(*pods[path]) and not plea.stays(path)]
+    return set(_unmarked(plea, rest)) & set(_within_budgets(plea, rest)) & set(_within_quota(plea, rest))
 
 
-def _protected(gang: Gang, pod: Pod) -> bool:
-    return gang.kept or bool(pod.mark) or gang.namespace == "kube-system"
+def _system(gang: Gang, pod: Pod) -> bool:
+    return pod.mark == "critical" or gang.namespace == "kube-system"
+
+
+def _exposed(plea: Plea, ordered: list[str], guarded: Callable[[str], bool]) -> set[str]:
+    """Guarded pods whose queue holds more than it deserves when their turn comes."""
+    held: dict[str, Counter[str]] = {}
+    found = set()
+    for path in ordered:
+        gang, pod = plea.scene.pods()[path]
+        has = held.setdefault(gang.queue, used(plea.scene, plea.places, gang.queue))
+        if guarded(path) and not plea.borrows(path, has):
+            continue
+        found.add(path)
+        has.subtract(pod.need)
+    return {path for path in found if guarded(path)}
+
+
+def _unmarked(plea: Plea, ordered: list[str]) -> Iterator[str]:
+    def marked(path: str) -> bool:
+        gang, pod = plea.scene.pods()[path]
+        return gang.kept or pod.mark == "kept"
+
+    exposed = _exposed(plea, ordered, marked)
+    yield from (path for path in ordered if path in exposed or not marked(path))
 
 
 def _within_budgets(plea: Plea, ordered: list[str]) -> Iterator[str]:
     pods, budgets = plea.scene.pods(), plea.scene.budgets if plea.budgets else ()
     left = {budget: budget.allowed - sum(budget.covers(*pods[path]) for path in plea.gone) for budget in budgets}
+    exposed = _exposed(plea, ordered, lambda path: any(budget.covers(*pods[path]) for budget in budgets))
     for path in ordered:
         over = [budget for budget in budgets if budget.covers(*pods[path])]
-        if all(left[budget] > 0 for budget in over):
+        if path in exposed or all(left[budget] > 0 for budget in over):
             left |= {budget: left[budget] - 1 for budget in over}
             yield path
 

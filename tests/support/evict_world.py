@@ -288,7 +288,7 @@ def pod_manifest(gang: Gang, pod: Pod) -> Raw:
 def _budget(budget: Budget) -> Raw:
     role = {"volcano.sh/task-spec": budget.role} if budget.role else {}
     spec: Raw = {"selector": {"matchLabels": {"gang": budget.gang, **role}}}
-    where = {"name": f"budget-{budget.gang}", "namespace": "default"}
+    where = {"name": f"budget-{budget.gang}-{budget.allowed}", "namespace": "default"}
     return _object("policy/v1", "PodDisruptionBudget", spec, {"disruptionsAllowed": budget.allowed}, **where)
 
 

@@ -6,6 +6,7 @@ import re
 from functools import cache
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.support.tenant_page import PAGE, page
 
@@ -13,6 +14,7 @@ from tierwise.api.keys import PREFIX
 from tierwise.api.own_keys import own_keys
 from tierwise.api.tenant_inputs import TENANT_INPUTS, TenantInput
 from tierwise.config.actions import ACTIONS
+from tierwise.config.profile import Profile
 from tierwise.config.volcano import ARGUMENTS
 
 TESTS = Path(__file__).parents[1]
@@ -61,6 +63,7 @@ def test_every_row_is_whole(row: TenantInput) -> None:
     """Each says all of it, with tests that exist, and switches that a profile can have."""
     arguments = {name for known in ARGUMENTS.values() for name in known.split()}
     arguments |= {name for action in ACTIONS.values() for name in action.arguments.split()}
+    arguments |= {field.encode_name for field in msgspec.structs.fields(Profile)}
 
     assert all(row)
     assert set() == set(row.tests) - _known()

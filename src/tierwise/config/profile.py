@@ -73,6 +73,9 @@ class Profile(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields
     trust_pod_group_priority: Annotated[
         bool, _says("a podGroup's class counts although its pods were admitted with less")
     ] = False
+    protection_gap: Annotated[
+        int, _says("a job whose priority is so much higher evicts in spite of budgets and marks; 0: never", ge=0)
+    ] = 0
     feature_gates: Annotated[Mapping[str, bool], _says("those that are set; the others are as their stage says")] = {}
     notes: Annotated[tuple[str, ...], _says("settings of its file that have no effect here, for messages")] = ()
 

@@ -53,6 +53,7 @@ _ELASTIC: Final = """
     defaultQuotaGroupMax systemQuotaGroupMax monitorAllQuotas revokePodInterval quotaGroupNamespace trustedNamespaces
 """
 _TRUST: Final = "trustPodGroupPriority"
+_GAP: Final = "protectionGap"
 _GATES: Final = "featureGates"
 _VOLUMES: Final = "volumebinding.bindTimeoutSeconds volumebinding.shape volumebinding.weight"
 ARGUMENTS: Final[Mapping[str, str]] = {
@@ -167,9 +168,12 @@ def read_volcano(raw: object, installed: Installed = _NOBODY) -> Profile:
     """
     if not isinstance(raw, Mapping) or not raw:
         raise InputError("a scheduler configuration is a mapping with actions and tiers")
-    check_fields(raw, None, ("actions", "tiers", "configurations", "metrics", _TRUST, _GATES))
+    check_fields(raw, None, ("actions", "tiers", "configurations", "metrics", _TRUST, _GAP, _GATES))
     if not isinstance(raw.get(_TRUST, False), bool):
         raise InputError("expected true or false", field=_TRUST)
+    gap = raw.get(_GAP, 0)
+    if isinstance(gap, bool) or not isinstance(gap, int) or gap < 0:
+        raise InputError("expected a difference of priorities, a whole number from 0 on", field=_GAP)
     actions = _actions(raw.get("actions"))
     tiers = DEFAULT.tiers
     if raw.get("tiers") is not None:
@@ -185,6 +189,7 @@ def read_volcano(raw: object, installed: Installed = _NOBODY) -> Profile:
         tiers=kept,
         action_arguments=arguments,
         trust_pod_group_priority=bool(raw.get(_TRUST, False)),
+        protection_gap=gap,
         feature_gates=read_gates(raw.get(_GATES), _GATES),
         notes=tuple(dict.fromkeys(_notes(actions or (), tiers, idle))),
     )

@@ -464,12 +464,32 @@ class Cycle(msgspec.Struct, frozen=True):
         self.report.evictions += evictions
         self.ledger.linger()
 
-    def evict_running(self, victims: Ints, by: Job | None, action: str, why: str | Callable[[Job], str]) -> None:
-        """The same of running tasks, given by position; `why` they go may differ by the job of each."""
+    def evict_running(
+        self,
+        victims: Ints,
+        by: Job | None,
+        action: str,
+        why: str | Callable[[Job], str],
+        *,
+        past_budgets: bool = False,
+    ) -> None:
+        """Report evictions of running tasks, given by position; `why` may differ by the job of each.
+
+        With `past_budgets` those are evicted all the same that the Eviction API would refuse: tasks under a budget
+        that allows no more, and tasks under two budgets.
+        """
         said = why if callable(why) else lambda _: why
         owners = [self.snapshot.jobs[number] for number in self.running.job[victims].tolist()]
         tasks = [self.running.tasks[victim] for victim in victims.tolist()]
-        self.evict(Eviction(task, job, by, action, said(job)) for task, job in zip(tasks, owners, strict=True))
+        past = [past_budgets and self._refused_by_budgets(task) for task in tasks]
+        self.evict(
+            Eviction(task, job, by, action, said(job), beyond)
+            for task, job, beyond in zip(tasks, owners, past, strict=True)
+        )
+
+    def _refused_by_budgets(self, task: Task) -> bool:
+        """Whether the Eviction API would refuse to evict a task that the ledger counts as evicted already."""
+        return len(task.budgets) > 1 or any(self.ledger.budgets[budget] < 0 for budget in task.budgets)
 
     def fits(self, ask: Ask, span: slice, pool: Pool) -> Bools:
         """Which rows of a span take one more task, according to every filter."""

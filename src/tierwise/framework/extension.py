@@ -17,6 +17,7 @@ import numpy as np
 
 from tierwise.config.searches import SearchBudget
 from tierwise.framework.ledger import Ledger
+from tierwise.framework.protection import Protection
 from tierwise.model.arrays import Axis, Bools, Floats, Ints, Rows, Why, seal
 from tierwise.model.job import Job, PodSet, Queue, Reason, ReasonBook, Shape, SubJob, Task
 from tierwise.model.node import NodeTable
@@ -456,6 +457,7 @@ class Preemptor(msgspec.Struct, frozen=True, dict=True):
     by_pod: bool = False  # evict pod by pod, by pod priority, regardless of gangs
     short: Bools | None = None  # the resources that are short; None if unknown
     losses: Floats | None = None  # per running task: the work it would lose, in shares of the need and of the gain
+    protection: Protection | None = None  # what ends the protection of running tasks; None where nothing does
 
     def __post_init__(self) -> None:
         seal(self.need, self.short, self.losses)
@@ -466,6 +468,15 @@ class Preemptor(msgspec.Struct, frozen=True, dict=True):
         needed = self.need > 0
         short = needed & self.short if self.short is not None else needed
         result: Ints = np.flatnonzero(short if short.any() else needed)
+        return result
+
+    @cached_property
+    def stays(self) -> Bools:
+        """Running tasks that their mark protects from this preemptor, even if no other task is evicted."""
+        marked = self.running.not_preemptable
+        if self.protection is None:
+            return marked
+        result: Bools = marked & ~self.protection.ended_alone(self.running)
         return result
 
 
@@ -517,6 +528,14 @@ class Quota(Protocol):
 
     @marked(EITHER, "Preemptive")
     def may_reclaim(self, job: Job, need: Ints) -> Reason | None: ...
+
+    @marked(OPTIONAL, "Reclaimable", beside="quota_exceeded")
+    def protects_up_to(self) -> Ints:
+        """Up to which amounts budgets and marks protect what queues hold from other tenants.
+
+        (resources x queues) as the ledger has them. -1 means that the queue says nothing of the resource; 2**60 and
+        more has no end. Without this method they protect whatever a queue holds.
+        """
 
 
 class Debt(msgspec.Struct, frozen=True):

@@ -271,6 +271,9 @@ class Pipeline(Victims):
     quota_exceeded = Rule(points.Quota.quota_exceeded, boundary.first, boundary.objects, answers.reason, seals=(1,))
     overused = Rule(points.Quota.overused, boundary.first, boundary.objects, answers.reason, whose=_ALL)
     may_reclaim = Rule(points.Quota.may_reclaim, boundary.first, boundary.objects, answers.reason, seals=(1,))
+    protects_up_to: Question[[], Ints | None] = _other(
+        points.Quota.protects_up_to, boundary.first_of_all, boundary.is_silent, answers.queue_amounts, whose=_ALL
+    )
     defer = Rule(points.Delaying.defer, boundary.first, boundary.costs_turn, answers.delay, seals=(1,))
     starving = Rule(points.Starving.starving, boundary.all_of_them, boundary.costs_turn, answers.boolean)
 
@@ -318,6 +321,7 @@ class Pipeline(Victims):
         self._view = view
         self.gangs = profile.enables("gang", "JobReady")  # False: every task is placed on its own
         self.gangs_wait = profile.enables("gang", "JobPipelined")  # evict for a whole gang or not at all
+        self.protection_gap = profile.protection_gap  # difference of priority that ends protection; 0 for none
         self._acts_name_victims = profile.immediate_preemption  # Kubernetes' preemption has no victim filters
 
     @property

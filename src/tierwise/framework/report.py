@@ -78,6 +78,7 @@ class Eviction(msgspec.Struct, frozen=True):
     by: Job | None  # the preemptor; None where a queue returns what it borrowed
     action: str
     reason: str
+    past_budgets: bool = False  # disruption budgets would refuse it, and do not protect the task any more
 
 
 class Notice(msgspec.Struct, frozen=True):

@@ -164,7 +164,8 @@ class Writer:
                 kind = _STRATEGIC if key.group == "resource.k8s.io" else _MERGE
                 return self._patch(key, _only_of(effect.version, patch), kind=kind, status=effect.status)
             case port.Evict(pod):
-                return self._evict(pod, effect.uid) if self._by_eviction else self._delete(pod, effect.uid)
+                asks = self._by_eviction and not effect.past_budgets
+                return self._evict(pod, effect.uid) if asks else self._delete(pod, effect.uid)
             case port.Create(raw):
                 return self._create(raw)
             case port.Update(key, raw):

@@ -46,12 +46,13 @@ PLUGINS = Registry(
         "sla": "plugins.sla:Sla",
         "volumes": "plugins.kubernetes.volumes:Volumes",
     },
-    reserved=("capability",),  # added by the scheduler itself where queues have limits
+    reserved=("capability", "marks"),  # added by the scheduler itself: queues have limits, pods are marked
 )
 
 IMPLIED = Registry(
     {
         "capability": "plugins.queues.capability:Capability",
+        "marks": "plugins.marks:Marks",
         "patience": "plugins.patience:Patience",
         "pdb": "plugins.pdb:KeptBudgets",
         "volumes": "plugins.kubernetes.volumes:Volumes",

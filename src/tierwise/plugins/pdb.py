@@ -1,7 +1,9 @@
 """pdb: disruption budgets hold for victims, of preemption and reclaim, of single tasks and whole gangs.
 
 Victims are decided in order. One may be evicted if every budget that covers it still allows a disruption, and uses up
-one of each; a protected one uses up none. Tasks without a budget are not filtered.
+one of each; a protected one uses up none. Tasks without a budget are not filtered. Tasks under two budgets are
+protected, since the Eviction API refuses them. Where the preemptor's `protection` says that it has ended, budgets
+protect no more.
 """
 
 from __future__ import annotations
@@ -34,13 +36,26 @@ class DisruptionBudgets:
         if not len(budgets):
             return np.zeros(len(victims), dtype=bool)
         disruptions = np.ones((1, len(victims)), dtype=np.int64)
-        return ~who_goes(self._allowed[None], disruptions, budgets, lambda _level, left, *_: left[0] > 0, bundles)
+        ended = np.zeros(len(victims), dtype=bool)
+        if preemptor.protection is not None:
+            ended = preemptor.protection.ended(
+                preemptor.running, victims, np.asarray((budgets >= 0).any(axis=0)), bundles
+            )
+        single = (budgets >= 0).sum(axis=0) < 2
+
+        def may_lose(_level: int, left: Ints, _budgets: Ints, which: Ints) -> Bools:
+            allowed: Bools = (left[0] > 0) & single[which] | ended[which]
+            return allowed
+
+        return ~who_goes(self._allowed[None], disruptions, budgets, may_lose, bundles)
 
     def protect_alone(self, preemptor: Preemptor, victims: Ints) -> Bools:
-        """Tasks that a budget covers which allows no disruption."""
+        """Tasks that a budget covers which allows no disruption, and tasks under two budgets."""
         task, budget = preemptor.running.covered
-        covered = np.zeros(len(preemptor.running), dtype=bool)
+        covered = np.bincount(task, minlength=len(preemptor.running)) > 1
         covered[task[self._allowed[budget] <= 0]] = True
+        if preemptor.protection is not None:
+            covered &= ~preemptor.protection.ended_alone(preemptor.running)
         return covered[victims]
 
 

@@ -46,6 +46,7 @@ Watch = Callable[[Job, Decision | Rejection], None]
 
 _REPAIR = "repair"
 _REPAIR_OF, _LADDER_OF, _VOLUMES_OF, _CAPABILITY_OF = map(attrgetter, ("repair", "ladder", "volumes", "capability"))
+_MARKED_OF = attrgetter("not_preemptable")
 _WAITING = (Status.PENDING, Status.GATED)
 
 
@@ -54,7 +55,8 @@ def _implied(snapshot: Snapshot, profile: Profile) -> Iterator[PluginChoice]:
 
     Queues are held to their capabilities. A pod that is bound against the rules of its volumes could not start; Volcano
     gives the time for which volumes are waited for to its predicates, and of several profiles the first counts.
-    Disruption budgets hold wherever anything is evicted, but for Kubernetes' preemption, which only prefers to.
+    Disruption budgets hold wherever anything is evicted, but for Kubernetes' preemption, which only prefers to; marks
+    hold everywhere. Both as far as protection reaches (`framework.protection`).
     """
     listed = {choice.name for choice in profile.plugins()}
     if any(map(_CAPABILITY_OF, snapshot.queues.values())):
@@ -68,6 +70,13 @@ def _implied(snapshot: Snapshot, profile: Profile) -> Iterator[PluginChoice]:
     evicts = not EVICTING.isdisjoint(profile.actions) and EVICTING_BY_POD.isdisjoint(profile.actions)
     if snapshot.budgets and evicts and "pdb" not in listed:
         yield PluginChoice("pdb")
+    if not EVICTING.isdisjoint(profile.actions) and _some_marked(snapshot):
+        yield PluginChoice("marks")
+
+
+def _some_marked(snapshot: Snapshot) -> bool:
+    """Whether some job, or some task of one, is marked as not preemptable."""
+    return any(job.not_preemptable or any(map(_MARKED_OF, job.tasks)) for job in snapshot.jobs)
 
 
 def _reservations(profile: Profile) -> ReservationRules | None:

@@ -47,7 +47,9 @@ def _observed(snapshot: Snapshot) -> Iterator[port.Effect]:
 def _evictions(report: CycleReport) -> Iterator[port.Effect]:
     for eviction in report.evictions:
         by = eviction.by.key if eviction.by is not None else ""
-        yield port.Evict(pod_key(eviction.task.key), eviction.reason, by, eviction.action)
+        yield port.Evict(
+            pod_key(eviction.task.key), eviction.reason, by, eviction.action, past_budgets=eviction.past_budgets
+        )
 
 
 def _notices(snapshot: Snapshot, report: CycleReport) -> Iterator[port.Effect]:

@@ -73,7 +73,7 @@ def test_nobody_goes_where_no_plugin_answers(action: str) -> None:
 @pytest.mark.parametrize("listed", [True, False])
 @pytest.mark.parametrize("allowed", [0, 1])
 def test_budgets_hold_whether_or_not_a_profile_says_so(action: str, listed: bool, allowed: int) -> None:
-    """One pod goes where its budget lets one go, and none where it lets none go."""
+    """One pod goes where its budget lets one go; else one goes that its queue has borrowed, and no other."""
     world = scene(
         {"n0": "cpu=2"},
         gang("low", Pod("v0", on="n0"), Pod("v1", on="n0"), minimum=1, queue="q0"),
@@ -81,8 +81,9 @@ def test_budgets_hold_whether_or_not_a_profile_says_so(action: str, listed: bool
         queues=(Queue("q0", deserved="cpu=1"), Queue("q1", deserved="cpu=1")),
         budgets=(Budget("low", allowed),),
     )
+    borrowed = "reclaim" in action
 
-    assert allowed == len(once(world, profile_of(action, quota="capacity", budgets=listed)).victims)
+    assert (allowed or borrowed) == len(once(world, profile_of(action, quota="capacity", budgets=listed)).victims)
 
 
 @pytest.mark.parametrize("action", PREEMPTING)

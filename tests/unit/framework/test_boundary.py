@@ -94,6 +94,7 @@ BAD: Mapping[str, list[object]] = {
     "debts": [None, [1]],
     "paid_with": [None, np.array([999]), np.array([True])],
     "entitled": [None, np.zeros(1, dtype=np.int64)],
+    "protects_up_to": [None, np.zeros(1, dtype=np.int64)],
     "overused": [True],
     "may_reclaim": [True],
     "protect": [None, True, np.zeros(99, dtype=bool), np.zeros(1)],
@@ -111,9 +112,17 @@ BAD: Mapping[str, list[object]] = {
     "before_bind": [True, "later", (), Preparation(waits="later"), Preparation(writes=(1,))],  # type: ignore[arg-type]
     "figures": [None, [], [1] * 4],
 }
-CALLED_ELSEWHERE = {"entitled", "gather_options", "order_free", "score_leaves", "score_rows", "ties"}
-"""By those who look at queues, for jobs that are gathered, for plain pods that nobody looks on, or where scores alone
-find no place."""
+CALLED_ELSEWHERE = {
+    "entitled",
+    "gather_options",
+    "order_free",
+    "protects_up_to",
+    "score_leaves",
+    "score_rows",
+    "ties",
+}
+"""By those who look at queues, where running pods are protected, for jobs that are gathered, for plain pods that nobody
+looks on, or where scores alone find no place."""
 
 
 @cache
@@ -206,6 +215,8 @@ def test_every_point_is_reached_by_some_action_or_reader() -> None:
             opened = open_cycle(snapshot, profile, plugins={"faulty": factory})
             if method == "entitled":
                 assert opened.pipeline.entitled() is None
+            elif method == "protects_up_to":
+                assert opened.pipeline.protects_up_to() is None
             elif method in ("order_free", "ties"):
                 with pytest.raises(PluginError):
                     getattr(opened.pipeline, method)(snapshot.shapes[0])

@@ -173,7 +173,7 @@ def keep_allowed(cycle: Cycle, preemptor: Preemptor, bundles: Bundles, breakable
     """
     going = bundles.safe | breakable
     sizes = np.diff(bundles.start)
-    named = ~preemptor.running.not_preemptable[bundles.victims] & np.repeat(going, sizes)
+    named = ~preemptor.stays[bundles.victims] & np.repeat(going, sizes)
     named[named] = cycle.pipeline.named(preemptor, bundles.victims[named])
     going &= bundles.safe | (bundles.numbers(named) == sizes)
     apart = np.repeat(bundles.safe, sizes)

@@ -24,7 +24,7 @@ from tierwise.framework.extension import Ask, Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready, sub_ready
 from tierwise.framework.placer import score_keys
 from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Job, PodSet, Reason, SubJob
+from tierwise.model.job import Job, PodSet, Reason, SubJob, namespace_of
 from tierwise.model.topology import ROOT
 
 __all__ = ["classic_evict"]
@@ -70,7 +70,7 @@ class _ClassicPreemptor(Evictor):
         places, victims = found
         victims = self._running.with_groups(self._needed(job, places, victims), self._evicted)
         need = np.sum([pod_set.shape.request for _, pod_set, _ in places], axis=0)
-        preemptor = with_losses(cycle, Preemptor(self._purpose, job, need, gang=False, running=self._running))
+        preemptor = with_losses(cycle, self._preemptor(job, need, gang=False))
         dear = self._declined(preemptor, victims)
         if not self._all_may_go(preemptor, victims):
             dear = self._why_not(job)
@@ -103,7 +103,8 @@ class _ClassicPreemptor(Evictor):
         asked = tuple((p.shape.number, cycle.backlog.left(p)) for p in sub.pod_sets)
         best_effort = tuple((p.shape.number, cycle.backlog.left(p)) for _, p in job.best_effort_pod_sets)
         moment = cycle.ledger.mark(), cycle.ledger.releases, len(cycle.report.decisions), len(cycle.report.evictions)
-        return job.queue, job.priority, job.minimum, job.scheduler, sub.minimum, asked, best_effort, moment
+        tenant = namespace_of(job.key) if self._protection is not None else ""
+        return tenant, job.queue, job.priority, job.minimum, job.scheduler, sub.minimum, asked, best_effort, moment
 
     def _beyond_it(self, job: Job) -> Reason | None:
         """Jobs that must not evict, and jobs with a topology, which victims on single nodes cannot meet."""
@@ -128,7 +129,7 @@ class _ClassicPreemptor(Evictor):
         cycle, running = self._cycle, self._running
         shapes = [pod_set.shape for pod_set in job.every_pod_set()]
         need = shapes[0].request if shapes else job.subs[0].request
-        preemptor = Preemptor(self._purpose, job, need, gang=False, running=running)
+        preemptor = self._preemptor(job, need, gang=False)
         if not cycle.pipeline.answered(preemptor):
             return Reason(
                 "NotEnoughVictims", self._action, f"no plugin of the profile permits victims in {self._action}"
@@ -213,7 +214,7 @@ class _ClassicPreemptor(Evictor):
         compares them.
         """
         cycle, shape = self._cycle, ask.shape
-        preemptor = Preemptor(self._purpose, ask.job, shape.request, gang=False, running=self._running)
+        preemptor = self._preemptor(ask.job, shape.request, gang=False)
         if self._purpose is Purpose.RECLAIM and cycle.pipeline.may_reclaim(ask.job, shape.request) is not None:
             return None
         candidates = self._candidates(preemptor, slot=shape.best_effort)
@@ -248,7 +249,7 @@ class _ClassicPreemptor(Evictor):
         eligible = (self._fair(job) & ~self._settled.alone)[running.job]
         if self._purpose is Purpose.PREEMPT:  # less important tasks of the same job make room as well
             eligible |= (running.job == job.number) & (running.priority < highest_priority(job))
-        found = np.flatnonzero(running.whole(eligible & ~self._gone & ~running.not_preemptable, self._evicted))
+        found = np.flatnonzero(running.whole(eligible & ~self._gone & ~preemptor.stays, self._evicted))
         if slot:
             found = found[[running.tasks[i].shape.best_effort for i in found.tolist()]]
         return found

@@ -186,7 +186,7 @@ class GangPreemptor(Evictor):
             return
         need = needs(asked)
         how = self._options
-        preemptor = Preemptor(self._purpose, job, need, True, self._running, across=how.across, by_pod=how.by_pod)
+        preemptor = self._preemptor(job, need, gang=True, across=how.across, by_pod=how.by_pod)
         reason = self._objection(preemptor, asked)
         if reason is not None:
             self._tell(job, reason)
@@ -202,6 +202,8 @@ class GangPreemptor(Evictor):
     def _kind(self, job: Job, asked: Demand) -> tuple[int, ...] | None:
         """What tells lone tasks apart that fall singly for each other's like; None for any other job."""
         if not self._options.by_pod or job.declared or job.gather is not None or job.constraint is not None:
+            return None
+        if self._protection is not None:  # what is protected depends on the namespace as well
             return None
         shape = asked.task_groups[0].remaining[0].pod_set.shape
         return shape.number, int(self._running.jobs.queue[job.number]), int(self._cycle.pipeline.declines_losses(job))
@@ -269,7 +271,7 @@ class GangPreemptor(Evictor):
         domains = self._domains(preemptor, asked, room)
         preemptor = with_losses(self._cycle, replace(preemptor, short=self._short(asked, domains)))
         looked = tuple(self._cycle.topology.name[d] for d in domains.tolist())
-        going = eligible & ~self._running.not_preemptable
+        going = eligible & ~preemptor.stays
         room = room if going.sum() == eligible.sum() else self._room_without(going)
         planning = self._planning(preemptor, asked, eligible, room)
         return preemptor, self._cheapest_first(planning, domains), looked
@@ -338,7 +340,7 @@ class GangPreemptor(Evictor):
         bundles = self._bundles(planning, local)
         plan = make_plan(self._cycle, preemptor, domain, bundles, fits)
         if plan is None and self._cycle.pipeline.counts_victims(preemptor):
-            alone = local[~self._running.not_preemptable[local]]
+            alone = local[~preemptor.stays[local]]
             if not fits.some_suffice(alone[self._cycle.pipeline.could_go(preemptor, alone)]):
                 return None
             largest = self._bundles(planning, local, largest_first=True)
@@ -395,7 +397,7 @@ class GangPreemptor(Evictor):
         """Of some candidates, the surplus of their gangs that could make room and that no filter protects by name."""
         running = self._running
         surplus = running.jobs.surplus(self._cycle.ledger.ready)
-        local = local[(surplus[running.job[local]] != 0) & ~running.not_preemptable[local]]
+        local = local[(surplus[running.job[local]] != 0) & ~planning.preemptor.stays[local]]
         local = local[planning.helps(local)]
         result: Ints = local[self._cycle.pipeline.named(planning.preemptor, local)]
         return result
@@ -427,7 +429,12 @@ class GangPreemptor(Evictor):
 
     def _candidates(self, preemptor: Preemptor) -> Ints:
         """The candidates that neither a mark nor a filter protects, each by itself."""
-        eligible = np.flatnonzero(self._eligible(preemptor) & ~self._running.not_preemptable)
+        eligible = np.flatnonzero(self._eligible(preemptor) & ~preemptor.stays)
+        running = self._running
+        if running.not_preemptable[eligible].any():  # marks end for the least important, and for no other task before
+            marked = running.not_preemptable[eligible]
+            keys = running.rank[eligible], -running.started[eligible], running.priority[eligible], marked
+            eligible = eligible[np.lexsort(keys)]
         going = np.zeros(len(self._running), dtype=bool)
         going[eligible[self._cycle.pipeline.may_go(preemptor, eligible)]] = True
         return np.flatnonzero(self._running.whole(going, self._evicted))
@@ -455,7 +462,7 @@ class GangPreemptor(Evictor):
         free the most come first, so that a small victim does not use up the allowance of a large one.
         """
         preemptor, helps = planning.preemptor, planning.helps(local)
-        stays = self._running.not_preemptable[local]
+        stays = preemptor.stays[local]
         while True:
             bundles = sort_bundles(self._cycle, preemptor, bundle_up(self._cycle, preemptor, local, helps, stays))
             if largest_first:
@@ -543,7 +550,7 @@ class GangPreemptor(Evictor):
             return plan.victims
         rest = np.flatnonzero(np.isin(self._running.job, broken) & ~self._gone)
         rest = np.setdiff1d(rest, plan.victims)
-        rest = rest[self._cycle.pipeline.may_go(preemptor, rest) & ~self._running.not_preemptable[rest]]
+        rest = rest[self._cycle.pipeline.may_go(preemptor, rest) & ~preemptor.stays[rest]]
         if len(rest):
             self._cycle.ledger.evict(self._running, rest)
         return np.concatenate((plan.victims, rest))
@@ -577,7 +584,7 @@ class GangPreemptor(Evictor):
         if not self._cycle.pipeline.answered(preemptor):
             could = count(len(candidates_here), "pod")
             return f"{where} {could} could be evicted, but no plugin of the profile permits victims"
-        marked = self._running.not_preemptable[candidates_here]
+        marked = preemptor.stays[candidates_here]
         vetoes = self._cycle.pipeline.protected_counts(preemptor, candidates_here[~marked])
         kept = f", {marked.sum()} marked not preemptable" if marked.any() else ""
         kept += "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)

@@ -41,15 +41,21 @@ def give_back(cycle: Cycle, *, enabled: bool) -> None:
             continue
         running = cycle.running
         left = np.array([task.key in gone for task in running.tasks], dtype=bool)
-        marked = running.not_preemptable | settled.alone[running.job]  # what the cycle has just placed stays
-        priced = _priced(cycle, replace(running, not_preemptable=marked), debt)
+        stays = settled.alone[running.job]  # what the cycle has just placed stays
+        priced = _priced(cycle, replace(running, not_preemptable=running.not_preemptable | stays), debt)
         going = _allowed(cycle, plugin, debt, priced, left)
+        rest = replace(debt, over=debt.over - running.request[:, going].sum(axis=1))
+        if (rest.over > 0).any():  # the quota holds this beyond its share: neither a mark nor a budget protects it
+            stays = stays | np.isin(np.arange(len(running)), going)
+            exposed = _priced(cycle, replace(running, not_preemptable=stays), rest)
+            more = _owed(cycle, plugin, rest, exposed, left)
+            going = np.concatenate((going, np.setdiff1d(more, going)))
         if not len(going):
             continue
         with cycle.ledger.statement() as statement, suppress(PluginError):  # a plugin that cannot follow keeps them
             cycle.ledger.evict(cycle.running, going)
             statement.keep()
-            cycle.evict_running(going, None, _ACTION, debt.text)
+            cycle.evict_running(going, None, _ACTION, debt.text, past_budgets=True)
     if told:
         for job in _denied(cycle):
             for queue, reason in told:
@@ -57,13 +63,18 @@ def give_back(cycle: Cycle, *, enabled: bool) -> None:
                 cycle.report.add_eviction_attempt(job, EvictionAttempt(_ACTION, own))
 
 
+def _owed(cycle: Cycle, plugin: Lending, debt: Debt, running: RunningTable, gone: Bools) -> Ints:
+    """The victims that pay a debt; of a group that is evicted as one all or none."""
+    firm = running.not_preemptable | ~running.whole(~running.not_preemptable & ~gone, gone)
+    paid = cycle.pipeline.paid_with(plugin, debt, replace(running, not_preemptable=firm))
+    return running.with_groups(paid[~gone[paid]], gone)
+
+
 def _allowed(cycle: Cycle, plugin: Lending, debt: Debt, running: RunningTable, gone: Bools) -> Ints:
-    """The victims: none beyond a disruption budget, and of a group that falls as one all or none."""
+    """The victims that pay a debt within disruption budgets; of a group that is evicted as one all or none."""
     while True:
-        firm = running.not_preemptable | ~running.whole(~running.not_preemptable & ~gone, gone)
-        running = replace(running, not_preemptable=firm)
-        paid = cycle.pipeline.paid_with(plugin, debt, running)
-        going = running.with_groups(paid[~gone[paid]], gone)
+        firm = running.not_preemptable
+        going = _owed(cycle, plugin, debt, running, gone)
         beyond = beyond_budgets(cycle, running, going)
         if not beyond.any():
             return going

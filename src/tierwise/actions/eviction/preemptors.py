@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from tierwise.actions.enqueue import admission_reason, queue_reason
 from tierwise.actions.eviction.losses import declined
+from tierwise.actions.eviction.protection import ProtectionLimits
 from tierwise.actions.placement.commit import commit
 from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.problem import Placement, amounts_of, deferral
@@ -49,6 +50,7 @@ class Evictor(ABC):
         self._running: RunningTable = cycle.running
         self._settled = ProtectedJobs(cycle)
         self._notices = Notices(cycle)
+        self._protection = ProtectionLimits.of(cycle)
         self._gone: Bools = np.zeros(len(self._running), dtype=bool)
         self._evicted: Bools = np.zeros(len(self._running), dtype=bool)
         self._seen = 0  # evictions of the report that are known here
@@ -75,12 +77,28 @@ class Evictor(ABC):
         self._seen += len(fresh)
         return bool(fresh)
 
+    def _preemptor(self, job: Job, need: Ints, *, gang: bool, across: bool = False, by_pod: bool = False) -> Preemptor:
+        """The preemptor with what ends the protection of running tasks from it now."""
+        protection = None
+        if self._protection is not None:
+            priority = highest_priority(job) if by_pod else job.priority
+            protection = self._protection.against(job, self._purpose, priority=priority, by_pod=by_pod)
+        return Preemptor(
+            self._purpose, job, need, gang, self._running, across=across, by_pod=by_pod, protection=protection
+        )
+
     def _all_may_go(self, preemptor: Preemptor, victims: Ints) -> bool:
-        """Whether neither a mark nor a filter protects those who fall with a group; others were asked about before."""
-        if not self._running.jobs.together[self._running.job[victims]].any():
-            return True
-        marked = self._running.not_preemptable[victims].any()
-        return not marked and bool(self._cycle.pipeline.may_go(preemptor, victims).all())
+        """Whether neither a mark nor a filter protects the victims of a plan.
+
+        Filters were asked about all of them before, except those that are evicted with a group. Marks are asked about
+        again, since their protection depends on which other tasks are evicted.
+        """
+        running, marked = self._running, self._running.not_preemptable[victims]
+        if running.jobs.together[running.job[victims]].any():
+            return not preemptor.stays[victims].any() and bool(self._cycle.pipeline.may_go(preemptor, victims).all())
+        if preemptor.protection is None or not marked.any():
+            return not marked.any()
+        return bool(preemptor.protection.ended(running, victims, marked)[marked].all())
 
     def _declined(self, preemptor: Preemptor, victims: Ints) -> Reason | None:
         """Why a plan loses more than it gains; of those who were given notice that has been weighed before."""
@@ -121,7 +139,7 @@ class Evictor(ABC):
         cycle = self._cycle
         cycle.report.delays.pop(job.key, None)  # of a place that was declined before this one
         self._gone[victims] = self._evicted[victims] = True
-        cycle.evict_running(victims, job, self._action, lambda owner: self._why(job, owner))
+        cycle.evict_running(victims, job, self._action, lambda owner: self._why(job, owner), past_budgets=True)
         bound = not len(victims) and all(placement.pool is Pool.IDLE for placement in placements)
         bound = bound and _has_minimum(cycle, job)
         bound = bound and cycle.over_quota(job, amounts_of(cycle, placements), placed=True, leaving=True) is None

@@ -138,7 +138,7 @@ class DomainBounds:
         """Raise the first three numbers of the price; gangs are counted by the resource of which most is missing."""
         cause, weighed, topology = self._cause, self._cause.weighed, self._cycle.topology
         useful: Bools = np.logical_or.reduce([self._room.rows(shape) > 0 for shape in self._shapes])
-        gone = np.flatnonzero(eligible & ~cause.running.not_preemptable & useful[cause.running.row])
+        gone = np.flatnonzero(eligible & ~cause.stays & useful[cause.running.row])
         goes = np.zeros(len(cause.running), dtype=bool)
         goes[gone[self._cycle.pipeline.alone(cause, gone)]] = True
         rows = self._growth(useful, goes)

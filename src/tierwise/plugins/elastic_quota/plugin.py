@@ -136,6 +136,15 @@ class ElasticQuotaPlugin:
 
     # -- preemption and give-back
 
+    def protects_up_to(self) -> Ints:
+        """Up to the min of each quota; where min does not list a resource, and outside of quotas, without an end.
+
+        A quota that a namespace writes for itself counts for itself alone, and protects nothing from others.
+        """
+        own = np.array([bool(queue.enclosing) for queue in self._view.queues.values()], dtype=bool)
+        result = np.where(self.tree.inside, self.tree.promised, MOST)
+        return np.where(own, 0, result)
+
     def protect(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
         """Everybody, where a job of the default quota would evict within it."""
         inside = preemptor.purpose is points.Purpose.PREEMPT and not preemptor.across

@@ -245,6 +245,9 @@ class Capacity:
 
     # -- reclaim
 
+    def protects_up_to(self) -> Ints:
+        return np.where(self._table.named & self._table.counted[:, None], self.deserved, -1)
+
     def may_reclaim(self, job: Job, need: Ints) -> Reason | None:
         """What victims free counts for all queues above both, so only the job's own queue must have room as it is."""
         column = self._table.index.get(job.queue)

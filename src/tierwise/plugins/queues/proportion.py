@@ -151,6 +151,9 @@ class Proportion:
 
     # -- victims
 
+    def protects_up_to(self) -> Ints:
+        return np.where(self._table.counted[:, None], self.deserved, -1)
+
     def protect(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
         """Protects queues at or below deserved, or that would fall below their guarantee; not for preemption."""
         return self.protect_whole(preemptor, victims, np.arange(len(victims)))
