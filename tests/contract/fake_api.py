@@ -108,6 +108,7 @@ class FakeApi:
         self.since: dict[str, int] = {}  # from which version each table was last watched
         self.patient = True  # who watches from a version that is yet to come waits for it; else it has expired
         self.unserved: set[str] = set()  # plurals whose definitions are not installed
+        self.plain: set[str] = set()  # plurals whose status has no path of its own
         self.time = "2026-01-01T00:00:00Z"  # what the server stamps bindings with
 
     def __enter__(self) -> FakeApi:
@@ -262,7 +263,7 @@ class FakeApi:
             if plural in self.unserved:
                 continue
             entry = {"name": plural, "kind": kind, "namespaced": namespaced, "verbs": ["list", "watch"]}
-            served += [entry, {**entry, "name": f"{plural}/status"}]
+            served += [entry] if plural in self.plain else [entry, {**entry, "name": f"{plural}/status"}]
         return web.json_response({"kind": "APIResourceList", "resources": served})
 
     async def _list(self, request: web.Request, plural: str) -> web.Response:
@@ -320,8 +321,10 @@ class FakeApi:
             if at in self._objects:
                 return _refused(409, "AlreadyExists")
             return await self._save(at, body, "ADDED")
-        if known is None:
+        if known is None or (sub == "status" and plural in self.plain):
             return _refused(404, "NotFound")
+        if request.method == "PATCH" and not sub and plural not in self.plain:
+            body = {field: value for field, value in body.items() if field != "status"}  # dropped without a word
         match request.method, sub:
             case "GET", _:
                 return web.json_response(known)

@@ -71,3 +71,24 @@ def test_nobody_watches_from_a_version_that_is_yet_to_come(world: World) -> None
     _restored(world)
 
     assert eventually(world.cluster, lambda: world.api.since.get("pods", before + 1) <= before)
+
+
+def test_a_server_that_was_away_is_listed_again() -> None:
+    """It says nothing to watches from a version ahead of it, and no regular check is due: the outage is the sign."""
+    with FakeApi() as api:
+        api.put(node("n0"), pod("kept", cpu="4"), pod_group("g", 1, {"phase": "Inqueue"}))
+        with KubeCluster(Access(api.url), ClusterOptions(check_every=1e6)) as cluster:
+            assert cluster.synced(timeout=60)
+            world = World(api, cluster)
+            saved = api.backup()
+            world.put(pod("late", cpu="4"))
+            assert cluster.apply([Bind(Key("", "Pod", "default", "late"), "n0")])[0].ok
+            for number in range(20):
+                world.put(pod(f"more{number}", cpu="1"))
+            api.fail("GET", "watch=true", "drop", times=10**6)
+            asked = len(api.requests)
+            api.restore(saved)
+            assert eventually(cluster, lambda: "GET /api/v1/pods" in api.requests[asked:])
+            api.heal()
+
+            assert eventually(cluster, lambda: {"kept": ""} == _places(cluster)), _places(cluster)

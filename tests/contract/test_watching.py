@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from tests.contract.fake_api import FakeApi
-from tests.contract.manifests import node, pod
+from tests.contract.manifests import node, pod, pod_group
 from tests.contract.waiting import eventually
 
 from tierwise.api.codec import Raw
@@ -15,6 +15,7 @@ from tierwise.api.core import ConfigMap, Node, Pod
 from tierwise.api.volcano import Queue
 from tierwise.kube.auth import Access
 from tierwise.kube.cluster import ClusterOptions, KubeCluster
+from tierwise.port import Key, PatchStatus
 
 
 @pytest.fixture
@@ -156,6 +157,46 @@ def test_kind_that_is_installed_later_is_followed(api: FakeApi, monkeypatch: pyt
         api.unserved.clear()
 
         assert eventually(cluster, lambda: "q" in cluster.read().every(Queue))
+
+
+@pytest.mark.parametrize("first", [set[str](), {"podgroups"}], ids=["loses", "gains"])
+def test_statuses_follow_a_definition_that_changes(
+    api: FakeApi, monkeypatch: pytest.MonkeyPatch, first: set[str]
+) -> None:
+    """A status path that comes or goes under us: statuses are written where the server keeps them now."""
+    monkeypatch.setattr("tierwise.kube.cluster._LATE", 0.05)
+    api.plain |= first
+    api.put(pod_group("g", 1))
+    key = Key("scheduling.volcano.sh", "PodGroup", "default", "g")
+    with KubeCluster(Access(api.url)) as cluster:
+        assert cluster.synced(timeout=60)
+        assert cluster.apply([PatchStatus(key, {"phase": "Pending"})])[0].ok
+        assert "Pending" == api.get("podgroups", "g")["status"]["phase"]
+        api.plain ^= {"podgroups"}
+
+        def written() -> bool:
+            cluster.apply([PatchStatus(key, {"phase": "Running"})])
+            return bool("Running" == api.get("podgroups", "g")["status"]["phase"])
+
+        assert eventually(cluster, written)
+
+
+def test_lists_after_410_are_paced(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that forgets at once what it has just said is asked for lists with growing pauses."""
+    attempts: list[int] = []
+
+    def pause(attempt: int, **_: float) -> float:
+        attempts.append(attempt)
+        return 0.0
+
+    monkeypatch.setattr("tierwise.kube.reflector.pause", pause)
+    api.fail("GET", r"/pods\?.*watch=true", 410, times=5)
+    with KubeCluster(Access(api.url)) as cluster:
+        assert cluster.synced(timeout=60)
+        api.put(pod("p1"))
+
+        assert eventually(cluster, lambda: [0, 1, 2, 3, 4] == attempts), attempts
+        assert eventually(cluster, lambda: _pods(cluster) == ["p0", "p1"])
 
 
 def test_check_finds_what_the_watch_missed(api: FakeApi) -> None:

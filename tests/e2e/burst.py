@@ -188,7 +188,7 @@ class _Burst:
 
     async def _arrive(self, rival: Rival) -> list[float]:
         """Make everything at its time, and watch what becomes of it."""
-        transport = DirectTransport(f"https://127.0.0.1:{self._plane.port}", self._plane.tls(), None)
+        transport = DirectTransport(f"https://127.0.0.1:{self._plane.port}", self._plane.tls, None)
         headers = {"Authorization": f"Bearer {self._plane.token}", "Content-Type": "application/json"}
         made: dict[str, float] = {}
         bound: dict[str, float] = {}

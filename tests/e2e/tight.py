@@ -38,7 +38,7 @@ class Tight:
     async def _send(self, method: str, requests: Sequence[tuple[str, Json]], kind: str) -> float:
         headers = {"Authorization": f"Bearer {self._plane.token}", "Content-Type": kind}
         todo = iter([Request(method, path, headers, json.dumps(body).encode()) for path, body in requests])
-        transport = DirectTransport(self._server, self._plane.tls(), None)
+        transport = DirectTransport(self._server, self._plane.tls, None)
 
         async def worker() -> None:
             for request in todo:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import ssl
 import subprocess
@@ -23,18 +24,21 @@ from tierwise.kube.kubeconfig import Server, User, is_address, load
 
 __all__ = ["Access", "access", "in_cluster", "own_namespace"]
 
+log = logging.getLogger(__name__)
+
 _ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class Access(msgspec.Struct, frozen=True):
     """A server, the trust in it, and the header that proves who we are.
 
+    `tls` is asked for each new connection, since authorities and certificates are replaced while we run.
     `token` may block to fetch a fresh one, and raises OSError where there is none; `forget` is called when the server
     does not accept the last one.
     """
 
     server: str
-    tls: ssl.SSLContext | None = None
+    tls: Callable[[], ssl.SSLContext | None] = lambda: None
     token: Callable[[], str | None] = lambda: None
     server_name: str | None = None
     proxy: str | None = None
@@ -44,8 +48,8 @@ class Access(msgspec.Struct, frozen=True):
 def access(kubeconfig: str | None = None, context: str | None = None) -> Access:
     """By a kubeconfig (None: where kubectl would look); InputError where it cannot be used."""
     server, user = load(kubeconfig, context)
-    tls = _trusting(server)
-    token, forget = _credentials(user, server, tls)
+    trust = _trusting(server, user)
+    token, forget = _credentials(user, server, trust)
     try:
         token()
     except OSError as error:
@@ -53,7 +57,7 @@ def access(kubeconfig: str | None = None, context: str | None = None) -> Access:
             str(error) if error.strerror is None else f"{error.filename}: {error.strerror}", file=user.file
         ) from None
     proxy = server.proxy_url or _proxy_of_environment(server.server)
-    return Access(server.server.rstrip("/"), tls, token, server.tls_server_name or None, proxy, forget)
+    return Access(server.server.rstrip("/"), trust.context, token, server.tls_server_name or None, proxy, forget)
 
 
 def in_cluster(folder: Path = _ACCOUNT) -> Access:
@@ -65,13 +69,15 @@ def in_cluster(folder: Path = _ACCOUNT) -> Access:
     try:
         if not read():
             raise InputError(f"not in a cluster: {folder / 'token'} is empty")
-        tls = ssl.create_default_context(cafile=str(folder / "ca.crt"))
-    except OSError as error:
-        raise InputError(f"not in a cluster: {folder}: {error.strerror or error}") from None
+        authority = folder / "ca.crt"
+        trust = Trust(lambda: (authority.read_bytes(), b"", b""), _strict)
+    except (OSError, ValueError) as error:
+        said = (error.strerror if isinstance(error, OSError) else "") or error
+        raise InputError(f"not in a cluster: {folder}: {said}") from None
     address = f"https://{f'[{host}]' if ':' in host else host}:{port}"
     if not is_address(address):
         raise InputError(f"not in a cluster: {address!r} is not the address of a host and a port")
-    return Access(address, tls, read)
+    return Access(address, trust.context, read)
 
 
 def own_namespace(fallback: str) -> str:
@@ -82,26 +88,83 @@ def own_namespace(fallback: str) -> str:
         return fallback
 
 
-def _trusting(server: Server) -> ssl.SSLContext:
+Material = tuple[bytes, bytes, bytes]
+"""Authorities that sign the server's certificate (none: those of the system), our own certificate, and its key."""
+
+
+class Trust:
+    """Whom we trust to be the server, and the certificate that we show it, as their files are now.
+
+    What can no longer be read, or not be used, leaves everything as it was: a file may be read half-written.
+    """
+
+    def __init__(self, read: Callable[[], Material], build: Callable[[bytes], ssl.SSLContext]) -> None:
+        """OSError or ValueError where what is there now cannot be used; `build` makes a context of authorities."""
+        self._read, self._build = read, build
+        self._lock = Lock()
+        self._given: tuple[bytes, bytes] = (b"", b"")  # a certificate and its key from a program
+        self._seen = read()
+        self._context = self._built(self._seen)
+
+    def context(self) -> ssl.SSLContext:
+        """For a new connection. Reads small files, and builds anew what has changed in them."""
+        with self._lock:
+            try:
+                found = self._read()
+            except (OSError, ValueError, InputError) as error:
+                self._keep(str(error))
+                return self._context
+            if found != self._seen:
+                self._seen = found  # what cannot be used is told once
+                try:
+                    self._context = self._built(found)
+                    log.info("the authorities of the API server, or our certificate, have changed: read again")
+                except (OSError, ValueError) as error:
+                    self._keep(str(error))
+            return self._context
+
+    def show(self, certificate: bytes, key: bytes) -> None:
+        """Show a certificate that a program has given; OSError or ValueError where it cannot be used."""
+        with self._lock:
+            _show(self._context, certificate, key)
+            self._given = certificate, key
+
+    def _built(self, material: Material) -> ssl.SSLContext:
+        authorities, certificate, key = material
+        context = self._build(authorities)
+        certificate, key = (certificate, key) if certificate else self._given
+        if certificate:
+            _show(context, certificate, key)
+        return context
+
+    def _keep(self, why: str) -> None:
+        log.warning("authorities and certificates stay as they were: %s", why)
+
+
+def _strict(authorities: bytes) -> ssl.SSLContext:
+    """A context that trusts servers of these authorities alone; without any, those of the system."""
+    return ssl.create_default_context(cadata=authorities.decode() or None)
+
+
+def _trusting(server: Server, user: User) -> Trust:
+    def build(authorities: bytes) -> ssl.SSLContext:
+        tls = _strict(authorities)
+        if server.insecure_skip_tls_verify:
+            tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+        return tls
+
     try:
-        tls = ssl.create_default_context(cadata=server.authority().decode() or None)
+        build(server.authority())
     except (OSError, ValueError) as error:
         raise server.wrong("certificate-authority", error) from None
-    if server.insecure_skip_tls_verify:
-        tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
-    return tls
+    try:
+        return Trust(lambda: (server.authority(), *user.certificate()), build)
+    except (OSError, ValueError) as error:
+        raise user.wrong("client-certificate", error) from None
 
 
-def _credentials(
-    user: User, server: Server, tls: ssl.SSLContext
-) -> tuple[Callable[[], str | None], Callable[[], None]]:
+def _credentials(user: User, server: Server, trust: Trust) -> tuple[Callable[[], str | None], Callable[[], None]]:
     """How to get the header, and what to do when it is refused. As kubectl: a token counts before a program."""
-    certificate, key = user.certificate()
-    if certificate:
-        try:
-            _show(tls, certificate, key)
-        except (OSError, ValueError) as error:
-            raise user.wrong("client-certificate", error) from None
     if user.token_file:
         return _reading(Path(user.token_file), user.token), lambda: None
     if user.token:
@@ -109,8 +172,8 @@ def _credentials(
     if user.username:
         pair = b64encode(f"{user.username}:{user.password}".encode()).decode()
         return lambda: f"Basic {pair}", lambda: None
-    if user.exec is not None and not certificate:
-        plugin = ExecPlugin(user, server, lambda certificate, key: _show(tls, certificate, key))
+    if user.exec is not None and not user.certificate()[0]:
+        plugin = ExecPlugin(user, server, trust.show)
         return plugin.token, plugin.forget
     return lambda: None, lambda: None
 

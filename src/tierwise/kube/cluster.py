@@ -70,7 +70,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _LATE: Final = 30.0
-"""Seconds between looks for kinds that were not served before."""
+"""Seconds between looks for kinds that were not served before, or are served otherwise."""
 _NEEDED: Final = (("", "Pod"), ("", "Node"))
 _DEAF: Final = 180.0
 """Seconds without a word of the server about a kind after which we no longer know what there is to schedule: longer
@@ -431,19 +431,26 @@ class KubeCluster:
             tasks.create_task(_kept(resource.plural, reflector.run))
 
     async def _late(self, tasks: asyncio.TaskGroup, client: Client) -> None:
-        """Follow kinds whose definitions are installed while we run."""
+        """Follow kinds whose definitions are installed, or change, while we run.
+
+        A definition that gains a status of its own, or loses it, changes where statuses are written.
+        """
         while True:
             await asyncio.sleep(_LATE)
-            missing = [kind for kind in codec.KINDS if kind not in self._resources]
             try:
-                found = await discover(client, missing)
+                found = await discover(client, codec.KINDS)
             except (ApiError, UnreachableError) as error:
-                log.warning("whether further kinds are served cannot be asked: %s", error)
+                log.warning("which kinds are served cannot be asked: %s", error)
                 continue
-            for resource in found.values():
-                log.info("%s are served now", resource.plural)
-            self._resources.update(found)
-            self._follow(tasks, client, found.values())
+            changed = {kind: served for kind, served in found.items() if self._resources.get(kind) != served}
+            self._resources.update(changed)
+            for kind, resource in changed.items():
+                if kind in self._reflectors:
+                    log.info("%s are served otherwise now", resource.plural)
+                    self._reflectors[kind].moved(resource)
+                else:
+                    log.info("%s are served now", resource.plural)
+                    self._follow(tasks, client, [resource])
 
     async def _check(self) -> None:
         """Compare what the watches told with fresh lists, kind after kind."""

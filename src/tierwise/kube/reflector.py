@@ -33,6 +33,11 @@ _REST: Final = 0.005
 Shorter than the lull that the loop waits for."""
 _SHORTEST: Final = 1.0
 """Seconds below which a watch that ends is no normal end: something closes it on us."""
+_STEADY: Final = 30.0
+"""Seconds for which a watch must have gone on for the pauses before whole lists to begin anew."""
+_NO_SERVER: Final = (502, 503, 504)
+"""What is answered in the place of an API server that is not there."""
+_FIRST_PAUSE: Final = 0.5
 
 
 class Reflector:
@@ -47,6 +52,7 @@ class Reflector:
         self._version = ""  # the last that we were told of
         self._watching: asyncio.Timeout | None = None
         self._outdated = False  # whether the server has gone back behind that
+        self._opened = False  # whether the server has answered to the last watch
         self.synced = asyncio.Event()
         self.heard = time.monotonic()  # when the server last told us anything, be it that there is nothing new
         self.answered = self.heard  # when it last said anything at all about this kind, be it a refusal
@@ -58,18 +64,30 @@ class Reflector:
         return self._resource.plural
 
     async def run(self) -> None:
-        """List and watch until cancelled."""
-        failures = 0
+        """List and watch until cancelled.
+
+        Whatever makes us list again, be it a refusal or a server that knows no version for long, the pauses grow until
+        a watch has gone on for a while: no server is asked for whole lists in a loop.
+        """
+        failures, clock = 0, asyncio.get_running_loop().time
         while True:
             try:
                 self._version = await self._list()
-                failures = 0
-                await self._follow()
             except (ApiError, UnreachableError) as error:
                 self._note(error)
                 log.warning("%s: cannot be listed: %s", self._resource.plural, error)
-                await asyncio.sleep(pause(failures, least=0.5, most=30.0))
-                failures += 1
+            else:
+                begun = clock()
+                await self._follow()
+                failures = 0 if clock() - begun > _STEADY else failures
+            await asyncio.sleep(pause(failures, least=_FIRST_PAUSE, most=30.0))
+            failures += 1
+
+    def moved(self, resource: Resource) -> None:
+        """The server serves the kind otherwise from now on."""
+        if resource.collection != self._resource.collection:
+            self._begin_anew()
+        self._resource = resource
 
     async def check(self) -> None:
         """List everything while the watch runs, and mend what it should have told us but had not."""
@@ -100,10 +118,14 @@ class Reflector:
         return found.version
 
     async def _follow(self) -> None:
-        """Watch through broken connections; returns where everything must be listed again."""
+        """Watch through broken connections; returns where everything must be listed again.
+
+        That is so, too, where no watch could be begun for want of a server: the one that answers next may have been
+        restored from a backup, and would say nothing of what it no longer has.
+        """
         failures, clock, self._outdated = 0, asyncio.get_running_loop().time, False
         while not self._outdated:
-            begun = clock()
+            begun, self._opened = clock(), False
             try:
                 async with asyncio.timeout(None) as self._watching:
                     await self._watch()
@@ -115,8 +137,12 @@ class Reflector:
                     log.info("%s: version %s is too old, listing again", self._resource.plural, self._version)
                     return
                 log.warning("%s: cannot be watched: %s", self._resource.plural, error)
+                if error.status in _NO_SERVER and not self._opened:
+                    return
             except UnreachableError as error:
                 log.info("%s: watch broken off: %s", self._resource.plural, error)
+                if not self._opened:
+                    return
             finally:
                 self._watching = None
             failures = 0 if clock() - begun > _SHORTEST else failures + 1
@@ -143,6 +169,7 @@ class Reflector:
             "timeoutSeconds": str(random.randint(300, 600)),  # so that watches do not all end at once
         }
         async with self._client.stream(self._resource.collection, query) as batches:
+            self._opened = True
             async for lines in batches:
                 self.heard = self.answered = time.monotonic()
                 for line in lines:

@@ -89,6 +89,8 @@ class Assumed:
 Kind = tuple[str, str]
 
 _NOBODY: Final = 2**63
+_REMEMBERED: Final = 10_000
+"""Objects that are gone of which that is known: as many as events may come out of order about."""
 
 
 class Store:
@@ -103,6 +105,8 @@ class Store:
         self._awaited: int = _NOBODY  # the version whose successor wakes a waiter
         self._known: dict[Kind, dict[Key, int]] = {}  # resource version of each object
         self._progress: dict[Kind, int] = {}  # up to which version we have been told everything
+        self._whole: dict[Kind, int] = {}  # the version of the newest whole list
+        self._gone: dict[Key, int] = {}  # at which version objects went that the watch has shown to be gone
         self._news = False  # whether something has changed that an iteration of the loop could be about
         self.assumed = Assumed()
 
@@ -178,17 +182,23 @@ class Store:
                 self._drop(key)
                 changes += 1
             self._progress[kind] = now if restored else max(now, told)
+            self._whole[kind] = now if restored else max(now, self._whole.get(kind, 0))
+            if restored:
+                self._gone.clear()  # versions that were used before count again
             if changes:
                 self._tell()
         return 0 if restored else missed
 
     def put(self, resource: Resource, entry: Entry) -> None:
-        """An object that the watch has shown; a newer list may have shown already that it is gone."""
+        """An object that the watch has shown.
+
+        A newer list may have shown already that it is gone, or, where events come out of order, the watch itself.
+        """
         kind, key, version = (resource.group, resource.kind), _key(resource, entry), _number(_version(entry))
         with self._changed:
-            told = self._progress.get(kind, 0)
-            self._progress[kind] = max(told, version)
-            if version < told and key not in self._known.get(kind, {}):
+            self._progress[kind] = max(self._progress.get(kind, 0), version)
+            gone = max(self._whole.get(kind, 0), self._gone.get(key, 0))
+            if version < gone and key not in self._known.get(kind, {}):
                 return
             if self._put(key, entry):
                 self._tell()
@@ -206,6 +216,10 @@ class Store:
         kind = (resource.group, resource.kind)
         with self._changed:
             self._progress[kind] = max(self._progress.get(kind, 0), version)
+            self._gone.pop(key, None)
+            self._gone[key] = version
+            if len(self._gone) > _REMEMBERED:
+                del self._gone[next(iter(self._gone))]
             if self._known.get(kind, {}).get(key, version + 1) <= version:
                 self._drop(key)
                 self._tell()

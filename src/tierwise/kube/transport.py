@@ -352,14 +352,17 @@ class _Incoming:
 class DirectTransport:
     """Connections of our own to a server."""
 
-    def __init__(self, server: str, tls: ssl.SSLContext | None, server_name: str | None) -> None:
-        """`server` is an address with a scheme, and perhaps a path below which everything lies."""
+    def __init__(self, server: str, tls: Callable[[], ssl.SSLContext | None], server_name: str | None) -> None:
+        """`server` is an address with a scheme, and perhaps a path below which everything lies.
+
+        `tls` is asked for every new connection; None is the trust of the system.
+        """
         parts = urlsplit(server)
         secure = parts.scheme == "https"
         self._host, self._port = parts.hostname or "", parts.port or (443 if secure else 80)
         self._prefix = parts.path.rstrip("/")
         self._named = parts.netloc.rpartition("@")[2]
-        self._tls = (tls or ssl.create_default_context()) if secure else None
+        self._secure, self._tls = secure, tls
         self._server_name = (server_name or self._host) if secure else None
         self._idle: list[_Connection] = []
         self._fields: tuple[dict[str, str], str] = ({}, "")  # header fields that were sent last, and how
@@ -497,6 +500,7 @@ class DirectTransport:
 
         Not all at once: the event loop would lose the socket of an attempt that is cancelled in the moment it succeeds.
         """
+        tls = (self._tls() or ssl.create_default_context()) if self._secure else None
         async with asyncio.timeout(_CONNECT):
             found = dict.fromkeys(str(one[4][0]) for one in await loop.getaddrinfo(self._host, self._port))
         error: OSError = _BrokenError("the server has no address")
@@ -504,7 +508,7 @@ class DirectTransport:
             try:
                 async with asyncio.timeout(_CONNECT / len(found)):
                     _, connection = await loop.create_connection(
-                        _Connection, address, self._port, ssl=self._tls, server_hostname=self._server_name
+                        _Connection, address, self._port, ssl=tls, server_hostname=self._server_name
                     )
                     return connection
             except OSError as failed:  # a TimeoutError is one, too
@@ -549,14 +553,15 @@ def _plain(body: bytes, headers: dict[str, str]) -> bytes:
 class ProxyTransport:
     """The same through a proxy."""
 
-    def __init__(self, server: str, tls: ssl.SSLContext | None, server_name: str | None, proxy: str) -> None:
-        self._server, self._server_name, self._proxy = server, server_name, proxy
-        trust = tls if tls is not None else True
+    def __init__(
+        self, server: str, tls: Callable[[], ssl.SSLContext | None], server_name: str | None, proxy: str
+    ) -> None:
+        self._server, self._tls, self._server_name, self._proxy = server, tls, server_name, proxy
         # Streams hold their connection for minutes. Writers limit themselves, and events and look-ups come on top: a
         # write that waited for a connection would leave long after it was let.
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                limit=0, keepalive_timeout=_KEPT, ssl=trust, socket_factory=lambda address: _socket(address[:3])
+                limit=0, keepalive_timeout=_KEPT, socket_factory=lambda address: _socket(address[:3])
             ),
             timeout=aiohttp.ClientTimeout(total=None, connect=_CONNECT),
         )
@@ -587,6 +592,7 @@ class ProxyTransport:
     async def _sent(
         self, request: Request, limits: WaitLimits, *middlewares: aiohttp.ClientMiddlewareType
     ) -> AsyncIterator[aiohttp.ClientResponse]:
+        trust = self._tls()
         async with asyncio.timeout(limits.head):
             answer = await self._session.request(
                 request.method,
@@ -594,6 +600,7 @@ class ProxyTransport:
                 data=request.body or None,
                 headers=request.headers,
                 proxy=self._proxy,
+                ssl=True if trust is None else trust,
                 server_hostname=self._server_name,
                 middlewares=middlewares,
                 timeout=aiohttp.ClientTimeout(total=None, connect=_CONNECT, sock_read=limits.part),

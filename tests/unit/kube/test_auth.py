@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
+from cryptography import x509
 from kubernetes import config as official
 from kubernetes.client import Configuration
 
@@ -68,9 +69,10 @@ def _program(folder: Path, **status: Any) -> dict[str, Any]:
 
 
 def _told(found: Access) -> tuple[object, ...]:
-    assert found.tls is not None
-    trusted = [str(entry["subject"]) for entry in found.tls.get_ca_certs()]
-    return found.server, found.token(), found.server_name, found.proxy, found.tls.verify_mode, trusted
+    tls = found.tls()
+    assert tls is not None
+    trusted = [str(entry["subject"]) for entry in tls.get_ca_certs()]
+    return found.server, found.token(), found.server_name, found.proxy, tls.verify_mode, trusted
 
 
 def _official(file: Path) -> tuple[object, ...]:
@@ -313,8 +315,9 @@ def test_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     (tmp_path / "token").write_text("second\n")
 
     assert ("https://[fd00::1]:443", "Bearer second") == (found.server, found.token())
-    assert found.tls is not None
-    assert ssl.CERT_REQUIRED == found.tls.verify_mode
+    tls = found.tls()
+    assert tls is not None
+    assert ssl.CERT_REQUIRED == tls.verify_mode
 
 
 def test_outside_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -326,3 +329,50 @@ def test_outside_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
     with pytest.raises(InputError, match="No such file"):
         in_cluster(tmp_path)
+
+
+def _trusted(found: Access) -> set[int]:
+    """The serial numbers of the authorities that are trusted now."""
+    tls = found.tls()
+    assert tls is not None
+    return {int(str(entry["serialNumber"]), 16) for entry in tls.get_ca_certs()}
+
+
+def _serial(authority: bytes) -> int:
+    return x509.load_pem_x509_certificate(authority).serial_number
+
+
+@pytest.mark.parametrize("way", ["kubeconfig", "account"])
+def test_an_authority_that_is_replaced_is_read_again(file: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    """Only the new one counts then; a file that is half-written, empty or gone leaves everything as it was."""
+    folder, other = file.parent, issue(["localhost"], datetime(2026, 2, 1, tzinfo=UTC)).authority
+    if way == "kubeconfig":
+        found = access(_write(file, {"token": "t"}, **{"certificate-authority": "ca.crt"}))
+    else:
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+        found = in_cluster(folder)
+    assert {_serial(AUTHORITY)} == _trusted(found)
+    first = found.tls()
+
+    assert found.tls() is first  # nothing is built where nothing has changed
+    for broken in (other[:200], b"\xff\xfe"):
+        (folder / "ca.crt").write_bytes(broken)
+        assert {_serial(AUTHORITY)} == _trusted(found)
+    (folder / "ca.crt").unlink()
+    assert {_serial(AUTHORITY)} == _trusted(found)
+    (folder / "ca.crt").write_bytes(other)
+    assert {_serial(other)} == _trusted(found)
+
+
+def test_a_client_certificate_that_is_replaced_is_shown(file: Path) -> None:
+    """With its key, once both are there: a pair that does not match leaves the last in use."""
+    folder, other = file.parent, issue(["localhost"], datetime(2026, 2, 1, tzinfo=UTC))
+    user = {"client-certificate": "client.crt", "client-key": "client.key"}
+    found = access(_write(file, user, **{"certificate-authority": "ca.crt"}))
+    first = found.tls()
+
+    (folder / "client.crt").write_bytes(other.certificate)
+    assert found.tls() is first
+    (folder / "client.key").write_bytes(other.key)
+    assert found.tls() is not first

@@ -433,3 +433,23 @@ def test_what_somebody_decides_by_wakes(resource: Resource, more: dict[str, Raw]
     store.put(resource, _shown(resource, 7, **more))
 
     assert before < store.wait(before, 0.0)
+
+
+@given(st.permutations(range(6)))
+def test_events_out_of_order_lose_nothing(order: list[int]) -> None:
+    """Pods that came, one that came and went, and a bookmark, however a server shuffles what it tells of them."""
+    store = Store()
+    store.listed(PODS, [], "10", since=0)
+    told: list[Callable[[], object]] = [
+        lambda: store.put(PODS, _entry("p0", _State("u0", 11))),
+        lambda: store.put(PODS, _entry("p1", _State("u1", 12))),
+        lambda: store.delete(PODS, _entry("p1", _State("u1", 13))),
+        lambda: store.put(PODS, _entry("p2", _State("u2", 14))),
+        lambda: store.put(PODS, _entry("p0", _State("u0", 15, "n0"))),
+        lambda: store.marked(PODS, "16"),
+    ]
+    for number in order:
+        told[number]()
+
+    found = {pod.metadata.name: pod.spec.node_name for pod in store.read().every(Pod).values()}
+    assert {"p0": "n0", "p2": ""} == found

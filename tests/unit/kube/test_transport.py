@@ -80,7 +80,11 @@ def _run(
     async def run() -> object:
         listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=tls[0] if tls else None)
         url = f"{'https' if tls else 'http'}://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-        trust, name = (tls[1], tls[2]) if tls else (None, None)
+        context, name = (tls[1], tls[2]) if tls else (None, None)
+
+        def trust() -> ssl.SSLContext | None:
+            return context
+
         transport = ProxyTransport(url, trust, name, url) if proxied else DirectTransport(url, trust, name)
         try:
             async with asyncio.timeout(30):
@@ -236,7 +240,7 @@ def test_nobody_waits_for_a_server_that_is_not_there() -> None:
     async def ask() -> object:
         with socket.socket() as unheard:
             unheard.bind(("127.0.0.1", 0))  # nobody listens
-            transport = DirectTransport(f"http://127.0.0.1:{unheard.getsockname()[1]}", None, None)
+            transport = DirectTransport(f"http://127.0.0.1:{unheard.getsockname()[1]}", lambda: None, None)
             async with asyncio.timeout(30):
                 return await asyncio.gather(*(_ask(transport) for _ in range(20)))
 
