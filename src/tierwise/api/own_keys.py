@@ -14,7 +14,7 @@ from tierwise.api.errors import suggestion
 from tierwise.api.fabric import FABRIC
 from tierwise.api.keys import PREFIX, known_keys
 
-__all__ = ["own_keys", "unknown_keys", "unknown_keys_in"]
+__all__ = ["own_keys", "said_by_jobs", "unknown_keys", "unknown_keys_in"]
 
 _DEEPEST: Final = 12
 
@@ -29,6 +29,17 @@ def _forms() -> Mapping[str, str]:
 def own_keys() -> frozenset[str]:
     """Those that have a name, not a pattern of names."""
     return frozenset(name for name in _forms() if not name.endswith("*"))
+
+
+@cache
+def _said_by_jobs() -> frozenset[str]:
+    rows = (key for key in known_keys() if key.name.startswith(PREFIX))
+    return frozenset(key.name for key in rows if "user" in key.owner and "job" in key.on.split(", "))
+
+
+def said_by_jobs(key: str) -> bool:
+    """Whether a key under tierwise's prefix is one that users write for a job; false for all that tierwise writes."""
+    return key in _said_by_jobs() or key.startswith(f"{FABRIC}.")
 
 
 def unknown_keys(labels: Mapping[str, str], annotations: Mapping[str, str], path: str) -> Iterator[tuple[str, str]]:

@@ -18,6 +18,7 @@ from tierwise.api.core import ObjectMeta, OwnerReference, Pod, parse_time, read_
 from tierwise.api.fabric import CONSTRAINTS, FABRIC
 from tierwise.api.limits import PODS, TIER
 from tierwise.api.natural import natural
+from tierwise.api.own_keys import said_by_jobs
 from tierwise.api.pattern import PATTERN
 from tierwise.api.quantity import LARGEST, show
 from tierwise.api.volcano import PodGroup
@@ -144,7 +145,11 @@ def manifest(members: Sequence[tuple[Pod, OwnerChain]]) -> Raw:
         "name": above.group,
         "namespace": pod.metadata.namespace or "default",
         "labels": _inherited(pod.metadata.labels.items()),
-        "annotations": {**_inherited(said.items()), MADE_FOR: f"{above.owner.kind} {above.owner.name}"},
+        "annotations": {
+            **_said_for_the_job(above),
+            **_inherited(said.items()),
+            MADE_FOR: f"{above.owner.kind} {above.owner.name}",
+        },
         "ownerReferences": [_reference(above.owner)],
     }
     born = min((p.metadata.creation_timestamp for p, _ in members if p.metadata.creation_timestamp), default="")
@@ -165,7 +170,7 @@ def followed(raw: Raw, wanted: Raw) -> Raw:
     The API server drops maps that are empty, so an empty one is no difference to none.
     """
     present = part(raw, "metadata")
-    marks = {field: _marks(raw, wanted, field) for field in ("labels", "annotations")}
+    marks = {field: _marks(raw, _without_words(wanted), field) for field in ("labels", "annotations")}
     return {
         **raw,
         "metadata": {**present, **{field: kept for field, kept in marks.items() if kept or field in present}},
@@ -187,6 +192,25 @@ def _said(pod: Pod, above: OwnerChain) -> dict[str, str]:
     for speaker in (*reversed(above.annotations), pod.metadata.annotations):
         said |= speaker
     return said
+
+
+def _said_for_the_job(above: OwnerChain) -> dict[str, str]:
+    """What the workloads above the pods say for their job, each by its nearest speaker."""
+    said: dict[str, str] = {}
+    for speaker in reversed(above.annotations):
+        said |= {key: value for key, value in sorted(speaker.items()) if said_by_jobs(key)}
+    return said
+
+
+def _without_words(wanted: Raw) -> Raw:
+    """A group without what is handed on when it is made alone: from then on it may be held and released by itself."""
+    meta = part(wanted, "metadata")
+    kept = {
+        key: value
+        for key, value in part(meta, "annotations").items()
+        if key.startswith(_INHERITED) or not said_by_jobs(key)
+    }
+    return {**wanted, "metadata": {**meta, "annotations": kept}}
 
 
 def _inherited(marks: Iterable[tuple[str, str]]) -> dict[str, str]:

@@ -14,10 +14,11 @@ import msgspec
 from msgspec.structs import replace
 
 from tierwise.api.core import ObjectMeta, OwnerReference, Pod, ResourceList, parse_time, read_number
-from tierwise.api.fabric import FABRIC
+from tierwise.api.fabric import CONSTRAINTS, FABRIC
 from tierwise.api.koordinator import GatherSpec
 from tierwise.api.limits import PODS
 from tierwise.api.natural import natural
+from tierwise.api.own_keys import said_by_jobs
 from tierwise.api.pattern import PATTERN, parse_pattern
 from tierwise.api.plurals import verb
 from tierwise.api.selector import matches
@@ -41,6 +42,8 @@ __all__ = [
     "follow_group",
     "gang_minimums",
     "group_marks",
+    "handed_on",
+    "joint_marks",
     "not_supported",
     "smallest",
     "tier_limit",
@@ -135,6 +138,28 @@ def group_marks(meta: ObjectMeta) -> Mapping[str, str]:
     if PREEMPTABLE in meta.labels and PREEMPTABLE not in meta.annotations:
         labels[PREEMPTABLE] = meta.labels[PREEMPTABLE]
     return {**meta.annotations, **labels} if labels else meta.annotations
+
+
+def handed_on(meta: ObjectMeta) -> dict[str, str]:
+    """What a workload says for its job, as annotations of the group that is made for it."""
+    marks = group_marks(meta)
+    return {key: value for key, value in marks.items() if key.startswith("volcano.sh/") or said_by_jobs(key)}
+
+
+def joint_marks(metas: Sequence[ObjectMeta], *, fabrics: bool = True) -> Mapping[str, str]:
+    """Marks of several objects that declare one gang together: those of the first, and what jobs say in the others.
+
+    Of those who say something of one kind the first counts. Without `fabrics` constraints of the others are left out:
+    they are about a part of the gang.
+    """
+    marks = group_marks(metas[0])
+    for meta in metas[1:]:
+        said = {key: value for key, value in group_marks(meta).items() if said_by_jobs(key)}
+        if not fabrics:
+            said = {key: value for key, value in said.items() if key != CONSTRAINTS and not key.startswith(FABRIC)}
+        if said:
+            marks = {**said, **marks}
+    return marks
 
 
 def created(meta: ObjectMeta) -> float:

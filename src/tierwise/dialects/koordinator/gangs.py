@@ -17,13 +17,14 @@ from msgspec.structs import replace
 
 from tierwise.api.codec import KINDS_OF
 from tierwise.api.core import ObjectMeta, Pod, ResourceList, read_number
+from tierwise.api.fabric import CONSTRAINTS, FABRIC
 from tierwise.api.koordinator import ClusterNetworkTopology, GatherRule, GatherSpec, PodGroup, gang_names, gather_spec
 from tierwise.api.natural import natural
 from tierwise.api.pattern import PATTERN
 from tierwise.config.profile import Profile
 from tierwise.dialects.elastic_quota import forbearing
 from tierwise.dialects.fabrics import FabricMarks, read_marks
-from tierwise.dialects.groups import GangPart, Gathered, Group, created, gang_minimums, group_marks
+from tierwise.dialects.groups import GangPart, Gathered, Group, created, gang_minimums, group_marks, joint_marks
 from tierwise.dialects.jobs import Member
 from tierwise.dialects.koordinator.network_topology import tree_marks
 from tierwise.dialects.language import Drawn, Language, Rules
@@ -157,7 +158,7 @@ def _group(gangs: Sequence[Gang], missing: tuple[str, ...], faults: tuple[Fault,
         minimum=0,
         phase=phases.pop() if len(phases) == 1 else Phase.PENDING,
         created=min(created(gang.meta) for gang in gangs),
-        marks={**_pattern_marks(gangs), **group_marks(first.meta)},
+        marks={**_pattern_marks(gangs), **joint_marks([gang.meta for gang in gangs])},
         min_resources=first.min_resources if len(gangs) == 1 else None,
         forbears=next(filter(None, (forbearing(gang.meta) for gang in gangs)), ""),
         protected=any(not_preemptable(gang.meta) for gang in gangs),
@@ -167,7 +168,7 @@ def _group(gangs: Sequence[Gang], missing: tuple[str, ...], faults: tuple[Fault,
         keyless=True,
         satisfied=all(g.match_policy == ONCE_SATISFIED and g.phase in _STARTED.values() for g in gangs),
         asks=next((gang.asks for gang in gangs if gang.asks is not None), None),
-        fault=next((gang.fault for gang in gangs if gang.fault), ""),
+        fault=next((gang.fault for gang in gangs if gang.fault), "") or _two_fabrics(gangs),
     )
 
 
@@ -185,6 +186,15 @@ def _pattern_marks(gangs: Sequence[Gang]) -> dict[str, str]:
     modes = (pattern_of(gang.asks.communication_mode) for gang in gangs if gang.asks is not None)
     found = next(filter(None, modes), "")
     return {PATTERN: found} if found else {}
+
+
+def _two_fabrics(gangs: Sequence[Gang]) -> str:
+    """Why the constraints of gangs that start together cannot all hold; "" where at most one of them says something."""
+    for key in (FABRIC, CONSTRAINTS):
+        said = sorted({value for gang in gangs if (value := group_marks(gang.meta).get(key, ""))})
+        if len(said) > 1:
+            return f"annotation {key}: gangs that start together say different things"
+    return ""
 
 
 def _of_object(key: str, record: PodGroup, rules: Rules) -> Gang:

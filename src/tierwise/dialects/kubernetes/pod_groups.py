@@ -17,7 +17,7 @@ from tierwise.api import workload as api
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.dialects.fabrics import read_marks
-from tierwise.dialects.groups import Group, SubGroup, created, group_marks, not_supported, smallest
+from tierwise.dialects.groups import Group, SubGroup, created, group_marks, joint_marks, not_supported, smallest
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.dialects.language import IN_SPEC, Language, Rules
 from tierwise.dialects.pod_marks import not_preemptable
@@ -148,6 +148,7 @@ def _declared(path: str, record: api.PodGroup | api.CompositePodGroup) -> Group:
 def _of_composite(path: str, record: api.CompositePodGroup, inside: Inside, groups: list[api.PodGroup]) -> Group:
     """A composite and all PodGroups below it, at whatever depth."""
     subs = tuple(_children(path, inside, DEEPEST))
+    parts = [record.metadata, *(part.metadata for part in _below(path, inside, DEEPEST))]
     gang = record.spec.scheduling_policy.gang
     least = max(gang.min_group_count, 1) if gang is not None else 1
     own, declared = record.spec.scheduling_constraints, _declared(path, record)
@@ -163,6 +164,7 @@ def _of_composite(path: str, record: api.CompositePodGroup, inside: Inside, grou
         min_sub_groups=least,
         together=declared.together or any(_together(g.spec.disruption_mode) for g in groups),
         protected=any(not_preemptable(g.metadata) for g in groups),
+        marks=joint_marks(parts, fabrics=False),
         refusal=refusal,
     )
 
@@ -181,6 +183,15 @@ def _children(path: str, inside: Inside, depth: int) -> Iterator[SubGroup]:
             gang = record.spec.scheduling_policy.gang
             least = max(gang.min_group_count, 1) if gang is not None else 1
             yield SubGroup(record.metadata.name, smallest(below, least), constraint, below, least, further)
+
+
+def _below(path: str, inside: Inside, depth: int) -> Iterator[api.PodGroup | api.CompositePodGroup]:
+    """Every group below a composite, each before those below it."""
+    namespace = path.partition("/")[0]
+    for record in inside.get(path, ()):
+        yield record
+        if depth and isinstance(record, api.CompositePodGroup):
+            yield from _below(f"{namespace}/{record.metadata.name}", inside, depth - 1)
 
 
 def _top(composites: Mapping[str, api.CompositePodGroup], path: str) -> str | Reason:

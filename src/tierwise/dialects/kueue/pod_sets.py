@@ -20,10 +20,10 @@ from tierwise.api.codec import Unknown
 from tierwise.api.core import ObjectMeta, Pod, read_number
 from tierwise.api.duration import seconds
 from tierwise.api.eviction_terms import MINIMUM_RUN_TIME, queue_times
-from tierwise.api.fabric import CONSTRAINTS, FABRIC
 from tierwise.api.hold import HOLD, held
 from tierwise.api.kueue import GROUP, ClusterQueue, LocalQueue, ResourceFlavor, Topology, Workload
 from tierwise.api.limits import PODS
+from tierwise.api.own_keys import said_by_jobs
 from tierwise.dialects.groups import Group, SubGroup, created, group_marks, not_supported
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.dialects.language import Language, NotOurs, Rules
@@ -189,7 +189,7 @@ def _pod_sets(objects: Objects, pods: list[Pod]) -> Iterator[SubGroup]:
 
 def _with_queue(objects: Objects, record: Workload | None, pod: Pod) -> Mapping[str, str]:
     """The marks of a gang, with the minimum run time of its queues where that is longer than its own."""
-    marks = group_marks(record.metadata) if record is not None else _fabric_marks(pod)
+    marks = group_marks(record.metadata) if record is not None else _marks_of_pod(pod)
     named = pod.metadata.labels.get(_QUEUE, "") or (record.spec.queue_name if record is not None else "")
     local = objects.every(LocalQueue).get(f"{pod.metadata.namespace or 'default'}/{named}") if named else None
     if local is None:
@@ -206,9 +206,9 @@ def _with_queue(objects: Objects, record: Workload | None, pod: Pod) -> Mapping[
     return {**marks, MINIMUM_RUN_TIME: f"{max(queues):.0f}s"}
 
 
-def _fabric_marks(pod: Pod) -> dict[str, str]:
-    """What a pod says of fabrics for its gang, where no object says so."""
-    return {key: value for key, value in group_marks(pod.metadata).items() if key in (FABRIC, CONSTRAINTS)}
+def _marks_of_pod(pod: Pod) -> dict[str, str]:
+    """What a pod says for its gang, where no object says so; whether it may be evicted each pod says for itself."""
+    return {key: value for key, value in group_marks(pod.metadata).items() if said_by_jobs(key)}
 
 
 def _grouped(pod: Pod) -> bool:

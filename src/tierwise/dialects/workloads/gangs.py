@@ -13,20 +13,20 @@ import msgspec
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
-from tierwise.api.core import Pod
+from tierwise.api.core import ObjectMeta, Pod
 from tierwise.api.kueue import GROUP as KUEUE
+from tierwise.dialects.groups import handed_on
 from tierwise.dialects.languages import whose
 from tierwise.dialects.pod_marks import GROUP_ANNOTATION, KAI_QUEUE, QUEUE_ANNOTATION
 from tierwise.dialects.workloads.children import KUEUE_QUEUE, Child, Owner, named
 from tierwise.port import key_of, key_of_raw
 
-__all__ = ["POD_SET", "Gang", "Marks", "in_gang", "in_queue", "names_no_group", "queue"]
+__all__ = ["POD_SET", "Gang", "Marks", "in_gang", "in_queue", "marks_of_group", "names_no_group", "queue"]
 
 _ROLE: Final = "volcano.sh/task-spec"
 _QUEUE_LABEL: Final = "volcano.sh/queue-name"
 _LABEL: Final = "scheduling.x-k8s.io/pod-group"
 _PLUGINS: Final = "scheduler-plugins-scheduler"
-_INHERITED: Final = "volcano.sh/"
 _KUEUE_GROUP: Final = f"{KUEUE}/pod-group-name"
 _KUEUE_TOTAL: Final = f"{KUEUE}/pod-group-total-count"
 _KUEUE_WORKLOAD: Final = f"{KUEUE}/workload"
@@ -71,7 +71,7 @@ def in_queue(owner: Owner, templates: Iterable[Child], total: int) -> Marks:
     if not named_queue or not names_no_group(templates):
         return Marks()
     name = f"{owner.kind.lower()}-{owner.name}"
-    return Marks({KUEUE_QUEUE: named_queue, _KUEUE_GROUP: name}, {_KUEUE_TOTAL: str(total)})
+    return Marks({KUEUE_QUEUE: named_queue, _KUEUE_GROUP: name}, {**marks_of_group(owner), _KUEUE_TOTAL: str(total)})
 
 
 def names_no_group(templates: Iterable[Child]) -> bool:
@@ -82,7 +82,7 @@ def names_no_group(templates: Iterable[Child]) -> bool:
 def in_gang(owner: Owner, gang: Gang, pods: Sequence[Child], roles: Iterable[str] = ()) -> list[Child]:
     """The group, and its pods with the marks of it; `roles` name the task of each."""
     if pods and all(_asks_kueue(child) for child in {child.template: child for child in pods}.values()):
-        return _in_kueue_group(gang, pods)
+        return _in_kueue_group(owner, gang, pods)
     if not pods or any(_elsewhere(child, gang) for child in {child.template: child for child in pods}.values()):
         return list(pods)
     # Pods that were there before name no group that is made now: the others start without them.
@@ -125,9 +125,9 @@ def _asks_kueue(child: Child) -> bool:
     return not grouped and whose(_pod(child)).startswith(f"{KUEUE} ")
 
 
-def _in_kueue_group(gang: Gang, pods: Sequence[Child]) -> list[Child]:
-    """The pods as a pod group of Kueue's, which is what Kueue makes of such a workload."""
-    total = {_KUEUE_TOTAL: str(len(pods))}
+def _in_kueue_group(owner: Owner, gang: Gang, pods: Sequence[Child]) -> list[Child]:
+    """The pods as a pod group of Kueue's, which is what Kueue makes of such a workload: they say what it says."""
+    total = {**marks_of_group(owner), _KUEUE_TOTAL: str(len(pods))}
     named = (_marked(child.raw, "labels", {_KUEUE_GROUP: gang.name}) for child in pods)
     marked = (_marked(raw, "annotations", total) for raw in named)
     return [msgspec.structs.replace(child, raw=raw) for child, raw in zip(pods, marked, strict=True)]
@@ -159,15 +159,23 @@ def _volcano_group(owner: Owner, gang: Gang) -> Raw:
     topology = gang.topology or _topology({**owner.labels, **owner.annotations})
     if topology:
         spec["networkTopology"] = topology
-    kept = {key: text for key, text in owner.annotations.items() if key.startswith(_INHERITED)}
-    return named(owner, "scheduling.volcano.sh/v1beta1", "PodGroup", gang.name, {"spec": spec}, annotations=kept)
+    return named(
+        owner, "scheduling.volcano.sh/v1beta1", "PodGroup", gang.name, {"spec": spec}, annotations=marks_of_group(owner)
+    )
 
 
 def _plugin_group(owner: Owner, gang: Gang) -> Raw:
     spec: Raw = {"minMember": gang.minimum}
     if gang.timeout is not None:
         spec["scheduleTimeoutSeconds"] = gang.timeout
-    return named(owner, "scheduling.x-k8s.io/v1alpha1", "PodGroup", gang.name, {"spec": spec})
+    return named(
+        owner, "scheduling.x-k8s.io/v1alpha1", "PodGroup", gang.name, {"spec": spec}, annotations=marks_of_group(owner)
+    )
+
+
+def marks_of_group(owner: Owner) -> dict[str, str]:
+    """What a workload says for its job, which the group that is made for it says in its place."""
+    return handed_on(ObjectMeta(labels=owner.labels, annotations=owner.annotations))
 
 
 def _topology(marks: Mapping[str, str]) -> Raw:

@@ -21,6 +21,7 @@ from tierwise.dialects.workloads.children import (
     with_containers,
 )
 from tierwise.dialects.workloads.fields import Fields, few
+from tierwise.dialects.workloads.gangs import marks_of_group
 from tierwise.port import Key
 
 __all__ = ["pod_clique_set"]
@@ -132,4 +133,6 @@ def _manifest(owner: Owner, gang: _Gang) -> Raw:
         spec["topologyConstraintGroupConfigs"] = list(gang.shared.values())
     if owner.spec.at("template").text("priorityClassName"):
         spec["priorityClassName"] = owner.spec.at("template").text("priorityClassName")
-    return named(owner, "scheduler.grove.io/v1alpha1", "PodGang", gang.name, {"spec": spec})
+    return named(
+        owner, "scheduler.grove.io/v1alpha1", "PodGang", gang.name, {"spec": spec}, annotations=marks_of_group(owner)
+    )

@@ -1,0 +1,216 @@
+"""Small clusters in which one label, annotation or field decides: who is evicted, who waits, and where pods go.
+
+The subject of each scene is called v: its gang and the pods v-0, v-1 of it, its volume, its quota. A scene is made
+without the mark; `tests/support/field_pairs.py` says which mark of which object changes what comes of it.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+from tests.support.koordinator import hypernode
+from tests.support.languages import nodes, objects_of, volcano_gang
+from tests.support.marked_gangs import DECLARES, gang_in, with_mark, with_priority
+
+from tierwise.api.codec import Raw
+from tierwise.api.core import format_time
+from tierwise.config.profile import DEFAULT, PluginChoice, Profile
+from tierwise.explain.wire import pending_wire
+from tierwise.sim.cluster import rounds
+
+__all__ = ["NOW", "SCENES", "Outcome", "Scene", "on_job", "on_pods", "outcome"]
+
+NOW: Final = 1_767_225_600.0  # 2026
+MINUTE, HOUR = 60.0, 3600.0
+FULL: Final = replace(
+    DEFAULT,
+    actions=("enqueue", "allocate", "gangpreempt"),
+    tiers=(*DEFAULT.tiers, (PluginChoice("eviction-cost"), PluginChoice("repair", {"maxSpares": 2}))),
+)
+RESERVING: Final = replace(
+    FULL, actions=("enqueue", "allocate"), action_arguments={"allocate": {"reservations": "easy"}}
+)
+
+
+class Scene(msgspec.Struct, frozen=True):
+    """A cluster, and under which profile and for how many cycles it is looked at."""
+
+    manifests: list[Raw]
+    profile: Profile = FULL
+    cycles: int | None = 1
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What became of a cluster."""
+
+    decision: Any  # pods bound, evicted and nominated
+    output: Any  # every object afterwards, and why pods wait
+
+
+def outcome(scene: Scene, marked: Sequence[Raw]) -> Outcome:
+    """What becomes of a scene whose manifests have been marked."""
+    history = rounds.schedule(objects_of(list(marked)), scene.profile, now=NOW, cycles=scene.cycles)
+    evicted = sorted(eviction.task.key for eviction in history.evictions)
+    waiting = list(pending_wire(history.after(NOW), history.report, history.nominations)) if history.report else []
+    end = history.cluster.read()
+    objects = {str(key): end.raw(key) for key in end}
+    ranks = {
+        name: {key: value for key, value in _annotations(raw).items() if key.startswith("tierwise.io/rank")}
+        for name, raw in objects.items()
+    }
+    decision = (history.bindings, evicted, history.nominations, {n: r for n, r in ranks.items() if r})
+    return Outcome(decision, (decision, objects, waiting))
+
+
+def _annotations(raw: Any) -> Mapping[str, str]:
+    return (raw or {}).get("metadata", {}).get("annotations") or {}
+
+
+def aged(manifests: Iterable[Raw], seconds: float) -> list[Raw]:
+    """The same objects, made so long ago; pods that run were started then."""
+    found: list[Any] = copy.deepcopy(list(manifests))
+    for raw in found:
+        raw["metadata"]["creationTimestamp"] = format_time(NOW - seconds)
+        if raw["kind"] == "Pod" and "nodeName" in raw["spec"]:
+            raw["status"]["startTime"] = format_time(NOW - seconds)
+    return found
+
+
+def own(
+    way: str, on: Mapping[int, str] | None = None, *, pods: int = 2, priority: int = 1, ago: float = HOUR
+) -> list[Raw]:
+    """The subject: a gang of v in one language."""
+    found: list[Any] = aged(with_priority(gang_in(way, "v", pods, on or {}), priority), ago)
+    for raw in found:
+        if raw["kind"] == "Pod":
+            owner = {"apiVersion": "example.com/v1", "kind": "Trainer", "name": "v", "uid": "v", "controller": True}
+            raw["metadata"]["ownerReferences"] = [owner]
+    return found
+
+
+def other(
+    name: str, pods: int, on: Mapping[int, str] | None = None, *, priority: int = 1, ago: float = HOUR, **marks: str
+) -> list[Raw]:
+    """Another gang, of Volcano's, with annotations under tierwise's prefix."""
+    found = aged(with_priority(volcano_gang(name, pods, on=on or {}), priority), ago)
+    for key, value in marks.items():
+        found = with_mark(found, "PodGroup", "annotation", f"tierwise.io/{key.replace('_', '-')}", value)
+    return found
+
+
+def on_job(manifests: Iterable[Raw], way: str, form: str, key: str, value: str) -> list[Raw]:
+    """The same objects with a mark on the object that declares v; where there is none, on its pods."""
+    if way in DECLARES:
+        return with_mark(manifests, DECLARES[way], form, key, value, "v-part" if "part" in way else "v")
+    return on_pods(manifests, form, key, value)
+
+
+def on_pods(manifests: Iterable[Raw], form: str, key: str, value: str) -> list[Raw]:
+    """The same objects with a mark on the pods of v."""
+    found: list[Any] = list(manifests)
+    for name in [raw["metadata"]["name"] for raw in found if raw["kind"] == "Pod"]:
+        if name.startswith("v-"):
+            found = with_mark(found, "Pod", form, key, value, name)
+    return found
+
+
+def tree(racks: Mapping[str, str], cpu: int = 2) -> list[Raw]:
+    """Nodes in racks, told by labels and by hyperNodes."""
+    domains = [hypernode(name, 1, [("Node", member) for member in members.split()]) for name, members in racks.items()]
+    spine = hypernode("s0", 2, [("HyperNode", name) for name in racks])
+    return [*nodes({"s0": racks}, cpu=cpu), *domains, spine]
+
+
+SCENES: Final[dict[str, Callable[[str], Scene]]] = {}
+"""By name: the scene for a gang that is declared in one way."""
+
+
+def scene(made: Callable[[str], Scene]) -> Callable[[str], Scene]:
+    """List a scene by its name."""
+    SCENES[made.__name__.replace("_", " ")] = made
+    return made
+
+
+# Gangs that run, and others that want their room.
+
+
+@scene
+def evicted(way: str) -> Scene:
+    """V runs on the only node, for a minute so far; a more important gang wants it."""
+    return Scene([*tree({"r0": "n0"}), *own(way, {0: "n0", 1: "n0"}, ago=MINUTE), *other("w", 2, priority=9)])
+
+
+@scene
+def evicted_first(way: str) -> Scene:
+    """V and u run on a node each, and a more important gang needs one of them: v has run for a shorter time."""
+    running = [*own(way, {0: "n0", 1: "n0"}, ago=HOUR), *other("u", 2, {0: "n1", 1: "n1"}, ago=2 * HOUR)]
+    return Scene([*tree({"r0": "n0", "r1": "n1"}), *running, *other("w", 2, priority=9)])
+
+
+@scene
+def evicted_last(way: str) -> Scene:
+    """V and u run on a node each, and a more important gang needs one of them: v has run for longer."""
+    running = [*own(way, {0: "n0", 1: "n0"}, ago=2 * HOUR), *other("u", 2, {0: "n1", 1: "n1"}, ago=HOUR)]
+    return Scene([*tree({"r0": "n0", "r1": "n1"}), *running, *other("w", 2, priority=9)])
+
+
+@scene
+def neighbour(way: str) -> Scene:
+    """V runs on a node that has room for one more pod, and a pod waits."""
+    return Scene([*tree({"r0": "n0"}, cpu=3), *own(way, {0: "n0", 1: "n0"}), *other("w", 1)])
+
+
+@scene
+def borrower(way: str) -> Scene:
+    """V waits, and the only room is what another gang keeps as spares."""
+    return Scene([*tree({"r0": "n0"}, cpu=4), *other("u", 2, {0: "n0", 1: "n0"}, spares="2"), *own(way)])
+
+
+@scene
+def lost_node(way: str) -> Scene:
+    """V runs on two nodes, one of which is gone."""
+    return Scene([*tree({"r0": "n0 n1"}), *own(way, {0: "n0", 1: "n9"})])
+
+
+# Gangs that wait.
+
+
+@scene
+def alone(way: str) -> Scene:
+    """V waits, and there is room for it in either of two racks, and more than enough across them."""
+    return Scene([*tree({"r0": "n0 n1", "r1": "n2 n3"}, cpu=1), *own(way)])
+
+
+@scene
+def torn(way: str) -> Scene:
+    """V waits, and there is room for one of its pods in each of two racks."""
+    return Scene([*tree({"r0": "n0", "r1": "n1"}, cpu=1), *own(way, ago=MINUTE)])
+
+
+@scene
+def before_a_reservation(way: str) -> Scene:
+    """V waits behind a gang that has both nodes reserved from when one of them is free, in an hour."""
+    busy = other("a", 2, {0: "n0", 1: "n0"}, expected_duration="2h")
+    return Scene([*tree({"r0": "n0 n1"}), *busy, *other("big", 4, ago=HOUR - 1), *own(way, ago=MINUTE)], RESERVING)
+
+
+@scene
+def two_fabrics(way: str) -> Scene:
+    """V waits and wants one domain of tier 1; racks and NVLink cut the nodes differently."""
+    links = [hypernode(name, 1, [("Node", n) for n in members.split()]) for name, members in {"v1": "n1 n2"}.items()]
+    for link in links:
+        link["metadata"]["labels"] = {"tierwise.io/fabric": "nvlink"}  # type: ignore[index]
+    constrained = {"tierwise.io/topology-constraints": json.dumps([{"tier": 1}])}
+    return Scene([*tree({"r0": "n0 n1", "r1": "n2 n3"}, cpu=1), *links, *_annotated(own(way), way, constrained)])
+
+
+def _annotated(manifests: list[Raw], way: str, marks: Mapping[str, str]) -> list[Raw]:
+    """The same objects; what declares v, or its pods, has these annotations."""
+    for key, value in marks.items():
+        manifests = on_job(manifests, way, "annotation", key, value)
+    return manifests
