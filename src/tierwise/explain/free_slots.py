@@ -17,6 +17,7 @@ from tierwise.explain.tables import Cell, TableColumn, table
 from tierwise.explain.usage import held, scarce
 from tierwise.model.arrays import CPU, Ints
 from tierwise.model.job import Job, Status
+from tierwise.model.lost_nodes import LostNodes
 from tierwise.model.slots import SIZES, TierSlots, count_slots, histogram
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, AlternateTopology
@@ -69,7 +70,7 @@ def _units(snapshot: Snapshot, resource: str) -> tuple[Ints, Ints]:
     nodes, one = snapshot.nodes, _one(resource)
     index = snapshot.axis.index.get(resource)
     amounts = nodes.allocatable[index] if index is not None else np.zeros(len(nodes), dtype=np.int64)
-    total = np.where(nodes.cordoned | ~nodes.ready, 0, amounts // one)
+    total = np.where(nodes.cordoned | LostNodes(nodes).down, 0, amounts // one)
     idle = np.clip((amounts - held(snapshot, resource)) // one, 0, total)
     return idle, total
 

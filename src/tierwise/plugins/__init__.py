@@ -46,12 +46,13 @@ PLUGINS = Registry(
         "sla": "plugins.sla:Sla",
         "volumes": "plugins.kubernetes.volumes:Volumes",
     },
-    reserved=("capability", "marks"),  # added by the scheduler itself: queues have limits, pods are marked
+    reserved=("capability", "lost-nodes", "marks"),  # the scheduler adds them itself
 )
 
 IMPLIED = Registry(
     {
         "capability": "plugins.queues.capability:Capability",
+        "lost-nodes": "plugins.lost_nodes:KeptOffLostNodes",
         "marks": "plugins.marks:Marks",
         "patience": "plugins.patience:Patience",
         "pdb": "plugins.pdb:KeptBudgets",

@@ -35,6 +35,7 @@ from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, Delay, Delaying, Gate
 from tierwise.model.arrays import Ints, distinct
 from tierwise.model.job import Job, Reason, Shape
+from tierwise.model.lost_nodes import LostNodes
 from tierwise.model.topology import ROOT, Topology
 
 __all__ = ["Patience"]
@@ -59,7 +60,7 @@ class Patience:
         ladder = arguments.get("ladder", "")
         self._ladder = parse_ladder(str(ladder)) if ladder else ()
         self._topology, self._nodes, self._snapshot = view.topology, view.nodes, view.snapshot
-        self._ledger, self._ahead = view.ledger, view.ahead
+        self._ledger, self._ahead, self._lost = view.ledger, view.ahead, LostNodes(view.nodes)
         self._known: dict[tuple[int, int], int] = {}
 
     # -- gate
@@ -139,13 +140,14 @@ class Patience:
         if touched <= self._stretch * fewest:
             return None
         shape, count, idle = self._main(job, rows)
-        now = self._needed(self._ahead.leaves_now(shape, idle, self._nodes.ready), count)
+        open_rows = ~self._lost.rows(shape.tolerations)
+        now = self._needed(self._ahead.leaves_now(shape, idle, open_rows), count)
         best = min(touched, int(now[0]))
         if not run:
-            drawn = self._needed(self._ahead.leaves_drawn(shape, idle, self._nodes.ready, until), count)
+            drawn = self._needed(self._ahead.leaves_drawn(shape, idle, open_rows, until), count)
             likely = len(drawn) and np.mean(drawn < best) >= _CHANCE
             return self._delay(rows, best - 1, until, until, "may come free") if likely else None
-        times, room = self._ahead.leaves_at(shape, idle, self._nodes.ready, until)
+        times, room = self._ahead.leaves_at(shape, idle, open_rows, until)
         needed = self._needed(room, count)
         worth = self._share * run * (touched - needed)
         soon = np.flatnonzero((needed < best) & (times - start <= worth))
@@ -193,7 +195,8 @@ class Patience:
     def _fewest_of(self, shape: Shape, count: int) -> int:
         found = self._known.get((shape.number, count))
         if found is None:
-            room = np.where(self._nodes.ready, shape.max_tasks(self._nodes.allocatable[shape.asked]), 0)
+            room = shape.max_tasks(self._nodes.allocatable[shape.asked])
+            room[self._lost.rows(shape.tolerations)] = 0
             by_domain = np.bincount(self._topology.leaf, weights=room)
             reached = np.cumsum(np.sort(by_domain)[::-1])
             found = self._known[shape.number, count] = 1 + int(np.searchsorted(reached, count))

@@ -56,7 +56,8 @@ def _implied(snapshot: Snapshot, profile: Profile) -> Iterator[PluginChoice]:
     Queues are held to their capabilities. A pod that is bound against the rules of its volumes could not start; Volcano
     gives the time for which volumes are waited for to its predicates, and of several profiles the first counts.
     Disruption budgets hold wherever anything is evicted, but for Kubernetes' preemption, which only prefers to; marks
-    hold everywhere. Both as far as protection reaches (`framework.protection`).
+    hold everywhere. Both as far as protection reaches (`framework.protection`). What is repaired is kept off nodes from
+    which repair would evict it.
     """
     listed = {choice.name for choice in profile.plugins()}
     if any(map(_CAPABILITY_OF, snapshot.queues.values())):
@@ -72,6 +73,12 @@ def _implied(snapshot: Snapshot, profile: Profile) -> Iterator[PluginChoice]:
         yield PluginChoice("pdb")
     if not EVICTING.isdisjoint(profile.actions) and _some_marked(snapshot):
         yield PluginChoice("marks")
+    if _wishes(snapshot, profile):
+        from tierwise.model.lost_nodes import LostNodes
+
+        if LostNodes(snapshot.nodes).any:
+            usual = profile.listed(_REPAIR, "onNodeLoss")
+            yield PluginChoice("lost-nodes", {"onNodeLoss": usual[0]} if usual else {})
 
 
 def _some_marked(snapshot: Snapshot) -> bool:
@@ -333,7 +340,7 @@ def _some_lost(snapshot: Snapshot, profile: Profile) -> bool:
     wishes = _wishes(snapshot, profile)
     if not wishes:
         return False
-    from tierwise.actions.eviction.repair import LostNodes
+    from tierwise.model.lost_nodes import LostNodes
 
     lost = LostNodes(snapshot.nodes)
     running = (t for job in snapshot.jobs if job.key in wishes for t in job.tasks if t.status is Status.RUNNING)

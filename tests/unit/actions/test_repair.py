@@ -126,6 +126,33 @@ def test_a_taint_that_is_tolerated_for_good_evicts_nobody() -> None:
     assert ({}, ["train-1"]) == (_evicted(allocate(world, for_good)), [*_evicted(allocate(world, a_while))])
 
 
+def test_a_pod_is_not_bound_where_repair_would_evict_it() -> None:
+    """It waits if it tolerates the taint for a time only, and goes in if for good; jobs that nobody repairs go in."""
+    world = _with(draw("r0[n0]"), n0=TAINTED)
+    toleration: Raw = {"key": "maintenance", "operator": "Exists", "effect": "NoExecute"}
+    limited: Raw = {"tolerations": [{**toleration, "tolerationSeconds": 300}]}
+    repaired = _gang("repaired", tasks=1, marks=REPLACE, spec=limited)
+    plain = _gang("plain", tasks=1, spec={"tolerations": [{**toleration, "tolerationSeconds": 301}]})
+    for_good = _gang("for-good", tasks=1, marks=REPLACE, spec={"tolerations": [toleration]})
+
+    outcome = allocate(world, repaired, plain, for_good)
+
+    assert ({}, {"n0": 1}, {"n0": 1}) == tuple(placed(outcome, name) for name in ("repaired", "plain", "for-good"))
+    told = str(outcome.report.rejections["default/repaired"])
+    assert "had taint maintenance:NoExecute, which is not tolerated for good" in told
+
+
+def test_spares_are_not_kept_on_lost_nodes() -> None:
+    """A gang that runs on a node which is lost to it has its spare on another kind of node."""
+    toleration: Raw = {"key": "maintenance", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+    world = _with(draw("r0[n0 n1 n2]", node="cpu=1"), n0=TAINTED, n1=TAINTED)
+    marks = {**REPLACE, "tierwise.io/spares": "1"}
+    owner = _gang("owner", tasks=1, each="cpu=1", on="n0", marks=marks, spec={"tolerations": [toleration]})
+    other = _gang("other", tasks=1, each="cpu=1", spec={"tolerations": [toleration]})
+
+    assert {"n1": 1} == placed(allocate(world, owner, other), "other")
+
+
 def test_who_says_nothing_is_left_alone() -> None:
     """Without the annotation nothing is evicted, and a profile may say it for all."""
     world, train = _with(draw(RACKS), n1=NOT_READY), _gang("train", tasks=2, on="n0 n1")

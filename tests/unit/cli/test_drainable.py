@@ -10,6 +10,9 @@ from tests.support.commands import answer, manifests, run
 from tests.support.draw import World, draw, gang
 from tests.support.drawn_gang import Gang
 
+from tierwise.api.codec import Raw
+from tierwise.sim.cluster.store import merged
+
 RACKS = "s0[r0[n0 n1] r1[n2 n3] r2[n4 n5]]"
 
 
@@ -56,6 +59,19 @@ def test_a_gang_in_two_racks_breaks_once(tmp_path: Path) -> None:
     found = answer("drainable", "-f", file, "--together", 2)["together"]
 
     assert ({"r0", "r1"}, 1, []) == (set(found["names"]), found["gangsBroken"], found["waits"])
+
+
+def test_what_repair_evicts_anyway_costs_no_drain(tmp_path: Path) -> None:
+    """Pods of a lost node go whether or not it is drained, if their job wants that."""
+    lost: Raw = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    drawn = draw("r0[n0] r1[n1] r2[n2]", node="gpu=8")
+    world = World(tuple(merged(raw, lost if raw["kind"] == "Node" else {}) for raw in drawn.manifests), drawn.drawing)
+    wanting = gang("wanting", tasks=1, each="gpu=8", on="n0", owned=True, marks={"tierwise.io/on-node-loss": "replace"})
+    other = gang("other", tasks=1, each="gpu=8", on="n1", owned=True)
+
+    found = _by_name(answer("drainable", "-f", _file(tmp_path, world, wanting, other)))
+
+    assert {"r0": 0, "r1": 1, "r2": 0} == {name: one["pods"] for name, one in found.items()}
 
 
 def test_nodes_and_names(tmp_path: Path) -> None:

@@ -1,11 +1,10 @@
 """Repair of gangs that lose nodes: what is restarted, and room for what replaces it.
 
 Before anything is placed, pods on lost nodes are evicted, and with them what their job wants to be restarted, so that
-replacements are made at once. A node is lost where it is not ready, gone, has a taint with effect NoExecute that a pod
-does not tolerate for good, or a condition that the profile lists. Where replacements find no place beside the rest of
-their gang, `Replacements` makes room: borrowers of its spares go first; else the smallest part of the gang moves that
-has a place elsewhere. Only jobs that say what they want, or profiles that say it for them, are repaired, and pods that
-no controller would create again stay where they are.
+replacements are made at once. `model.lost_nodes` says which nodes are lost to a pod. Where replacements find no place
+beside the rest of their gang, `Replacements` makes room: borrowers of its spares go first; else the smallest part of
+the gang moves that has a place elsewhere. Only jobs that say what they want, or profiles that say it for them, are
+repaired, and pods that no controller would create again stay where they are.
 """
 
 from __future__ import annotations
@@ -24,10 +23,8 @@ from tierwise.actions.placement.demand import Demand, demand, needs
 from tierwise.actions.placement.problem import SearchResult, deferral
 from tierwise.actions.placement.solve import solve
 from tierwise.actions.placement.spares import Spares, like_nodes
-from tierwise.api.core import Taint
 from tierwise.api.plurals import count, verb
-from tierwise.api.repair import OnNodeLoss, RepairTerms
-from tierwise.api.selector import tolerates
+from tierwise.api.repair import OnNodeLoss
 from tierwise.config.profile import Profile
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
@@ -36,68 +33,28 @@ from tierwise.framework.report import Eviction, EvictionAttempt
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Named, Reason, Rejection, Shape, Status, SubJob, Task, groups_around, namespace_of
 from tierwise.model.job_counts import with_tasks
-from tierwise.model.node import NodeTable
+from tierwise.model.lost_nodes import LostNodes, repaired_jobs
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
 
-__all__ = ["REPAIR", "LostNodes", "Replacements", "evict_lost", "repaired"]
+__all__ = ["REPAIR", "Replacements", "evict_lost", "repaired"]
 
 REPAIR = "repair"
 """The name under which repairs evict."""
 
-_UNREACHABLE = Taint(key="node.kubernetes.io/unreachable", effect="NoExecute")
-_NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoExecute")
-_NO_TERMS = RepairTerms()
 _GIVES_BACK = "it gives back a spare, whose owner has lost a node"
 _HOLDING = (Status.RUNNING, Status.RELEASING)
 
 
-# Who is repaired, and what counts as the loss of a node.
+# Who is repaired.
 
 
 def repaired(snapshot: Snapshot, profile: Profile) -> dict[str, OnNodeLoss]:
-    """What jobs want when they lose nodes, by key; those that want nothing are left out."""
+    """What jobs want when they lose nodes, by key; jobs that want nothing are left out."""
     if not profile.feature("Repair"):
         return {}
     usual = next((OnNodeLoss(text) for text in profile.listed(REPAIR, "onNodeLoss")), None)
-    if usual is None:
-        said = ((job, job.repair) for job in snapshot.jobs if job.repair is not None)
-        return {job.key: wish for job, terms in said if (wish := terms.wish(None)) is not None}
-    every = ((job, (job.repair or _NO_TERMS).wish(usual)) for job in snapshot.jobs if job.declared)
-    return {job.key: wish for job, wish in every if wish is not None}
-
-
-class LostNodes:
-    """Why a task's node is lost to it, told by the nodes of one snapshot."""
-
-    def __init__(self, nodes: NodeTable) -> None:
-        self._nodes = nodes
-        self._evicting = [tuple(t for t in taints if t.effect == "NoExecute") for taints in nodes.taints]
-
-    @property
-    def any(self) -> bool:
-        """Whether a node may be lost to any task; nodes that are gone show on the tasks that name them alone."""
-        return bool(self._nodes.unhealthy) or not self._nodes.ready.all() or any(self._evicting)
-
-    def why(self, task: Task) -> str:
-        """Why its node is lost to a task that holds one, as the end of a sentence; "" where it is not."""
-        if task.node < 0:
-            return "is gone"
-        row = self._nodes.rows[task.node]
-        if not self._nodes.ready[row] and not all(self._stays(task, t) for t in (_UNREACHABLE, _NOT_READY)):
-            return "is not ready"
-        taints = self._evicting[self._nodes.taint_set[row]]
-        taint = next((taint for taint in taints if not self._stays(task, taint)), None)
-        return f"has taint {taint.key}:NoExecute" if taint is not None else ""
-
-    def unhealthy(self, task: Task) -> str:
-        """The same where pods may go on there, by the conditions that the profile lists."""
-        condition = self._nodes.unhealthy.get(int(self._nodes.rows[task.node]), "")
-        return f"has condition {condition}" if condition else ""
-
-    def _stays(self, task: Task, taint: Taint) -> bool:
-        """Whether a task tolerates a taint for good; one that does so for some seconds leaves now instead of later."""
-        return tolerates(tuple(t for t in task.tolerations if t.toleration_seconds is None), taint)
+    return repaired_jobs(snapshot.jobs, usual)
 
 
 # What is restarted.

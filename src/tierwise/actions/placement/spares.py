@@ -23,6 +23,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import EMPTY, Bools, Ints
 from tierwise.model.job import Job, Reason, Shape, Status, Task
+from tierwise.model.lost_nodes import LostNodes
 from tierwise.model.topology import ROOT
 
 __all__ = ["Spares", "like_nodes"]
@@ -34,9 +35,14 @@ _FEWER = "annotation {key}: {asked} asked for, and the profile keeps at most {mo
 
 
 def like_nodes(cycle: Cycle, job: Job) -> Bools:
-    """Rows with taints that running tasks of a job put up with: what else these say of nodes is not known any more."""
-    rows = cycle.nodes.rows[[task.node for task in _standing(job)]]
-    return np.isin(cycle.nodes.taint_set, cycle.nodes.taint_set[rows])
+    """Rows with taints that running tasks of a job put up with, and that are not lost to its first one.
+
+    What else running tasks say of nodes is not known any more.
+    """
+    standing = _standing(job)
+    rows = cycle.nodes.rows[[task.node for task in standing]]
+    like: Bools = np.isin(cycle.nodes.taint_set, cycle.nodes.taint_set[rows])
+    return like & ~LostNodes(cycle.nodes).rows(standing[0].tolerations) if standing else like
 
 
 def _standing(job: Job) -> list[Task]:

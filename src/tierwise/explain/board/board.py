@@ -241,7 +241,7 @@ class Board:
         for row, name in enumerate(after.nodes.names):
             pods = here.get(row, [])
             whose = "".join(f"{pod.task.key} {pod.how.value} " for pod in pods).encode()
-            state = bytes([int(after.nodes.cordoned[row]), int(after.nodes.ready[row])])
+            state = fabric.state(row).encode()
             mark = amounts[row].tobytes() + leaves[row].tobytes() + state + whose
             if marks.get(name) != mark:
                 marks[name] = mark

@@ -19,6 +19,7 @@ from tierwise.explain.naming import tier_label
 from tierwise.explain.usage import held, scarce
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Status
+from tierwise.model.lost_nodes import LostNodes
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, AlternateTopology, Topology, fabric_title
 
@@ -67,7 +68,7 @@ class BoardTree:
         # What the last cycle bound may be pending in its own snapshot, where it is not counted yet.
         fresh = self.of(stand for stand in standing if stand.holds and stand.task.status is Status.PENDING)
         self.used: Ints = np.stack([held(snapshot, name) for name in self.resources]) + fresh
-        self.shut = nodes.cordoned | ~nodes.ready
+        self.shut = nodes.cordoned | LostNodes(nodes).down
         self.free: Ints = np.where(self.shut, 0, np.maximum(self.total - self.used, 0))
 
     def of(self, some: Iterable[BoardPod]) -> Ints:
@@ -125,6 +126,13 @@ class BoardTree:
             "nodes": [{**self.node(row, {"fragmented": fragmented}), "jobs": dict(jobs[row])} for row in rows],
         }
 
+    def state(self, row: int) -> str:
+        """Why a node takes no pods, in a word or two; "" if it takes some."""
+        nodes = self._snapshot.nodes
+        if nodes.cordoned[row]:
+            return "cordoned"
+        return "not ready" if not nodes.ready[row] else "unhealthy" if row in nodes.unhealthy else ""
+
     def node(self, row: int, more: Mapping[str, Ints] = _NO_MORE) -> Raw:
         """One node: its innermost domains, whether it takes pods, and amounts in the order of the resources."""
         nodes, sums = self._snapshot.nodes, {**self._sums(), **more}
@@ -132,7 +140,7 @@ class BoardTree:
         return {
             "name": nodes.names[row],
             "hyperNodes": [int(tree.topology.leaf[tree.positions[row]]) for tree in self.trees.values()],
-            "state": "cordoned" if nodes.cordoned[row] else "" if nodes.ready[row] else "not ready",
+            "state": self.state(row),
             "over": over,
             "amounts": {what: sums[what][:, row].tolist() for what in sums},
         }

@@ -21,7 +21,14 @@ from tierwise.port import Objects
 
 __all__ = ["NodeStates", "node_states", "nodes_lines", "nodes_wire"]
 
-_STATES = {"idle": "green", "mixed": "cyan", "allocated": "blue", "cordoned": "yellow", "not-ready": "red"}
+_STATES = {
+    "idle": "green",
+    "mixed": "cyan",
+    "allocated": "blue",
+    "cordoned": "yellow",
+    "not-ready": "red",
+    "unhealthy": "red",
+}
 """A node's state, in the order of the page: nothing of the scarce resource is used, some, all; or it takes no pods."""
 _ROWS = 60
 
@@ -50,6 +57,8 @@ def node_states(snapshot: Snapshot, objects: Objects, by: str = "") -> tuple[str
     for row, group in enumerate(groups):
         if not snapshot.nodes.ready[row]:
             state = "not-ready"
+        elif row in snapshot.nodes.unhealthy:
+            state = "unhealthy"
         elif snapshot.nodes.cordoned[row]:
             state = "cordoned"
         else:

@@ -28,6 +28,7 @@ from tierwise.dialects.languages import DECLARING
 from tierwise.explain.defrag import DefragPlan
 from tierwise.framework.ledger import Ledger, Pool
 from tierwise.model.job import Job
+from tierwise.model.lost_nodes import LostNodes
 from tierwise.port import Effect, Evict, PatchStatus, RecordEvent, gang_path
 from tierwise.scheduler.effects import pod_key
 from tierwise.sim.defragmentation.plan import Planner, amounts_of
@@ -225,11 +226,12 @@ class _Step:
         for pod in come:
             if pod.spec.node_name in need:
                 need[pod.spec.node_name].subtract(amounts_of(pod))
+        down = LostNodes(nodes).down
         for node, amounts in need.items():
             if max(amounts.values()) <= 0:
                 continue
             row = rows.get(node, -1)
-            if row < 0 or nodes.cordoned[row] or not nodes.ready[row]:
+            if row < 0 or nodes.cordoned[row] or down[row]:
                 return f"node {node} is not there for {move.name}"
             if any(amount > free[index[name], row] for name, amount in amounts.items() if name in index):
                 return f"the place of {move.name} on {node} is taken"

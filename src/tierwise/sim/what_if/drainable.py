@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
+from tierwise.actions.eviction.repair import repaired
 from tierwise.api.core import Pod
 from tierwise.api.errors import InputError, suggestion
 from tierwise.api.natural import natural
@@ -18,6 +19,8 @@ from tierwise.explain.comparison import started
 from tierwise.explain.disruption import Drain, Drainable, Losses
 from tierwise.explain.naming import full_name
 from tierwise.model.expected_ends import ExpectedEnds
+from tierwise.model.job import Status
+from tierwise.model.lost_nodes import LostNodes
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
 from tierwise.sim.what_if.changes import Scenario, drain
@@ -81,13 +84,22 @@ class _Work:
         self._ends = ExpectedEnds(snapshot)
         self._pods: dict[str, list[str]] = {}
         self._unowned: set[str] = set()
+        gone = self._evicted_anyway(snapshot)
         for path, pod in scenario.objects.every(Pod).items():
             owners = pod.metadata.owner_references
-            if pod.spec.node_name and not pod.status.ended and not any(o.kind in ("DaemonSet", "Node") for o in owners):
+            stays = not pod.status.ended and path not in gone
+            if pod.spec.node_name and stays and not any(o.kind in ("DaemonSet", "Node") for o in owners):
                 self._pods.setdefault(pod.spec.node_name, []).append(path)
                 if not (owners or whose(pod)):
                     self._unowned.add(path)
         self.left = effort.trials(len(scenario.objects))
+
+    def _evicted_anyway(self, snapshot: Snapshot) -> set[str]:
+        """Pods on nodes that are lost to them, which repair evicts whether or not these are drained."""
+        lost, repaired_keys = LostNodes(snapshot.nodes), repaired(snapshot, self._scenario.profile)
+        jobs = [job for job in snapshot.jobs if job.key in repaired_keys]
+        tasks = (task for job in jobs for task in job.tasks if not task.unowned)
+        return {task.key for task in tasks if task.status is Status.RUNNING and lost.why(task)}
 
     def of(self, names: tuple[str, ...], inside: Mapping[str, Sequence[str]]) -> Drain:
         """What draining these costs, counted."""

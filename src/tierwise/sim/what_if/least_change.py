@@ -23,6 +23,7 @@ from tierwise.explain.disruption import Losses, broken, hours, lost_text
 from tierwise.explain.naming import full_name
 from tierwise.explain.ranges import compact
 from tierwise.model.job import Constraint, Job
+from tierwise.model.lost_nodes import LostNodes
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
 from tierwise.sim.cluster.rounds import Rounds
@@ -234,9 +235,10 @@ def _models(scenario: what_if.Scenario) -> list[str]:
     """A ready node of each kind in each innermost domain; one kind has the same amounts, labels and taints."""
     snapshot, nodes = scenario.snapshot(), scenario.objects.every(Node)
     found: dict[tuple[object, ...], str] = {}
+    down = LostNodes(snapshot.nodes).down
     for row, name in enumerate(snapshot.nodes.names):
         node = nodes.get(name)
-        if node is None or node.spec.unschedulable or not snapshot.nodes.ready[row]:
+        if node is None or node.spec.unschedulable or down[row]:
             continue
         labels = tuple(sorted((k, v) for k, v in node.metadata.labels.items() if v != name))
         amounts = tuple(snapshot.nodes.allocatable[:, row].tolist())
