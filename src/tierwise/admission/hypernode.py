@@ -47,6 +47,9 @@ def check(hypernode: HyperNode, raw: Raw) -> Iterator[Issue]:
         named = entry.get("name") if isinstance(entry, dict) else None
         yield from one_of(f"spec.members[{index}].type", member.type, _MEMBER_TYPES)
         yield from _check_selector(f"spec.members[{index}].selector", member.selector, str(named or ""))
+        exact = member.selector.exact_match
+        if member.type == "HyperNode" and exact is not None and exact.name == hypernode.metadata.name:
+            yield error(f"spec.members[{index}].selector.exactMatch.name", "a hyperNode cannot contain itself")
 
 
 def _check_selector(path: str, selector: MemberSelector, named: str) -> Iterator[Issue]:

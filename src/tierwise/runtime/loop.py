@@ -16,6 +16,7 @@ from tierwise.config.profile import DEFAULT
 from tierwise.controllers.job import KeySource
 from tierwise.port import Cluster, Effect, Objects, Version, about, decided_on
 from tierwise.runtime.profile_run import CycleTimes, LoopState, Observer, ProfileRun, SchedulerProfile, complain, fairly
+from tierwise.runtime.refused_pods import RefusedPods
 from tierwise.runtime.topology_sources import Fetching
 
 if TYPE_CHECKING:
@@ -93,6 +94,7 @@ class Loop(LoopState):
         self._defrag = defrag
         self._profile = profiles[0].profile if profiles else DEFAULT
         self._controllers = controllers.Controllers(self._profile, keys=keys)
+        self._refused = RefusedPods()
         self._reconciled: list[Effect] = []  # what controllers last asked for, and was done
         self.iterated = ticks()  # when the last iteration ended
 
@@ -218,6 +220,7 @@ class Loop(LoopState):
                 return False
             outcomes = self.cluster.apply(decided_on(read, asked))
             complain(outcomes)
+            self.cluster.apply(list(self._refused.tell(outcomes)))
             if not any(outcome.ok for outcome in outcomes):
                 return False
             done, left = asked, left - len(asked)

@@ -12,7 +12,7 @@ from tests.support.manifests import (
 )
 from tests.support.verdicts import errors, warnings
 
-from tierwise.admission import FieldFinding, validate
+from tierwise.admission import FieldFinding, judge, review_context, validate
 from tierwise.api.codec import Raw
 
 CLUSTER = [node("n0", rack="r0"), node("n1", rack="r1")]
@@ -133,3 +133,14 @@ def test_label_discovery_that_cannot_be_understood_is_a_warning() -> None:
 
     message = "label discovery is off: config.networkTopologyTypes must name at least one type"
     assert [("data.volcano-controller.conf", message)] == warnings(config)
+
+
+def test_one_that_contains_itself_is_refused_by_the_webhook_too() -> None:
+    """What is wrong between several may be on the way to a sound tree; this is never."""
+    own = hypernode("r0", 1, children("r0"))
+    world = objects(*CLUSTER, own)
+    key = next(key for key in world if key.name == "r0")
+
+    (found,) = [one for one in judge(world, key, review_context(world)).errors if "itself" in one.message]
+
+    assert "spec.members[0].selector.exactMatch.name" == found.path
