@@ -173,7 +173,7 @@ def _view(life: Simulation, last: Moment) -> View:
 
     after = build(life.guard.over(last.objects), life.start + last.at, life.profile)
     recent, places = tuple(life.history.events[-_RECENT:]), dict(life.history.places)
-    return View(last.at, last.objects, after, last.report, recent, places, life.cycles, life.unfinished)
+    return View(last.at, last.objects, after, last.report, recent, places, life.cycles, life.unfinished, life.circling)
 
 
 def _slowed(moments: Iterator[Moment], speed: float | None) -> Iterator[Moment]:
@@ -216,7 +216,7 @@ def _json(life: Simulation, moments: Iterator[Moment], *, lines: bool) -> None:
 def _watch(life: Simulation, moments: Iterator[Moment], speed: float | None, *, everything: bool) -> None:
     """The live view, and in the end what became of everything."""
     last = show((_view(life, moment) for moment in moments), speed, everything=everything)
-    end = replace(last.view, unfinished=life.unfinished)
+    end = replace(last.view, unfinished=life.unfinished, circling=life.circling)
     print_page(partial(outcome_lines, view=end), everything=everything)
     if last.interrupted:
         raise KeyboardInterrupt

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from tierwise.explain.page import Page, Text, count, joined
 from tierwise.explain.tables import table
 from tierwise.model.snapshot import Fault, Snapshot
 
-__all__ = ["aside_line", "problem_lines"]
+__all__ = ["GOES_IN_CIRCLES", "aside_line", "problem_lines"]
+
+GOES_IN_CIRCLES: Final = "GoesInCircles"
+"""Code of the fault of jobs that are placed and evicted in turn for ever."""
 
 _MOST = 12
 _COLUMNS = ("", ":12", "~30")

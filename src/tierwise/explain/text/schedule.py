@@ -11,7 +11,7 @@ from tierwise.explain.decision_basis import DecisionBasis, decision_bases
 from tierwise.explain.naming import ObjectNames, name_of_pod
 from tierwise.explain.new_placements import NewPlacements, newly_placed
 from tierwise.explain.page import Page, Text, count, section, wrapped
-from tierwise.explain.problems import problem_lines
+from tierwise.explain.problems import GOES_IN_CIRCLES, problem_lines
 from tierwise.explain.ranges import compact
 from tierwise.explain.tables import folded
 from tierwise.explain.text.narrative import why_here
@@ -96,7 +96,10 @@ def headline(run: Run) -> Text:
         text.append(", ").append(f"{count(pods, 'pod')}{who} waiting", style="bold yellow")
     if run.evictions:
         text.append(f", {count(len(run.evictions), 'pod')} evicted", style="red")
-    return text.append(f"; {count(len(run.reports), 'cycle')}")
+    text.append(f"; {count(len(run.reports), 'cycle')}")
+    if any(fault.code == GOES_IN_CIRCLES for fault in run.complaints):
+        text.append("; stopped, because the cluster goes in circles", style="bold red")
+    return text
 
 
 def _placed(page: Page, names: ObjectNames, run: Run) -> list[Text]:

@@ -28,7 +28,7 @@ from tierwise.explain.timeline import TimelineEntry, lasted, timeline_lines
 from tierwise.explain.wire import pending_wire, pod_groups_wire
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job
-from tierwise.model.snapshot import Snapshot
+from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.model.topology import Topology
 from tierwise.port import Objects, lone_gang
 
@@ -217,14 +217,20 @@ def outcome_lines(page: Page, view: View) -> list[Text]:
     """What became of everything."""
     found = job_progress(view.objects, view.snapshot, view.places)
     title = Text.assemble(_tally(found), f" after {lasted(view.at)}; {count(view.cycles, 'cycle')}")
-    if view.unfinished:
+    if view.circling:
+        title.append("; stopped, because the cluster goes in circles", style="bold red")
+    elif view.unfinished:
         title.append("; more would happen after that", style="yellow")
     idle = waiting(view.snapshot, view.report, ())
     names = ObjectNames(view.snapshot.jobs)
     lines = [Text(""), *wrapped(title, page.width)]
     lines += [Text(""), *job_lines(page, view.snapshot.topology, found)] if found else []
     lines += section("Partitions", partition_lines(page, view.objects, view.snapshot, found))
-    return lines + section("Waiting", waiting_lines(page, names, view.snapshot, idle))
+    lines += section("Waiting", waiting_lines(page, names, view.snapshot, idle))
+    circling = (f"{fault.subject} {fault.text}" for fault in view.circling)
+    return lines + section(
+        "Problems", [line for text in circling for line in wrapped(Text(text), page.width, first="  ")]
+    )
 
 
 def _tally(found: Sequence[JobProgress]) -> Text:
@@ -253,10 +259,12 @@ class View(msgspec.Struct, frozen=True):
     places: Mapping[str, str]  # the hyperNode where each podGroup was last placed
     cycles: int = 0
     unfinished: bool = False
+    circling: Sequence[Fault] = ()  # which jobs went in circles, so that the run was stopped
 
 
 def life_wire(view: View, start: float) -> Raw:
     """Everything but the timeline."""
+    circling = [{"object": f.subject, "code": f.code, "message": f.text} for f in view.circling]
     return {
         "start": stamp(start),
         "end": stamp(start + view.at),
@@ -267,6 +275,7 @@ def life_wire(view: View, start: float) -> Raw:
         "podGroups": pod_groups_wire(view.snapshot),
         "pods": {path: _pod(pod) for path, pod in view.objects.every(Pod).items()},
         "pending": pending_wire(view.snapshot, view.report, {}),
+        **({"problems": circling} if circling else {}),
     }
 
 

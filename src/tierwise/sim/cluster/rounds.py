@@ -14,6 +14,7 @@ from tierwise.controllers.job.status import NAME_TAKEN
 from tierwise.framework.report import CycleReport, Eviction, plugin_faults
 from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.port import Bind, Objects
+from tierwise.sim.cluster.circles import Circles
 from tierwise.sim.cluster.driver import MOST, Amend, Decided, EmbeddedDriver
 from tierwise.sim.cluster.provisioner import provision
 from tierwise.sim.cluster.store import EmbeddedCluster
@@ -44,6 +45,8 @@ class Rounds(EmbeddedDriver):
         self.nominations: dict[str, str] = {}  # of the last cycle
         self.evictions: list[Eviction] = []
         self.reports: list[tuple[Snapshot, CycleReport]] = []
+        self.circles = Circles()
+        self.settled = False  # whether the last round changed nothing
 
     @property
     def snapshot(self) -> Snapshot | None:
@@ -64,7 +67,15 @@ class Rounds(EmbeddedDriver):
         aside += dict.fromkeys(fault for _, report in self.reports for fault in plugin_faults(report))
         refused = (event for event in self.cluster.events if event.reason in _TOLD)
         aside += dict.fromkeys(Fault(str(event.about), event.reason, event.message) for event in refused)
-        return aside + [Fault(f"Pod {pod}", reason.code, reason.text) for pod, reason in dict.fromkeys(told)]
+        aside += [Fault(f"Pod {pod}", reason.code, reason.text) for pod, reason in dict.fromkeys(told)]
+        return aside + self.circling()
+
+    def circling(self) -> list[Fault]:
+        """Which jobs went in circles, if the cluster did not come to rest for that."""
+        if self.settled or not (self.circles.found or len(self.reports) >= MOST):
+            return []
+        decided = {decision.job.key: decision.job for _, report in self.reports[-2:] for decision in report.decisions}
+        return [self.circles.fault(decided.values())]
 
     def after(self, now: float) -> Snapshot:
         """The cluster as it is now."""
@@ -88,11 +99,13 @@ class Rounds(EmbeddedDriver):
         self._write_statuses(decided)
         self.bindings |= {effect.pod.path: effect.node for effect in decided.effects if isinstance(effect, Bind)}
         self.evictions += decided.report.evictions
+        self.circles.note(decided.report.evictions, cluster.read())
         names = decided.snapshot.nodes.names
         kept = (decision for decision in decided.report.decisions if not decision.bound)
         self.nominations = {task.key: names[row] for decision in kept for task, row in decision.places()}
         self._reconcile(self._now)
-        return cluster.read().version != before or decided.report.goes_on
+        self.settled = cluster.read().version == before and not decided.report.goes_on
+        return not self.settled
 
     def _provision(self) -> None:
         self.cluster.apply(provision(self.cluster.read()).effects)
@@ -108,13 +121,13 @@ def schedule(
     amend: Amend | None = None,
     reader: Reader | None = None,
 ) -> Rounds:
-    """Run so many cycles, or as many as change anything."""
+    """Run so many cycles; or as many as change anything, until the cluster comes to rest or goes in circles."""
     rounds = Rounds(objects, profile, now, amend=amend, reader=reader)
     for number in range(cycles if cycles is not None else MOST):
         if progress is not None:
             progress(number)
         decided = rounds.decide()
-        if (decided is None or not rounds.carry_out(decided)) and cycles is None:
+        if (decided is None or not rounds.carry_out(decided) or rounds.circles.found) and cycles is None:
             break
     return rounds
 

@@ -24,12 +24,13 @@ from tierwise.explain.timeline import TimelineEntry
 from tierwise.framework.extension import Factory
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Phase
-from tierwise.model.snapshot import Snapshot
+from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.plugins import PLUGINS
 from tierwise.port import Bind, Effect, Key, Objects, PatchStatus, RecordEvent
 from tierwise.scheduler.cycle import nothing_is_left
 from tierwise.scheduler.guard import Crash
 from tierwise.sim.cluster.agenda import Agenda, Due, Event, Incident, LookAgain, NodeBack, NodeLost, PodFails
+from tierwise.sim.cluster.circles import Circles
 from tierwise.sim.cluster.driver import MOST, EmbeddedDriver, no_key
 from tierwise.sim.cluster.event_log import EventLog
 from tierwise.sim.cluster.kubelet import killed
@@ -40,6 +41,10 @@ from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.status.pod import ConditionWriter, pod_events
 
 __all__ = ["Moment", "Simulation"]
+
+
+class _RestlessError(RuntimeError):
+    """A moment after which the cluster would still change, however often everything is done again."""
 
 
 class User(Protocol):
@@ -98,6 +103,8 @@ class Simulation(EmbeddedDriver):
         cluster = cluster if cluster is not None else EmbeddedCluster(objects, self.start, self.start)
         super().__init__(cluster, profile, plugins=plugins, keys=keys)
         self.unfinished = True  # whether anything is still going to happen
+        self.circling: tuple[Fault, ...] = ()  # which jobs went in circles, so that the run was stopped
+        self._circles = Circles()
         self._observe = observe
         self.history = EventLog(self.start)
         self._log = log
@@ -116,11 +123,15 @@ class Simulation(EmbeddedDriver):
         self._looks = False  # whether the scheduler is to look though nothing has changed
 
     def run(self, until: float) -> Iterator[Moment]:
-        """Moment after moment until nothing is left to happen, or until so many seconds after the start."""
+        """Moment after moment: until nothing is left to happen, until so many seconds after the start, or until the
+        cluster goes in circles.
+        """
         now = self.start
         while True:
-            moment = self.advance(now)
+            moment = self._advance_or_circle(now)
             yield moment
+            if self.circling:
+                return
             following = self.following(now)
             self.unfinished = following is not None
             if following is None:
@@ -130,6 +141,20 @@ class Simulation(EmbeddedDriver):
                     yield Moment(until, (), self.cluster.read(), moment.snapshot, moment.report)
                 return
             now = following
+
+    def _advance_or_circle(self, now: float) -> Moment:
+        """As `advance`; a cluster that goes in circles is left as it is, and `circling` says so."""
+        told = len(self.history.events)
+        try:
+            moment = self.advance(now)
+        except _RestlessError:
+            assert self._last is not None  # a moment has many cycles before it counts as restless
+            snapshot, report = self._last
+            moment = Moment(now - self.start, self.history.events[told:], self.cluster.read(), snapshot, report)
+            self.circling = (self._circles.fault(decision.job for decision in report.decisions),)
+        if self._circles.found:
+            self.circling = (self._circles.fault(),)
+        return moment
 
     def advance(self, now: float) -> Moment:
         """Let everything happen that happens at a moment; for callers who have a clock of their own."""
@@ -158,7 +183,7 @@ class Simulation(EmbeddedDriver):
             wake = self._kubelets(now)
             if self.cluster.read() is before:
                 return wake
-        raise RuntimeError(f"the cluster does not come to rest at {now - self.start:.0f}s")
+        raise _RestlessError(f"the cluster does not come to rest at {now - self.start:.0f}s")
 
     def _has_news(self) -> bool:
         """Whether another cycle may decide something, or an observer hears what it sees."""
@@ -193,6 +218,7 @@ class Simulation(EmbeddedDriver):
         if decided is None:
             raise RuntimeError("scheduling fails, however many objects are set aside")
         snapshot, report, asked = decided.snapshot, decided.report, decided.effects
+        self._circles.note(report.evictions, before)
         outcomes = self.cluster.apply(asked) if asked else ()
         if self._log:
             self.history.cycle(snapshot, report, now)
