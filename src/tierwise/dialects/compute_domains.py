@@ -6,7 +6,7 @@ up in several racks. A clique is the set of nodes with one value of the label `n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tierwise.api.core import Pod
@@ -15,7 +15,7 @@ from tierwise.dialects.label_trees import LabelTree
 from tierwise.model.job import Constraint
 from tierwise.port import Objects
 
-__all__ = ["CLIQUE", "KIND", "READS", "confined", "domains", "template_names", "trees"]
+__all__ = ["CLIQUE", "KIND", "ONE_CLIQUE", "READS", "domains", "joined", "template_names", "trees"]
 
 CLIQUE: Final = "nvidia.com/gpu.clique"
 KIND: Final = "NVLink cliques"
@@ -40,12 +40,13 @@ def trees(objects: Objects) -> Iterator[LabelTree]:
         yield LabelTree(KIND, (CLIQUE,))
 
 
-def confined(pods: Iterable[Pod], known: Mapping[str, str]) -> Constraint | None:
-    """What keeps the pods of a gang in one clique; None where they join no domain, or several."""
-    if not known:
-        return None
-    joined = {known[name] for pod in pods for name in template_names(pod) if name in known}
-    return Constraint(hard=True, tier_name=CLIQUE, kind=KIND) if len(joined) == 1 else None
+ONE_CLIQUE: Final = Constraint(hard=True, tier_name=CLIQUE, kind=KIND)
+"""What keeps the pods of a domain together."""
+
+
+def joined(pod: Pod, known: Mapping[str, str]) -> str:
+    """The domain that a pod joins, as namespace/name; "" for none. Of several the first counts."""
+    return next((known[name] for name in template_names(pod) if name in known), "")
 
 
 def template_names(pod: Pod) -> Iterator[str]:

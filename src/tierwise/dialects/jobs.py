@@ -25,7 +25,7 @@ from tierwise.api.pattern import RANK, RANKS
 from tierwise.api.quantity import amount
 from tierwise.api.repair import parse_repair
 from tierwise.api.reservation import RESERVATION, parse_reservation
-from tierwise.dialects.compute_domains import confined
+from tierwise.dialects.compute_domains import ONE_CLIQUE, joined
 from tierwise.dialects.elastic_quota import DEFAULT_QUEUE, Quotas, forbearing
 from tierwise.dialects.pod_marks import place_of, queue_of
 from tierwise.model.arrays import MOST, Axis, Ints
@@ -225,9 +225,9 @@ class JobBuilder:
         `previous` are the domains that these were last in, `parents` the inner groups that they are parts of, `marks`
         the annotations of the object that declares it.
         """
+        if self._domains and draft.constraint is None and not any(policy.constraint for policy in draft.policies):
+            draft, split = self._in_cliques(draft, split)
         key, constraint, policies = draft.key, draft.constraint, draft.policies
-        if constraint is None and self._domains and not any(policy.constraint for policy in policies):
-            constraint = confined((m.pod for _, _, members in split.values() for m in members), self._domains)
         first = _first_marks(split)  # which count where its object says nothing
         ladder, unreadable = _ladder(marks.get(LADDER, first.get(LADDER)))
         terms = parse_terms({**first, **marks})
@@ -289,6 +289,51 @@ class JobBuilder:
             **sentences,
         )
         return counted(job, len(self._axis))
+
+    def _in_cliques(self, draft: Job, split: Split) -> tuple[Job, Split]:
+        """A job whose pods join ComputeDomains, each of which is to stay in one clique.
+
+        Where all of them join one, that is the limit of the job. Else the pods of each domain are a sub-group with that
+        limit, and the others are free: a launcher that joins none must not hold the workers back. A job with sub-groups
+        of its own keeps them, and those that join are confined.
+        """
+        domains = {name: {joined(m.pod, self._domains) for m in own[2]} for name, own in split.items()}
+        every = set().union(*domains.values())
+        if every <= {""}:
+            return draft, split
+        if len(every) == 1:
+            return replace(draft, constraint=ONE_CLIQUE), split
+        if draft.policies:
+            return _confined_policies(draft, split, domains), split
+        ((index, number, members),) = split.values()
+        found: Split = {draft.key: (index, number, [m for m in members if not joined(m.pod, self._domains)])}
+        policies: list[Policy] = []
+        for domain in sorted(every - {""}, key=natural):
+            inside = [m for m in members if joined(m.pod, self._domains) == domain]
+            least = max(1, len(inside) - max(0, len(members) - draft.minimum))
+            name = domain.partition("/")[2]
+            found[f"{draft.key}/{name}"] = len(policies), 0, inside
+            policies.append(Policy(name, least, 1, ONE_CLIQUE))
+        return replace(draft, policies=tuple(policies)), found
+
+
+def _confined_policies(draft: Job, split: Split, domains: Mapping[str, set[str]]) -> Job:
+    """Sub-groups whose pods join one domain each, in cliques; a sub-group that joins in part waits, and says so."""
+    asked: dict[int, set[bool]] = {}
+    for name, (policy, _, members) in split.items():
+        if members:
+            asked.setdefault(policy, set()).add(domains[name] != {""})
+        if members and len(domains[name]) > 1:
+            text = f"the pods of sub-group {name} join several ComputeDomains, or some of them join none"
+            return replace(draft, refusal=draft.refusal or Reason("NotSupported", "pod", text))
+    policies = [
+        replace(policy, constraint=ONE_CLIQUE) if asked.get(number) == {True} else policy
+        for number, policy in enumerate(draft.policies)
+    ]
+    if any(len(found) > 1 for found in asked.values()) or asked.get(-1) == {True}:
+        text = "sub-groups that are alike, or pods beside them, join ComputeDomains in part"
+        return replace(draft, refusal=draft.refusal or Reason("NotSupported", "pod", text))
+    return replace(draft, policies=tuple(policies))
 
 
 def _on_hold(why: str) -> Reason | None:

@@ -102,3 +102,45 @@ def test_a_gang_of_two_domains_is_not_kept_in_one_clique() -> None:
     pods[2:] = [pod(f"p{i}", of="u", group="g") for i in (2, 3)]
 
     assert 4 == len(run(machines, _DOMAIN, other, group, kinds, wanted, theirs, pods).bindings)
+
+
+def test_who_joins_no_domain_does_not_hold_the_others_back() -> None:
+    """A launcher stands where it can: the clique has no room for it, and needs none."""
+    machines = [one for i, clique in enumerate("aa") for one in _machine(f"n{i}", clique)]
+    outside = node("front", labels={"role": "front"})
+    launcher = pod("launcher", group="g", nodeSelector={"role": "front"})
+    group, *rest = _gang(2)
+    whole = {**group, "spec": {"minMember": 3}}
+
+    placed = run(machines, outside, _DOMAIN, whole, rest, launcher).bindings
+    alone = run(machines[:2], outside, _DOMAIN, whole, rest, launcher).bindings
+
+    assert {"default/launcher": "front", "default/p0": "n0", "default/p1": "n1"} == dict(placed)
+    assert {} == alone  # all or nothing, as before
+
+
+def test_two_domains_of_one_gang_have_a_clique_each() -> None:
+    """Pods of either stay together; the domains need not."""
+    machines = [one for i, clique in enumerate("abab") for one in _machine(f"n{i}", clique)]
+    other = {**_DOMAIN, "metadata": {"name": "e", "namespace": "default"}}
+    other["spec"] = {"numNodes": 0, "channel": {"resourceClaimTemplate": {"name": "u"}}}
+    kinds = device_class(CLASS, expression=f'device.driver == "{CHANNELS}"')
+    templates = [template(name, exactly(name="channel", deviceClassName=CLASS)) for name in ("t", "u")]
+    pods = [pod(f"{of}{i}", of=of, group="g") for of in ("t", "u") for i in range(2)]
+
+    placed = run(machines, _DOMAIN, other, _gang(4)[0], kinds, templates, pods).bindings
+
+    cliques = {name: {"n0": "a", "n1": "b", "n2": "a", "n3": "b"}[at] for name, at in placed.items()}
+    assert 4 == len(placed)
+    assert cliques["default/t0"] == cliques["default/t1"] != cliques["default/u0"] == cliques["default/u1"]
+
+
+def test_the_label_that_no_node_has_is_named() -> None:
+    """And not one node that would not do."""
+    world = [_machine("n0", ""), _machine("n1", ""), _DOMAIN, _gang(2)]
+
+    report = run(*world).report
+    assert report is not None
+    rejection = report.rejections["default/g"]
+
+    assert any(f'"{CLIQUE}", and no node has this label' in one.reason.text for one in rejection.children)

@@ -216,6 +216,9 @@ class NetworkTopologyAware:
         if name not in self._tree(constraint).tier_names:
             text = f'"{name}" is not among the levels of {constraint.kind}'
             return Reason("UnknownLayer", "network-topology-aware", text)
+        if len(self._tree(constraint)) == 1:
+            text = f'its pods must stand on nodes of one "{name}", and no node has this label'
+            return Reason("NoTopology", "network-topology-aware", text)
         return None
 
     def _missing_fabric(self, constraint: Constraint) -> Reason | None:
