@@ -661,6 +661,7 @@ class Outcome(msgspec.Struct, frozen=True):
     ok: bool
     error: str = ""
     withheld: bool = False  # nothing was tried, because of what became of another effect or of the lease
+    lasting: bool = False  # it was refused for a reason that stays: the same would be refused again
 
 
 class Begun(Protocol):

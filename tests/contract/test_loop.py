@@ -144,6 +144,7 @@ def test_partly_bound_gang_is_mended(world: _World) -> None:
     assert 4 != sum(map(bool, world.nodes()))
     assert "Running" != world.group()["status"]["phase"]
 
+    world.now += 1.0
     world.loop.run_once()
     assert 4 == sum(map(bool, world.nodes()))
     assert "Running" == world.group()["status"]["phase"]

@@ -30,6 +30,9 @@ _NOT_ENQUEUED = Reason("NotEnqueued", "enqueue", "it has not left phase Pending"
 
 def admission_reason(cycle: Cycle, job: Job) -> Reason | None:
     """The first thing that keeps a job out."""
+    paused = cycle.snapshot.paused.get(job.key)
+    if paused is not None:
+        return paused
     if job.unsupported:
         return Reason("NotSupported", "pod", job.unsupported)
     if job.unready:

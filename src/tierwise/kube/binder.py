@@ -193,7 +193,7 @@ class Binder:
             if isinstance(answer, Outcome):
                 return self._unknown(bind, pod) if unanswered and answer.withheld else answer
             refusal = answer
-        return self._unknown(bind, pod) if unanswered else self._failed(bind, refusal.said)
+        return self._unknown(bind, pod) if unanswered else self._failed(bind, refusal.said, lasting=True)
 
     async def _attempt(self, bind: Bind, may: Callable[[], bool], pod: Pod | None = None) -> Outcome | _Refusal:
         """Send a bind once, of the `pod` that was meant before; the refusal where it may pass or is none."""
@@ -206,7 +206,7 @@ class Binder:
             return self._withheld(bind, str(error))
         except ApiError as error:
             if not (error.passing or error.status == 409):
-                return self._failed(bind, str(error))
+                return self._failed(bind, str(error), lasting=True)
             gateway = error.status in (502, 504)  # whose word is no answer of the API server
             return _Refusal(pod, str(error), error.retry_after, unanswered=gateway, certain=error.status in (429, 503))
         except UnreachableError as error:
@@ -294,9 +294,9 @@ class Binder:
         self._store.assume(bind.pod, pod.metadata.uid, node=bind.node, marks=bind.annotations)
         return Outcome(bind, ok=True)
 
-    def _failed(self, bind: Bind, error: str) -> Outcome:
+    def _failed(self, bind: Bind, error: str, *, lasting: bool = False) -> Outcome:
         self._forget(bind)
-        return Outcome(bind, ok=False, error=error)
+        return Outcome(bind, ok=False, error=error, lasting=lasting)
 
     def _withheld(self, bind: Bind, error: str) -> Outcome:
         self._forget(bind)

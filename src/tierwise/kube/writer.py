@@ -146,8 +146,13 @@ class Writer:
             return port.Outcome(effect, ok=False, error=str(NotLeadingError()), withheld=True)
         try:
             await self._one(effect)
-        except (ApiError, UnreachableError, NotLeadingError) as error:
-            return port.Outcome(effect, ok=False, error=str(error), withheld=isinstance(error, NotLeadingError))
+        except NotLeadingError as error:
+            return port.Outcome(effect, ok=False, error=str(error), withheld=True)
+        except UnreachableError as error:
+            return port.Outcome(effect, ok=False, error=str(error))
+        except ApiError as error:
+            changed = error.status in (404, 409)  # since it was decided: the next decision knows
+            return port.Outcome(effect, ok=False, error=str(error), lasting=not changed)
         except KeyError as error:
             return port.Outcome(effect, ok=False, error=f"the API server does not serve {error}")
         return port.Outcome(effect, ok=True)

@@ -12,7 +12,7 @@ import msgspec
 from tierwise.model.arrays import Axis, Ints
 from tierwise.model.held import ColumnCache, Endings, KeptColumns, TaskColumns, TaskTimes
 from tierwise.model.held_places import HeldPlaces
-from tierwise.model.job import Constraint, InnerGroup, Job, Policy, Queue, Shape, Task
+from tierwise.model.job import Constraint, InnerGroup, Job, Policy, Queue, Reason, Shape, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.topology import HYPERNODES, AlternateTopology, Topology
 from tierwise.model.turns import Turns
@@ -97,6 +97,7 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
     history_in: str = ""  # the namespace in which their record is kept; "" where none is
     forsaken: tuple[str, ...] = ()  # those of `orphans` that are nominated
     turns: Turns = Turns()  # of searches, as the cycle before this one has left them
+    paused: Mapping[str, Reason] = {}  # by key of a job that is not served now because its binds were refused
     endings: Endings | None = None  # of what runs, where `standing` counts it; else they follow from the tasks
 
     kept_columns: KeptColumns | None = None  # see `columns`: what a reader keeps from snapshot to snapshot

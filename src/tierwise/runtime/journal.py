@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import IO, Annotated, Final, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from tierwise import __version__
 from tierwise.api import codec
@@ -43,6 +44,7 @@ from tierwise.port import Effect, Key, Objects
 from tierwise.runtime.journal_fields import recorded
 from tierwise.runtime.private_file import private_file
 from tierwise.runtime.profile_run import LoopPass, SchedulerProfile
+from tierwise.runtime.refused_gangs import paused_reason
 from tierwise.scheduler import check_profile, cycle
 from tierwise.scheduler.effects import effects
 from tierwise.scheduler.guard import Crash
@@ -126,6 +128,7 @@ class _Cycle(msgspec.Struct, frozen=True, omit_defaults=True):
     puts: tuple[_Put, ...] = ()
     deletes: tuple[_Path, ...] = ()
     decided: msgspec.Raw = msgspec.Raw(b"{}")
+    paused: dict[str, str] = {}  # jobs that were left alone because their binds were refused, and in which words
 
 
 def decided(snapshot: Snapshot, report: CycleReport) -> bytes:
@@ -212,7 +215,8 @@ class JournalWriter:
         decision = msgspec.Raw(
             decided(iteration.snapshot, iteration.decided if iteration.decided is not None else iteration.report)
         )
-        self._line(_Cycle(self._number, iteration.snapshot.now, profile, puts, deletes, decision))
+        paused = {job: reason.text for job, reason in iteration.snapshot.paused.items()}
+        self._line(_Cycle(self._number, iteration.snapshot.now, profile, puts, deletes, decision, paused))
         assert self._out is not None
         self._out.flush(zlib.Z_SYNC_FLUSH)  # so that a journal whose writer was killed ends with a whole line
         self._trim(0)
@@ -329,6 +333,7 @@ class RecordedCycle(msgspec.Struct, frozen=True):
     scheduler: SchedulerProfile
     decided: bytes
     version: str  # of tierwise, which wrote it
+    paused: dict[str, str] = {}
 
 
 class Repetition(msgspec.Struct, frozen=True):
@@ -344,6 +349,8 @@ def repeat(recorded: RecordedCycle) -> Repetition:
     """Run a recorded cycle again: the same objects, the same time, the same profile."""
     reader = Reader(recorded.scheduler.profile, schedulers=recorded.scheduler.schedulers)
     snapshot = reader.read(recorded.objects, recorded.now)
+    paused = {job: paused_reason(text) for job, text in recorded.paused.items()}
+    snapshot = replace(snapshot, paused=paused) if paused else snapshot
     report = cycle(snapshot, recorded.scheduler.profile)
     again = decided(snapshot, report)
     return Repetition(snapshot, report, again, again == recorded.decided)
@@ -478,6 +485,7 @@ class JournalCursor:
                     scheduler=self._scheduler(self._header.profiles[found.profile], segment),
                     decided=bytes(found.decided),
                     version=self._header.version,
+                    paused=found.paused,
                 )
         return None
 

@@ -30,6 +30,7 @@ from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.turns import NO_TURNS
 from tierwise.plugins import PLUGINS
+from tierwise.runtime.refused_gangs import RefusedGangs
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import amended, effects
 from tierwise.scheduler.guard import Crash, Guard
@@ -233,6 +234,7 @@ class _LateJob(msgspec.Struct, frozen=True):
 
     key: str
     snapshot: Snapshot
+    objects: port.Objects
     report: CycleReport  # about this job alone
     binds: port.Begun
     numbers: tuple[int, ...]  # which of the effects are its own
@@ -337,6 +339,7 @@ class ProfileRun:
         self._reader = self._new_reader()
         self._statuses, self._conditions = StatusWriter(), ConditionWriter()
         self._marks = Marks()
+        self._refused_gangs = RefusedGangs()
         self._arriving: dict[str, tuple[int, float]] = {}  # see `_fresh`
         self._checked = loop.ticks()  # when the snapshot was last compared with a fresh one
         self._published = loop.ticks()  # when all statuses were last told
@@ -379,6 +382,8 @@ class ProfileRun:
         with self._loop.computes("scheduling", marks[-1]):
             snapshot = self._reader.read(objects, self._loop.clock(), self._turns)
             marks.append(self._loop.ticks())
+            paused, left = self._refused_gangs.paused(objects, snapshot, marks[1])
+            snapshot = replace(snapshot, paused=paused) if paused else snapshot
             limit, plugins = self._loop.most_pods, self._loop.plugins()
             report = cycle(snapshot, self._own.profile, most_pods=limit, plugins=plugins, stopwatch=times)
         self._turns = report.turns
@@ -389,6 +394,7 @@ class ProfileRun:
         marks.append(self._loop.ticks())
         self._loop.took += marks[-1] - marks[0]
         again = report.retry_after(snapshot.now)
+        again = min(again, snapshot.now + left)
         self.again = again if again < inf else None
         stages = ("read", "build", "decide")
         seconds = {s: end - begin for s, begin, end in zip(stages, marks, marks[1:], strict=False)}
@@ -446,15 +452,21 @@ class ProfileRun:
         if len(outcomes) < len(found):
             self.late += _late(one, found)
         applied = self._loop.ticks()
-        self._loop.refused.note(outcomes, applied)
+        self._note(one.objects, one.snapshot, outcomes, applied)
         self._see_to(partial(self._conclude, one, outcomes, applied))
 
     def _see_to(self, act: Callable[[], None]) -> None:
         """Do what follows from binds; an object that is in the way of that is set aside."""
         self._loop.guard.run("binding", self._loop.cluster.read(), lambda _: act(), self.rehearse)
 
+    def _note(self, objects: port.Objects, snapshot: Snapshot, outcomes: Sequence[port.Outcome], now: float) -> None:
+        """Remember what was refused, for the next cycles."""
+        self._loop.refused.note(outcomes, now)
+        self._refused_gangs.note(objects, snapshot, outcomes, now)
+
     def _conclude_late(self, job: _LateJob, outcomes: Sequence[port.Outcome]) -> None:
         """See to what follows from binds that were answered late."""
+        self._note(job.objects, job.snapshot, outcomes, self._loop.ticks())
         report = amended(job.report, outcomes)
         released = self._publish(job.snapshot, report, outcomes, placed=frozenset((job.key,)), waiting=False)
         complain([*outcomes, *released])
@@ -524,14 +536,14 @@ class ProfileRun:
         asked: list[port.Effect] = []
         released: list[port.Outcome] = []
         later: set[port.Key] = set()
-        under_way = {key for one in self.under_way for key in one.jobs} | {job.key for job in self.late}
+        under_way = frozenset([job.key for job in self.late]).union(*(one.jobs for one in self.under_way))
         if waiting:
             fresh, statuses, conditions = self._fresh(snapshot, report), self._statuses, self._conditions
             asked += statuses.write(objects, snapshot, _without(report, fresh), under_way, _MOST_TOLD)
             asked += conditions.write(objects, snapshot, report, fresh, _MOST_TOLD)
             if statuses.choice.left or conditions.choice.left:
                 self._look_again(self._loop.clock() + _TOLD_IN)
-            released, later = self._release(objects, snapshot, report)
+            released, later = self._release(objects, snapshot, report, besides=under_way)
             by, self._published = self._name, self._loop.ticks()
             self._telling = self._published - begun
         elif placed:
@@ -560,9 +572,15 @@ class ProfileRun:
         snapshot: Snapshot,
         report: CycleReport,
         whose: Container[str] | None = None,
+        besides: Container[str] = (),
     ) -> tuple[list[port.Outcome], set[port.Key]]:
-        """Release gangs that stay a part; and the objects about which something is left to do in the next iteration."""
-        wanted = release(objects, snapshot, report, partial(decision_id, snapshot.now), self._marks, whose)
+        """Release gangs that stay a part; and the objects about which something is left to do in the next iteration.
+
+        Gangs whose binds are under way are left as they are (`besides`): a mark says since when one of them is a part,
+        and is taken away once it is known that it is whole.
+        """
+        name = partial(decision_id, snapshot.now)
+        wanted = release(objects, snapshot, report, name, self._marks, whose, besides)
         back = fairly(wanted, self._loop.most_writes)
         self._loop.unfinished = self._loop.unfinished or len(back) < len(wanted)
         outcomes = self._loop.cluster.apply(port.decided_on(objects, back))
@@ -599,7 +617,7 @@ def _late(one: _UnderWay, found: Sequence[port.Outcome | None]) -> list[_LateJob
             decisions = tuple(decision for decision in one.report.decisions if decision.job.key == key)
             rejections = {job: said for job, said in one.report.rejections.items() if job == key}
             report = replace(one.report, decisions=decisions, rejections=rejections)
-            late.append(_LateJob(key, one.snapshot, report, one.binds, tuple(own)))
+            late.append(_LateJob(key, one.snapshot, one.objects, report, one.binds, tuple(own)))
     return late
 
 

@@ -243,10 +243,11 @@ def release(
     decision: Callable[[str], str],
     marks: Marks | None = None,
     whose: Container[str] | None = None,
+    besides: Container[str] = (),
 ) -> list[Effect]:
     """Marks to set and to take away, and pods of marked gangs to evict; `decision` names that about a job.
 
-    Of these jobs alone, where `whose` says so.
+    Of these jobs alone, where `whose` says so, and of none of those in `besides`.
     """
     bound, back, marked = _bound(report), overbound(objects, snapshot), (marks or Marks()).follow(objects)
     named = {*back, *bound}
@@ -257,6 +258,7 @@ def release(
         for job in sorted([*snapshot.unsettled, *others], key=lambda job: job.number)
         if job.declared
         and (whose is None or job.key in whose)
+        and job.key not in besides
         and (job.key in back or _in_question(objects, job, marked, report, bound))
     ]
     if not asked:

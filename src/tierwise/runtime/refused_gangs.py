@@ -1,0 +1,127 @@
+"""Gangs whose binds were refused for a reason that stays: left alone for a while, so that nobody asks again and again.
+
+A policy or a webhook that denies a bind denies it in the next cycle as well. Such a gang is not served for one second,
+then two, and so on up to a minute. That ends at once when the gang becomes another one: its pods, what they ask for,
+their labels or gates, or what its group asks for. A tenant may change these all the time, so a change ends it once a
+minute at most.
+
+Called by the loop with what became of its writes. Times are of a clock that never jumps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from tierwise import port
+from tierwise.api.core import Pod
+from tierwise.dialects.languages import declaring
+from tierwise.model.job import Job, Reason
+from tierwise.model.snapshot import Snapshot
+
+__all__ = ["LONGEST", "RefusedGangs", "paused_reason"]
+
+_FIRST: Final = 1.0
+"""Seconds for which a gang is left alone after its first refusal."""
+
+LONGEST: Final = 60.0
+"""Seconds for which it is left alone at most; and between two ends of that by a change of the gang."""
+
+_Known = Mapping[str, object]
+"""What may change so that the gang is asked for again: by pod, and of the objects that declare it."""
+
+
+class _Refusal(msgspec.Struct):
+    known: _Known
+    seconds: float  # for which it is left alone
+    until: float
+    text: str
+    changed: float = float("-inf")  # when a change has ended the wait last
+
+
+class RefusedGangs:
+    """Which gangs were refused, and until when they are left alone."""
+
+    def __init__(self) -> None:
+        self._refusals: dict[str, _Refusal] = {}
+
+    def note(self, objects: port.Objects, snapshot: Snapshot, outcomes: Iterable[port.Outcome], now: float) -> None:
+        """Remember gangs that were refused, as they were when it was decided to place them; forget those that were not.
+
+        What was withheld, nobody has refused. What failed for another reason may succeed at once.
+        """
+        refused: dict[str, port.Outcome] = {}
+        done: dict[str, bool] = {}
+        for outcome in outcomes:
+            gang = _gang_of(outcome.effect)
+            if gang and outcome.lasting:
+                refused.setdefault(gang, outcome)
+            elif gang and isinstance(outcome.effect, port.Bind):
+                done[gang] = done.get(gang, True) and outcome.ok
+        for gang, whole in done.items():
+            if whole and gang not in refused:
+                self._refusals.pop(gang, None)
+        jobs = {job.key: job for job in snapshot.jobs if job.key in refused} if refused else {}
+        for gang, job in jobs.items():
+            self._note(gang, _known(objects, job), refused[gang], now)
+
+    def _note(self, gang: str, known: _Known, outcome: port.Outcome, now: float) -> None:
+        before = self._refusals.get(gang)
+        anew = before is None or before.seconds == 0.0
+        seconds = _FIRST if before is None or anew else min(2.0 * before.seconds, LONGEST)
+        refused = f"{port.about(outcome.effect)} was refused: {outcome.error}"
+        text = f"{refused}; it is tried again within a minute, and when the gang changes"
+        changed = before.changed if before is not None else float("-inf")
+        self._refusals[gang] = _Refusal(known, seconds, now + seconds, text, changed)
+
+    def paused(self, objects: port.Objects, snapshot: Snapshot, now: float) -> tuple[dict[str, Reason], float]:
+        """The gangs that are left alone in the cycle over this snapshot, and in how many seconds the first is not."""
+        self._refusals = {gang: one for gang, one in self._refusals.items() if now < one.until + LONGEST}
+        if not self._refusals:
+            return {}, float("inf")
+        found: dict[str, Reason] = {}
+        left = float("inf")
+        for job in snapshot.unsettled:
+            one = self._refusals.get(job.key)
+            if one is None or now >= one.until:
+                continue
+            if now - one.changed >= LONGEST and _known(objects, job) != one.known:
+                one.until, one.seconds, one.changed = now, 0.0, now
+                continue
+            found[job.key] = paused_reason(one.text)
+            left = min(left, one.until - now)
+        return found, left
+
+
+def paused_reason(text: str) -> Reason:
+    """Why a gang is left alone, in the words of its refusal."""
+    return Reason("BindFailed", "bind", text)
+
+
+def _gang_of(effect: port.Effect) -> str:
+    """The gang that an effect is a part of starting; "" where it is none."""
+    match effect:
+        case port.Bind() | port.Prepare():
+            return effect.gang
+        case port.Nominate():
+            return effect.gang if effect.node else ""
+        case _:
+            return ""
+
+
+def _known(objects: port.Objects, job: Job) -> _Known:
+    """What may change so that a gang is asked for again."""
+    pods = objects.every(Pod)
+    own = [pods[task.key] for task in job.tasks if task.key in pods]
+    known: dict[str, object] = {pod.metadata.name: _asked(pod) for pod in own}
+    for key, record in declaring(objects, job):
+        known[str(key)] = record.metadata.uid, record.metadata.labels, getattr(record, "spec", None)
+    return known
+
+
+def _asked(pod: Pod) -> object:
+    """A pod without what a scheduler writes on it."""
+    return pod.metadata.uid, pod.metadata.labels, replace(pod.spec, node_name="")
