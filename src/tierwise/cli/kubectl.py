@@ -1,7 +1,7 @@
-"""`kubectl tierwise`: the verbs that look at a live cluster, as a plugin of kubectl.
+"""`kubectl tierwise`: the verbs about a live cluster, as a plugin of kubectl.
 
 kubectl runs the program `kubectl-tierwise` that it finds on the path. The verbs are those of `tierwise`: without files
-they look at the cluster of the kubeconfig, with the right to list and no other.
+they look at the cluster of the kubeconfig, with the right to list; `hold` and `release` need the right to patch.
 """
 
 from __future__ import annotations
@@ -12,16 +12,14 @@ from collections.abc import Sequence
 import click
 
 from tierwise import __version__
-from tierwise.cli.main import VERBS, Verbs
+from tierwise.cli.main import LIVE, VERBS, Verbs
 
 __all__ = ["main", "plugin"]
-
-_LOOKING = ("explain", "why", "eta", "what-if", "defrag", "top", "serve", "topology", "snapshot")
 
 
 @click.group(
     cls=Verbs,
-    verbs={name: VERBS[name] for name in _LOOKING},
+    verbs={name: said for name, said in VERBS.items() if name in LIVE},
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="""\b
 Examples:
@@ -33,7 +31,7 @@ Examples:
 )
 @click.version_option(__version__, "--version", message="%(prog)s %(version)s", prog_name="kubectl tierwise")
 def plugin() -> None:
-    """Look at gangs and network topology in a live cluster. Changes nothing."""
+    """Look at gangs and network topology in a live cluster. Only hold and release change something."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

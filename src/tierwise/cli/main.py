@@ -19,7 +19,7 @@ import click
 from tierwise import __version__
 from tierwise.api.errors import InputError
 
-__all__ = ["VERBS", "Verbs", "cli", "main"]
+__all__ = ["LIVE", "VERBS", "Verbs", "cli", "main"]
 
 _NARROWEST = 40
 """Columns that a line on standard error takes at least."""
@@ -64,6 +64,10 @@ VERBS = {
     "completion": ("tierwise.cli.completion:completion", "Print the completion script of a shell."),
     "version": ("tierwise.cli.version:version", "Print the version."),
 }
+
+_QUESTIONS = ("explain", "why", "eta", "what-if", "defrag", "queue", "nodes", "drainable", "top", "audit")
+LIVE = frozenset((*_QUESTIONS, "hold", "release", "serve", "snapshot", "topology"))
+"""Verbs that are about a live cluster where no files are given: those of `kubectl tierwise`, too."""
 
 _EPILOG = """\b
 Examples:

@@ -38,7 +38,7 @@ _FAILED = 5
 """)
 def sweep(
     *,
-    filename: Path = option("-f --filename FILE", "The grid: axes, what all cells share, and the baseline."),
+    filename: Path | None = option("-f --filename FILE", "The grid: axes, what all cells share, and the baseline."),
     jobs: int = option("-j --jobs", "Processes of this machine.  [default: one for each core]", default=0, least=0),
     engine_name: str | None = option(
         "--engine URL", "Instead, a cluster: dask://HOST:PORT, ray://HOST:PORT, or ray://local."
@@ -56,6 +56,8 @@ def sweep(
     Cells run side by side; the same grid gives the same digest on every engine. Ctrl-C stops; with --results the same
     command goes on. The exit status is 1 where a cell failed.
     """
+    if filename is None:
+        raise InputError("a sweep needs a grid: tierwise sweep -f GRID (docs/guides/sweeps.md has one to begin with)")
     try:
         grid = read_grid(filename.read_bytes(), str(filename))
     except OSError as error:

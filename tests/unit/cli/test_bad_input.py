@@ -119,3 +119,12 @@ def test_what_cannot_be_read_is_not_called_valid(tmp_path: Path) -> None:
     assert (2, 2) == (text.exit_code, wire.exit_code)
     assert "invalid: 0 errors, 0 warnings in 1 object, and 1 object that cannot be read" in text.stdout
     assert '"valid":false' in wire.stdout.replace(" ", "")
+
+
+def test_a_sweep_without_a_grid_says_what_it_needs() -> None:
+    """One line, and the status of bad input."""
+    result = run("sweep")
+
+    assert 2 == result.exit_code
+    assert "tierwise: a sweep needs a grid" in result.stderr
+    assert 1 == result.stderr.count("\n")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.support.commands import EXAMPLES, answer, manifests, run
+from tests.support.commands import EXAMPLES, ROOT, answer, manifests, run
 from tests.support.draw import draw, gang, objects_of
 
 from tierwise.cli.kubectl import plugin
+from tierwise.cli.main import LIVE, VERBS
 
 TRAINING = EXAMPLES / "01-llm-training"
 
@@ -106,6 +108,28 @@ def test_the_plugin_has_the_verbs_that_look() -> None:
     assert '"reason": "NotEnoughResources"' in named.stdout
     assert "Usage: kubectl tierwise" in other.stderr
     assert "No such command 'schedule'" in other.stderr
+
+
+_SHOWN = re.compile(r"kubectl tierwise ([a-z][a-z-]*)")
+
+
+def _shown_in_help() -> set[str]:
+    """The verbs that the help of any verb shows below kubectl."""
+    helps = (run(name, "--help", width=160).stdout for name in VERBS)
+    return {verb for text in (*helps, run("--help").stdout) for verb in _SHOWN.findall(text)}
+
+
+def test_kubectl_knows_every_verb_that_is_shown_below_it() -> None:
+    """In the help of each verb, in the documentation and in the manifests."""
+    files = (file for folder in ("docs", "deploy", "examples") for file in (ROOT / folder).rglob("*.[my]*"))
+    texts = (file.read_text(errors="replace") for file in (ROOT / "README.md", *files) if file.is_file())
+    shown = _shown_in_help() | {verb for text in texts for verb in _SHOWN.findall(text)}
+
+    assert {"queue", "nodes", "drainable", "hold", "release"} <= shown
+    assert shown <= set(plugin.list_commands(None)) | {"plugin"}  # type: ignore[arg-type]
+    page = (ROOT / "docs/reference/cli.md").read_text().splitlines()
+    described = next(line for line in page if "`kubectl-tierwise` is" in line)
+    assert all(f"`{verb}`" in described or f"tierwise {verb}`" in described for verb in LIVE)
 
 
 def test_without_files_and_without_a_cluster_there_is_one_clear_line(tmp_path: Path) -> None:
