@@ -341,6 +341,19 @@ def test_budget_refuses_an_eviction(api: FakeApi, cluster: KubeCluster) -> None:
     assert "nominatedNodeName" not in api.get("pods", "p0")["status"]
 
 
+def test_an_eviction_under_two_budgets_is_refused_once(api: FakeApi, cluster: KubeCluster) -> None:
+    """The server answers 500 for such a pod and always will: it is asked once, and the refusal is one that stays."""
+    api.put(pod("victim", on="n0"))
+    assert eventually(cluster, lambda: "default/victim" in cluster.read().every(Pod))
+    said = {"message": "This pod has more than one PodDisruptionBudget"}
+    api.fail("POST", "/eviction", 500, times=9, said=said)
+    victim = Key("", "Pod", "default", "victim")
+    (outcome,) = cluster.apply([Evict(victim, "preempted", "default/g", "preempt")])
+
+    assert (False, True, said["message"]) == (outcome.ok, outcome.lasting, outcome.error)
+    assert 1 == sum(request.endswith("/eviction") for request in api.requests)
+
+
 def test_a_pod_past_its_budgets_is_deleted(api: FakeApi, cluster: KubeCluster) -> None:
     """The Eviction API is not asked for what it would refuse."""
     api.put(pod("victim", on="n0"))

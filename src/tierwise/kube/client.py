@@ -118,13 +118,18 @@ class Client:
     ) -> None:
         await self._transport.close()
 
-    async def ask(self, method: str, path: str, body: object = None, **options: Unpack[_Options]) -> bytes:
-        """The answer to a request that does no harm when it is made twice: again while the refusal may pass."""
+    async def ask(
+        self, method: str, path: str, body: object = None, *, final: int = 0, **options: Unpack[_Options]
+    ) -> bytes:
+        """The answer to a request that does no harm when it is made twice: again while the refusal may pass.
+
+        A refusal with the status `final` is one that stays, whatever it means elsewhere.
+        """
         for attempt in range(_ATTEMPTS):
             try:
                 return await self.send(method, path, body, **options)
             except ApiError as error:
-                if not error.passing or attempt == _ATTEMPTS - 1:
+                if not error.passing or error.status == final or attempt == _ATTEMPTS - 1:
                     raise
                 wait = error.retry_after
             except UnreachableError:

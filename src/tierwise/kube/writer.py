@@ -239,11 +239,14 @@ class Writer:
         return known[0].metadata.uid if known is not None else ""
 
     async def _evict(self, key: port.Key, uid: str) -> None:
-        """Ask for an eviction: disruption budgets may refuse it, and that is final for this cycle."""
+        """Ask for an eviction: disruption budgets may refuse it, and that is final for this cycle.
+
+        So is a 500, with which the server refuses pods under two budgets, some of which were made since the decision.
+        """
         uid = uid or self._uid(key)
         body = manifest("policy/v1", "Eviction", key.name, key.namespace, deleteOptions=_only(uid))
         path = f"{self._resource(key).at(key)}/eviction"
-        await self._client.ask("POST", path, body, may=self._may, expects=("Status", "Eviction"))
+        await self._client.ask("POST", path, body, may=self._may, expects=("Status", "Eviction"), final=500)
         self._store.assume(key, uid, leaving=_now())
 
     async def _delete(self, key: port.Key, uid: str) -> None:
