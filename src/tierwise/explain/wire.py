@@ -151,6 +151,7 @@ def explain_wire(inspection: PodInspection, report: CycleReport) -> Raw:
         "pod": inspection.task.key,
         "podGroup": pod_group_of(inspection.job, inspection.task),
         "subGroup": sub_id(inspection.sub),
+        "searchedIn": inspection.within,
         "gradients": [list(group) for group in inspection.gradients],
         "hyperNodeScores": dict(inspection.domain_scores),
         **({"constraints": [tried_wire(tried) for tried in inspection.fabrics]} if inspection.fabrics else {}),

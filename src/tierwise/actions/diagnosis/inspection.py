@@ -5,19 +5,22 @@ A `PodInspector` is passed to the cycle; normal cycles pass none and have no ext
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from tierwise.actions.placement.choose import search_group
+from tierwise.actions.placement.choose import gradients_of, ordered
 from tierwise.actions.placement.demand import Demand, TaskGroup, demand, surplus
-from tierwise.actions.placement.problem import SearchResult
+from tierwise.actions.placement.problem import BOTH, SearchResult
 from tierwise.actions.placement.solve import solve
+from tierwise.actions.placement.trial import fit_any_way
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
-from tierwise.model.arrays import Floats
-from tierwise.model.job import Job, SubJob, Task, Tried
+from tierwise.framework.placer import GRAIN
+from tierwise.model.arrays import Floats, Ints
+from tierwise.model.job import Job, SubJob, Task, Tried, group_job, groups_around
+from tierwise.model.topology import ROOT
 
 __all__ = ["NodeInspection", "PodInspection", "PodInspector", "score_domains"]
 
@@ -40,6 +43,7 @@ class PodInspection(msgspec.Struct, frozen=True):
     job: Job
     sub: SubJob
     task: Task
+    within: str  # the domain that its gang is searched in; "" where its running pods leave it none
     gradients: tuple[tuple[str, ...], ...]
     domain_scores: dict[str, float]
     nodes: tuple[NodeInspection, ...]
@@ -67,11 +71,13 @@ class PodInspector:
     def _inspect(self, cycle: Cycle, job: Job, sub: SubJob, task: Task) -> PodInspection:
         gang: Job | SubJob = sub if job.policies and sub.constraint is not None else job
         names = cycle.topology.name
-        groups = cycle.pipeline.gradients(gang)
+        within = search_space(cycle, job, gang)
+        groups = cycle.pipeline.gradients(gang, within) if within is not None else ()
         return PodInspection(
             job=job,
             sub=sub,
             task=task,
+            within=names[within] if within is not None else "",
             gradients=tuple(tuple(names[d] for d in group.tolist()) for group in groups),
             domain_scores=score_domains(cycle, job, sub),
             nodes=self._nodes(cycle, Ask(task.shape, sub, job)),
@@ -134,20 +140,36 @@ def _reasons(cycle: Cycle, ask: Ask) -> list[tuple[str, ...]]:
 # The scores of the domains that could hold a gang, for `explain`: those of the first gradient with a solution.
 
 
+def search_space(cycle: Cycle, job: Job, gang: Job | SubJob) -> int | None:
+    """The domain that a gang is searched in: what the placed tasks of the job, and of the groups around a sub-group,
+    leave it; None if they leave it none.
+    """
+    domain = ROOT
+    around = reversed(tuple(groups_around(job, gang.inner_group))) if isinstance(gang, SubJob) else ()
+    for outer in (job, *(group_job(job, number) for number in around if number > 0)):
+        if outer is not gang and cycle.current_domain(outer) is not None:
+            (inside,) = gradients_of(cycle, outer, domain) or (None,)
+            if inside is None:
+                return None
+            domain = int(inside[0])
+    return domain
+
+
 def score_domains(cycle: Cycle, job: Job, sub: SubJob) -> dict[str, float]:
-    """Score by name of every domain that holds the minimum, in the first gradient that has one.
+    """Score by name of every domain that holds the minimum, in the first gradient that has one; the best first.
 
     A job's score for a domain is the sum of its sub-jobs' best scores in it.
     """
     asked = demand(cycle, job)
     whole = job.policies and sub.constraint is None and len(asked.task_groups) > 1
     task_group = None if whole else _task_group_of(cycle, job, sub, asked)
-    if not whole and task_group is None:
-        return {}
     gang: Job | SubJob = sub if job.policies and sub.constraint is not None else job
-    for group in cycle.pipeline.gradients(gang):
-        scores = ((domain, _score(cycle, job, asked, task_group, domain)) for domain in group.tolist())
-        found = {cycle.topology.name[domain]: score for domain, score in scores if score is not None}
+    within = search_space(cycle, job, gang)
+    if within is None or (not whole and task_group is None):
+        return {}
+    for gradient in cycle.pipeline.gradients(gang, within):
+        scores = _sums(cycle, job, asked, gradient) if task_group is None else _scores(cycle, job, task_group, gradient)
+        found = {cycle.topology.name[domain]: score for domain, score in scores}
         if found:
             return found
     return {}
@@ -158,12 +180,25 @@ def _task_group_of(cycle: Cycle, job: Job, sub: SubJob, asked: Demand) -> TaskGr
     return next((task_group for task_group in task_groups if task_group.sub is sub), None)
 
 
-def _score(cycle: Cycle, job: Job, asked: Demand, task_group: TaskGroup | None, domain: int) -> float | None:
-    """What the search makes of one domain, for one task group or all that is asked; nothing stays on the ledger."""
-    with cycle.ledger.statement():
-        found = (
-            solve(cycle, job, asked, within=domain)
-            if task_group is None
-            else search_group(cycle, job, task_group, within=domain)
-        )
-    return found.score if isinstance(found, SearchResult) else None
+def _scores(cycle: Cycle, job: Job, task_group: TaskGroup, gradient: Ints) -> Iterator[tuple[int, float]]:
+    """The domains of a gradient that hold a task group, as the search compares them; nothing stays on the ledger.
+
+    They are scored before any of them is tried, and all together: which of equal ones has more tasks is seen only so.
+    """
+    near = cycle.current_domain(job) if job.policies else None
+    for domain, score in tuple(ordered(cycle, task_group, gradient, near, BOTH)):
+        with cycle.ledger.statement():
+            found = fit_any_way(cycle, job, task_group, domain, BOTH)
+        if isinstance(found, SearchResult):
+            yield domain, score
+
+
+def _sums(cycle: Cycle, job: Job, asked: Demand, gradient: Ints) -> list[tuple[int, float]]:
+    """The same for all that is asked of a job with sub-groups."""
+    found: list[tuple[int, float]] = []
+    for domain in gradient.tolist():
+        with cycle.ledger.statement():
+            inside = solve(cycle, job, asked, within=domain)
+        if isinstance(inside, SearchResult):
+            found.append((domain, inside.score))
+    return sorted(found, key=lambda one: (-round(one[1] * GRAIN), int(cycle.topology.rank[one[0]])))

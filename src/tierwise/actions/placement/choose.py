@@ -80,10 +80,11 @@ def search_group(
     bounded = False
     for gradient in gradients_of(cycle, gang, within):
         if units is not None:
-            said, placements = _try_proposal(cycle, job, task_group, units, gradient)
-            if isinstance(said, Proposal) and placements is not None:
-                worth = cycle.pipeline.score_domains(task_group.sub, np.array([said.domain]))
-                return SearchResult(said.domain, tuple(placements), float(worth[0]), said)
+            said = cycle.pipeline.propose(job, units, gradient)
+            if isinstance(said, Proposal):
+                proposed = _follow_proposal(cycle, job, task_group, units, said)
+                if proposed is not None:
+                    return proposed
         for domain, score in ordered(cycle, task_group, gradient, near, pools):
             found = fit_any_way(cycle, job, task_group, domain, pools)
             if isinstance(found, SearchResult):
@@ -262,15 +263,14 @@ def picks_of(cycle: Cycle, ask: Ask, units: Units, proposal: Proposal) -> list[P
     ]
 
 
-def _try_proposal(
-    cycle: Cycle, job: Job, task_group: TaskGroup, units: Units, gradient: Ints
-) -> tuple[Proposal | Abstained | None, list[Placement] | None]:
-    """Ask for a recommendation and try it; returns it, and the placement on the ledger if it works."""
-    said = cycle.pipeline.propose(job, units, gradient)
-    if not isinstance(said, Proposal):
-        return said, None
+def _follow_proposal(
+    cycle: Cycle, job: Job, task_group: TaskGroup, units: Units, proposal: Proposal
+) -> SearchResult | None:
+    """Place a task group as it was proposed, with the score of the domain before that; None where it does not fit."""
     cycle.report.search_counts.trials += 1
-    return said, cycle.ledger.attempt(_follow, cycle, job, task_group, units, said)
+    worth = cycle.pipeline.score_domains(task_group.sub, np.array([proposal.domain]))
+    placements = cycle.ledger.attempt(_follow, cycle, job, task_group, units, proposal)
+    return None if placements is None else SearchResult(proposal.domain, tuple(placements), float(worth[0]), proposal)
 
 
 def _follow(cycle: Cycle, job: Job, task_group: TaskGroup, units: Units, proposal: Proposal) -> list[Placement] | None:

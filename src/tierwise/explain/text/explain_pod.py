@@ -174,7 +174,9 @@ def _gradients(page: Page, inspection: PodInspection, snapshot: Snapshot) -> lis
     """Gradient by gradient the candidates, then the scores of the first gradient with a solution."""
     whose = "its sub-group" if inspection.job.policies and inspection.sub.constraint is not None else "its job"
     if not inspection.gradients:
-        text = f"no candidates: no hyperNode within the limit has enough left, even in sum, for the minimum of {whose}"
+        here = "" if inspection.within in ("", ROOT_NAME) else f" in {inspection.within}, where its job's pods run,"
+        text = f"no candidates: no hyperNode within the limit{here} has enough left, even in sum, for the minimum of"
+        text += f" {whose}"
         return wrapped(Text(text), page.width, first="  ")
     topology = snapshot.topology
     rows: list[list[Cell]] = []
