@@ -9,7 +9,7 @@ import re
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["LARGEST", "Quantity", "amount", "milli", "ratio", "show", "whole"]
+__all__ = ["LARGEST", "Quantity", "amount", "canonical", "milli", "ratio", "show", "whole"]
 
 Quantity = str | int | float
 """A quantity as a manifest spells it: usually a string, in YAML also a bare number."""
@@ -30,6 +30,8 @@ _LARGE: Final = {suffix: 1000**power for power, suffix in enumerate(_DECIMAL, 1)
     suffix: 1024**power for power, suffix in enumerate(_BINARY, 1)
 }
 _SMALL: Final = {"n": 10**9, "u": 10**6, "m": 10**3}
+_SUFFIXES: Final = dict(zip(range(-9, 19, 3), ("n", "u", "m", "", *_DECIMAL), strict=True))
+_LARGEST_POWER: Final = 18
 _SHOWN: Final = 128
 _QUOTA_PREFIXES: Final = ("requests.", "limits.")
 
@@ -106,6 +108,29 @@ def show(resource: str, count: int) -> str:
     if name in ("memory", "ephemeral-storage", "storage") or name.startswith("hugepages-"):
         return _show_bytes(count)
     return str(count)
+
+
+@lru_cache(maxsize=65536, typed=True)
+def canonical(quantity: Quantity) -> str:
+    """A quantity as the API server keeps it: no fraction, the largest suffix that fits, in the form it was written in.
+
+    So 0.5 becomes "500m", 1000 "1k", "1024Mi" "1Gi" and "1.5e3" "1500"; what is smaller than a billionth is rounded
+    away from zero.
+    """
+    number, denominator = ratio(quantity)
+    text = str(quantity)
+    if text.endswith("i") and abs(number) >= 1024 * denominator:
+        size = -(-abs(number) // denominator)
+        return ("-" if number < 0 else "") + _show_bytes(size)
+    billionths = -(-abs(number) * 10**9 // denominator)
+    power = -9
+    while billionths and billionths % 1000 == 0 and power < _LARGEST_POWER:
+        billionths, power = billionths // 1000, power + 3
+    if not billionths:
+        return "0"
+    exponent = re.search(r"[eE][+-]?[0-9]+$", text) is not None
+    suffix = (f"e{power}" if power else "") if exponent else _SUFFIXES[power]
+    return f"{'-' if number < 0 else ''}{billionths}{suffix}"
 
 
 @lru_cache(maxsize=65536, typed=True)

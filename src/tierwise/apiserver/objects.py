@@ -26,6 +26,7 @@ from tierwise.apiserver.apply import apply_patch
 from tierwise.apiserver.failures import ApiFailure, bad_request, check_bounds, conflict, expired, invalid, not_found
 from tierwise.apiserver.kinds import DEFINITION, IDLE, ServedKind, of_kind
 from tierwise.apiserver.namespace_limits import admitted, check_limit_range
+from tierwise.apiserver.normal_form import normal
 from tierwise.apiserver.patches import json_patch, merge_patch, strategic_patch
 from tierwise.apiserver.protobuf import message_of, unknown_fields
 from tierwise.apiserver.selectors import Selected, selector
@@ -241,7 +242,7 @@ class ObjectApi:
         """Check an object, and put it into the store; the caller holds the lock."""
         served, key = place.served, place.key
         check_bounds(raw)
-        raw = _identified(place, raw)
+        raw = normal(key, _identified(place, raw))
         _check_precondition(place, raw, old)
         warnings = _unknown_fields(place, raw, old, query)
         if old is None:

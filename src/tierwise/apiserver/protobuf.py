@@ -20,7 +20,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import format_micro_time, format_time
 from tierwise.apiserver.failures import bad_request
 
-__all__ = ["decode", "message_of", "messages", "unknown_fields"]
+__all__ = ["by_name", "decode", "message_of", "messages", "unknown_fields"]
 
 _MAGIC: Final = b"k8s\x00"
 _DEEPEST: Final = 64
@@ -71,7 +71,7 @@ def messages() -> dict[str, dict[int, Field]]:
 
 def unknown_fields(value: object, message: str, path: str = "") -> Iterator[str]:
     """Where JSON has fields that a message does not have."""
-    known = _by_name(message)
+    known = by_name(message)
     for name, inner in value.items() if isinstance(value, dict) else ():
         place, field = f"{path}.{name}" if path else str(name), known.get(name)
         if field is None:
@@ -88,11 +88,11 @@ def unknown_fields(value: object, message: str, path: str = "") -> Iterator[str]
 
 
 @cache
-def _by_name(message: str) -> dict[str, Field]:
+def by_name(message: str) -> dict[str, Field]:
     """The fields that JSON has."""
     found: dict[str, Field] = {}
     for field in messages()[message].values():
-        found |= _by_name(field.type) if field.inline else {field.name: field}
+        found |= by_name(field.type) if field.inline else {field.name: field}
     return found
 
 

@@ -27,6 +27,7 @@ from tierwise.api.manifest import manifest
 from tierwise.apiserver.failures import ApiFailure
 from tierwise.apiserver.kinds import ASIDE, DEFINITION, of_kind
 from tierwise.apiserver.namespace_limits import admitted
+from tierwise.apiserver.normal_form import normal
 from tierwise.controllers.stamp import stamp
 from tierwise.dialects.identity import made_up_uid
 from tierwise.sim.cluster.store import Batch, EmbeddedCluster, by_type
@@ -280,7 +281,7 @@ class ServedCluster(EmbeddedCluster):
 
     def _stamped(self, key: port.Key, raw: Raw, old: Raw | None) -> Raw:
         """An object as it is kept: with identity, version, generation and time of creation; `old` where it is that."""
-        raw = self._filled(key, raw, old)
+        raw = normal(key, self._filled(key, raw, old))
         meta, before = dict(meta_of(raw)), meta_of(old or {})
         meta.setdefault("name", key.name)
         if key.namespace:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierwise.api.quantity import LARGEST, Quantity, amount, milli, ratio, show, whole
+from tierwise.api.quantity import LARGEST, Quantity, amount, canonical, milli, ratio, show, whole
 
 DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
@@ -166,3 +166,47 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     except ValueError:
         return
     assert denominator > 0
+
+
+@pytest.mark.parametrize(
+    ("quantity", "kept"),
+    [
+        (1, "1"),
+        (0.5, "500m"),
+        ("1000m", "1"),
+        ("1000", "1k"),
+        ("1024", "1024"),
+        ("1024Mi", "1Gi"),
+        ("0.5Gi", "512Mi"),
+        ("0.5Ki", "512"),
+        ("1e3", "1e3"),
+        ("1.5E3", "1500"),
+        ("1e-3", "1e-3"),
+        ("-2000", "-2k"),
+        ("-1.5Gi", "-1536Mi"),
+        ("0.1n", "1n"),
+        ("00", "0"),
+        ("0Mi", "0"),
+        ("1025", "1025"),
+        ("2500Ki", "2500Ki"),
+    ],
+)
+def test_a_quantity_is_kept_in_its_canonical_form(quantity: Quantity, kept: str) -> None:
+    """As Kubernetes' API server answers what was sent."""
+    assert kept == canonical(quantity)
+
+
+@given(
+    st.integers(0, 10**15),
+    st.integers(0, 9),
+    st.sampled_from([*DECIMAL, *BINARY, "e3", "E-2"]),
+    st.sampled_from(["", "-"]),
+)
+def test_the_canonical_form_has_the_same_value_and_stays(before: int, tenths: int, suffix: str, sign: str) -> None:
+    """But for what is smaller than it can say, which is rounded away from zero."""
+    written = f"{sign}{before}.{tenths}{suffix}"
+    kept = canonical(written)
+    exact, shown = Fraction(*ratio(written)), Fraction(*ratio(kept))
+
+    assert 0 <= abs(shown) - abs(exact) < (1 if suffix in BINARY else Fraction(1, 10**9))
+    assert kept == canonical(kept)

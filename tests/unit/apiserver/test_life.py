@@ -22,6 +22,7 @@ from tierwise.sim.cluster.store import EmbeddedCluster
 
 REVISION = "deployment.kubernetes.io/revision"
 JSON = ObjectApi.JSON_PATCH
+_IS_WEB = {"key": "app", "operator": "In", "values": ["web"]}
 
 
 def _phases(ground: Playground) -> list[str]:
@@ -68,6 +69,69 @@ def test_a_deployment_is_scaled_both_ways() -> None:
     assert ["Running", "Running"] == _phases(ground)
     assert placed == {pod["metadata"]["uid"] for pod in ground.list("v1/pods")}
     assert {"replicas": 2} == ground.api.scale(place)["spec"]
+
+
+def test_a_deployment_that_is_applied_again_adopts_what_was_left() -> None:
+    """Deleted with --cascade=orphan and applied again, it has its set and its pods as before."""
+    ground = Playground(nodes("n0"))
+    ground.create("apps/v1/deployments", deployment(replicas=3))
+    ground.live()
+    before = {pod["metadata"]["uid"] for pod in ground.list("v1/pods")}
+    ground.delete("apps/v1/deployments", "web", propagationPolicy="Orphan")
+    ground.live()
+    alone = [one["metadata"].get("ownerReferences") for one in _sets(ground)]
+    ground.create("apps/v1/deployments", deployment(replicas=3))
+    ground.live()
+
+    assert [[]] == alone
+    assert 3 == ground.get("apps/v1/deployments", "web")["status"]["readyReplicas"]
+    assert before == {pod["metadata"]["uid"] for pod in ground.list("v1/pods")}
+
+
+@pytest.mark.parametrize("selector", [{"matchLabels": {"app": "web"}}, {"matchExpressions": [_IS_WEB]}])
+def test_a_set_adopts_pods_that_nobody_controls(selector: Json) -> None:
+    """Those that its selector matches count; a pod of another name and one that has ended do not."""
+    ground = Playground(nodes("n0"))
+    spec = deployment()["spec"]["template"]["spec"]
+    for name, app in (("mine", "web"), ("other", "db")):
+        ground.create("v1/pods", {"metadata": {"name": name, "labels": {"app": app}}, "spec": spec})
+    template = deployment()["spec"]["template"]
+    body = {"replicas": 2, "selector": selector, "template": template}
+    ground.create("apps/v1/replicasets", {"metadata": {"name": "web"}, "spec": body})
+    ground.live()
+
+    owners = {pod["metadata"]["name"]: pod["metadata"].get("ownerReferences") for pod in ground.list("v1/pods")}
+    assert 3 == len(owners)
+    assert "web" == owners["mine"][0]["name"]
+    assert None is owners["other"]
+
+
+def test_a_stateful_set_adopts_pods_of_its_own_names_only() -> None:
+    """As its controller numbers them."""
+    ground = Playground(nodes("n0"))
+    spec = deployment()["spec"]["template"]["spec"]
+    for name in ("web-0", "stray"):
+        ground.create("v1/pods", {"metadata": {"name": name, "labels": {"app": "web"}}, "spec": spec})
+    body = deployment(replicas=1)["spec"] | {"serviceName": "web"}
+    ground.create("apps/v1/statefulsets", {"metadata": {"name": "web"}, "spec": body})
+    ground.live()
+
+    owned = {pod["metadata"]["name"]: bool(pod["metadata"].get("ownerReferences")) for pod in ground.list("v1/pods")}
+    assert {"web-0": True, "stray": False} == owned
+
+
+def test_a_pod_whose_label_is_taken_away_is_released_and_replaced() -> None:
+    """It runs on for whoever looks at what is wrong with it."""
+    ground = Playground(nodes("n0"))
+    ground.create("apps/v1/deployments", deployment(replicas=2))
+    ground.live()
+    name = ground.names("v1/pods")[0]
+    ground.patch("v1/pods", name, {"metadata": {"labels": {"app": "broken"}}})
+    ground.live()
+
+    owned = {pod["metadata"]["name"]: bool(pod["metadata"].get("ownerReferences")) for pod in ground.list("v1/pods")}
+    assert not owned.pop(name)
+    assert [True, True] == list(owned.values())
 
 
 def test_pods_of_a_node_that_is_deleted_are_replaced() -> None:

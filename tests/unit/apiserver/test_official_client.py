@@ -60,6 +60,30 @@ def test_it_writes() -> None:
         core.delete_namespaced_pod("p", "default")
 
 
+def test_it_reads_numbers_and_plain_secrets_in_their_normal_form() -> None:
+    """It takes quantities as text alone; what a controller makes of a custom resource is of the same form."""
+    bare = {"requests": {"cpu": 1, "memory": "1024Mi"}, "limits": {"cpu": 5.0}}
+    spec = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i", "resources": bare}]}
+    task = {"name": "t", "replicas": 1, "template": {"spec": spec}}
+    job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": "j"}}
+    ground = Playground([*nodes("n0"), {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "file"}, "spec": spec}])
+    ground.create("v1/pods", {"metadata": {"name": "p"}, "spec": spec})
+    ground.create("batch.volcano.sh/v1alpha1/jobs", {**job, "spec": {"minAvailable": 1, "tasks": [task]}})
+    ground.create("v1/secrets", {"metadata": {"name": "s"}, "data": {"a": "YQ=="}, "stringData": {"token": "abc"}})
+    ground.live()
+
+    with _connected(ground) as api:
+        core = client.CoreV1Api(api)
+        asked = {
+            pod.metadata.name: pod.spec.containers[0].resources for pod in core.list_namespaced_pod("default").items
+        }
+        assert {"p", "file", "j-t-0"} == set(asked)
+        assert 3 * [{"cpu": "1", "memory": "1Gi"}] == [one.requests for one in asked.values()]
+        assert 3 * [{"cpu": "5"}] == [one.limits for one in asked.values()]
+        assert {"a": "YQ==", "token": "YWJj"} == core.read_namespaced_secret("s", "default").data
+        assert None is core.read_namespaced_secret("s", "default").string_data
+
+
 def test_a_body_that_does_not_say_what_it_is_is_json() -> None:
     """As a real server reads it."""
     with _connected(Playground(nodes("n0"))) as api:

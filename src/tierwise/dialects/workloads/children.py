@@ -29,6 +29,7 @@ __all__ = [
     "NoTemplateError",
     "Owner",
     "alike",
+    "controller_of",
     "digest",
     "missing",
     "named",
@@ -76,7 +77,7 @@ class Family(msgspec.Struct, frozen=True):
         owned: dict[tuple[str, str, str], list[Object]] = {}
         for kind in (("", "Pod"), *kinds):
             for record in objects.of_kind(*kind).values():
-                owner = _controller(record.metadata)
+                owner = controller_of(record.metadata)
                 if owner is not None:
                     place = (owner.kind, record.metadata.namespace or "default", owner.name)
                     owned.setdefault(place, []).append(record)
@@ -96,7 +97,8 @@ def _places(key: Key) -> Iterator[Key]:
         yield Key(key.group, key.kind, "", key.name)
 
 
-def _controller(meta: ObjectMeta) -> OwnerReference | None:
+def controller_of(meta: ObjectMeta) -> OwnerReference | None:
+    """Who looks after an object: the owner that is marked so, or the only one."""
     found = meta.owner_references
     return next((owner for owner in found if owner.controller), found[0] if len(found) == 1 else None)
 
@@ -163,7 +165,7 @@ class Owner(msgspec.Struct, frozen=True):
 
 def _is_own(record: Object, uid: str) -> bool:
     """An object of the same name may have been there before."""
-    owner = _controller(record.metadata)
+    owner = controller_of(record.metadata)
     return owner is not None and owner.uid in ("", uid)
 
 

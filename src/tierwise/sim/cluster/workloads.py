@@ -8,12 +8,14 @@ from __future__ import annotations
 from tierwise.dialects import workloads
 from tierwise.manifests.saved import saved_at
 from tierwise.port import Create, Effect, Objects
+from tierwise.sim.cluster.adoption import adoptions
 
 __all__ = ["reconcile"]
 
 
 def reconcile(objects: Objects, now: float) -> list[Effect]:
-    """The pods and other objects that are missing."""
+    """Who looks after what is there; once that is settled, the pods and other objects that are missing."""
     if saved_at(objects) is not None:
         return []
-    return [Create(raw) for raw in workloads.children(objects)]
+    settled: list[Effect] = list(adoptions(objects))
+    return settled or [Create(raw) for raw in workloads.children(objects)]
