@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from tierwise.framework.kept import KeptOfLedger
 from tierwise.framework.ledger import Ledger
-from tierwise.model.arrays import Bools, Floats, Ints, NDArray, Rows, of_rows
+from tierwise.model.arrays import Bools, Floats, Ints, NDArray, Rows, begins, of_rows
 from tierwise.model.endings import endings
 from tierwise.model.held import Endings
 from tierwise.model.job import Job, Shape, Status
@@ -29,7 +29,7 @@ from tierwise.model.snapshot import Snapshot
 if TYPE_CHECKING:
     from tierwise.model.expected_ends import ExpectedEnds
 
-__all__ = ["RoomAhead", "RoomSteps"]
+__all__ = ["GivenBack", "RoomAhead", "RoomSteps"]
 
 _HISTORY = "history"
 _LATE, _LATE_SHARE = 60.0, 0.3
@@ -55,7 +55,33 @@ class _Ending(msgspec.Struct, frozen=True):
     time: Floats
     stated: Floats  # the end that was stated, also where that is over
     request: Ints  # (resources x tasks)
-    first: Ints  # the positions at which a row begins
+    order: Ints  # their positions in the order of time
+
+    def on(self, rows: Ints) -> Ints:
+        """Positions of the tasks on some distinct rows, row by row."""
+        begin = self.row.searchsorted(rows)
+        sizes = self.row.searchsorted(rows, side="right") - begin
+        ends = sizes.cumsum()
+        found: Ints = (begin - ends + sizes).repeat(sizes) + np.arange(ends[-1] if len(ends) else 0)
+        return found
+
+
+class _Growth(msgspec.Struct, frozen=True):
+    """How many tasks of one shape each row holds now, and how many more with each task that ends.
+
+    Whether a row takes tasks of the shape at all does not count here.
+    """
+
+    ending: _Ending
+    room: Ints  # by row
+    more: Ints  # by position in `ending`
+
+
+class GivenBack(msgspec.Struct, frozen=True):
+    """Amounts that are idle on each node, (resources x rows), which differ from those of the ledger on some rows."""
+
+    idle: Ints
+    rows: Ints  # distinct
 
 
 class _Running(msgspec.Struct, frozen=True):
@@ -73,7 +99,8 @@ class RoomAhead:
 
     def __init__(self, snapshot: Snapshot, ledger: Ledger) -> None:
         self._snapshot, self._ledger = snapshot, ledger
-        self._steps = KeptOfLedger(ledger.moved, RoomAhead.steps)
+        self._growth = KeptOfLedger(ledger.moved, RoomAhead._first_growth, RoomAhead._growth_again)
+        self._growth_in_trial = KeptOfLedger(ledger.moved, RoomAhead._first_growth)
         self._freed: dict[bytes, tuple[Floats, Floats]] = {}
         self._runs: dict[int, float] = {}
 
@@ -113,7 +140,7 @@ class RoomAhead:
         Given the room of now, by domain, and which rows take tasks of the shape at all.
         """
         now, topology = self.now, self._snapshot.topology
-        steps = self._steps.of((shape.number, self._ledger.ended), self, shape, self._ledger.idle, open_rows)
+        steps = _steps(self._growth_of(shape), open_rows)
         upto = int(np.searchsorted(steps.time, now + run))
         gained = steps.more[:upto] * (now + run - steps.time[:upto]) / run
         by_row = np.bincount(steps.row[:upto], weights=gained, minlength=len(self._snapshot.nodes))
@@ -121,38 +148,44 @@ class RoomAhead:
         found: Floats = sums[topology.end] - sums[topology.start] + room
         return found
 
-    def steps(self, shape: Shape, idle: Ints, open_rows: Bools) -> RoomSteps:
-        """When rows come to hold more tasks of a shape, with so much idle on each, (resources x rows)."""
-        ending, asked = self._left, shape.asked
-        row, first = ending.row, ending.first
-        sums = np.cumsum(ending.request[asked], axis=1)
-        before = (sums - ending.request[asked])[:, first]
-        freed = sums - np.repeat(before, np.diff(np.append(first, len(row))), axis=1)
-        free = idle[asked][:, row]
-        after = shape.max_tasks(free + freed)
-        less = np.roll(after, 1)
-        less[first] = shape.max_tasks(free[:, first])
-        more = np.where(open_rows[row], after - less, 0)
-        some = np.flatnonzero(more)
-        some = some[np.argsort(ending.time[some], kind="stable")]
-        return RoomSteps(ending.time[some], row[some], more[some])
+    # -- growth by shape: where the ledger has changed, rows are looked at again
+
+    def _growth_of(self, shape: Shape) -> _Growth:
+        ended = self._ledger.ended
+        kept = self._growth if ended == -inf else self._growth_in_trial  # there are few moments of trials to keep
+        return kept.of((shape.number, ended), self, shape)
+
+    def _first_growth(self, shape: Shape) -> _Growth:
+        ending, idle = self._left, self._ledger.idle
+        return _Growth(ending, shape.max_tasks(idle[shape.asked]), _more(ending, shape, idle, slice(None)))
+
+    def _growth_again(self, shape: Shape, growth: _Growth, rows: Ints) -> _Growth:
+        return _look_again(growth, shape, self._ledger.idle, rows)
+
+    def _growth_with(self, shape: Shape, given_back: GivenBack) -> _Growth:
+        kept = self._growth_of(shape)
+        own = replace(kept, room=kept.room.copy(), more=kept.more.copy())
+        return _look_again(own, shape, given_back.idle, given_back.rows)
 
     # -- leaves: the innermost domains, one row of the answer each
 
-    def leaves_now(self, shape: Shape, idle: Ints, open_rows: Bools) -> Ints:
+    def leaves_now(self, shape: Shape, given_back: GivenBack, open_rows: Bools) -> Ints:
         """How many tasks of a shape each leaf holds, with so much idle on each row."""
-        return self._by_leaf(np.where(open_rows, shape.max_tasks(idle[shape.asked]), 0)[None, :])
+        return self._leaves_now(self._growth_with(shape, given_back), open_rows)
 
-    def leaves_at(self, shape: Shape, idle: Ints, open_rows: Bools, until: float) -> tuple[Floats, Ints]:
+    def _leaves_now(self, growth: _Growth, open_rows: Bools) -> Ints:
+        return self._by_leaf(np.where(open_rows, growth.room, 0)[None, :])
+
+    def leaves_at(self, shape: Shape, given_back: GivenBack, open_rows: Bools, until: float) -> tuple[Floats, Ints]:
         """The moments up to a time at which leaves come to hold more, the first one now, and what each holds then."""
-        steps = self.steps(shape, idle, open_rows)
+        growth = self._growth_with(shape, given_back)
+        steps = _steps(growth, open_rows)
         upto = min(int(np.searchsorted(steps.time, until, side="right")), _MOMENTS)
-        more = np.zeros((upto, len(open_rows)), dtype=np.int64)
-        more[np.arange(upto), steps.row[:upto]] = steps.more[:upto]
-        room = self.leaves_now(shape, idle, open_rows) + np.cumsum(self._by_leaf(more), axis=1)
-        return steps.time[:upto], room
+        more = np.zeros((len(self._leaf_starts), upto), dtype=np.int64)
+        more[self._leaves[steps.row[:upto]], np.arange(upto)] = steps.more[:upto]
+        return steps.time[:upto], self._leaves_now(growth, open_rows) + np.cumsum(more, axis=1)
 
-    def leaves_drawn(self, shape: Shape, idle: Ints, open_rows: Bools, until: float) -> Ints:
+    def leaves_drawn(self, shape: Shape, given_back: GivenBack, open_rows: Bools, until: float) -> Ints:
         """What each leaf may hold by a time: as many times as are drawn, with ends by age and ended runs."""
         running, asked, within = self._running, shape.asked, until - self._snapshot.now
         left = [self.ends.of(job).planned > self._ledger.ended for job in running.jobs]
@@ -162,21 +195,25 @@ class RoomAhead:
         found = np.empty((_DRAWS, len(open_rows)), dtype=np.int64)
         for draw in range(_DRAWS):
             ended = (_drawn(running.names, draw) < chance)[running.job]
-            free = idle[asked].copy()
+            free = given_back.idle[asked]
             np.add.at(free.T, running.row[ended], running.request[asked][:, ended].T)
             found[draw] = shape.max_tasks(free)
         return self._by_leaf(np.where(open_rows, found, 0))
 
     def _by_leaf(self, per_row: Ints) -> Ints:
         """Sums by leaf, for each of several quantities by row: (leaves x quantities)."""
-        found = np.zeros((int(self._leaves.max(initial=-1)) + 1, len(per_row)), dtype=np.int64)
-        np.add.at(found, self._leaves, per_row.T)
+        found: Ints = np.add.reduceat(per_row, self._leaf_starts, axis=1).T
         return found
+
+    @cached_property
+    def _leaf_starts(self) -> Ints:
+        """The first row of each leaf; rows follow the tree, so those of a leaf follow each other."""
+        return begins(self._snapshot.topology.leaf).nonzero()[0]
 
     @cached_property
     def _leaves(self) -> Ints:
         """By row, the number of its leaf among the leaves."""
-        found: Ints = np.unique(self._snapshot.topology.leaf, return_inverse=True)[1]
+        found: Ints = begins(self._snapshot.topology.leaf).cumsum() - 1
         return found
 
     def mean_run(self, job: Job) -> float:
@@ -221,8 +258,8 @@ class RoomAhead:
     def _ending(self) -> _Ending:
         found, stated = self._endings, endings(self._snapshot).end
         order = np.lexsort((found.end, found.row))
-        row, request = found.row[order], self._requests[:, found.shape[order]]
-        return _Ending(row, found.end[order], stated[order], request, np.flatnonzero(np.diff(row, prepend=-1)))
+        row, end, request = found.row[order], found.end[order], self._requests[:, found.shape[order]]
+        return _Ending(row, end, stated[order], request, end.argsort(kind="stable"))
 
     @property
     def _left(self) -> _Ending:
@@ -231,9 +268,9 @@ class RoomAhead:
         if ended == -inf:
             return every
         left = every.stated > ended
-        row, request = every.row[left], every.request[:, left]
-        first = np.flatnonzero(np.diff(row, prepend=-1))
-        return _Ending(row, every.time[left], every.stated[left], request, first)
+        time = every.time[left]
+        order = time.argsort(kind="stable")
+        return _Ending(every.row[left], time, every.stated[left], every.request[:, left], order)
 
     @cached_property
     def _requests(self) -> Ints:
@@ -241,6 +278,42 @@ class RoomAhead:
         shapes = self._snapshot.shapes
         asked = np.array([shape.request for shape in shapes], dtype=np.int64)
         return asked.reshape(len(shapes), len(self._snapshot.axis)).T
+
+
+def _more(ending: _Ending, shape: Shape, idle: Ints, positions: Rows) -> Ints:
+    """How many more tasks of a shape a row holds with each of these tasks that end, with so much idle on each row.
+
+    With a task on a row are all tasks there.
+    """
+    row, asked = ending.row[positions], shape.asked
+    request = of_rows(ending.request, asked, positions)
+    first = begins(row).nonzero()[0]
+    sums = np.cumsum(request, axis=1)
+    before = (sums - request)[:, first]
+    freed = sums - np.repeat(before, np.diff(np.append(first, len(row))), axis=1)
+    free = idle[asked[:, None], row]
+    after = shape.max_tasks(free + freed)
+    less = np.roll(after, 1)
+    less[first] = shape.max_tasks(free[:, first])
+    more: Ints = after - less
+    return more
+
+
+def _look_again(growth: _Growth, shape: Shape, idle: Ints, rows: Ints) -> _Growth:
+    """The growth of some rows, with so much idle on each, in place of what was known of them."""
+    growth.room[rows] = shape.max_tasks(idle[shape.asked[:, None], rows])
+    positions = growth.ending.on(rows)
+    if len(positions):
+        growth.more[positions] = _more(growth.ending, shape, idle, positions)
+    return growth
+
+
+def _steps(growth: _Growth, open_rows: Bools) -> RoomSteps:
+    """When rows come to hold more, of those that take tasks of the shape."""
+    ending = growth.ending
+    more, row = growth.more[ending.order], ending.row[ending.order]
+    some = (np.where(open_rows[row], more, 0)).nonzero()[0]
+    return RoomSteps(ending.time[ending.order[some]], row[some], more[some])
 
 
 def _drawn(names: NDArray[np.uint64], draw: int) -> Floats:

@@ -33,6 +33,7 @@ from tierwise.api.ladder import FORM, LADDER, LadderStep, parse_ladder
 from tierwise.config.arguments import number
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, Delay, Delaying, Gate
+from tierwise.framework.room_ahead import GivenBack
 from tierwise.model.arrays import Ints, distinct
 from tierwise.model.job import Job, Reason, Shape
 from tierwise.model.lost_nodes import LostNodes
@@ -139,15 +140,15 @@ class Patience:
         fewest = self._fewest(job) if touched > 1 else 1
         if touched <= self._stretch * fewest:
             return None
-        shape, count, idle = self._main(job, rows)
+        shape, count, without = self._main(job, rows)
         open_rows = ~self._lost.rows(shape.tolerations)
-        now = self._needed(self._ahead.leaves_now(shape, idle, open_rows), count)
+        now = self._needed(self._ahead.leaves_now(shape, without, open_rows), count)
         best = min(touched, int(now[0]))
         if not run:
-            drawn = self._needed(self._ahead.leaves_drawn(shape, idle, open_rows, until), count)
+            drawn = self._needed(self._ahead.leaves_drawn(shape, without, open_rows, until), count)
             likely = len(drawn) and np.mean(drawn < best) >= _CHANCE
             return self._delay(rows, best - 1, until, until, "may come free") if likely else None
-        times, room = self._ahead.leaves_at(shape, idle, open_rows, until)
+        times, room = self._ahead.leaves_at(shape, without, open_rows, until)
         needed = self._needed(room, count)
         worth = self._share * run * (touched - needed)
         soon = np.flatnonzero((needed < best) & (times - start <= worth))
@@ -164,7 +165,7 @@ class Patience:
         text = f"waits for a place {wanted} instead of {len(leaves)}, which {how} by {format_time(when)}"
         return Delay(Reason("WaitsForCloserPlace", _NAME, f"{text}; it waits until {format_time(until)} at most"), when)
 
-    def _main(self, job: Job, rows: Ints) -> tuple[Shape, int, Ints]:
+    def _main(self, job: Job, rows: Ints) -> tuple[Shape, int, GivenBack]:
         """The shape of most of its tasks, how many these are, and what is idle without the gang on these rows."""
         counts: Counter[Shape] = Counter()
         idle = self._ledger.idle.copy()
@@ -177,12 +178,12 @@ class Patience:
             tasks = [pod_set.shape.request for pod_set in job.pod_sets() for _ in pod_set.tasks]
             np.add.at(idle.T, rows, np.array(tasks)[: len(rows)])
         shape, count = max(counts.items(), key=lambda item: item[1])
-        return shape, count, idle
+        return shape, count, GivenBack(idle, distinct(rows))
 
     def _needed(self, room: Ints, count: int) -> Ints:
         """By column, how many innermost domains hold so many tasks."""
-        upto = np.cumsum(-np.sort(-room, axis=0), axis=0)
-        found: Ints = 1 + (upto < count).sum(axis=0)
+        upto = np.cumsum(-np.sort(-room.T, axis=1), axis=1)
+        found: Ints = 1 + (upto < count).sum(axis=1)
         return found
 
     def _fewest(self, job: Job) -> int:
