@@ -148,7 +148,7 @@ def _in_order(reservations: Any, job: Job, asked: Demand, again: float) -> tuple
     """The first moment at which a job finds a place beside the reservations: each is tried, and nothing is counted."""
     looks = [again]
     tried: set[tuple[int, float]] = set()
-    while ahead := [moment for moment in reservations._moments(looks) if moment not in tried]:
+    while ahead := [moment for moment in reservations._moments(job, looks) if moment not in tried]:
         moment: tuple[int, float] = ahead[0]
         tried.add(moment)
         found = reservations._trial(job, asked, *moment)

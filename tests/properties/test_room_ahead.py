@@ -52,6 +52,7 @@ def test_followed_room_is_that_found_anew(pick: Random) -> None:
     cycle = opened(pick)
     shapes = [sub.pod_sets[0].shape for waiting in cycle.snapshot.waiting for sub in waiting.subs]
     followed, topology = cycle.view.ahead, cycle.topology
+    by = cycle.view.ahead.planner(cycle.snapshot.waiting[0])
     for _ in range(6):
         disturb(cycle, pick.choice(shapes), pick)
         shape, open_rows = pick.choice(shapes), np.array([pick.random() < 0.8 for _ in NODES])
@@ -66,10 +67,10 @@ def test_followed_room_is_that_found_anew(pick: Random) -> None:
 
             for _ in range(2):
                 assert (
-                    anew.mean(shape, room, open_rows, run).tolist()
-                    == followed.mean(shape, room, open_rows, run).tolist()
+                    anew.mean(shape, room, open_rows, run, by).tolist()
+                    == followed.mean(shape, room, open_rows, run, by).tolist()
                 )
-                times, leaves = anew.leaves_at(shape, without, open_rows, NOW + run)
-                found = followed.leaves_at(shape, without, open_rows, NOW + run)
+                times, leaves = anew.leaves_at(shape, without, open_rows, NOW + run, by)
+                found = followed.leaves_at(shape, without, open_rows, NOW + run, by)
                 assert times.tolist() == found[0].tolist()
                 assert leaves.tolist() == found[1].tolist()

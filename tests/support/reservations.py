@@ -15,7 +15,7 @@ from tierwise.api.core import format_time
 from tierwise.api.eviction_terms import EXPECTED_DURATION
 from tierwise.config.profile import DEFAULT, Profile
 
-__all__ = ["BIG", "BUSY", "HOUR", "MINUTE", "NOW", "TWO_RACKS", "job", "profile", "running"]
+__all__ = ["BIG", "BUSY", "HOUR", "MINUTE", "NOW", "TWO_RACKS", "in_namespace", "job", "profile", "running", "stopped"]
 
 NOW = 1_000_000.0
 MINUTE, HOUR = 60.0, 3600.0
@@ -45,6 +45,23 @@ def running(name: str, on: str, *, ends_in: float | None = None, ago: float = HO
     for raw in raws:
         if raw["kind"] == "Pod":
             raw["status"] = {"phase": "Running", "startTime": format_time(NOW - ago)}
+    return raws
+
+
+def in_namespace(namespace: str, raws: list[Raw]) -> list[Raw]:
+    """The same objects in a namespace; they are changed."""
+    for raw in raws:
+        body: Any = raw
+        body["metadata"]["namespace"] = namespace
+    return raws
+
+
+def stopped(raws: list[Raw], seconds: int) -> list[Raw]:
+    """The same objects, whose pods have a deadline unless it is 0; they are changed."""
+    for raw in raws:
+        body: Any = raw
+        if raw["kind"] == "Pod" and seconds:
+            body["spec"]["activeDeadlineSeconds"] = seconds
     return raws
 
 

@@ -34,7 +34,7 @@ from tierwise.framework.ledger import Pool, job_ready
 from tierwise.framework.report import Reservation
 from tierwise.model.arrays import Ints, distinct
 from tierwise.model.expected_ends import EndSource, ExpectedEnd, ExpectedEnds, started_at
-from tierwise.model.job import Job, Named, Reason, Rejection, Shape, Status, namespace_of
+from tierwise.model.job import ANYBODY, Job, Named, Reason, Rejection, Shape, Status, namespace_of
 from tierwise.model.topology import ROOT, ROOT_NAME
 
 __all__ = ["Reservations"]
@@ -164,10 +164,11 @@ class Reservations:
         self._now = cycle.snapshot.now
         self._held: list[Reservation] = []
         self._asked: dict[int, tuple[Demand, int]] = {}  # by job: what its is for, and how many unknown ends it awaits
-        self._served: set[str] = set()  # queues whose first waiting job has one
+        self._queue: dict[int, str] = {}  # by job with one: the queue with which it was served
         self._running: list[_Run] = []  # what runs, and what this cycle has started
         self._seen = -1  # decisions that are among them; -1 before the first look
-        self._known_timeline = _Timeline(())
+        self._own_words: set[str] = set()  # namespaces of runs whose end is another one for jobs of other namespaces
+        self._timelines: dict[str, _Timeline] = {}  # by such a namespace, and the one for all others by ANYBODY
 
     def __bool__(self) -> bool:
         """Whether a job is held back for one."""
@@ -177,9 +178,8 @@ class Reservations:
     def _ends(self) -> ExpectedEnds:
         return ExpectedEnds(self._cycle.snapshot)
 
-    @property
-    def _timeline(self) -> _Timeline:
-        """Who ends when, by now."""
+    def _timeline(self, job: Job) -> _Timeline:
+        """Who ends when, by now, as far as a job may plan with it."""
         decisions = self._cycle.report.decisions
         if self._seen != len(decisions):
             if self._seen < 0:
@@ -194,8 +194,19 @@ class Reservations:
                     job = decision.job
                     self._running.append(_Run(job, job.queue, job.key, self._end(job), self._now, tasks))
             self._seen = len(decisions)
-            self._known_timeline = _Timeline(self._running, self._cycle.ledger.idle.shape)
-        return self._known_timeline
+            self._timelines.clear()
+            self._own_words = {namespace_of(run.key) for run in self._running if self._seen_by(run, ANYBODY) is not run}
+        namespace = namespace_of(job.key)
+        by = namespace if namespace in self._own_words else ANYBODY
+        if by not in self._timelines:
+            runs = [self._seen_by(run, by) for run in self._running] if self._own_words else self._running
+            self._timelines[by] = _Timeline(runs, self._cycle.ledger.idle.shape)
+        return self._timelines[by]
+
+    def _seen_by(self, run: _Run, namespace: str) -> _Run:
+        """A run with the end that jobs of a namespace may plan with."""
+        end = self._ends.seen_by(run.end, run.since, namespace_of(run.key), namespace)
+        return run if end is run.end else replace(run, end=end)
 
     # -- who gets one
 
@@ -212,28 +223,31 @@ class Reservations:
         place = self._earliest(job, asked, again)
         if place is None:
             return
-        timeline = self._timeline
+        timeline = self._timeline(job)
         self._asked[job.number] = asked, place.group - timeline.at(inf) if place.time == inf else 0
-        held = self._reservation(job, asked, place)
-        self._held.append(held)
-        if held.holds:
-            self._served.add(queue)
+        self._held.append(self._reservation(job, asked, place))
+        self._queue[job.number] = queue
 
     def _entitled(self, job: Job, queue: str) -> bool:
-        """Whether there is one more to give: those that hold no job back use up nothing but the work to find them."""
+        """Whether there is one more to give: those that do not bind the job use up nothing but the work to find them.
+
+        So who rests on the bare word of its own namespace takes the turn of no other namespace.
+        """
         rules = self._rules
         if rules.mode == OFF or job.minimum < rules.pods or job.number in self._asked:
             return False
-        if len(self._held) - sum(held.holds for held in self._held) >= _WITHOUT_MOMENT:
+        binding = [held for held in self._held if held.binds(namespace_of(job.key))]
+        if len(self._held) - len(binding) >= _WITHOUT_MOMENT:
             return False
-        holding = sum(held.holds for held in self._held)
-        return holding < rules.depth if rules.mode == CONSERVATIVE else queue not in self._served
+        if rules.mode == CONSERVATIVE:
+            return len(binding) < rules.depth
+        return all(self._queue[held.job.number] != queue for held in binding)
 
     def _reservation(self, job: Job, asked: Demand, place: _Place) -> Reservation:
         """Where it was before, if it fits there as early."""
-        before = job.reserved
-        if before is not None:
-            domain = self._rows_of(job, before.domain)
+        last = job.reserved
+        if last is not None:
+            domain = self._rows_of(job, last.domain)
             there = domain is None or all(np.isin(rows, domain).all() for _, rows, _ in place.held)
             kept = None if there else self._trial(job, asked, place.group, place.time, within=domain)
             place = replace(place, held=kept) if isinstance(kept, tuple) else place
@@ -243,7 +257,10 @@ class Reservations:
         runs_of_quota = self._runs_of_quota(job, asked, place, runs_there)
         awaits = sorted((*runs_there, *runs_of_quota), key=lambda run: (run.planned, run.since, run.key), reverse=True)
         lapses = self._lapses(job, place.time, awaits)
-        text, names = self._text(job, name, place.time, awaits, holds=lapses > self._now)
+        before = self._reservations_before(job, place)
+        bare = place.time < inf and self._rests_on_bare_words(job, awaits, before)
+        holds = lapses > self._now
+        text, names = self._text(job, name, place.time, awaits, holds=holds, bare=bare)
         return Reservation(
             job,
             name,
@@ -253,10 +270,11 @@ class Reservations:
             end,
             awaits=tuple(run.key for run in awaits),
             quotas=(job.queue,) if runs_of_quota else (),
-            after=self._reservations_before(job, place),
+            after=tuple(held.job.key for held in before),
             text=text,
-            holds=lapses > self._now,
+            holds=holds,
             lapses=lapses,
+            bare=bare,
             names=names,
         )
 
@@ -272,6 +290,17 @@ class Reservations:
         old = job.created + rules.aging
         return old + rules.aging_limit if old <= self._now else -inf
 
+    def _rests_on_bare_words(self, job: Job, awaits: Sequence[_Run], before: Sequence[Reservation]) -> bool:
+        """Whether a moment is known by words of the job's own namespace alone, with nothing behind them.
+
+        It then holds back nobody of another namespace: else a pod that states days would keep a cluster idle.
+        """
+        own = namespace_of(job.key)
+        ends = [run.end for run in awaits if namespace_of(run.key) == own]
+        ends += [self._ends.if_started(held.job, held.start) for held in before if namespace_of(held.job.key) == own]
+        bare = any(self._ends.relied_on(end, own, ANYBODY) == inf for end in ends)
+        return bare or any(held.bare for held in before)
+
     def _charge(self, held: Reservation, sign: int) -> None:
         """Charge what is reserved to the queue of its job."""
         for shape, _, counts in held.held if held.holds else ():
@@ -286,7 +315,7 @@ class Reservations:
         the latest. Where there is none at all, moments are passed over until there is one without reservations.
         """
         looks, i, passed = [again], 0, False
-        moments = self._moments(looks)
+        moments = self._moments(job, looks)
         alone = partial(self._trial, job, asked, beside=())
         for _ in range(self._cycle.budget.moments):
             i = self._next(job, asked, moments, i)
@@ -298,7 +327,7 @@ class Reservations:
                 return _Place(group, time, found)
             if found is not None:
                 looks.append(found.until)
-                moments = self._moments(looks)
+                moments = self._moments(job, looks)
                 upto = bisect_left(moments, found.until, lo=i + 1, key=lambda moment: moment[1])
                 start = upto if found.firm else i + 1
                 i = bisect_left(moments, True, start, upto, key=lambda moment: isinstance(alone(*moment), tuple))
@@ -308,10 +337,10 @@ class Reservations:
                 passed, i = True, bisect_left(moments, True, lo=i + 1, key=lambda moment: alone(*moment) is not None)
         return None
 
-    def _moments(self, looks: Sequence[float]) -> list[_Moment]:
+    def _moments(self, job: Job, looks: Sequence[float]) -> list[_Moment]:
         """When a job may find a place, in order: after groups of ends, after reservations, and as it looks anew."""
-        timeline = self._timeline
-        times = (*looks, *(held.end for held in self._held))
+        timeline = self._timeline(job)
+        times = (*looks, *(self._end_of(held, job) for held in self._held))
         found = {*enumerate(timeline.times), *((timeline.at(time), time) for time in times if self._now < time < inf)}
         return sorted(found)[1:]  # the first one is now
 
@@ -324,7 +353,7 @@ class Reservations:
             time, j = max(moments[i][1], self._now), len(moments)
             if time < inf:
                 run = self._end_from(job, time) - time
-                changes = [t for held in self._held for t in (held.end, held.start - run) if t >= time]
+                changes = [t for held in self._held for t in (self._end_of(held, job), held.start - run) if t >= time]
                 j = bisect_left(moments, min(changes, default=inf), lo=i + 1, key=lambda moment: moment[1])
             fits = partial(self._may_fit, job, asked, beside=self._overlapping(job, time))
             if fits(moments[j - 1][0]):
@@ -371,7 +400,7 @@ class Reservations:
         if asked.alternatives is not None:
             return True
         ledger = self._cycle.ledger
-        free = ledger.idle + ledger.releasing - ledger.pipelined + self._timeline.freed(group)
+        free = ledger.idle + ledger.releasing - ledger.pipelined + self._timeline(job).freed(group)
         for held in beside:
             for shape, rows, counts in held.held:
                 free[:, rows] -= shape.request[:, None] * counts
@@ -383,7 +412,7 @@ class Reservations:
 
     def _let_end(self, job: Job, group: int) -> None:
         """Count everybody else as gone who ends in a group or before, from nodes and from their queues."""
-        timeline, ledger = self._timeline, self._cycle.ledger
+        timeline, ledger = self._timeline(job), self._cycle.ledger
         own = [i for i, run in enumerate(timeline.runs) if run.job is job]
         for shape, row, groups, run in timeline.by_shape:
             upto = int(np.searchsorted(groups, group, side="right"))
@@ -407,7 +436,15 @@ class Reservations:
         """The reservations of others that are still running, or start, while a job runs that starts at a time."""
         start, end = max(time, self._now), self._end_from(job, time)
         others = (held for held in self._held if held.job is not job and _holds_back(held, job))
-        return [held for held in others if held.end > start and not _ends_before(end, held)]
+        return [held for held in others if self._end_of(held, job) > start and not _ends_before(end, held)]
+
+    def _end_of(self, held: Reservation, job: Job) -> float:
+        """When the owner of a reservation will have ended, as far as another job may plan with it."""
+        of, by = namespace_of(held.job.key), namespace_of(job.key)
+        if of == by or held.end == inf:
+            return held.end
+        end = self._ends.if_started(held.job, max(held.start, self._now))
+        return self._ends.relied_on(end, of, by)
 
     def _end_from(self, job: Job, time: float) -> float:
         """When a waiting job ends that starts at a time, or now where that is over: what is overdue has not ended."""
@@ -426,7 +463,7 @@ class Reservations:
             if self._leaves(job, held) or not any(np.isin(rows, own).any() for _, own, _ in held.held):
                 continue
             asked, unknown = self._asked[held.job.number]
-            group = self._timeline.at(held.start, unknown)
+            group = self._timeline(held.job).at(held.start, unknown)
             again = self._trial(held.job, asked, group, held.start, within=held.rows)
             if not isinstance(again, tuple):
                 return self._delays(job, held)
@@ -482,22 +519,8 @@ class Reservations:
         A job that stays longer than it says takes what was reserved. To those of its own namespace its word is enough;
         others rely on a deadline, or on runs of like jobs, unless some job of the namespace is breaking its word now.
         """
-        end = self._end(job)
-        own = namespace_of(job.key)
-        if end.source is not EndSource.STATED or self._rules.trust_stated or own == namespace_of(held.job.key):
-            return end.safe
-        if end.most is not None and own not in self._liars:
-            return end.safe
-        return end.latest if end.latest is not None else inf
-
-    @cached_property
-    def _liars(self) -> frozenset[str]:
-        """The namespaces of jobs that run for much longer than they have stated."""
-        return frozenset(
-            namespace_of(run.key)
-            for run in self._timeline.runs
-            if run.queue is not None and run.end.overdue and run.end.broken
-        )
+        end, of, by = self._end(job), namespace_of(job.key), namespace_of(held.job.key)
+        return end.safe if self._ends.word_counts(end, of, by) else self._ends.relied_on(end, of, by)
 
     def _set_aside(self, minded: Sequence[Reservation], sign: int, *, charged: bool = False) -> None:
         for held in minded:
@@ -538,7 +561,7 @@ class Reservations:
 
     def _runs_there(self, job: Job, place: _Place) -> list[_Run]:
         """The runs on a place that must end before it is free."""
-        timeline = self._timeline
+        timeline = self._timeline(job)
         row, group, run = timeline.columns
         wanted = distinct(np.concatenate([own for _, own, _ in place.held]))
         found = distinct(run[np.isin(row, wanted) & (group <= place.group)]).tolist()
@@ -552,7 +575,7 @@ class Reservations:
         """
         if not self._cycle.pipeline.quota_exceeded:
             return []
-        timeline, there = self._timeline, {run.key for run in known}
+        timeline, there = self._timeline(job), {run.key for run in known}
         ended = timeline.runs[: bisect_right(timeline.group, place.group)]
         others = [run for run in ended if run.queue is not None and run.job is not job and run.key not in there]
         needed: list[_Run] = []
@@ -572,18 +595,19 @@ class Reservations:
             upto = last
         return needed
 
-    def _reservations_before(self, job: Job, place: _Place) -> tuple[str, ...]:
-        """The jobs whose reservations on the same rows, or of the same queue, are over when a place begins."""
+    def _reservations_before(self, job: Job, place: _Place) -> tuple[Reservation, ...]:
+        """The reservations on the same rows, or of the same queue, that are over when a place begins."""
         rows = np.concatenate([own for _, own, _ in place.held])
-        before = (held for held in self._held if _holds_back(held, job) and held.end <= place.time < inf)
+        known = self._held if place.time < inf else ()
+        before = (held for held in known if _holds_back(held, job) and self._end_of(held, job) <= place.time)
         return tuple(
-            held.job.key
+            held
             for held in before
             if held.job.queue == job.queue or any(np.isin(own, rows).any() for _, own, _ in held.held)
         )
 
     def _text(
-        self, job: Job, name: str, time: float, awaits: Sequence[_Run], *, holds: bool
+        self, job: Job, name: str, time: float, awaits: Sequence[_Run], *, holds: bool, bare: bool
     ) -> tuple[str, tuple[Named, ...]]:
         known = time < inf
         late = bool(awaits) and awaits[0].end.overdue and time < self._now
@@ -597,6 +621,8 @@ class Reservations:
             parts.append("from when is not known")
         if not holds:
             parts.append("nobody is held back for it")
+        elif bare:
+            parts.append("only jobs of its namespace are held back for it, as no deadline holds those before to that")
         before = job.reserved
         if before is not None and before.start < time - _SLACK:
             parts.append(f"it was {_called(before.domain)} from {format_time(before.start)} before")
@@ -635,8 +661,10 @@ def _last_one(run: _Run, time: float) -> str:
 
 
 def _holds_back(held: Reservation, job: Job) -> bool:
-    """Whether a reservation is one to mind for a job: none is for a job that is more important than its owner."""
-    return held.holds and job.priority <= held.job.priority
+    """Whether a reservation is one to mind for a job: none is for a job that is more important than its owner, or whose
+    namespace it does not bind.
+    """
+    return job.priority <= held.job.priority and held.binds(namespace_of(job.key))
 
 
 def _ends_before(end: float, held: Reservation) -> bool:

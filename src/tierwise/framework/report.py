@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, Named, Phase, Reason, Rejection, SubJob, Task
+from tierwise.model.job import Job, Named, Phase, Reason, Rejection, SubJob, Task, namespace_of
 from tierwise.model.snapshot import Fault
 from tierwise.model.turns import Turns
 
@@ -106,7 +106,12 @@ class Reservation(msgspec.Struct, frozen=True):
     text: str
     holds: bool = True  # jobs of the same or a lower priority are held back for it
     lapses: float = inf  # when it holds nobody back any more, if none of these has ended by then
+    bare: bool = False  # its moment rests on words of its own namespace that have no deadline or record behind them
     names: tuple[Named, ...] = ()  # what of the text is not for every namespace
+
+    def binds(self, namespace: str) -> bool:
+        """Whether jobs of a namespace are held back for it: the word of another namespace does not count for them."""
+        return self.holds and (not self.bare or namespace == namespace_of(self.job.key))
 
     @property
     def record(self) -> ReservationRecord:

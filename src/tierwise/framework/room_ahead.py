@@ -3,7 +3,8 @@
 For one shape, the room of a domain is a step function of time: what it holds now, and more with every task that ends
 there. Its mean over the run of a gang is what a place there is worth to others (plugin `places`).
 
-Ends are those of `model.endings`. What was placed in this cycle is taken to stay. In a trial at a later moment that
+Ends are those of `model.endings`, as far as jobs of the namespace that asks may plan with them: each question names it
+in `by`. What was placed in this cycle is taken to stay. In a trial at a later moment that
 moment (`Ledger.ended`) stands for now, and what has ended by then is not expected again.
 """
 
@@ -23,7 +24,7 @@ from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Floats, Ints, NDArray, Rows, begins, of_rows
 from tierwise.model.endings import endings
 from tierwise.model.held import Endings
-from tierwise.model.job import Job, Shape, Status
+from tierwise.model.job import ANYBODY, Job, Shape, Status, namespace_of
 from tierwise.model.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -101,8 +102,10 @@ class RoomAhead:
         self._snapshot, self._ledger = snapshot, ledger
         self._growth = KeptOfLedger(ledger.moved, RoomAhead._first_growth, RoomAhead._growth_again)
         self._growth_in_trial = KeptOfLedger(ledger.moved, RoomAhead._first_growth)
-        self._freed: dict[bytes, tuple[Floats, Floats]] = {}
+        self._freed: dict[tuple[bytes, str], tuple[Floats, Floats]] = {}
         self._runs: dict[int, float] = {}
+        self._endings: dict[str, Endings] = {}
+        self._ending: dict[str, _Ending] = {}
 
     @property
     def now(self) -> float:
@@ -120,8 +123,14 @@ class RoomAhead:
         """How many seconds a waiting job runs, as it is stated; 0 where that is unknown, or nothing that runs ends."""
         found = self._runs.get(job.number)
         if found is None:
-            found = self._runs[job.number] = self._stated(job) if self._states(job) and len(self._endings.row) else 0.0
+            found = self._stated(job) if self._states(job) and len(self._endings_for(self.planner(job)).row) else 0.0
+            self._runs[job.number] = found
         return found
+
+    def planner(self, job: Job) -> str:
+        """For whom ends are asked: the namespace of a job, or ANYBODY for all those who may plan with the same ends."""
+        name = namespace_of(job.key)
+        return name if name in self._every.namespaces else ANYBODY
 
     def _stated(self, job: Job) -> float:
         now = self._snapshot.now
@@ -134,13 +143,13 @@ class RoomAhead:
         by_job, by_queue = job.terms is not None and job.terms.expected, queue is not None and queue.expected_duration
         return bool(by_job or by_queue or (job.tasks and job.tasks[0].active_deadline))
 
-    def mean(self, shape: Shape, room: Ints, open_rows: Bools, run: float) -> Floats:
+    def mean(self, shape: Shape, room: Ints, open_rows: Bools, run: float, by: str) -> Floats:
         """By domain, the mean room over a run of so many seconds that starts now.
 
         Given the room of now, by domain, and which rows take tasks of the shape at all.
         """
         now, topology = self.now, self._snapshot.topology
-        steps = _steps(self._growth_of(shape), open_rows)
+        steps = _steps(self._growth_of(shape, by), open_rows)
         upto = int(np.searchsorted(steps.time, now + run))
         gained = steps.more[:upto] * (now + run - steps.time[:upto]) / run
         by_row = np.bincount(steps.row[:upto], weights=gained, minlength=len(self._snapshot.nodes))
@@ -150,46 +159,48 @@ class RoomAhead:
 
     # -- growth by shape: where the ledger has changed, rows are looked at again
 
-    def _growth_of(self, shape: Shape) -> _Growth:
+    def _growth_of(self, shape: Shape, by: str) -> _Growth:
         ended = self._ledger.ended
         kept = self._growth if ended == -inf else self._growth_in_trial  # there are few moments of trials to keep
-        return kept.of((shape.number, ended), self, shape)
+        return kept.of((shape.number, ended, by), self, shape, by)
 
-    def _first_growth(self, shape: Shape) -> _Growth:
-        ending, idle = self._left, self._ledger.idle
+    def _first_growth(self, shape: Shape, by: str) -> _Growth:
+        ending, idle = self._left(by), self._ledger.idle
         return _Growth(ending, shape.max_tasks(idle[shape.asked]), _more(ending, shape, idle, slice(None)))
 
-    def _growth_again(self, shape: Shape, growth: _Growth, rows: Ints) -> _Growth:
+    def _growth_again(self, shape: Shape, by: str, growth: _Growth, rows: Ints) -> _Growth:
         return _look_again(growth, shape, self._ledger.idle, rows)
 
-    def _growth_with(self, shape: Shape, given_back: GivenBack) -> _Growth:
-        kept = self._growth_of(shape)
+    def _growth_with(self, shape: Shape, given_back: GivenBack, by: str) -> _Growth:
+        kept = self._growth_of(shape, by)
         own = replace(kept, room=kept.room.copy(), more=kept.more.copy())
         return _look_again(own, shape, given_back.idle, given_back.rows)
 
     # -- leaves: the innermost domains, one row of the answer each
 
-    def leaves_now(self, shape: Shape, given_back: GivenBack, open_rows: Bools) -> Ints:
+    def leaves_now(self, shape: Shape, given_back: GivenBack, open_rows: Bools, by: str) -> Ints:
         """How many tasks of a shape each leaf holds, with so much idle on each row."""
-        return self._leaves_now(self._growth_with(shape, given_back), open_rows)
+        return self._leaves_now(self._growth_with(shape, given_back, by), open_rows)
 
     def _leaves_now(self, growth: _Growth, open_rows: Bools) -> Ints:
         return self._by_leaf(np.where(open_rows, growth.room, 0)[None, :])
 
-    def leaves_at(self, shape: Shape, given_back: GivenBack, open_rows: Bools, until: float) -> tuple[Floats, Ints]:
+    def leaves_at(
+        self, shape: Shape, given_back: GivenBack, open_rows: Bools, until: float, by: str
+    ) -> tuple[Floats, Ints]:
         """The moments up to a time at which leaves come to hold more, the first one now, and what each holds then."""
-        growth = self._growth_with(shape, given_back)
+        growth = self._growth_with(shape, given_back, by)
         steps = _steps(growth, open_rows)
         upto = min(int(np.searchsorted(steps.time, until, side="right")), _MOMENTS)
         more = np.zeros((len(self._leaf_starts), upto), dtype=np.int64)
         more[self._leaves[steps.row[:upto]], np.arange(upto)] = steps.more[:upto]
         return steps.time[:upto], self._leaves_now(growth, open_rows) + np.cumsum(more, axis=1)
 
-    def leaves_drawn(self, shape: Shape, given_back: GivenBack, open_rows: Bools, until: float) -> Ints:
+    def leaves_drawn(self, shape: Shape, given_back: GivenBack, open_rows: Bools, until: float, by: str) -> Ints:
         """What each leaf may hold by a time: as many times as are drawn, with ends by age and ended runs."""
         running, asked, within = self._running, shape.asked, until - self._snapshot.now
         left = [self.ends.of(job).planned > self._ledger.ended for job in running.jobs]
-        chance = np.array([self.ends.chance(job, within) for job in running.jobs]) * left
+        chance = np.array([self.ends.chance(job, within, by) for job in running.jobs]) * left
         if not chance.any():
             return np.zeros((0, 0), dtype=np.int64)
         found = np.empty((_DRAWS, len(open_rows)), dtype=np.int64)
@@ -229,18 +240,18 @@ class RoomAhead:
         names = np.array([crc32(job.key.encode()) for job in jobs], dtype=np.uint64)
         return _Running(jobs, names, job, held.row[own], self._requests[:, held.shape[own]])
 
-    def whole_from(self, resources: Ints, rows: Rows) -> Floats:
+    def whole_from(self, resources: Ints, rows: Rows, by: str) -> Floats:
         """By row, when nothing of these resources is in use; infinite where that is not known."""
-        key = resources.tobytes()
+        key = resources.tobytes(), by
         if key not in self._freed:
-            self._freed[key] = self._freed_of(resources)
+            self._freed[key] = self._freed_of(resources, self._endings_for(by))
         freed, last = self._freed[key]
         used = of_rows(self._snapshot.nodes.allocatable, resources, rows) - of_rows(self._ledger.idle, resources, rows)
         return np.where((freed[:, rows] >= used).all(axis=0), last[rows], inf)
 
-    def _freed_of(self, resources: Ints) -> tuple[Floats, Floats]:
+    def _freed_of(self, resources: Ints, ending: Endings) -> tuple[Floats, Floats]:
         """By row, how much of these resources is freed in the end, (resources x rows), and when the last of it is."""
-        ending, size = self._endings, len(self._snapshot.nodes)
+        size = len(self._snapshot.nodes)
         request = self._requests[resources[:, None], ending.shape]
         last = np.full(size, -inf)
         holds = (request > 0).any(axis=0)
@@ -248,23 +259,30 @@ class RoomAhead:
         return np.stack([np.bincount(ending.row, weights=amounts, minlength=size) for amounts in request]), last
 
     @cached_property
-    def _endings(self) -> Endings:
-        """What is known to end; a task beyond its time is given a bit more."""
-        found, now = endings(self._snapshot), self._snapshot.now
-        late = now + np.maximum(_LATE, _LATE_SHARE * (now - found.started))
-        return replace(found, end=np.where(found.end > now, found.end, late))
+    def _every(self) -> Endings:
+        return endings(self._snapshot, self.ends)
 
-    @cached_property
-    def _ending(self) -> _Ending:
-        found, stated = self._endings, endings(self._snapshot).end
-        order = np.lexsort((found.end, found.row))
-        row, end, request = found.row[order], found.end[order], self._requests[:, found.shape[order]]
-        return _Ending(row, end, stated[order], request, end.argsort(kind="stable"))
+    def _endings_for(self, by: str) -> Endings:
+        """What is known to end, for a planner; a task beyond its time is given a bit more."""
+        known = self._endings.get(by)
+        if known is None:
+            found, now = self._every.seen_by(by), self._snapshot.now
+            late = now + np.maximum(_LATE, _LATE_SHARE * (now - found.started))
+            known = self._endings[by] = replace(found, end=np.where(found.end > now, found.end, late))
+        return known
 
-    @property
-    def _left(self) -> _Ending:
+    def _ending_for(self, by: str) -> _Ending:
+        known = self._ending.get(by)
+        if known is None:
+            found, stated = self._endings_for(by), self._every.seen_by(by).end
+            order = np.lexsort((found.end, found.row))
+            row, end, request = found.row[order], found.end[order], self._requests[:, found.shape[order]]
+            known = self._ending[by] = _Ending(row, end, stated[order], request, end.argsort(kind="stable"))
+        return known
+
+    def _left(self, by: str) -> _Ending:
         """Those of them that a trial has not let end."""
-        every, ended = self._ending, self._ledger.ended
+        every, ended = self._ending_for(by), self._ledger.ended
         if ended == -inf:
             return every
         left = every.stated > ended

@@ -8,6 +8,10 @@ is known counts:
     history   the runs of like jobs that lasted longer than this one has run so far
     deadline  `activeDeadlineSeconds` of its pods, which is a bound: it may end at any time before
 
+What a job states of itself always counts for the job itself and in its namespace. Whether it counts for jobs of other
+namespaces, `ExpectedEnds.word_counts` decides, for reservations, for whoever starts beside them, for places and for
+patience alike.
+
 Otherwise the end is unknown, and said to be. A deadline bounds all the others, and whatever is given is conditional on
 the job still running: a job beyond its stated time is overdue, and its end is what history says of the survivors.
 """
@@ -17,7 +21,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import ceil, floor, inf
 
 import msgspec
@@ -28,7 +32,7 @@ from tierwise.api.duration import spelled
 from tierwise.api.plurals import count
 from tierwise.model.arrays import Floats
 from tierwise.model.finished_run import FinishedRun
-from tierwise.model.job import Job, Status, Task
+from tierwise.model.job import Job, Status, Task, namespace_of
 from tierwise.model.snapshot import Snapshot
 
 __all__ = ["EndSource", "ExpectedEnd", "ExpectedEnds", "RunHistory", "finished_runs", "started_at"]
@@ -110,7 +114,7 @@ class ExpectedEnds:
     """The expected ends of the jobs of one snapshot; each is worked out when it is asked for."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._queues, self._now = snapshot.queues, snapshot.now
+        self._snapshot, self._queues, self._now = snapshot, snapshot.queues, snapshot.now
         runs = {(run.job, run.ended): run for run in (*snapshot.history, *finished_runs(snapshot.jobs))}
         self._history = RunHistory(runs.values())
         self._known: dict[str, ExpectedEnd] = {}  # by the job's key
@@ -143,11 +147,63 @@ class ExpectedEnds:
         text = f"its deadline stops it after {_long(limit)}, and it is not known whether it ends before"
         return found if found.source is not EndSource.DEADLINE else msgspec.structs.replace(found, text=text)
 
-    def chance(self, job: Job, within: float) -> float:
-        """How likely a running job has ended in so many seconds: for certain, by runs that lasted longer, or never."""
+    def word_counts(self, end: ExpectedEnd, of: str, by: str) -> bool:
+        """Whether what a job of namespace `of` states of itself counts for jobs of namespace `by`.
+
+        It does in its own namespace, and everywhere if the profile trusts it. Elsewhere it counts where runs of like
+        jobs ended as they had stated, unless a job of the namespace is breaking its word now. An end that comes from
+        anything else than a statement always counts.
+        """
+        if end.source is not EndSource.STATED or of == by or self._snapshot.trust_stated:
+            return True
+        return end.most is not None and of not in self._breaking
+
+    def relied_on(self, end: ExpectedEnd, of: str, by: str) -> float:
+        """When a job of namespace `of` has ended, as far as jobs of namespace `by` may plan with it.
+
+        For a word of another namespace this is the late end of what past runs say, or else when its deadline stops it.
+        Infinite if nothing is known.
+        """
+        if self.word_counts(end, of, by):
+            foreign = end.source is EndSource.STATED and of != by and not self._snapshot.trust_stated
+            return end.safe if foreign else end.planned
+        return end.latest if end.latest is not None else inf
+
+    def seen_by(self, end: ExpectedEnd, start: float, of: str, by: str) -> ExpectedEnd:
+        """The end of a running job of namespace `of`, as far as jobs of namespace `by` may plan with it."""
+        planned = self.relied_on(end, of, by)
+        if planned == end.planned:
+            return end
+        held = "no deadline" if planned == inf else f"a deadline at {format_time(planned)}"
+        text = end.text if self.word_counts(end, of, by) else f"{end.text}, and {held} holds it to that"
+        seen = msgspec.structs.replace(end, text=text, planned=planned, overdue=False, lapses=inf, broken=False)
+        return self._judged(seen, start)
+
+    @property
+    def has_records(self) -> bool:
+        """Whether any run has ended that had stated its duration."""
+        return self._history.compares
+
+    @cached_property
+    def _breaking(self) -> frozenset[str]:
+        """The namespaces of jobs that run for longer than they have stated, by more than a tenth."""
+        found = set()
+        for job in (*self._snapshot.jobs, *self._snapshot.standing_jobs):
+            stated = job.terms.expected if job.terms is not None else 0.0
+            start = started_at(job) if stated else None
+            if start is not None and self._now >= start + (1 + _PATIENCE) * stated:
+                found.add(namespace_of(job.key))
+        return frozenset(found)
+
+    def chance(self, job: Job, within: float, by: str) -> float:
+        """How likely a running job has ended in so many seconds, as far as jobs of a namespace may plan with it.
+
+        It has for certain by an end that is stated, else by the share of the like runs that lasted longer, or never.
+        """
         end, start = self.of(job), started_at(job)
-        if end.source in (EndSource.STATED, EndSource.QUEUE) and not end.overdue:
-            return float(end.planned <= self._now + within)
+        stated = end.source in (EndSource.STATED, EndSource.QUEUE) and not end.overdue
+        if stated and self.word_counts(end, namespace_of(job.key), by):
+            return float(self.relied_on(end, namespace_of(job.key), by) <= self._now + within)
         found = self._history.durations(job, self._elapsed(start)) if start is not None else None
         if found is None or start is None:
             return float(end.latest is not None and end.latest <= self._now + within)
@@ -292,6 +348,11 @@ class RunHistory:
             if run.stated:
                 self._ratios.setdefault(key, []).append(run.seconds / run.stated)
                 self._sorted.pop((id(self._ratios), key), None)
+
+    @property
+    def compares(self) -> bool:
+        """Whether there is a run that had stated its duration."""
+        return bool(self._ratios)
 
     def durations(self, job: Job, elapsed: float) -> tuple[Floats, str] | None:
         """The durations of like jobs that ran for longer, and which jobs these are; None where nothing is known."""

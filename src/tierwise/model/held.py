@@ -67,12 +67,28 @@ class TaskTimes(msgspec.Struct, frozen=True, eq=False):
 
 
 class Endings(msgspec.Struct, frozen=True):
-    """Tasks that run and will end, in no order."""
+    """Tasks that run and will end, in no order.
+
+    What a task or its job states of itself may count in its own namespace alone: for jobs of other namespaces it ends
+    at `limit`.
+    """
 
     row: Ints
     shape: Ints  # by number
     started: Floats  # of the job, where a task belongs to one; infinite where that is not known
     end: Floats  # as it was stated: it lies in the past where a task is overdue
+    limit: Floats | None = None  # None: all ends count for everybody
+    namespace: Ints | None = None  # in `namespaces`, where the limit is another than the end; else -1
+    namespaces: tuple[str, ...] = ()
+
+    def seen_by(self, namespace: str) -> Endings:
+        """The tasks that end as far as jobs of a namespace may plan with it."""
+        if self.limit is None or self.namespace is None:
+            return self
+        own = self.namespaces.index(namespace) if namespace in self.namespaces else -1
+        end = np.where(self.namespace == own, self.end, self.limit)
+        known = end < inf
+        return Endings(self.row[known], self.shape[known], self.started[known], end[known])
 
 
 class KeptColumns(msgspec.Struct, frozen=True, eq=False):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tierwise.port import Key
 
 __all__ = [
+    "ANYBODY",
     "Constraint",
     "Gather",
     "InnerGroup",
@@ -138,6 +139,10 @@ class Verdict(enum.Enum):
     def camel(self) -> str:
         """As the reason of a condition spells it."""
         return self.words.title().replace(" ", "")
+
+
+ANYBODY = ""
+"""A namespace that no job has: what counts for it counts for all."""
 
 
 def namespace_of(key: str) -> str:

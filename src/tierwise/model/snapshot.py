@@ -95,6 +95,7 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
     history: tuple[FinishedRun, ...] = ()  # jobs that have ended and may be gone from the cluster
     held_places: HeldPlaces = HeldPlaces()  # for jobs whose pods are being moved
     history_in: str = ""  # the namespace in which their record is kept; "" where none is
+    trust_stated: bool = False  # what a job states of its duration counts for jobs of other namespaces, too
     forsaken: tuple[str, ...] = ()  # those of `orphans` that are nominated
     turns: Turns = Turns()  # of searches, as the cycle before this one has left them
     paused: Mapping[str, Reason] = {}  # by key of a job that is not served now because its binds were refused

@@ -35,7 +35,7 @@ from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, Delay, Delaying, Gate
 from tierwise.framework.room_ahead import GivenBack
 from tierwise.model.arrays import Ints, distinct
-from tierwise.model.job import Job, Reason, Shape
+from tierwise.model.job import Job, Reason, Shape, namespace_of
 from tierwise.model.lost_nodes import LostNodes
 from tierwise.model.topology import ROOT, Topology
 
@@ -141,14 +141,15 @@ class Patience:
         if touched <= self._stretch * fewest:
             return None
         shape, count, without = self._main(job, rows)
+        own, by = namespace_of(job.key), self._ahead.planner(job)
         open_rows = ~self._lost.rows(shape.tolerations)
-        now = self._needed(self._ahead.leaves_now(shape, without, open_rows), count)
+        now = self._needed(self._ahead.leaves_now(shape, without, open_rows, by), count)
         best = min(touched, int(now[0]))
         if not run:
-            drawn = self._needed(self._ahead.leaves_drawn(shape, without, open_rows, until), count)
+            drawn = self._needed(self._ahead.leaves_drawn(shape, without, open_rows, until, own), count)
             likely = len(drawn) and np.mean(drawn < best) >= _CHANCE
             return self._delay(rows, best - 1, until, until, "may come free") if likely else None
-        times, room = self._ahead.leaves_at(shape, without, open_rows, until)
+        times, room = self._ahead.leaves_at(shape, without, open_rows, until, by)
         needed = self._needed(room, count)
         worth = self._share * run * (touched - needed)
         soon = np.flatnonzero((needed < best) & (times - start <= worth))

@@ -80,7 +80,8 @@ class Places(ComparedScores):
         """By domain, the mean room over the run of a gang, or what the best host for a pod alone costs."""
         run = self._ahead.run_time(ask.job)
         if not self._speaks(ask):
-            return self._ahead.mean(ask.shape, room, open_rows, run) if run else None
+            by = self._ahead.planner(ask.job)
+            return self._ahead.mean(ask.shape, room, open_rows, run, by) if run else None
         if run:
             return self._topology.least(self._first_least(ask, open_rows, run))
         return self._topology.least(self._least.of(ask.shape.number, self, ask, open_rows, run))
@@ -98,7 +99,7 @@ class Places(ComparedScores):
         return found
 
     def _compared(self, ask: Ask, span: slice, fits: Bools) -> Floats:
-        costs = self._costs(ask.shape, self._ahead.run_time(ask.job), self._around(np.arange(span.start, span.stop)))
+        costs = self._costs(ask, self._ahead.run_time(ask.job), self._around(np.arange(span.start, span.stop)))
         before = span.start - int(self._topology.own_start[self._topology.leaf[span.start]])
         found: Floats = self._weight * _SCALE * (_IDLE + _TIME + _END - costs[before : before + len(fits)])
         return found
@@ -115,7 +116,7 @@ class Places(ComparedScores):
         rows, shape = leaves.rows, ask.shape
         free = of_rows(self._ledger.idle, shape.asked, rows) >= shape.request[shape.asked, None]
         fits = np.logical_and.reduce(free, axis=0) & open_rows[rows]
-        costs = np.where(fits, self._costs(shape, run, leaves), _NO_HOST)
+        costs = np.where(fits, self._costs(ask, run, leaves), _NO_HOST)
         if len(costs):
             least[leaves.numbers] = np.minimum.reduceat(costs, leaves.starts)
         return least
@@ -139,22 +140,23 @@ class Places(ComparedScores):
 
     # What each host costs.
 
-    def _costs(self, shape: Shape, run: float, leaves: _Leaves) -> Floats:
+    def _costs(self, ask: Ask, run: float, leaves: _Leaves) -> Floats:
         """Idle devices count most, then the time in which it would be whole, then how far its end is from the pod's.
 
         Whole hosts are worth more in a leaf that has more of them ahead than others. Where no run is known, the whole
         hosts of now stay whole.
         """
-        asked = self._devices_of(shape)
+        asked = self._devices_of(ask.shape)
         if run:
-            return self._of_run.of((asked.tobytes(), run), self, asked, run)[leaves.rows]
+            by = self._ahead.planner(ask.job)
+            return self._of_run.of((asked.tobytes(), run, by), self, asked, run, by)[leaves.rows]
         idle, whole = self._idle(asked, leaves.rows)
         kept: Floats = _IDLE * idle + _TIME / _MOST * whole * leaves.mean(whole)
         return kept
 
-    def _costs_of_run(self, asked: Ints, run: float) -> Floats:
+    def _costs_of_run(self, asked: Ints, run: float, by: str) -> Floats:
         """By row."""
-        leaves, hosts = self._every, self._hosts.of(asked.tobytes(), self, asked)
+        leaves, hosts = self._every, self._hosts.of((asked.tobytes(), by), self, asked, by)
         apart = self._now + run - hosts.again
         whole = np.minimum(np.maximum(apart / run, 0.0), 1.0)
         usual = np.add.reduce(whole) / len(whole)
@@ -163,14 +165,14 @@ class Places(ComparedScores):
         costs: Floats = _IDLE * hosts.idle + _TIME * whole * worth + _END * (1.0 - run / (late + run))
         return costs
 
-    def _first_hosts(self, asked: Ints) -> _Hosts:
+    def _first_hosts(self, asked: Ints, by: str) -> _Hosts:
         size = len(self._nodes)
-        return self._look(asked, _Hosts(np.zeros(size), np.zeros(size)), slice(0, size))
+        return self._look(asked, by, _Hosts(np.zeros(size), np.zeros(size)), slice(0, size))
 
-    def _look(self, asked: Ints, hosts: _Hosts, rows: Rows) -> _Hosts:
+    def _look(self, asked: Ints, by: str, hosts: _Hosts, rows: Rows) -> _Hosts:
         """Look again at hosts that have changed."""
         hosts.idle[rows], whole = self._idle(asked, rows)
-        hosts.again[rows] = np.where(whole, self._now, self._ahead.whole_from(asked, rows))
+        hosts.again[rows] = np.where(whole, self._now, self._ahead.whole_from(asked, rows, by))
         return hosts
 
     def _idle(self, asked: Ints, rows: Rows) -> tuple[Floats, Floats]:

@@ -256,7 +256,7 @@ class Reader:
             "devices": whole(lambda found, _: found.of.devices if found.any else None, devices, table),
         }
         self._snapshot = graph.struct(
-            partial(Snapshot, now=0.0, history_in=rules.history),
+            partial(Snapshot, now=0.0, history_in=rules.history, trust_stated=rules.trust_stated),
             **judged_by,
             kept_verdicts=graph.struct(partial(KeptVerdicts, profile), **judged_by),
             jobs=own,

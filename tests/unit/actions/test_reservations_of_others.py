@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 from tests.support.draw import World, draw
 from tests.support.drawn_gang import manifest
-from tests.support.reservations import HOUR, NOW, job, profile, running
+from tests.support.reservations import HOUR, NOW, in_namespace, job, profile, running, stopped
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
@@ -40,20 +40,8 @@ def _started(given: Profile, *parts: list[Raw], world: World = ROW) -> set[str]:
     return {d.job.key for d in _report(given, *parts, world=world).decisions if d.bound}
 
 
-def _of(namespace: str, raws: list[Raw]) -> list[Raw]:
-    """The same in another namespace."""
-    for raw in raws:
-        body: Any = raw
-        body["metadata"]["namespace"] = namespace
-    return raws
-
-
-def _with_deadline(raws: list[Raw], seconds: int) -> list[Raw]:
-    for raw in raws:
-        body: Any = raw
-        if raw["kind"] == "Pod" and seconds:
-            body["spec"]["activeDeadlineSeconds"] = seconds
-    return raws
+ENDING = stopped(running("a", "n0", ends_in=HOUR), 7200)
+"""The same with a deadline, which counts for every namespace."""
 
 
 @pytest.mark.parametrize("mode", ["easy", "conservative"])
@@ -198,15 +186,15 @@ def test_the_word_of_a_job_counts_in_its_own_namespace(
     namespace: str, deadline: int, trusted: bool, expected: bool
 ) -> None:
     """Others rely on a deadline, so that nobody gets ahead by a short duration that is not kept."""
-    short = _with_deadline(_of(namespace, job("x", turn=2, lasts="20m")), deadline)
-    found = _report(profile(trustStatedDurations=trusted), BUSY, ALL, short)
+    short = stopped(in_namespace(namespace, job("x", turn=2, lasts="20m")), deadline)
+    found = _report(profile(trustStatedDurations=trusted), ENDING, ALL, short)
 
     assert expected == any(d.bound for d in found.decisions)
 
 
 def test_who_is_not_believed_hears_why() -> None:
     """The reason says what would help."""
-    found = _report(profile(), BUSY, ALL, _of("other", job("x", turn=2, lasts="20m")))
+    found = _report(profile(), ENDING, ALL, in_namespace("other", job("x", turn=2, lasts="20m")))
 
     text = found.rejections["other/x"].reason.text
     assert text.endswith("it states 20m, and no deadline holds it to that")
@@ -214,7 +202,7 @@ def test_who_is_not_believed_hears_why() -> None:
 
 def _ended(number: int, seconds: int) -> list[Raw]:
     """A job of the other namespace that has run for so long, having stated twenty minutes."""
-    raws = _of("other", job(f"x-{number}", lasts="20m", on="n1"))
+    raws = in_namespace("other", job(f"x-{number}", lasts="20m", on="n1"))
     for raw in raws:
         if raw["kind"] == "Pod":
             end: Raw = {"finishedAt": format_time(NOW - 60)}
@@ -230,10 +218,12 @@ def _ended(number: int, seconds: int) -> list[Raw]:
 def test_a_record_of_kept_words_counts_elsewhere_too(lasted: int, liar: bool, expected: bool) -> None:
     """Five runs that ended when they said speak for the next one, unless another job is breaking its word now."""
     history = [raw for i in range(5) for raw in _ended(i, lasted)]
-    late = _of("other", running("late", "n4 n5", ends_in=-HOUR, ago=2 * HOUR))
+    late = in_namespace("other", running("late", "n4 n5", ends_in=-HOUR, ago=2 * HOUR))
     beside = late if liar else running("beside", "n4 n5")
     big = job("big", 4, turn=1, within=1)
-    found = _started(profile(), BUSY, big, history, beside, _of("other", job("x-9", turn=2, lasts="20m")), world=BESIDE)
+    found = _started(
+        profile(), ENDING, big, history, beside, in_namespace("other", job("x-9", turn=2, lasts="20m")), world=BESIDE
+    )
 
     assert expected == ("other/x-9" in found)
 
@@ -254,3 +244,63 @@ def test_what_is_reserved_is_nothing_that_a_queue_could_lose(deserved: int, expe
     report = _report(given, [rich, poor], *runs, big, job("x", 1, turn=2, queue="poor", spec=pinned), world=world)
 
     assert expected == [eviction.task.key for eviction in report.evictions]
+
+
+@pytest.mark.parametrize(
+    ("whose", "deadline", "trusted", "namespace", "held"),
+    [
+        ("default", 0, False, "default", True),
+        ("default", 0, False, "other", False),
+        ("default", 7200, False, "other", True),
+        ("default", 0, True, "other", True),
+        ("other", 0, False, "default", False),
+        ("other", 0, False, "other", False),
+        ("other", 7200, False, "other", True),
+    ],
+)
+def test_a_moment_holds_back_nobody_on_the_word_of_another_namespace(
+    whose: str, deadline: int, trusted: bool, namespace: str, held: bool
+) -> None:
+    """A pod that states how long it runs keeps a cluster idle for its own namespace, and not for others."""
+    busy = stopped(in_namespace(whose, running("a", "n0", ends_in=HOUR)), deadline)
+    found = _report(profile(trustStatedDurations=trusted), busy, ALL, in_namespace(namespace, job("x", turn=2)))
+
+    assert held == (not any(d.bound for d in found.decisions))
+
+
+def test_a_moment_is_looked_for_where_it_counts() -> None:
+    """A stranger says that it leaves a rack as early as a job with a deadline leaves another: that one is reserved."""
+    world = draw("s0[r0[n0 n1] r1[n2 n3]]", node="gpu=8")
+    early = in_namespace("other", running("a", "n0", ends_in=HOUR / 2))
+    runs = early, stopped(running("b", "n2", ends_in=HOUR), 7200)
+    found = _report(profile(), *runs, job("big", 2, within=1, turn=2), world=world)
+
+    assert [("r1", NOW + HOUR, False)] == [(one.domain, one.start, one.bare) for one in found.reservations]
+
+
+def test_who_rests_on_a_bare_word_takes_no_turn_of_another_namespace() -> None:
+    """The first gang of the queue in another namespace has its reservation, for a moment that a deadline holds."""
+    world = draw("s0[r0[n0 n1] r1[n2 n3]]", node="gpu=8")
+    first = in_namespace("other", [*running("a", "n0", ends_in=HOUR), *job("first", 4, turn=1)])
+    busy = stopped(running("b", "n2", ends_in=HOUR), 7200)
+    found = _report(profile(), first, busy, job("next", 2, within=1, turn=2), job("x", 3, turn=3), world=world)
+
+    assert {"other/first": True, "default/next": False} == {one.job.key: one.bare for one in found.reservations}
+
+
+@pytest.mark.parametrize(("deadline", "expected"), [(0, True), (5400, False)])
+def test_a_moment_after_a_bare_word_rests_on_it_too(deadline: int, expected: bool) -> None:
+    """A job that is to start when one that waits has ended, by what that one states, binds its own namespace alone."""
+    big = stopped(job("big", 4, turn=1, lasts="1h"), deadline)
+    found = _report(profile("conservative"), ENDING, big, job("next", 4, turn=2))
+
+    assert {"default/big": False, "default/next": expected} == {one.job.key: one.bare for one in found.reservations}
+
+
+def test_nobody_plans_to_start_after_a_stranger_that_gives_no_bound() -> None:
+    """After a reservation of another namespace nothing is reserved, unless a deadline says when that job has ended."""
+    later = in_namespace("other", job("next", 4, turn=2))
+    for deadline, expected in ((0, ["default/big"]), (5400, ["default/big", "other/next"])):
+        found = _report(profile("conservative"), ENDING, stopped(job("big", 4, turn=1, lasts="1h"), deadline), later)
+
+        assert expected == [one.job.key for one in found.reservations]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.support.draw import World, draw, role
-from tests.support.reservations import HOUR, MINUTE, NOW, job, running
+from tests.support.reservations import HOUR, MINUTE, NOW, in_namespace, job, running, stopped
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw, part
@@ -144,6 +144,31 @@ def test_a_gang_of_which_some_stand_does_not_wait(marks: dict[str, str]) -> None
     """What it lacks may be needed now, and where it stands is decided; as a whole it would wait."""
     assert set() == started(report(patient(), BUSY, train(2, marks=marks)))
     assert {"train"} == started(report(patient(), BUSY, train(3, on="n5", marks=marks)))
+
+
+@pytest.mark.parametrize(
+    ("namespace", "deadline", "trusted", "waits"),
+    [("default", 0, False, True), ("other", 0, False, False), ("other", 4200, False, True), ("other", 0, True, True)],
+)
+def test_nobody_waits_on_the_word_of_another_namespace(
+    namespace: str, deadline: int, trusted: bool, waits: bool
+) -> None:
+    """A stranger that states ten minutes makes no gang decline its place, unless a deadline or the profile backs it."""
+    given = replace(patient(), action_arguments={"allocate": {"trustStatedDurations": trusted}})
+    short = stopped(in_namespace(namespace, running("short", "n0", ends_in=10 * MINUTE)), deadline)
+    rest = BUSY[len(short) :]
+
+    assert waits == (set() == started(report(given, short, rest, train())))
+
+
+@pytest.mark.parametrize(("ratio", "waits"), [(1.0, True), (9.0, False)])
+def test_a_record_of_kept_words_brings_about_patience(ratio: float, waits: bool) -> None:
+    """Runs of a stranger that ended as stated speak for the next one; if they took nine times as long, they do not."""
+    stated = 4200.0
+    history = tuple(FinishedRun(f"other/short-{i}", "", 1, ratio * stated, NOW - 60 * i, stated) for i in range(1, 7))
+    short = in_namespace("other", running("short-9", "n0", ends_in=10 * MINUTE))
+
+    assert waits == (set() == started(report(patient(), short, BUSY[len(short) :], train(), history=history)))
 
 
 def down(world: World, *names: str) -> World:

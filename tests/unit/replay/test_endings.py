@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from tierwise.config.profile import DEFAULT
 from tierwise.model.endings import endings
+from tierwise.model.expected_ends import ExpectedEnds
 from tierwise.model.snapshot import Snapshot
 from tierwise.replay.engine.contenders import Contender
 from tierwise.replay.engine.engine import Engine
@@ -23,7 +24,7 @@ EVICTING = Contender("evicting", replace(DEFAULT, actions=("enqueue", "allocate"
 
 def told(snapshot: Snapshot) -> list[tuple[int, str, float, float]]:
     """Row, request, start and end of every task that will end."""
-    found = endings(snapshot)
+    found = endings(snapshot, ExpectedEnds(snapshot))
     requests = [snapshot.shapes[number].request.tobytes().hex() for number in found.shape.tolist()]
     rows = zip(found.row.tolist(), requests, found.started.tolist(), found.end.tolist(), strict=True)
     return sorted((row, request, round(start, 3), round(end, 3)) for row, request, start, end in rows)
