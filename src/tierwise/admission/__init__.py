@@ -148,8 +148,9 @@ def judge(objects: Objects, key: Key, context: ReviewContext, before: Object | N
     """
     checks, record = _Checks(objects, context), objects.record(key)
     if isinstance(record, HyperNode):
+        alone = [*hypernode.check(record, objects.raw(key) or {}), *hypernode.check_itself(record)]
         between = [warning(issue.path, issue.message) for issue in checks.between(key)]
-        return _verdict((key, issue) for issue in [*hypernode.check(record, objects.raw(key) or {}), *between])
+        return _verdict((key, issue) for issue in [*alone, *between])
     issues = list(checks.of(key))
     if isinstance(before, Job) and isinstance(record, Job):
         issues += job.check_change(before, record)

@@ -18,7 +18,7 @@ from tierwise.dialects.volcano.hypernodes import declare, pattern_fault
 from tierwise.model.topology import Topology
 from tierwise.model.tree import build_tree
 
-__all__ = ["check", "check_tree", "grown"]
+__all__ = ["check", "check_itself", "check_tree", "grown"]
 
 _MEMBER_TYPES: Final = frozenset({"Node", "HyperNode"})
 
@@ -47,6 +47,11 @@ def check(hypernode: HyperNode, raw: Raw) -> Iterator[Issue]:
         named = entry.get("name") if isinstance(entry, dict) else None
         yield from one_of(f"spec.members[{index}].type", member.type, _MEMBER_TYPES)
         yield from _check_selector(f"spec.members[{index}].selector", member.selector, str(named or ""))
+
+
+def check_itself(hypernode: HyperNode) -> Iterator[Issue]:
+    """Errors where a hyperNode is a member of itself, for reviews, in which circles of several are only warned of."""
+    for index, member in enumerate(hypernode.spec.members):
         exact = member.selector.exact_match
         if member.type == "HyperNode" and exact is not None and exact.name == hypernode.metadata.name:
             yield error(f"spec.members[{index}].selector.exactMatch.name", "a hyperNode cannot contain itself")
