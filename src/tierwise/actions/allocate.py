@@ -42,7 +42,7 @@ from tierwise.actions.placement.demand import (
     surplus_groups,
 )
 from tierwise.actions.placement.nominated import place_nominated, to_nominate
-from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult, amounts_of, deferral
+from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult, amounts_of, deferral, held_by, rows_of
 from tierwise.actions.placement.surplus import place_allowed_surplus, place_surplus_group, search_minimum
 from tierwise.actions.plain_pods import PlainPods
 from tierwise.framework.cycle import Cycle
@@ -188,10 +188,22 @@ class _Allocation:
                 return self._start(job, found, statement, nominated=nominated)
         if isinstance(found, Rejection):
             return found
+        kept = self._kept_by_others(job, asked)
+        if kept is not None:
+            return Rejection("place", job.key, kept)
         refusal = self._diagnose(job, asked, bounded=found is NoPlace.BOUNDED)
         if refusal.bounded and self._cycle.steps.is_dear(begun):
             self._cycle.steps.keep(job, refusal)
         return refusal
+
+    def _kept_by_others(self, job: Job, asked: Demand) -> Reason | None:
+        """Why a job that finds no place must leave one to a gang that has declined it; None if it would have none."""
+        if not self._cycle.declined:
+            return None
+        with self._cycle.ledger.statement():
+            self._cycle.declined.open_all()
+            found = search_minimum(self._cycle, job, asked)
+        return self._cycle.declined.objection(rows_of(found.placements)) if isinstance(found, SearchResult) else None
 
     def _find_within_quotas(
         self, job: Job, asked: Demand, statement: Statement, *, nominated: bool
@@ -246,6 +258,9 @@ class _Allocation:
             self._cycle.report.delay(job, delay)
             statement.rewind()
             self._consider_reserving(job, delay.until)
+            if delay.keeps:
+                self._cycle.declined.keep(job, held_by(found), delay)
+                statement.keep()
             return False
         idle = all(placement.pool is Pool.IDLE for placement in found.placements)
         late = None

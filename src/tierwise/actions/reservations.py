@@ -22,13 +22,14 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.bounds import Room, may_hold_all
 from tierwise.actions.placement.demand import Demand, demand, needs
-from tierwise.actions.placement.problem import SearchResult, deferral, rows_of
+from tierwise.actions.placement.problem import SearchResult, deferral, held_by, rows_of
 from tierwise.actions.placement.surplus import search_minimum
 from tierwise.actions.placement.trial import close_others
 from tierwise.api.core import format_time
 from tierwise.api.plurals import count
 from tierwise.config.reservations import CONSERVATIVE, OFF, ReservationRules
 from tierwise.framework.cycle import Cycle
+from tierwise.framework.declined import Held
 from tierwise.framework.extension import Delay
 from tierwise.framework.ledger import Pool, job_ready
 from tierwise.framework.report import Reservation
@@ -39,7 +40,6 @@ from tierwise.model.topology import ROOT, ROOT_NAME
 
 __all__ = ["Reservations"]
 
-Held = tuple[tuple[Shape, Ints, Ints], ...]
 _Moment = tuple[int, float]
 """A number of groups that have ended, and when."""
 
@@ -356,8 +356,8 @@ class Reservations:
                 changes = [t for held in self._held for t in (self._end_of(held, job), held.start - run) if t >= time]
                 j = bisect_left(moments, min(changes, default=inf), lo=i + 1, key=lambda moment: moment[1])
             fits = partial(self._may_fit, job, asked, beside=self._overlapping(job, time))
-            if fits(moments[j - 1][0]):
-                return bisect_left(moments, True, i, j - 1, key=lambda moment: fits(moment[0]))
+            if fits(moments[j - 1]):
+                return bisect_left(moments, True, i, j - 1, key=lambda moment: fits(moment))
             i = j
         return i
 
@@ -377,9 +377,10 @@ class Reservations:
         """
         cycle = self._cycle
         beside = self._overlapping(job, time) if beside is None else beside
-        if not self._may_fit(job, asked, group, beside, within):
+        if not self._may_fit(job, asked, (group, time), beside, within):
             return None
         with cycle.ledger.statement():
+            cycle.declined.open_for(job, time)
             self._let_end(job, group)
             cycle.ledger.go_ahead(time)
             if cycle.pipeline.quota_exceeded and cycle.over_quota(job, needs(asked)) is not None:
@@ -391,16 +392,24 @@ class Reservations:
             if not isinstance(found, SearchResult) or not job_ready(cycle.ledger, job, waiting=True):
                 return None
             delay = deferral(cycle, job, found.placements)
-            return delay if delay is not None and delay.until > time else _held(found)
+            return delay if delay is not None and delay.until > time else held_by(found)
 
     def _may_fit(
-        self, job: Job, asked: Demand, group: int, beside: Sequence[Reservation], within: Ints | None = None
+        self,
+        job: Job,
+        asked: Demand,
+        moment: _Moment,
+        beside: Sequence[Reservation],
+        within: Ints | None = None,
     ) -> bool:
         """Whether counting what is free leaves open that a trial finds a place: it costs a fraction of one."""
         if asked.alternatives is not None:
             return True
+        group, time = moment
         ledger = self._cycle.ledger
-        free = ledger.idle + ledger.releasing - ledger.pipelined + self._timeline(job).freed(group)
+        with ledger.statement():
+            self._cycle.declined.open_for(job, time)
+            free = ledger.idle + ledger.releasing - ledger.pipelined + self._timeline(job).freed(group)
         for held in beside:
             for shape, rows, counts in held.held:
                 free[:, rows] -= shape.request[:, None] * counts
@@ -519,8 +528,7 @@ class Reservations:
         A job that stays longer than it says takes what was reserved. To those of its own namespace its word is enough;
         others rely on a deadline, or on runs of like jobs, unless some job of the namespace is breaking its word now.
         """
-        end, of, by = self._end(job), namespace_of(job.key), namespace_of(held.job.key)
-        return end.safe if self._ends.word_counts(end, of, by) else self._ends.relied_on(end, of, by)
+        return self._ends.surely(job, namespace_of(held.job.key))
 
     def _set_aside(self, minded: Sequence[Reservation], sign: int, *, charged: bool = False) -> None:
         for held in minded:
@@ -674,11 +682,3 @@ def _ends_before(end: float, held: Reservation) -> bool:
 
 def _called(domain: str) -> str:
     return "the cluster" if domain == ROOT_NAME else domain
-
-
-def _held(found: SearchResult) -> Held:
-    """Rows by shape, each once, with the number of tasks on it."""
-    rows: dict[Shape, list[Ints]] = {}
-    for placement in found.placements:
-        rows.setdefault(placement.pod_set.shape, []).append(placement.rows)
-    return tuple((shape, *np.unique(np.concatenate(own), return_counts=True)) for shape, own in rows.items())

@@ -17,6 +17,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.config.searches import SearchBudget
+from tierwise.framework.declined import DeclinedPlaces
 from tierwise.framework.extension import Ask, CycleView
 from tierwise.framework.kept import KeptOfLedger
 from tierwise.framework.kept_refusals import KeptRefusals
@@ -321,6 +322,7 @@ class Cycle(msgspec.Struct, frozen=True):
     fit_counts: FitCounts
     nominations: Nominations
     report: ReportBuilder
+    declined: DeclinedPlaces
     backlog: Backlog = msgspec.field(default_factory=Backlog)
     inspect: Callable[[Cycle, Job], None] | None = None  # called for each job before it is served; set by `explain`
     spares: KeptRoom | None = None
@@ -412,6 +414,7 @@ class Cycle(msgspec.Struct, frozen=True):
 
         Every action serves a job through this, so whatever is kept from some jobs is opened and closed here.
         """
+        self.declined.serve(job, self.report.rejections)
         if self.spares is not None:
             self.spares.serve(job)
         if self.stopwatch is None and not self.reserved:

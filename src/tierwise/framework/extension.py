@@ -580,6 +580,7 @@ class Delay(msgspec.Struct, frozen=True):
     reason: Reason
     until: float
     firm: bool = False  # whether no place before that would do, either
+    keeps: bool = False  # whether the place stays the gang's own until then
 
 
 class Delaying(Protocol):

@@ -169,6 +169,14 @@ class ExpectedEnds:
             return end.safe if foreign else end.planned
         return end.latest if end.latest is not None else inf
 
+    def surely(self, job: Job, by: str) -> float:
+        """When a job that starts now, or runs and grows, has ended in all likelihood, for jobs of a namespace whose
+        room it would use; infinite where nothing is known that they may rely on.
+        """
+        end = self.if_started(job, self._now) if started_at(job) is None else self.of(job)
+        of = namespace_of(job.key)
+        return end.safe if self.word_counts(end, of, by) else self.relied_on(end, of, by)
+
     def seen_by(self, end: ExpectedEnd, start: float, of: str, by: str) -> ExpectedEnd:
         """The end of a running job of namespace `of`, as far as jobs of namespace `by` may plan with it."""
         planned = self.relied_on(end, of, by)

@@ -13,7 +13,8 @@ in every cycle.
 
 A ladder of steps is a gang's own (annotation `tierwise.io/topology-ladder`), else the profile's (`ladder`), and
 replaces the budget. Steps of the profile's ladder whose tier the gang's tree does not have are passed over. What is
-declined is for others: nothing is kept but by reservations. Afterwards the gang accepts any place, so no gang waits for
+declined by a ladder is for others; what is declined as a closer place is expected stays the gang's own until it is
+looked at again (`framework.declined`). Afterwards the gang accepts any place, so no gang waits for
 ever. Gangs with placed tasks are not delayed; those without a topology, or smaller than `fromPods`, wait only for what
 they ask for themselves.
 """
@@ -164,7 +165,8 @@ class Patience:
         tier = _called(self._topology, int(self._topology.tier[leaves[0]]))
         wanted = f"on {fewer} innermost hyperNodes" if fewer > 1 else f"in one {tier}"
         text = f"waits for a place {wanted} instead of {len(leaves)}, which {how} by {format_time(when)}"
-        return Delay(Reason("WaitsForCloserPlace", _NAME, f"{text}; it waits until {format_time(until)} at most"), when)
+        reason = Reason("WaitsForCloserPlace", _NAME, f"{text}; it waits until {format_time(until)} at most")
+        return Delay(reason, when, keeps=True)
 
     def _main(self, job: Job, rows: Ints) -> tuple[Shape, int, GivenBack]:
         """The shape of most of its tasks, how many these are, and what is idle without the gang on these rows."""

@@ -23,6 +23,7 @@ from tierwise.config.arguments import flag
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.config.searches import SearchBudget, cycle_steps, search_steps
 from tierwise.framework.cycle import Cycle, FitCounts, Nominations, Stopwatch
+from tierwise.framework.declined import DeclinedPlaces
 from tierwise.framework.extension import CycleView, Factory, Purpose
 from tierwise.framework.kept_refusals import KeptRefusals
 from tierwise.framework.ledger import Ledger
@@ -281,6 +282,7 @@ def cycle(
             done[name] = None
     if not cut():
         follow()
+    current.declined.serve(None, current.report.rejections)
     if current.spares is not None:
         current.spares.serve(None)
     if _nobody_allocates(profile):
@@ -436,4 +438,5 @@ def open_cycle(
     pipeline = Pipeline(profile, view, plugins)
     fit_counts = FitCounts(ledger, snapshot.topology, pipeline.why_not)
     nominations = Nominations(snapshot, ledger)
-    return Cycle(snapshot, view, ledger, pipeline, fit_counts, nominations, ReportBuilder(watch=watch), inspect=inspect)
+    report, declined = ReportBuilder(watch=watch), DeclinedPlaces(ledger, view.ahead)
+    return Cycle(snapshot, view, ledger, pipeline, fit_counts, nominations, report, declined, inspect=inspect)

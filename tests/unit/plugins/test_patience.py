@@ -208,9 +208,10 @@ def test_the_widest_shape_says_how_few_would_do() -> None:
     assert {"train"} == started(report(patient(), busy, train(0, roles=(loaders, workers)), world=world))
 
 
-def test_who_comes_after_it_is_served() -> None:
-    """Nothing is kept for the one that waits."""
-    assert {"small"} == started(report(patient(), BUSY, train(), job("small", 3, turn=1900)))
+@pytest.mark.parametrize(("tasks", "expected"), [(3, set()), (1, {"small"})])
+def test_who_comes_after_it_is_served_elsewhere(tasks: int, expected: set[str]) -> None:
+    """Three hosts are free: two of them are kept for the one that waits, and the third is for others."""
+    assert expected == started(report(patient(), BUSY, train(), job("small", tasks, turn=1900)))
 
 
 def test_nobody_is_evicted_for_it() -> None:

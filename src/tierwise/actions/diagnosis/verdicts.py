@@ -59,6 +59,7 @@ _HAS_PLACE = frozenset(
     (
         "WaitsForGang",
         "WaitsForCloserPlace",
+        "PlaceIsKept",
         "WouldDelayReservation",
         "AwaitsNotice",
         "MovesForRepair",

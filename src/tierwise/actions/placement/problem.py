@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.framework.cycle import Cycle
+from tierwise.framework.declined import Held
 from tierwise.framework.extension import Abstained, Ask, Delay, Proposal
 from tierwise.framework.ledger import Pool, ready_tasks, roles_count, sub_ready
 from tierwise.framework.placer import Picks
@@ -302,6 +303,14 @@ def place_tasks(cycle: Cycle, ask: Ask, pod_set: PodSet, picks: Picks, pool: Poo
 def rows_of(placements: Iterable[Placement]) -> Ints:
     """The row of each task of some placements."""
     return np.concatenate([placement.rows for placement in placements])
+
+
+def held_by(found: SearchResult) -> Held:
+    """What a result takes: shapes, rows, each once, and the number of tasks on them."""
+    rows: dict[Shape, list[Ints]] = {}
+    for placement in found.placements:
+        rows.setdefault(placement.pod_set.shape, []).append(placement.rows)
+    return tuple((shape, *np.unique(np.concatenate(own), return_counts=True)) for shape, own in rows.items())
 
 
 def deferral(cycle: Cycle, job: Job, placements: Iterable[Placement]) -> Delay | None:
