@@ -1,9 +1,10 @@
 """Gangs whose binds were refused for a reason that stays: left alone for a while, so that nobody asks again and again.
 
 A policy or a webhook that denies a bind denies it in the next cycle as well. Such a gang is not served for one second,
-then two, and so on up to a minute. That ends at once when the gang becomes another one: its pods, what they ask for,
-their labels or gates, or what its group asks for. A tenant may change these all the time, so a change ends it once a
-minute at most.
+then two, and so on up to a minute. A gang of which a part was bound is asked for once more at once: its rest goes
+before others, who would take the room while it waits. The waiting ends when the gang becomes another one: its pods,
+what they ask for, their labels or gates, or what its group asks for. A tenant may change these all the time, so a
+change ends it once a minute at most.
 
 Called by the loop with what became of its writes. Times are of a clock that never jumps.
 """
@@ -55,23 +56,25 @@ class RefusedGangs:
         """
         refused: dict[str, port.Outcome] = {}
         done: dict[str, bool] = {}
+        begun: set[str] = set()
         for outcome in outcomes:
             gang = _gang_of(outcome.effect)
             if gang and outcome.lasting:
                 refused.setdefault(gang, outcome)
             elif gang and isinstance(outcome.effect, port.Bind):
                 done[gang] = done.get(gang, True) and outcome.ok
+                begun.update([gang] if outcome.ok else ())
         for gang, whole in done.items():
             if whole and gang not in refused:
                 self._refusals.pop(gang, None)
         jobs = {job.key: job for job in snapshot.jobs if job.key in refused} if refused else {}
         for gang, job in jobs.items():
-            self._note(gang, _known(objects, job), refused[gang], now)
+            self._note(gang, _known(objects, job), refused[gang], now, in_part=gang in begun)
 
-    def _note(self, gang: str, known: _Known, outcome: port.Outcome, now: float) -> None:
+    def _note(self, gang: str, known: _Known, outcome: port.Outcome, now: float, *, in_part: bool) -> None:
         before = self._refusals.get(gang)
-        anew = before is None or before.seconds == 0.0
-        seconds = _FIRST if before is None or anew else min(2.0 * before.seconds, LONGEST)
+        first = 0.0 if in_part else _FIRST
+        seconds = first if before is None else min(2.0 * before.seconds, LONGEST) or _FIRST
         refused = f"{port.about(outcome.effect)} was refused: {outcome.error}"
         text = f"{refused}; it is tried again within a minute, and when the gang changes"
         changed = before.changed if before is not None else float("-inf")
