@@ -8,22 +8,47 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 from tests.support.koordinator import hypernode
-from tests.support.languages import nodes, objects_of, volcano_gang
-from tests.support.marked_gangs import DECLARES, gang_in, with_mark, with_priority
+from tests.support.languages import RACK, grove_gang, kai_gang, near, nodes, objects_of, topology, volcano_gang
+from tests.support.marked_gangs import DECLARES, QUEUES, gang_in, with_mark, with_priority
 
+from tierwise.admission import validate
 from tierwise.api.codec import Raw
 from tierwise.api.core import format_time
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.explain.wire import pending_wire
+from tierwise.port import Objects
 from tierwise.sim.cluster import rounds
+from tierwise.sim.cluster.simulation import Simulation
 
-__all__ = ["NOW", "SCENES", "Outcome", "Scene", "on_job", "on_pods", "outcome"]
+__all__ = [
+    "FULL",
+    "HOUR",
+    "MINUTE",
+    "NOW",
+    "RESERVING",
+    "SCENES",
+    "WAYS",
+    "Outcome",
+    "Scene",
+    "aged",
+    "all_objects",
+    "on_job",
+    "on_pods",
+    "other",
+    "outcome",
+    "own",
+    "scene",
+    "scene_in",
+    "scene_of_one",
+    "tree",
+]
 
 NOW: Final = 1_767_225_600.0  # 2026
 MINUTE, HOUR = 60.0, 3600.0
@@ -43,28 +68,55 @@ class Scene(msgspec.Struct, frozen=True):
     manifests: list[Raw]
     profile: Profile = FULL
     cycles: int | None = 1
+    lives: float = 0.0  # for so many seconds, pods and volumes as they say themselves
+    play: Callable[[Sequence[Raw]], Outcome] | None = None  # where it is no cycle that is looked at
 
 
 class Outcome(msgspec.Struct, frozen=True):
     """What became of a cluster."""
 
-    decision: Any  # pods bound, evicted and nominated
-    output: Any  # every object afterwards, and why pods wait
+    decision: Any  # pods bound, evicted and nominated, and their ranks
+    objects: Mapping[str, Any]  # all of them afterwards
+    told: Any  # why pods wait, and what admission says
 
 
 def outcome(scene: Scene, marked: Sequence[Raw]) -> Outcome:
     """What becomes of a scene whose manifests have been marked."""
-    history = rounds.schedule(objects_of(list(marked)), scene.profile, now=NOW, cycles=scene.cycles)
+    if scene.play is not None:
+        return scene.play(marked)
+    given = objects_of(list(marked))
+    if scene.lives:
+        return _lived(scene, given)
+    history = rounds.schedule(given, scene.profile, now=NOW, cycles=scene.cycles)
     evicted = sorted(eviction.task.key for eviction in history.evictions)
     waiting = list(pending_wire(history.after(NOW), history.report, history.nominations)) if history.report else []
-    end = history.cluster.read()
-    objects = {str(key): end.raw(key) for key in end}
+    objects = all_objects(history.cluster.read())
     ranks = {
         name: {key: value for key, value in _annotations(raw).items() if key.startswith("tierwise.io/rank")}
         for name, raw in objects.items()
     }
-    decision = (history.bindings, evicted, history.nominations, {n: r for n, r in ranks.items() if r})
-    return Outcome(decision, (decision, objects, waiting))
+    decision = (_plain(history.bindings), evicted, _plain(history.nominations), {n: r for n, r in ranks.items() if r})
+    findings = validate(given)
+    return Outcome(decision, objects, (waiting, findings.errors, findings.warnings))
+
+
+def _plain(places: Mapping[str, str]) -> dict[str, str]:
+    """The nodes of pods, whose names do not tell what the template of their Deployment says."""
+    return {re.sub(r"-[0-9a-f]{10}-", "-", pod): node for pod, node in places.items()}
+
+
+def _lived(scene: Scene, given: Objects) -> Outcome:
+    """What becomes of it in so many seconds, as pods and volumes say themselves; nothing is decided otherwise."""
+    life = Simulation(given, scene.profile, start=NOW)
+    for _ in life.run(scene.lives):
+        pass
+    objects = all_objects(life.cluster.read())
+    return Outcome({name: raw.get("status") for name, raw in objects.items()}, objects, ())
+
+
+def all_objects(objects: Objects) -> dict[str, Any]:
+    """The manifests of all objects, by their keys."""
+    return {str(key): objects.raw(key) for key in objects}
 
 
 def _annotations(raw: Any) -> Mapping[str, str]:
@@ -127,12 +179,36 @@ def tree(racks: Mapping[str, str], cpu: int = 2) -> list[Raw]:
 
 
 SCENES: Final[dict[str, Callable[[str], Scene]]] = {}
-"""By name: the scene for a gang that is declared in one way."""
+"""By name: the scene for a gang that is declared in one way, for one kind of queue or of workload, or for "" alone."""
+WAYS: Final[dict[str, tuple[str, ...]]] = {}
+"""By name of a scene: the ways for which it is played where pods say something; () for all of them."""
+
+
+def _listed(made: Callable[..., Scene], *ways: str) -> str:
+    name = made.__name__.replace("_", " ")
+    WAYS[name] = ways
+    return name
 
 
 def scene(made: Callable[[str], Scene]) -> Callable[[str], Scene]:
-    """List a scene by its name."""
-    SCENES[made.__name__.replace("_", " ")] = made
+    """List a scene that is played for every way in which a gang, a queue or a workload can be written."""
+    SCENES[_listed(made)] = made
+    return made
+
+
+def scene_in(*ways: str) -> Callable[[Callable[[str], Scene]], Callable[[str], Scene]]:
+    """The same where only some ways are to be played for what pods say."""
+
+    def listed(made: Callable[[str], Scene]) -> Callable[[str], Scene]:
+        SCENES[_listed(made, *ways)] = made
+        return made
+
+    return listed
+
+
+def scene_of_one(made: Callable[[], Scene]) -> Callable[[], Scene]:
+    """List a scene in words of one language."""
+    SCENES[_listed(made, "")] = lambda _: made()
     return made
 
 
@@ -141,8 +217,11 @@ def scene(made: Callable[[str], Scene]) -> Callable[[str], Scene]:
 
 @scene
 def evicted(way: str) -> Scene:
-    """V runs on the only node, for a minute so far; a more important gang wants it."""
-    return Scene([*tree({"r0": "n0"}), *own(way, {0: "n0", 1: "n0"}, ago=MINUTE), *other("w", 2, priority=9)])
+    """V runs on the only node, for a minute so far; a more important gang, of its queue if it is in one, wants it."""
+    wants = other("w", 2, priority=9)
+    if QUEUES.get(way) in ("Queue", "ElasticQuota"):
+        wants[0]["spec"] |= {"queue": "v"}  # type: ignore[operator]
+    return Scene([*tree({"r0": "n0"}), *own(way, {0: "n0", 1: "n0"}, ago=MINUTE), *wants])
 
 
 @scene
@@ -202,11 +281,29 @@ def before_a_reservation(way: str) -> Scene:
 @scene
 def two_fabrics(way: str) -> Scene:
     """V waits and wants one domain of tier 1; racks and NVLink cut the nodes differently."""
-    links = [hypernode(name, 1, [("Node", n) for n in members.split()]) for name, members in {"v1": "n1 n2"}.items()]
-    for link in links:
-        link["metadata"]["labels"] = {"tierwise.io/fabric": "nvlink"}  # type: ignore[index]
+    link = hypernode("v", 1, [("Node", "n1"), ("Node", "n2")])
     constrained = {"tierwise.io/topology-constraints": json.dumps([{"tier": 1}])}
-    return Scene([*tree({"r0": "n0 n1", "r1": "n2 n3"}, cpu=1), *links, *_annotated(own(way), way, constrained)])
+    if way:
+        link["metadata"]["labels"] = {"tierwise.io/fabric": "nvlink"}  # type: ignore[index]
+    else:  # it is the tree that does not say so
+        constrained["tierwise.io/fabric"] = "nvlink"
+    found = _annotated(own(way or "volcano"), way or "volcano", constrained)
+    return Scene([*tree({"r0": "n0 n1", "r1": "n2 n3"}, cpu=1), link, *found])
+
+
+@scene
+def two_fabrics_of_a_part(way: str) -> Scene:
+    """The same; a part of v wants one domain of tier 1, or one rack."""
+    hard: Raw = {"mode": "hard", "highestTierAllowed": 1}
+    group, *pods = own("volcano")
+    part: Raw = {"minMember": 2, "subGroupPolicy": [{"name": "worker", "subGroupSize": 2, "networkTopology": hard}]}
+    below: Raw = {"name": "worker", "minMember": 2, "topologyConstraint": near(RACK)}
+    found = {
+        "volcano": [{**group, "spec": part}, *pods],
+        "kai": [topology(), *kai_gang("v", {"worker": 2}, subGroups=[below])],
+        "grove": grove_gang("v", {"worker": 2}, keys={"worker": RACK}),
+    }[way]
+    return Scene([*two_fabrics("volcano").manifests[:-3], *found])
 
 
 def _annotated(manifests: list[Raw], way: str, marks: Mapping[str, str]) -> list[Raw]:

@@ -20,9 +20,10 @@ PAGE: Final = ROOT / "docs" / "reference" / "annotations.md"
 _HEAD: Final = """# Annotations and labels
 
 Every label and annotation that tierwise reads or writes: of which form it is, on which objects, who writes it, and up to what it counts.
-This page is made from [a table in the code](../../src/tierwise/api/keys.txt), and its caps from [the one of what tenants write](../security-model.md#what-a-tenant-writes-and-the-scheduler-obeys), which has charges and switches too; tests hold both against the sources.
+This page is made from [a table in the code](../../src/tierwise/api/keys.txt), and its caps from [the one of what tenants write](../security-model.md#what-a-tenant-writes-and-the-scheduler-obeys), which has charges and switches too; tests hold both against the sources, and play a pair of small clusters for each row, place and language: with and without it something else is decided, or told.
 
 - *job* is the group of a gang in any [language](../languages/README.md), or the workload that the group is made for: its group says the same from when it is made.
+- *group* is an object that declares one gang: a PodGroup of any language, or a PodGang; *workload* is whatever makes pods of a template (Deployments, Jobs, those of operators), *template* that template.
 - Where several objects declare one gang (gangs of Koordinator that start together, a composite and the groups in it), each may say it, and the first that does counts; a constraint on a group in a composite is about that group alone.
 - A duration is written as `30s`, `10m`, `1h30m`; a time as `2026-01-01T00:00:00Z`.
 - *Owner* is who writes it. What tierwise writes is overwritten; where a tenant forges it on its own objects, the cap is what that can do.

@@ -25,7 +25,7 @@ from tests.support.languages import (
 
 from tierwise.api.codec import Raw
 
-__all__ = ["BY_PODS", "DECLARES", "LANGUAGE_OF", "gang_in", "with_mark", "with_priority"]
+__all__ = ["BY_PODS", "DECLARES", "LANGUAGE_OF", "QUEUES", "gang_in", "with_mark", "with_priority"]
 
 On = Mapping[int, str]
 """By the number of a pod: the node where it runs."""
@@ -114,6 +114,52 @@ def _kueue_pods(name: str, pods: int, on: On) -> list[Raw]:
     return kueue_gang(name, pods, on=on)
 
 
+# The same in a queue of each kind.
+
+
+def _in_volcano_queue(name: str, pods: int, on: On) -> list[Raw]:
+    group, *members = volcano_gang(name, pods, on=on)
+    queue: Raw = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
+    return [{**queue, "spec": {}}, {**group, "spec": {"minMember": pods, "queue": name}}, *members]
+
+
+def _in_elastic_quota(name: str, pods: int, on: On) -> list[Raw]:
+    quota: Raw = {
+        "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",
+        "kind": "ElasticQuota",
+        "metadata": {"name": name},
+        "spec": {"max": {"cpu": "100"}, "min": {"cpu": "100"}},
+    }
+    members = _koordinator(name, pods, on)
+    for raw in members[1:]:
+        raw["metadata"]["labels"]["quota.scheduling.koordinator.sh/name"] = name  # type: ignore[index]
+    return [quota, *members]
+
+
+def _in_kai_queue(name: str, pods: int, on: On) -> list[Raw]:
+    queue: Raw = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": {}}
+    return [queue, *kai_gang(name, pods, on={f"{name}-{i}": node for i, node in on.items()}, queue=name)]
+
+
+def _in_local_queue(name: str, pods: int, on: On) -> list[Raw]:
+    return _in_kueue(name, "all", name, pods, on)
+
+
+def _in_cluster_queue(name: str, pods: int, on: On) -> list[Raw]:
+    return _in_kueue("local", name, name, pods, on)
+
+
+def _in_kueue(local: str, around: str, name: str, pods: int, on: On) -> list[Raw]:
+    kueue = "kueue.x-k8s.io"
+    members = kueue_gang(name, pods, on=on)
+    for raw in members:
+        raw["metadata"]["labels"][f"{kueue}/queue-name"] = local  # type: ignore[index]
+    inner: Raw = {"apiVersion": f"{kueue}/v1beta1", "kind": "LocalQueue", "spec": {"clusterQueue": around}}
+    outer: Raw = {"apiVersion": f"{kueue}/v1beta1", "kind": "ClusterQueue", "spec": {}}
+    queues: list[Raw] = [{**inner, "metadata": {"name": local}}, {**outer, "metadata": {"name": around}}]
+    return [*queues, *members]
+
+
 def _renamed(raw: Raw, name: str) -> Raw:
     meta = raw["metadata"]
     assert isinstance(meta, dict)
@@ -136,6 +182,17 @@ _WAYS: Final[Mapping[str, tuple[str, str, Callable[[str, int, On], list[Raw]]]]]
     "kueue, by pods": ("kueue.x-k8s.io", "", _kueue_pods),
 }
 
+_QUEUES: Final[Mapping[str, tuple[str, Callable[[str, int, On], list[Raw]]]]] = {
+    "a Queue of Volcano": ("Queue", _in_volcano_queue),
+    "an ElasticQuota": ("ElasticQuota", _in_elastic_quota),
+    "a Queue of KAI": ("Queue", _in_kai_queue),
+    "a LocalQueue": ("LocalQueue", _in_local_queue),
+    "a ClusterQueue": ("ClusterQueue", _in_cluster_queue),
+}
+
+QUEUES: Final[Mapping[str, str]] = {way: kind for way, (kind, _) in _QUEUES.items()}
+"""By way in which a gang is in a queue, the kind of the queue, which is called like the gang."""
+
 DECLARES: Final[Mapping[str, str]] = {way: kind for way, (_, kind, _) in _WAYS.items() if kind}
 """By way, the kind of object that declares the gang and may be marked."""
 
@@ -147,7 +204,8 @@ LANGUAGE_OF: Final[Mapping[str, str]] = {way: language for way, (language, _, _)
 
 def gang_in(way: str, name: str, pods: int, on: On | None = None) -> list[Raw]:
     """A gang of so many pods of one cpu each, which are called NAME-0, NAME-1 and so on; `on` says which run where."""
-    return copy.deepcopy(_WAYS[way][2](name, pods, on or {}))
+    made = _QUEUES[way][1] if way in _QUEUES else _WAYS[way][2]
+    return copy.deepcopy(made(name, pods, on or {}))
 
 
 def with_mark(manifests: Iterable[Raw], kind: str, form: str, key: str, value: str, name: str = "") -> list[Raw]:

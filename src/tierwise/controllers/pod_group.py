@@ -65,7 +65,7 @@ def owner_chain(objects: Objects, pod: Pod) -> OwnerChain:
     namespace = pod.metadata.namespace or "default"
     consulted: dict[Key, None] = {}
     chain = list(_chain(objects, pod.metadata, namespace, consulted))
-    annotations, above = tuple(meta.annotations for _, meta in chain), tuple(consulted)
+    annotations, above = tuple(_words(meta) for _, meta in chain), tuple(consulted)
     for reference, meta in reversed(chain):
         if meta.annotations.get(GROUP_ANNOTATION):
             name = meta.annotations[GROUP_ANNOTATION]
@@ -73,6 +73,12 @@ def owner_chain(objects: Objects, pod: Pod) -> OwnerChain:
     itself = OwnerReference(api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid)
     owner = _identified(_controller(pod.metadata) or itself, namespace)
     return OwnerChain(f"{_PREFIX}{owner.uid}", owner, annotations, above)
+
+
+def _words(meta: ObjectMeta) -> dict[str, str]:
+    """The annotations of an owner, and its queue where a label names it."""
+    named = next((meta.labels[key] for key in (_QUEUE_LABEL, KAI_QUEUE) if meta.labels.get(key)), "")
+    return {_QUEUE: named, **meta.annotations} if named else meta.annotations
 
 
 def _identified(reference: OwnerReference, namespace: str) -> OwnerReference:
@@ -131,8 +137,10 @@ def _find(objects: Objects, owner: OwnerReference, namespace: str, consulted: di
 
 _MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
 _QUEUE: Final = "scheduling.volcano.sh/queue-name"
+_QUEUE_LABEL: Final = "volcano.sh/queue-name"
 _MODE: Final = "volcano.sh/network-topology-mode"
 _HIGHEST_TIER: Final = "volcano.sh/network-topology-highest-tier"
+_HIGHEST_TIER_OF_RAY: Final = f"{_HIGHEST_TIER}-allowed"
 _INHERITED: Final = ("volcano.sh/", PATTERN, FABRIC, CONSTRAINTS)
 _OWNED: Final = ("minMember", "minResources", "networkTopology", "priorityClassName", "queue")
 
@@ -246,7 +254,7 @@ def _spec(pod: Pod, said: dict[str, str]) -> Raw:
         spec["minResources"] = {name: show(name, number) for name, number in sorted(asked.items())}
     if pod.spec.priority_class_name:
         spec["priorityClassName"] = pod.spec.priority_class_name
-    if _MODE in said or _HIGHEST_TIER in said:
+    if not said.keys().isdisjoint((_MODE, _HIGHEST_TIER, _HIGHEST_TIER_OF_RAY)):
         spec["networkTopology"] = _topology(said)
     return spec
 
@@ -254,7 +262,7 @@ def _spec(pod: Pod, said: dict[str, str]) -> Raw:
 def _topology(said: dict[str, str]) -> Raw:
     """Hard unless soft is asked for; a tier that is no number limits nothing, as in Volcano."""
     topology: Raw = {"mode": "soft" if said.get(_MODE, "").lower() == "soft" else "hard"}
-    tier = said.get(_HIGHEST_TIER, "")
+    tier = said.get(_HIGHEST_TIER) or said.get(_HIGHEST_TIER_OF_RAY, "")
     number = read_number(tier)
     if number is not None and number >= 0:
         topology["highestTierAllowed"] = min(number, TIER)

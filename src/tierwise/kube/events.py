@@ -71,7 +71,7 @@ class Recorder(BehindBinds[tuple[str, ...], _Told]):
 
     async def _write(self, _: tuple[str, ...], value: _Told) -> None:
         try:
-            await self._send(self._manifest(value), value.times)
+            await self._send(event_manifest(value.event, value.uid, value.at, value.times, self._identity), value.times)
         except (ApiError, UnreachableError) as error:
             self._lost(error)
 
@@ -99,34 +99,35 @@ class Recorder(BehindBinds[tuple[str, ...], _Told]):
                 again["metadata"] = {"annotations": meta["annotations"]}
             await self._client.ask("PATCH", path, again, kind="application/merge-patch+json", expects="Event")
 
-    def _manifest(self, told: _Told) -> Raw:
-        event, uid, about = told.event, told.uid, told.event.about
-        version = codec.version_of(about.group, about.kind)
-        said = "\n".join((uid, event.type, event.reason, event.message))
-        name = f"{about.name[:200]}.{hashlib.sha256(said.encode()).hexdigest()[:16]}"
-        now = format_time(told.at)
-        return {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {
-                "name": name,
-                "namespace": about.namespace or "default",
-                **({"annotations": {DECISION: event.decision}} if event.decision else {}),
-            },
-            "involvedObject": {
-                "apiVersion": f"{about.group}/{version}" if about.group else version,
-                "kind": about.kind,
-                "name": about.name,
-                "uid": uid,
-                **({"namespace": about.namespace} if about.namespace else {}),
-            },
-            "type": event.type,
-            "reason": event.reason,
-            "message": event.message[:_LONGEST] + (f" (decision {event.decision})" if event.decision else ""),
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": told.times,
-            "source": {"component": self._identity},
-            "reportingComponent": self._identity,
-            "reportingInstance": self._identity,
-        }
+
+def event_manifest(event: RecordEvent, uid: str, at: float, times: int, by: str) -> Raw:
+    """An event as the API has it: said so often, for the last time then, about the object with this uid."""
+    about, now = event.about, format_time(at)
+    version = codec.version_of(about.group, about.kind)
+    said = "\n".join((uid, event.type, event.reason, event.message))
+    name = f"{about.name[:200]}.{hashlib.sha256(said.encode()).hexdigest()[:16]}"
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "name": name,
+            "namespace": about.namespace or "default",
+            **({"annotations": {DECISION: event.decision}} if event.decision else {}),
+        },
+        "involvedObject": {
+            "apiVersion": f"{about.group}/{version}" if about.group else version,
+            "kind": about.kind,
+            "name": about.name,
+            "uid": uid,
+            **({"namespace": about.namespace} if about.namespace else {}),
+        },
+        "type": event.type,
+        "reason": event.reason,
+        "message": event.message[:_LONGEST] + (f" (decision {event.decision})" if event.decision else ""),
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": times,
+        "source": {"component": by},
+        "reportingComponent": by,
+        "reportingInstance": by,
+    }

@@ -2,25 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from typing import Any, Final
 
 import pytest
-from tests.support.field_pairs import PAIRS
-from tests.support.field_scenes import SCENES, Outcome, on_job, on_pods, outcome
-from tests.support.marked_gangs import LANGUAGE_OF, with_mark
+from tests.support.documented_fields import documented_keys
+from tests.support.field_pairs import PAIRS, Pair, Proof
+from tests.support.field_scenes import SCENES, WAYS, Outcome, on_job, on_pods, outcome
+from tests.support.marked_gangs import DECLARES, LANGUAGE_OF, QUEUES, with_mark
+from tests.support.workloads_of_v import WORKLOADS, in_templates
 
-from tierwise.api.keys import known_keys
+from tierwise.api.codec import Raw
 
-PLACES = {"job": on_job, "pod": lambda manifests, way, *mark: on_pods(manifests, *mark)}
+_GROUPS: Final = tuple(way for way, kind in DECLARES.items() if kind in ("PodGroup", "PodGang") and "," not in way)
+_LANGUAGES: Final = {
+    "Volcano": "volcano",
+    "Koordinator": "koordinator",
+    "scheduler-plugins": "scheduler-plugins",
+    "KAI": "kai",
+}
+_KINDS: Final = {"node": "Node"}
+_MANY: Final[Mapping[str, Sequence[str]]] = {
+    "job": tuple(LANGUAGE_OF),
+    "queue": tuple(QUEUES),
+    "workload": WORKLOADS,
+    "template": WORKLOADS,
+    "group": _GROUPS,
+    "PodGang": ("grove",),
+    "CompositePodGroup": ("kubernetes, composite",),
+}
+
+
+def _ways(place: str, pair: Pair) -> Sequence[str]:
+    """The languages, kinds of queues or kinds of workloads for which a row counts on this object."""
+    language = _LANGUAGES.get(place.partition(" of ")[2], "")
+    if place == "pod":
+        return WAYS[pair.scene] or tuple(LANGUAGE_OF)
+    return _MANY.get(place) or ((place,) if place in WORKLOADS else (language,))
 
 
 def _cases() -> Iterator[tuple[str, str, str, str]]:
-    for key in known_keys():
-        for place in key.on.split(", ") if key.name in PAIRS else ():
-            for form in key.form.split(", ") if place in PLACES else ():
-                if form in ("annotation", "label"):
-                    yield from ((key.name, place, form, way) for way in LANGUAGE_OF)
+    for row in documented_keys():
+        for place in row.places:
+            for form in row.forms:
+                if " on a " in form:
+                    form, _, only = form.partition(" on a ")
+                    if only != place:
+                        continue
+                yield from ((row.key, place, form, way) for way in _ways(place, PAIRS[row.key]))
+
+
+def _named(key: str) -> str:
+    return key.replace("*", "worker")
+
+
+def _marked(manifests: list[Raw], case: tuple[str, str, str, str], value: str) -> list[Raw]:
+    key, place, form, way = case
+    if place == "pod":
+        return on_pods(manifests, form, _named(key), value)
+    if place == "template":
+        return in_templates(manifests, form, key, value)
+    if place == "job":
+        return on_job(manifests, way, form, key, value)
+    kind = QUEUES.get(way) or _kind(place, way)
+    return with_mark(manifests, kind, form, _named(key), value, "v")
+
+
+def _kind(place: str, way: str) -> str:
+    if place in ("workload", *WORKLOADS):
+        return way
+    return DECLARES[way] if place == "group" else _KINDS.get(place, place.partition(" of ")[0])
 
 
 @cache
@@ -29,25 +82,57 @@ def _unmarked(scene: str, way: str) -> Outcome:
     return outcome(made, made.manifests)
 
 
-@pytest.mark.parametrize(("key", "place", "form", "way"), [*_cases()], ids=lambda value: value.rpartition("/")[2])
-def test_a_mark_decides(key: str, place: str, form: str, way: str) -> None:
-    """The same cluster with and without it: who is bound, evicted or nominated differs."""
-    pair = PAIRS[key]
+def _told(found: Outcome, case: tuple[str, str, str, str]) -> str:
+    """All that is written and said, but for the mark on the object that it was put on."""
+    key, place, form, way = case
+    objects = json.loads(json.dumps(found.objects))
+    for raw in objects.values():
+        meta, kind = raw["metadata"], "Pod" if place == "pod" else QUEUES.get(way) or _kind(place, way)
+        if raw["kind"] == kind and (meta["name"] == "v" or (kind == "Pod" and meta["name"].startswith("v-"))):
+            meta.get(f"{form}s", {}).pop(key, None)
+    return f"{json.dumps(objects, sort_keys=True)} {found.told}"
+
+
+def _written(found: Outcome, case: tuple[str, str, str, str]) -> set[str]:
+    """The mark as it stands on the objects in question."""
+    key, place, form, way = case
+    kind = "Pod" if place == "pod" else _kind(place, way)
+    metas: list[Any] = [raw["metadata"] for raw in found.objects.values() if raw["kind"] == kind]
+    return {meta[f"{form}s"][key] for meta in metas if key in (meta.get(f"{form}s") or {})}
+
+
+def test_every_row_has_a_pair() -> None:
+    """And every pair a row."""
+    assert {row.key for row in documented_keys()} == PAIRS.keys()
+
+
+@pytest.mark.parametrize("case", [*_cases()], ids=lambda case: " ".join(case).replace("/", "."))
+def test_a_mark_counts(case: tuple[str, str, str, str]) -> None:
+    """The same cluster with and without it: something else is decided, or told; what is written is not always so."""
+    pair, way = PAIRS[case[0]], case[3]
+    before = _unmarked(pair.scene, way)
+    if pair.proof is Proof.WRITES:
+        assert _written(before, case)
+        assert _written(before, case) != _written(_unmarked(pair.value, way), case)
+        return
     made = SCENES[pair.scene](way)
+    after = outcome(made, _marked(made.manifests, case, pair.value))
+    if pair.proof is Proof.DECIDES:
+        assert before.decision != after.decision
+    else:
+        assert _told(before, case) != _told(after, case)
 
-    marked = outcome(made, PLACES[place](made.manifests, way, form, key, pair.value))
 
-    assert _unmarked(pair.scene, way).decision != marked.decision
-
-
-@pytest.mark.parametrize("way", LANGUAGE_OF)
 @pytest.mark.parametrize("scene", SCENES)
-def test_a_mark_that_nobody_reads_decides_nothing(scene: str, way: str) -> None:
+def test_a_mark_that_nobody_reads_decides_nothing(scene: str) -> None:
     """So what differs is due to the mark."""
-    made = SCENES[scene](way)
-    marked = on_pods(on_job(made.manifests, way, "annotation", "example.com/mark", "1"), "label", "mark", "1")
-
-    assert _unmarked(scene, way).decision == outcome(made, marked).decision
+    pairs = {key: pair for key, pair in PAIRS.items() if scene in pair[:2]}
+    cases = {case[1:]: case for case in _cases() if case[0] in pairs and pairs[case[0]].scene == scene}
+    assert pairs
+    for _, place, form, way in cases.values():
+        made, case = SCENES[scene](way), ("example.com/mark", place, form, way)
+        after = outcome(made, _marked(made.manifests, case, "1"))
+        assert _unmarked(scene, way).decision == after.decision
 
 
 def test_gangs_that_start_together_say_one_thing_of_fabrics() -> None:

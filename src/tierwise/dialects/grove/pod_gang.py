@@ -14,6 +14,7 @@ from typing import Final
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.grove import GROUP, PodGang, PodGangSpec, TopologyConstraint
+from tierwise.dialects.elastic_quota import forbearing
 from tierwise.dialects.groups import Group, SubGroup, created, group_marks, not_supported, smallest
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.dialects.language import Language, Rules
@@ -70,6 +71,7 @@ def _group(path: str, record: PodGang, rules: Rules) -> Group:
         constraint=_constraint(spec.topology_constraint),
         sub_groups=subs,
         priority_class=spec.priority_class_name,
+        forbears=forbearing(record.metadata),
         refusal=_overlap(spec),
     )
 

@@ -21,6 +21,7 @@ from tierwise.api.kai import GROUP, TOPOLOGY_GROUP, PodGroup, Queue, QueueResour
 from tierwise.api.kai import SubGroup as SubGroupRecord
 from tierwise.api.limits import DEPTH
 from tierwise.api.natural import natural
+from tierwise.dialects.elastic_quota import forbearing
 from tierwise.dialects.groups import Group, SubGroup, created, group_marks, smallest
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.dialects.language import Language, Rules
@@ -97,6 +98,7 @@ def _group(path: str, record: PodGroup, rules: Rules) -> Group:
         min_sub_groups=spec.min_sub_group,
         queue=spec.queue or record.metadata.labels.get(KAI_QUEUE, ""),
         priority_class=spec.priority_class_name,
+        forbears=forbearing(record.metadata),
         protected=spec.preemptibility == "non-preemptible",
         protected_from=None if spec.preemptibility else _FIRM,
         refusal=Reason("InvalidGroup", "pod", fault) if fault else None,

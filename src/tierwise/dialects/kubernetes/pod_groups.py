@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from tierwise.api import workload as api
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
+from tierwise.dialects.elastic_quota import forbearing
 from tierwise.dialects.fabrics import read_marks
 from tierwise.dialects.groups import Group, SubGroup, created, group_marks, joint_marks, not_supported, smallest
 from tierwise.dialects.label_trees import LabelTree
@@ -115,6 +116,7 @@ def _of_workload(objects: Objects, path: str) -> Group | None:
         minimum=_minimum(declared.policy),
         created=created(record.metadata),
         marks=group_marks(record.metadata),
+        forbears=forbearing(record.metadata),
         uniform=True,
         refusal=_no_policy(declared.policy),
     )
@@ -139,7 +141,7 @@ def _declared(path: str, record: api.PodGroup | api.CompositePodGroup) -> Group:
         constraint=_constraint(spec.scheduling_constraints),
         priority_class=spec.priority_class_name,
         priority=spec.priority,
-        forbears="preemptionPolicy Never" if spec.preemption_policy == "Never" else "",
+        forbears=forbearing(record.metadata) or ("preemptionPolicy Never" if spec.preemption_policy == "Never" else ""),
         together=_together(spec.disruption_mode),
         uniform=True,
     )
@@ -163,6 +165,7 @@ def _of_composite(path: str, record: api.CompositePodGroup, inside: Inside, grou
         sub_groups=subs,
         min_sub_groups=least,
         together=declared.together or any(_together(g.spec.disruption_mode) for g in groups),
+        forbears=declared.forbears or next(filter(None, map(forbearing, parts)), ""),
         protected=any(not_preemptable(g.metadata) for g in groups),
         marks=joint_marks(parts, fabrics=False),
         refusal=refusal,

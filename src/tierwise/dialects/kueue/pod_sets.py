@@ -19,11 +19,12 @@ import msgspec
 from tierwise.api.codec import Unknown
 from tierwise.api.core import ObjectMeta, Pod, read_number
 from tierwise.api.duration import seconds
-from tierwise.api.eviction_terms import MINIMUM_RUN_TIME, queue_times
+from tierwise.api.eviction_terms import EXPECTED_DURATION, MINIMUM_RUN_TIME, queue_times
 from tierwise.api.hold import HOLD, held
 from tierwise.api.kueue import GROUP, ClusterQueue, LocalQueue, ResourceFlavor, Topology, Workload
 from tierwise.api.limits import PODS
 from tierwise.api.own_keys import said_by_jobs
+from tierwise.dialects.elastic_quota import forbearing
 from tierwise.dialects.groups import Group, SubGroup, created, group_marks, not_supported
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.dialects.language import Language, NotOurs, Rules
@@ -158,6 +159,7 @@ def _group(objects: Objects, path: str, pods: list[Pod]) -> Group | None:
         marks=_with_queue(objects, record, first),
         constraint=own.constraint,
         sub_groups=own.sub_groups,
+        forbears=forbearing(record.metadata) if record is not None else "",
         refusal=refusal,
     )
 
@@ -188,22 +190,26 @@ def _pod_sets(objects: Objects, pods: list[Pod]) -> Iterator[SubGroup]:
 
 
 def _with_queue(objects: Objects, record: Workload | None, pod: Pod) -> Mapping[str, str]:
-    """The marks of a gang, with the minimum run time of its queues where that is longer than its own."""
+    """The marks of a gang, with the times of its queues: where it says nothing of its end, or is content with less."""
     marks = group_marks(record.metadata) if record is not None else _marks_of_pod(pod)
     named = pod.metadata.labels.get(_QUEUE, "") or (record.spec.queue_name if record is not None else "")
     local = objects.every(LocalQueue).get(f"{pod.metadata.namespace or 'default'}/{named}") if named else None
     if local is None:
         return marks
     above = objects.every(ClusterQueue).get(local.spec.cluster_queue)
-    queues = [queue_times(queue.metadata.annotations)[0] for queue in (local, above) if queue is not None]
+    times = [queue_times(queue.metadata.annotations) for queue in (local, above) if queue is not None]
     own = marks.get(MINIMUM_RUN_TIME, pod.metadata.annotations.get(MINIMUM_RUN_TIME))
     stated = seconds(own) if own is not None else 0.0
+    lasts = next((expected for _, expected in times if expected), 0.0)
+    if lasts and EXPECTED_DURATION not in pod.metadata.annotations:
+        marks = {EXPECTED_DURATION: f"{lasts:.0f}s", **marks}
     holds = [held(queue.metadata.annotations) for queue in (local, above) if queue is not None]
     if any(holds):
         marks = {HOLD: f"queue {named}: {next(filter(None, holds))}", **marks}
-    if stated is None or max(queues) <= stated:
+    least = max(time for time, _ in times)
+    if stated is None or least <= stated:
         return marks
-    return {**marks, MINIMUM_RUN_TIME: f"{max(queues):.0f}s"}
+    return {**marks, MINIMUM_RUN_TIME: f"{least:.0f}s"}
 
 
 def _marks_of_pod(pod: Pod) -> dict[str, str]:

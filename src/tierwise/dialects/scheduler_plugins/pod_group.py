@@ -11,6 +11,7 @@ from typing import Final
 
 from tierwise.api.core import Pod
 from tierwise.api.scheduler_plugins import GROUP, PodGroup
+from tierwise.dialects.elastic_quota import forbearing
 from tierwise.dialects.groups import Group, created, group_marks
 from tierwise.dialects.language import Language, Rules
 from tierwise.model.job import Phase
@@ -44,6 +45,7 @@ def _group(path: str, record: PodGroup, rules: Rules) -> Group:
         created=created(record.metadata),
         marks=group_marks(record.metadata),
         min_resources=record.spec.min_resources,
+        forbears=forbearing(record.metadata),
     )
 
 

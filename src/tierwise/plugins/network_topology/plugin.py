@@ -202,16 +202,16 @@ class NetworkTopologyAware:
 
     def _missing(self, constraint: Constraint) -> Reason | None:
         """What a hard limit lacks, of a language that knows no limit which means nothing."""
-        name = constraint.tier_name
-        if not constraint.hard or (constraint.tier is None and not name):
+        if not constraint.hard or (constraint.tier is None and not constraint.tier_name):
             return None
+        name = constraint.tier_name or f"tier {constraint.tier}"
         if is_fabric(constraint.kind) or constraint.kind == HYPERNODES:
             return self._missing_fabric(constraint)
         if constraint.kind == LABELS and name not in self._tree(constraint).tier_names:
             text = f'its pods must stand on nodes of one "{name}", and no tree has this label: most likely no node does'
             return Reason("UnknownLayer", "network-topology-aware", text)
         if not self._snapshot.knows(constraint):
-            text = f"its pods must stand in one {name}, and the cluster has no {constraint.kind}"
+            text = f"its pods must stand in {constraint.where()}, and the cluster has no {constraint.kind}"
             return Reason("NoTopology", "network-topology-aware", text)
         if name not in self._tree(constraint).tier_names:
             text = f'"{name}" is not among the levels of {constraint.kind}'

@@ -1,0 +1,35 @@
+"""The table of labels and annotations as its page shows it: where each counts, and in which form."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Final, NamedTuple
+
+from tests.support.keys_page import PAGE
+
+__all__ = ["Row", "documented_keys"]
+
+_CELLS: Final = 8
+
+
+class Row(NamedTuple):
+    """One label or annotation."""
+
+    key: str
+    forms: tuple[str, ...]
+    places: tuple[str, ...]  # the objects that it counts on
+    owner: str
+    says: str
+
+
+@cache
+def documented_keys() -> tuple[Row, ...]:
+    """Every row of the page."""
+    rows = []
+    for line in PAGE.read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if len(cells) == _CELLS and cells[0].startswith("`"):
+            key, form, on, _, owner, says, *_ = cells
+            rows.append(Row(key.strip("`"), tuple(form.split(", ")), tuple(on.split(", ")), owner, says))
+    return tuple(rows)
