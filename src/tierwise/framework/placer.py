@@ -338,7 +338,7 @@ def _ascending(rows: Ints, counts: Ints) -> Picks:
 
 def score_keys(cycle: Cycle, ask: Ask, span: slice, fits: Bools) -> Ints:
     """Scores of a span in steps of `GRAIN`, by which nodes are compared."""
-    cycle.steps.charge(5 + (span.stop - span.start) // 256)
+    cycle.steps.charge(7 + (span.stop - span.start) // 256)
     return _rounded(cycle.pipeline.score(ask, span, fits))
 
 
@@ -371,6 +371,7 @@ def walk(cycle: Cycle, ask: Ask, count: int, domain: int, pool: Pool) -> Picks:
     """Choose rows for up to `count` tasks below a domain, close to each other and to the sub-job's placed tasks."""
     if cycle.pipeline.moving(ask.shape):
         return place(cycle, ask, count, cycle.topology.span(domain), pool)
+    cycle.steps.charge(2)
     return _Walk(cycle, ask, pool).run(domain, count)
 
 

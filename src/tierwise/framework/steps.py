@@ -45,6 +45,9 @@ _WHOLE, _SHARES, _LATE, _WORDS = (1, 4), (3, 8), (1, 4), (1, 8)
 _DEAR: Final = 64
 """A refusal that was cut by another bound is kept if it took more than one in so many steps of the setting."""
 
+_VERDICT: Final = "verdict"
+"""In the place of an action: what a job was told of a refusal."""
+
 _KEPT: Final = 1000
 """Refusals that are kept; of further ones nothing is known in the next cycle."""
 
@@ -214,21 +217,26 @@ class StepAccount:
         text = "not looked at yet: the steps of this cycle went to other jobs, and it comes first in the next one"
         return Reason(NOT_LOOKED_AT, "steps", text)
 
-    def served(self, job: Job) -> None:
-        """A job had its turn to the end."""
-        if self._first_late is not None and self._first_late.key == job.key:
-            self._first_late = None
-
     def since(self, job: Job) -> float:
         """The first cycle that did not look at a job; infinite for all others. Those go first whose number is least."""
         return self._before.late.get(job.key, float("inf")) if self._before.late else float("inf")
 
     # -- refusals that stand
 
-    def keep(self, job: Job, refusal: Rejection) -> None:
-        """Let the refusal of a job by the running action stand until room grows."""
+    def keep(self, job: Job, refusal: Rejection, action: str = "") -> None:
+        """Let the refusal of a job by an action, the running one if none is named, stand until room grows."""
         if len(self._cut) < _KEPT:
-            self._cut[job.key, self.action] = CutRefusal(job.tasks, refusal, self._now)
+            self._cut[job.key, action or self.action] = CutRefusal(job.tasks, refusal, self._now)
+
+    def keep_judged(self, job: Job, refusal: Rejection, judged: Rejection) -> None:
+        """Let a job be told the same as long as it is refused in the same words, until room grows."""
+        if len(self._cut) < _KEPT:
+            self._cut[job.key, _VERDICT] = CutRefusal(job.tasks, judged, self._now, refusal)
+
+    def judged(self, job: Job, refusal: Rejection) -> Rejection | None:
+        """What was made of such a refusal of a job, if that still stands."""
+        known = self._cut.get((job.key, _VERDICT)) if self._cut else None
+        return known.refusal if known is not None and known.concerns(job) and known.of == refusal else None
 
     def is_dear(self, begun: int) -> bool:
         """Whether what began at so many steps was dear enough to keep its refusal."""
@@ -247,9 +255,9 @@ class StepAccount:
             return
         self._cut = {key: one for key, one in before.cut.items() if now < one.at + _STANDS}
 
-    def standing(self, job: Job) -> Rejection | None:
-        """The refusal of a job by the running action that still stands."""
-        known = self._cut.get((job.key, self.action)) if self._cut else None
+    def standing(self, job: Job, action: str = "") -> Rejection | None:
+        """The refusal of a job by an action, the running one if none is named, that still stands."""
+        known = self._cut.get((job.key, action or self.action)) if self._cut else None
         return known.refusal if known is not None and known.concerns(job) else None
 
     def turns(self, free: Callable[[], Ints], rejections: Mapping[str, Rejection]) -> Turns:

@@ -19,6 +19,7 @@ class CutRefusal(msgspec.Struct, frozen=True, eq=False):
     tasks: tuple[Task, ...]  # of the job; another object once anything of the job has changed
     refusal: Rejection
     at: float  # when it was looked at, in seconds since the epoch
+    of: Rejection | None = None  # what it was made of, where it is a verdict
 
     def concerns(self, job: Job) -> bool:
         """Whether the job is still what it was when it was looked at."""

@@ -85,6 +85,34 @@ def test_a_refusal_that_was_cut_is_not_looked_for_again() -> None:
     assert second.search_counts.steps < 50
 
 
+@pytest.mark.parametrize("number", [1, 4])
+def test_nor_is_room_made_for_it_again(number: int) -> None:
+    """Evictions search as well: each job has its budget for that once, and then the cluster is at rest."""
+    held = {f"other/there-{i}": Gang(f"there-{i}", tasks=1, each="gpu=1", on=f"n{i}") for i in range(10)}
+    low = {key: replace(gang, priority=-1) for key, gang in held.items()}
+    reports = _cycles(6, {**_dear(number), **low}, _profile(4000, "enqueue", "allocate", "gangpreempt"))
+
+    assert all(report.search_counts.steps <= 4000 for report in reports)
+    assert 2 * 1000 * number <= sum(report.search_counts.steps for report in reports)
+    assert reports[-1].search_counts.steps < 50
+    assert not reports[-1].goes_on
+    assert reports[-1].rejections == reports[-2].rejections
+
+
+def test_a_verdict_that_was_dear_is_found_out_once() -> None:
+    """Rules between pods leave nothing to count: the cluster without other pods is filled, and once is enough."""
+    term = {"labelSelector": {"matchLabels": {"app": "apart"}}, "topologyKey": "kubernetes.io/hostname"}
+    rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    labels = {f"apart-{i}": {"app": "apart"} for i in range(120)}
+    apart = Gang("apart", tasks=120, each="cpu=1", labels=labels, spec={"affinity": rule}, within=2)
+    there = Gang("there", tasks=50, each="cpu=64", on=" ".join(f"n{i}" for i in range(50)))
+    first, second = _cycles(2, {"stranger/apart": apart, "other/there": there}, _profile(20_000))
+
+    assert first.rejections == second.rejections
+    assert ["LargerThanAnyDomain"] == [rejection.reason.code for rejection in second.rejections.values()]
+    assert second.search_counts.steps < first.search_counts.steps / 2
+
+
 def test_room_that_grows_ends_it() -> None:
     """A pod that is gone leaves more room than there was."""
     gangs = {**_dear(1), "other/there": Gang("there", tasks=1, each="gpu=8", on="n0")}

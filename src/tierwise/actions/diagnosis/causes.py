@@ -20,6 +20,7 @@ NOT_TOGETHER = "each of them fits by itself, but not all of them together"
 
 def causes(cycle: Cycle, shape: Shape, span: slice | Ints) -> Causes:
     """Per reason, on how many of some rows it keeps a shape out; the most frequent first."""
+    cycle.steps.charge(5 + len(cycle.nodes) // 256)
     room = cycle.fit_counts.of(shape)
     why = room.why[span]
     found: dict[Reason, int] = {}

@@ -174,16 +174,29 @@ class _Judge:
             return False
 
     def _judge(self, job: Job, rejection: Rejection) -> Rejection:
-        never = None
-        if _asks_nodes(rejection):
-            try:
-                with self._cycle.steps.explaining(job):
-                    never = self._never(job)
-                    if never is not None and self._on_recovered is not None:
-                        never = self._on_recovered._never(job)
-                        self._lasting = self._lasting and self._on_recovered._lasting
-            except (PluginError, OutOfStepsError):  # then the job keeps the reason that it has
-                never, self._lasting = None, False
+        if not _asks_nodes(rejection):
+            return replace(rejection, verdict=_verdict(rejection))
+        steps = self._cycle.steps
+        judged = steps.judged(job, rejection)
+        if judged is not None:
+            self._lasting = False
+            return judged
+        begun, cut = steps.taken, False
+        try:
+            with steps.explaining(job):
+                never = self._never(job)
+                if never is not None and self._on_recovered is not None:
+                    never = self._on_recovered._never(job)
+                    self._lasting = self._lasting and self._on_recovered._lasting
+        except (PluginError, OutOfStepsError) as failure:  # then the job keeps the reason that it has
+            never, self._lasting, cut = None, False, isinstance(failure, OutOfStepsError)
+        judged = self._told_so(job, rejection, never)
+        if cut or (not self._lasting and steps.is_dear(begun)):
+            steps.keep_judged(job, rejection, judged)
+        return judged
+
+    def _told_so(self, job: Job, rejection: Rejection, never: Rejection | None) -> Rejection:
+        """A rejection with its verdict, and why the job never fits if so."""
         if never is None:
             return replace(rejection, verdict=_verdict(rejection))
         refused = (replace(rejection, tried=(), children=()),) if rejection.stage in _REFUSES else ()

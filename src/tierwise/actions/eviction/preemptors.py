@@ -23,6 +23,7 @@ from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
 from tierwise.framework.pipeline import PluginError
 from tierwise.framework.report import Decision, EvictionAttempt
+from tierwise.framework.steps import CUT_SHORT
 from tierwise.model.arrays import POD_SLOTS, Bools, Ints
 from tierwise.model.job import Job, Reason, Rejection
 from tierwise.model.running import RunningTable
@@ -60,10 +61,18 @@ class Evictor(ABC):
         """Evict for a starving job and nominate it, or say why not."""
 
     def serve_safely(self, job: Job) -> None:
-        """The same where a plugin may fail: then the job is not served."""
-        failed = self._cycle.attempt(job, self.serve)
-        if failed is not None:
-            self._tell(job, failed)
+        """The same where a plugin may fail, or the job may use no more steps: then the job is not served.
+
+        Where it had a whole budget of steps, it is not served again until room grows.
+        """
+        steps = self._cycle.steps
+        standing = steps.standing(job, self._action)
+        failed = standing.reason if standing is not None else self._cycle.attempt(job, self.serve)
+        if failed is None:
+            return
+        self._tell(job, failed)
+        if standing is None and failed.code == CUT_SHORT:
+            steps.keep(job, Rejection("steps", job.key, failed, bounded=True), self._action)
 
     def _tell(self, job: Job, obstacle: Reason) -> None:
         self._cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, obstacle))
@@ -184,14 +193,22 @@ class Notices:
 
 
 def starving_jobs(cycle: Cycle) -> Iterator[Job]:
-    """Jobs that wait in an open queue with too few tasks, the first in order first."""
+    """Jobs that wait in an open queue with too few tasks, the first in order first.
+
+    Among jobs that plugins hold for equals those go first that earlier cycles did not look at.
+    """
     waiting = [job for job in cycle.snapshot.jobs if may_evict(cycle, job)]
-    if cycle.pipeline.global_queue:
-        yield from sorted(waiting, key=cycle.pipeline.job_key)
+    pipeline, since = cycle.pipeline, cycle.steps.since
+
+    def place(job: Job) -> tuple[object, ...]:
+        return pipeline.job_order(job), since(job), job.created, job.order
+
+    if pipeline.global_queue:
+        yield from sorted(waiting, key=place)
         return
     queues = cycle.snapshot.queues
     served = {name: queues.get(queue.served_with, queue) for name, queue in queues.items()}
-    yield from sorted(waiting, key=lambda j: (cycle.pipeline.queue_key(served[j.queue]), cycle.pipeline.job_key(j)))
+    yield from sorted(waiting, key=lambda job: (pipeline.queue_key(served[job.queue]), place(job)))
 
 
 def may_evict(cycle: Cycle, job: Job) -> bool:

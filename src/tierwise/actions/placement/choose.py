@@ -103,6 +103,7 @@ def ordered(
     least room ahead come before the score.
     """
     cycle.report.search_counts.domains += len(gradient)
+    cycle.steps.charge(3 + len(gradient) // 64)
     feasible = gradient[may_hold(Room(cycle, pools[-1]), task_group, gradient)]
     if len(feasible):
         scores = cycle.pipeline.score_domains(task_group.sub, feasible)

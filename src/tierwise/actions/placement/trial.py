@@ -63,6 +63,7 @@ def fit_any_way(
     affinity may tie tasks to are tried, and where filters do not move `mixtures` counts which mixtures the
     nodes take.
     """
+    cycle.steps.charge(2)
     mark = cycle.ledger.mark()
     for tried in _orders(cycle, job, task_group, domain, pools):
         cycle.report.search_counts.trials += 1
@@ -225,6 +226,7 @@ def fit(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple
 
 def fill(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]) -> list[Placement]:
     """Place as many tasks of a task group below a domain as it holds, the minimums of roles first."""
+    cycle.steps.charge(1 + 2 * len(task_group.remaining))
     if len(task_group.remaining) == 1 and not task_group.roles:
         (only,) = task_group.remaining
         ask, wanted = Ask(only.pod_set.shape, task_group.sub, job), min(task_group.need, only.left)
@@ -339,6 +341,7 @@ def _fit_tied(
     """Place a task group below a domain, its first tasks in one place of those that its ties know; None if no place
     holds it, or nothing is tied. _TooManyPlacesError if more may hold it than are tried.
     """
+    cycle.steps.charge(len(task_group.remaining) * (8 + len(cycle.nodes) // 128))
     ties = {p.pod_set.shape: cycle.pipeline.ties(p.pod_set.shape) for p in task_group.remaining}
     every = [tie for found in ties.values() for tie in found]
     if not every:

@@ -52,6 +52,11 @@ def placeable(view: CycleView) -> tuple[Shape, ...]:
     return tuple(s for s in view.snapshot.shapes if s.number in pending or s.number not in held)
 
 
+def _steps_of(counts: int, rows: int) -> int:
+    """The steps of looking at so many counts on so many rows."""
+    return counts * (1024 + rows) // 8192
+
+
 def soft(shape: Shape) -> tuple[TopologySpreadConstraint, ...]:
     """The spread constraints that nodes are only ranked by."""
     return tuple(c for c in shape.spread if c.when_unsatisfiable == "ScheduleAnyway")
@@ -287,6 +292,11 @@ class _Rules(msgspec.Struct, frozen=True):
     def __bool__(self) -> bool:
         return bool(self.near or self.away or self.shunned or self.even)
 
+    @property
+    def counted(self) -> int:
+        """How many counts say which rows are closed."""
+        return len(self.near) + len(self.away) + sum(map(len, self.shunned)) + 3 * len(self.even)
+
 
 class PodRequirements:
     """Says which nodes the rules between pods keep from a shape at this moment.
@@ -297,6 +307,7 @@ class PodRequirements:
 
     def __init__(self, view: CycleView, *, plugin: str, affinity: bool, spread: bool, by_name: bool = True) -> None:
         self._nodes = view.nodes
+        self._ledger = view.ledger
         self._affinity = affinity
         self._spread = spread
         self._rules: dict[int, _Rules] = {}
@@ -339,6 +350,7 @@ class PodRequirements:
         rules = self._rules.get(shape.number)
         if rules is None:
             return why
+        self._ledger.steps.charge(_steps_of(rules.counted, span.stop - span.start))
         for even in rules.even:  # what is written later overrules, so the first objection comes last
             why[even.crowded(span)] = self._uneven
         for even in rules.even:
@@ -515,6 +527,7 @@ class PodPreferences:
 
     def __init__(self, view: CycleView, *, affinity: bool, spread: bool) -> None:
         self._nodes = view.nodes
+        self._ledger = view.ledger
         self._liked: dict[int, list[tuple[Count, int]]] = {}
         self._spreads: dict[int, _Spread] = {}
         self._liking = KeptOfLedger(view.ledger.moved, PodPreferences._affinity_scores)
@@ -550,8 +563,10 @@ class PodPreferences:
         return self._spreading.of(shape.number, self, shape)[span]
 
     def _affinity_scores(self, shape: Shape) -> Floats:
+        liked = self._liked[shape.number]
+        self._ledger.steps.charge(_steps_of(len(liked), len(self._nodes)))
         total = np.zeros(len(self._nodes))
-        for count, weight in self._liked[shape.number]:
+        for count, weight in liked:
             total += weight * count.at(slice(None))
         scaled = total[self._open]
         low, high = scaled.min(initial=np.inf), scaled.max(initial=-np.inf)
@@ -559,6 +574,7 @@ class PodPreferences:
 
     def _spread_scores(self, shape: Shape) -> Floats:
         spread = self._spreads[shape.number]
+        self._ledger.steps.charge(_steps_of(len(spread.counts), len(self._nodes)))
         total = np.full(len(self._nodes), spread.base)
         for count, factor in spread.counts:
             total += factor * count.at(slice(None))
