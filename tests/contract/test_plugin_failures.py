@@ -18,7 +18,7 @@ ASKED_ELSEWHERE = {
     *("entitled", "figures"),  # by those who look at queues or at one pod
     *("gather_options", "room_ahead"),  # for jobs that are gathered, or have domains to choose from
     *("score_leaves", "score_rows"),  # for jobs that scores alone find no place for
-    *("order_free", "ties"),  # for pods that wait among each other
+    *("order_free", "pod_rules", "ties"),  # for pods that wait among each other
 }
 
 ANSWERS = [f"{method}={answer}" for method, answers in NONSENSE.items() for answer in answers]

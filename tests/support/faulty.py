@@ -37,6 +37,7 @@ class Sound:
             "order_free": lambda shape: True,
             "room": lambda shape: None,
             "ties": lambda shape: (),
+            "pod_rules": lambda shapes: None,
             "why_not_now": lambda shape, span: np.zeros(span.stop - span.start, dtype=np.uint16),
             "effect": lambda ask: ScoreEffect.FREE,
             "score": lambda ask, span, fits: np.zeros(span.stop - span.start),

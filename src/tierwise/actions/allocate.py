@@ -338,7 +338,7 @@ class _Allocation:
         """Why a job's minimum finds no place; remembered for jobs that ask for the same."""
         from tierwise.actions.diagnosis.diagnose import diagnose  # slow to import, and not every cycle rejects
 
-        rejection = diagnose(self._cycle, job, asked, bounded=bounded or asked.cut or self._cut_short)
+        rejection = diagnose(self._cycle, job, asked, bounded=bounded or self._cut_short)
         self._rejection_cache.add(job, asked, rejection)
         return rejection
 

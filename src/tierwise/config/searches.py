@@ -87,6 +87,9 @@ class SearchBudget(msgspec.Struct, frozen=True):
     together: int = 96  # searches in a cycle for gangs that are placed together
     victim_ways: int = 2**18  # work of counting several shapes beside victims before a trial is quicker
     moments: int = 64  # at which a reservation is tried beside others
+    program: int = 400_000  # entries of an integer program, of which an eighth may be variables
+    nodes: int = 1_000  # of the tree of one
+    shape_orders: int = 24  # in which its tasks are then placed
     devices: int = 50_000  # devices that are tried for one pod on one node
     devices_together: int = 5_000  # the same for pods of several shapes together
 

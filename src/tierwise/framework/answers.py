@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import convert, json, to_builtins
 
 from tierwise.framework import extension
+from tierwise.framework.pod_rules import Even, Near, PodRule, PodRules
 from tierwise.model.arrays import Floats, Ints, distinct, length
 from tierwise.model.job import Reason, Task
 
@@ -272,6 +273,26 @@ def ties(answer: Any, _: Args, view: extension.CycleView) -> tuple[extension.Tie
         _array(tie.places, _INT, len(view.nodes))
         if len(tie.places) and tie.places.min() < -1:
             raise AnswerError("a place below -1")
+    return answer
+
+
+def pod_rules(answer: Any, _: Args, view: extension.CycleView) -> PodRules | None:
+    """PodRules with a place for each node, or None."""
+    if answer is None:
+        return None
+    if not isinstance(answer, PodRules):
+        raise AnswerError(f"expected PodRules, not {shown(answer)}")
+    for rows in answer.closed.values():
+        _array(rows, _BOOL, len(view.nodes))
+    for record in answer.records:
+        if not isinstance(record, PodRule):
+            raise AnswerError(f"expected a rule between pods, not {shown(record)}")
+        _array(record.places, _INT, len(view.nodes))
+        if len(record.places) and record.places.min() < -1:
+            raise AnswerError("a place below -1")
+        told = record.there if isinstance(record, Near | Even) else record.places
+        if type(told) is not np.ndarray or (told is not record.places and len(told) <= record.places.max(initial=-1)):
+            raise AnswerError(f"expected what is there for each place, not {shown(told)}")
     return answer
 
 

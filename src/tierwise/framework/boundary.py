@@ -22,6 +22,7 @@ from tierwise.framework import declaration
 from tierwise.framework import extension as points
 from tierwise.framework.answers import AnswerError, bounded, key
 from tierwise.framework.ledger import Ledger, ShownLedger, stands_in_part
+from tierwise.framework.pod_rules import PodRules, joined
 from tierwise.framework.report import PluginFailure
 from tierwise.model.arrays import EMPTY, Bools, Floats, Ints, Rows, Why, length
 from tierwise.model.job import Job, Reason, Shape, SubJob, Task
@@ -727,6 +728,7 @@ class _Mover(msgspec.Struct, frozen=True, eq=False):
     own_row: Callable[[Shape], bool] | None
     order_free: Callable[[Shape], bool] | None
     room: Callable[[Shape], Ints | None] | None
+    pod_rules: Callable[[tuple[Shape, ...]], PodRules | None] | None
 
     def keeps_to_its_row(self, shape: Shape) -> bool:
         return self.own_row is not None and self.own_row(shape)
@@ -810,6 +812,24 @@ def least_room(panel: Panel, _: AnyRule) -> Answer:
                 return None
             least = found if least is None else np.minimum(least, found)
         return least
+
+    return ask
+
+
+def rules_of_all(panel: Panel, _: AnyRule) -> Answer:
+    """Those of all filters that move for any of the shapes; shapes for which one does that says nothing are named."""
+    moving = _movers(panel)
+
+    def ask(shapes: tuple[Shape, ...]) -> PodRules:
+        concerned: dict[int, tuple[_Mover, list[int]]] = {}
+        for shape in shapes:
+            for mover in moving(shape):
+                concerned.setdefault(id(mover), (mover, []))[1].append(shape.number)
+        said = []
+        for mover, numbers in concerned.values():
+            rules = mover.pod_rules(shapes) if mover.pod_rules is not None else None
+            said.append(PodRules(unstated=frozenset(numbers)) if rules is None else rules)
+        return joined(said)
 
     return ask
 

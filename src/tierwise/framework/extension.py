@@ -17,6 +17,7 @@ import numpy as np
 
 from tierwise.config.searches import SearchBudget
 from tierwise.framework.ledger import Ledger
+from tierwise.framework.pod_rules import PodRules
 from tierwise.framework.protection import Protection
 from tierwise.model.arrays import Axis, Bools, Floats, Ints, Rows, Why, seal
 from tierwise.model.job import Job, PodSet, Queue, Reason, ReasonBook, Shape, SubJob, Task
@@ -233,6 +234,13 @@ class Filter(Protocol):
     @marked(HINT, "Predicate", beside="why_not_now")
     def room(self, shape: Shape) -> Ints | None:
         """How many more tasks `why_not_now` lets on each row now, where tasks change their own row; None: ask."""
+
+    @marked(OPTIONAL, "Predicate", beside="why_not_now")
+    def pod_rules(self, shapes: tuple[Shape, ...]) -> PodRules | None:
+        """What tasks of these shapes of one gang change for each other, as things are now; None: it is not known.
+
+        Said of final states: tasks that keep to the records can stand together.
+        """
 
     @marked(EITHER, "Predicate")
     def shared_places(self, job: Job) -> Ints | None:

@@ -31,6 +31,7 @@ from tierwise.framework.boundary import (
     sealed,
 )
 from tierwise.framework.extension import Ask, CycleView, Factory, Preemptor, Purpose
+from tierwise.framework.pod_rules import PodRules
 from tierwise.framework.report import PluginFailure
 from tierwise.model.arrays import Bools, Floats, Ints, Rows
 from tierwise.model.job import Job, Queue, Reason, Shape, SubJob, Task
@@ -215,6 +216,9 @@ class Pipeline(Victims):
     room = Rule(points.Filter.room, boundary.least_room, boundary.costs_turn, answers.ints_by_row)
     ties: Question[[Shape], list[points.Tie]] = _other(
         points.Filter.ties, boundary.one_after_the_other, boundary.costs_turn, answers.ties
+    )
+    pod_rules: Question[[tuple[Shape, ...]], PodRules] = _other(
+        points.Filter.pod_rules, boundary.rules_of_all, boundary.costs_turn, answers.pod_rules
     )
     shared_places = Rule(points.Filter.shared_places, boundary.first, boundary.costs_turn, answers.ints_by_row)
 

@@ -24,6 +24,7 @@ from tierwise.framework.extension import Arguments, Ask, CycleView, Factory, Fil
 from tierwise.framework.ledger import Ledger
 from tierwise.framework.pipeline import PluginError
 from tierwise.framework.placer import KeptScores
+from tierwise.framework.pod_rules import AtMost, Near, PodRules
 from tierwise.framework.report import CycleReport
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Gather, Job, PodSet, Reason, Shape, SubJob
@@ -64,6 +65,14 @@ BAD: Mapping[str, list[object]] = {
         (Tie(np.zeros(1, dtype=np.int64), frozenset()),),
         (Tie(np.full(4, -2), frozenset()),),
         (Tie(np.zeros(4, dtype=np.int64), [0]),),  # type: ignore[arg-type]
+    ],
+    "pod_rules": [
+        (),
+        "rules",
+        PodRules({0: np.zeros(1, dtype=bool)}),
+        PodRules(records=("apart",)),  # type: ignore[arg-type]
+        PodRules(records=(AtMost(frozenset(), np.full(4, -2), 1),)),
+        PodRules(records=(Near(frozenset(), frozenset(), np.full(4, 1), np.zeros(1, dtype=bool), True),)),
     ],
     "shared_places": ["zones", np.zeros(1, dtype=np.int64), np.zeros(4)],
     "why_not_now": [None, np.zeros(1, dtype=np.int64), np.zeros(99, dtype=np.uint16), [0, 0]],

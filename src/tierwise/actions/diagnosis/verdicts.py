@@ -230,7 +230,7 @@ class _Judge:
         asked = demand(self._cycle, job)
         task_groups = asked.task_groups if asked.task_groups else self._surplus(job)
         self._lasting = False
-        if not asked.enough or asked.cut or not task_groups:
+        if not asked.enough or not task_groups:
             return None
         kind = self._kind(job, asked, task_groups)
         if kind is None:

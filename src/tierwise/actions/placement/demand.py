@@ -30,6 +30,7 @@ __all__ = [
     "everything",
     "least_needs",
     "needs",
+    "remaining_tasks",
     "selections",
     "shapes_of",
     "surplus",
@@ -226,7 +227,7 @@ def surplus(cycle: Cycle, job: Job) -> Iterator[TaskGroup]:
     for sub in _ordered(cycle, job):
         if gangs and sub.inner_group >= 0 and not whole[sub.inner_group]:
             continue  # `surplus_groups` has it: the group around it comes whole
-        remaining = _remaining(cycle, sub)
+        remaining = remaining_tasks(cycle, sub)
         missing = sub.minimum - ready_tasks(cycle.ledger, sub) if gangs and job.policies else 0
         if missing > 0:
             if sum(p.left for p in remaining) >= missing:
@@ -398,7 +399,7 @@ def _minimum_in_one_group(cycle: Cycle, job: Job) -> TaskGroup:
             missing = least - int(cycle.ledger.role_ready[number])
             if missing > 0:
                 roles[number] = missing
-    remaining = _remaining(cycle, sub)
+    remaining = remaining_tasks(cycle, sub)
     wide = min(_spread(job) - ready, sum(p.left for p in remaining))
     need = max(job.minimum - ready, sum(roles.values()), wide)
     if len(remaining) == 1 and roles.keys() == {remaining[0].pod_set.role_number}:
@@ -406,7 +407,8 @@ def _minimum_in_one_group(cycle: Cycle, job: Job) -> TaskGroup:
     return TaskGroup(sub, remaining, need, roles)
 
 
-def _remaining(cycle: Cycle, sub: SubJob) -> tuple[RemainingTasks, ...]:
+def remaining_tasks(cycle: Cycle, sub: SubJob) -> tuple[RemainingTasks, ...]:
+    """The tasks of a sub-job that are not placed yet, in their order."""
     remaining = [RemainingTasks(pod_set, left) for pod_set in sub.pod_sets if (left := cycle.backlog.left(pod_set))]
     if len(remaining) > 1:
         remaining.sort(key=lambda p: cycle.pipeline.task_key(p.pod_set))  # a stable sort keeps pod sets in rank order
@@ -432,7 +434,7 @@ class _Choice:
         self._cycle = cycle
         self._job = job
         self._cheapest = cheapest
-        self._remaining_by_sub = {sub.number: self._by_cost(_remaining(cycle, sub)) for sub in job.subs}
+        self._remaining_by_sub = {sub.number: self._by_cost(remaining_tasks(cycle, sub)) for sub in job.subs}
         self._left_by_sub = {number: sum(p.left for p in found) for number, found in self._remaining_by_sub.items()}
         self._ready_by_sub = {sub.number: ready_tasks(cycle.ledger, sub) for sub in job.subs}
         self._total = sum(self._ready_by_sub.values())

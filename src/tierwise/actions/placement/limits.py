@@ -20,7 +20,7 @@ from tierwise.model.arrays import EMPTY, Ints, distinct
 from tierwise.model.job import Constraint, InnerGroup, Job, Policy, SubJob, group_job
 from tierwise.model.topology import HYPERNODES, Topology
 
-__all__ = ["Tiers", "domain_of_rows", "limited", "tiers_to_try", "within_limits"]
+__all__ = ["STATED", "Limits", "Tiers", "domain_of_rows", "limited", "tiers_to_try", "within_limits"]
 
 
 def domain_of_rows(cycle: Cycle, constraint: Constraint, tier: int | None = None) -> Ints | None:
@@ -62,7 +62,7 @@ class Tiers(msgspec.Struct, frozen=True):
     soft: bool  # whether soft constraints are treated as hard
 
 
-_STATED = Tiers(None, None, soft=False)
+STATED = Tiers(None, None, soft=False)
 """What the constraints say."""
 
 
@@ -94,7 +94,7 @@ def limited(cycle: Cycle, job: Job, task_groups: Sequence[TaskGroup], tiers: Tie
 
     Units that are alike, and stand nowhere yet, follow each other. Around the job there is one more group.
     """
-    builder = _Builder(cycle, job, tiers)
+    builder = Limits(cycle, job, tiers)
     known: dict[object, list[Part]] = {}
     for i, task_group in enumerate(task_groups):
         unit = builder.unit(len(job.inner_groups) + 2 + i, task_group)
@@ -109,8 +109,8 @@ def limited(cycle: Cycle, job: Job, task_groups: Sequence[TaskGroup], tiers: Tie
     return group_of(-1, job, 1, (replace(whole, limits=builder.of_job(), standing=builder.rows(job)),))
 
 
-class _Builder:
-    """Parts with their limits, each of which is looked up once."""
+class Limits:
+    """The limits of the parts of a job, each of which is looked up once."""
 
     def __init__(self, cycle: Cycle, job: Job, tiers: Tiers) -> None:
         self._cycle, self._job, self._tiers = cycle, job, tiers
@@ -137,16 +137,29 @@ class _Builder:
     def of_job(self) -> tuple[Limit, ...]:
         return self._limits(self._job.constraint, self._job.further, self._tiers.job)
 
-    def group(self, number: int, parts: Sequence[Part]) -> Part:
+    def of_group(self, number: int) -> tuple[Limit, ...]:
+        """Of an inner group."""
         group = self._job.inner_groups[number]
-        limits = self._limits(group.constraint, group.further, None)
+        return self._limits(group.constraint, group.further, None)
+
+    def of_sub(self, sub: SubJob) -> tuple[Limit, ...]:
+        """Of a sub-job."""
+        return self._limits(sub.constraint, sub.further, self._tiers.subs) if sub.policy >= 0 else ()
+
+    def of(self, gang: Job | SubJob, number: int) -> tuple[Limit, ...]:
+        """Of the job itself, of an inner group that has this number, or of a sub-job."""
+        if isinstance(gang, SubJob):
+            return self.of_sub(gang)
+        return self.of_group(number) if number else self.of_job()
+
+    def group(self, number: int, parts: Sequence[Part]) -> Part:
         standing = self.rows(group_job(self._job, number))
-        return replace(group_of(number, self._job, len(parts), tuple(parts)), limits=limits, standing=standing)
+        whole = group_of(number, self._job, len(parts), tuple(parts))
+        return replace(whole, limits=self.of_group(number), standing=standing)
 
     def unit(self, number: int, task_group: TaskGroup) -> Part:
         sub, kind = task_group.sub, None
-        limits = self._limits(sub.constraint, sub.further, self._tiers.subs) if sub.policy >= 0 else ()
-        standing = self.rows(sub)
+        limits, standing = self.of_sub(sub), self.rows(sub)
         if not len(standing) and not any(limit.spread for limit in limits):
             several = len({r.pod_set.shape.number for r in task_group.remaining}) > 1
             shapes = tuple((r.pod_set.shape.number, r.left if several else 0) for r in task_group.remaining)
@@ -154,7 +167,7 @@ class _Builder:
         return Part(number, sub, None, task_group.need, (1,), task_group, kind=kind, limits=limits, standing=standing)
 
 
-def within_limits(cycle: Cycle, job: Job, tiers: Tiers = _STATED) -> bool:
+def within_limits(cycle: Cycle, job: Job, tiers: Tiers = STATED) -> bool:
     """Whether all placed tasks of a job stand where its constraints want them, or within other tiers."""
     for part in limited(cycle, job, [TaskGroup(sub, (), 0) for sub in job.subs], tiers).every():
         for limit in part.limits if len(part.standing) else ():

@@ -42,6 +42,7 @@ __all__ = [
     "first_found",
     "found_on",
     "group_of",
+    "joined",
     "parts_of",
     "place_tasks",
     "plus",
@@ -311,6 +312,18 @@ def held_by(found: SearchResult) -> Held:
     for placement in found.placements:
         rows.setdefault(placement.pod_set.shape, []).append(placement.rows)
     return tuple((shape, *np.unique(np.concatenate(own), return_counts=True)) for shape, own in rows.items())
+
+
+def joined(placements: Iterable[Placement]) -> list[Placement]:
+    """One placement for each pod set and pool, with its rows in tree order."""
+    found: dict[tuple[int, Pool], Placement] = {}
+    for placement in placements:
+        key = (id(placement.pod_set), placement.pool)
+        known = found.get(key)
+        if known is not None:
+            placement = replace(known, rows=np.sort(np.concatenate((known.rows, placement.rows))))
+        found[key] = placement
+    return list(found.values())
 
 
 def deferral(cycle: Cycle, job: Job, placements: Iterable[Placement]) -> Delay | None:

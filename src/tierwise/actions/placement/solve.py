@@ -46,7 +46,7 @@ def solve(
     If pods share something that is created where the first one lands, such as a volume of a zone, each zone is tried by
     itself first. If a job with sub-groups finds no place, each zone that pod affinity could tie it to is tried.
     """
-    options = cycle.pipeline.gather_options(job, asked.need)
+    cut, options = cycle.report.search_counts.cut, cycle.pipeline.gather_options(job, asked.need)
     if options:
         from tierwise.actions.placement.quanta import place_in_multiples  # rarely needed, and slow to import
 
@@ -65,7 +65,15 @@ def solve(
         ties = [tie for shape in pending(cycle, job) for tie in cycle.pipeline.ties(shape)]
         tied = _confined(cycle, job, asked, common_places(ties), anywhere) if ties else found
         # Places that are too small for all of it prove nothing: ties may concern one sub-group of several.
-        return tied if found is NoPlace.PROVEN or isinstance(tied, SearchResult) else found
+        found = tied if found is NoPlace.PROVEN or isinstance(tied, SearchResult) else found
+    unknown = found is NoPlace.BOUNDED or (found is NoPlace.PROVEN and asked.cut)
+    if not unknown:
+        return found
+    from tierwise.actions.placement.exact import place_exactly  # rarely needed
+
+    found = place_exactly(cycle, job, asked, within, pools)
+    if found is NoPlace.PROVEN:
+        cycle.report.search_counts.cut = cut  # whatever was cut short before, nothing was missed
     return found
 
 

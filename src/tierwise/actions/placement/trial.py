@@ -19,6 +19,7 @@ from tierwise.actions.placement.problem import (
     NoPlace,
     Placement,
     SearchResult,
+    joined,
     place_tasks,
     rows_of,
     usable,
@@ -440,16 +441,4 @@ def _fit_around(
         left.append(tasks_left)
     others = TaskGroup(task_group.sub, tuple(left), task_group.need - len(firsts), roles, task_group.extra)
     found = fit(cycle, job, others, domain, pools)
-    return None if found is None else _joined(firsts + found)
-
-
-def _joined(placements: list[Placement]) -> list[Placement]:
-    """One placement for each pod set and pool, with its rows in tree order."""
-    found: dict[tuple[int, Pool], Placement] = {}
-    for placement in placements:
-        key = (id(placement.pod_set), placement.pool)
-        known = found.get(key)
-        if known is not None:
-            placement = replace(known, rows=np.sort(np.concatenate((known.rows, placement.rows))))
-        found[key] = placement
-    return list(found.values())
+    return None if found is None else joined(firsts + found)

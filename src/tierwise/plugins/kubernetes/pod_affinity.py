@@ -5,7 +5,7 @@ Used by `predicates` (required terms) and `nodeorder` (preferred ones); both cou
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, reduce
 
 import msgspec
@@ -16,6 +16,7 @@ from tierwise.api.core import PodAffinity, PodAffinityTerm, TopologySpreadConstr
 from tierwise.framework.extension import CycleView, Tie
 from tierwise.framework.kept import KeptOfLedger
 from tierwise.framework.ledger import Tally
+from tierwise.framework.pod_rules import Apart, AtMost, Even, Near, PodRule, PodRules
 from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.job import Reason, Shape
 from tierwise.model.pod_terms import NAMESPACE_NAME, PodSelector, affinity_pods, spread_pods
@@ -37,6 +38,8 @@ class Count(msgspec.Struct, frozen=True):
     values: Ints  # and one entry more, always 0: what index -1 finds
     place: Ints
     evicted: Ints  # likewise, of pods that go since this cycle: empty where they are among the others
+    shapes: frozenset[int]  # the numbers of those whose pods count
+    among: Bools | None  # the rows on which they count; None: on all
 
     def at(self, span: slice) -> Ints:
         """How many pods stand where each row of the span is; 0 for rows without the label."""
@@ -166,7 +169,7 @@ class PodCounts:
         if not leaving:
             self._leave_out(values, bucket, weights)
         self._view.ledger.tally(Tally(values, bucket, weights, None if leaving else evicted))
-        return Count(values, place, evicted)
+        return Count(values, place, evicted, frozenset(weights), among)
 
     def _leave_out(self, values: Ints, bucket: Ints, weights: dict[int, int]) -> None:
         """Subtract beforehand what the ledger is about to add for pods that are on their way out."""
@@ -371,6 +374,27 @@ class PodRequirements:
         rules = self._rules.get(shape.number)
         return rules.own if rules is not None else 0
 
+    def among(self, shapes: tuple[Shape, ...]) -> PodRules:
+        """What placing tasks of these shapes changes for others of them, and the rows that no such task opens."""
+        bound = {shape.number: self._rules[shape.number] for shape in shapes if shape.number in self._rules}
+        own = frozenset(shape.number for shape in shapes)
+        closed = {number: self._closed_now(rules, own) for number, rules in bound.items()}
+        records: list[PodRule] = [*_aparts(bound, own), *_nears(bound, own), *_evens(bound, own)]
+        return PodRules(closed, tuple(records))
+
+    def _closed_now(self, rules: _Rules, own: frozenset[int]) -> Bools:
+        """The rows that a shape cannot use, whichever tasks of its gang are placed."""
+        closed = np.zeros(len(self._nodes), dtype=bool)
+        for count in (*rules.away, *(count for counts in rules.shunned for count in counts)):
+            closed |= count.at(slice(None)) > 0
+        for count in rules.near:
+            closed |= count.place < 0 if count.shapes & own else count.at(slice(None)) <= 0
+        for even in rules.even:
+            closed |= even.count.place < 0
+            if not even.count.shapes & own:
+                closed |= even.crowded(slice(0, len(closed)))
+        return closed
+
     def tie(self, shape: Shape) -> Tie | None:
         """Rows that the affinity of the shape takes for one place, while no pod that it looks for runs anywhere."""
         rules = self._rules.get(shape.number)
@@ -502,6 +526,58 @@ class PodRequirements:
 
 def _required(side: PodAffinity | None) -> tuple[PodAffinityTerm, ...]:
     return side.required if side is not None else ()
+
+
+# The same rules as records, for the shapes of one gang. Rules that count the same pods over the same label share a
+# count, so shapes with the same rule are found by its count.
+
+
+def _aparts(bound: Mapping[int, _Rules], own: frozenset[int]) -> Iterator[PodRule]:
+    """Anti-affinity of shapes to themselves and to each other."""
+    counts = {id(count): count for rules in bound.values() for count in rules.away}
+    for count in counts.values():
+        met = count.shapes & own
+        carriers = frozenset(number for number, rules in bound.items() if any(c is count for c in rules.away))
+        alone = carriers & met
+        if alone:
+            yield AtMost(alone, count.place, 1)
+        for some, others in ((alone, met - alone), (carriers - met, met)):
+            if some and others:
+                yield Apart(some, others, count.place)
+
+
+def _nears(bound: Mapping[int, _Rules], own: frozenset[int]) -> Iterator[PodRule]:
+    """Affinity to pods some of which the gang itself has."""
+    wanted: dict[tuple[int, ...], list[int]] = {}
+    for number, rules in bound.items():
+        if rules.near and rules.near[0].shapes & own:
+            wanted.setdefault(tuple(map(id, rules.near)), []).append(number)
+    for numbers in wanted.values():
+        rules, shapes = bound[numbers[0]], frozenset(numbers)
+        met = rules.near[0].shapes & own
+        found = bool(shapes & met) and not any(count.values.any() for count in rules.near)
+        for count in rules.near:
+            yield Near(shapes, met - shapes, count.place, count.values[:-1] > 0, found)
+
+
+def _evens(bound: Mapping[int, _Rules], own: frozenset[int]) -> Iterator[PodRule]:
+    """Topology spread that counts pods of the gang itself; with pods that have just been evicted, and without."""
+    wanted: dict[tuple[int, int, bool], list[tuple[int, _SpreadLimit]]] = {}
+    for number, rules in bound.items():
+        for even in rules.even:
+            if even.count.shapes & own:
+                wanted.setdefault((id(even.count), even.allowed, even.few), []).append((number, even))
+    for carriers in wanted.values():
+        even = carriers[0][1]
+        count, domains = even.count, even.domains
+        compared = np.arange(domains.stop) if isinstance(domains, slice) else domains
+        counted, among = count.shapes & own, count.place >= 0 if count.among is None else count.among
+        every = frozenset(number for number, _ in carriers)
+        for shapes, itself in ((every & counted, 1), (every - counted, 0)):
+            for more in ((0, count.evicted) if count.evicted.any() else (0,)) if shapes else ():
+                there = (count.values + more)[:-1]
+                above = even.allowed + itself
+                yield Even(shapes, counted, count.place, among, there, compared, above, even.few)
 
 
 # Where a shape would rather stand for the sake of other pods: preferred (anti-)affinity and soft spread.

@@ -1,0 +1,419 @@
+"""Find a place for what a gang lacks by an integer program, or prove that there is none.
+
+Called by `solve` where the searches before it end without a proof: rules between pods, tasks of several shapes, limits
+on several trees. The program (`program`) knows the rules as records. What it finds is written task by task, and every
+filter is asked again, so a yes is never taken on trust; a no is a proof, because the records ask for no more than what
+filters ask for in the end. Filters that state no records are left out of the program: it is then more generous than
+they are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice, permutations
+
+import msgspec
+import numpy as np
+
+from tierwise.actions.placement.choose import gradients_of
+from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup, remaining_tasks
+from tierwise.actions.placement.limits import STATED, Limits
+from tierwise.actions.placement.problem import (
+    NoPlace,
+    Placement,
+    SearchResult,
+    found_on,
+    joined,
+    place_tasks,
+    usable,
+)
+from tierwise.actions.placement.program import Dealt, No, Program, Question, Scope, TooLargeError, Unit, Wanted
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Ask
+from tierwise.framework.ledger import Pool, job_ready, ready_tasks, roles_count, sub_ready
+from tierwise.framework.placer import score_keys
+from tierwise.framework.pod_rules import Near, PodRules
+from tierwise.model.arrays import EMPTY, Ints, distinct
+from tierwise.model.job import Job, PodSet, Shape, SubJob, group_job, lacking_parts, whole_by_policy
+
+__all__ = ["place_exactly"]
+
+_SIZE_OF_A_STEP = 16
+"""Variables and entries of a program that are solved in one step of the account."""
+
+
+def place_exactly(
+    cycle: Cycle, job: Job, asked: Demand, within: int, pools: tuple[Pool, ...]
+) -> SearchResult | NoPlace:
+    """A place for a demand below a domain, written to the ledger."""
+    try:
+        stated = _Stated(cycle, job, asked, within)
+    except _NowhereError:
+        return NoPlace.PROVEN
+    proven = False
+    for pool in usable(cycle, pools):
+        for firm in (True, False):
+            try:
+                program = Program(stated.question(pool, firm=firm), firm=firm, most=cycle.budget.program)
+            except TooLargeError:
+                return NoPlace.BOUNDED
+            cycle.steps.charge(1 + program.size // _SIZE_OF_A_STEP)
+            dealt = program.solve(cycle.budget.nodes)
+            if isinstance(dealt, list):
+                found = cycle.ledger.attempt(stated.write, dealt, pool)
+                if found is not None:
+                    return found_on(cycle, found)
+            loose = firm and (program.loose or stated.loose)
+            proven = dealt is No.PROVEN and not loose
+            if not loose:
+                break
+    return NoPlace.of(bounded=not proven)
+
+
+_Tasks = tuple[Ask, PodSet, int, int]
+"""Tasks of one pod set, their row, and how many they are."""
+
+
+class _NowhereError(Exception):
+    """Tasks that stand already leave no place."""
+
+
+class _Units(msgspec.Struct, frozen=True, eq=False):
+    """Alike units, with the tasks that each of them has left."""
+
+    remaining: tuple[tuple[RemainingTasks, ...], ...]
+    subs: tuple[SubJob, ...]
+
+
+class _Stated:
+    """What is asked of a gang, in the words of the program."""
+
+    def __init__(self, cycle: Cycle, job: Job, asked: Demand, within: int) -> None:
+        """Raises _NowhereError."""
+        self._cycle, self._job, self._asked, self._within = cycle, job, asked, within
+        self._limits = Limits(cycle, job, STATED) if cycle.snapshot.on_several_trees(job) else None
+        self._scopes: list[Scope] = []
+        self._units: list[Unit] = []
+        self._members: list[_Units] = []
+        self._wanted: list[Wanted] = []
+        self._parts = 0
+        self._shapes: dict[Shape, int] = {}
+        self._by_limit: dict[object, Ints] = {}
+        self._groups: dict[int, int] = {}  # the scope of each inner group
+        self._minimum = asked.inner_group == 0 and not job_ready(cycle.ledger, job)
+        self._state()
+        shapes = tuple(self._shapes)
+        self._rules = cycle.pipeline.pod_rules(shapes) if any(map(cycle.pipeline.moving, shapes)) else PodRules()
+        self.loose = bool(self._rules.unstated)
+
+    # What is asked.
+
+    def _state(self) -> None:
+        job, asked = self._job, self._asked
+        root = group_job(job, asked.inner_group) if asked.inner_group else job
+        top = self._scope(root, -1, asked.inner_group)
+        subs = [task_group.sub.number for task_group in asked.task_groups]
+        self._several = bool(asked.substitutes) or asked.alternatives is not None or asked.cut
+        self._several |= len(subs) > len({*subs})
+        if asked.narrowed or not self._several:
+            for task_group in asked.task_groups:
+                self._add_group(task_group, top)
+        elif job.inner_groups:
+            self._nested(top)
+        else:
+            self._levels(top)
+        self._merge()
+
+    def _add_group(self, task_group: TaskGroup, top: int) -> None:
+        """All that is asked for of a task group."""
+        remaining = task_group.remaining
+        if self._asked.narrowed:
+            remaining = tuple(RemainingTasks(pod_set, number) for pod_set, number in task_group.taken())
+        unit = self._unit(task_group.sub, remaining, self._around(task_group.sub, top), task_group.need)
+        for role, least in task_group.roles.items():
+            self._wanted.append(Wanted(least, units=(unit,), tasks=True, role=role))
+
+    def _levels(self, top: int) -> None:
+        """The minimum of a job with sub-groups, whichever of these and of their tasks meet it."""
+        cycle, job = self._cycle, self._job
+        ready = {sub.number: ready_tasks(cycle.ledger, sub) for sub in job.subs}
+        whole = whole_by_policy(job, (ready[sub.number] >= sub.minimum for sub in job.subs))
+        of_policy: list[list[int]] = [[] for _ in job.policies]
+        every = []
+        for sub in job.subs:
+            remaining, missing = remaining_tasks(cycle, sub), sub.minimum - ready[sub.number]
+            left = sum(tasks_left.left for tasks_left in remaining)
+            if left < max(missing, 1):
+                continue
+            unit = self._unit(sub, remaining, self._around(sub, top), max(missing, 0), left, needed=missing <= 0)
+            every.append(unit)
+            if missing > 0 and sub.policy >= 0:
+                of_policy[sub.policy].append(unit)
+        self._wanted.append(Wanted(job.minimum - sum(ready.values()), units=tuple(every), tasks=True))
+        for policy, units, have in zip(job.policies, of_policy, whole, strict=True):
+            if policy.minimum > have:
+                self._wanted.append(Wanted(policy.minimum - have, units=tuple(units)))
+        for role, least in job.roles.items() if roles_count(job) else ():
+            lacks = least - int(cycle.ledger.role_ready[role])
+            if lacks > 0:
+                self._wanted.append(Wanted(lacks, units=tuple(every), tasks=True, role=role))
+
+    def _nested(self, top: int) -> None:
+        """The parts that a nested job, or an inner group of it, lacks, whichever they are."""
+        cycle, job, number = self._cycle, self._job, self._asked.inner_group
+        lacking = lacking_parts(job, (sub_ready(cycle.ledger, sub) for sub in job.subs))
+        scopes, parts = {number: top}, {number: -1}
+        inside: dict[int, tuple[list[int], list[int]]] = {number: ([], [])}
+        for i in range(number + 1, len(job.inner_groups)):
+            parent = job.inner_groups[i].parent
+            if parent in inside and lacking[i] > 0:
+                parts[i] = self._parts
+                self._parts += 1
+                scopes[i] = self._scope(group_job(job, i), scopes[parent], i, part=parts[i])
+                inside[i] = [], []
+                inside[parent][1].append(parts[i])
+        for sub in job.subs:
+            missing, remaining = sub.minimum - ready_tasks(cycle.ledger, sub), remaining_tasks(cycle, sub)
+            left = sum(tasks_left.left for tasks_left in remaining)
+            if sub.inner_group in inside and 0 < missing <= left:
+                scope = self._scope(sub, scopes[sub.inner_group])
+                most = left if self._scopes[scope].spreads else missing
+                unit = self._unit(sub, remaining, scope, missing, most, needed=False)
+                inside[sub.inner_group][0].append(unit)
+        for i, (units, groups) in inside.items():
+            self._wanted.append(Wanted(lacking[i], units=tuple(units), parts=tuple(groups), inside=parts[i]))
+
+    def _unit(
+        self,
+        sub: SubJob,
+        remaining: tuple[RemainingTasks, ...],
+        scope: int,
+        least: int,
+        most: int | None = None,
+        *,
+        needed: bool = True,
+    ) -> int:
+        left = tuple(
+            (
+                self._shapes.setdefault(tasks_left.pod_set.shape, len(self._shapes)),
+                tasks_left.pod_set.role_number,
+                tasks_left.left,
+            )
+            for tasks_left in remaining
+        )
+        self._units.append(Unit(scope, left, least, least if most is None else most, needed))
+        self._members.append(_Units((remaining,), (sub,)))
+        return len(self._units) - 1
+
+    # Where it may be.
+
+    def _around(self, sub: SubJob, top: int) -> int:
+        """The scope of a sub-job, inside those of the groups around it."""
+        if not self._job.policies:
+            return top
+        scope, groups = top, list[int]()
+        number = sub.inner_group
+        while number > self._asked.inner_group:
+            groups.append(number)
+            number = self._job.inner_groups[number].parent
+        for group in reversed(groups):
+            if group not in self._groups:
+                self._groups[group] = self._scope(group_job(self._job, group), scope, group)
+            scope = self._groups[group]
+        return self._scope(sub, scope)
+
+    def _scope(self, gang: Job | SubJob, parent: int, number: int = 0, *, part: int = -1) -> int:
+        """The scope of a gang, or of an inner group by number; the one around it where it asks for nothing itself."""
+        place, spreads = (self._on_tree(gang), ()) if self._limits is None else self._on_trees(gang, number)
+        if place is None and not spreads and parent >= 0:
+            return parent
+        self._scopes.append(Scope(parent, place, spreads, part))
+        return len(self._scopes) - 1
+
+    def _on_tree(self, gang: Job | SubJob) -> Ints | None:
+        """By row the widest domain that a gang may use, -1 for none."""
+        topology, rows = self._cycle.topology, len(self._cycle.nodes)
+        every = np.concatenate([*gradients_of(self._cycle, gang, self._within), EMPTY])
+        widest = every[~np.isin(topology.parent[every], every)]
+        place = np.full(rows, -1, dtype=np.int64)
+        for domain in widest.tolist():
+            place[topology.span(domain)] = domain
+        if len(widest) == 1 and (place >= 0).all():
+            return None
+        return self._by_limit.setdefault(widest.tobytes(), place)
+
+    def _on_trees(self, gang: Job | SubJob, number: int) -> tuple[Ints | None, tuple[tuple[Ints, int], ...]]:
+        """The same of limits on several trees: what their domains have in common, and the domains to be spread over."""
+        assert self._limits is not None, "whoever asks knows"
+        limits, standing = self._limits.of(gang, number), self._limits.rows(gang)
+        places: list[Ints] = []
+        spreads: list[tuple[Ints, int]] = []
+        for limit in limits:
+            held = distinct(limit.domain_of_row[standing])
+            held = held[held >= 0] if limit.spread else held
+            if limit.spread:
+                fresh = np.where(np.isin(limit.domain_of_row, held), -1, limit.domain_of_row)
+                spreads.append((fresh, limit.spread - len(held)))
+            elif len(held) > 1 or (len(held) and held[0] < 0):
+                raise _NowhereError
+            else:
+                own = limit.domain_of_row
+                places.append(np.where(own == held[0], own, -1) if len(held) else own)
+        if not places:
+            return None, tuple(spreads)
+        key = None if len(standing) else tuple(id(limit) for limit in limits if not limit.spread)
+        place = self._by_limit.get(key)
+        if place is None:
+            stacked = np.stack(places)
+            place = np.unique(stacked, axis=1, return_inverse=True)[1].ravel().astype(np.int64)
+            place[(stacked < 0).any(axis=0)] = -1
+            if key is not None:
+                self._by_limit[key] = place
+        return place, tuple(spreads)
+
+    def _merge(self) -> None:
+        """Units that are alike, and nothing else tells apart, are counted instead of told."""
+        kinds: dict[object, list[int]] = {}
+        shared = Counter(scope for unit in self._units for scope in (unit.scope,))
+        outer = {scope.parent for scope in self._scopes}
+        told = [set(wanted.units) for wanted in self._wanted]
+        for u, unit in enumerate(self._units):
+            scope, sub = self._scopes[unit.scope], self._members[u].subs[0]
+            own = shared[unit.scope] == 1 and unit.scope not in outer and unit.scope > 0
+            firm = len(unit.left) == 1 or unit.least == unit.most == sum(left for _, _, left in unit.left)
+            kind: object = u
+            if firm and not scope.spreads and self._cycle.ledger.placed_rows(sub) is None:
+                place = (scope.parent, id(scope.place)) if own else (unit.scope, 0)
+                wishes = tuple(u in units for units in told)
+                kind = (own, place, unit.left, unit.least, unit.most, unit.needed, wishes)
+            kinds.setdefault(kind, []).append(u)
+        if len(kinds) == len(self._units):
+            return
+        numbers: dict[int, int] = {}
+        units: list[Unit] = []
+        members: list[_Units] = []
+        for same in kinds.values():
+            numbers.update(dict.fromkeys(same, len(units)))
+            first = self._units[same[0]]
+            units.append(Unit(first.scope, first.left, first.least, first.most, first.needed, len(same)))
+            remaining = tuple(self._members[u].remaining[0] for u in same)
+            members.append(_Units(remaining, tuple(self._members[u].subs[0] for u in same)))
+        self._wanted = [
+            msgspec.structs.replace(wanted, units=tuple(dict.fromkeys(numbers[u] for u in wanted.units)))
+            for wanted in self._wanted
+        ]
+        self._units, self._members = units, members
+
+    # What rows have.
+
+    def question(self, pool: Pool, *, firm: bool) -> Question:
+        """The question on a pool; `firm` leaves out rows that filters without records keep from a shape now."""
+        cycle, shapes = self._cycle, tuple(self._shapes)
+        asked = distinct(np.concatenate([shape.asked for shape in shapes]))
+        room = np.stack([cycle.fit_counts.of(shape).rows(pool) for shape in shapes])
+        span = cycle.topology.span(self._within)
+        room[:, : span.start] = 0
+        room[:, span.stop :] = 0
+        for i, shape in enumerate(shapes):
+            closed = self._rules.closed.get(shape.number)
+            if closed is not None:
+                room[i, closed] = 0
+            if firm and shape.number in self._rules.unstated:
+                room[i, cycle.pipeline.why_not_now(shape, slice(0, len(cycle.nodes))) != 0] = 0
+        order = self._by_score(room)
+        return Question(
+            numbers=tuple(shape.number for shape in shapes),
+            requests=np.stack([shape.request[asked] for shape in shapes]),
+            free=cycle.ledger.free(asked, slice(0, len(cycle.nodes)), pool),
+            room=room,
+            order=order,
+            scopes=tuple(self._scopes),
+            units=tuple(self._units),
+            wanted=tuple(self._wanted),
+            parts=self._parts,
+            records=self._rules.records,
+        )
+
+    def _by_score(self, room: Ints) -> Ints:
+        """A rank for each row, by score and then by name."""
+        cycle, able = self._cycle, np.logical_or.reduce(room > 0)
+        ask = Ask(self._members[0].remaining[0][0].pod_set.shape, self._members[0].subs[0], self._job)
+        keys = score_keys(cycle, ask, slice(0, len(able)), able)
+        order = np.empty(len(keys), dtype=np.int64)
+        order[np.lexsort((cycle.nodes.rank, -keys))] = np.arange(len(keys))
+        return order
+
+    # A yes, on the ledger.
+
+    def write(self, dealt: Dealt, pool: Pool) -> list[Placement] | None:
+        """All tasks where they are dealt; None where filters let them in in none of the orders that are tried."""
+        tasks: list[_Tasks] = []
+        for members, copies in zip(self._members, dealt, strict=True):
+            for remaining, sub, rows in zip(members.remaining, members.subs, copies, strict=False):
+                for tasks_left, own in zip(remaining, rows, strict=True):
+                    ask = Ask(tasks_left.pod_set.shape, sub, self._job)
+                    distinct_rows, counts = np.unique(own, return_counts=True)
+                    each = zip(distinct_rows.tolist(), counts.tolist(), strict=True)
+                    tasks += [(ask, tasks_left.pod_set, row, number) for row, number in each]
+        for order in self._orders(tasks):
+            found = self._cycle.ledger.attempt(self._write, order, pool)
+            if found is not None:
+                return found
+        return None
+
+    def _orders(self, tasks: list[_Tasks]) -> Iterator[list[_Tasks]]:
+        """The same tasks, one shape after the other: with rules between them the order may decide what is let in.
+
+        Of those that found a place, the ones go first that stand where none does that they look for.
+        """
+        if not self._rules.records:
+            yield tasks
+            return
+        met: dict[tuple[int, int], bool] = {}  # by shape and row
+        for rule in self._rules.records:
+            if isinstance(rule, Near) and rule.found:
+                by = {int(rule.places[row]) for ask, _, row, _ in tasks if ask.shape.number in rule.by}
+                for ask, _, row, _ in tasks:
+                    if ask.shape.number in rule.shapes:
+                        met[ask.shape.number, row] = int(rule.places[row]) in by
+        shapes = dict.fromkeys(ask.shape.number for ask, *_ in tasks)
+        for ahead in islice(permutations(shapes), self._cycle.budget.shape_orders):
+            rank = {number: i for i, number in enumerate(ahead)}
+            yield sorted(tasks, key=lambda t: (rank[t[0].shape.number], met.get((t[0].shape.number, t[2]), False)))
+
+    def _write(self, left: list[_Tasks], pool: Pool) -> list[Placement] | None:
+        """Task by task, whichever fits next: where all of them can stand in the end, one that fits is a part of it."""
+        pools = (Pool.IDLE,) if pool is Pool.IDLE else (Pool.IDLE, Pool.FUTURE_IDLE)
+        placements: list[Placement] = []
+        while left:
+            waiting = []
+            for ask, pod_set, row, number in left:
+                placed = self._fill(ask, pod_set, row, number, pools, placements)
+                if placed < number:
+                    waiting.append((ask, pod_set, row, number - placed))
+            if waiting == left:
+                return None
+            left = waiting
+        if self._minimum and self._several and not job_ready(self._cycle.ledger, self._job, waiting=True):
+            return None
+        return joined(placements)
+
+    def _fill(
+        self, ask: Ask, pod_set: PodSet, row: int, number: int, pools: tuple[Pool, ...], placements: list[Placement]
+    ) -> int:
+        """Place up to so many tasks on a row: how many fit."""
+        cycle, placed = self._cycle, 0
+        moving = cycle.pipeline.moving(ask.shape)
+        for pool in pools:
+            while placed < number:
+                if moving:
+                    many = int(cycle.fits(ask, slice(row, row + 1), pool)[0])
+                else:
+                    many = min(number - placed, int(cycle.fit_counts.of(ask.shape).rows(pool)[row]))
+                if not many:
+                    break
+                picks = np.array([row]), np.array([many])
+                placements.append(place_tasks(cycle, ask, pod_set, picks, pool))
+                placed += many
+        return placed

@@ -1,0 +1,614 @@
+"""Whether tasks of a gang can stand together, as one integer program: exact, and bounded by its size and by nodes.
+
+`exact` states the question and writes a yes to the ledger. Nothing here knows of jobs, ledgers or plugins. Rows that
+nothing tells apart form a *class*, so the size follows from how many kinds of rows there are. The variables are tasks
+of a kind in a class, rows of a class with a mixture of shapes, units in a place, and what the records of `pod_rules`
+need.
+
+HiGHS solves it, with one thread and a fixed seed, so the same question gives the same answer. No clock ends it: a
+program that is too large is not asked, and the search ends after a number of nodes of its tree. Only its word that a
+program is infeasible is a proof.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+from math import gcd, prod
+
+import msgspec
+import numpy as np
+
+from tierwise.framework.pod_rules import Apart, AtMost, Even, Near, PodRule
+from tierwise.model.arrays import EMPTY, Bools, Ints
+
+__all__ = ["Dealt", "No", "Program", "Question", "Scope", "TooLargeError", "Unit", "Wanted"]
+
+_MIXTURES = 64
+"""Mixtures of a class of rows; where there are more, each of its rows is a class of its own, with plain amounts."""
+
+_COUNTED = 2**14
+"""Mixtures that are looked at to find the largest of them."""
+
+
+class Scope(msgspec.Struct, frozen=True, eq=False):
+    """What tasks of a part of a gang must have in common."""
+
+    parent: int  # the number of the scope around it, which comes before it; -1 for none
+    place: Ints | None = None  # by row: all are in one place, -1 is none; None: wherever they like
+    spreads: tuple[tuple[Ints, int], ...] = ()  # by row the domain, and in how many more of them the tasks must be
+    part: int = -1  # the part whose tasks these are; the spreads hold where it is chosen
+
+
+class Unit(msgspec.Struct, frozen=True, eq=False):
+    """So many units that are alike; each takes from `least` to `most` tasks, or none if it is not `needed`.
+
+    If there are several, they take all they can, or tasks of one kind.
+    """
+
+    scope: int
+    left: tuple[tuple[int, int, int], ...]  # a shape (its position), a role, and how many tasks there are of them
+    least: int
+    most: int
+    needed: bool = True
+    copies: int = 1
+    part: int = -1  # the part that it is in
+
+
+class Wanted(msgspec.Struct, frozen=True, eq=False):
+    """So many of these units or parts, or so many tasks of these units, of one role or of any."""
+
+    least: int
+    units: tuple[int, ...] = ()
+    parts: tuple[int, ...] = ()
+    tasks: bool = False
+    role: int | None = None
+    inside: int = -1  # the part that wants them, where it is chosen; -1 for the gang
+
+
+class Question(msgspec.Struct, frozen=True, eq=False):
+    """What is to be placed, and what rows have for it."""
+
+    numbers: tuple[int, ...]  # of the shapes, as records call them
+    requests: Ints  # (shapes x resources)
+    free: Ints  # (resources x rows)
+    room: Ints  # (shapes x rows): how many tasks of each shape a row takes alone
+    order: Ints  # by row: of rows that nothing tells apart the lowest come first
+    scopes: tuple[Scope, ...]
+    units: tuple[Unit, ...]
+    wanted: tuple[Wanted, ...] = ()
+    parts: int = 0  # how many parts there are that may be chosen
+    records: tuple[PodRule, ...] = ()
+
+
+class No(enum.Enum):
+    """No way was found."""
+
+    PROVEN = "proven"
+    UNKNOWN = "unknown"  # the program was too large, or its search was cut short
+
+
+Dealt = list[list[list[Ints]]]
+"""By unit, for each copy that is placed, for each entry of `left`: the row of each task."""
+
+
+class TooLargeError(Exception):
+    """The program is larger than is asked."""
+
+
+def _narrow(places: Ints) -> bool:
+    """Whether no two rows share a place."""
+    return int(np.bincount(places[places >= 0]).max(initial=0)) <= 1
+
+
+class _Classes:
+    """Rows that nothing tells apart, with the largest mixtures of shapes that each of them takes."""
+
+    def __init__(self, question: Question) -> None:
+        tasks = [0] * len(question.numbers)
+        for unit in question.units:
+            for shape, _, left in unit.left:
+                tasks[shape] += unit.copies * left
+        self.tasks = np.array(tasks, dtype=np.int64)
+        requests, free = question.requests, np.maximum(question.free, 0)
+        self.wide: list[PodRule] = []
+        self._conflicts: list[tuple[Bools, Bools, Ints]] = []  # of narrow places: who is apart from whom, by row
+        for record in question.records:
+            among = np.array([[n in record.shapes] for n in question.numbers], dtype=np.int64)
+            if isinstance(record, AtMost) and _narrow(record.places):
+                requests = np.append(requests, among, axis=1)
+                own = np.where(record.places >= 0, record.left, int(self.tasks.sum()))
+                free = np.append(free, own[None], axis=0)
+            elif isinstance(record, Apart) and _narrow(record.places):
+                others = np.array([n in record.others for n in question.numbers])
+                self._conflicts.append((among[:, 0] > 0, others, (record.places >= 0).astype(np.int64)))
+            else:
+                self.wide.append(record)
+        free = np.minimum(free, (self.tasks @ requests)[:, None])  # the rest does not matter
+        room = np.minimum(question.room, self.tasks[:, None])
+        rows = np.flatnonzero(room.any(axis=0))
+        rows = rows[np.argsort(question.order[rows], kind="stable")]
+        columns = [*free, *room, *(by_row for _, _, by_row in self._conflicts)]
+        for record in self.wide:
+            columns += [record.places, record.among.astype(np.int64)] if isinstance(record, Even) else [record.places]
+        for scope in question.scopes:
+            columns += [scope.place] if scope.place is not None else []
+            columns += [domains for domains, _ in scope.spreads]
+        self.rows: list[Ints] = []  # of each class
+        self.mixtures: list[Ints | None] = []  # (mixtures x shapes); None: a row by itself, with plain amounts
+        self._known: dict[bytes, Ints | None] = {}
+        for own in _alike(rows, columns):
+            one = int(own[0])
+            mixtures = self._mixtures(requests, free[:, one], room[:, one], one)
+            for some in (own,) if mixtures is not None else own[:, None]:
+                self.rows.append(some)
+                self.mixtures.append(mixtures)
+        self.sample = np.array([own[0] for own in self.rows], dtype=np.int64)
+        self.number = np.array([len(own) for own in self.rows], dtype=np.int64)
+        self.room, self.free, self.requests = room[:, self.sample], free[:, self.sample], requests
+
+    def apart(self) -> Iterable[tuple[Bools, Bools, int]]:
+        """Who is apart from whom on rows by themselves, with their class; elsewhere mixtures know it."""
+        for some, others, by_row in self._conflicts:
+            for i in np.flatnonzero(by_row[self.sample]).tolist():
+                if self.mixtures[i] is None:
+                    yield some, others, i
+
+    def _mixtures(self, requests: Ints, free: Ints, room: Ints, row: int) -> Ints | None:
+        conflicts = [(some, others) for some, others, by_row in self._conflicts if by_row[row]]
+        key = b"".join((free.tobytes(), room.tobytes(), *(some.tobytes() for some, _ in conflicts)))
+        if key not in self._known:
+            self._known[key] = _largest_mixtures(requests, free, room, conflicts)
+        return self._known[key]
+
+
+def _alike(rows: Ints, columns: Sequence[Ints]) -> list[Ints]:
+    """Rows with the same in every column, in their order."""
+    if not len(rows):
+        return []
+    of_row = np.unique(np.stack([column[rows] for column in columns]), axis=1, return_inverse=True)[1].ravel()
+    ordered = np.argsort(of_row, kind="stable")
+    return np.split(rows[ordered], np.cumsum(np.bincount(of_row))[:-1])
+
+
+def _largest_mixtures(requests: Ints, free: Ints, room: Ints, conflicts: Sequence[tuple[Bools, Bools]]) -> Ints | None:
+    """The mixtures that a row takes of which no other has more of everything; None where there are too many."""
+    able = np.flatnonzero(room)
+    most = room[able]
+    cells = prod(int(number) + 1 for number in most[:-1])
+    if cells > _COUNTED:
+        return None
+    counts = np.indices([int(number) + 1 for number in most[:-1]]).reshape(len(able) - 1, cells).T
+    own, last = requests[able[:-1]], requests[able[-1]]
+    used = counts @ own
+    fits = ((used <= free) | (used == 0)).all(axis=1)
+    counts, used = counts[fits], used[fits]
+    asked = last > 0
+    more = np.minimum(((free - used)[:, asked] // last[asked]).min(axis=1, initial=most[-1]), most[-1])
+    whole = np.zeros((len(counts), len(room)), dtype=np.int64)
+    whole[:, able] = np.column_stack((counts, np.maximum(more, 0)))
+    for some, others in conflicts:
+        clash = (whole[:, some] > 0).any(axis=1) & (whole[:, others] > 0).any(axis=1)
+        without = whole[clash]
+        without[:, able[-1]] = 0
+        whole = np.concatenate((whole[~clash], without))
+        whole = whole[~((whole[:, some] > 0).any(axis=1) & (whole[:, others] > 0).any(axis=1))]
+    whole = np.unique(whole, axis=0)[::-1]
+    kept: list[Ints] = []
+    for mixture in whole[np.argsort(-whole.sum(axis=1), kind="stable")]:
+        if not any((mixture <= other).all() for other in kept):
+            kept.append(mixture)
+            if len(kept) > _MIXTURES:
+                return None
+    return np.array(kept)
+
+
+_Term = tuple[Ints, int]
+"""Columns, and by what each of them is multiplied."""
+
+
+class Program:
+    """The integer program of a question. With `firm` it keeps more than is sure to be needed, so that a yes is likelier
+    to hold in some order of placing; without, its no is a proof.
+    """
+
+    def __init__(self, question: Question, *, firm: bool, most: int = 400_000) -> None:
+        """Raises TooLargeError where there are more entries than so many, or more variables than an eighth of that."""
+        self._question = question
+        self._largest = most
+        self._low: list[Ints] = []
+        self._high: list[Ints] = []
+        self._columns = 0
+        self._bounds: list[tuple[float, float]] = []
+        self._terms: list[list[_Term]] = []
+        self._entries = 0
+        self.loose = False  # whether the same without `firm` is another question
+        self._classes = _Classes(question)
+        self._chains = [self._chain(unit.scope) for unit in question.units]
+        self._tasks()  # the first columns
+        self._parts = [self._new(1, 0, 1) for _ in range(question.parts)]
+        self._units()
+        self._scopes()
+        self._wishes()
+        for record in self._classes.wide:
+            if isinstance(record, AtMost):
+                self._at_most(record)
+            elif isinstance(record, Apart):
+                self._apart(record)
+            elif isinstance(record, Near):
+                self._near(record)
+            else:
+                self._even(record, firm=firm)
+        for some, others, i in self._classes.apart():
+            flag = self._new(1, 0, 1)
+            for shapes, open_ in ((some, True), (others, False)):
+                self._open(self._of_shapes(np.flatnonzero(shapes), np.array([i])), flag, open_=open_)
+
+    @property
+    def size(self) -> int:
+        """Variables and entries together."""
+        return self._columns + self._entries
+
+    # What a program is made of: columns, and rows that bound sums of them.
+
+    def _new(self, number: int, low: int, high: int | Ints) -> Ints:
+        """So many whole numbers with these bounds."""
+        first = self._columns
+        self._columns += number
+        if 8 * self._columns > max(self._largest, 8):
+            raise TooLargeError
+        self._low.append(np.full(number, low, dtype=np.int64))
+        self._high.append(np.broadcast_to(np.asarray(high, dtype=np.int64), (number,)))
+        return np.arange(first, self._columns)
+
+    def _bound(self, terms: Iterable[_Term], low: float, high: float) -> None:
+        kept = [(columns, factor) for columns, factor in terms if len(columns)]
+        if not kept:
+            if low > 0 or high < 0:
+                kept = [(self._new(1, 0, 0), 1)]  # it cannot be met, and says so
+            else:
+                return
+        self._terms.append(kept)
+        self._bounds.append((low, high))
+        self._entries += sum(len(columns) for columns, _ in kept)
+        if self._entries > self._largest:
+            raise TooLargeError
+
+    def _open(self, columns: Ints, flag: Ints, *, open_: bool = True) -> None:
+        """These are above 0 only where a flag is set, or is not."""
+        most = int(sum(self._most[columns]))
+        if most:
+            self._bound([(columns, 1), (flag, -most if open_ else most)], -np.inf, 0 if open_ else most)
+
+    # Tasks in classes of rows.
+
+    def _chain(self, scope: int) -> list[int]:
+        """A scope and those around it."""
+        found = []
+        while scope >= 0:
+            found.append(scope)
+            scope = self._question.scopes[scope].parent
+        return found
+
+    def _tasks(self) -> None:
+        """A column for each entry of each unit and each class that it may use."""
+        classes, question = self._classes, self._question
+        entries, shapes, units, ats, highs = [], [], [], [], []
+        for u, unit in enumerate(question.units):
+            allowed = np.ones(len(classes.rows), dtype=bool)
+            for scope in self._chains[u]:
+                place = question.scopes[scope].place
+                if place is not None:
+                    allowed &= place[classes.sample] >= 0
+            for entry, (shape, _, left) in enumerate(unit.left):
+                able = np.flatnonzero(allowed & (classes.room[shape] > 0))
+                entries.append(np.full(len(able), entry))
+                shapes.append(np.full(len(able), shape))
+                units.append(np.full(len(able), u))
+                ats.append(able)
+                highs.append(np.minimum(classes.room[shape, able] * classes.number[able], left * unit.copies))
+        self._entry, self._shape, self._unit, self._at, self._most = (
+            np.concatenate([*found, EMPTY]) for found in (entries, shapes, units, ats, highs)
+        )
+        if len(self._at):
+            self._new(len(self._at), 0, self._most)
+        self._index = np.arange(len(self._at))
+        for u, unit in enumerate(question.units):
+            for entry, (_, _, left) in enumerate(unit.left):
+                mine = self._index[(self._unit == u) & (self._entry == entry)]
+                if int(self._most[mine].sum()) > left * unit.copies:
+                    self._bound([(mine, 1)], -np.inf, left * unit.copies)
+        self._mixed: dict[int, Ints] = {}
+        for i, mixtures in enumerate(classes.mixtures):
+            here = np.flatnonzero(self._at == i)
+            if mixtures is None:
+                self._amounts(i, here)
+                continue
+            own = self._new(len(mixtures), 0, int(classes.number[i])) if len(mixtures) > 1 else None
+            if own is not None:
+                self._mixed[i] = own
+                self._bound([(own, 1)], -np.inf, int(classes.number[i]))
+            for shape in np.flatnonzero(mixtures.any(axis=0)).tolist():
+                tasks = here[self._shape[here] == shape]
+                if own is None:
+                    most = int(mixtures[0, shape] * classes.number[i])
+                    if int(self._most[tasks].sum()) > most:
+                        self._bound([(tasks, 1)], -np.inf, most)
+                else:
+                    rows = [(own[m : m + 1], -int(n)) for m, n in enumerate(mixtures[:, shape]) if n]
+                    self._bound([(tasks, 1), *rows], -np.inf, 0)
+
+    def _amounts(self, i: int, here: Ints) -> None:
+        """A row by itself: what its tasks ask for together, resource by resource."""
+        classes = self._classes
+        for r in range(classes.requests.shape[1]):
+            each = classes.requests[self._shape[here], r]
+            if not each.any():
+                continue
+            unit = gcd(*each.tolist())
+            terms = [(here[each == n], int(n) // unit) for n in np.unique(each[each > 0]).tolist()]
+            self._bound(terms, -np.inf, int(classes.free[r, i]) // unit)
+
+    def _of_shapes(self, shapes: Ints, classes: Ints) -> Ints:
+        return self._index[np.isin(self._shape, shapes) & np.isin(self._at, classes)]
+
+    # Units, and where they are.
+
+    def _units(self) -> None:
+        """How many units are placed, each whole, and in which places of their own."""
+        question = self._question
+        inside = np.bincount([unit.scope for unit in question.units], minlength=len(question.scopes))
+        outer = {scope.parent for scope in question.scopes}
+        self._chosen: list[Ints] = []  # by unit
+        self._own: dict[int, tuple[int, list[tuple[int, Ints]]]] = {}  # by unit with a place of its own
+        for u, unit in enumerate(question.units):
+            whole = self._new(1, unit.copies if unit.needed else 0, unit.copies)
+            self._chosen.append(whole)
+            place = question.scopes[unit.scope].place
+            mine = self._index[self._unit == u]
+            if place is None or inside[unit.scope] > 1 or unit.scope in outer:
+                self._take(unit, mine, whole)
+                continue
+            of_task, own = place[self._classes.sample[self._at[mine]]], list[tuple[int, Ints]]()
+            for where in np.unique(of_task).tolist():
+                here = self._new(1, 0, unit.copies)
+                own.append((where, here))
+                self._take(unit, mine[of_task == where], here)
+            self._bound([*((here, 1) for _, here in own), (whole, -1)], 0, 0)
+            self._own[u] = unit.scope, own
+
+    def _take(self, unit: Unit, tasks: Ints, number: Ints) -> None:
+        """Some tasks are those of so many of the units."""
+        if unit.copies > 1 and len(unit.left) > 1:
+            for entry, (_, _, left) in enumerate(unit.left):
+                self._bound([(tasks[self._entry[tasks] == entry], 1), (number, -left)], 0, 0)
+            return
+        if unit.least == unit.most:
+            self._bound([(tasks, 1), (number, -unit.least)], 0, 0)
+            return
+        self._bound([(tasks, 1), (number, -unit.least)], 0, np.inf)
+        self._bound([(tasks, 1), (number, -unit.most)], -np.inf, 0)
+
+    def _scopes(self) -> None:
+        """Tasks in one place of each scope that several units share, and in enough domains."""
+        question, sample = self._question, self._classes.sample
+        for number, scope in enumerate(question.scopes):
+            units = [u for u, chain in enumerate(self._chains) if number in chain]
+            mine = self._index[np.isin(self._unit, units)]
+            owned = any(at == number for at, _ in (self._own[u] for u in units if u in self._own))
+            if scope.place is not None and not owned:
+                self._one_place(scope.place, units)
+            gate = self._gate(scope, units)
+            for domains, least in scope.spreads:
+                if least <= 0:
+                    continue
+                of_task, used = domains[sample[self._at[mine]]], list[Ints]()
+                for where in np.unique(of_task[of_task >= 0]).tolist():
+                    used.append(self._new(1, 0, 1))
+                    self._bound([(used[-1], 1), (mine[of_task == where], -1)], -np.inf, 0)
+                terms: list[_Term] = [(flag, 1) for flag in used]
+                if gate is None:
+                    self._bound(terms, least, np.inf)
+                else:
+                    self._bound([*terms, (gate, -least)], 0, np.inf)
+
+    def _gate(self, scope: Scope, units: Sequence[int]) -> Ints | None:
+        """Where what a scope asks for holds; None: always."""
+        if scope.part >= 0:
+            return self._parts[scope.part]
+        return self._chosen[units[0]] if len(units) == 1 and not self._question.units[units[0]].needed else None
+
+    def _one_place(self, place: Ints, units: Sequence[int]) -> None:
+        sample = self._classes.sample
+        mine = self._index[np.isin(self._unit, units)]
+        of_task = place[sample[self._at[mine]]]
+        wheres = np.unique(of_task).tolist()
+        if len(wheres) <= 1:
+            return
+        flags = {where: self._new(1, 0, 1) for where in wheres}
+        self._bound([(flag, 1) for flag in flags.values()], -np.inf, 1)
+        for u in units:
+            tasks = self._index[self._unit == u]
+            around = place[sample[self._at[tasks]]]
+            for where in np.unique(around).tolist():
+                self._open(tasks[around == where], flags[where])
+            for inner, number in self._own[u][1] if u in self._own else ():
+                own = self._question.scopes[self._own[u][0]].place
+                assert own is not None, "it has a place of its own"
+                outer = np.unique(around[own[sample[self._at[tasks]]] == inner])
+                if len(outer) == 1:  # a place inside: tighter than what its tasks say
+                    self._bound([(number, 1), (flags[int(outer[0])], -self._question.units[u].copies)], -np.inf, 0)
+
+    # What is needed in all.
+
+    def _wishes(self) -> None:
+        for wanted in self._question.wanted:
+            terms: list[_Term] = []
+            for u in wanted.units:
+                if not wanted.tasks:
+                    terms.append((self._chosen[u], 1))
+                    continue
+                left = self._question.units[u].left
+                own = self._index[self._unit == u]
+                of_role = [i for i, (_, role, _) in enumerate(left) if wanted.role is None or role == wanted.role]
+                terms.append((own[np.isin(self._entry[own], of_role)], 1))
+            terms += [(self._parts[part], 1) for part in wanted.parts]
+            if wanted.inside < 0:
+                self._bound(terms, wanted.least, np.inf)
+                continue
+            around = self._parts[wanted.inside]
+            self._bound([*terms, (around, -wanted.least)], 0, np.inf)
+            for u in wanted.units:
+                self._bound([(self._chosen[u], 1), (around, -self._question.units[u].copies)], -np.inf, 0)
+            for part in wanted.parts:
+                self._bound([(self._parts[part], 1), (around, -1)], -np.inf, 0)
+
+    # Rules between pods.
+
+    def _by_place(self, places: Ints, shapes: Iterable[int], among: Bools | None = None) -> dict[int, Ints]:
+        """The tasks of some shapes that may stand in each place."""
+        own = [i for i, number in enumerate(self._question.numbers) if number in set(shapes)]
+        tasks = self._index[np.isin(self._shape, own)]
+        rows = self._classes.sample[self._at[tasks]]
+        where = places[rows] if among is None else np.where(among[rows], places[rows], -1)
+        order = np.argsort(where, kind="stable")
+        found, starts = np.unique(where[order], return_index=True)
+        parts = np.split(tasks[order], starts[1:]) if len(found) else []
+        return {place: part for place, part in zip(found.tolist(), parts, strict=True) if place >= 0}
+
+    def _at_most(self, record: AtMost) -> None:
+        for tasks in self._by_place(record.places, record.shapes).values():
+            self._bound([(tasks, 1)], -np.inf, record.left)
+
+    def _apart(self, record: Apart) -> None:
+        others = self._by_place(record.places, record.others)
+        for place, tasks in self._by_place(record.places, record.shapes).items():
+            if place in others:
+                flag = self._new(1, 0, 1)
+                self._open(tasks, flag)
+                self._open(others[place], flag, open_=False)
+
+    def _near(self, record: Near) -> None:
+        by, founded = self._by_place(record.places, record.by), list[_Term]()
+        for place, tasks in self._by_place(record.places, record.shapes).items():
+            if record.there[place]:
+                continue
+            flag, found = self._new(1, 0, 1), self._new(1, 0, int(record.found))
+            self._open(tasks, flag)
+            self._bound([(flag, 1), (by.get(place, tasks[:0]), -1), (found, -1)], -np.inf, 0)
+            founded.append((found, 1))
+        self._bound(founded, -np.inf, 1)
+
+    def _even(self, record: Even, *, firm: bool) -> None:
+        level = not record.few and len(record.compared) > 0
+        standing = int(record.there[record.compared].min()) if level else 0
+        counted = self._by_place(record.places, record.counted, record.among)
+        own = counted
+        if record.shapes != record.counted:
+            self.loose = True
+            if not firm:
+                own = self._by_place(record.places, record.shapes & record.counted, record.among)
+        lowest = self._new(1, standing, standing + int(self._classes.tasks.sum()) if level else standing)
+        for place in record.compared.tolist() if level else ():
+            tasks = counted.get(place, self._index[:0])
+            self._bound([(lowest, 1), (tasks, -1)], -np.inf, int(record.there[place]))
+        for place, tasks in self._by_place(record.places, record.shapes).items():
+            there, more = int(record.there[place]), own.get(place, tasks[:0])
+            if there <= record.above + standing and np.isin(more, tasks).all():
+                self._bound([(more, 1), (lowest, -1)], -np.inf, record.above - there)
+                continue
+            flag = self._new(1, 0, 1)
+            self._open(tasks, flag)
+            most = max(int(self._most[more].sum()) + there - record.above - standing, 0)
+            self._bound([(more, 1), (lowest, -1), (flag, most)], -np.inf, record.above - there + most)
+
+    # The answer.
+
+    def solve(self, nodes: int) -> Dealt | No:
+        """Which rows the tasks go to; the search ends after so many nodes of its tree."""
+        if not self._columns:
+            return [[] for _ in self._question.units]
+        found = self._run(nodes)
+        return found if isinstance(found, No) else self._deal(found)
+
+    def _run(self, nodes: int) -> Ints | No:
+        import highspy  # most cycles solve nothing
+
+        solver, lp = highspy.Highs(), highspy.HighsLp()
+        flexible = any(not unit.needed or unit.least < unit.most for unit in self._question.units)
+        lp.num_col_, lp.num_row_ = self._columns, len(self._terms)
+        lp.col_cost_ = np.zeros(self._columns)
+        lp.col_cost_[: len(self._at)] = float(flexible)  # no more than is needed
+        lp.col_lower_ = np.concatenate(self._low).astype(np.float64)
+        lp.col_upper_ = np.concatenate(self._high).astype(np.float64)
+        lp.integrality_ = [highspy.HighsVarType.kInteger] * self._columns
+        lows, highs = zip(*self._bounds, strict=True) if self._bounds else ((), ())
+        lp.row_lower_, lp.row_upper_ = np.array(lows, dtype=np.float64), np.array(highs, dtype=np.float64)
+        each = [[np.full(len(columns), factor) for columns, factor in terms] for terms in self._terms]
+        lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+        lengths = [sum(map(len, values)) for values in each]
+        lp.a_matrix_.start_ = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+        columns = [columns for terms in self._terms for columns, _ in terms]
+        lp.a_matrix_.index_ = np.concatenate(columns).astype(np.int32) if columns else np.zeros(0, dtype=np.int32)
+        values = [value for some in each for value in some]
+        lp.a_matrix_.value_ = np.concatenate(values).astype(np.float64) if values else np.zeros(0)
+        for name, value in (("output_flag", False), ("threads", 1), ("parallel", "off"), ("random_seed", 0)):
+            solver.setOptionValue(name, value)
+        solver.setOptionValue("mip_max_nodes", nodes)
+        solver.passModel(lp)
+        solver.run()
+        status = solver.getModelStatus()
+        if status == highspy.HighsModelStatus.kInfeasible:
+            return No.PROVEN
+        if solver.getInfo().primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
+            return No.UNKNOWN
+        found: Ints = np.rint(np.array(solver.getSolution().col_value)).astype(np.int64)
+        return found
+
+    def _deal(self, values: Ints) -> Dealt:
+        rows_of: list[Ints] = [EMPTY] * len(self._at)
+        for i, rows in enumerate(self._classes.rows):
+            here = np.flatnonzero((self._at == i) & (values[: len(self._at)] > 0))
+            if not len(here):
+                continue
+            mixtures = self._classes.mixtures[i]
+            if mixtures is not None and i in self._mixed:
+                mixtures = np.repeat(mixtures, values[self._mixed[i]], axis=0)
+            elif mixtures is not None:
+                mixtures = np.repeat(mixtures, len(rows), axis=0)
+            for shape in np.unique(self._shape[here]).tolist():
+                mine = here[self._shape[here] == shape]
+                if mixtures is None:
+                    slots = np.repeat(rows, int(values[mine].sum()))
+                else:
+                    slots = np.repeat(rows[: len(mixtures)], mixtures[:, shape])
+                ends = np.cumsum(values[mine])
+                for task, part in zip(mine.tolist(), np.split(slots[: ends[-1]], ends[:-1]), strict=True):
+                    rows_of[task] = part
+        return [self._copies(u, unit, values, rows_of) for u, unit in enumerate(self._question.units)]
+
+    def _copies(self, u: int, unit: Unit, values: Ints, rows_of: list[Ints]) -> list[list[Ints]]:
+        """The tasks of each copy of a unit, in one place of its own where it has one."""
+        mine = self._index[self._unit == u]
+        if u not in self._own:
+            return self._share(unit, mine, int(values[self._chosen[u]][0]), rows_of)
+        scope, own = self._own[u]
+        place = self._question.scopes[scope].place
+        assert place is not None, "it has a place of its own"
+        of_task = place[self._classes.sample[self._at[mine]]]
+        found = []
+        for where, number in own:
+            found += self._share(unit, mine[of_task == where], int(values[number][0]), rows_of)
+        return found
+
+    def _share(self, unit: Unit, tasks: Ints, number: int, rows_of: list[Ints]) -> list[list[Ints]]:
+        """These tasks shared out among so many copies."""
+        if not number:
+            return []
+        copies: list[list[Ints]] = [[] for _ in range(number)]
+        for entry in range(len(unit.left)):
+            own = tasks[self._entry[tasks] == entry]
+            rows = np.concatenate([EMPTY, *(rows_of[task] for task in own.tolist())])
+            for copy, part in zip(copies, np.array_split(rows, number), strict=True):
+                copy.append(part)
+        return copies

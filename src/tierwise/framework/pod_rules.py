@@ -1,0 +1,89 @@
+"""What placing tasks of a gang changes for other tasks of it, as records that a search can count with.
+
+A filter that moves answers otherwise once a task is placed. For one gang at one moment that matters only as far as
+placing one of its tasks changes the answer for another. `Filter.pod_rules` says so much with the records here; all else
+is a mask of rows that are closed. The records describe the final state: which tasks may stand together, whatever order
+they are placed in. `placement.program` turns them into constraints.
+
+By row, `places` is the number of the place of a row, -1 for none. Shapes are known by their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+import numpy as np
+
+from tierwise.model.arrays import Bools, Ints
+
+__all__ = ["Apart", "AtMost", "Even", "Near", "PodRule", "PodRules", "joined"]
+
+
+class AtMost(msgspec.Struct, frozen=True, eq=False):
+    """A place takes so many tasks of these shapes; rows without a place take any number."""
+
+    shapes: frozenset[int]
+    places: Ints
+    left: int
+
+
+class Apart(msgspec.Struct, frozen=True, eq=False):
+    """No place has tasks of one of these sets of shapes and of the other."""
+
+    shapes: frozenset[int]
+    others: frozenset[int]
+    places: Ints
+
+
+class Near(msgspec.Struct, frozen=True, eq=False):
+    """Tasks of these shapes stand only in places with pods they look for: some that are `there`, or tasks `by` shape.
+
+    Where they `found`, the first of them may stand in a place without any, and the others follow it there.
+    """
+
+    shapes: frozenset[int]
+    by: frozenset[int]
+    places: Ints
+    there: Bools  # by place
+    found: bool
+
+
+class Even(msgspec.Struct, frozen=True, eq=False):
+    """A place that takes tasks of these shapes ends with at most so many more pods than the emptiest has.
+
+    Pods of the `counted` shapes count, on some rows, beside those that are `there`.
+    """
+
+    shapes: frozenset[int]
+    counted: frozenset[int]
+    places: Ints
+    among: Bools  # the rows on which pods count
+    there: Ints  # by place
+    compared: Ints  # the places of which the emptiest counts
+    above: int
+    few: bool  # there are fewer places than asked for: the emptiest counts as empty
+
+
+PodRule = AtMost | Apart | Near | Even
+
+
+class PodRules(msgspec.Struct, frozen=True, eq=False):
+    """The rules that bind tasks of some shapes among each other."""
+
+    closed: dict[int, Bools] = {}  # by shape, rows that take none of it, whichever other tasks of the gang are placed
+    records: tuple[PodRule, ...] = ()
+    unstated: frozenset[int] = frozenset()  # shapes with rules of which the records tell nothing
+
+
+def joined(every: Iterable[PodRules]) -> PodRules:
+    """The rules of several filters together."""
+    closed: dict[int, Bools] = {}
+    records: tuple[PodRule, ...] = ()
+    unstated: frozenset[int] = frozenset()
+    for one in every:
+        for shape, rows in one.closed.items():
+            closed[shape] = np.logical_or(closed[shape], rows) if shape in closed else rows
+        records += one.records
+        unstated |= one.unstated
+    return PodRules(closed, records, unstated)

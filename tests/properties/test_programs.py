@@ -1,0 +1,119 @@
+"""The integer program says yes exactly when CP-SAT does, and what it deals out keeps to the question."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import numpy as np
+import pytest
+from tests.support.depth import size
+from tests.support.program_oracle import solvable
+
+from tierwise.actions.placement.program import Dealt, No, Program, Question, Scope, Unit
+from tierwise.framework.pod_rules import Apart, AtMost, Even, Near, PodRule
+from tierwise.model.arrays import Ints
+
+BATCHES, SIZE = size(2, 60), size(60, 200, quick=20)
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_yes_exactly_when_the_oracle_says_so(batch: int) -> None:
+    """Rooms, sub-groups in places of their own, and each kind of rule between pods."""
+    answers: Counter[bool] = Counter()
+    for seed in range(batch * SIZE, (batch + 1) * SIZE):
+        question = _drawn(random.Random(seed))
+        dealt = Program(question, firm=True).solve(1000)
+        assert dealt is not No.UNKNOWN, seed
+        found = isinstance(dealt, list)
+        answers[found] += 1
+
+        assert found == solvable(question), seed
+        if isinstance(dealt, list):
+            _holds(question, dealt)
+    assert min(answers[True], answers[False]) > SIZE // 10, answers
+
+
+def test_what_is_looser_is_never_stricter() -> None:
+    """What the program finds with all that is sure to be kept, it finds without."""
+    for seed in range(SIZE):
+        question = _drawn(random.Random(seed))
+        if isinstance(Program(question, firm=True).solve(1000), list):
+            assert isinstance(Program(question, firm=False).solve(1000), list), seed
+
+
+def _drawn(chance: random.Random) -> Question:
+    shapes, rows = chance.randint(1, 3), chance.randint(1, 6)
+    requests = np.array([[chance.randint(1, 3), chance.randint(0, 2)] for _ in range(shapes)])
+    free = np.array([[chance.randint(0, 6) for _ in range(rows)] for _ in range(2)])
+    room = np.array(
+        [
+            [
+                min(int(free[r, row]) // int(n) for r, n in enumerate(request) if n) * (chance.random() < 0.9)
+                for row in range(rows)
+            ]
+            for request in requests
+        ]
+    )
+    scopes, units = [Scope(-1, _places(chance, rows) if chance.random() < 0.3 else None)], []
+    for _ in range(chance.randint(1, 3)):
+        scopes.append(Scope(0, _places(chance, rows) if chance.random() < 0.5 else None))
+        left = tuple(
+            (s, -1, chance.randint(1, 3)) for s in sorted(chance.sample(range(shapes), chance.randint(1, shapes)))
+        )
+        total = sum(number for _, _, number in left)
+        least = chance.randint(1, total)
+        copies = chance.choice((1, 1, 2))
+        if copies > 1 and len(left) > 1:
+            least = total
+        most = least if chance.random() < 0.5 else total
+        units.append(Unit(len(scopes) - 1, left, least, most, copies=copies))
+    records = tuple(_rule(chance, shapes, rows) for _ in range(chance.choice((0, 1, 1, 2))))
+    numbers, order = tuple(range(shapes)), np.arange(rows)
+    return Question(numbers, requests, free, room, order, tuple(scopes), tuple(units), records=records)
+
+
+def _places(chance: random.Random, rows: int) -> Ints:
+    if chance.random() < 0.3:
+        return np.arange(rows)
+    return np.array([chance.choice((-1, 0, 0, 1, 2)) for _ in range(rows)])
+
+
+def _rule(chance: random.Random, shapes: int, rows: int) -> PodRule:
+    places = _places(chance, rows)
+    some = frozenset(chance.sample(range(shapes), chance.randint(1, shapes)))
+    others = frozenset(chance.sample(range(shapes), chance.randint(0, shapes))) - some
+    there = np.array([chance.choice((0, 0, 1, 2)) for _ in range(max(rows, 3))])
+    kind = chance.randrange(4)
+    if kind == 0:
+        return AtMost(some, places, chance.randint(0, 2))
+    if kind == 1:
+        return Apart(some, others, places)
+    if kind == 2:
+        return Near(some, others, places, there > 1, chance.random() < 0.7)
+    compared = np.unique(places[places >= 0])
+    among = np.array([chance.random() < 0.9 for _ in range(rows)]) & (places >= 0)
+    counted = some | others if chance.random() < 0.7 else others
+    return Even(some, counted, places, among, there, compared, chance.randint(1, 2), chance.random() < 0.1)
+
+
+def _holds(question: Question, dealt: Dealt) -> None:
+    """What is dealt out takes no more than there is, and each copy stays in its places."""
+    used = np.zeros_like(question.room)
+    for unit, copies in zip(question.units, dealt, strict=True):
+        assert len(copies) == unit.copies
+        for copy in copies:
+            total = sum(map(len, copy))
+            assert unit.least <= total <= unit.most
+            for (shape, _, left), rows in zip(unit.left, copy, strict=True):
+                assert len(rows) <= left
+                np.add.at(used[shape], rows, 1)
+            everywhere, scope = np.concatenate(copy), unit.scope
+            while scope >= 0:
+                place = question.scopes[scope].place
+                if place is not None:
+                    assert len(np.unique(place[everywhere])) == 1
+                    assert (place[everywhere] >= 0).all()
+                scope = question.scopes[scope].parent
+    assert (used <= question.room).all()
+    assert (question.requests.T @ used <= question.free).all()

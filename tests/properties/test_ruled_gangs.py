@@ -1,0 +1,44 @@
+"""Gangs with rules between pods start exactly when some order of placing their pods exists."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from tests.support.depth import size
+from tests.support.draw import allocate
+from tests.support.ruled_gangs import Instance, drawn, startable
+
+from tierwise.model.job import Verdict
+
+BATCHES, SIZE = size(2, 40), size(60, 250, quick=20)
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+@pytest.mark.parametrize("packed", [False, True])
+def test_starts_exactly_when_there_is_a_way(batch: int, packed: bool) -> None:
+    """No place is missed and none is made up, and no gang that fits a cleared cluster is told never."""
+    wrong = []
+    for seed in range(batch * SIZE, (batch + 1) * SIZE):
+        instance = drawn(random.Random(seed), packed=packed)
+        fault = _fault(instance)
+        if fault:
+            wrong.append((len(str(instance)), f"{seed}: {fault}\n{instance}"))
+
+    assert [] == [text for _, text in sorted(wrong)][:1], len(wrong)
+
+
+def _fault(instance: Instance) -> str:
+    outcome = allocate(instance.world(), instance.asked())
+    starts = bool(outcome.bindings)
+    if starts != startable(instance):
+        return f"missed {outcome.report.rejections}" if not starts else f"made up {outcome.bindings}"
+    rejection = outcome.report.rejections.get("default/g")
+    if (
+        rejection is not None
+        and not starts
+        and rejection.verdict is Verdict.NEVER
+        and startable(instance, cleared=True)
+    ):
+        return f"a false never: {rejection}"
+    return ""
