@@ -513,6 +513,17 @@ def about(effect: Effect) -> Key:
             return effect.key
 
 
+def gang_of(effect: Effect) -> str:
+    """The gang for which an effect is carried out, by its job's key; "" where that is none."""
+    match effect:
+        case Bind() | Prepare() | Nominate():
+            return effect.gang
+        case Evict():
+            return effect.by
+        case _:
+            return ""
+
+
 def lone_gang(pod: str) -> str:
     """What the gang of a pod by itself is called, by the pod's path; no pod group can be called so."""
     return f"{_LONE}{pod}"
@@ -676,6 +687,9 @@ class Begun(Protocol):
     def so_far(self) -> Sequence[Outcome | None]:
         """The outcomes that are known, one for each effect, in order; None for one that is not."""
 
+    def pause(self, seconds: float) -> None:
+        """Wait until all outcomes are known, so many seconds at most."""
+
     def __call__(self) -> Sequence[Outcome]:
         """The outcomes, one for each effect, in order; waits for them."""
 
@@ -696,6 +710,9 @@ class Ended(msgspec.Struct, frozen=True):
     def so_far(self) -> Sequence[Outcome]:
         """The outcomes of all effects."""
         return self.outcomes
+
+    def pause(self, seconds: float) -> None:
+        """Nothing is waited for."""
 
     def __call__(self) -> Sequence[Outcome]:
         return self.outcomes
@@ -719,11 +736,19 @@ class Cluster(Protocol):
         A warning belongs to the status of its object that is told with it; every other event is written in any case.
         """
 
-    def begin(self, binds: Sequence[Bind]) -> Begun:
-        """Begin to perform binds: reads show them as done from now on, and those that fail no longer.
+    def begin(self, effects: Sequence[Effect]) -> Begun:
+        """Begin to perform what a cycle decided: reads show it as done from now on, and what fails no longer.
 
-        Further ones may be begun before these have ended. Of one namespace, who was asked for first is sent first;
+        Binds, evictions, nominations and writes before a bind are shown so; statuses and events are not. What is for
+        one gang waits for each other as in `apply`; gangs wait for each other only where they write the same object.
+        Further effects may be begun before these have ended. Of one namespace, what was asked for first is sent first;
         namespaces are served in turn, and one whose writes are slow keeps no other waiting.
+        """
+
+    def begin_in_order(self, effects: Sequence[Effect]) -> Begun:
+        """Begin to perform effects, those of each namespace in order as `apply` does, and no namespace for another.
+
+        Reads show them when they are done: who asks again before asks for them twice.
         """
 
     def wait(self, since: Version, timeout: float) -> Version:

@@ -30,10 +30,10 @@ class _Interrupted(KubeCluster):
         self._happens(effects)
         return super().apply(effects)
 
-    def begin(self, binds: Sequence[Bind]) -> Begun:
-        """The same for binds."""
-        self._happens(binds)
-        return super().begin(binds)
+    def begin(self, effects: Sequence[Effect]) -> Begun:
+        """Begin effects, after what happens in between."""
+        self._happens(effects)
+        return super().begin(effects)
 
     def _happens(self, effects: Sequence[Effect]) -> None:
         happens, self.between = self.between, None if effects else self.between

@@ -14,11 +14,11 @@ from tests.support.draw import Gang, draw, gang, objects_of
 from tierwise.api.core import Node, Pod
 from tierwise.api.defrag_record import DefragRecord, MovePhase
 from tierwise.api.errors import InputError
+from tierwise.api.merge_patch import merged
 from tierwise.audit import audit
 from tierwise.config.profile import DEFAULT
 from tierwise.port import (
     Begun,
-    Bind,
     Create,
     Effect,
     Ended,
@@ -34,7 +34,6 @@ from tierwise.port import (
 )
 from tierwise.port import Cluster as Port
 from tierwise.runtime.defrag_rehearsal import Rehearsal
-from tierwise.sim.cluster.store import merged
 from tierwise.sim.defragmentation.plan import defrag
 from tierwise.sim.what_if.runs import prepared
 
@@ -119,8 +118,11 @@ class Troubled:
     def tell(self, effects: Sequence[PatchStatus | RecordEvent], by: str = "") -> None:
         self.apply(effects)
 
-    def begin(self, binds: Sequence[Bind]) -> Begun:
-        return Ended(self.apply(binds))
+    def begin(self, effects: Sequence[Effect]) -> Begun:
+        return Ended(self.apply(effects))
+
+    def begin_in_order(self, effects: Sequence[Effect]) -> Begun:
+        return Ended(self.apply(effects))
 
     def _one(self, effect: Effect, i: int, number: int, present: dict[str, Fault]) -> Outcome:
         if isinstance(effect, Evict):

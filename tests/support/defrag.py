@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tests.support.draw import Gang, draw, gang, objects_of
 
 from tierwise.api.core import Pod
+from tierwise.api.merge_patch import merged
 from tierwise.port import Objects
 from tierwise.scheduler.effects import pod_key
-from tierwise.sim.cluster.store import merged
 
 __all__ = ["RACK", "SIZE", "Cluster", "clusters", "owned"]
 

@@ -21,12 +21,13 @@ from tests.support.languages import (
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
+from tierwise.api.merge_patch import merged
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.controllers.stamp import stamp
 from tierwise.port import Bind, Create, Effect, Evict, Key, Outcome, PatchStatus
 from tierwise.runtime.loop import Loop
 from tierwise.runtime.profile_run import SchedulerProfile
-from tierwise.sim.cluster.store import EmbeddedCluster, merged
+from tierwise.sim.cluster.store import EmbeddedCluster
 
 __all__ = ["FAULTS", "LANGUAGES", "Gang", "ShakyWorld", "drawn"]
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
+from tierwise.api.merge_patch import merged
 from tierwise.controllers import Controllers
 from tierwise.controllers.job import KeySource
 from tierwise.port import Create, Delete, Effect, Key, Objects, PatchStatus, Prepare, RecordEvent, Update, key_of_raw
-from tierwise.sim.cluster.store import merged
 
 NOW = 1_760_000_000.0
 STAMP = "2025-10-09T08:53:20Z"

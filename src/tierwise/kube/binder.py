@@ -295,14 +295,14 @@ class Binder:
         return Outcome(bind, ok=True)
 
     def _failed(self, bind: Bind, error: str, *, lasting: bool = False) -> Outcome:
-        self._forget(bind)
+        self.forget(bind)
         return Outcome(bind, ok=False, error=error, lasting=lasting)
 
     def _withheld(self, bind: Bind, error: str) -> Outcome:
-        self._forget(bind)
+        self.forget(bind)
         return Outcome(bind, ok=False, error=error, withheld=True)
 
-    def _forget(self, bind: Bind) -> None:
+    def forget(self, bind: Bind) -> None:
         """The bind did not happen: it is no longer assumed."""
         pod = self._store.pod(bind.pod)
         if pod is not None:

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
 from types import TracebackType
 from typing import Final, TypedDict, TypeVar, Unpack, cast
@@ -119,15 +120,24 @@ class Client:
         await self._transport.close()
 
     async def ask(
-        self, method: str, path: str, body: object = None, *, final: int = 0, **options: Unpack[_Options]
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        final: int = 0,
+        slot: Callable[[], AbstractAsyncContextManager[None]] = contextlib.nullcontext,
+        **options: Unpack[_Options],
     ) -> bytes:
         """The answer to a request that does no harm when it is made twice: again while the refusal may pass.
 
-        A refusal with the status `final` is one that stays, whatever it means elsewhere.
+        A refusal with the status `final` is one that stays, whatever it means elsewhere. Each attempt holds a `slot` of
+        its own while it is under way.
         """
         for attempt in range(_ATTEMPTS):
             try:
-                return await self.send(method, path, body, **options)
+                async with slot():
+                    return await self.send(method, path, body, **options)
             except ApiError as error:
                 if not error.passing or error.status == final or attempt == _ATTEMPTS - 1:
                     raise

@@ -20,6 +20,7 @@ from base64 import b64decode
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from concurrent.futures import wait as wait_for
 from functools import partial
 from types import TracebackType
 from typing import Final, TypeVar
@@ -39,8 +40,8 @@ from tierwise.kube.publisher import Publisher
 from tierwise.kube.reflector import Reflector
 from tierwise.kube.store import Store
 from tierwise.kube.write_slots import SlowNamespace, WriteSlots
-from tierwise.kube.writer import Writer
-from tierwise.port import Begun, Bind, Effect, Objects, Outcome, PatchStatus, RecordEvent, Version, about
+from tierwise.kube.writer import Writer, by_gang, by_namespace
+from tierwise.port import Begun, Bind, Effect, Ended, Objects, Outcome, PatchStatus, RecordEvent, Version, about
 
 __all__ = ["ClusterOptions", "ConnectionFigures", "KubeCluster"]
 
@@ -111,11 +112,18 @@ class _StoppedError(Exception):
 class _BegunWrites:
     """Writes that are under way in the other thread, and what is known of them so far."""
 
-    def __init__(self, effects: Sequence[Effect], slots: WriteSlots) -> None:
+    def __init__(self, effects: Sequence[Effect], groups: Iterable[Sequence[int]], slots: WriteSlots) -> None:
+        """Those of a group may wait for each other, so a slow namespace of one of them makes all of them slow."""
         self._slots = slots
-        self._namespaces = [about(effect).namespace for effect in effects]
+        self._namespaces = [frozenset[str]()] * len(effects)
+        for numbers in groups:
+            names = [about(effects[number]).namespace for number in numbers]
+            alone = all(isinstance(effects[number], Bind) for number in numbers)  # binds wait for their own gang alone
+            every = frozenset(names)
+            for number, name in zip(numbers, names, strict=True):
+                self._namespaces[number] = frozenset((name,)) if alone else every
         self._outcomes: list[Outcome | None] = [None] * len(effects)
-        self._left = Counter(self._namespaces)  # outcomes that are not known, by namespace
+        self._left = Counter(self._namespaces)  # outcomes that are not known, by the namespaces that they depend on
         self._answers: Future[list[Outcome]]
 
     def follow(self, answers: Future[list[Outcome]]) -> None:
@@ -132,10 +140,13 @@ class _BegunWrites:
 
     def waits(self) -> int:
         slow = self._slots.slow
-        return 0 if self.done() else sum(left for name, left in self._left.items() if name not in slow)
+        return 0 if self.done() else sum(left for names, left in self._left.items() if not names & slow)
 
     def so_far(self) -> list[Outcome | None]:
         return [*self._outcomes]
+
+    def pause(self, seconds: float) -> None:
+        wait_for((self._answers,), seconds)
 
     def __call__(self) -> list[Outcome]:
         return self._answers.result()
@@ -205,13 +216,34 @@ class KubeCluster:
         """Carry out effects; returns when the outcome of each is known, or known to be unknown."""
         return self._call(self._writer.apply(effects)) if effects else []
 
-    def begin(self, binds: Sequence[Bind]) -> Begun:
-        """Begin binds, which are assumed to be done until their outcomes are known; they go on while others decide."""
-        self._writer.assume(binds)
+    def begin(self, effects: Sequence[Effect]) -> Begun:
+        """Begin effects, which are assumed to be done until their outcomes are known."""
+        return self._begin(effects, by_gang(effects), self._writer.assume(effects))
+
+    def begin_in_order(self, effects: Sequence[Effect]) -> Begun:
+        """Begin effects, those of each namespace in order."""
+        return self._begin(effects, by_namespace(effects), [None] * len(effects))
+
+    def _begin(
+        self,
+        effects: Sequence[Effect],
+        groups: Sequence[Sequence[int]],
+        ends: Sequence[Callable[[Outcome], None] | None],
+    ) -> Begun:
+        """Begin effects in groups that wait for nothing else; what `ends` hears of the outcome of each."""
+        if not effects:
+            return Ended(())
         term = self._deciding
-        begun = _BegunWrites(binds, self._slots)
-        work = self._writer.bind(binds, lambda: self._deciding == term and self.leading(), begun.ended)
-        begun.follow(asyncio.run_coroutine_threadsafe(work, self._loop))
+        begun = _BegunWrites(effects, groups, self._slots)
+
+        def ended(number: int, outcome: Outcome) -> None:
+            begun.ended(number, outcome)
+            end = ends[number]
+            if end is not None:
+                end(outcome)
+
+        writer = self._writer.only(lambda: self._deciding == term and self.leading())
+        begun.follow(asyncio.run_coroutine_threadsafe(writer.carry_out(effects, groups, ended), self._loop))
         return begun
 
     def tell(self, effects: Sequence[PatchStatus | RecordEvent], by: str = "") -> None:

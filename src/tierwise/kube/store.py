@@ -1,8 +1,9 @@
 """The local copy of a cluster: fed by informers and by answers to our own writes, read as `Objects`.
 
 The event loop writes, the scheduler's thread reads. An older state never replaces a newer one: watch events, lists and
-answers arrive in any order, and are compared by resource version. Accepted binds override what the watch has shown so
-far (`assumed`), so that a pod which is being bound is never read as pending.
+answers arrive in any order, and are compared by resource version. Our own writes override what the watch has shown so
+far from the moment at which they are begun (`kube.assumed`), so that a pod which is being bound is never read as
+pending.
 """
 
 from __future__ import annotations
@@ -11,79 +12,17 @@ import threading
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-import msgspec
 from msgspec.structs import replace
 
-from tierwise.api.codec import Object
+from tierwise.api.codec import Object, Raw
 from tierwise.api.core import Node, Pod
 from tierwise.api.volcano import PodGroup, PodGroupStatus
-from tierwise.kube.decoding import Entry
+from tierwise.kube.assumed import Aspect, AssumedPatches, AssumedPods
+from tierwise.kube.decoding import LEAN, Entry
 from tierwise.kube.kinds import Resource
 from tierwise.port import Key, Objects, Version
 
 __all__ = ["Store", "is_restored"]
-
-
-# What was accepted, or may have been, before the watch has shown it: pods that were bound, pods that were evicted.
-#
-# A node name never changes once it is set, and a pod that is leaving never stays. So a pod of the same uid that is
-# shown without them is shown as it was earlier, and the assumption holds; it ends when the pod is shown as assumed,
-# under another uid, or not at all. A bind whose outcome is not known is assumed as well, until it has been looked up.
-
-
-class _Assumption(msgspec.Struct):
-    seen: Pod  # as the server last showed it
-    node: str = ""
-    leaving: str = ""  # since when; "" for a pod that stays
-    marks: Mapping[str, str] = {}  # annotations that come with the node
-
-    def shown(self, pod: Pod) -> bool:
-        """Whether the server shows what was assumed."""
-        bound = not self.node or bool(pod.spec.node_name)
-        return bound and (not self.leaving or bool(pod.metadata.deletion_timestamp))
-
-    def over(self, pod: Pod) -> Pod:
-        """The pod as it is to be read; what was nominated for one with a node no longer matters."""
-        if self.node and not pod.spec.node_name:
-            spec, status = replace(pod.spec, node_name=self.node), replace(pod.status, nominated_node_name="")
-            marked = replace(pod.metadata, annotations={**pod.metadata.annotations, **self.marks})
-            pod = replace(pod, metadata=marked, spec=spec, status=status)
-        if self.leaving and not pod.metadata.deletion_timestamp:
-            pod = replace(pod, metadata=replace(pod.metadata, deletion_timestamp=self.leaving))
-        return pod
-
-
-class Assumed:
-    """What lies over the pods that the watch has shown. Not safe for threads: the store locks."""
-
-    def __init__(self) -> None:
-        self._all: dict[Key, _Assumption] = {}
-
-    def __len__(self) -> int:
-        return len(self._all)
-
-    def begin(self, key: Key, pod: Pod, *, node: str, leaving: str, marks: Mapping[str, str]) -> Pod:
-        """Assume a pod to be on a node, or on its way out; the pod as it is to be read."""
-        assumption = self._all.setdefault(key, _Assumption(pod))
-        assumption.node, assumption.leaving = node or assumption.node, leaving or assumption.leaving
-        assumption.marks = marks or assumption.marks
-        return self.over(key, assumption.seen)
-
-    def over(self, key: Key, shown: Pod) -> Pod:
-        """A pod that the server shows, as it is to be read."""
-        assumption = self._all.get(key)
-        if assumption is None:
-            return shown
-        if shown.metadata.uid != assumption.seen.metadata.uid or assumption.shown(shown):
-            del self._all[key]
-            return shown
-        assumption.seen = shown
-        return assumption.over(shown)
-
-    def end(self, key: Key) -> Pod | None:
-        """Assume nothing any more; the pod as it was last shown, None where nothing was assumed."""
-        assumption = self._all.pop(key, None)
-        return assumption.seen if assumption is not None else None
 
 
 Kind = tuple[str, str]
@@ -108,7 +47,8 @@ class Store:
         self._whole: dict[Kind, int] = {}  # the version of the newest whole list
         self._gone: dict[Key, int] = {}  # at which version objects went that the watch has shown to be gone
         self._news = False  # whether something has changed that an iteration of the loop could be about
-        self.assumed = Assumed()
+        self.assumed = AssumedPods()
+        self._patched = AssumedPatches()
 
     def read(self) -> Objects:
         """What is known now; `wait` with the version of it returns for what comes after it, a nudge included."""
@@ -142,10 +82,13 @@ class Store:
     def find(self, key: Key) -> Entry | None:
         """One object as it is known now."""
         with self._changed:
-            if key in self._puts:
-                return self._puts[key]
-            record = self._objects.record(key)
-            return (record, self._objects.raw(key)) if record is not None and key not in self._deletes else None
+            return self._find(key)
+
+    def _find(self, key: Key) -> Entry | None:
+        if key in self._puts:
+            return self._puts[key]
+        record = self._objects.record(key)
+        return (record, self._objects.raw(key)) if record is not None and key not in self._deletes else None
 
     def has(self, key: Key) -> bool:
         """Whether an object is known."""
@@ -247,15 +190,54 @@ class Store:
                 return  # it is read so already: a bind is assumed when it is begun, and again when it is done
             self._publish(key, (self.assumed.begin(key, pod, node=node, leaving=leaving, marks=marks), None))
 
-    def forget(self, key: Key, uid: str) -> None:
-        """Read a pod again as the watch shows it: its bind did not happen."""
+    def nominate(self, key: Key, uid: str, node: str) -> bool:
+        """Read a pod as nominated for a node, or for none (""), until that is forgotten; False where it is not there.
+
+        It must be that very pod, as for `assume`.
+        """
+        with self._changed:
+            pod = self._pod(key)
+            if pod is None or pod.metadata.uid != uid:
+                return False
+            self._publish(key, (self.assumed.nominate(key, pod, node), None))
+            return True
+
+    def forget(self, key: Key, uid: str, aspect: Aspect = "node") -> None:
+        """Assume one thing of a pod no more: it did not happen, or the server shows it by now."""
         with self._changed:
             known = self._pod(key)
             if known is None or known.metadata.uid != uid:
                 return
-            pod = self.assumed.end(key)
-            if pod is not None:
+            pod = self.assumed.end(key, aspect)
+            if pod is not None and pod != known:
                 self._publish(key, (pod, None))
+
+    def patch(self, key: Key, patch: Raw, *, create: bool) -> int | None:
+        """Read an object as patched, or as made, until that has ended: its number; None where nothing is assumed.
+
+        Objects that are kept without their manifests are read as the server shows them.
+        """
+        with self._changed:
+            known = self._find(key)
+            if (key.group, key.kind) in LEAN or (known is None) is not create:
+                return None
+            number, entry = self._patched.begin(key, known, patch)
+            if entry is not None:
+                self._publish(key, entry)
+            return number
+
+    def end_patch(self, key: Key, number: int) -> None:
+        """Read an object as the server shows it, without a patch that has ended."""
+        with self._changed:
+            assumed, entry = self._patched.end(key, number)
+            if not assumed:
+                return
+            if entry is not None:
+                self._publish(key, entry)
+            elif key not in self._known.get((key.group, key.kind), {}):
+                self._puts.pop(key, None)
+                self._deletes[key] = None
+                self._bump()
 
     def _pod(self, key: Key) -> Pod | None:
         found = self._puts[key][0] if key in self._puts else self._objects.record(key)
@@ -272,6 +254,8 @@ class Store:
             return False
         if isinstance(record, Pod):
             record = self.assumed.over(key, record)
+        else:
+            record, raw = self._patched.over(key, entry)
         shown = self.find(key)
         self._news = self._news or shown is None or _concerns(shown[0], record)
         self._puts[key] = record, raw
@@ -288,13 +272,15 @@ class Store:
 
     def _drop(self, key: Key) -> None:
         self._known.get((key.group, key.kind), {}).pop(key, None)
-        self.assumed.end(key)
+        self.assumed.drop(key)
+        self._patched.drop(key)
         self._puts.pop(key, None)
         self._deletes[key] = None
         self._news = True
 
     def _publish(self, key: Key, entry: Entry) -> None:
         self._puts[key] = entry
+        self._deletes.pop(key, None)
         self._bump()
 
     def _tell(self) -> None:

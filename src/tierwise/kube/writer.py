@@ -7,8 +7,12 @@ whether we still lead; events alone may tell late what was done in time.
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from copy import copy
+from functools import partial
 from itertools import groupby
 from typing import Final, assert_never
 from urllib.parse import quote
@@ -21,7 +25,7 @@ from tierwise.api.core import format_time
 from tierwise.api.manifest import manifest
 from tierwise.kube.behind_binds import BindsUnderWay
 from tierwise.kube.binder import Binder
-from tierwise.kube.client import IN_FLIGHT, PATIENT, Client, each
+from tierwise.kube.client import PATIENT, Client
 from tierwise.kube.decoding import LEAN, read
 from tierwise.kube.errors import ApiError, NotLeadingError, UnreachableError
 from tierwise.kube.events import Recorder
@@ -29,12 +33,52 @@ from tierwise.kube.kinds import Resource
 from tierwise.kube.store import Store
 from tierwise.kube.write_slots import WriteSlots
 
-__all__ = ["Writer"]
+__all__ = ["Writer", "by_gang", "by_namespace"]
 
 _MERGE: Final = "application/merge-patch+json"
 _STRATEGIC: Final = "application/strategic-merge-patch+json"
 _POD: Final = ("", "Pod")
 _SECRET: Final = ("", "Secret")
+
+
+_Written = tuple[type[port.Effect], port.Key]
+
+
+def by_gang(effects: Sequence[port.Effect]) -> list[list[int]]:
+    """The numbers of effects that wait for each other: all for one gang, binds that wait for nothing, and each other.
+
+    People are told of an object together with its status.
+    """
+    several = {gang for effect in effects if not isinstance(effect, port.Bind) and (gang := port.gang_of(effect))}
+    groups: dict[object, list[int]] = {}
+    for number, effect in enumerate(effects):
+        gang = port.gang_of(effect)
+        alone = isinstance(effect, port.Bind) and gang not in several
+        groups.setdefault(None if alone else gang or port.about(effect), []).append(number)
+    return list(groups.values())
+
+
+def by_namespace(effects: Sequence[port.Effect]) -> list[list[int]]:
+    """The numbers of effects about objects of each namespace."""
+    groups: dict[str, list[int]] = {}
+    for number, effect in enumerate(effects):
+        groups.setdefault(port.about(effect).namespace, []).append(number)
+    return list(groups.values())
+
+
+class _Turn:
+    """When a write about an object may be sent: after the one before, if that has succeeded."""
+
+    def __init__(self, before: asyncio.Future[port.Outcome] | None) -> None:
+        self.before = before
+        self.ended: asyncio.Future[port.Outcome] = asyncio.get_running_loop().create_future()
+
+    def end(self, outcome: port.Outcome | None) -> None:
+        """Let the next one be sent; None where this one was given up."""
+        if outcome is None:
+            self.ended.cancel()
+        elif not self.ended.done():
+            self.ended.set_result(outcome)
 
 
 class Writer:
@@ -58,86 +102,189 @@ class Writer:
         self._recorder = recorder
         self._may = may
         self._by_eviction = by_eviction
+        self._slots = slots
         self._binder = Binder(client, store, resources[_POD], binds, slots)
+        self._last: dict[_Written, _Turn] = {}  # of the writes of each object, where it has not ended
+        self._telling: dict[port.Key, set[port.Key]] = {}  # objects whose status is being written -> by which group
 
-    def assume(self, binds: Sequence[port.Bind]) -> None:
-        """Let reads show binds as done before they are sent; may be called from any thread."""
-        for bind in binds:
-            pod = self._store.pod(bind.pod)
-            if pod is not None and bind.uid in ("", pod.metadata.uid):
-                self._store.assume(bind.pod, pod.metadata.uid, node=bind.node, marks=bind.annotations)
+    def only(self, may: Callable[[], bool]) -> Writer:
+        """The same writer, which writes only while it `may`."""
+        found = copy(self)
+        found._may = may
+        return found
 
-    async def bind(
-        self, binds: Sequence[port.Bind], may: Callable[[], bool], ended: Callable[[int, port.Outcome], None]
+    def assume(self, effects: Sequence[port.Effect]) -> list[Callable[[port.Outcome], None] | None]:
+        """Let reads show effects as done before they are sent; may be called from any thread.
+
+        What is to be called with the outcome of each, once that is known; None where nothing is.
+        """
+        return [self._assume(effect) for effect in effects]
+
+    def _assume(self, effect: port.Effect) -> Callable[[port.Outcome], None] | None:
+        match effect:
+            case port.Bind(pod, node, annotations):
+                known = self._store.pod(pod)
+                if known is not None and effect.uid in ("", known.metadata.uid):
+                    self._store.assume(pod, known.metadata.uid, node=node, marks=annotations)
+                return None  # the binder knows when that has not come to be
+            case port.Evict(pod):
+                uid = effect.uid or self._uid(pod)
+                self._store.assume(pod, uid, leaving=_now())
+                return lambda outcome: None if outcome.ok else self._store.forget(pod, uid, "leaving")
+            case port.Nominate(pod, node):
+                uid = effect.uid or self._uid(pod)
+                if not self._store.nominate(pod, uid, node):
+                    return None
+                return lambda _: self._store.forget(pod, uid, "nominated")
+            case port.Prepare(key, patch):
+                number = self._store.patch(key, patch, create=effect.create)
+                return partial(self._end_patch, key, number) if number is not None else None
+            case _:
+                return None
+
+    def _end_patch(self, key: port.Key, number: int, _: port.Outcome) -> None:
+        self._store.end_patch(key, number)
+
+    async def carry_out(
+        self,
+        effects: Sequence[port.Effect],
+        groups: Iterable[Sequence[int]],
+        ended: Callable[[int, port.Outcome], None],
     ) -> list[port.Outcome]:
-        """Bind pods while we `may`; `ended` hears of the outcome of each, by its number, as soon as it is known."""
-        return await self._binder.bind(binds, may, ended)
+        """Carry out effects, those of each group by themselves, as `apply` does; `ended` hears of each outcome at once.
+
+        `groups` are numbers of effects.
+        """
+        turns = self._turns(effects)
+        found: list[port.Outcome | None] = [None] * len(effects)
+
+        async def group(numbers: Sequence[int]) -> None:
+            def told(number: int, outcome: port.Outcome) -> None:
+                found[numbers[number]] = outcome
+                ended(numbers[number], outcome)
+
+            await self._in_order([effects[number] for number in numbers], [turns.get(n) for n in numbers], told)
+
+        try:
+            await asyncio.gather(*map(group, groups))
+        finally:
+            for turn in turns.values():
+                turn.end(None)
+        return [outcome for outcome in found if outcome is not None]
 
     async def apply(self, effects: Sequence[port.Effect]) -> list[port.Outcome]:
-        """Carry out effects.
+        """Carry out effects in order, neighbours of one kind at the same time.
 
         A gang for which an eviction failed is not nominated: its room will not come. One for which something could not
         be written first is neither nominated nor bound.
         """
-        outcomes: list[port.Outcome] = []
+        return await self.carry_out(effects, [range(len(effects))], lambda *_: None)
+
+    def _turns(self, effects: Sequence[port.Effect]) -> dict[int, _Turn]:
+        """Writes and nominations of one object follow each other, whichever effects they were begun with."""
+        turns: dict[int, _Turn] = {}
+        for number, effect in enumerate(effects):
+            if isinstance(effect, port.Prepare | port.Nominate):
+                written = type(effect), port.about(effect)
+                last = self._last.get(written)
+                turn = turns[number] = self._last[written] = _Turn(last.ended if last is not None else None)
+                turn.ended.add_done_callback(partial(self._forget_turn, written, turn))
+        return turns
+
+    def _forget_turn(self, written: _Written, turn: _Turn, _: asyncio.Future[port.Outcome]) -> None:
+        if self._last.get(written) is turn:
+            del self._last[written]
+
+    async def _in_order(
+        self,
+        effects: Sequence[port.Effect],
+        turns: Sequence[_Turn | None],
+        told: Callable[[int, port.Outcome], None],
+    ) -> None:
         stuck: dict[str, str] = {}  # gangs that are not nominated -> why
         unprepared: dict[str, str] = {}  # gangs that are not bound -> why
+        failed: set[port.Key] = set()  # objects whose status is not written
+        after: dict[port.Key, asyncio.Future[port.Outcome]] = {}  # the first write of each object
 
-        async def one(effect: port.Effect) -> port.Outcome:
-            return await self._guarded(effect, stuck)
+        async def one(number: int) -> None:
+            effect, turn = effects[number], turns[number]
+            if turn is not None and isinstance(effect, port.Prepare):
+                outcome = await self._prepare(effect, turn, after)
+            elif isinstance(effect, port.PatchStatus | port.RecordEvent):
+                outcome = await self._tell(effect, failed)
+            else:
+                if turn is not None and turn.before is not None:
+                    await asyncio.wait([turn.before])
+                outcome = await self._guarded(effect, stuck)
+            if turn is not None:
+                turn.end(outcome)
+            told(number, outcome)
+            match outcome.effect:
+                case port.Evict(by=gang) if not outcome.ok:
+                    stuck[gang] = f"withheld, because an eviction for it failed: {outcome.error}"
+                case port.Prepare(key=key, gang=gang) if not outcome.ok and gang not in unprepared:
+                    why = f"withheld, because {key} could not be written: {outcome.error}"
+                    unprepared[gang] = stuck[gang] = why
 
-        for _, stretch in groupby(effects, type):
-            some = list(stretch)
-            binds = [effect for effect in some if isinstance(effect, port.Bind)]
-            if binds:
-                sent = [bind for bind in binds if bind.gang not in unprepared]
-                bound = iter(await self._binder.bind(sent, self._may, lambda *_: None))
-                for bind in binds:
-                    said = unprepared.get(bind.gang)
-                    outcomes.append(
-                        next(bound) if said is None else port.Outcome(bind, ok=False, error=said, withheld=True)
-                    )
+        for kind, stretch in groupby(range(len(effects)), lambda number: type(effects[number])):
+            numbers = list(stretch)
+            if kind is port.Bind:
+                await self._bind(
+                    [(n, effect) for n in numbers if isinstance(effect := effects[n], port.Bind)], unprepared, told
+                )
                 continue
-            prepares = [effect for effect in some if isinstance(effect, port.Prepare)]
-            done = await self._prepare(prepares, one) if prepares else await each(some, one, IN_FLIGHT)
-            for outcome in done:
-                match outcome.effect:
-                    case port.Evict(by=gang) if not outcome.ok:
-                        stuck[gang] = f"withheld, because an eviction for it failed: {outcome.error}"
-                    case port.Prepare(key=key, gang=gang) if not outcome.ok and gang not in unprepared:
-                        why = f"withheld, because {key} could not be written: {outcome.error}"
-                        unprepared[gang] = stuck[gang] = why
-            outcomes += done
-        return outcomes
+            for number in numbers:
+                turn = turns[number]
+                if turn is not None:
+                    after.setdefault(port.about(effects[number]), turn.ended)
+            await asyncio.gather(*map(one, numbers))
+
+    async def _bind(
+        self,
+        binds: Sequence[tuple[int, port.Bind]],
+        unprepared: Mapping[str, str],
+        told: Callable[[int, port.Outcome], None],
+    ) -> None:
+        """Bind those whose gangs are prepared."""
+        sent = [(number, bind) for number, bind in binds if bind.gang not in unprepared]
+        for number, bind in binds:
+            if bind.gang in unprepared:
+                outcome = port.Outcome(bind, ok=False, error=unprepared[bind.gang], withheld=True)
+                self._binder.forget(bind)
+                told(number, outcome)
+        await self._binder.bind([bind for _, bind in sent], self._may, lambda i, outcome: told(sent[i][0], outcome))
 
     async def _prepare(
-        self, prepares: list[port.Prepare], one: Callable[[port.Effect], Awaitable[port.Outcome]]
-    ) -> list[port.Outcome]:
-        """Writes about different objects at the same time, those about one object in order until one fails.
+        self, effect: port.Prepare, turn: _Turn, after: Mapping[port.Key, asyncio.Future[port.Outcome]]
+    ) -> port.Outcome:
+        """Write what builds on earlier writes of the object, and on the object that it comes `after`: once they are."""
+        first = after.get(effect.after) if effect.after is not None else None
+        for before in (turn.before, first):
+            if before is not None:
+                await asyncio.wait([before])
+                if before.cancelled():
+                    return port.Outcome(effect, ok=False, error=str(NotLeadingError()), withheld=True)
+                if not before.result().ok:
+                    return replace(before.result(), effect=effect)
+        return await self._guarded(effect, {})
 
-        Those that come after others wait for these, and are not made where they failed.
+    async def _tell(self, effect: port.PatchStatus | port.RecordEvent, failed: set[port.Key]) -> port.Outcome:
+        """Write a status, unless one of the object is being written: what still holds then is asked for again.
+
+        What people are told together with a status that is not written is not told either.
         """
-
-        async def in_order(own: list[port.Prepare]) -> list[port.Outcome]:
-            done: list[port.Outcome] = []
-            for effect in own:
-                failed = next((outcome for outcome in done if not outcome.ok), None)
-                done.append(await one(effect) if failed is None else replace(failed, effect=effect))
-            return done
-
-        stretches = [list(own) for _, own in groupby(prepares, lambda effect: effect.key)]
-        found: list[list[port.Outcome]] = [[] for _ in stretches]
-        failed: dict[port.Key | None, port.Outcome] = {}
-        for later in (False, True):
-            now = [i for i, own in enumerate(stretches) if (own[0].after is not None) is later]
-            tried = [i for i in now if stretches[i][0].after not in failed]
-            for i in set(now).difference(tried):
-                found[i] = [replace(failed[effect.after], effect=effect) for effect in stretches[i]]
-            for i, done in zip(tried, await each([stretches[i] for i in tried], in_order, IN_FLIGHT), strict=True):
-                found[i] = done
-                if not done[-1].ok:  # the last one fails with any before it
-                    failed[stretches[i][0].key] = done[-1]
-        return [outcome for done in found for outcome in done]
+        key = port.about(effect)
+        if isinstance(effect, port.RecordEvent):
+            if key in failed:
+                return port.Outcome(effect, ok=False, error="withheld with a status", withheld=True)
+            return await self._guarded(effect, {})
+        if self._telling.setdefault(key, failed) is not failed:
+            failed.add(key)
+            return port.Outcome(effect, ok=False, error=f"withheld: a status of {key} is being written", withheld=True)
+        try:
+            return await self._guarded(effect, {})
+        finally:
+            self._telling.pop(key, None)
 
     async def _guarded(self, effect: port.Effect, stuck: Mapping[str, str]) -> port.Outcome:
         if isinstance(effect, port.Nominate) and effect.node and effect.gang in stuck:
@@ -213,7 +360,8 @@ class Writer:
         """Make a Secret, which may not be read: one that is there, whoever made it, does as well."""
         path = f"/api/v1/namespaces/{quote(key.namespace)}/secrets"
         try:
-            await self._client.ask("POST", path, raw, within=PATIENT, may=self._may, expects="Secret")
+            slot = self._slot(key)
+            await self._client.ask("POST", path, raw, within=PATIENT, may=self._may, expects="Secret", slot=slot)
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
@@ -246,7 +394,8 @@ class Writer:
         uid = uid or self._uid(key)
         body = manifest("policy/v1", "Eviction", key.name, key.namespace, deleteOptions=_only(uid))
         path = f"{self._resource(key).at(key)}/eviction"
-        await self._client.ask("POST", path, body, may=self._may, expects=("Status", "Eviction"), final=500)
+        answers, slot = ("Status", "Eviction"), self._slot(key)
+        await self._client.ask("POST", path, body, within=PATIENT, may=self._may, expects=answers, final=500, slot=slot)
         self._store.assume(key, uid, leaving=_now())
 
     async def _delete(self, key: port.Key, uid: str) -> None:
@@ -254,7 +403,8 @@ class Writer:
         body: Raw = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
         body |= _only(uid)
         path, answers = self._resource(key).at(key), ("Status", key.kind)
-        await self._client.ask("DELETE", path, body, within=PATIENT, may=self._may, expects=answers)
+        slot = self._slot(key)
+        await self._client.ask("DELETE", path, body, within=PATIENT, may=self._may, expects=answers, slot=slot)
         if (key.group, key.kind) == _POD:
             self._store.assume(key, uid, leaving=_now())
 
@@ -262,12 +412,23 @@ class Writer:
         self, key: port.Key, method: str, path: str, body: Raw, *, kind: str = "application/json", once: bool = False
     ) -> None:
         """Send, and put the object that comes back into the store."""
-        ask = self._client.send if once else self._client.ask
-        resource = self._resource(key)
-        answer = await ask(method, path, body, kind=kind, within=PATIENT, may=self._may, expects=resource.kind)
+        resource, slot = self._resource(key), self._slot(key)
+        if once:
+            async with slot():
+                answer = await self._client.send(
+                    method, path, body, kind=kind, within=PATIENT, may=self._may, expects=resource.kind
+                )
+        else:
+            answer = await self._client.ask(
+                method, path, body, kind=kind, within=PATIENT, may=self._may, expects=resource.kind, slot=slot
+            )
         entry = read(resource, answer)
         if entry is not None:
             self._store.answered(resource, entry)
+
+    def _slot(self, key: port.Key) -> Callable[[], AbstractAsyncContextManager[None]]:
+        """A slot for each attempt of a write about an object."""
+        return partial(self._slots.of, key.namespace)
 
     def _resource(self, key: port.Key) -> Resource:
         try:

@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 from tierwise.api.codec import Raw, part
 from tierwise.api.core import Pod
 from tierwise.api.defrag_record import DefragRecord
+from tierwise.api.merge_patch import merged
 from tierwise.config.profile import Profile
 from tierwise.explain.defrag import DefragPlan
 from tierwise.port import Cluster, Create, Effect, Objects
 from tierwise.runtime.defrag import DefragExecutor
 from tierwise.scheduler.effects import pod_key
 from tierwise.sim.cluster.simulation import Simulation
-from tierwise.sim.cluster.store import merged
 
 __all__ = ["Rehearsal"]
 

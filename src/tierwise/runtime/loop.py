@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tierwise import controllers
 from tierwise.config.profile import DEFAULT
 from tierwise.controllers.job import KeySource
-from tierwise.port import Cluster, Effect, Objects, Version, about, decided_on
+from tierwise.port import Begun, Cluster, Effect, Ended, Objects, Version, about, decided_on
 from tierwise.runtime.profile_run import CycleTimes, LoopState, Observer, ProfileRun, SchedulerProfile, complain, fairly
 from tierwise.runtime.refused_pods import RefusedPods
 from tierwise.runtime.topology_sources import Fetching
@@ -45,14 +46,25 @@ _MOST_PODS: Final = 2000
 """Pods that one cycle places before it leaves the rest to the next: their binds are sent in between."""
 
 _LOOK: Final = 0.01
-"""Seconds between two looks whether binds that are under way have ended, where nothing else happens."""
+"""Seconds between two looks whether writes that are under way have ended, where nothing else happens."""
 
-_LAST_BINDS: Final = 10.0
-"""Seconds for which a loop that ends waits for binds without an answer: one tenant's webhook may hold them up, and the
+_LAST_WRITES: Final = 10.0
+"""Seconds for which a loop that ends waits for writes without an answer: one tenant's webhook may hold them up, and the
 lease is given back only then."""
+
+_PROMPT: Final = 0.05
+"""Seconds of an iteration for which controllers wait for the answers to their writes, to go on with what follows from
+them. Those of namespaces whose writes are slow are not waited for."""
 
 _NEVER: Final = Version(2**62)
 """To wait for the time alone."""
+
+
+class _Writes(NamedTuple):
+    """Writes of controllers about one namespace that are under way."""
+
+    asked: list[Effect]
+    begun: Begun
 
 
 class Loop(LoopState):
@@ -95,7 +107,9 @@ class Loop(LoopState):
         self._profile = profiles[0].profile if profiles else DEFAULT
         self._controllers = controllers.Controllers(self._profile, keys=keys)
         self._refused = RefusedPods()
-        self._reconciled: list[Effect] = []  # what controllers last asked for, and was done
+        self._writes: dict[str, _Writes] = {}  # of controllers that are under way, by namespace
+        self._done: dict[str, list[Effect]] = {}  # what they asked for last and was done, by namespace
+        self._fetched: Begun = Ended(())  # what was fetched of the topology and is being written
         self.iterated = ticks()  # when the last iteration ended
 
     def warm_up(self) -> None:
@@ -111,7 +125,7 @@ class Loop(LoopState):
         try:
             self._run(period, rest, stopping, may)
         finally:
-            self._conclude_in_time(_LAST_BINDS)
+            self._conclude_in_time(_LAST_WRITES)
 
     def _run(self, period: float, rest: float, stopping: Callable[[], bool], may: Callable[[], bool]) -> None:
         seen = Version(-1)
@@ -132,8 +146,8 @@ class Loop(LoopState):
                 self.iterated = self.ticks()
 
     def _wait(self, seen: Version, timeout: float) -> Version:
-        """Wait for a change, and see to binds as they end."""
-        while any(run.pending for run in self._runs) and timeout > _LOOK:
+        """Wait for a change, and see to writes as they end."""
+        while self._pending and timeout > _LOOK:
             version = self.cluster.wait(seen, _LOOK)
             self._conclude_ended()
             if version != seen:
@@ -172,16 +186,20 @@ class Loop(LoopState):
 
     def run_once(self) -> None:
         """Everything once; all of it has happened then."""
-        self._iterate()
+        self._iterate(whole=True)
         self._conclude_all()
 
-    def _iterate(self) -> None:
-        """Controllers, scheduler and defragmentation; binds may still be under way after it."""
+    def _iterate(self, *, whole: bool = False) -> None:
+        """Controllers, scheduler and defragmentation; writes may still be under way after it.
+
+        Those of controllers have ended before the scheduler decides where the iteration is to be `whole`.
+        """
         guard, more = self.guard, False
+        self._conclude_ended()
         if self._with_controllers:
             if self._fetching is not None:
-                guard.call("fetching", self._fetch)
-            more = bool(guard.call("reconciling", self._reconcile))
+                guard.call("fetching", partial(self._fetch, whole=whole))
+            more = bool(guard.call("reconciling", partial(self._reconcile, inf if whole else _PROMPT)))
         self.unfinished, self.took = False, 0.0
         for run in self._runs:
             if not guard.run("scheduling", self.cluster.read(), run.schedule, run.rehearse):
@@ -189,63 +207,108 @@ class Loop(LoopState):
                 guard.run("scheduling", self.cluster.read(), partial(run.schedule, whole=False), run.rehearse)
         self.unfinished = self.unfinished or more
         if self._defrag is not None:
-            self._conclude_all()
             guard.call("defragmenting", self._defrag.step)
         self.tell_of_crashes()
         self.iterated = self.ticks()
 
-    def _fetch(self) -> None:
+    def _fetch(self, *, whole: bool) -> None:
         assert self._fetching is not None
-        complain(self.cluster.apply(self._fetching.step(self.cluster.read())))
+        if not self._fetched.done():
+            return
+        self._fetched = self.cluster.begin_in_order(self._fetching.step(self.cluster.read()))
+        if whole or self._fetched.done():
+            complain(self._fetched())
 
-    def _reconcile(self) -> bool:
+    def _reconcile(self, patience: float) -> bool:
         """The controllers until they have nothing more to do; what failed is tried again in the next iteration.
 
-        Whether they left something to do for one that follows at once: beyond so many writes a cycle comes first.
+        Of one namespace nothing is asked for while its earlier writes are under way. Their answers are waited for as
+        many seconds as we have `patience`, those of slow namespaces not at all.
+        Whether something is left for an iteration that follows at once: beyond so many writes a cycle comes first.
         """
-        left = self.most_writes
-        done, self._reconciled = self._reconciled, []
-        for _ in range(_MOST):
-            now, read = self.clock(), self.cluster.read()
-            act = partial(self._controllers.run, now=now)
-            rehearse = partial(controllers.run, now=now, profile=self._profile)
-            with self.computes("reconciling"):
-                asked = self.guard.run("reconciling", read, act, rehearse)
-            if not asked:
+        left = self.most_writes - sum(one.begun.waits() for one in self._writes.values())
+        failed: set[str] = set()  # namespaces that are left for the next iteration
+        news, passes, begun = True, 0, 0
+        while passes < _MOST:
+            news = self._conclude_writes(failed) or news
+            if news:
+                asked = self._ask(failed, left - begun)
+                if asked is None:
+                    return bool(begun)
+                passes, begun, news = passes + 1, begun + asked, False
+                if asked:
+                    continue
+            waits = [one.begun for one in self._writes.values() if one.begun.waits() or patience == inf]
+            if not waits or patience <= 0.0:
                 return False
-            asked = fairly(asked, left)
-            if asked == done:
-                # The server keeps something else than what was written; writing it again would change nothing.
-                log.error("%s %s was done, and is asked for again", type(asked[0]).__name__, about(asked[0]))
-                return False
-            outcomes = self.cluster.apply(decided_on(read, asked))
-            complain(outcomes)
-            self.cluster.apply(list(self._refused.tell(outcomes)))
-            if not any(outcome.ok for outcome in outcomes):
-                return False
-            done, left = asked, left - len(asked)
-            if left <= 0:
-                self._reconciled = done
-                return True
+            waits[0].pause(_LOOK)
+            patience -= _LOOK
         return False
 
+    def _ask(self, failed: set[str], most: int) -> int | None:
+        """Begin what the controllers want, so many writes at most; how many were begun, None where none may be."""
+        now, read = self.clock(), self.cluster.read()
+        act = partial(self._controllers.run, now=now)
+        rehearse = partial(controllers.run, now=now, profile=self._profile)
+        with self.computes("reconciling"):
+            asked = self.guard.run("reconciling", read, act, rehearse) or []
+        asked = [effect for effect in asked if about(effect).namespace not in failed | self._writes.keys()]
+        if asked and most <= 0:
+            return None
+        done, self._done = self._done, {}
+        rows: dict[str, list[Effect]] = {}
+        for effect in fairly(asked, most):
+            rows.setdefault(about(effect).namespace, []).append(effect)
+        for name, own in rows.items():
+            if own == done.get(name):
+                # The server keeps something else than what was written; writing it again would change nothing.
+                log.error("%s %s was done, and is asked for again", type(own[0]).__name__, about(own[0]))
+                failed.add(name)
+            else:
+                self._writes[name] = _Writes(own, self.cluster.begin_in_order(decided_on(read, own)))
+        return sum(len(self._writes[name].asked) for name in rows if name in self._writes)
+
+    def _conclude_writes(self, failed: set[str]) -> bool:
+        """See to what became of writes of controllers that have ended; whether some have."""
+        ended = [name for name, one in self._writes.items() if one.begun.done()]
+        for name in ended:
+            one = self._writes.pop(name)
+            outcomes = one.begun()
+            complain(outcomes)
+            self.cluster.tell(list(self._refused.tell(outcomes)))
+            if any(outcome.ok for outcome in outcomes):
+                self._done[name] = one.asked
+            else:
+                failed.add(name)
+        return bool(ended)
+
+    @property
+    def _pending(self) -> bool:
+        """Whether outcomes are not known yet."""
+        return bool(self._writes) or any(run.pending for run in self._runs)
+
     def _conclude_ended(self) -> None:
-        """See to what follows from binds that have ended."""
+        """See to what follows from writes that have ended."""
+        self._conclude_writes(set())
         for run in self._runs:
             self.guard.call("binding", run.conclude_ended)
         self.tell_of_crashes()
 
     def _conclude_all(self) -> None:
-        """Wait for all binds that are under way, and see to what follows from them."""
+        """Wait for all that is under way, and see to what follows from it."""
+        for one in self._writes.values():
+            one.begun()
+        self._conclude_writes(set())
         for run in self._runs:
             while run.pending:
                 self.guard.call("binding", run.conclude_all)
         self.tell_of_crashes()
 
     def _conclude_in_time(self, seconds: float) -> None:
-        """Wait for binds that are under way, for so long at most where nobody answers; then another leader is due."""
+        """Wait for what is under way, for so long at most where nobody answers; then another leader is due."""
         looks = int(seconds / _LOOK)
-        while any(run.pending for run in self._runs) and looks:
+        while self._pending and looks:
             self.cluster.wait(_NEVER, _LOOK)
             self._conclude_ended()
-            looks -= not any(run.under_way for run in self._runs)  # the rest is slow
+            prompt = any(run.under_way for run in self._runs) or any(one.begun.waits() for one in self._writes.values())
+            looks -= not prompt  # the rest is slow

@@ -1,6 +1,6 @@
 """One scheduler profile in the main loop: a cycle, its effects, and what people are told of it.
 
-Binds are begun and go on while the next cycles decide; what follows from them is seen to in the order of the cycles.
+Effects are begun and go on while the next cycles decide; what follows from them is seen to in the order of the cycles.
 Where the writes of one namespace are slow, its jobs are left out of that and seen to when they are answered.
 """
 
@@ -74,15 +74,12 @@ all of a flood are told would take a third of a second, in which nothing is boun
 _TOLD_IN: Final = 0.5
 """Seconds in which about as many are written, and the next may be told."""
 
-_MOST_BINDS: Final = 256
-"""Binds under way beyond which the next are not sent before some have ended; those of namespaces whose writes are slow
+_MOST_WRITES: Final = 256
+"""Writes under way beyond which the next are not sent before some have ended; those of namespaces whose writes are slow
 do not count."""
 
 _LOOK: Final = 0.005
-"""Seconds between two looks whether binds have ended."""
-
-_NEVER: Final = port.Version(2**62)
-"""To wait for the time alone."""
+"""Seconds between two looks whether writes have ended."""
 
 _ON_ITS_WAY: Final = 2.0
 """Seconds for which the podGroup that a pod names, or the rest of its gang, may be on its way before the pod is told
@@ -211,7 +208,7 @@ class RefusedEvictions:
 
 
 class _UnderWay(msgspec.Struct, frozen=True):
-    """A cycle whose binds were begun and are still under way."""
+    """A cycle whose effects were begun and are still under way."""
 
     snapshot: Snapshot
     report: CycleReport
@@ -219,7 +216,7 @@ class _UnderWay(msgspec.Struct, frozen=True):
     seconds: dict[str, float]
     begun: float  # by a clock that never jumps
     asked: Sequence[port.Effect]
-    binds: port.Begun
+    writes: port.Begun
     at_once: bool  # nothing was waited for: all is told together
     times: CycleTimes | None
 
@@ -229,19 +226,27 @@ class _UnderWay(msgspec.Struct, frozen=True):
         return frozenset([decision.job.key for decision in self.report.decisions])
 
 
-class _LateJob(msgspec.Struct, frozen=True):
-    """A job whose binds have had no answer when the rest of its cycle was seen to."""
+class _Release(msgspec.Struct, frozen=True):
+    """Marks of gangs that are a part, and evictions of their pods, which are under way."""
 
-    key: str
+    snapshot: Snapshot
+    writes: port.Begun
+    behind: Sequence[port.PatchStatus]  # statuses that are written after the marks of their objects
+
+
+class _LateJob(msgspec.Struct, frozen=True):
+    """A job of whose effects some have had no answer when the rest of its cycle was seen to."""
+
+    key: str  # "" for effects that are for no gang
     snapshot: Snapshot
     objects: port.Objects
     report: CycleReport  # about this job alone
-    binds: port.Begun
+    writes: port.Begun
     numbers: tuple[int, ...]  # which of the effects are its own
 
     def ended(self) -> list[port.Outcome] | None:
         """What became of its effects; None while that is not known of all."""
-        found = self.binds() if self.binds.done() else self.binds.so_far()
+        found = self.writes() if self.writes.done() else self.writes.so_far()
         own = [one for number in self.numbers if (one := found[number]) is not None]
         return own if len(own) == len(self.numbers) else None
 
@@ -348,6 +353,9 @@ class ProfileRun:
         self.again: float | None = None  # when time alone lets a cycle decide otherwise
         self.under_way: list[_UnderWay] = []  # the oldest first
         self.late: list[_LateJob] = []
+        self._releases: list[_Release] = []
+        self._unaware: tuple[port.Begun, ...] = ()  # what was begun before these held places were known:
+        self._unobserved: Sequence[object] = ()
         self._answered_late: list[port.Outcome] = []  # that no observer has been told of
 
     def _new_reader(self) -> Reader:
@@ -400,19 +408,17 @@ class ProfileRun:
         seconds = {s: end - begin for s, begin, end in zip(stages, marks, marks[1:], strict=False)}
         if times is not None:
             times.stages(stages, marks)
-        asked = port.decided_on(objects, effects(snapshot, report))
-        binds, under_way = [effect for effect in asked if isinstance(effect, port.Bind)], self.under_way
-        alone = len(binds) == len(asked)
-        # What is more than binds may build on all that was asked for before.
-        while sum(one.binds.waits() for one in under_way) > (_MOST_BINDS if alone else 0):
-            self._loop.cluster.wait(_NEVER, _LOOK)
+        asked = port.decided_on(objects, effects(snapshot, report, observes=self._observes(snapshot)))
+        under_way = self.under_way
+        while sum(one.writes.waits() for one in under_way) > _MOST_WRITES:
+            next(one for one in under_way if one.writes.waits()).writes.pause(_LOOK)
         self.conclude_ended()
         begun = self._loop.ticks()
-        sent = self._loop.cluster.begin(binds) if binds and alone else port.Ended(self._loop.cluster.apply(asked))
+        sent = self._loop.cluster.begin(asked)
         at_once = sent.done() and not under_way
         under_way.append(_UnderWay(snapshot, report, objects, seconds, begun, asked, sent, at_once, times))
         if not at_once and self._may_tell(report):
-            # No one who waits is kept from the word by binds of others; whoever is being bound hears when that is done.
+            # No one who waits is kept from the word by writes of others; whoever is being bound hears of it afterwards.
             complain(self._publish(snapshot, report, (), placed=frozenset(), waiting=True))
         self.conclude_ended()
         return True
@@ -420,15 +426,33 @@ class ProfileRun:
     @property
     def pending(self) -> bool:
         """Whether outcomes are not known yet."""
-        return bool(self.under_way or self.late)
+        return bool(self.under_way or self.late or self._releases)
+
+    def _observes(self, snapshot: Snapshot) -> bool:
+        """Whether all that did not know of the held places is written: whoever holds them acts then."""
+        unobserved = snapshot.held_places.unobserved
+        if unobserved != self._unobserved:
+            self._unobserved, self._unaware = unobserved, self._every_write() if unobserved else ()
+        return all(writes.done() for writes in self._unaware)
+
+    def _every_write(self) -> tuple[port.Begun, ...]:
+        """All that is under way."""
+        found = [one.writes for one in self.under_way] + [one.writes for one in self.late]
+        return (*found, *(one.writes for one in self._releases))
 
     def conclude_ended(self) -> None:
-        """See to what follows from binds that have ended: in the order of their cycles.
+        """See to what follows from effects that have ended: in the order of their cycles.
 
-        Jobs whose binds nobody answers do not keep the others of their cycle waiting.
+        Jobs whose writes nobody answers do not keep the others of their cycle waiting.
         """
-        while self.under_way and not self.under_way[0].binds.waits():
+        while self.under_way and not self.under_way[0].writes.waits():
             self.conclude_oldest()
+        for one in self.under_way:  # refused evictions are heard of at once, lest the next cycle ask for them again
+            if any(isinstance(effect, port.Evict) for effect in one.asked):
+                self._loop.refused.note((o for o in one.writes.so_far() if o is not None), self._loop.ticks())
+        for ended in [one for one in self._releases if one.writes.done()]:
+            self._releases.remove(ended)
+            self._see_to(partial(self._conclude_release, ended))
         for job in list(self.late):
             outcomes = job.ended()
             if outcomes is not None:
@@ -436,18 +460,16 @@ class ProfileRun:
                 self._see_to(partial(self._conclude_late, job, outcomes))
 
     def conclude_all(self) -> None:
-        """Wait for all binds, and see to what follows."""
+        """Wait for all that is under way, and see to what follows."""
         while self.pending:
-            for job in self.late:
-                job.binds()
-            if self.under_way:
-                self.under_way[0].binds()
+            for writes in self._every_write():
+                writes()
             self.conclude_ended()
 
     def conclude_oldest(self) -> None:
-        """See to what follows from a cycle whose binds have ended, or of which those that have not are slow."""
+        """See to what follows from a cycle whose effects have ended, or of which those that have not are slow."""
         one = self.under_way.pop(0)
-        found = one.binds() if one.binds.done() else one.binds.so_far()
+        found = one.writes() if one.writes.done() else one.writes.so_far()
         outcomes = [outcome for outcome in found if outcome is not None]
         if len(outcomes) < len(found):
             self.late += _late(one, found)
@@ -456,7 +478,7 @@ class ProfileRun:
         self._see_to(partial(self._conclude, one, outcomes, applied))
 
     def _see_to(self, act: Callable[[], None]) -> None:
-        """Do what follows from binds; an object that is in the way of that is set aside."""
+        """Do what follows from effects; an object that is in the way of that is set aside."""
         self._loop.guard.run("binding", self._loop.cluster.read(), lambda _: act(), self.rehearse)
 
     def _note(self, objects: port.Objects, snapshot: Snapshot, outcomes: Sequence[port.Outcome], now: float) -> None:
@@ -465,12 +487,20 @@ class ProfileRun:
         self._refused_gangs.note(objects, snapshot, outcomes, now)
 
     def _conclude_late(self, job: _LateJob, outcomes: Sequence[port.Outcome]) -> None:
-        """See to what follows from binds that were answered late."""
+        """See to what follows from effects that were answered late."""
         self._note(job.objects, job.snapshot, outcomes, self._loop.ticks())
         report = amended(job.report, outcomes)
         released = self._publish(job.snapshot, report, outcomes, placed=frozenset((job.key,)), waiting=False)
         complain([*outcomes, *released])
         self._answered_late += [*outcomes, *released]
+
+    def _conclude_release(self, one: _Release) -> None:
+        """See to what follows from marks that are written, and from evictions of gangs that are a part."""
+        outcomes = one.writes()
+        self._loop.refused.note(outcomes, self._loop.ticks())
+        self._loop.cluster.tell([*one.behind, *_told(pod_events(one.snapshot, outcomes))])
+        complain(outcomes)
+        self._answered_late += outcomes
 
     def _conclude(self, one: _UnderWay, done: Sequence[port.Outcome], applied: float) -> None:
         """See to what follows from the outcomes of a cycle: statuses and events, and the observers."""
@@ -530,11 +560,12 @@ class ProfileRun:
     ) -> list[port.Outcome]:
         """Status, conditions and events of jobs that were `placed` or were to be, and of all others that are `waiting`.
 
-        With these, gangs that stay a part are released. Nothing is told of jobs whose binds are under way.
+        With these, gangs that stay a part are released. Nothing is told of jobs whose effects are under way. What
+        became of the releases, as far as that is known.
         """
         objects, begun, by = self._loop.guard.over(self._loop.cluster.read()), self._loop.ticks(), ""
         asked: list[port.Effect] = []
-        released: list[port.Outcome] = []
+        released: port.Begun = port.Ended(())
         later: set[port.Key] = set()
         under_way = frozenset([job.key for job in self.late]).union(*(one.jobs for one in self.under_way))
         if waiting:
@@ -556,15 +587,20 @@ class ProfileRun:
             if report.unfinished:
                 asked = [effect for effect in asked if not _waits(effect)]
         # A mark must stand before the status that makes its gang queue again: that waits with it.
+        behind = [effect for effect in asked if isinstance(effect, port.PatchStatus) and effect.key in later]
         asked = [effect for effect in asked if not (isinstance(effect, port.PatchStatus) and effect.key in later)]
-        asked += pod_events(snapshot, [*outcomes, *released])
-        told = [effect for effect in asked if isinstance(effect, port.PatchStatus | port.RecordEvent)]
+        known: list[port.Outcome] = []
+        if released.done():
+            known += released()
+        else:
+            self._releases.append(_Release(snapshot, released, behind))
+        asked += pod_events(snapshot, [*outcomes, *known])
+        told = _told(asked)
         self._loop.cluster.tell(told, by)
         if len(told) < len(asked):
-            self._loop.cluster.apply(
-                [effect for effect in asked if not isinstance(effect, port.PatchStatus | port.RecordEvent)]
-            )
-        return released
+            others = [effect for effect in asked if not isinstance(effect, port.PatchStatus | port.RecordEvent)]
+            self._loop.cluster.begin(others)
+        return known
 
     def _release(
         self,
@@ -573,18 +609,19 @@ class ProfileRun:
         report: CycleReport,
         whose: Container[str] | None = None,
         besides: Container[str] = (),
-    ) -> tuple[list[port.Outcome], set[port.Key]]:
-        """Release gangs that stay a part; and the objects about which something is left to do in the next iteration.
+    ) -> tuple[port.Begun, set[port.Key]]:
+        """Release gangs that stay a part; and the objects about which something is not done yet.
 
-        Gangs whose binds are under way are left as they are (`besides`): a mark says since when one of them is a part,
-        and is taken away once it is known that it is whole.
+        Gangs whose effects are under way are left as they are (`besides`): a mark says since when one of them is a
+        part, and is taken away once it is known that it is whole.
         """
         name = partial(decision_id, snapshot.now)
         wanted = release(objects, snapshot, report, name, self._marks, whose, besides)
         back = fairly(wanted, self._loop.most_writes)
         self._loop.unfinished = self._loop.unfinished or len(back) < len(wanted)
-        outcomes = self._loop.cluster.apply(port.decided_on(objects, back))
-        return list(outcomes), {port.about(effect) for effect in wanted} - {port.about(effect) for effect in back}
+        begun = self._loop.cluster.begin(port.decided_on(objects, back))
+        done = {port.about(effect) for effect in back} if begun.done() else set[port.Key]()
+        return begun, {port.about(effect) for effect in wanted} - done
 
     def _fresh(self, snapshot: Snapshot, report: CycleReport) -> set[str]:
         """Gangs that are told nothing yet: the group is not known, or too few pods of it are, and has
@@ -609,15 +646,14 @@ def _late(one: _UnderWay, found: Sequence[port.Outcome | None]) -> list[_LateJob
     """The jobs of a cycle of which outcomes are not known yet, each by itself."""
     numbers: dict[str, list[int]] = {}
     for number, effect in enumerate(one.asked):
-        if isinstance(effect, port.Bind):
-            numbers.setdefault(effect.gang, []).append(number)
+        numbers.setdefault(port.gang_of(effect), []).append(number)
     late: list[_LateJob] = []
     for key, own in numbers.items():
         if any(found[number] is None for number in own):
             decisions = tuple(decision for decision in one.report.decisions if decision.job.key == key)
             rejections = {job: said for job, said in one.report.rejections.items() if job == key}
             report = replace(one.report, decisions=decisions, rejections=rejections)
-            late.append(_LateJob(key, one.snapshot, one.objects, report, one.binds, tuple(own)))
+            late.append(_LateJob(key, one.snapshot, one.objects, report, one.writes, tuple(own)))
     return late
 
 
@@ -626,6 +662,11 @@ def _without(report: CycleReport, fresh: Container[str]) -> CycleReport:
     if not any(key in fresh for key in report.rejections):
         return report
     return replace(report, rejections={key: said for key, said in report.rejections.items() if key not in fresh})
+
+
+def _told(effects: Sequence[port.Effect]) -> list[port.PatchStatus | port.RecordEvent]:
+    """What is written behind everything else."""
+    return [effect for effect in effects if isinstance(effect, port.PatchStatus | port.RecordEvent)]
 
 
 def _waits(effect: port.Effect) -> bool:

@@ -21,8 +21,11 @@ from tierwise.model.topology import ROOT, Topology
 __all__ = ["amended", "effects", "pod_key"]
 
 
-def effects(snapshot: Snapshot, report: CycleReport) -> list[port.Effect]:
-    """Decisions pod by pod, in the order in which they fell."""
+def effects(snapshot: Snapshot, report: CycleReport, *, observes: bool = True) -> list[port.Effect]:
+    """Decisions pod by pod, in the order in which they fell.
+
+    Whoever holds places is answered where `observes` says that no earlier bind that did not know of them is under way.
+    """
     return [
         *_evictions(report),
         *_notices(snapshot, report),
@@ -30,12 +33,12 @@ def effects(snapshot: Snapshot, report: CycleReport) -> list[port.Effect]:
         *_placements(snapshot, report),
         *_dropped(snapshot, report),
         *_deallocated(snapshot, report),
-        *_observed(snapshot),
+        *(_observed(snapshot) if observes else ()),
     ]
 
 
 def _observed(snapshot: Snapshot) -> Iterator[port.Effect]:
-    """To whoever holds places: from here on cycles respect them. Binds that did not know of them are written before."""
+    """To whoever holds places: from here on cycles respect them."""
     if not snapshot.held_places.unobserved:
         return
     from tierwise.api.defrag_record import OBSERVED  # few clusters are defragmented

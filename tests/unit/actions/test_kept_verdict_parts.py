@@ -11,11 +11,11 @@ from tests.support.draw import draw, gang, objects_of
 from tests.support.koordinator import hypernode
 
 from tierwise.api.codec import Raw
+from tierwise.api.merge_patch import merged
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.model.snapshot import KeptVerdicts, Snapshot
 from tierwise.port import Objects, key_of_raw
 from tierwise.scheduler import cycle
-from tierwise.sim.cluster.store import merged
 from tierwise.snapshot.builder import Reader
 
 WORLD = draw("s0: r0[n0 n1] r1[n2 n3]")

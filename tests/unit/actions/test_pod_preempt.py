@@ -11,9 +11,9 @@ from tests.support.quotas import nodes, settle, worker
 from tests.support.strategies import profile
 
 from tierwise.api.codec import Raw
+from tierwise.api.merge_patch import merged
 from tierwise.config.kube import read_kube
 from tierwise.config.profile import Profile
-from tierwise.sim.cluster.store import merged
 
 
 def kubernetes(**plugins: object) -> Profile:

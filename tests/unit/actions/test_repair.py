@@ -11,10 +11,10 @@ from tests.support.languages import composite, kubernetes_gang
 from tests.support.volumes import claim, storage_class
 
 from tierwise.api.codec import Raw
+from tierwise.api.merge_patch import merged
 from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.dialects.kubernetes.volumes import FAILED_AT
 from tierwise.model.job import Verdict
-from tierwise.sim.cluster.store import merged
 
 ON_LOSS = "tierwise.io/on-node-loss"
 REPLACE = {ON_LOSS: "replace"}

@@ -10,9 +10,9 @@ from tests.support.draw import World, allocate, draw, gang, groups, objects_of, 
 from tests.support.strategies import profile
 
 from tierwise.api.codec import Raw
+from tierwise.api.merge_patch import merged
 from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.scheduler import cycle
-from tierwise.sim.cluster.store import merged
 from tierwise.snapshot.builder import Reader
 
 REPLACE = {"tierwise.io/on-node-loss": "replace"}

@@ -15,12 +15,12 @@ from tests.support.koordinator import gang as koordinator_gang
 from tests.support.koordinator import hypernode, layers, objects_of, run
 
 from tierwise.api.codec import Raw
+from tierwise.api.merge_patch import merged
 from tierwise.audit import audit
 from tierwise.config.profile import DEFAULT
 from tierwise.model.topology import HYPERNODES
 from tierwise.port import key_of_raw
 from tierwise.sim.cluster.rounds import schedule
-from tierwise.sim.cluster.store import merged
 from tierwise.snapshot.builder import Reader
 
 FABRIC = "tierwise.io/fabric"

@@ -12,11 +12,11 @@ from tests.support.reservations import HOUR, NOW, job, profile, running
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
+from tierwise.api.merge_patch import merged
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.framework.report import CycleReport
 from tierwise.port import Objects
 from tierwise.scheduler import cycle
-from tierwise.sim.cluster.store import merged
 from tierwise.snapshot.builder import build
 
 ISLANDS = {"v0": "n0 n1 n2", "v1": "n3 n6", "v2": "n4 n7", "v3": "n5 n8"}

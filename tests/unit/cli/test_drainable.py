@@ -11,7 +11,7 @@ from tests.support.draw import World, draw, gang
 from tests.support.drawn_gang import Gang
 
 from tierwise.api.codec import Raw
-from tierwise.sim.cluster.store import merged
+from tierwise.api.merge_patch import merged
 
 RACKS = "s0[r0[n0 n1] r1[n2 n3] r2[n4 n5]]"
 

@@ -16,11 +16,11 @@ from tests.support.languages import kueue_gang
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.core import format_time
+from tierwise.api.merge_patch import merged
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.report import CycleReport
 from tierwise.port import Objects, key_of_raw
 from tierwise.scheduler import cycle
-from tierwise.sim.cluster.store import merged
 from tierwise.snapshot.builder import Reader, build
 
 NOW = 100_000.0

@@ -19,12 +19,12 @@ from tests.support.evict_world import profile_of
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.ladder import LADDER, LadderStep, parse_ladder
+from tierwise.api.merge_patch import merged
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.report import CycleReport
 from tierwise.port import Objects
 from tierwise.scheduler import cycle
 from tierwise.sim.cluster.simulation import Simulation
-from tierwise.sim.cluster.store import merged
 from tierwise.snapshot.builder import build
 
 NAMES = {1: "rack", 2: "leaf", 3: "spine"}

@@ -14,13 +14,13 @@ from tierwise.api import codec
 from tierwise.api.codec import Raw, part
 from tierwise.api.core import format_time
 from tierwise.api.ladder import LADDER
+from tierwise.api.merge_patch import merged
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.report import CycleReport
 from tierwise.model.finished_run import FinishedRun
 from tierwise.port import Objects
 from tierwise.scheduler import cycle
 from tierwise.sim.cluster.simulation import Simulation
-from tierwise.sim.cluster.store import merged
 from tierwise.snapshot.builder import build
 
 RACKS = draw("s0[r0[n0 n1] r1[n2 n3] r2[n4 n5]]", node="gpu=8")

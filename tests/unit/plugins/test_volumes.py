@@ -25,6 +25,7 @@ from tests.support.volumes import (
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
+from tierwise.api.merge_patch import merged
 from tierwise.api.storage import PersistentVolume, PersistentVolumeClaim
 from tierwise.cli.inputs import profile_of
 from tierwise.config.profile import DEFAULT
@@ -35,7 +36,7 @@ from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
 from tierwise.sim.cluster.provisioner import provision
 from tierwise.sim.cluster.rounds import schedule
-from tierwise.sim.cluster.store import EmbeddedCluster, merged
+from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import Reader, build
 from tierwise.snapshot.consistency import differences
 

@@ -21,6 +21,7 @@ from tierwise.api.defrag_record import (
     read_record,
     record_manifest,
 )
+from tierwise.api.merge_patch import merged
 from tierwise.config.profile import DEFAULT
 from tierwise.explain.defrag import DefragPlan, Move, Room, progress
 from tierwise.port import Bind, Cluster, Create, Effect, Evict, Key, Objects, Outcome, PatchStatus, key_of_raw
@@ -28,7 +29,6 @@ from tierwise.runtime.defrag import DefragController, DefragSettings, over_budge
 from tierwise.runtime.defrag_rehearsal import Rehearsal
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects, pod_key
-from tierwise.sim.cluster.store import merged
 from tierwise.sim.defragmentation.execution import begin
 from tierwise.sim.what_if.changes import Scenario
 from tierwise.snapshot.builder import build
@@ -450,7 +450,8 @@ class _Stubborn:
     """A cluster as an executor reaches it: no pod may be evicted."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self.read, self.wait, self.tell, self.begin = cluster.read, cluster.wait, cluster.tell, cluster.begin
+        self.read, self.wait, self.tell = cluster.read, cluster.wait, cluster.tell
+        self.begin, self.begin_in_order = cluster.begin, cluster.begin_in_order
         self._cluster = cluster
 
     def apply(self, effects: Sequence[Effect]) -> Sequence[Outcome]:

@@ -27,6 +27,7 @@ from tierwise.port import (
     RecordEvent,
     Update,
     Version,
+    about,
 )
 from tierwise.runtime import profile_run
 from tierwise.runtime.loop import Loop
@@ -199,9 +200,11 @@ class _Slow(_Refusing):
         self.watcher = _Watcher()
         self.begun: list[tuple[str, int]] = []  # of each batch the first pod, and how many turns had ended by then
 
-    def begin(self, binds: Sequence[Bind]) -> Begun:
-        self.begun.append((binds[0].pod.name, len(self.watcher.turns)))
-        return _UnderWay(self, self.apply(binds))
+    def begin(self, effects: Sequence[Effect]) -> Begun:
+        if not effects:
+            return super().begin(effects)
+        self.begun.append((about(effects[0]).name, len(self.watcher.turns)))
+        return _UnderWay(self, self.apply(effects))
 
 
 class _UnderWay:
@@ -222,6 +225,9 @@ class _UnderWay:
 
     def so_far(self) -> list[Outcome | None]:
         return [None] * len(self._outcomes)
+
+    def pause(self, seconds: float) -> None:
+        """Whoever looks next knows more."""
 
     def __call__(self) -> list[Outcome]:
         return self._outcomes

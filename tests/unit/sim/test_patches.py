@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tierwise.api.codec import Raw
-from tierwise.sim.cluster.store import merged
+from tierwise.api.merge_patch import merged
 
 GROUP: Raw = {"metadata": {"name": "g", "annotations": {"tier": "1"}}, "spec": {"minMember": 2}, "ready": 1}
 

@@ -16,9 +16,10 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.ladder import LADDER
 from tierwise.api.manifest import manifest
+from tierwise.api.merge_patch import merged
 from tierwise.controllers.stamp import stamp
 
-__all__ = ["Batch", "EmbeddedCluster", "by_type", "grace", "merged"]
+__all__ = ["Batch", "EmbeddedCluster", "by_type", "grace"]
 
 
 # Changes on their way into the embedded cluster's store: what each effect makes of the objects before it.
@@ -122,28 +123,6 @@ def by_type(present: object, given: object) -> list[Raw]:
     return [*kept, *news.values()]
 
 
-def merged(raw: Raw, patch: Raw) -> Raw:
-    """A merge patch: mappings merge, None removes, anything else replaces; empty mappings add nothing.
-
-    Mappings in which nothing becomes another text stay the same objects, so that they need not be decoded again.
-    """
-    changes: Raw = {}
-    for key, value in patch.items():
-        current = raw.get(key)
-        if value is None:
-            if key in raw:
-                changes[key] = None
-        elif isinstance(value, dict):
-            inner = merged(current if isinstance(current, dict) else {}, value)
-            if inner is not current and (inner or key in raw):
-                changes[key] = inner
-        elif not isinstance(value, str) or current != value:
-            changes[key] = value
-    if not changes:
-        return raw
-    return {key: value for key, value in {**raw, **changes}.items() if value is not None or key not in patch}
-
-
 def _counting(raw: Raw, start: float) -> Raw:
     """A manifest, with the time of a run's start as that of its creation where its ladder would count from none."""
     meta = raw.get("metadata")
@@ -224,9 +203,13 @@ class EmbeddedCluster:
         """Statuses and events, at once."""
         self.apply(effects)
 
-    def begin(self, binds: Sequence[port.Bind]) -> port.Begun:
-        """The same for binds, which take no time here."""
-        return port.Ended(self.apply(binds))
+    def begin(self, effects: Sequence[port.Effect]) -> port.Begun:
+        """As `apply`, since nothing takes time here."""
+        return port.Ended(self.apply(effects))
+
+    def begin_in_order(self, effects: Sequence[port.Effect]) -> port.Begun:
+        """As `apply`, since nothing takes time here."""
+        return port.Ended(self.apply(effects))
 
     def remove(self, keys: Iterable[port.Key]) -> None:
         """Let objects be gone for good: nothing of theirs runs any more."""

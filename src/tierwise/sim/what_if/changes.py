@@ -19,6 +19,7 @@ from tierwise.api.core import Node, Pod
 from tierwise.api.errors import InputError, suggestion
 from tierwise.api.koordinator import ClusterNetworkTopology
 from tierwise.api.manifest import manifest, members
+from tierwise.api.merge_patch import merged
 from tierwise.api.natural import natural
 from tierwise.api.plurals import count, joined, verb
 from tierwise.api.quantity import amount
@@ -38,7 +39,6 @@ from tierwise.port import Key, Objects, key_of_raw
 from tierwise.scheduler import check_profile
 from tierwise.scheduler.effects import pod_key
 from tierwise.sim.cluster.driver import Amend
-from tierwise.sim.cluster.store import merged
 from tierwise.snapshot.builder import Reader, build
 
 __all__ = [
