@@ -47,6 +47,7 @@ from tierwise.actions.placement.surplus import place_allowed_surplus, place_surp
 from tierwise.actions.plain_pods import PlainPods
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool, Statement, job_ready
+from tierwise.framework.report import Term
 from tierwise.framework.steps import CUT_SHORT, waits_for_steps
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Reason, Rejection
@@ -249,7 +250,9 @@ class _Allocation:
         statement.rewind()
         with self._reservations.respected(job):
             other = search_minimum(self._cycle, job, asked)
-        return other if isinstance(other, SearchResult) else Rejection("place", job.key, objection)
+        if isinstance(other, NoPlace):
+            return Rejection("place", job.key, objection)
+        return replace(other, terms=(Term.RESERVED, *other.terms))
 
     def _start(self, job: Job, found: SearchResult, statement: Statement, *, nominated: bool) -> bool:
         """Bind a gang that is on the ledger with its minimum, or nominate it; unless a plugin or a quota delays it."""
@@ -275,8 +278,8 @@ class _Allocation:
             self._with_surplus[job.key] = found.with_surplus
         bound = idle and late is None
         placements = found.placements if bound else to_nominate(found.placements)
-        score, proposed = found.score, found.proposed
-        commit(self._cycle, job, placements, action="allocate", score=score, bound=bound, proposed=proposed)
+        score, said, terms = found.score, found.proposed, found.terms
+        commit(self._cycle, job, placements, action="allocate", score=score, bound=bound, proposed=said, terms=terms)
         return bound and self._cycle.backlog.some_left(job)
 
     # The refusal: a reason, then room that is made at once, or a reservation.

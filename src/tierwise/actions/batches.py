@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from itertools import combinations, islice, permutations, takewhile
 
 import msgspec
+from msgspec.structs import replace
 
 from tierwise.actions.jobs_by_queue import QueuedJobs
 from tierwise.actions.placement.demand import Demand, demand, needs
@@ -23,6 +24,7 @@ from tierwise.actions.placement.problem import NoPlace, SearchResult, deferral, 
 from tierwise.actions.placement.surplus import search_minimum
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.pipeline import PluginError
+from tierwise.framework.report import Term
 from tierwise.framework.steps import OutOfStepsError
 from tierwise.model.arrays import distinct
 from tierwise.model.job import Job
@@ -106,7 +108,7 @@ class Batches:
 
     def _best(self, gangs: Sequence[Job], kinds: Sequence[object]) -> _Plan:
         """The best arrangement of some gangs of these kinds, the usual one first."""
-        plan = self._arranged(gangs)
+        plan = before = self._arranged(gangs)
         usual = worth = [self._worth(plan, gang) for gang in gangs]
         alone, self._otherwise = self._alone(gangs, kinds, usual), False
         for order in islice(permutations(range(len(gangs))), 1, None):
@@ -118,7 +120,7 @@ class Batches:
             found = [self._worth(other, gang) for gang in gangs]
             if _fair(gangs, found, usual) and _rank(found) < _rank(worth):
                 plan, worth, self._otherwise = other, found, True
-        return plan
+        return {key: _moved(place, before.get(key)) for key, place in plan.items()} if self._otherwise else plan
 
     def _kind(self, gang: Job) -> object:
         """What gangs have in common of which one is given what another would be; of one with parts, itself."""
@@ -158,6 +160,11 @@ class Batches:
             return _WAITS
         rows, topology = rows_of(place.placements), self._cycle.topology
         return _Worth(False, int(topology.tier[topology.meet_rows(rows)]), len(distinct(topology.leaf[rows])))
+
+
+def _moved(place: SearchResult, before: SearchResult | None) -> SearchResult:
+    """A place in an arrangement, which is told where it is another one than that of the gang's turn."""
+    return place if before is not None and before.domain == place.domain else replace(place, terms=(Term.TOGETHER,))
 
 
 def _alike(kinds: list[object]) -> bool:

@@ -88,6 +88,7 @@ def no_such_pod(pod: str, objects: Objects, snapshot: Snapshot) -> InputError:
 
 def show_pod(seen: PodInspection, snapshot: Snapshot, report: CycleReport, cycle: int, output: Output) -> None:
     """What a pod saw in a cycle."""
+    seen = seen.after(snapshot.topology, report)
     from tierwise.explain.text.explain_pod import pod_lines
     from tierwise.explain.wire import explain_wire
 
@@ -110,7 +111,7 @@ def show_job(run: Run, job: Job, bindings: Mapping[str, str], output: Output) ->
     """What became of a job in a run."""
     from tierwise.explain.text.explain_job import job_lines, job_wire
 
-    output.show(lambda: job_wire(job, run.after, run.reports, bindings), lambda page: job_lines(page, run, job))
+    output.show(lambda: job_wire(run, job, bindings), lambda page: job_lines(page, run, job))
 
 
 def _job_named(snapshot: Snapshot, name: str) -> Job:

@@ -55,6 +55,7 @@ def schedule(
             report=run.last,
             after=after,
             complaints=(*run.complaints, *left_out),
+            decisions=run.decisions(),
         )
 
     output.show(wire, lambda page: schedule_lines(page, run))

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from tierwise.actions.diagnosis.diagnose import searched
-from tierwise.actions.diagnosis.inspection import score_domains
+from tierwise.actions.diagnosis.inspection import Candidates, candidates
 from tierwise.actions.placement.bounds import Room, held
 from tierwise.actions.placement.demand import Demand, demand
 from tierwise.actions.placement.problem import parts_of, place_tasks
@@ -47,7 +47,7 @@ class DecisionBasis(msgspec.Struct, frozen=True):
     decision: Decision
     tried: tuple[Tried, ...] = ()
     groups: tuple[GroupCounts, ...] = ()  # instead of `tried` where a job's sub-groups are all alike
-    scores: dict[str, float] | None = None
+    candidates: Candidates = Candidates()
 
 
 def decision_bases(
@@ -86,7 +86,8 @@ def _basis(current: Cycle, decision: Decision) -> DecisionBasis:
             return DecisionBasis(job, decision, groups=groups)
         return DecisionBasis(job, decision, searched(current, job, asked))
     tried = searched(current, job, asked)
-    return DecisionBasis(job, decision, tried, scores=score_domains(current, job, job.subs[0]))
+    compared = candidates(current, job, job.subs[0]).settled(current.topology, decision)
+    return DecisionBasis(job, decision, tried, candidates=compared)
 
 
 def _groups(current: Cycle, job: Job, asked: Demand) -> tuple[GroupCounts, ...]:

@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 
-from tierwise.actions.diagnosis.inspection import PodInspection
+from tierwise.actions.diagnosis.inspection import Candidates, PodInspection
 from tierwise.api.codec import Raw
 from tierwise.api.core import format_time
 from tierwise.explain.free_slots import slots_wire
@@ -23,12 +23,13 @@ from tierwise.explain.rejection_wire import (
     tried_wire,
     work_wire,
 )
-from tierwise.framework.report import CycleReport, Eviction, Reservation
+from tierwise.framework.report import CycleReport, Decision, Eviction, Reservation
 from tierwise.model.job import Job, Rejection, Status, Verdict
 from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.model.topology import Problem, Topology
 
 __all__ = [
+    "candidates_wire",
     "explain_wire",
     "notices_wire",
     "pending_wire",
@@ -52,15 +53,18 @@ def schedule_wire(
     report: CycleReport,
     after: Snapshot,
     complaints: Iterable[Fault] = (),
+    decisions: Mapping[str, Sequence[Decision]] = {},
 ) -> Raw:
-    """What `schedule` did. `report` is the last cycle's, `after` is the cluster once it was over."""
+    """What `schedule` did. `report` is the last cycle's, `after` is the cluster once it was over, `decisions` are those
+    of all cycles by job key.
+    """
     return {
         "formatVersion": FORMAT,
         "bindings": dict(bindings),
         "nominations": dict(nominations),
         "evictions": evictions_wire(evictions),
         "pending": pending_wire(after, report, nominations),
-        "podGroups": pod_groups_wire(after),
+        "podGroups": pod_groups_wire(after, decisions),
         "problems": [problem_wire(p) for p in after.topology.problems]
         + [{"object": f.subject, "code": f.code, "message": f.text} for f in (*after.faults, *complaints)],
         "work": work_wire(report),
@@ -117,13 +121,15 @@ def why_waiting(job: Job, rejection: Rejection | None, *, gated: bool = False) -
     return rejection.verdict, rejection.reason.code, message(rejection)
 
 
-def pod_groups_wire(snapshot: Snapshot) -> Raw:
-    """Every pod group: its phase, and where it and its sub-groups stand."""
+def pod_groups_wire(snapshot: Snapshot, decisions: Mapping[str, Sequence[Decision]] = {}) -> Raw:
+    """Every pod group: its phase, where it and its sub-groups stand, and what put its hyperNode before others."""
     found: Raw = {}
     for job in snapshot.jobs:
         for key in pod_groups_of(job):
             if key not in found or key == job.key:  # which one job has, where two languages share a name
-                found[key] = pod_group_wire(snapshot, job, key)
+                terms = decisions[job.key][0].terms if decisions.get(job.key) else ()
+                decided = {"decidedBy": [str(term) for term in terms]} if terms else {}
+                found[key] = {**pod_group_wire(snapshot, job, key), **decided}
     return found
 
 
@@ -153,7 +159,7 @@ def explain_wire(inspection: PodInspection, report: CycleReport) -> Raw:
         "subGroup": sub_id(inspection.sub),
         "searchedIn": inspection.within,
         "gradients": [list(group) for group in inspection.gradients],
-        "hyperNodeScores": dict(inspection.domain_scores),
+        **candidates_wire(inspection.candidates),
         **({"constraints": [tried_wire(tried) for tried in inspection.fabrics]} if inspection.fabrics else {}),
         "nodes": {
             node.name: {
@@ -168,6 +174,17 @@ def explain_wire(inspection: PodInspection, report: CycleReport) -> Raw:
         },
         **rejection_wire(report.rejections.get(inspection.job.key)),
         "eviction": eviction_wire(report.eviction_attempts.get(inspection.job.key, ())),
+    }
+
+
+def candidates_wire(candidates: Candidates) -> Raw:
+    """The hyperNodes that hold a gang, in the order of the search, and why the first comes before the others."""
+    return {
+        "hyperNodeScores": dict(candidates.scores),
+        "decidedBy": [str(term) for term in candidates.decided],
+        "hyperNodeTerms": {
+            name: {str(t): value for t, value in terms.items()} for name, terms in candidates.terms.items() if terms
+        },
     }
 
 

@@ -6,6 +6,7 @@ are all made from this report. It contains no wall-clock times, so that equal in
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tierwise.port import Key, Prepare
 
 __all__ = [
+    "APART",
     "BundleSummary",
     "CycleReport",
     "Decision",
@@ -37,8 +39,40 @@ __all__ = [
     "ReportBuilder",
     "Reservation",
     "SearchCounts",
+    "Term",
     "plugin_faults",
 ]
+
+
+class Term(enum.StrEnum):
+    """What puts a candidate domain before others, as `decidedBy` in JSON names it.
+
+    The first ones say that a domain was not compared with others, or that the order alone did not decide; the rest are
+    the order of the search, the most significant first.
+    """
+
+    NOMINATED = "nominated"  # the gang's pods are nominated there
+    PROPOSED = "proposed"  # a plugin recommends it
+    TOGETHER = "together"  # so the gangs behind it have a place as well
+    RESERVED = "reserved"  # others leave no room for reservations
+    TIED = "tied"  # volumes or affinity tie the gang's pods to one place, such as a zone
+    EVICTED = "evicted"  # room was made there
+    HOST = "host"  # a pod alone goes to the best host, wherever that is
+    SIBLINGS = "siblings"  # the other sub-groups of the gang have their places then, too
+
+    FREE_NOW = "free-now"  # idle room, before room that is being released
+    PREVIOUS = "previous"  # near the hyperNode that the sub-group ran in
+    NEAR = "near"  # near the gang's other pods
+    SURPLUS = "surplus"  # the tightest hyperNode around it that holds the pods beyond the minimum, too
+    LEAVES = "leaves"  # the fewest innermost hyperNodes
+    PLACES = "places"  # the least room that later gangs lose
+    SCORE = "score"
+    SURPLUS_ROOM = "surplus-room"  # room for most pods beyond the minimum, where none holds all
+    NAME = "name"
+
+
+APART = frozenset(tuple(Term)[: tuple(Term).index(Term.FREE_NOW)])
+"""Terms that are no part of the order: they say why a domain was not compared with others, or not by the order."""
 
 
 class PlacedTasks(msgspec.Struct, frozen=True):
@@ -60,6 +94,7 @@ class Decision(msgspec.Struct, frozen=True):
     bound: bool  # False: the gang is nominated and waits for releases
     score: float = 0.0
     proposed: Proposal | Abstained | None = None  # what was recommended for it, followed or not
+    terms: tuple[Term, ...] = ()  # by which its domain comes before the other candidates; empty if there was none
 
     def count(self) -> int:
         return sum(len(p.tasks) for p in self.placed)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
-from tests.support.commands import answer, manifests
+from tests.support.commands import ROOT, answer, manifests, run
 from tests.support.draw import Gang, World, draw, gang, groups
+
+from tierwise.explain.terms import because
+from tierwise.framework.report import Term
 
 PROPOSING = """
 actions: allocate
@@ -19,9 +23,12 @@ tiers:
 """
 
 
+def _file(folder: Path, world: World, *gangs: Gang) -> Path:
+    return manifests(folder, *world.manifests, *(manifest for one in gangs for manifest in one.manifests()))
+
+
 def _explained(folder: Path, world: World, *gangs: Gang, pod: str, config: str = "") -> Any:
-    objects = (*world.manifests, *(manifest for one in gangs for manifest in one.manifests()))
-    words: list[object] = ["explain", "-f", manifests(folder, *objects), "--pod", f"default/{pod}"]
+    words: list[object] = ["explain", "-f", _file(folder, world, *gangs), "--pod", f"default/{pod}"]
     if config:
         (folder / "scheduler.conf").write_text(config)
         words += ["--config", folder / "scheduler.conf"]
@@ -53,3 +60,54 @@ def test_scores_are_those_before_the_proposal_was_placed(tmp_path: Path) -> None
     seen = _explained(tmp_path, world, gang("g", tasks=2, each="cpu=8", within=1), pod="g-0", config=PROPOSING)
 
     assert {"r0": 100.0, "r1": 100.0} == seen["hyperNodeScores"]
+    assert ["proposed"] == seen["decidedBy"]
+
+
+def test_the_term_before_the_score_is_named(tmp_path: Path) -> None:
+    """r1 has the lower score and takes less from later gangs: in text and JSON, of the pod, the job and the run."""
+    world = draw("r0[n0] r1[n1]", node="cpu=10 mem=100", running="n0:mem=90 n1:cpu=5")
+    train = gang("g", tasks=2, each="cpu=1 mem=1", within=1)
+    file, sentence = _file(tmp_path, world, train), "r1 comes first by places: it takes least from later gangs"
+    pod, job = answer("explain", "-f", file, "g-0"), answer("explain", "-f", file, "--job", "g")
+
+    for told in (pod, job):
+        assert ["r1", "r0"] == list(told["hyperNodeScores"])
+        assert told["hyperNodeScores"]["r1"] < told["hyperNodeScores"]["r0"]
+        assert ["places"] == told["decidedBy"]
+        assert told["hyperNodeTerms"]["r1"]["places"] < told["hyperNodeTerms"]["r0"]["places"]
+    assert ["places"] == answer("schedule", "-f", file)["podGroups"]["default/g"]["decidedBy"]
+    for words in (["explain", "-f", file, "g-0"], ["explain", "-f", file, "--job", "g"], ["schedule", "-f", file]):
+        assert sentence in " ".join(run(*words).stdout.split())
+
+
+def test_a_sub_group_stands_beside_its_siblings(tmp_path: Path) -> None:
+    """Both racks hold either sub-group; what the first one has taken is not the place of the second."""
+    train = gang("g", each="cpu=8", within=2, groups=(groups(2, size=1, within=1),))
+    seen = _explained(tmp_path, draw("s0[r0[n0] r1[n1]]"), train, pod="g-part-1-0")
+
+    assert ["r1", "r0"] == list(seen["hyperNodeScores"])
+    assert ["siblings"] == seen["decidedBy"]
+
+
+def test_room_that_was_kept_is_named(tmp_path: Path) -> None:
+    """A gang starts where its pods are nominated, though another rack comes before by its score."""
+    world = draw("r0[n0] r1[n1]", node="cpu=8", running="n0:cpu=4")
+    objects = [*world.manifests, *gang("g", tasks=1, each="cpu=4", within=1, phase="Inqueue").manifests()]
+    objects[-1] = {**objects[-1], "status": {"phase": "Pending", "nominatedNodeName": "n1"}}
+    file = manifests(tmp_path, *objects)
+    seen = answer("explain", "-f", file, "g-0")
+
+    assert ["r1", "r0"] == list(seen["hyperNodeScores"])
+    assert ["nominated"] == seen["decidedBy"]
+    assert "r1 was kept for it (nominated)" in run("schedule", "-f", file).stdout
+
+
+def test_every_term_has_words_and_a_row_in_the_documentation() -> None:
+    """Whoever reads a name in JSON finds what it means."""
+    page = (ROOT / "docs" / "actions" / "allocate.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| `([a-z-]+)` \|", page.split("## The order of hyperNodes")[1].split("\n## ")[0], re.MULTILINE
+    )
+
+    assert set(Term) == set(rows)
+    assert all(because("r0", [term], always=True) for term in Term)

@@ -5,11 +5,13 @@ A `PodInspector` is passed to the cycle; normal cycles pass none and have no ext
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import msgspec
+import numpy as np
+from msgspec.structs import replace
 
-from tierwise.actions.placement.choose import gradients_of, ordered
+from tierwise.actions.placement.choose import NO_TIER, Order, compared, gradients_of, order_of, surplus_keys
 from tierwise.actions.placement.demand import Demand, TaskGroup, demand, surplus
 from tierwise.actions.placement.problem import BOTH, SearchResult
 from tierwise.actions.placement.solve import solve
@@ -18,11 +20,12 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import GRAIN
+from tierwise.framework.report import APART, CycleReport, Decision, Term
 from tierwise.model.arrays import Floats, Ints
 from tierwise.model.job import Job, SubJob, Task, Tried, group_job, groups_around
-from tierwise.model.topology import ROOT
+from tierwise.model.topology import ROOT, Topology
 
-__all__ = ["NodeInspection", "PodInspection", "PodInspector", "score_domains"]
+__all__ = ["Candidates", "NodeInspection", "PodInspection", "PodInspector", "candidates"]
 
 
 class NodeInspection(msgspec.Struct, frozen=True):
@@ -37,6 +40,39 @@ class NodeInspection(msgspec.Struct, frozen=True):
     figures: dict[str, Mapping[str, object]] = {}  # by plugin: what its answer is made of
 
 
+class Candidates(msgspec.Struct, frozen=True):
+    """The domains of a gradient that hold the minimum of a gang, in the order of the search."""
+
+    scores: dict[str, float] = {}
+    terms: dict[str, dict[Term, float | None]] = {}  # by domain, what differs between them before score and name
+    decided: tuple[Term, ...] = ()  # by which the first comes before the others
+    others: dict[str, float] = {}  # the scores of all domains of every gradient, where they can be told
+
+    def settled(self, topology: Topology, decision: Decision | None, sub: SubJob | None = None) -> Candidates:
+        """The same with the domain first that was chosen for a gang, or for one sub-group of it."""
+        placed = decision.placed if decision is not None else ()
+        rows = [part.rows for part in placed if sub is None or part.sub.number == sub.number]
+        if decision is None or not rows or not (self.scores or decision.action == "allocate"):
+            return self
+        here = topology.meet_rows(np.concatenate(rows))
+        chosen = next((name for name in self.scores if topology.contains(topology.index[name], here)), "")
+        scores: dict[str, float] = self.scores
+        decided: tuple[Term, ...] = decision.terms
+        if not chosen:  # it was none of these: they hold the gang, and something else mattered more
+            around = [name for name in self.others if topology.contains(topology.index[name], here)]
+            chosen = max(around, key=topology.index.__getitem__, default=topology.name[here])
+            scores = {chosen: self.others.get(chosen, decision.score), **scores}
+        first = chosen == next(iter(self.scores), "")
+        if sub is not None:
+            decided = self.decided if first else tuple(term for term in decided if term in APART) or (Term.SIBLINGS,)
+        elif not decided:  # around its running pods the gang is placed node by node
+            decided = self.decided if first else (Term.NEAR,)
+        if decision.action != "allocate":
+            decided = (Term.EVICTED,)
+        ranked = {chosen: scores[chosen], **scores}
+        return replace(self, scores=ranked, decided=decided if len(ranked) > 1 else ())
+
+
 class PodInspection(msgspec.Struct, frozen=True):
     """What was seen: before anything of this cycle was placed for the pod's job."""
 
@@ -45,9 +81,18 @@ class PodInspection(msgspec.Struct, frozen=True):
     task: Task
     within: str  # the domain that its gang is searched in; "" where its running pods leave it none
     gradients: tuple[tuple[str, ...], ...]
-    domain_scores: dict[str, float]
+    candidates: Candidates
     nodes: tuple[NodeInspection, ...]
     fabrics: tuple[Tried, ...] = ()  # of a job on several trees: how far each of its constraints comes by itself
+
+    def after(self, topology: Topology, report: CycleReport) -> PodInspection:
+        """The same with the candidate first that its cycle has chosen."""
+        sub = self.sub if self.job.policies and self.sub.constraint is not None else None
+        own = (decision for decision in report.decisions if decision.job.key == self.job.key)
+        decision = next(
+            (d for d in own if sub is None or any(part.sub.number == sub.number for part in d.placed)), None
+        )
+        return replace(self, candidates=self.candidates.settled(topology, decision, sub))
 
 
 class PodInspector:
@@ -79,7 +124,7 @@ class PodInspector:
             task=task,
             within=names[within] if within is not None else "",
             gradients=tuple(tuple(names[d] for d in group.tolist()) for group in groups),
-            domain_scores=score_domains(cycle, job, sub),
+            candidates=candidates(cycle, job, sub),
             nodes=self._nodes(cycle, Ask(task.shape, sub, job)),
             fabrics=_fabrics(cycle, job),
         )
@@ -155,8 +200,8 @@ def search_space(cycle: Cycle, job: Job, gang: Job | SubJob) -> int | None:
     return domain
 
 
-def score_domains(cycle: Cycle, job: Job, sub: SubJob) -> dict[str, float]:
-    """Score by name of every domain that holds the minimum, in the first gradient that has one; the best first.
+def candidates(cycle: Cycle, job: Job, sub: SubJob) -> Candidates:
+    """The domains that hold the minimum of a gang, in the first gradient that has one; the best first.
 
     A job's score for a domain is the sum of its sub-jobs' best scores in it.
     """
@@ -166,13 +211,43 @@ def score_domains(cycle: Cycle, job: Job, sub: SubJob) -> dict[str, float]:
     gang: Job | SubJob = sub if job.policies and sub.constraint is not None else job
     within = search_space(cycle, job, gang)
     if within is None or (not whole and task_group is None):
-        return {}
+        return Candidates()
+    others: dict[str, float] = {}
+    found = Candidates()
     for gradient in cycle.pipeline.gradients(gang, within):
-        scores = _sums(cycle, job, asked, gradient) if task_group is None else _scores(cycle, job, task_group, gradient)
-        found = {cycle.topology.name[domain]: score for domain, score in scores}
-        if found:
-            return found
-    return {}
+        if task_group is not None:
+            scores = cycle.pipeline.score_domains(task_group.sub, gradient)
+            others |= zip((cycle.topology.name[d] for d in gradient.tolist()), scores.tolist(), strict=True)
+        if not found.scores:
+            order = (
+                _sums(cycle, job, asked, gradient) if task_group is None else _held(cycle, job, task_group, gradient)
+            )
+            found = _told(cycle, order)
+    return replace(found, others=others)
+
+
+def _told(cycle: Cycle, order: Order) -> Candidates:
+    """Candidates in their order, by name."""
+    names = [cycle.topology.name[domain] for domain in order.domains.tolist()]
+    ranked = order.sorted().tolist()
+    told = ((term, key) for term, key in order.terms if term not in (Term.SCORE, Term.NAME) and len(names) > 1)
+    differing = {term: key for term, key in told if key.min() != key.max()}
+    return Candidates(
+        {names[i]: float(order.scores[i]) for i in ranked},
+        {names[i]: {term: _value(term, float(key[i])) for term, key in differing.items()} for i in ranked},
+        order.decided(next(iter(order), 0)),
+    )
+
+
+def _value(term: Term, key: float) -> float | None:
+    """What a term says of a domain: a tier, a number of hyperNodes or pods, 1 for yes; None where nothing holds all."""
+    if term is Term.FREE_NOW:
+        return 1.0 - key
+    if term is Term.PLACES:
+        return key / GRAIN
+    if term is Term.SURPLUS_ROOM:
+        return -key
+    return None if key >= NO_TIER else key
 
 
 def _task_group_of(cycle: Cycle, job: Job, sub: SubJob, asked: Demand) -> TaskGroup | None:
@@ -180,25 +255,29 @@ def _task_group_of(cycle: Cycle, job: Job, sub: SubJob, asked: Demand) -> TaskGr
     return next((task_group for task_group in task_groups if task_group.sub is sub), None)
 
 
-def _scores(cycle: Cycle, job: Job, task_group: TaskGroup, gradient: Ints) -> Iterator[tuple[int, float]]:
+def _held(cycle: Cycle, job: Job, task_group: TaskGroup, gradient: Ints) -> Order:
     """The domains of a gradient that hold a task group, as the search compares them; nothing stays on the ledger.
 
     They are scored before any of them is tried, and all together: which of equal ones has more tasks is seen only so.
     """
-    near = cycle.current_domain(job) if job.policies else None
-    for domain, score in tuple(ordered(cycle, task_group, gradient, near, BOTH)):
+    order = compared(cycle, task_group, gradient, cycle.current_domain(job), BOTH)
+    holding = []
+    for i, domain in enumerate(order.domains.tolist()):
         with cycle.ledger.statement():
-            found = fit_any_way(cycle, job, task_group, domain, BOTH)
-        if isinstance(found, SearchResult):
-            yield domain, score
+            if isinstance(fit_any_way(cycle, job, task_group, domain, BOTH), SearchResult):
+                holding.append(i)
+    return order.of(np.array(holding, dtype=np.int64))
 
 
-def _sums(cycle: Cycle, job: Job, asked: Demand, gradient: Ints) -> list[tuple[int, float]]:
+def _sums(cycle: Cycle, job: Job, asked: Demand, gradient: Ints) -> Order:
     """The same for all that is asked of a job with sub-groups."""
-    found: list[tuple[int, float]] = []
+    domains, scores = list[int](), list[float]()
     for domain in gradient.tolist():
         with cycle.ledger.statement():
             inside = solve(cycle, job, asked, within=domain)
         if isinstance(inside, SearchResult):
-            found.append((domain, inside.score))
-    return sorted(found, key=lambda one: (-round(one[1] * GRAIN), int(cycle.topology.rank[one[0]])))
+            domains.append(domain)
+            scores.append(inside.score)
+    held = np.array(domains, dtype=np.int64)
+    ahead = surplus_keys(cycle, job, held, asked.need) if domains else ()
+    return order_of(cycle, held, np.array(scores), cycle.current_domain(job), ahead)

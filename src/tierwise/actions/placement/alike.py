@@ -22,6 +22,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Gradients, Proposal, Units
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import Picks, walk
+from tierwise.framework.report import Term
 from tierwise.model.arrays import Floats, Ints, begins
 from tierwise.model.job import Job
 
@@ -42,10 +43,13 @@ def place_alike(cycle: Cycle, job: Job, whole: Part, gradients: Gradients) -> Se
         cycle.report.search_counts.domains += len(gradient)
         feasible = gradient[able[gradient] >= whole.chosen]
         if len(feasible):
-            best, score = _best(cycle, whole, feasible, near)
+            order = _order(cycle, whole, feasible, near)
+            first = next(iter(order))
+            best = int(order.domains[first])
             placements = cycle.ledger.attempt(_place, cycle, job, whole, best, near)
             if placements is not None:
-                return SearchResult(best, tuple(placements), score)
+                score, terms = float(order.scores[first]), order.decided(first)
+                return SearchResult(best, tuple(placements), score, terms=terms)
     return NoPlace.PROVEN
 
 
@@ -58,12 +62,11 @@ def holds(cycle: Cycle, whole: Part, domain: int, number: int) -> bool:
 # Groups of groups: one after the other.
 
 
-def _best(cycle: Cycle, part: Part, feasible: Ints, near: int | None) -> tuple[int, float]:
-    """The best domain for a group: near the job's placed tasks, then one that holds the surplus, score and name."""
+def _order(cycle: Cycle, part: Part, feasible: Ints, near: int | None) -> choose.Order:
+    """The domains for a group: near the job's placed tasks, then those that hold the surplus, score and name."""
     scores = cycle.pipeline.score_domains(next(part.task_groups()).sub, feasible)
     ahead = choose.surplus_keys(cycle, part.gang, feasible, part.pods)
-    best = int(np.lexsort(choose.preference(cycle, feasible, scores, near, ahead))[0])
-    return int(feasible[best]), float(scores[best])
+    return choose.order_of(cycle, feasible, scores, near, ahead)
 
 
 def _place(cycle: Cycle, job: Job, part: Part, domain: int, near: int | None) -> list[Placement] | None:
@@ -93,7 +96,9 @@ def _place_group(cycle: Cycle, job: Job, part: Part, within: int, near: int | No
     able = held(Room(cycle, Pool.IDLE), part.parts[0])
     gradients = (gradient[able[gradient] >= part.chosen] for gradient in choose.gradients_of(cycle, part.gang, within))
     feasible = next((gradient for gradient in gradients if len(gradient)), None)
-    return None if feasible is None else _place(cycle, job, part, _best(cycle, part, feasible, near)[0], near)
+    if feasible is None:
+        return None
+    return _place(cycle, job, part, int(feasible[next(iter(_order(cycle, part, feasible, near)))]), near)
 
 
 # Units of one group: all at once.
@@ -126,14 +131,17 @@ class _AlikeUnits:
             said = cycle.pipeline.propose(self._gang, units, feasible) if units is not None else None
             if units is not None and isinstance(said, Proposal):
                 worth = self._worth(np.array([said.domain]))
-                return SearchResult(said.domain, tuple(self._follow(units, said)), float(worth[0]), said)
+                placed = tuple(self._follow(units, said))
+                return SearchResult(said.domain, placed, float(worth[0]), said, terms=(Term.PROPOSED,))
             feasible = np.sort(feasible)  # preorder, so that inner domains find their owner by bisection
             score = self._worth(feasible)
-            best = self._best(feasible, score, able)
-            placed = cycle.ledger.attempt(self.place, int(feasible[best]))
-            if placed is None:
+            order = self._order(feasible, score, able)
+            best = next(iter(order))
+            found = cycle.ledger.attempt(self.place, int(feasible[best]))
+            if found is None:
                 return NoPlace.BOUNDED
-            return SearchResult(int(feasible[best]), tuple(placed), float(score[best]), said)
+            terms = order.decided(best)
+            return SearchResult(int(feasible[best]), tuple(found), float(score[best]), said, terms=terms)
         return NoPlace.PROVEN
 
     def _units(self) -> Units | None:
@@ -153,12 +161,12 @@ class _AlikeUnits:
         dealt = self._write(ask, choose.picks_of(self._cycle, ask, units, proposal), size)
         return [self._stand(task_group, 0, rows) for task_group, rows in zip(self._task_groups, dealt, strict=False)]
 
-    def _best(self, feasible: Ints, score: Floats, able: Ints) -> int:
-        """The best candidate: near the job's placed tasks, then one that holds the surplus, score, room and name."""
+    def _order(self, feasible: Ints, score: Floats, able: Ints) -> choose.Order:
+        """The candidates: near the job's placed tasks, then those that hold the surplus, score, room and name."""
         cycle, number = self._cycle, len(self._task_groups)
         also = able >= number + self._substitutes
         ahead = choose.surplus_keys(cycle, self._gang, feasible, number * self._unit.pods, also=also)
-        return int(np.lexsort(choose.preference(cycle, feasible, score, cycle.current_domain(self._gang), ahead))[0])
+        return choose.order_of(cycle, feasible, score, cycle.current_domain(self._gang), ahead)
 
     def _worth(self, feasible: Ints) -> Floats:
         """For each candidate the sum of its units' scores, each unit in the best inner domain that is left."""
@@ -195,7 +203,8 @@ class _AlikeUnits:
     def _fill(self, tier: tuple[Ints, Ints, Ints], missing: Ints, near: int | None) -> Ints:
         """Assign units to domains of one tier in the order of preference, until each candidate has enough."""
         domains, owner, room = tier
-        order = np.lexsort((*self._preference(domains, near), owner))
+        terms = self._preference(domains, near).terms
+        order = np.lexsort((*(key for _, key in reversed(terms)), owner))
         taken = np.cumsum(room[order])
         before = taken - room[order]
         base = np.maximum.accumulate(np.where(begins(owner[order]), before, 0))
@@ -216,7 +225,7 @@ class _AlikeUnits:
             if left and len(able):
                 near = self._cycle.current_domain(self._gang)
                 if near is None:  # the domain of the first unit
-                    near = int(able[np.lexsort(self._preference(able, None))[0]])
+                    near = int(able[next(iter(self._preference(able, None)))])
                 owner = np.zeros(len(able), dtype=np.int64)
                 number = self._fill((able, owner, room), np.array([len(left)]), near)
                 placed = self._place_tier(able[number > 0], number[number > 0], left)
@@ -226,11 +235,11 @@ class _AlikeUnits:
                 left = left[int(number.sum()) :]
         return placements if not left else None
 
-    def _preference(self, domains: Ints, near: int | None) -> tuple[Floats | Ints, ...]:
-        """Sort keys of domains for a unit: near one, then with room for its surplus, then by score and name."""
+    def _preference(self, domains: Ints, near: int | None) -> choose.Order:
+        """The domains for a unit: near one, then with room for its surplus, then by score and name."""
         scores = self._cycle.pipeline.score_domains(self._sub, domains)
         ahead = choose.surplus_keys(self._cycle, self._sub, domains, self._unit.pods)
-        return choose.preference(self._cycle, domains, scores, near, ahead)
+        return choose.order_of(self._cycle, domains, scores, near, ahead)
 
     def _place_tier(self, domains: Ints, numbers: Ints, task_groups: tuple[TaskGroup, ...]) -> list[Placement] | None:
         """Place a number of units in each of some disjoint, ascending domains; task groups are used in order.

@@ -22,7 +22,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.placement import mixtures, problem
-from tierwise.actions.placement.choose import gradients_of, ordered, preference
+from tierwise.actions.placement.choose import gradients_of, order_of, ordered
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
 from tierwise.actions.placement.trial import fit, fit_tied_too
 from tierwise.framework.cycle import Cycle
@@ -218,7 +218,7 @@ class DomainSearch(Search):
     # Domains.
 
     def ranked(self, task_group: TaskGroup, within: int, *, widest: bool = False) -> Iterator[Option]:
-        """Domains below one that may hold a task group, or the widest of them alone, in the order of preference."""
+        """Domains below one that may hold a task group, or the widest of them alone, in the order of order_of."""
         for gradient in self._gradients_below(task_group.sub, within, widest=widest):
             for domain, score in ordered(self._cycle, task_group, gradient, self._near, self._pools):
                 yield Option(domain, score)
@@ -228,7 +228,7 @@ class DomainSearch(Search):
         sub, found = next(part.task_groups()).sub, list[Option]()
         for gradient in self._gradients_below(part.gang, within, widest=self.widest):
             scores = self._cycle.pipeline.score_domains(sub, gradient)
-            order = np.lexsort(preference(self._cycle, gradient, scores, self._near))
+            order = order_of(self._cycle, gradient, scores, self._near).sorted()
             found += (Option(int(gradient[i]), float(scores[i])) for i in order)
         return found
 

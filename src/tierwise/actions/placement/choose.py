@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import reduce
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -23,19 +24,26 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Ask, Gradients, Proposal, Units
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import GRAIN, Picks, place, room_ahead
+from tierwise.framework.report import Term
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.job import Job, Shape, SubJob
 from tierwise.model.topology import ROOT
 
 __all__ = [
+    "NO_TIER",
+    "Order",
+    "compared",
     "gradients_of",
+    "order_of",
     "ordered",
     "pending",
     "picks_of",
-    "preference",
     "search_group",
     "surplus_keys",
 ]
+
+NO_TIER = 2**62
+"""Of a candidate around which no domain within the limit holds all pending tasks."""
 
 
 def gradients_of(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients:
@@ -44,7 +52,7 @@ def gradients_of(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients:
     A gang with placed tasks has one candidate, the widest domain around them that its limit allows: from there `walk`
     places the other tasks nearest first, which is finer than any order of domains.
     """
-    if _by_host(cycle, gang) and _everywhere(cycle, gang, within):
+    if _by_host(cycle, gang, within):
         return (np.array([within]),)
     gradients = cycle.pipeline.gradients(gang, within)
     if cycle.current_domain(gang) is None:
@@ -53,16 +61,15 @@ def gradients_of(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients:
     return (np.array([min(widest)]),) if widest else ()
 
 
-def _by_host(cycle: Cycle, gang: Job | SubJob) -> bool:
-    """Whether a gang is one pod with devices that chooses its host, whatever leaf that is in: it is near to nothing."""
+def _by_host(cycle: Cycle, gang: Job | SubJob, within: int) -> bool:
+    """Whether a gang is one pod with devices that chooses its host, whatever leaf that is in: it is near to nothing,
+    and its limit leaves out no row of the domain.
+    """
     if not isinstance(gang, Job) or len(gang.tasks) != 1 or not cycle.pipeline.room_ahead:
         return False
     request, least = gang.tasks[0].shape.request, gang.min_resources
-    return (least is None or bool((least <= request).all())) and bool(request[cycle.view.axis.devices].any())
-
-
-def _everywhere(cycle: Cycle, gang: Job | SubJob, within: int) -> bool:
-    """Whether a domain is searched as a whole for a pod alone: its limit leaves out no row of it."""
+    if (least is not None and not bool((least <= request).all())) or not request[cycle.view.axis.devices].any():
+        return False
     limit = cycle.pipeline.limit(gang)
     return limit is not None and bool(cycle.topology.loosest[within] <= limit)
 
@@ -74,10 +81,12 @@ def search_group(
     tried first.
     """
     gang: Job | SubJob = task_group.sub if job.policies else job
-    near = cycle.current_domain(job) if job.policies else None
-    units = _units_of(cycle, task_group) if cycle.pipeline.propose and cycle.current_domain(job) is None else None
+    here = cycle.current_domain(job)
+    near = here if job.policies else None
+    units = _units_of(cycle, task_group) if cycle.pipeline.propose and here is None else None
     said: Proposal | Abstained | None = None
     bounded = False
+    by_host = _by_host(cycle, gang, within)
     for gradient in gradients_of(cycle, gang, within):
         if units is not None:
             said = cycle.pipeline.propose(job, units, gradient)
@@ -85,95 +94,146 @@ def search_group(
                 proposed = _follow_proposal(cycle, job, task_group, units, said)
                 if proposed is not None:
                     return proposed
-        for domain, score in ordered(cycle, task_group, gradient, near, pools):
-            found = fit_any_way(cycle, job, task_group, domain, pools)
+        order = compared(cycle, task_group, gradient, near, pools)
+        for i in order:
+            found = fit_any_way(cycle, job, task_group, int(order.domains[i]), pools)
             if isinstance(found, SearchResult):
-                return replace(found, score=score, proposed=said)
+                terms = (Term.HOST,) if by_host else (Term.NEAR,) if here is not None and near is None else ()
+                return replace(found, score=float(order.scores[i]), proposed=said, terms=terms or order.decided(i))
             bounded |= found is NoPlace.BOUNDED
     return NoPlace.of(bounded=bounded)
+
+
+# The order of candidates.
+
+_Key = Floats | Ints | Bools
+
+
+class Order(msgspec.Struct):
+    """Candidate domains in the order of the search: by terms, the most significant first, of which the least counts.
+
+    Iterating gives positions in `domains`. The first is found without sorting, and is usually the only one used.
+    """
+
+    domains: Ints
+    scores: Floats
+    terms: list[tuple[Term, _Key]]
+    first: int = -1  # once it is known
+    decided_first: tuple[Term, ...] = ()
+
+    def __iter__(self) -> Iterator[int]:
+        if len(self.domains) < 2:
+            yield from range(len(self.domains))
+            return
+        self.first, self.decided_first = self._narrowed(np.arange(len(self.domains)))
+        yield self.first
+        for i in self.sorted().tolist():
+            if i != self.first:
+                yield i
+
+    def _narrowed(self, left: Ints) -> tuple[int, tuple[Term, ...]]:
+        """The first of some positions, and the terms that rule the others out."""
+        decided = []
+        for term, key in self.terms:
+            if len(left) == 1:
+                break
+            found = key[left]
+            least = left[found == np.minimum.reduce(found)]
+            if len(least) < len(left):
+                decided.append(term)
+                left = least
+        return int(left[0]), tuple(decided)
+
+    def sorted(self) -> Ints:
+        """All positions, in order."""
+        return np.lexsort([key for _, key in reversed(self.terms)]) if self.terms else np.arange(len(self.domains))
+
+    def of(self, some: Ints) -> Order:
+        """The same of some positions alone."""
+        return Order(self.domains[some], self.scores[some], [(term, key[some]) for term, key in self.terms])
+
+    def decided(self, chosen: int) -> tuple[Term, ...]:
+        """The terms by which a position comes before all behind it."""
+        if chosen == self.first or len(self.domains) < 2:
+            return self.decided_first
+        order = self.sorted()
+        return self._narrowed(np.sort(order[int(np.flatnonzero(order == chosen)[0]) :]))[1]
 
 
 def ordered(
     cycle: Cycle, task_group: TaskGroup, gradient: Ints, near: int | None, pools: tuple[Pool, ...]
 ) -> Iterator[tuple[int, float]]:
-    """The domains of a gradient that may hold a task group, best first.
+    """The domains of a gradient that may hold a task group, best first, each with its score."""
+    order = compared(cycle, task_group, gradient, near, pools)
+    for i in order:
+        yield int(order.domains[i]), float(order.scores[i])
 
-    Compared by: fits idle resources now, near the previous domain of the sub-job, near the job's other tasks, holds the
-    surplus as well, score, room for the surplus, name. Where room is foreseen, the fewest innermost domains and the
-    least room ahead come before the score.
-    """
+
+def compared(cycle: Cycle, task_group: TaskGroup, gradient: Ints, near: int | None, pools: tuple[Pool, ...]) -> Order:
+    """The domains of a gradient that may hold a task group, in the order of the search (`Term`)."""
     cycle.report.search_counts.domains += len(gradient)
     cycle.steps.charge(3 + len(gradient) // 64)
     feasible = gradient[may_hold(Room(cycle, pools[-1]), task_group, gradient)]
-    if len(feasible):
-        scores = cycle.pipeline.score_domains(task_group.sub, feasible)
-        for i in _best_first(cycle, task_group, feasible, scores, near):
-            yield int(feasible[i]), float(scores[i])
-
-
-def _best_first(cycle: Cycle, task_group: TaskGroup, domains: Ints, scores: Floats, near: int | None) -> Iterator[int]:
-    """Indices of `domains` by preference. The first is found without sorting, and is usually the only one used."""
-    if len(domains) == 1:
-        yield 0
-        return
+    if not len(feasible):
+        return Order(feasible, np.zeros(0), [])
+    scores = cycle.pipeline.score_domains(task_group.sub, feasible)
+    if len(feasible) == 1:
+        return Order(feasible, scores, [])
     job = cycle.snapshot.jobs[task_group.sub.job_number]
     gang: Job | SubJob = task_group.sub if job.policies else job
-    ahead = surplus_keys(cycle, gang, domains, task_group.need)
+    ahead = surplus_keys(cycle, gang, feasible, task_group.need)
     plain = not ahead and not job.policies  # a surplus wants room, and sub-groups are counted as they come
-    foreseen = _foreseen(cycle, job, task_group, domains) if plain else ()
-    keys: list[Floats | Ints | Bools] = [*preference(cycle, domains, scores, near, ahead, foreseen)]
+    foreseen = _foreseen(cycle, job, task_group, feasible) if plain else []
+    order = order_of(cycle, feasible, scores, near, ahead, foreseen)
     previous = cycle.previous_domain(task_group.sub)
     if previous is not None:
-        keys.append(cycle.topology.meeting_tiers(previous)[domains])
+        order.terms.insert(0, (Term.PREVIOUS, cycle.topology.meeting_tiers(previous)[feasible]))
     if cycle.ledger.any_releasing:
-        keys.append(~may_hold(Room(cycle, Pool.IDLE), task_group, domains))
-    left = np.arange(len(domains))
-    for key in reversed(keys):
-        found = key[left]
-        left = left[found == np.minimum.reduce(found)]
-        if len(left) == 1:
-            break
-    first = int(left[0])
-    yield first
-    for i in np.lexsort(keys).tolist():
-        if i != first:
-            yield i
+        order.terms.insert(0, (Term.FREE_NOW, ~may_hold(Room(cycle, Pool.IDLE), task_group, feasible)))
+    return order
 
 
-def _foreseen(cycle: Cycle, job: Job, task_group: TaskGroup, domains: Ints) -> tuple[Floats | Ints, ...]:
-    """Sort keys by what a place there takes from others, the least significant first; empty where none is foreseen."""
+def _foreseen(cycle: Cycle, job: Job, task_group: TaskGroup, domains: Ints) -> list[tuple[Term, _Key]]:
+    """Terms by what a place there takes from others, the most significant first; empty where none is foreseen."""
     if task_group.sub.constraint is None:
-        return ()
+        return []
     most = max(task_group.remaining, key=lambda tasks_left: tasks_left.left)
     expected = room_ahead(cycle, Ask(most.pod_set.shape, task_group.sub, job))
     if expected is None:
-        return ()
-    least_ahead = np.rint(expected[domains] * GRAIN)
+        return []
+    least_ahead: tuple[Term, _Key] = Term.PLACES, np.rint(expected[domains] * GRAIN)
     if np.add.reduce(cycle.topology.last[domains] - domains) == len(domains):
-        return (least_ahead,)  # they are innermost themselves
+        return [least_ahead]  # they are innermost themselves
     bundle = task_group.firm() or ((most.pod_set.shape, min(task_group.need, most.left)),)
     needed = [
         pieces_needed(cycle.topology, cycle.fit_counts.of(shape).domains(Pool.IDLE), domains, count)
         for shape, count in bundle
     ]
-    return least_ahead, reduce(np.maximum, needed)
+    return [(Term.LEAVES, reduce(np.maximum, needed)), least_ahead]
 
 
-def preference(
+def order_of(
     cycle: Cycle,
     domains: Ints,
     scores: Floats,
     near: int | None = None,
     ahead: Sequence[Ints] = (),
-    foreseen: Sequence[Floats | Ints] = (),
-) -> tuple[Floats | Ints, ...]:
-    """Sort keys for `lexsort`, the least significant first: domains near one, then by `surplus_keys`, score and name.
+    foreseen: Sequence[tuple[Term, _Key]] = (),
+) -> Order:
+    """Order domains: those near one first, then by `surplus_keys`, what is foreseen, score and name.
 
     A gang that fits one domain as a whole is not torn apart for a score, and among domains with equal scores the one
     with more room goes first.
     """
-    by_score = (cycle.topology.rank[domains], *ahead[1:], -np.rint(scores * GRAIN), *foreseen, *ahead[:1])
-    return by_score if near is None else (*by_score, cycle.topology.meeting_tiers(near)[domains])
+    terms: list[tuple[Term, _Key]] = [] if near is None else [(Term.NEAR, cycle.topology.meeting_tiers(near)[domains])]
+    if ahead:
+        terms.append((Term.SURPLUS, ahead[0]))
+    terms += foreseen
+    terms.append((Term.SCORE, -np.rint(scores * GRAIN)))
+    if ahead:
+        terms.append((Term.SURPLUS_ROOM, ahead[1]))
+    terms.append((Term.NAME, cycle.topology.rank[domains]))
+    return Order(domains, scores, terms)
 
 
 def pending(cycle: Cycle, gang: Job | SubJob) -> dict[Shape, int]:
@@ -210,11 +270,11 @@ def surplus_keys(
         total += shape.request * number
     asked = np.flatnonzero(total)
     holding = holding & (cycle.ledger.domain_idle[asked] >= total[asked, None]).all(axis=0)
-    level = np.full(len(domains), 2**62, dtype=np.int64)
+    level = np.full(len(domains), NO_TIER, dtype=np.int64)
     most = np.zeros(len(domains), dtype=np.int64)
     around, inside = domains.copy(), np.ones(len(domains), dtype=bool)
     while inside.any():
-        found = inside & (level == 2**62) & holding[around]
+        found = inside & (level == NO_TIER) & holding[around]
         level[found] = topology.tier[around[found]]
         most[inside] = amount[around[inside]]
         around = np.where(inside, topology.parent[around], around)
@@ -271,7 +331,9 @@ def _follow_proposal(
     cycle.report.search_counts.trials += 1
     worth = cycle.pipeline.score_domains(task_group.sub, np.array([proposal.domain]))
     placements = cycle.ledger.attempt(_follow, cycle, job, task_group, units, proposal)
-    return None if placements is None else SearchResult(proposal.domain, tuple(placements), float(worth[0]), proposal)
+    if placements is None:
+        return None
+    return SearchResult(proposal.domain, tuple(placements), float(worth[0]), proposal, terms=(Term.PROPOSED,))
 
 
 def _follow(cycle: Cycle, job: Job, task_group: TaskGroup, units: Units, proposal: Proposal) -> list[Placement] | None:

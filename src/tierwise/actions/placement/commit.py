@@ -14,7 +14,7 @@ from tierwise.actions.placement.problem import Placement
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Proposal
 from tierwise.framework.ledger import Pool
-from tierwise.framework.report import Decision, PlacedTasks
+from tierwise.framework.report import Decision, PlacedTasks, Term
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Reason, Rejection, Task
 from tierwise.model.ranks import laid_out, near_homes, rank_homes
@@ -34,6 +34,7 @@ def commit(
     score: float,
     bound: bool,
     proposed: Proposal | Abstained | None = None,
+    terms: tuple[Term, ...] = (),
 ) -> None:
     """Add the decision to the report. If the gang is only nominated, its other tasks wait until it is bound."""
     placed = []
@@ -44,7 +45,7 @@ def commit(
         placed.append(PlacedTasks(placement.sub, tasks, _by_rank(cycle, job, placement, tasks), placement.pool))
     around = cycle.current_domain(job)
     where = ROOT if around is None else around
-    _decide(cycle, [Decision(job, action, where, tuple(placed), bound, score, proposed)])
+    _decide(cycle, [Decision(job, action, where, tuple(placed), bound, score, proposed, terms)])
     if bound:
         return
     cycle.backlog.nominate(job)

@@ -17,6 +17,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import takes
+from tierwise.framework.report import Term
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, PodSet, SubJob, group_job
 from tierwise.model.topology import ROOT
@@ -37,7 +38,8 @@ def place_nominated(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | Non
             return None
         statement.keep()
         domain = cycle.current_domain(job)
-        return SearchResult(ROOT if domain is None else domain, tuple(placements), 0.0)
+        terms = (Term.NOMINATED,)
+        return SearchResult(ROOT if domain is None else domain, tuple(placements), 0.0, terms=terms)
 
 
 def to_nominate(placements: Sequence[Placement]) -> Sequence[Placement]:

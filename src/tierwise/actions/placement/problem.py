@@ -23,6 +23,7 @@ from tierwise.framework.declined import Held
 from tierwise.framework.extension import Abstained, Ask, Delay, Proposal
 from tierwise.framework.ledger import Pool, ready_tasks, roles_count, sub_ready
 from tierwise.framework.placer import Picks
+from tierwise.framework.report import Term
 from tierwise.framework.steps import StepAccount
 from tierwise.model.arrays import EMPTY, Ints
 from tierwise.model.job import Job, PodSet, Shape, SubJob, group_jobs, lacking_parts, whole_by_policy
@@ -139,6 +140,7 @@ class SearchResult(msgspec.Struct, frozen=True):
     score: float
     proposed: Proposal | Abstained | None = None  # the plugin's recommendation, whether followed or not
     with_surplus: Ints | None = None  # innermost domains that were chosen for all of a gang, of which this is a part
+    terms: tuple[Term, ...] = ()  # by which the domain comes before the other candidates; empty if there was none
 
 
 class NoPlace(enum.Enum):

@@ -18,16 +18,18 @@ from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.actions.placement.alike import place_alike
 from tierwise.actions.placement.bounds import Room, may_hold_all
-from tierwise.actions.placement.choose import gradients_of, pending, preference, search_group, surplus_keys
+from tierwise.actions.placement.choose import Order, gradients_of, order_of, pending, search_group, surplus_keys
 from tierwise.actions.placement.demand import Demand
 from tierwise.actions.placement.problem import BOTH, Budget, NoPlace, Part, SearchResult, first_found, parts_of, written
 from tierwise.actions.placement.trial import common_places, confined, indispensable, large_enough
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Gradients
 from tierwise.framework.ledger import Pool
+from tierwise.framework.report import Term
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Shape, SubJob
 from tierwise.model.topology import ROOT
@@ -59,11 +61,13 @@ def solve(
     if shared is not None:
         found = _confined(cycle, job, asked, shared, anywhere)
         if isinstance(found, SearchResult):
-            return found
+            return replace(found, terms=(Term.TIED, *found.terms))
     found = anywhere()
     if isinstance(found, NoPlace) and job.policies:
         ties = [tie for shape in pending(cycle, job) for tie in cycle.pipeline.ties(shape)]
         tied = _confined(cycle, job, asked, common_places(ties), anywhere) if ties else found
+        if isinstance(tied, SearchResult):
+            tied = replace(tied, terms=(Term.TIED, *tied.terms))
         # Places that are too small for all of it prove nothing: ties may concern one sub-group of several.
         found = tied if found is NoPlace.PROVEN or isinstance(tied, SearchResult) else found
     unknown = found is NoPlace.BOUNDED or (found is NoPlace.PROVEN and asked.cut)
@@ -136,45 +140,51 @@ def _search_unlike(
         return found
 
     shortlists = (_shortlist(cycle, whole.gang, asked, gradient) for gradient in gradients)
-    return first_found(_best_of(cycle, job, able, levels, place_below) for able, levels in shortlists)
+    return first_found(_best_of(cycle, job, order, levels, place_below) for order, levels in shortlists)
 
 
-def _shortlist(cycle: Cycle, job: Job | SubJob, asked: Demand, gradient: Ints) -> tuple[Ints, Ints]:
+def _shortlist(cycle: Cycle, job: Job | SubJob, asked: Demand, gradient: Ints) -> tuple[Order, Ints]:
     """The domains of a gradient that pass every bound, and for each the tier around it that holds the surplus as well.
 
     The lowest tier comes first, then the highest sum of sub-job scores.
     """
     cycle.report.search_counts.domains += len(gradient)
     feasible = gradient[may_hold_all(Room(cycle, Pool.FUTURE_IDLE), asked, gradient)]
+    levels = np.zeros(len(feasible), dtype=np.int64)
     if len(feasible) < 2:
-        return feasible, feasible
-    worth = sum(cycle.pipeline.score_domains(task_group.sub, feasible) for task_group in asked.task_groups)
+        return Order(feasible, np.zeros(len(feasible)), []), levels
+    worth = np.asarray(sum(cycle.pipeline.score_domains(task_group.sub, feasible) for task_group in asked.task_groups))
     ahead = surplus_keys(cycle, job, feasible, asked.need)
-    order = np.lexsort(preference(cycle, feasible, np.asarray(worth), cycle.current_domain(job), ahead))
-    return feasible[order], ahead[0][order] if ahead else np.zeros(len(order), dtype=np.int64)
+    return order_of(cycle, feasible, worth, cycle.current_domain(job), ahead), ahead[0] if ahead else levels
 
 
 def _best_of(
-    cycle: Cycle, job: Job, domains: Ints, levels: Ints, place_below: Callable[[int], SearchResult | NoPlace]
+    cycle: Cycle, job: Job, order: Order, levels: Ints, place_below: Callable[[int], SearchResult | NoPlace]
 ) -> SearchResult | NoPlace:
     """Try domains in order, and leave the placement with the best score on the ledger.
 
     Once one has succeeded, those of another level are not tried, nor any beyond the shortlist.
     """
     best: SearchResult | None = None
-    bounded, level = False, 0
-    for tried, domain in enumerate(domains.tolist()):
-        if best is not None and (tried >= _SHORTLIST or levels[tried] != level):
+    bounded, level, first = False, 0, -1
+    for tried, i in enumerate(order):
+        if best is not None and (tried >= _SHORTLIST or levels[i] != level):
             break
         with cycle.ledger.statement() as statement:
-            found = place_below(domain)
-            if len(domains) == 1 and isinstance(found, SearchResult):  # nothing to compare
+            found = place_below(int(order.domains[i]))
+            if len(order.domains) == 1 and isinstance(found, SearchResult):  # nothing to compare
                 statement.keep()
                 return found
         bounded |= found is NoPlace.BOUNDED
         if isinstance(found, SearchResult) and (best is None or found.score > best.score + 1e-6):
-            best, level = found, int(levels[tried])
-    return NoPlace.of(bounded=bounded) if best is None else written(cycle, job, best)
+            first = i if best is None else first
+            best, level = found, int(levels[i])
+    if best is None:
+        return NoPlace.of(bounded=bounded)
+    terms = order.decided(first)
+    if best.domain != order.domains[first]:  # its parts score more than those of the first one
+        terms = (*(term for term in terms if term is Term.SURPLUS), Term.SCORE)
+    return written(cycle, job, replace(best, terms=terms))
 
 
 # A job inside one of several places that are no domains of its tree, such as zones: what is outside a place is taken

@@ -30,6 +30,7 @@ from tierwise.actions.placement.trial import close_others, put
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, GatherOption
 from tierwise.framework.ledger import Pool, sub_ready
+from tierwise.framework.report import Term
 from tierwise.model.arrays import Ints, distinct
 from tierwise.model.job import Job, PodSet, group_job, groups_around
 from tierwise.model.topology import ROOT
@@ -72,7 +73,9 @@ def _with_its_surplus(cycle: Cycle, job: Job, asked: Demand, found: SearchResult
     part = None
     if isinstance(together, SearchResult):
         part = _minimum_of(cycle, task_group, together, int(topology.tier[topology.meet_rows(rows)]))
-    return written(cycle, job, found if part is None else replace(part, score=found.score, proposed=found.proposed))
+    if part is not None:
+        found = replace(part, score=found.score, proposed=found.proposed, terms=(Term.SURPLUS,))
+    return written(cycle, job, found)
 
 
 def _planned_as_one(cycle: Cycle, job: Job, task_group: TaskGroup) -> bool:

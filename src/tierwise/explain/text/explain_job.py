@@ -7,9 +7,10 @@ from itertools import accumulate, islice
 
 import numpy as np
 
+from tierwise.actions.diagnosis.inspection import Candidates
 from tierwise.api.codec import Raw
 from tierwise.api.core import format_time
-from tierwise.explain.decision_basis import decision_bases
+from tierwise.explain.decision_basis import DecisionBasis, decision_bases
 from tierwise.explain.message import refusal
 from tierwise.explain.naming import ObjectNames, decision_title, rows_title
 from tierwise.explain.new_placements import newly_placed
@@ -23,7 +24,7 @@ from tierwise.explain.text.explain_pod import job_facts
 from tierwise.explain.text.narrative import limits_line, looked_at, rejection_lines
 from tierwise.explain.text.schedule import Run
 from tierwise.explain.text.waiting import STYLES
-from tierwise.explain.wire import pod_group_wire, reservation_wire, why_waiting
+from tierwise.explain.wire import candidates_wire, pod_group_wire, reservation_wire, why_waiting
 from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.job import Job, Status
 from tierwise.model.snapshot import Snapshot
@@ -50,16 +51,23 @@ def job_lines(page: Page, run: Run, job: Job) -> list[Text]:
 
 def search_texts(run: Run, job: Job) -> list[Text]:
     """What the search that found a place for the job saw on the way; nothing where none of the run's cycles did."""
+    number, snapshot, basis = _first_basis(run, job)
+    if basis is None:
+        return []
+    anywhere = job.constraint is None and job.gather is None
+    asked = "looked for in the whole cluster" if anywhere else limits_line(snapshot, job)
+    texts = looked_at(snapshot, basis) or [Text(asked)]
+    texts += proposal_lines(snapshot, basis.decision) + pattern_lines(snapshot, basis.decision)
+    return [*texts, Text(f"cycle {number} found {decision_title(snapshot, basis.decision)}")]
+
+
+def _first_basis(run: Run, job: Job) -> tuple[int, Snapshot, DecisionBasis | None]:
+    """The number of the cycle that found a place for a job, what it saw, and what it compared; None where none did."""
     for number, (snapshot, report) in enumerate(run.reports, start=1):
         basis = decision_bases(snapshot, report, run.profile, {job.key}).get(job.key)
         if basis is not None:
-            anywhere = job.constraint is None and job.gather is None
-            asked = "looked for in the whole cluster" if anywhere else limits_line(snapshot, job)
-            texts = looked_at(snapshot, basis) or [Text(asked)]
-            texts += proposal_lines(snapshot, basis.decision) + pattern_lines(snapshot, basis.decision)
-            where = f"cycle {number} found {decision_title(snapshot, basis.decision)}"
-            return [*texts, Text(where)]
-    return []
+            return number, snapshot, basis
+    return 0, run.after, None
 
 
 def _search(page: Page, run: Run, job: Job) -> list[Text]:
@@ -119,10 +127,10 @@ def _span(run: Run, job: Job) -> str:
     return f", across {where}" if where == "the whole cluster" else f", all within {where}"
 
 
-def job_wire(
-    job: Job, after: Snapshot, reports: Sequence[tuple[Snapshot, CycleReport]], bindings: Mapping[str, str]
-) -> Raw:
-    """The podGroup as `schedule` lists it, with its pods, and what the last cycle said about the rest."""
+def job_wire(run: Run, job: Job, bindings: Mapping[str, str]) -> Raw:
+    """The podGroup as `schedule` lists it, with its pods, what was compared, and why the rest waits."""
+    after, reports = run.after, run.reports
+    _, _, basis = _first_basis(run, job)
     rejection = refusal(job, reports[-1][1])
     mine = {task.key for task in job.tasks}
     return {
@@ -134,6 +142,7 @@ def job_wire(
         **rejection_wire(rejection),
         "eviction": eviction_wire([s for _, report in reports for s in report.eviction_attempts.get(job.key, ())]),
         "proposal": _proposal(job, reports),
+        **candidates_wire(basis.candidates if basis is not None else Candidates()),
         "ladder": _ladder(job),
         "tried": [tried_wire(tried) for tried in rejection.tried] if rejection is not None else [],
         **_reservation(job, *reports[-1]),

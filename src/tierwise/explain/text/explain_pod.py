@@ -14,6 +14,7 @@ from tierwise.explain.naming import domain_title, gather_text, ladder_text, limi
 from tierwise.explain.page import Page, Text, count, heading, section, wrapped
 from tierwise.explain.ranges import compact
 from tierwise.explain.tables import Cell, TableColumn, folded, meter, pairs, table
+from tierwise.explain.terms import because
 from tierwise.explain.text.evictions import eviction_lines
 from tierwise.explain.text.narrative import rejection_lines
 from tierwise.explain.text.waiting import STYLES
@@ -186,7 +187,7 @@ def _gradients(page: Page, inspection: PodInspection, snapshot: Snapshot) -> lis
         rows.append([str(number), tier, str(len(group)), compact(names) if names else "the whole cluster"])
     columns = ("gradient", "tier", "candidates>", "~20")
     lines = table(page, columns, rows)
-    if inspection.domain_scores:
+    if inspection.candidates.scores:
         lines += [Text(""), *_scores(page, inspection)]
     elif inspection.job.constraint is not None or inspection.sub.constraint is not None:
         lines += wrapped(Text(f"none of them holds the minimum of {whose}"), page.width, first="  ")
@@ -194,21 +195,34 @@ def _gradients(page: Page, inspection: PodInspection, snapshot: Snapshot) -> lis
 
 
 def _scores(page: Page, inspection: PodInspection) -> list[Text]:
-    """The domains that hold the minimum, those of one score together, the best first."""
-    groups: dict[str, list[str]] = {}
-    for name, score in sorted(inspection.domain_scores.items(), key=lambda item: (-item[1], natural(item[0]))):
-        groups.setdefault(f"{score:.4g}", []).append("the whole cluster" if name == ROOT_NAME else name)
-    best = max(*(float(score) for score in groups), 1e-9)
+    """The domains that hold the minimum in the order of the search, alike neighbours together, and why the first of
+    them comes first.
+    """
+    found = inspection.candidates
+    terms = list(dict.fromkeys(term for values in found.terms.values() for term in values))
+    groups: list[tuple[tuple[str, ...], list[str]]] = []
+    for name, score in found.scores.items():
+        values = found.terms.get(name, {})
+        key = (f"{score:.4g}", *("-" if (value := values.get(term)) is None else f"{value:.4g}" for term in terms))
+        if not groups or groups[-1][0] != key:
+            groups.append((key, []))
+        groups[-1][1].append("the whole cluster" if name == ROOT_NAME else name)
+    best = max(*found.scores.values(), 1e-9)
     width = 12 if page.width < 100 else 24
+    shown = groups if page.everything else groups[:_SCORES]
     rows: list[list[Cell]] = [
-        [score, meter(page.glyphs, width, float(score) / best), compact(names)]
-        for score, names in list(groups.items())[: None if page.everything else _SCORES]
+        [key[0], meter(page.glyphs, width, float(key[0]) / best), *key[1:], compact(names)] for key, names in shown
     ]
-    number = len(inspection.domain_scores)
+    number = len(found.scores)
     title = "holds the minimum" if number == 1 else f"{number} hold the minimum"
-    lines = table(page, ("score>", "", TableColumn(title, least=20, wraps=True)), rows)
-    rest = sum(len(names) for names in list(groups.values())[len(rows) :])
-    return [*lines, Text(f"  and {rest} more", style="dim")] if rest else lines
+    columns: list[TableColumn | str] = ["score>", "", *(f"{term}>" for term in terms)]
+    columns.append(TableColumn(title, least=20, wraps=True))
+    lines = table(page, columns, rows)
+    rest = sum(len(names) for _, names in groups[len(shown) :])
+    lines += [Text(f"  and {rest} more", style="dim")] if rest else []
+    first = next(iter(found.scores))
+    why = because("the whole cluster" if first == ROOT_NAME else first, found.decided, always=True)
+    return [*lines, *wrapped(Text(why), page.width, first="  ", rest="    ")] if why else lines
 
 
 def _node_title(nodes: Sequence[NodeInspection]) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tierwise.api.natural import natural
 from tierwise.api.plurals import of
 from tierwise.explain.decision_basis import DecisionBasis, GroupCounts
 from tierwise.explain.message import tried_line
@@ -12,7 +11,8 @@ from tierwise.explain.naming import ObjectNames, decision_title, gather_text, li
 from tierwise.explain.page import Page, Text, count, joined, wrapped
 from tierwise.explain.proposal import proposal_lines
 from tierwise.explain.ranges import compact
-from tierwise.framework.report import Decision
+from tierwise.explain.terms import because
+from tierwise.framework.report import Decision, Term
 from tierwise.model.job import Constraint, Job, Rejection, Verdict
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, ROOT_NAME, Topology
@@ -86,10 +86,13 @@ def looked_at(snapshot: Snapshot, basis: DecisionBasis) -> list[Text]:
             holding = of(groups.holding, groups.domains, "hyperNode", "holds", "hold")
             what = f"{holding} {held}; {name} is chosen"
             only = f"only {name} holds {held}"
-            lines.append(f"{title}{what if groups.holding > 1 else only}")
-    if basis.scores:
-        scores = {_WHOLE if domain == ROOT_NAME else domain: score for domain, score in basis.scores.items()}
-        lines.append(f"{title}{score_line(scores, name)}")
+            why = because(name, basis.decision.terms)
+            lines.append(f"{title}{what if groups.holding > 1 else only}{f'; {why}' if why else ''}")
+    if Term.NOMINATED in basis.decision.terms:
+        lines.append(f"{title}{name} was kept for it (nominated)")
+    elif basis.candidates.scores:
+        scores = {_WHOLE if domain == ROOT_NAME else domain: score for domain, score in basis.candidates.scores.items()}
+        lines.append(f"{title}{score_line(scores, basis.candidates.decided)}")
     return [Text(line) for line in lines]
 
 
@@ -99,13 +102,16 @@ def _too_small(topology: Topology, groups: GroupCounts) -> str:
     return f"{tier_title(topology, groups.tier)}: {where} {groups.best}: {fits}"
 
 
-def score_line(scores: Mapping[str, float], chosen: str) -> str:
-    """Which domains hold the gang, and their scores."""
-    ranked = sorted(scores.items(), key=lambda item: (item[0] != chosen, -item[1], natural(item[0])))
-    shown = [f"{name} ({score:.4g})" for name, score in ranked]
+def score_line(scores: Mapping[str, float], decided: Sequence[Term]) -> str:
+    """Which domains hold the gang, in the order of the search, their scores, and why the first comes before the others
+    where the scores do not show it.
+    """
+    shown = [f"{name} ({score:.4g})" for name, score in scores.items()]
+    first = next(iter(scores))
     if len(shown) == 1:
-        return f"only {ranked[0][0]} holds the gang"
-    return f"{len(shown)} hyperNodes hold the gang; scores: {joined(shown, _SCORES)}"
+        return f"only {first} holds the gang"
+    why = because(first, decided)
+    return f"{len(shown)} hyperNodes hold the gang; scores: {joined(shown, _SCORES)}{f'; {why}' if why else ''}"
 
 
 def sub_group_places(snapshot: Snapshot, decisions: Sequence[Decision]) -> list[Text]:
