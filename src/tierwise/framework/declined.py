@@ -15,7 +15,6 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.api.core import format_time
 from tierwise.framework.extension import Delay
 from tierwise.framework.ledger import Ledger, Pool
 from tierwise.framework.room_ahead import RoomAhead
@@ -98,6 +97,8 @@ class DeclinedPlaces:
         place = next((p for p in closed if any(np.isin(rows, own).any() for _, own, _ in p.held)), None)
         if place is None:
             return None
+        from tierwise.api.core import format_time  # most cycles decline nothing
+
         whose = f"{place.job.key}, which waits for a closer one until {format_time(place.until)}"
         names = (Named(namespace_of(place.job.key), whose, "a gang of another namespace"),)
         return Reason("PlaceIsKept", "patience", f"the place that it could have is kept for {whose}", names)

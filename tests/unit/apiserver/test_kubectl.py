@@ -310,7 +310,10 @@ def test_the_page_follows_what_clients_do(tmp_path: Path) -> None:
 
 
 def _two_tenants(folder: Path) -> Path:
-    """The example of reservations at its noon, which is now, with `notebook` in a namespace of its own."""
+    """The example of reservations at its noon, which is now, with `notebook` in a namespace of its own.
+
+    What runs has the deadline that it states, so that others wait for the reservation, too.
+    """
     noon, now = datetime(2026, 1, 1, 12, tzinfo=UTC), datetime.now(UTC)
 
     def later(found: re.Match[str]) -> str:
@@ -321,6 +324,8 @@ def _two_tenants(folder: Path) -> Path:
     for raw in documents:
         if raw["metadata"]["name"].startswith("notebook"):
             raw["metadata"]["namespace"] = "rival"
+        elif raw["kind"] == "Pod" and "nodeName" in raw["spec"]:
+            raw["spec"]["activeDeadlineSeconds"] = 4 * 3600  # its word counts for others where something enforces it
     written = folder / "cluster.json"
     written.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}, default=str))
     return written
