@@ -494,7 +494,19 @@ def _joined(profiles: list[_KubeProfile]) -> Profile:
         backfills=False,
         feature_gates=read_gates(first.arguments.get(_OWN, {}).get(_GATES), _GATES),
         notes=tuple(dict.fromkeys(note for profile in profiles for note in _notes(profile))),
+        spelled=_spelled(profiles),
     )
+
+
+def _spelled(profiles: list[_KubeProfile]) -> dict[str, str]:
+    """The names that the file has for plugins of other names; where it has several for one, it keeps its own."""
+    names: dict[str, set[str]] = {}
+    for profile in profiles:
+        for name in profile.points.names():
+            names.setdefault(profile.names[name].plugin, set()).add(name)
+    return {
+        plugin: next(iter(found)) for plugin, found in names.items() if plugin and found != {plugin} and len(found) == 1
+    }
 
 
 def _notes(profile: _KubeProfile) -> Iterator[str]:

@@ -78,6 +78,7 @@ class Profile(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields
     ] = 0
     feature_gates: Annotated[Mapping[str, bool], _says("those that are set; the others are as their stage says")] = {}
     notes: Annotated[tuple[str, ...], _says("settings of its file that have no effect here, for messages")] = ()
+    spelled: Annotated[Mapping[str, str], _says("plugins that its file calls by other names, for messages")] = {}
 
     def feature(self, name: str) -> bool:
         """Whether a feature is on."""

@@ -6,7 +6,7 @@ what is printed configures the same scheduler. The JSON schema is that of the re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -26,8 +26,8 @@ API_VERSION: Final = "tierwise.io/v1alpha1"
 KIND: Final = "SchedulerProfile"
 
 _NOBODY: Final[Installed] = {}
-_MESSAGES: Final = "notes"
-"""The one field of the record that is no setting."""
+_MESSAGES: Final = ("notes", "spelled")
+"""The fields of the record that are no settings."""
 
 
 def read_own(raw: object, installed: Installed = _NOBODY) -> Profile:
@@ -71,15 +71,15 @@ def _check_schedulers(profile: Profile, tiers: tuple[tuple[PluginChoice, ...], .
             raise InputError(text, field="schedulers")
 
 
-def _check_names(raw: Mapping[Any, Any], kind: type[msgspec.Struct], path: str, *, but: str = "") -> None:
+def _check_names(raw: Mapping[Any, Any], kind: type[msgspec.Struct], path: str, *, but: Collection[str] = ()) -> None:
     names = (field.encode_name for field in fields(kind))
-    check_fields(raw, path or None, tuple(name for name in names if name != but))
+    check_fields(raw, path or None, tuple(name for name in names if name not in but))
 
 
 def written(profile: Profile, *, whole: bool = False) -> dict[str, object]:
     """A profile as its file, in one form: equal profiles give equal bytes. Defaults are in it where it is `whole`."""
     tiers = [{"plugins": [_stated(choice) for choice in tier]} for tier in profile.tiers]
-    told = {name: value for name, value in _stated(profile, whole=whole).items() if name != _MESSAGES}
+    told = {name: value for name, value in _stated(profile, whole=whole).items() if name not in _MESSAGES}
     if whole:
         told["featureGates"] = {name: profile.feature(name) for name in FEATURES}
     return {"apiVersion": API_VERSION, "kind": KIND, **told, "tiers": tiers}
@@ -99,7 +99,7 @@ def schema() -> dict[str, Any]:
     """The JSON schema of the file."""
     found: dict[str, Any] = msgspec.json.schema(Profile)
     record, plugin = found["$defs"]["Profile"], found["$defs"]["PluginChoice"]
-    own = {name: kind for name, kind in record["properties"].items() if name != _MESSAGES}
+    own = {name: kind for name, kind in record["properties"].items() if name not in _MESSAGES}
     own["actions"]["items"]["enum"] = list(ACTIONS)
     own["actionArguments"]["propertyNames"] = {"enum": list(ACTIONS)}
     own["featureGates"]["propertyNames"] = {"enum": list(FEATURES)}

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import yaml
 from tests.support.commands import ROOT, answer, manifests, run
 from tests.support.draw import Gang, World, draw, gang, groups
 
@@ -111,3 +112,14 @@ def test_every_term_has_words_and_a_row_in_the_documentation() -> None:
 
     assert set(Term) == set(rows)
     assert all(because("r0", [term], always=True) for term in Term)
+
+
+def test_plugins_are_named_as_the_configuration_spells_them(tmp_path: Path) -> None:
+    """Of a KubeSchedulerConfiguration, whose Coscheduling is a plugin of another name here."""
+    plugins = {"multiPoint": {"enabled": [{"name": "Coscheduling"}]}}
+    kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    config = yaml.safe_dump({**kind, "profiles": [{"schedulerName": "default-scheduler", "plugins": plugins}]})
+    seen = _explained(tmp_path, draw("r0[n0] r1[n1]"), gang("g", tasks=1), pod="g-0", config=config)
+
+    assert {"Coscheduling", "NodeResourcesFit", "NodeAffinity"} <= set(seen["nodes"]["n0"]["scores"])
+    assert "coscheduling" not in seen["nodes"]["n0"]["scores"]

@@ -133,10 +133,11 @@ class PodInspector:
         everything = slice(0, len(cycle.nodes))
         fits = cycle.fits(ask, everything, Pool.FUTURE_IDLE)
         now = cycle.fits(ask, everything, Pool.IDLE)
-        scores = cycle.pipeline.scores(ask, everything, fits)
+        spelled = cycle.pipeline.spelled
+        scores = {spelled.get(name, name): s for name, s in cycle.pipeline.scores(ask, everything, fits).items()}
         total = cycle.pipeline.score(ask, everything, fits)
         reasons = _reasons(cycle, ask)
-        figures = cycle.pipeline.figures(ask)
+        figures = {spelled.get(name, name): rows for name, rows in cycle.pipeline.figures(ask).items()}
         return tuple(
             NodeInspection(
                 name=name,
