@@ -46,6 +46,8 @@ from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult,
 from tierwise.actions.placement.surplus import place_allowed_surplus, place_surplus_group, search_minimum
 from tierwise.actions.plain_pods import PlainPods
 from tierwise.framework.cycle import Cycle
+from tierwise.framework.declined import Held
+from tierwise.framework.extension import Delay
 from tierwise.framework.ledger import Pool, Statement, job_ready
 from tierwise.framework.report import Term
 from tierwise.framework.steps import CUT_SHORT, waits_for_steps
@@ -262,8 +264,7 @@ class _Allocation:
             statement.rewind()
             self._consider_reserving(job, delay.until)
             if delay.keeps:
-                self._cycle.declined.keep(job, held_by(found), delay)
-                statement.keep()
+                self._keep_declined(job, held_by(found.placements), delay, statement)
             return False
         idle = all(placement.pool is Pool.IDLE for placement in found.placements)
         late = None
@@ -281,6 +282,17 @@ class _Allocation:
         score, said, terms = found.score, found.proposed, found.terms
         commit(self._cycle, job, placements, action="allocate", score=score, bound=bound, proposed=said, terms=terms)
         return bound and self._cycle.backlog.some_left(job)
+
+    def _keep_declined(self, job: Job, held: Held, delay: Delay, statement: Statement) -> None:
+        """Keep the place that a gang has declined, as far as its account allows."""
+        cycle = self._cycle
+        if cycle.idle_room.allows(job, held):
+            cycle.declined.keep(job, held, delay)
+            statement.keep()
+            return
+        declined = cycle.report.rejections[job.key]
+        refused = Rejection("place", job.key, cycle.idle_room.refusal(job))
+        cycle.report.reject(job, replace(declined, children=(*declined.children, refused)))
 
     # The refusal: a reason, then room that is made at once, or a reservation.
 

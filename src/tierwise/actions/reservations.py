@@ -259,7 +259,8 @@ class Reservations:
         lapses = self._lapses(job, place.time, awaits)
         before = self._reservations_before(job, place)
         bare = place.time < inf and self._rests_on_bare_words(job, awaits, before)
-        holds = lapses > self._now
+        spent = lapses > self._now and not bare and not self._cycle.idle_room.allows(job, place.held)
+        holds = lapses > self._now and not spent
         text, names = self._text(job, name, place.time, awaits, holds=holds, bare=bare)
         return Reservation(
             job,
@@ -276,19 +277,23 @@ class Reservations:
             lapses=lapses,
             bare=bare,
             names=names,
+            refused=self._cycle.idle_room.refusal(job) if spent else None,
         )
 
     def _lapses(self, job: Job, time: float, awaits: Sequence[_Run]) -> float:
         """Until when others are held back for a place from a time on, if nothing ends; minus infinity for nobody.
 
-        They are where that time is known and near, until plans give up on the first of the runs that it awaits; or for
-        a while where its job has waited long.
+        They are where that time is known and near, until plans give up on the first of the runs that it awaits; or, if
+        its job has waited long, in the hour that its namespace has for that.
         """
         rules = self._rules
         if time <= self._now + rules.window:
             return min((run.end.lapses for run in awaits), default=inf)
-        old = job.created + rules.aging
-        return old + rules.aging_limit if old <= self._now else -inf
+        if job.created + rules.aging > self._now:
+            return -inf
+        own = namespace_of(job.key)
+        others = (other.created for other in self._cycle.snapshot.waiting if namespace_of(other.key) == own)
+        return self._cycle.idle_room.hour(job, min(others) + rules.aging, rules.aging_limit, rules.aging_pause)
 
     def _rests_on_bare_words(self, job: Job, awaits: Sequence[_Run], before: Sequence[Reservation]) -> bool:
         """Whether a moment is known by words of the job's own namespace alone, with nothing behind them.
@@ -392,7 +397,7 @@ class Reservations:
             if not isinstance(found, SearchResult) or not job_ready(cycle.ledger, job, waiting=True):
                 return None
             delay = deferral(cycle, job, found.placements)
-            return delay if delay is not None and delay.until > time else held_by(found)
+            return delay if delay is not None and delay.until > time else held_by(found.placements)
 
     def _may_fit(
         self,
@@ -546,8 +551,9 @@ class Reservations:
             known = rejections.get(held.job.key)
             if known is not None:
                 reason = Reason("Reserved", "reservations", held.text, held.names)
-                told = Rejection("reservation", held.job.key, reason)
-                rejections[held.job.key] = replace(known, children=(*known.children, told))
+                reasons = (reason, held.refused) if held.refused is not None else (reason,)
+                told = (Rejection("reservation", held.job.key, one) for one in reasons)
+                rejections[held.job.key] = replace(known, children=(*known.children, *told))
         self._cycle.report.reservations[:] = self._held
         self._cycle.reserved[:] = [self] if self._held else []
 

@@ -39,6 +39,7 @@ class Action(msgspec.Struct, frozen=True):
 _CACHE: Final = "predicateErrorCacheEnable"
 _RESERVATIONS: Final = """
     reservations reservationDepth reservationPods reservationWindow reservationAging reservationAgingLimit
+    reservationAgingPause
     expectedDuration expectedDuration.* trustStatedDurations runHistory
 """
 _BUNDLES: Final = f"maxDomains allowWholeBundle evictRemainder {_CACHE}"
@@ -49,7 +50,7 @@ _CLASSIC: Final = f"""
 
 ACTIONS: Final[Mapping[str, Action]] = {
     "enqueue": Action(Family.ENQUEUE, "overcommit-factor"),
-    "allocate": Action(Family.ALLOCATE, f"{_CACHE} {_RESERVATIONS} searchSteps cycleSteps"),
+    "allocate": Action(Family.ALLOCATE, f"{_CACHE} {_RESERVATIONS} searchSteps cycleSteps idleRoom"),
     "backfill": Action(Family.BACKFILL, _CACHE),
     "preempt": Action(Family.CLASSIC, _CLASSIC, "preempt"),
     "reclaim": Action(Family.CLASSIC, _CACHE, "reclaim"),

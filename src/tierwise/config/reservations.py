@@ -31,7 +31,8 @@ class ReservationRules(msgspec.Struct, frozen=True):
     by_queue: Mapping[str, float] = {}
     window: float = 86_400.0  # seconds: a moment that lies further ahead holds no job back
     aging: float = 3600.0  # seconds that a job has waited after which others are held back without a moment
-    aging_limit: float = 3600.0  # for so many seconds from then on
+    aging_limit: float = 3600.0  # for so many seconds, in which all jobs of its namespace may
+    aging_pause: float = 86_400.0  # seconds after these in which no job of its namespace may
     trust_stated: bool = False  # what jobs say of themselves counts against reservations of other namespaces
     history: str = ""  # the namespace in which a record is kept of the runs that have ended; "" for none
 
@@ -60,6 +61,7 @@ def reservation_rules(profile: Profile) -> ReservationRules:
         window=_seconds(given.get("reservationWindow", "24h"), "reservationWindow"),
         aging=_aging(given.get("reservationAging", "1h")),
         aging_limit=_seconds(given.get("reservationAgingLimit", "1h"), "reservationAgingLimit"),
+        aging_pause=_seconds(given.get("reservationAgingPause", "24h"), "reservationAgingPause"),
         trust_stated=_flag(given.get("trustStatedDurations", False), "trustStatedDurations"),
         history=history,
     )

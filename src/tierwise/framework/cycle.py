@@ -17,8 +17,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.config.searches import SearchBudget
-from tierwise.framework.declined import DeclinedPlaces
+from tierwise.framework.declined import DeclinedPlaces, Held
 from tierwise.framework.extension import Ask, CycleView
+from tierwise.framework.idle_room import IdleRoom
 from tierwise.framework.kept import KeptOfLedger
 from tierwise.framework.kept_refusals import KeptRefusals
 from tierwise.framework.ledger import Ledger, Pool
@@ -245,6 +246,10 @@ class Nominations:
         """Whether anything is reserved for a job."""
         return bool(self._of(job.number)) or job.number in self._held
 
+    def kept_for(self) -> list[tuple[Job, Held]]:
+        """What is reserved for nominated jobs that were not served."""
+        return [(self._jobs[number], held) for number in self._kept if (held := self._of(number))]
+
     def release(self, job: Job) -> None:
         """Release a job's reserved resources, for good or, where they are held for it, while it is served."""
         self._give_back(job.number)
@@ -291,6 +296,9 @@ class Nominations:
 class KeptRoom(Protocol):
     """Room that is kept free for some jobs, and from others."""
 
+    def kept_for(self) -> Iterable[tuple[Job, Held]]:
+        """What is kept now, and for whom."""
+
     def serve(self, job: Job | None) -> None:
         """From now on it is open to a job as far as that may have it; None for whoever may not."""
 
@@ -323,6 +331,7 @@ class Cycle(msgspec.Struct, frozen=True):
     nominations: Nominations
     report: ReportBuilder
     declined: DeclinedPlaces
+    idle_room: IdleRoom
     backlog: Backlog = msgspec.field(default_factory=Backlog)
     inspect: Callable[[Cycle, Job], None] | None = None  # called for each job before it is served; set by `explain`
     spares: KeptRoom | None = None

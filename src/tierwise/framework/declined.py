@@ -9,7 +9,7 @@ served, to the gang itself, to jobs of a higher priority, and to jobs that have 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import msgspec
 import numpy as np
@@ -45,6 +45,10 @@ class DeclinedPlaces:
 
     def __bool__(self) -> bool:
         return bool(self._states[-1])
+
+    def kept_for(self) -> Iterable[tuple[Job, Held]]:
+        """What is kept now, and for whom."""
+        return [(place.job, place.held) for place in self._states[-1] if not place.open]
 
     def keep(self, job: Job, held: Held, delay: Delay) -> None:
         """Keep the place that a gang has declined, in place of one that was kept for it before."""

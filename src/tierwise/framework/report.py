@@ -12,6 +12,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
 
 from tierwise.framework.ledger import Pool
@@ -99,6 +100,14 @@ class Decision(msgspec.Struct, frozen=True):
     def count(self) -> int:
         return sum(len(p.tasks) for p in self.placed)
 
+    @property
+    def held(self) -> tuple[tuple[Shape, Ints, Ints], ...]:
+        """Shapes, rows, each once, and how many tasks are on them."""
+        rows: dict[Shape, list[int]] = {}
+        for task, row in self.places():
+            rows.setdefault(task.shape, []).append(row)
+        return tuple((shape, *np.unique(own, return_counts=True)) for shape, own in rows.items())
+
     def places(self) -> Iterator[tuple[Task, int]]:
         """Every placed task with its row."""
         for placed in self.placed:
@@ -143,6 +152,7 @@ class Reservation(msgspec.Struct, frozen=True):
     lapses: float = inf  # when it holds nobody back any more, if none of these has ended by then
     bare: bool = False  # its moment rests on words of its own namespace that have no deadline or record behind them
     names: tuple[Named, ...] = ()  # what of the text is not for every namespace
+    refused: Reason | None = None  # why nobody is held back for it although its moment would allow that
 
     def binds(self, namespace: str) -> bool:
         """Whether jobs of a namespace are held back for it: the word of another namespace does not count for them."""
@@ -225,7 +235,8 @@ class CycleReport(msgspec.Struct, frozen=True):
     notices: tuple[Notice, ...] = ()  # tasks that would be evicted and have time left
     reservations: tuple[Reservation, ...] = ()  # of jobs that wait, in the order in which they were served
     unfinished: bool = False  # the cycle had placed as many pods as it may, and the rest has its turn in the next one
-    turns: Turns = Turns()  # what the next cycle should know of searches
+    turns: Turns = Turns()  # what the next cycle should know of searches and of room that is kept idle
+    idle_until: float = inf  # when the first account of room that is kept idle has nothing left
 
     @property
     def goes_on(self) -> bool:
@@ -243,7 +254,8 @@ class CycleReport(msgspec.Struct, frozen=True):
         """
         lapses = (reservation.lapses for reservation in self.reservations if reservation.holds)
         turn = (moment + 1.0,) if self.turns.late else ()
-        return min((at for at in (*self.delays.values(), *lapses, *turn) if at > moment), default=inf)
+        times = (*self.delays.values(), *lapses, *turn, self.idle_until)
+        return min((at for at in times if at > moment), default=inf)
 
 
 def plugin_faults(report: CycleReport) -> list[Fault]:
@@ -270,6 +282,7 @@ class ReportBuilder(msgspec.Struct):
     reservations: list[Reservation] = []
     unfinished: bool = False
     turns: Turns = Turns()
+    idle_until: float = inf
     bound: int = 0  # pods; those that are nominated come again in the next cycle
 
     def decide(self, decisions: Sequence[Decision]) -> None:

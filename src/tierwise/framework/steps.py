@@ -272,7 +272,7 @@ class StepAccount:
             room = free()
             if before.room is not None and before.nodes is self._nodes and before.room.shape == room.shape:
                 room = np.minimum(room, before.room)
-        return Turns(before.cycles + 1, late, cut, self._nodes if cut else None, room)
+        return Turns(before.cycles + 1, late, cut, self._nodes if cut else None, room, before.idle)
 
     @property
     def _nodes(self) -> NodeTable | None:

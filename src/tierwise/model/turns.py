@@ -1,4 +1,4 @@
-"""What one cycle hands on to the next about searches: who was not looked at yet, and which refusals were cut short."""
+"""What one cycle hands on to the next: who was not looked at, which refusals were cut short, and what is kept idle."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from tierwise.model.arrays import Ints
+from tierwise.model.idle_room import NO_IDLE_ROOM, IdleRoomState
 from tierwise.model.job import Job, Rejection, Task
 from tierwise.model.node import NodeTable
 
@@ -27,13 +28,14 @@ class CutRefusal(msgspec.Struct, frozen=True, eq=False):
 
 
 class Turns(msgspec.Struct, frozen=True, eq=False):
-    """The state of searches after a cycle, which the next cycle takes from its snapshot."""
+    """The state of searches and accounts after a cycle, which the next cycle takes from its snapshot."""
 
     cycles: int = 0  # cycles so far, by which `late` is counted
     late: Mapping[str, int] = {}  # by key of a job that was not looked at: the first cycle that left it out
     cut: Mapping[tuple[str, str], CutRefusal] = {}  # by key of a job and action
     nodes: NodeTable | None = None  # to which `room` belongs
     room: Ints | None = None  # the least that was free or leaving since the refusals in `cut`, (resources x rows)
+    idle: IdleRoomState = NO_IDLE_ROOM  # what is kept idle, and what was
 
 
 NO_TURNS = Turns()

@@ -20,11 +20,13 @@ from tierwise.actions.enqueue import enqueue, promote
 from tierwise.api.errors import InputError, suggestion
 from tierwise.config.actions import ACTIONS, EVICTING, EVICTING_BY_POD, PLACING, Family
 from tierwise.config.arguments import flag
+from tierwise.config.idle_room import idle_room
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.config.searches import SearchBudget, cycle_steps, search_steps
 from tierwise.framework.cycle import Cycle, FitCounts, Nominations, Stopwatch
-from tierwise.framework.declined import DeclinedPlaces
+from tierwise.framework.declined import DeclinedPlaces, Held
 from tierwise.framework.extension import CycleView, Factory, Purpose
+from tierwise.framework.idle_room import IdleRoom
 from tierwise.framework.kept_refusals import KeptRefusals
 from tierwise.framework.ledger import Ledger
 from tierwise.framework.pipeline import Pipeline
@@ -174,7 +176,7 @@ def check_profile(profile: Profile, file: str | None = None) -> Profile:
     from tierwise.config.spares import spare_rules
 
     try:
-        for read in (search_steps, cycle_steps, reservation_rules, spare_rules):
+        for read in (search_steps, cycle_steps, idle_room, reservation_rules, spare_rules):
             read(profile)
     except InputError as error:
         raise error.inside(file=file) from None
@@ -310,8 +312,24 @@ def cycle(
     current.report.complaints = (*current.pipeline.complaints(), *told)
     current.report.failures = current.pipeline.failures
     current.report.search_counts.steps = steps.taken
-    current.report.turns = steps.turns(current.ledger.room, current.report.rejections)
+    turns = steps.turns(current.ledger.room, current.report.rejections)
+    idle, current.report.idle_until = current.idle_room.after(_kept_idle(current))
+    current.report.turns = turns if idle is turns.idle else replace(turns, idle=idle)
     return current.report.build()
+
+
+def _kept_idle(current: Cycle) -> Iterator[tuple[Job, Held]]:
+    """What is kept for jobs that do not use it yet; a reservation that binds its own namespace alone does not count."""
+    for decision in current.report.decisions:
+        if not decision.bound:
+            yield decision.job, decision.held
+    yield from current.nominations.kept_for()
+    yield from current.declined.kept_for()
+    if current.spares is not None:
+        yield from current.spares.kept_for()
+    for held in current.report.reservations:
+        if held.holds and not held.bare:
+            yield held.job, held.held
 
 
 def _wishes(snapshot: Snapshot, profile: Profile) -> Mapping[str, OnNodeLoss]:
@@ -439,4 +457,5 @@ def open_cycle(
     fit_counts = FitCounts(ledger, snapshot.topology, pipeline.why_not)
     nominations = Nominations(snapshot, ledger)
     report, declined = ReportBuilder(watch=watch), DeclinedPlaces(ledger, view.ahead)
-    return Cycle(snapshot, view, ledger, pipeline, fit_counts, nominations, report, declined, inspect=inspect)
+    room = IdleRoom(snapshot, ledger, view.ahead, idle_room(profile))
+    return Cycle(snapshot, view, ledger, pipeline, fit_counts, nominations, report, declined, room, inspect=inspect)

@@ -308,10 +308,10 @@ def rows_of(placements: Iterable[Placement]) -> Ints:
     return np.concatenate([placement.rows for placement in placements])
 
 
-def held_by(found: SearchResult) -> Held:
-    """What a result takes: shapes, rows, each once, and the number of tasks on them."""
+def held_by(placements: Iterable[Placement]) -> Held:
+    """What placements take: shapes, rows, each once, and the number of tasks on them."""
     rows: dict[Shape, list[Ints]] = {}
-    for placement in found.placements:
+    for placement in placements:
         rows.setdefault(placement.pod_set.shape, []).append(placement.rows)
     return tuple((shape, *np.unique(np.concatenate(own), return_counts=True)) for shape, own in rows.items())
 

@@ -20,6 +20,7 @@ from tierwise.api.plurals import count
 from tierwise.api.repair import SPARES
 from tierwise.config.spares import SpareRules
 from tierwise.framework.cycle import Cycle
+from tierwise.framework.declined import Held
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import EMPTY, Bools, Ints
 from tierwise.model.job import Job, Reason, Shape, Status, Task
@@ -124,6 +125,11 @@ class Spares:
         requests = (pod_set.shape.request for pod_set in job.pod_sets())
         return any(cycle.pipeline.may_reclaim(job, request) is None for request in requests)
 
+    def kept_for(self) -> Iterable[tuple[Job, Held]]:
+        """What is kept free now, and for whom."""
+        jobs = self._cycle.snapshot.jobs
+        return [(jobs[number], (found,)) for number, found in self._kept.items()]
+
     def kept(self) -> dict[str, int]:
         """How many are kept free now, by the key of their owner."""
         jobs = self._cycle.snapshot.jobs
@@ -222,6 +228,9 @@ class Spares:
         before = np.cumsum(counts[rows]) - counts[rows]
         counts[rows] = np.clip(self._affordable(job, shape.request, int(counts.sum())) - before, 0, counts[rows])
         rows = np.flatnonzero(counts)
+        if len(rows) and not cycle.idle_room.allows(job, ((shape, rows, counts[rows]),)):
+            self._complain(job, cycle.idle_room.refusal(job))
+            return
         if len(rows):
             cycle.ledger.set_aside(shape, rows, counts[rows])
             self._charge(job, shape.request * int(counts.sum()))
