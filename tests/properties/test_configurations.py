@@ -100,5 +100,5 @@ def test_a_converted_configuration_is_the_same_profile(raw: Raw) -> None:
     text = yaml.safe_dump(written(profile), sort_keys=False)
     [(again, _)] = documents(text.encode(), file="f")
 
-    assert replace(profile, notes=()) == profile_in(again, "f")
+    assert replace(profile, notes=(), spelled={}) == profile_in(again, "f")
     assert text == yaml.safe_dump(written(profile_in(again, "f")), sort_keys=False)

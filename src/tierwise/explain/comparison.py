@@ -210,7 +210,7 @@ def _states(outcome: Outcome) -> dict[str, JobState]:
             started=bool(pods) and job_ready(ledger, job),
             pods=pods,
             total=len(job.tasks) or job.minimum,
-            place=domain_title(snapshot.topology, place.domain) if place is not None else "",
+            place=domain_title(place.topology, place.domain) if place is not None else "",
             hyper_node=place.name if place is not None else "",
         )
         if report is not None and waits:

@@ -1,4 +1,6 @@
-"""The innermost domain of a job and of each of its sub-groups, for JSON, status and live views."""
+"""The innermost domain of a job and of each of its sub-groups, on the tree of their constraints: for JSON, status and
+live views.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import msgspec
 
 from tierwise.explain.naming import sub_id
 from tierwise.framework.report import Decision
-from tierwise.model.job import Job, Status, Task, group_job
+from tierwise.model.job import Constraint, Job, Status, Task, group_job
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, Topology
 
@@ -18,9 +20,16 @@ __all__ = ["DomainLocation", "job_location"]
 class DomainLocation(msgspec.Struct, frozen=True):
     """A domain with its tier; the virtual root counts as one."""
 
+    topology: Topology  # the tree that it is part of
     domain: int
-    name: str
-    tier: int
+
+    @property
+    def name(self) -> str:
+        return self.topology.name[self.domain]
+
+    @property
+    def tier(self) -> int:
+        return int(self.topology.tier[self.domain])
 
     @property
     def anywhere(self) -> bool:
@@ -43,7 +52,6 @@ def job_location(
     of: Callable[[Task], bool] = lambda _: True,
 ) -> JobLocation:
     """Where the job's pods stand, or some `of` them, together with those that these decisions bind."""
-    topology = snapshot.topology
     rows: dict[int, list[int]] = {}
     for sub in job.subs:
         nodes = [task.node for task in sub.tasks if task.status is Status.RUNNING and task.node >= 0 and of(task)]
@@ -51,15 +59,23 @@ def job_location(
     for decision in decisions:
         for placed in decision.placed if decision.bound else ():
             rows[placed.sub.number] += placed.rows.tolist()
-    subs = {sub_id(sub): _place(topology, rows[sub.number]) for sub in job.subs if sub.policy >= 0}
+    own = job.constraint
+    subs = {
+        sub_id(sub): _place(snapshot, job.policies[sub.policy].constraint or own, rows[sub.number])
+        for sub in job.subs
+        if sub.policy >= 0
+    }
     for number, group in enumerate(job.inner_groups[1:], start=1):
         inside = [row for sub in group_job(job, number).subs for row in rows[sub.number]]
-        subs[group.path] = _place(topology, inside)
-    return JobLocation(_place(topology, [row for found in rows.values() for row in found]), subs)
+        subs[group.path] = _place(snapshot, group.constraint or own, inside)
+    return JobLocation(_place(snapshot, own, [row for found in rows.values() for row in found]), subs)
 
 
-def _place(topology: Topology, rows: list[int]) -> DomainLocation | None:
+def _place(snapshot: Snapshot, constraint: Constraint | None, rows: list[int]) -> DomainLocation | None:
+    """The innermost domain around some rows, of the tree that a constraint is about."""
     if not rows:
         return None
-    domain = topology.meet_span(min(rows), max(rows))
-    return DomainLocation(domain, topology.name[domain], int(topology.tier[domain]))
+    alternate = snapshot.alternate_topology(constraint)
+    if alternate is None:
+        return DomainLocation(snapshot.topology, snapshot.topology.meet_span(min(rows), max(rows)))
+    return DomainLocation(alternate.topology, alternate.topology.meet_rows(alternate.positions[rows]))

@@ -33,12 +33,14 @@ from tierwise.snapshot.run_history import history_effects
 from tierwise.status.conditions import READY, GangOutcome, conditions, reservation_mark, unschedulable
 from tierwise.status.fair_choice import FairChoice, untold
 
-__all__ = ["TIER_ANNOTATION", "UNKNOWN_TIER", "StatusWriter", "of_volcano", "statuses"]
+__all__ = ["NOT_RECORDED", "TIER_ANNOTATION", "UNKNOWN_TIER", "StatusWriter", "of_volcano", "statuses"]
 
 # Annotations and not status: an API server drops fields of a status that Volcano's definition does not have.
 TIER_ANNOTATION: Final = "tierwise.io/tier"
 UNKNOWN_TIER: Final = "UnknownTierName"
 """The event of a limit by a tier name that no hyperNode has."""
+NOT_RECORDED: Final = "SubGroupsNotRecorded"
+"""The event of a group whose sub-groups are too many for their annotation."""
 _LONGEST: Final = 100_000
 """Letters of an annotation: the API server takes no more than 256 KiB of them on an object."""
 _GROUP: Final = "scheduling.volcano.sh"
@@ -183,7 +185,13 @@ def of_volcano(outcome: GangOutcome) -> Iterator[Effect]:
     if outcome.bound or rejection is not None:
         yield from _events(key, record, waits, outcome.decision)
         yield from _unknown_tiers(outcome.snapshot, job, key, outcome.decision)
-    marks = _marks(record, outcome) | reservation_mark(record.metadata.annotations, outcome.reserved)
+    stands = _marks(record, outcome)
+    length = len(stands.get(SUB_GROUPS_ANNOTATION, ""))
+    if length > _LONGEST:
+        del stands[SUB_GROUPS_ANNOTATION]
+        if outcome.decisions:
+            yield RecordEvent(key, "Warning", NOT_RECORDED, _not_recorded(length), outcome.decision)
+    marks = stands | reservation_mark(record.metadata.annotations, outcome.reserved)
     if wanted or any(record.metadata.annotations.get(mark) != value for mark, value in marks.items()):
         yield PatchStatus(key, wanted, marks)
 
@@ -211,10 +219,15 @@ def _marks(record: PodGroup, outcome: GangOutcome) -> dict[str, str]:
     stand = {sub: _wire(place) for sub, place in found.subs.items() if place is not None and not place.anywhere}
     if stand:
         known = {sub: msgspec.to_builtins(place) for sub, place in previous_placements(record.metadata).items()}
-        text = json.dumps({**known, **stand}, separators=(",", ":"))
-        if len(text) <= _LONGEST:
-            marks[SUB_GROUPS_ANNOTATION] = text
+        marks[SUB_GROUPS_ANNOTATION] = json.dumps({**known, **stand}, separators=(",", ":"))
     return marks
+
+
+def _not_recorded(length: int) -> str:
+    text = (
+        f"where its sub-groups stand takes {length} characters, and {SUB_GROUPS_ANNOTATION} is given {_LONGEST}: it is"
+    )
+    return f"{text} not written, so a sub-group that loses its pods is not led back to its hyperNode"
 
 
 def _counts(status: PodGroupStatus, pods: Iterable[Pod]) -> Raw:

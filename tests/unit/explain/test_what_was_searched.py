@@ -9,6 +9,8 @@ from typing import Any
 import yaml
 from tests.support.commands import ROOT, answer, manifests, run
 from tests.support.draw import Gang, World, draw, gang, groups
+from tests.support.koordinator import cluster, hypernode
+from tests.support.koordinator import gang as gathered
 
 from tierwise.explain.terms import because
 from tierwise.framework.report import Term
@@ -123,3 +125,13 @@ def test_plugins_are_named_as_the_configuration_spells_them(tmp_path: Path) -> N
 
     assert {"Coscheduling", "NodeResourcesFit", "NodeAffinity"} <= set(seen["nodes"]["n0"]["scores"])
     assert "coscheduling" not in seen["nodes"]["n0"]["scores"]
+
+
+def test_a_gang_stands_on_the_tree_of_its_constraint(tmp_path: Path) -> None:
+    """Its nodes are of one block of Koordinator's tree, and of both hyperNodes beside it."""
+    tree = [hypernode("r0", 1, [("Node", "n0"), ("Node", "n2")]), hypernode("r1", 1, [("Node", "n1"), ("Node", "n3")])]
+    world = cluster({"s0": {"b0": "n0 n1", "b1": "n2 n3"}})
+    file = manifests(tmp_path, *world, *tree, *gathered("g", 2, must="BlockLayer"))
+    group = answer("schedule", "-f", file)["podGroups"]["default/g"]
+
+    assert ("b0", 1) == (group["hyperNode"], group["tier"])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from tests.support.draw import draw, objects_of
 from tests.support.draw import gang as drawn
+from tests.support.draw import groups as parts
 from tests.support.lives import gang, machines
 from tests.support.manifests import (
     NOW,
@@ -39,8 +41,9 @@ from tierwise.scheduler.effects import amended
 from tierwise.scheduler.effects import effects as asked_of
 from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import build
+from tierwise.status import pod_group as of_groups
 from tierwise.status.pod import pod_conditions, pod_events
-from tierwise.status.pod_group import TIER_ANNOTATION, UNKNOWN_TIER, statuses
+from tierwise.status.pod_group import NOT_RECORDED, TIER_ANNOTATION, UNKNOWN_TIER, statuses
 
 
 def told(world: Objects, now: float = NOW) -> tuple[Objects, list[Effect]]:
@@ -191,6 +194,21 @@ def test_the_place_of_a_gang_and_of_its_sub_groups_is_on_record() -> None:
     assert ("s0", "2") == (marks[HYPERNODE_ANNOTATION], marks[TIER_ANNOTATION])
     subs = {"p-0": {"hyperNode": "r0", "tier": 1}, "p-1": {"hyperNode": "r1", "tier": 1}}
     assert subs == json.loads(marks[SUB_GROUPS_ANNOTATION])
+
+
+def test_sub_groups_beyond_their_annotation_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An annotation that would be too long is not written, and an event says so when they are placed."""
+    world, racks = (
+        draw("r0[n0] r1[n1]"),
+        drawn("a", each="cpu=8", groups=(parts(2, size=1, within=1),), phase="Inqueue"),
+    )
+    monkeypatch.setattr(of_groups, "_LONGEST", 20)
+    _, effects = told(objects_of(world, racks))
+    events = [effect.message for effect in effects if isinstance(effect, RecordEvent) and effect.reason == NOT_RECORDED]
+    (patch,) = (effect for effect in effects if isinstance(effect, PatchStatus))
+
+    assert SUB_GROUPS_ANNOTATION not in patch.annotations
+    assert ["where its sub-groups stand takes"] == [event[:32] for event in events]
 
 
 def test_the_event_of_a_victim_names_no_job_of_another_namespace() -> None:

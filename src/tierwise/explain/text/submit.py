@@ -29,7 +29,6 @@ from tierwise.explain.wire import pending_wire, pod_groups_wire
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job
 from tierwise.model.snapshot import Fault, Snapshot
-from tierwise.model.topology import Topology
 from tierwise.port import Objects, lone_gang
 
 __all__ = ["View", "frame", "life_wire", "outcome_lines"]
@@ -136,7 +135,7 @@ def _state(pod: Pod) -> str:
     return "gated" if pod.spec.scheduling_gates else "waiting"
 
 
-def job_lines(page: Page, topology: Topology, found: Sequence[JobProgress]) -> list[Text]:
+def job_lines(page: Page, found: Sequence[JobProgress]) -> list[Text]:
     """A table of jobs."""
     rows: list[list[Cell]] = [
         [
@@ -144,7 +143,7 @@ def job_lines(page: Page, topology: Topology, found: Sequence[JobProgress]) -> l
             Text(progress.phase, style=_STYLES.get(progress.phase, "")),
             f"{progress.retries} of {progress.most}" if progress.most is not None else "",
             _counted(progress.pods),
-            _where(topology, progress.place) or (f"was in {progress.last}" if progress.last else ""),
+            _where(progress.place) or (f"was in {progress.last}" if progress.last else ""),
         ]
         for progress in found
     ]
@@ -166,7 +165,7 @@ def partition_lines(page: Page, objects: Objects, snapshot: Snapshot, found: Seq
             if sub.policy >= 0:
                 place = places[sub_id(sub)]
                 counts = Counter(_state(pods[task.key]) for task in sub.tasks if task.key in pods)
-                rows.append([f"{progress.name} {sub_id(sub)}", _counted(counts), _where(snapshot.topology, place)])
+                rows.append([f"{progress.name} {sub_id(sub)}", _counted(counts), _where(place)])
     return table(
         page,
         ("partition:16", "pods~16", "where:14"),
@@ -191,8 +190,8 @@ def _counted(counts: Counter[str]) -> str:
     return ", ".join(f"{counts[state]} {state}" for state in _STATES if counts[state]) or "none"
 
 
-def _where(topology: Topology, place: DomainLocation | None) -> str:
-    return domain_title(topology, place.domain) if place is not None else ""
+def _where(place: DomainLocation | None) -> str:
+    return domain_title(place.topology, place.domain) if place is not None else ""
 
 
 def frame(page: Page, view: View, height: int, note: str = "") -> list[Text]:
@@ -201,7 +200,7 @@ def frame(page: Page, view: View, height: int, note: str = "") -> list[Text]:
     head = Text.assemble(("tierwise  ", "bold"), (f"{lasted(view.at):<10}", "bold cyan"), _tally(found))
     if note:
         head.append(f"  {note}", style="bright_black")
-    top = wrapped(head, page.width) + section("Jobs", job_lines(page, view.snapshot.topology, found[:_JOBS]))
+    top = wrapped(head, page.width) + section("Jobs", job_lines(page, found[:_JOBS]))
     top += section("Partitions", partition_lines(page, view.objects, view.snapshot, found)[: 1 + _JOBS])
     tree = section("Topology", topology_tree(page, view.snapshot))
     # On a low terminal the latest three things and the top of the tree stay.
@@ -224,7 +223,7 @@ def outcome_lines(page: Page, view: View) -> list[Text]:
     idle = waiting(view.snapshot, view.report, ())
     names = ObjectNames(view.snapshot.jobs)
     lines = [Text(""), *wrapped(title, page.width)]
-    lines += [Text(""), *job_lines(page, view.snapshot.topology, found)] if found else []
+    lines += [Text(""), *job_lines(page, found)] if found else []
     lines += section("Partitions", partition_lines(page, view.objects, view.snapshot, found))
     lines += section("Waiting", waiting_lines(page, names, view.snapshot, idle))
     circling = (f"{fault.subject} {fault.text}" for fault in view.circling)

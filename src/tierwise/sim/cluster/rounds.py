@@ -19,11 +19,11 @@ from tierwise.sim.cluster.driver import MOST, Amend, Decided, EmbeddedDriver
 from tierwise.sim.cluster.provisioner import provision
 from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import Reader
-from tierwise.status.pod_group import UNKNOWN_TIER
+from tierwise.status.pod_group import NOT_RECORDED, UNKNOWN_TIER
 
 __all__ = ["Rounds", "look", "schedule"]
 
-_TOLD = (LIMIT_EXCEEDED, UNKNOWN_TIER, NAME_TAKEN)
+_TOLD = (LIMIT_EXCEEDED, NOT_RECORDED, UNKNOWN_TIER, NAME_TAKEN)
 """Events that say why something asked for is not done."""
 
 
