@@ -197,6 +197,8 @@ class _Allocation:
         refusal = self._diagnose(job, asked, bounded=found is NoPlace.BOUNDED)
         if refusal.bounded and self._cycle.steps.is_dear(begun):
             self._cycle.steps.keep(job, refusal)
+        else:
+            self._cycle.steps.looked_at(job, refusal, begun)
         return refusal
 
     def _kept_by_others(self, job: Job, asked: Demand) -> Reason | None:

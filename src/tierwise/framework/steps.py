@@ -48,6 +48,9 @@ _DEAR: Final = 64
 _VERDICT: Final = "verdict"
 """In the place of an action: what a job was told of a refusal."""
 
+_CHEAP: Final = 8
+"""Steps of a refusal that may as well be found out again while others wait for their turn."""
+
 _KEPT: Final = 1000
 """Refusals that are kept; of further ones nothing is known in the next cycle."""
 
@@ -87,6 +90,8 @@ class StepAccount:
         self._left_out = False  # a job was not looked at
         self._whole = False  # the job that is served has a whole budget
         self._cut: dict[tuple[str, str], CutRefusal] = {}
+        self._looked: dict[tuple[str, str], CutRefusal] = {}  # refusals of this cycle, for as long as others are late
+        self._done: frozenset[str] = frozenset()  # jobs that were late since room grew, and were looked at
 
     # -- what searches call
 
@@ -106,7 +111,7 @@ class StepAccount:
 
     @contextmanager
     def searching(self, job: Job) -> Iterator[None]:
-        """Serve a job inside: what is charged is its own. Raises OutOfStepsError at once if it may use nothing.
+        """Serve a job inside: what is charged is its own. Where it may use nothing, what costs nothing is still done.
 
         Inside the turn of the same job this changes nothing.
         """
@@ -115,10 +120,8 @@ class StepAccount:
             return
         begun = self.taken
         allowance = self._allowance(job)
-        self._stop, self._job = begun + allowance, job
+        self._stop, self._job = begun + max(allowance, 0), job
         try:
-            if allowance <= 0:
-                raise OutOfStepsError
             yield
         finally:
             self._stop, self._job = _NONE, None
@@ -238,6 +241,11 @@ class StepAccount:
         known = self._cut.get((job.key, _VERDICT)) if self._cut else None
         return known.refusal if known is not None and known.concerns(job) and known.of == refusal else None
 
+    def looked_at(self, job: Job, refusal: Rejection, begun: int, action: str = "") -> None:
+        """A job was refused after a search, that began at so many steps: once is enough until all had their turn."""
+        if self.taken - begun > _CHEAP and len(self._looked) < _KEPT:
+            self._looked[job.key, action or self.action] = CutRefusal(job.tasks, refusal, self._now, passing=True)
+
     def is_dear(self, begun: int) -> bool:
         """Whether what began at so many steps was dear enough to keep its refusal."""
         return self.taken - begun > self.setting // _DEAR
@@ -248,11 +256,12 @@ class StepAccount:
         `free` gives what is idle or leaving on each node, (resources x rows).
         """
         before, nodes, now = self._before, self._nodes, self._now
-        if not before.cut or before.nodes is not nodes or before.room is None:
+        if before.nodes is not nodes or before.room is None:
             return
         found = free()
         if before.room.shape != found.shape or (found > before.room).any():
             return
+        self._done = before.done
         self._cut = {key: one for key, one in before.cut.items() if now < one.at + _STANDS}
 
     def standing(self, job: Job, action: str = "") -> Rejection | None:
@@ -262,17 +271,22 @@ class StepAccount:
 
     def turns(self, free: Callable[[], Ints], rejections: Mapping[str, Rejection]) -> Turns:
         """What the next cycle should know, given why jobs wait after this one."""
-        before, cut = self._before, {key: one for key, one in self._cut.items() if key[0] in rejections}
-        left_out = (key for key, rejection in rejections.items() if NOT_LOOKED_AT in rejection.codes())
-        late = {key: before.late.get(key, before.cycles) for key in left_out} if self._left_out else {}
+        before, left_out = self._before, set[str]()
+        if self._left_out:
+            left_out = {key for key, rejection in rejections.items() if NOT_LOOKED_AT in rejection.codes()}
+        done = self._done | (before.late.keys() - left_out)
+        late = {key: before.late.get(key, before.cycles) for key in rejections if key in left_out and key not in done}
+        every = {**self._looked, **self._cut} if late else self._cut
+        cut = {key: one for key, one in every.items() if key[0] in rejections and (late or not one.passing)}
         if not cut and not late and not before.cut and not before.late:
             return before
         room = None
-        if cut:
+        if cut or late:
             room = free()
             if before.room is not None and before.nodes is self._nodes and before.room.shape == room.shape:
                 room = np.minimum(room, before.room)
-        return Turns(before.cycles + 1, late, cut, self._nodes if cut else None, room, before.idle)
+        nodes = self._nodes if room is not None else None
+        return Turns(before.cycles + 1, late, cut, nodes, room, before.idle, frozenset(done) if late else frozenset())
 
     @property
     def _nodes(self) -> NodeTable | None:

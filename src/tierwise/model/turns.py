@@ -15,12 +15,16 @@ __all__ = ["NO_TURNS", "CutRefusal", "Turns"]
 
 
 class CutRefusal(msgspec.Struct, frozen=True, eq=False):
-    """A job whose whole budget of steps went into one action without an answer. It stands until room grows."""
+    """A job that was refused by one action after a whole budget of steps. It stands until room grows.
+
+    While other jobs are late, so do refusals that took less: nobody has a second turn before each has had one.
+    """
 
     tasks: tuple[Task, ...]  # of the job; another object once anything of the job has changed
     refusal: Rejection
     at: float  # when it was looked at, in seconds since the epoch
     of: Rejection | None = None  # what it was made of, where it is a verdict
+    passing: bool = False  # it was not cut, and stands until no job is late
 
     def concerns(self, job: Job) -> bool:
         """Whether the job is still what it was when it was looked at."""
@@ -36,6 +40,7 @@ class Turns(msgspec.Struct, frozen=True, eq=False):
     nodes: NodeTable | None = None  # to which `room` belongs
     room: Ints | None = None  # the least that was free or leaving since the refusals in `cut`, (resources x rows)
     idle: IdleRoomState = NO_IDLE_ROOM  # what is kept idle, and what was
+    done: frozenset[str] = frozenset()  # jobs that were late since others are; they are not late again before these
 
 
 NO_TURNS = Turns()

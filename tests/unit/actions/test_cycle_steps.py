@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from msgspec.structs import replace
 from tests.support.draw import Gang, draw
@@ -99,14 +101,32 @@ def test_nor_is_room_made_for_it_again(number: int) -> None:
     assert reports[-1].rejections == reports[-2].rejections
 
 
+def _apart(name: str, tasks: int, created: int) -> Gang:
+    """A gang of which no two pods share a node."""
+    term = {"labelSelector": {"matchLabels": {"app": name}}, "topologyKey": "kubernetes.io/hostname"}
+    rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    labels = {f"{name}-{i}": {"app": name} for i in range(tasks)}
+    return Gang(name, tasks=tasks, each="cpu=1", labels=labels, spec={"affinity": rule}, within=2, created=created)
+
+
+@pytest.mark.parametrize("actions", [("enqueue", "allocate"), ("enqueue", "allocate", "gangpreempt")])
+def test_nobody_has_a_second_turn_before_each_has_had_one(actions: tuple[str, ...]) -> None:
+    """Refusals that were not cut stand until the last of the jobs was looked at; then the cluster is at rest."""
+    gangs = {f"stranger/apart-{i}": _apart(f"apart-{i}", 101 + i, i) for i in range(6)}
+    reports = _cycles(9, gangs, _profile(10_000, *actions))
+
+    late = [sum(NOT_LOOKED_AT in refused.codes() for refused in report.rejections.values()) for report in reports]
+    rounds = [report.goes_on for report in reports].index(False)
+    assert 3 <= late[0]
+    assert 1 <= rounds <= 6
+    assert all(more > less for more, less in pairwise(late[: rounds + 1]))
+    assert 0 == late[rounds]
+
+
 def test_a_verdict_that_was_dear_is_found_out_once() -> None:
     """Rules between pods leave nothing to count: the cluster without other pods is filled, and once is enough."""
-    term = {"labelSelector": {"matchLabels": {"app": "apart"}}, "topologyKey": "kubernetes.io/hostname"}
-    rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    labels = {f"apart-{i}": {"app": "apart"} for i in range(120)}
-    apart = Gang("apart", tasks=120, each="cpu=1", labels=labels, spec={"affinity": rule}, within=2)
     there = Gang("there", tasks=50, each="cpu=64", on=" ".join(f"n{i}" for i in range(50)))
-    first, second = _cycles(2, {"stranger/apart": apart, "other/there": there}, _profile(20_000))
+    first, second = _cycles(2, {"stranger/apart": _apart("apart", 120, 0), "other/there": there}, _profile(20_000))
 
     assert first.rejections == second.rejections
     assert ["LargerThanAnyDomain"] == [rejection.reason.code for rejection in second.rejections.values()]

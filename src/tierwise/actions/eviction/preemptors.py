@@ -66,13 +66,18 @@ class Evictor(ABC):
         Where it had a whole budget of steps, it is not served again until room grows.
         """
         steps = self._cycle.steps
-        standing = steps.standing(job, self._action)
+        standing, begun = steps.standing(job, self._action), steps.taken
         failed = standing.reason if standing is not None else self._cycle.attempt(job, self.serve)
-        if failed is None:
+        if failed is not None:
+            self._tell(job, failed)
+        if standing is not None:
             return
-        self._tell(job, failed)
-        if standing is None and failed.code == CUT_SHORT:
+        if failed is not None and failed.code == CUT_SHORT:
             steps.keep(job, Rejection("steps", job.key, failed, bounded=True), self._action)
+        elif failed is None:
+            made = self._cycle.report.eviction_attempts.get(job.key, [])
+            if made and made[-1].obstacle is not None:
+                steps.looked_at(job, Rejection("evict", job.key, made[-1].obstacle), begun, self._action)
 
     def _tell(self, job: Job, obstacle: Reason) -> None:
         self._cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, obstacle))
