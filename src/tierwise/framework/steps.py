@@ -91,6 +91,7 @@ class StepAccount:
         self._whole = False  # the job that is served has a whole budget
         self._cut: dict[tuple[str, str], CutRefusal] = {}
         self._looked: dict[tuple[str, str], CutRefusal] = {}  # refusals of this cycle, for as long as others are late
+        self._least: Ints | None = None  # the least room since the refusals that still stand
         self._done: frozenset[str] = frozenset()  # jobs that were late since room grew, and were looked at
 
     # -- what searches call
@@ -261,6 +262,7 @@ class StepAccount:
         found = free()
         if before.room.shape != found.shape or (found > before.room).any():
             return
+        self._least = before.room
         self._done = before.done
         self._cut = {key: one for key, one in before.cut.items() if now < one.at + _STANDS}
 
@@ -283,8 +285,8 @@ class StepAccount:
         room = None
         if cut or late:
             room = free()
-            if before.room is not None and before.nodes is self._nodes and before.room.shape == room.shape:
-                room = np.minimum(room, before.room)
+            if self._least is not None:
+                room = np.minimum(room, self._least)
         nodes = self._nodes if room is not None else None
         return Turns(before.cycles + 1, late, cut, nodes, room, before.idle, frozenset(done) if late else frozenset())
 
