@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from tierwise.api.core import read_number
 from tierwise.cli import options
-from tierwise.cli.inputs import Source, moment, tell_unread
+from tierwise.cli.inputs import Source, moment, profile_of, tell_unread
 from tierwise.cli.options import ListOutput, option, verb
 
+if TYPE_CHECKING:
+    from tierwise.model.snapshot import Snapshot
+
 __all__ = ["top"]
+
+
+def _may_keep(snapshot: Snapshot) -> bool:
+    """Whether there is a job that anything could be kept idle for."""
+    return bool(snapshot.waiting) or any(job.repair is not None and job.repair.spares for job in snapshot.jobs)
 
 
 def _sizes(text: str) -> tuple[int, ...]:
@@ -28,23 +38,31 @@ def top(
     gangs: tuple[int, ...] | None = option(
         "--gangs N,N,...", "Sizes of gangs, in slots.  [default: 8,64,512]", read=_sizes
     ),
+    config: str | None = options.config,
     now: float | None = options.now,
     output: ListOutput,
 ) -> None:
     """Show what is in use, how many gangs of which size would find room in each tier, and who holds how much.
 
-    Looks at the state as it is, and schedules nothing. A slot is one accelerator, or one core where there are none.
+    Looks at the state as it is. What is kept idle for jobs (reservations, declined places, spares, nominations) is what
+    a cycle with this configuration would keep now. A slot is one accelerator, or one core where there are none.
     """
+    from tierwise.explain.idle_room import idle_room_wire
     from tierwise.explain.naming import full_name
     from tierwise.explain.text.top import top_lines, top_wire
     from tierwise.model.slots import SIZES
+    from tierwise.scheduler import cycle
     from tierwise.snapshot.builder import build
 
-    objects = source.objects(tell_unread)
-    snapshot = build(objects, moment(objects, now))
+    objects, profile = source.objects(tell_unread), profile_of(config)
+    snapshot = build(objects, moment(objects, now), profile)
+    idle = [
+        {"namespace": one["namespace"], "queue": one["queue"], "nodes": one["nodes"]}
+        for one in (idle_room_wire(cycle(snapshot, profile)) if _may_keep(snapshot) else ())
+    ]
     sizes = gangs or SIZES
     output.show(
-        lambda: top_wire(snapshot, sizes),
-        lambda page: top_lines(page, snapshot, sizes),
+        lambda: top_wire(snapshot, sizes, idle),
+        lambda page: top_lines(page, snapshot, sizes, idle),
         lambda: [f"podgroup/{full_name(job)}" for job in snapshot.jobs if job.declared],
     )

@@ -11,6 +11,7 @@ from tierwise.actions.diagnosis.inspection import Candidates, PodInspection
 from tierwise.api.codec import Raw
 from tierwise.api.core import format_time
 from tierwise.explain.free_slots import slots_wire
+from tierwise.explain.idle_room import idle_room_wire
 from tierwise.explain.job_location import DomainLocation, job_location
 from tierwise.explain.message import message, refusal
 from tierwise.explain.naming import sub_id
@@ -69,6 +70,7 @@ def schedule_wire(
         + [{"object": f.subject, "code": f.code, "message": f.text} for f in (*after.faults, *complaints)],
         "work": work_wire(report),
         **reservations_wire(after, report),
+        **({"idleRoom": found} if (found := idle_room_wire(report)) else {}),
         **notices_wire(report),
     }
 

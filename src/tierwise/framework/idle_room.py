@@ -167,7 +167,7 @@ class IdleRoom:
             if growth > 0 and owner in limits:
                 runs_out = min(runs_out, now + (limits[owner] - account.spent) / growth)
         if not accounts and not self._hours:
-            return NO_IDLE_ROOM, inf
+            return (NO_IDLE_ROOM if self._before.accounts else self._before), inf
         return IdleRoomState(now, accounts, self._hours), runs_out
 
 

@@ -19,7 +19,7 @@ from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Named, Phase, Reason, Rejection, SubJob, Task, namespace_of
 from tierwise.model.snapshot import Fault
-from tierwise.model.turns import Turns
+from tierwise.model.turns import NO_TURNS, Turns
 
 if TYPE_CHECKING:
     from tierwise.api.reservation import ReservationRecord
@@ -235,7 +235,7 @@ class CycleReport(msgspec.Struct, frozen=True):
     notices: tuple[Notice, ...] = ()  # tasks that would be evicted and have time left
     reservations: tuple[Reservation, ...] = ()  # of jobs that wait, in the order in which they were served
     unfinished: bool = False  # the cycle had placed as many pods as it may, and the rest has its turn in the next one
-    turns: Turns = Turns()  # what the next cycle should know of searches and of room that is kept idle
+    turns: Turns = NO_TURNS  # what the next cycle should know of searches and of room that is kept idle
     idle_until: float = inf  # when the first account of room that is kept idle has nothing left
 
     @property
@@ -281,7 +281,7 @@ class ReportBuilder(msgspec.Struct):
     notices: list[Notice] = []
     reservations: list[Reservation] = []
     unfinished: bool = False
-    turns: Turns = Turns()
+    turns: Turns = NO_TURNS
     idle_until: float = inf
     bound: int = 0  # pods; those that are nominated come again in the next cycle
 

@@ -15,7 +15,7 @@ from tierwise.model.held_places import HeldPlaces
 from tierwise.model.job import Constraint, InnerGroup, Job, Policy, Queue, Reason, Shape, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.topology import HYPERNODES, AlternateTopology, Topology
-from tierwise.model.turns import Turns
+from tierwise.model.turns import NO_TURNS, Turns
 from tierwise.model.volumes import Storage
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
     history_in: str = ""  # the namespace in which their record is kept; "" where none is
     trust_stated: bool = False  # what a job states of its duration counts for jobs of other namespaces, too
     forsaken: tuple[str, ...] = ()  # those of `orphans` that are nominated
-    turns: Turns = Turns()  # of searches, as the cycle before this one has left them
+    turns: Turns = NO_TURNS  # of searches, as the cycle before this one has left them
     paused: Mapping[str, Reason] = {}  # by key of a job that is not served now because its binds were refused
     endings: Endings | None = None  # of what runs, where `standing` counts it; else they follow from the tasks
 

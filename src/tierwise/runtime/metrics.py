@@ -80,6 +80,12 @@ _SCHEDULER: Final[Mapping[str, str]] = {
     "gauge tierwise_fragmentation_ratio tier gang": (
         "Share of the free slots of a tier that gangs of a size cannot use."
     ),
+    "gauge tierwise_idle_room_nodes namespace queue": (
+        "Nodes that are kept idle for jobs of a namespace in a queue: reserved, declined, spare or nominated ones."
+    ),
+    "gauge tierwise_idle_room_node_hours namespace queue": (
+        "Node-hours that were kept idle for them, less what has been paid back of their share."
+    ),
     "gauge tierwise_claims_waiting kind": (
         "Claims of pods that have a place: a volume is being bound or made, or devices are being prepared."
     ),
@@ -168,6 +174,7 @@ class Metrics(DeclaredMetrics):
         self.count("tierwise_trials_total", by=report.search_counts.trials)
         self._decisions(snapshot, report)
         self._rejections(snapshot, report)
+        self._idle_room(report)
         self._waiting_claims(snapshot, report)
         for failure in report.failures:
             self.count("tierwise_plugin_failures_total", failure.plugin, failure.point, by=failure.times)
@@ -193,6 +200,13 @@ class Metrics(DeclaredMetrics):
         for reason, number in counts.items():
             self.count("tierwise_gangs_total", "waiting", reason, by=number)
             self.set("tierwise_gangs_waiting", number, reason)
+
+    def _idle_room(self, report: CycleReport) -> None:
+        for name in ("tierwise_idle_room_nodes", "tierwise_idle_room_node_hours"):
+            self.clear(name)
+        for owner, account in report.turns.idle.accounts.items():
+            self.set("tierwise_idle_room_nodes", account.nodes, *owner)
+            self.set("tierwise_idle_room_node_hours", account.spent / 3600, *owner)
 
     def _waiting_claims(self, snapshot: Snapshot, report: CycleReport) -> None:
         tasks = [task for job in snapshot.jobs for task in job.tasks if task.status is Status.PENDING]

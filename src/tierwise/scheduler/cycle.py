@@ -370,9 +370,11 @@ def _some_lost(snapshot: Snapshot, profile: Profile) -> bool:
 def nothing_waits(snapshot: Snapshot, profile: Profile) -> bool:
     """Whether a cycle would certainly decide nothing: every task has its place, and no action of the profile moves any.
 
-    False wherever that takes more than a look, as where volumes or devices may have to be given back.
+    False wherever that takes more than a look, as where volumes or devices may have to be given back, and where the
+    last cycle has kept room for jobs that may be gone.
     """
-    return _nothing_moves(snapshot, profile) and all(
+    kept = any(account.nodes for account in snapshot.turns.idle.accounts.values())
+    return (not kept and _nothing_moves(snapshot, profile)) and all(
         job.phase is not Phase.PENDING and all(task.status not in _WAITING for task in job.tasks)
         for job in snapshot.unsettled
     )

@@ -50,6 +50,8 @@ def _all() -> CollectorRegistry:
     metrics.observe(*_cycle(WORLD, FITS, WAITS), {"decide": 0.01})
     metrics.set("tierwise_binds_in_flight", 3)
     metrics.slow_writes({"default": (2, 3.0)})
+    for name in ("tierwise_idle_room_nodes", "tierwise_idle_room_node_hours"):
+        metrics.set(name, 3, "default", "default")
     metrics.count("tierwise_effects_total", "Bind", "true")
     metrics.set("tierwise_watch_lag_seconds", 0.5, "Pod")
     metrics.set("tierwise_cache_drift_objects", 0, "Pod")

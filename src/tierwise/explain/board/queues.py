@@ -10,6 +10,7 @@ from typing import Final
 
 from tierwise.api.codec import Raw
 from tierwise.explain.board.jobs import Line
+from tierwise.explain.idle_room import idle_room_wire
 from tierwise.explain.text.schedule import Run
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Ints
@@ -33,6 +34,9 @@ def queues_wire(run: Run, jobs: Sequence[Line], resources: Sequence[str]) -> lis
     used, entitled = _used(run.after.queues, current.ledger), current.pipeline.entitled()
     waiting = Counter(job.queue for job in jobs if job.waiting or job.kept)
     parents = {queue.parent for queue in run.after.queues.values()}
+    idle: dict[object, list[Raw]] = {}
+    for one in idle_room_wire(run.last):
+        idle.setdefault(one.pop("queue"), []).append(one)
     found: list[Raw] = []
     for queue, depth in _in_trees(run.after.queues):
         deserved = entitled[:, current.ledger.queue_index[queue.name]] if entitled is not None else None
@@ -61,6 +65,7 @@ def queues_wire(run: Run, jobs: Sequence[Line], resources: Sequence[str]) -> lis
                 "capability": _declared(queue.capability, resources),
                 "guarantee": guarantee,
                 "share": _share(used[queue.name], deserved),
+                "idle": idle.get(queue.name, []),
             }
         )
     return found

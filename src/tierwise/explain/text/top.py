@@ -54,8 +54,8 @@ def _shares(snapshot: Snapshot, resource: str) -> list[_Share]:
     return sorted(found, key=lambda share: (-share.amount, -share.waiting, share.job.key))
 
 
-def top_lines(page: Page, snapshot: Snapshot, gangs: Sequence[int] = SIZES) -> list[Text]:
-    """Everything that `top` tells people."""
+def top_lines(page: Page, snapshot: Snapshot, gangs: Sequence[int] = SIZES, idle: Sequence[Raw] = ()) -> list[Text]:
+    """Everything that `top` tells people; `idle` is what is kept idle, as in JSON."""
     resource = scarce(snapshot)
     index = snapshot.axis.index.get(resource)
     total = int(snapshot.nodes.allocatable[index].sum()) if index is not None else 0
@@ -73,7 +73,9 @@ def top_lines(page: Page, snapshot: Snapshot, gangs: Sequence[int] = SIZES) -> l
         *_tiers(page, snapshot, resource, gangs),
     ]
     lines += section("Gangs", _gangs(page, snapshot, resource, shares))
-    return lines + section("Reservations", _reservations(page, snapshot, _reserved(snapshot)))
+    lines += section("Reservations", _reservations(page, snapshot, _reserved(snapshot)))
+    rows: list[list[Cell]] = [[str(one["namespace"]), str(one["queue"]), f"{one['nodes']:g}"] for one in idle]
+    return lines + section("Kept idle for jobs", table(page, ("namespace:16", "queue:8", "nodes>"), rows))
 
 
 def _reserved(snapshot: Snapshot) -> list[tuple[Job, ReservationRecord]]:
@@ -163,8 +165,8 @@ def _where(snapshot: Snapshot, domain: int) -> str:
     return snapshot.topology.name[domain] if domain > ROOT else "several" if domain == ROOT else ""
 
 
-def top_wire(snapshot: Snapshot, gangs: Sequence[int] = SIZES) -> Raw:
-    """The same for programs."""
+def top_wire(snapshot: Snapshot, gangs: Sequence[int] = SIZES, idle: Sequence[Raw] = ()) -> Raw:
+    """What `top` tells programs."""
     resource = scarce(snapshot)
     index = snapshot.axis.index.get(resource)
     total = int(snapshot.nodes.allocatable[index].sum()) if index is not None else 0
@@ -190,6 +192,7 @@ def top_wire(snapshot: Snapshot, gangs: Sequence[int] = SIZES) -> Raw:
             for share in _shares(snapshot, resource)
         },
         **_reservations_wire(snapshot),
+        **({"idleRoom": [*idle]} if idle else {}),
     }
 
 

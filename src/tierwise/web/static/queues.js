@@ -41,6 +41,7 @@ export function drawQueues(view) {
               ["share", (q) => (q.share === null ? "–" : percent(q.share)), "num"],
               ["guaranteed", (q) => some(q.guarantee[at]), "num"],
               ["may use", (q) => amount(q.capability[at]), "num"],
+              ["kept idle", keptIdle, "num"],
               ["weight", (q) => (q.elastic ? "–" : String(q.weight)), "num"],
               ...(Object.keys(series).length && view.overTime.moments.length > 1
                 ? [["over time", (q) => line(series[q.name], q, resource, top), "num"]]
@@ -60,6 +61,14 @@ export function drawQueues(view) {
         )
       : null,
   ];
+}
+
+/** Nodes that are kept idle for its jobs, and the node-hours that their namespaces have used of their shares. */
+function keptIdle(q) {
+  if (!q.idle.length) return "–";
+  const sum = (field) => q.idle.reduce((all, one) => all + one[field], 0);
+  const each = q.idle.map((one) => `${one.namespace}: ${one.nodes} nodes, ${one.nodeHours} node-hours`);
+  return h("span", { title: each.join("\n") }, `${sum("nodes").toFixed(1)} nodes, ${sum("nodeHours").toFixed(1)} h`);
 }
 
 /** Whether a queue uses more than it may, or more than it deserves. */
