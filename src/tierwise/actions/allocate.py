@@ -185,6 +185,9 @@ class _Allocation:
         known = self._rejection_cache.lookup(job, asked) if over is None else self._quota_rejection(job, over)
         if known is not None:
             return known
+        kept = self._rejection_cache.kept_place(job, asked) if not nominated else None
+        if kept is not None:
+            return Rejection("place", job.key, kept)
         with self._cycle.ledger.statement() as statement:
             found = self._find_within_quotas(job, asked, statement, nominated=nominated)
             if isinstance(found, SearchResult) and job_ready(self._cycle.ledger, job, waiting=True):
@@ -193,6 +196,8 @@ class _Allocation:
             return found
         kept = self._kept_by_others(job, asked)
         if kept is not None:
+            if found is NoPlace.PROVEN:
+                self._rejection_cache.add_kept_place(job, asked, kept)
             return Rejection("place", job.key, kept)
         refusal = self._diagnose(job, asked, bounded=found is NoPlace.BOUNDED)
         if refusal.bounded and self._cycle.steps.is_dear(begun):

@@ -9,7 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from random import Random
 
+from msgspec.structs import replace
+
+from tierwise.api.core import parse_time
 from tierwise.bench.evictions import EVICTING
 from tierwise.bench.lab import Lab, Measured, row
 from tierwise.bench.manifests import (
@@ -25,8 +29,8 @@ from tierwise.bench.manifests import (
     storage_class,
 )
 from tierwise.bench.measure import at_most, best_of, compared, gc_off, timed
-from tierwise.config.profile import DEFAULT
-from tierwise.port import key_of_raw
+from tierwise.config.profile import DEFAULT, Profile
+from tierwise.port import Key, Objects, key_of_raw
 from tierwise.scheduler import cycle
 from tierwise.snapshot.builder import Reader, build
 
@@ -34,6 +38,7 @@ __all__ = ["refused_again", "tight_budgets", "two_roles"]
 
 _DEPLOYMENTS = 100
 _NEED = 16  # nodes of each gang that wants room
+_BEGUN = "2027-01-15T00:00:00Z"
 
 
 @row("C9b", at_most(0.15, 0.1))
@@ -73,6 +78,74 @@ def two_roles(number: int) -> list[Manifest]:
     }
     members[0]["metadata"]["annotations"]["volcano.sh/task-spec"] = "master"
     return [made, _asking(members[0], {"cpu": "8", "nvidia.com/gpu": "1"}), members[1]]
+
+
+# -- gangs that wait for a closer place, in the default profile
+
+
+@row("C9c", at_most(3, 2))
+def _c9c(lab: Lab) -> Measured:
+    """What patience costs where all that runs says when it ends, and a backlog declines the room that there is."""
+    nodes, gangs = lab.size.everyday // 2, lab.size.backlog // 10
+    objects = read_manifests(ends_are_known(nodes, gangs))
+    first, second = DEFAULT.tiers
+    hasty = replace(DEFAULT, tiers=(first, tuple(choice for choice in second if choice.name != "patience")))
+    repeats = max(2, lab.size.repeats // 4)
+    patient, without = (_settled(objects, profile, repeats) for profile in (DEFAULT, hasty))
+    what = f"a cycle over {gangs:,} waiting gangs at {nodes:,} nodes whose ends are known, with patience ÷ without"
+    return compared(what, patient, without)
+
+
+def ends_are_known(nodes: int, gangs: int) -> Iterator[Manifest]:
+    """Leaves of 16 racks, nine nodes in ten in use by gangs of four that state how long they run; gangs that wait."""
+    pick = Random(7)
+    yield from (node(i) for i in range(nodes))
+    inner = racks(nodes)
+    yield from inner
+    for i in range(0, len(inner), 16):
+        names = [made["metadata"]["name"] for made in inner[i : i + 16]]
+        inside = [{"type": "HyperNode", "selector": {"exactMatch": {"name": name}}} for name in names]
+        spec = {"tier": 2, "members": inside}
+        yield manifest("topology.volcano.sh/v1alpha1", "HyperNode", f"leaf{i // 16}", spec=spec)
+    hosts, running = pick.sample(range(nodes), nodes), nodes * 9 // 10 // 4
+    for i in range(running):
+        yield from _stated(i, hosts[4 * i : 4 * i + 4], 4, 2 + pick.randrange(4_000))
+    for i in range(running, running + gangs):
+        yield from _stated(i, (), (8, 12, 16)[i % 3], 30 + pick.randrange(2_000))
+
+
+def _stated(number: int, hosts: Sequence[int], size: int, minutes: int) -> Iterator[Manifest]:
+    """A gang of whole nodes that says how long it runs, on these hosts; of none, it waits for a place in one leaf."""
+    made = group(number, minimum=size, phase="Running" if hosts else "Inqueue")
+    made["metadata"]["annotations"] = {"tierwise.io/expected-duration": f"{minutes}m"}
+    made["metadata"]["creationTimestamp"] = _BEGUN
+    made["spec"]["networkTopology"] = {"mode": "hard", "highestTierAllowed": 2}
+    yield made
+    for rank in range(size):
+        raw = _asking(pod(number, rank, on=f"n{hosts[rank]}" if hosts else ""), {"cpu": "32", "nvidia.com/gpu": "8"})
+        yield _started(raw) if hosts else raw
+
+
+def _started(raw: Manifest) -> Manifest:
+    return {**raw, "status": {"phase": "Running", "startTime": _BEGUN}}
+
+
+def _settled(objects: Objects, profile: Profile, repeats: int) -> float:
+    """The shortest of some cycles that bind nothing, once what fits is bound."""
+    reader, shortest, idle = Reader(profile), float("inf"), 0
+    while idle < repeats:
+        seen = reader.read(objects, parse_time(_BEGUN) + 60)
+        with gc_off():
+            seconds, report = timed(partial(cycle, seen, profile))
+        bound: dict[Key, Manifest] = {}
+        for task, where in (place for decision in report.decisions for place in decision.places()):
+            key = Key("", "Pod", *task.key.split("/"))
+            raw: Manifest = dict(objects.raw(key) or {})
+            bound[key] = _started({**raw, "spec": {**raw["spec"], "nodeName": seen.nodes.names[where]}})
+        objects = objects.changed(bound)
+        if not bound:
+            shortest, idle = min(shortest, seconds), idle + 1
+    return shortest
 
 
 # -- pods that go one by one, against those of one Deployment

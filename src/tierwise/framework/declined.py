@@ -42,6 +42,7 @@ class DeclinedPlaces:
     def __init__(self, ledger: Ledger, ahead: RoomAhead) -> None:
         self._ledger, self._ahead = ledger, ahead
         self._states: list[tuple[_Place, ...]] = [()]  # the last one counts
+        self._ends: dict[tuple[int, str], float] = {}  # when a job has surely ended, for jobs of a namespace
 
     def __bool__(self) -> bool:
         return bool(self._states[-1])
@@ -49,6 +50,11 @@ class DeclinedPlaces:
     def kept_for(self) -> Iterable[tuple[Job, Held]]:
         """What is kept now, and for whom."""
         return [(place.job, place.held) for place in self._states[-1] if not place.open]
+
+    @property
+    def all_closed(self) -> bool:
+        """Whether no place is open to the job that is served."""
+        return not any(place.open for place in self._states[-1])
 
     def keep(self, job: Job, held: Held, delay: Delay) -> None:
         """Keep the place that a gang has declined, in place of one that was kept for it before."""
@@ -110,7 +116,11 @@ class DeclinedPlaces:
     def _may_use(self, job: Job, place: _Place) -> bool:
         if job is place.job or job.priority > place.job.priority:
             return True
-        return self._ahead.ends.surely(job, namespace_of(place.job.key)) <= place.until
+        by = namespace_of(place.job.key)
+        end = self._ends.get((job.number, by))
+        if end is None:
+            end = self._ends[job.number, by] = self._ahead.ends.surely(job, by)
+        return end <= place.until
 
     def _has_room(self, place: _Place) -> bool:
         """Whether what is not set aside holds a place, on each row all of its shapes together."""

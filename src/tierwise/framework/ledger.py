@@ -134,7 +134,8 @@ class Ledger:
         self.moved = MovedRows(len(snapshot.nodes))
         self.any_releasing = False
         self.any_pipelined = False  # whether a task was ever placed on future idle resources, or these were reserved
-        self.releases = 0  # incremented when capacity is released other than by a rewind
+        self._releases: list[int] = [0]  # see `releases`: the last one counts
+        self._released = 0  # how often capacity was released, what was undone included
         self._tallies: list[Tally] = []
         self._counting: dict[int, list[tuple[Tally, int]]] = {}  # by shape number: the tallies that count it
         self._expected: dict[int, tuple[Ints, Ints]] = {}  # by tally: its values, and who of them is pipelined
@@ -546,7 +547,7 @@ class Ledger:
         self.await_releases()
         self.place(shape, rows, counts, pool=Pool.FUTURE_IDLE)
         if (counts < 0).any():
-            self.releases += 1
+            self._note_release()
 
     def reserve(self, request: Ints, row: int, count: int, queue: str) -> None:
         """Reserve so many times these amounts on a row, charged to a queue; a negative count releases them.
@@ -563,7 +564,7 @@ class Ledger:
         self._charge(self.queue_used, self.queue_index.get(queue), request * count)
         self.moved.append(rows)
         if count < 0:
-            self.releases += 1
+            self._note_release()
 
     def count_leaving(self) -> None:
         """Count what terminating tasks hold as used by their queue again, as it is until they have left."""
@@ -577,7 +578,7 @@ class Ledger:
         Rules between tasks take them for gone until `linger`: whoever they go for is placed in between.
         """
         self.any_releasing = True
-        self.releases += 1
+        self._note_release()
         self._release(running, victims, 1)
         self._discount(running, victims)
 
@@ -627,6 +628,15 @@ class Ledger:
     def ended(self) -> float:
         """Until when a trial has let end what was to end; minus infinity outside of trials."""
         return self._ended[-1] if self._ended else -inf
+
+    @property
+    def releases(self) -> int:
+        """A number that is another one whenever capacity was released; where that is undone, the one before."""
+        return self._releases[-1]
+
+    def _note_release(self) -> None:
+        self._released += 1
+        self.append(self._releases, self._released)
 
     @property
     def followed(self) -> bool:

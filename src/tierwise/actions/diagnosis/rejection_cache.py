@@ -14,7 +14,7 @@ from tierwise.actions.placement.demand import Demand, TaskGroup, asks_beyond, de
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.kept_refusals import KindAsked
 from tierwise.framework.ledger import plain_need
-from tierwise.model.job import Job, Rejection, Shape
+from tierwise.model.job import Job, Reason, Rejection, Shape
 
 __all__ = ["RejectionCache"]
 
@@ -36,6 +36,8 @@ class RejectionCache:
             tuple[Kind, int, float, bool], list[tuple[Job, Rejection]]
         ] = {}  # rejected in the words for another job
         self._releases = cycle.ledger.releases
+        self._kept_places: dict[tuple[object, ...], Reason] = {}
+        self._decided = 0  # decisions of the cycle when the first of these was found
 
     def lookup(self, job: Job, asked: Demand) -> Rejection | None:
         """A refusal that holds for this job too: of as much or less, with no more room to search.
@@ -144,11 +146,37 @@ class RejectionCache:
         if known is None or asked.need < known[0]:
             by_limit[self._limit(job)] = (asked.need, rejection)
 
+    # -- places that are kept for gangs that have declined them
+
+    def kept_place(self, job: Job, asked: Demand) -> Reason | None:
+        """Why jobs of a kind had no place but one that is kept for another gang, if that holds for this job too.
+
+        With what is kept for others closed, room only shrinks; with all of it open, it is what it was until a job is
+        given a place. Jobs of a kind may run for different times, so each might have been kept from another place.
+        """
+        self._forget_after_releases()
+        if self._decided != len(self._cycle.report.decisions) or not self._cycle.declined.all_closed:
+            return None
+        return self._kept_places.get(self._kept_key(job, asked)) if self._kept_places else None
+
+    def add_kept_place(self, job: Job, asked: Demand, reason: Reason) -> None:
+        """Remember for jobs of a kind that a gang keeps the place that they could have."""
+        if self._decided != len(self._cycle.report.decisions):
+            self._decided = len(self._cycle.report.decisions)
+            self._kept_places.clear()
+        key = self._kept_key(job, asked)
+        if key[0] is not None and self._cycle.declined.all_closed:
+            self._kept_places[key] = reason
+
+    def _kept_key(self, job: Job, asked: Demand) -> tuple[object, ...]:
+        return self._kind(job, asked), asked.need, self._limit(job), job.constraint
+
     def _forget_after_releases(self) -> None:
         if self._releases != self._cycle.ledger.releases:
             self._releases = self._cycle.ledger.releases
             self.tell()
             self._known.clear()
+            self._kept_places.clear()
 
     def _limit(self, job: Job) -> float:
         limit = self._cycle.pipeline.limit(job)
