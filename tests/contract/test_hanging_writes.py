@@ -25,6 +25,7 @@ from tierwise.runtime.profile_run import SchedulerProfile
 
 START = 1_800_000_000.0
 SLOW = "slow-a"
+GROUP = "scheduling.volcano.sh", "PodGroup"
 CLAIM = Key("", "PersistentVolumeClaim", SLOW, "c")
 SIZE = 2
 PATIENCE = 60.0
@@ -122,13 +123,21 @@ def test_nominations_that_hang(full: FakeApi, cluster: KubeCluster) -> None:
 
 
 def test_marks_that_hang(api: FakeApi, cluster: KubeCluster) -> None:
-    """A part of a gang is marked before it is released."""
-    api.fail("PATCH", f"/{SLOW}/podgroups/half$", "freeze", times=10**6)
-    api.fail("PATCH", f"/{SLOW}/podgroups/half[?]", "freeze", times=10**6)
-    api.put(_in(SLOW, pod_group("half", 2, {"phase": "Running"})))
-    api.put(*(_in(SLOW, pod(f"half{i}", cpu="8", on="" if i else "n0", group="half")) for i in range(2)))
-    api.put(_in("theirs", pod("kept", cpu="4", on="n1")))
-    _goes_on(api, cluster)
+    """A part of a gang is marked before its status says that it queues again."""
+    api.fail("PATCH", f"/{SLOW}/podgroups/part(?!/)", "freeze", times=10**6)
+    api.put(_in(SLOW, pod_group("part", 2, {"phase": "Running"})))
+    api.put(_in(SLOW, pod("part0", on="n0", group="part")), _in(SLOW, pod("part1", cpu="99", group="part")))
+    assert eventually(cluster, lambda: f"{SLOW}/part1" in cluster.read().every(Pod))
+    assert eventually(cluster, lambda: cluster.read().record(Key(*GROUP, SLOW, "part")) is not None)
+    phases: list[str] = []
+
+    def look() -> bool:
+        phases.append(api.get("podgroups", "part", SLOW)["status"]["phase"])
+        return True
+
+    _goes_on(api, cluster, look)
+
+    assert "Running" == phases[-1]
 
 
 def _job(namespace: str) -> Json:
@@ -226,3 +235,20 @@ def test_a_status_that_is_being_written_is_not_written_again(api: FakeApi, clust
     assert [(False, True)] * 2 == [(outcome.ok, outcome.withheld) for outcome in second()]
     api.thaw()
     assert [True, True] == [outcome.ok for outcome in first()]
+
+
+@pytest.mark.parametrize("how", [429, "freeze"])
+def test_statuses_that_are_not_taken(api: FakeApi, cluster: KubeCluster, how: int | str) -> None:
+    """More statuses of one namespace than there are workers hang, or are put off; another's group has its phase."""
+    many = [_in(SLOW, pod_group(f"s{i}")) for i in range(20)]
+    api.put(*many, pod_group("g"))
+    assert eventually(cluster, lambda: cluster.read().record(Key(*GROUP, "default", "g")) is not None)
+    api.fail("PATCH", f"/{SLOW}/podgroups/.*/status", how, times=10**6, headers={"Retry-After": "20"})
+    cluster.tell([PatchStatus(Key(*GROUP, SLOW, f"s{i}"), {"phase": "Running"}) for i in range(20)], "0")
+    cluster.tell([PatchStatus(Key(*GROUP, "default", "g"), {"phase": "Running"})], "1")
+    assert eventually(cluster, lambda: api.get("podgroups", "g")["status"]["phase"] == "Running")
+    waiting = cluster.figures().behind["statuses"]
+
+    assert 0 < waiting.number <= 20
+    assert "Running" not in [api.get("podgroups", f"s{i}", SLOW)["status"]["phase"] for i in range(20)]
+    api.thaw()

@@ -30,7 +30,7 @@ import msgspec
 
 from tierwise.api import codec
 from tierwise.kube.auth import Access
-from tierwise.kube.behind_binds import BindsUnderWay
+from tierwise.kube.behind_binds import BindsUnderWay, Waiting
 from tierwise.kube.client import Client, pause
 from tierwise.kube.errors import ApiError, UnreachableError, understood
 from tierwise.kube.events import Recorder
@@ -103,6 +103,7 @@ class ConnectionFigures(msgspec.Struct, frozen=True):
     missed: Mapping[str, int]  # changes that fresh lists showed and the watch had not
     losses: int = 0  # how often the lease was lost
     slow: Sequence[SlowNamespace] = ()  # namespaces of which writes have had no answer for a while
+    behind: Mapping[str, Waiting] = {}  # what waits behind binds: events, statuses
 
 
 class _StoppedError(Exception):
@@ -172,6 +173,7 @@ class KubeCluster:
         self._term = 0  # the term in which pods and nodes have been listed; 0 while there is none
         self._deciding = 0  # the term that the scheduler's thread acts in
         self._slots = WriteSlots()
+        self._behind: dict[str, Callable[[], Waiting]] = {}
         self._catching_up: asyncio.Task[None] | None = None
         self._synced = threading.Event()
         self._loop = asyncio.new_event_loop()
@@ -313,6 +315,7 @@ class KubeCluster:
             missed={kind: reflector.missed for (_, kind), reflector in reflectors.items()},
             losses=self._lease.losses if self._lease is not None else 0,
             slow=self._slots.unanswered(),
+            behind={what: waiting() for what, waiting in self._behind.items()},
         )
 
     def deaf(self) -> str:
@@ -362,10 +365,11 @@ class KubeCluster:
                     Client(self._access) as leader,
                     asyncio.TaskGroup() as tasks,
                 ):
-                    self._recorder = Recorder(client, self._store, self._options.component, self._binds.lately)
-                    self._publisher = Publisher(
-                        lambda told: self._writer.status(told), self._recorder, self._binds.lately
+                    self._recorder = Recorder(
+                        client, self._store, self._options.component, binds=self._binds, slots=self._slots
                     )
+                    self._publisher = Publisher(lambda told: self._writer.status(told), self._recorder, self._binds)
+                    self._behind = {"events": self._recorder.waiting, "statuses": self._publisher.waiting}
                     tasks.create_task(self._end())
                     tasks.create_task(_kept("events", self._recorder.run))
                     tasks.create_task(_kept("statuses", self._publisher.run))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -20,10 +20,11 @@ from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.core import format_time
 from tierwise.explain.message import DECISION
-from tierwise.kube.behind_binds import BehindBinds
+from tierwise.kube.behind_binds import BehindBinds, BindsUnderWay
 from tierwise.kube.client import Client
 from tierwise.kube.errors import ApiError, UnreachableError
 from tierwise.kube.store import Store
+from tierwise.kube.write_slots import WriteSlots
 from tierwise.port import RecordEvent
 
 __all__ = ["Recorder"]
@@ -50,10 +51,9 @@ class Recorder(BehindBinds[tuple[str, ...], _Told]):
     wait.
     """
 
-    def __init__(
-        self, client: Client, store: Store, identity: str, binding: Callable[[], bool] = lambda: False
-    ) -> None:
-        super().__init__(binding, workers=_WORKERS, pause=_PAUSE)
+    def __init__(self, client: Client, store: Store, identity: str, *, binds: BindsUnderWay, slots: WriteSlots) -> None:
+        super().__init__(binds, workers=_WORKERS, pause=_PAUSE)
+        self._slots = slots
         self._client = client
         self._store = store
         self._identity = identity
@@ -66,7 +66,7 @@ class Recorder(BehindBinds[tuple[str, ...], _Told]):
         same = about.group, about.kind, about.name, uid, event.type, event.reason, event.message
         before = self._waiting.get(about.namespace, same)
         times = before.times + 1 if before is not None else 1
-        self._waiting.put(about.namespace, same, _Told(event, uid, time.time(), times))
+        self._put(about.namespace, same, _Told(event, uid, time.time(), times))
         self._wake()
 
     async def _write(self, _: tuple[str, ...], value: _Told) -> None:
@@ -85,8 +85,9 @@ class Recorder(BehindBinds[tuple[str, ...], _Told]):
         meta = manifest["metadata"]
         assert isinstance(meta, dict)
         path = f"/api/v1/namespaces/{meta['namespace']}/events"
+        slot = partial(self._slots.of, str(meta["namespace"]))
         try:
-            await self._client.ask("POST", path, manifest, expects="Event")
+            await self._client.ask("POST", path, manifest, expects="Event", slot=slot)
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
@@ -97,7 +98,9 @@ class Recorder(BehindBinds[tuple[str, ...], _Told]):
             again["count"] = (count if isinstance(count, int) else 1) + times
             if "annotations" in meta:
                 again["metadata"] = {"annotations": meta["annotations"]}
-            await self._client.ask("PATCH", path, again, kind="application/merge-patch+json", expects="Event")
+            await self._client.ask(
+                "PATCH", path, again, kind="application/merge-patch+json", expects="Event", slot=slot
+            )
 
 
 def event_manifest(event: RecordEvent, uid: str, at: float, times: int, by: str) -> Raw:

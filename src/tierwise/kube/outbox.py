@@ -7,7 +7,7 @@ status of another tenant waits for one of theirs and not for all.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Container, Hashable
 from typing import Final, Generic, TypeVar
 
 __all__ = ["Outbox"]
@@ -24,7 +24,7 @@ class Outbox(Generic[K, V]):
     def __init__(self, most: int = _MOST) -> None:
         """Beyond `most` values the oldest of the namespace that has the most of them goes."""
         self._most = most
-        self._rows: dict[str, dict[K, V]] = {}  # namespaces in the order in which they are served next
+        self._rows: dict[str, dict[K, tuple[float, V]]] = {}  # namespaces in the order in which they are served next
         self._size = 0
 
     def __len__(self) -> int:
@@ -32,13 +32,14 @@ class Outbox(Generic[K, V]):
 
     def get(self, namespace: str, key: K) -> V | None:
         """What waits under a key."""
-        return self._rows.get(namespace, {}).get(key)
+        found = self._rows.get(namespace, {}).get(key)
+        return found[1] if found is not None else None
 
-    def put(self, namespace: str, key: K, value: V) -> None:
-        """Let a value wait, in place of an older one."""
+    def put(self, namespace: str, key: K, value: V, at: float = 0.0) -> None:
+        """Let a value wait, in place of an older one; it waits since the first of them was put, `at` some time."""
         row = self._rows.setdefault(namespace, {})
         self._size += key not in row
-        row[key] = value
+        row[key] = row[key][0] if key in row else at, value
         if self._size > self._most:
             fullest = max(self._rows, key=lambda name: len(self._rows[name]))
             self.drop(fullest, next(iter(self._rows[fullest])))
@@ -52,15 +53,27 @@ class Outbox(Generic[K, V]):
             if not row:
                 del self._rows[namespace]
 
-    def take(self) -> tuple[K, V]:
-        """The oldest of the namespace whose turn it is, which is then the last; KeyError where nothing waits."""
-        if not self._rows:
+    def waits(self, besides: Container[str] = ()) -> bool:
+        """Whether something waits, of namespaces other than these."""
+        return any(namespace not in besides for namespace in self._rows)
+
+    def since(self, besides: Container[str] = ()) -> float | None:
+        """When the oldest was put of namespaces other than these; None where nothing waits."""
+        rows = (row for namespace, row in self._rows.items() if namespace not in besides)
+        return min((next(iter(row.values()))[0] for row in rows), default=None)
+
+    def take(self, besides: Container[str] = ()) -> tuple[str, K, V]:
+        """The oldest of the namespace whose turn it is, none of these, which is then the last: with its namespace.
+
+        KeyError where nothing waits.
+        """
+        namespace = next((name for name in self._rows if name not in besides), None)
+        if namespace is None:
             raise KeyError("nothing waits")
-        namespace = next(iter(self._rows))
         row = self._rows.pop(namespace)
         key = next(iter(row))
-        value = row.pop(key)
+        _, value = row.pop(key)
         self._size -= 1
         if row:
             self._rows[namespace] = row
-        return key, value
+        return namespace, key, value

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from tierwise.kube.behind_binds import BehindBinds
+from tierwise.kube.behind_binds import BehindBinds, BindsUnderWay
 from tierwise.kube.events import Recorder
 from tierwise.port import Key, Outcome, PatchStatus, RecordEvent
 
@@ -48,9 +48,9 @@ class Publisher(BehindBinds[_Slot, _Told]):
         self,
         write: Callable[[PatchStatus], Awaitable[Outcome]],
         recorder: Recorder,
-        binding: Callable[[], bool] = lambda: False,
+        binds: BindsUnderWay,
     ) -> None:
-        super().__init__(binding, workers=_WORKERS, pause=_PAUSE)
+        super().__init__(binds, workers=_WORKERS, pause=_PAUSE)
         self._patch = write
         self._recorder = recorder
         self._by: dict[str, set[_Slot]] = {}  # by teller, the objects whose statuses it told last
@@ -72,7 +72,7 @@ class Publisher(BehindBinds[_Slot, _Told]):
             if told == self._under_way.get(slot) or told == self._written.get(slot):
                 self._waiting.drop(slot[0].namespace, slot)
             else:
-                self._waiting.put(slot[0].namespace, slot, told)
+                self._put(slot[0].namespace, slot, told)
         if by:
             for slot in self._by.get(by, set()) - statuses.keys():
                 self._waiting.drop(slot[0].namespace, slot)

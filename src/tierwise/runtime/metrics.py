@@ -97,6 +97,8 @@ _SCHEDULER: Final[Mapping[str, str]] = {
         "Writes that have had no answer for more than a second, by the namespace that they are about."
     ),
     "gauge tierwise_slow_writes_seconds namespace": "For how long the oldest of them has had none.",
+    "gauge tierwise_told_later what": "Events and statuses that wait to be written behind binds.",
+    "gauge tierwise_told_later_seconds what": "For how long the oldest of them has waited.",
     "counter tierwise_effects_total effect ok": "Changes asked of the cluster.",
     "gauge tierwise_watch_lag_seconds kind": "Time since the watch of a kind last had news.",
     "gauge tierwise_cache_drift_objects kind": (

@@ -495,10 +495,15 @@ class ProfileRun:
         self._answered_late += [*outcomes, *released]
 
     def _conclude_release(self, one: _Release) -> None:
-        """See to what follows from marks that are written, and from evictions of gangs that are a part."""
+        """See to what follows from marks that are written, and from evictions of gangs that are a part.
+
+        Where a mark is still under way since an earlier cycle, its status waits for that: it is asked for again.
+        """
         outcomes = one.writes()
         self._loop.refused.note(outcomes, self._loop.ticks())
-        self._loop.cluster.tell([*one.behind, *_told(pod_events(one.snapshot, outcomes))])
+        unwritten = {port.about(outcome.effect) for outcome in outcomes if outcome.withheld}
+        behind = [status for status in one.behind if status.key not in unwritten]
+        self._loop.cluster.tell([*behind, *_told(pod_events(one.snapshot, outcomes))])
         complain(outcomes)
         self._answered_late += outcomes
 
@@ -620,7 +625,7 @@ class ProfileRun:
         back = fairly(wanted, self._loop.most_writes)
         self._loop.unfinished = self._loop.unfinished or len(back) < len(wanted)
         begun = self._loop.cluster.begin(port.decided_on(objects, back))
-        done = {port.about(effect) for effect in back} if begun.done() else set[port.Key]()
+        done = {port.about(one.effect) for one in begun() if not one.withheld} if begun.done() else set[port.Key]()
         return begun, {port.about(effect) for effect in wanted} - done
 
     def _fresh(self, snapshot: Snapshot, report: CycleReport) -> set[str]:
@@ -691,7 +696,7 @@ def fairly(effects: list[port.Effect], most: int) -> list[port.Effect]:
     rows: Outbox[int, port.Effect] = Outbox(len(effects))
     for number, effect in enumerate(effects):
         rows.put(port.about(effect).namespace, number, effect)
-    return [effects[number] for number in sorted(rows.take()[0] for _ in range(most))]
+    return [effects[number] for number in sorted(rows.take()[1] for _ in range(most))]
 
 
 def complain(outcomes: Sequence[port.Outcome]) -> None:

@@ -107,6 +107,9 @@ class Telemetry:
         self._metrics.set("tierwise_binds_in_flight", figures.binds)
         slow = figures.slow[:_MOST_SLOW]
         self._metrics.slow_writes({one.name: (one.writes, one.seconds) for one in slow})
+        for what, waiting in figures.behind.items():
+            self._metrics.set("tierwise_told_later", waiting.number, what)
+            self._metrics.set("tierwise_told_later_seconds", waiting.seconds, what)
         for kind, seconds in figures.lag.items():
             self._metrics.set("tierwise_watch_lag_seconds", seconds, kind)
         for kind, number in figures.missed.items():

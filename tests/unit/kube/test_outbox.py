@@ -12,7 +12,7 @@ from tierwise.kube.outbox import Outbox
 
 def _all(outbox: Outbox[str, int]) -> Iterator[tuple[str, int]]:
     while outbox:
-        yield outbox.take()
+        yield outbox.take()[1:]
 
 
 def test_the_newest_counts_and_keeps_its_place() -> None:
@@ -31,7 +31,7 @@ def test_namespaces_take_turns() -> None:
         outbox.put("noisy", f"n{number}", number)
     outbox.put("calm", "c0", 0)
     outbox.put("calm", "c1", 1)
-    first = [outbox.take()[0] for _ in range(5)]
+    first = [outbox.take()[1] for _ in range(5)]
 
     assert ["n0", "c0", "n1", "c1", "n2"] == first
 
@@ -69,8 +69,8 @@ def test_nothing_is_lost_and_nobody_is_overtaken_twice(steps: list[tuple[str, st
             outbox.drop(space, key)
             waits.pop((space, key), None)
         elif waits:
-            taken, value = outbox.take()
-            assert value == waits.pop((taken[0], taken))
+            namespace, taken, value = outbox.take()
+            assert (namespace, value) == (taken[0], waits.pop((namespace, taken)))
             for other, seen in served.items():
                 assert other == taken[0] or taken[0] not in seen
                 seen.add(taken[0])
@@ -79,3 +79,15 @@ def test_nothing_is_lost_and_nobody_is_overtaken_twice(steps: list[tuple[str, st
         served = {space: seen for space, seen in served.items() if space in waiting}
 
     assert len(waits) == len(outbox)
+
+
+def test_some_namespaces_are_passed_over() -> None:
+    """Those that are slow keep what is theirs; how long the others have waited is known without them."""
+    outbox: Outbox[str, int] = Outbox()
+    outbox.put("slow", "s", 1, at=3.0)
+    outbox.put("calm", "c", 2, at=5.0)
+    outbox.put("calm", "c", 3, at=9.0)  # said anew
+
+    assert (3.0, 5.0, None) == (outbox.since(), outbox.since({"slow"}), outbox.since({"slow", "calm"}))
+    assert ("calm", "c", 3) == outbox.take({"slow"})
+    assert (True, False) == (outbox.waits(), outbox.waits({"slow"}))

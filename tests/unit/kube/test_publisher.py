@@ -9,10 +9,12 @@ from typing import cast
 import pytest
 
 from tierwise.kube import publisher as module
+from tierwise.kube.behind_binds import BindsUnderWay
 from tierwise.kube.client import Client
 from tierwise.kube.events import Recorder
 from tierwise.kube.publisher import Publisher
 from tierwise.kube.store import Store
+from tierwise.kube.write_slots import WriteSlots
 from tierwise.port import Key, Outcome, PatchStatus, RecordEvent
 
 
@@ -43,6 +45,13 @@ class _Server:
         return b"{}"
 
 
+def _writers(server: _Server, binds: BindsUnderWay) -> tuple[Publisher, Recorder]:
+    """Of statuses behind binds, and of events."""
+    idle = BindsUnderWay(lambda: 0.0)
+    recorder = Recorder(cast(Client, server), Store(), "tierwise", binds=idle, slots=WriteSlots())
+    return Publisher(server.status, recorder, binds), recorder
+
+
 def _key(name: str, namespace: str = "default") -> Key:
     return Key("scheduling.volcano.sh", "PodGroup", namespace, name)
 
@@ -62,15 +71,15 @@ def _play(script: Callable[[Publisher, _Server], object], *, fails: int = 0, bin
         server, left = _Server(), binds
         server.fails = fails
 
-        def binding() -> bool:
-            nonlocal left
-            left -= 1
-            if left >= 0:
-                server.wrote.append("binding")
-            return left >= 0
+        class Busy(BindsUnderWay):
+            def lately(self) -> bool:
+                nonlocal left
+                left -= 1
+                if left >= 0:
+                    server.wrote.append("binding")
+                return left >= 0
 
-        recorder = Recorder(cast(Client, server), Store(), "tierwise")
-        publisher = Publisher(server.status, recorder, binding)
+        publisher, recorder = _writers(server, Busy(lambda: 0.0))
         script(publisher, server)
         tasks = [asyncio.create_task(publisher.run()), asyncio.create_task(recorder.run())]
         async with asyncio.timeout(60):
@@ -167,7 +176,7 @@ def test_what_is_told_while_it_is_written_is_written_once() -> None:
     async def run() -> list[str]:
         server = _Server()
         server.gate.clear()
-        publisher = Publisher(server.status, Recorder(cast(Client, server), Store(), "tierwise"))
+        publisher, _ = _writers(server, BindsUnderWay(lambda: 0.0))
         task = asyncio.create_task(publisher.run())
         publisher.tell([_status("g", "Pending"), _status("h", "Pending")], "0")
         while not server.held:

@@ -10,10 +10,12 @@ import pytest
 from tierwise.api.codec import Raw
 from tierwise.api.core import ObjectMeta, Pod
 from tierwise.kube import behind_binds
+from tierwise.kube.behind_binds import BindsUnderWay
 from tierwise.kube.client import Client
 from tierwise.kube.events import Recorder
 from tierwise.kube.kinds import Resource
 from tierwise.kube.store import Store
+from tierwise.kube.write_slots import WriteSlots
 from tierwise.port import Key, RecordEvent
 
 EVENT = RecordEvent(Key("", "Pod", "default", "p"), "Normal", "Scheduled", "on n0")
@@ -40,12 +42,14 @@ def test_events_wait_for_binds(monkeypatch: pytest.MonkeyPatch, busy: int, expec
     monkeypatch.setattr(behind_binds, "_PATIENCE", 7)
     client = _Client()
 
-    def binding() -> bool:
-        client.looks += 1
-        return client.looks <= busy
+    class Busy(BindsUnderWay):
+        def lately(self) -> bool:
+            client.looks += 1
+            return client.looks <= busy
 
     async def run() -> None:
-        recorder = Recorder(cast(Client, client), Store(), "tierwise", binding)
+        binds = Busy(lambda: 0.0)
+        recorder = Recorder(cast(Client, client), Store(), "tierwise", binds=binds, slots=WriteSlots())
         recorder.record(EVENT)
         worker = asyncio.create_task(recorder._worker())
         while not client.written:
@@ -65,7 +69,8 @@ def test_an_event_is_about_the_object_that_was_there() -> None:
     store.put(pods, (shown, None))
 
     async def run() -> None:
-        recorder = Recorder(cast(Client, client), store, "tierwise")
+        binds = BindsUnderWay(lambda: 0.0)
+        recorder = Recorder(cast(Client, client), store, "tierwise", binds=binds, slots=WriteSlots())
         recorder.record(EVENT)
         store.delete(pods, (shown, None))
         worker = asyncio.create_task(recorder._worker())

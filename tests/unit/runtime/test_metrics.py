@@ -52,6 +52,8 @@ def _all() -> CollectorRegistry:
     metrics.slow_writes({"default": (2, 3.0)})
     for name in ("tierwise_idle_room_nodes", "tierwise_idle_room_node_hours"):
         metrics.set(name, 3, "default", "default")
+    metrics.set("tierwise_told_later", 2, "events")
+    metrics.set("tierwise_told_later_seconds", 3.0, "events")
     metrics.count("tierwise_effects_total", "Bind", "true")
     metrics.set("tierwise_watch_lag_seconds", 0.5, "Pod")
     metrics.set("tierwise_cache_drift_objects", 0, "Pod")
