@@ -242,7 +242,14 @@ def _selector(_: str) -> Both:
     return without, such
 
 
+def _replicas(way: str) -> Both:
+    """A workload of one pod, and of two."""
+    scene = Scene([*tree({"r0": "n0"}), workload(way)])
+    return replace(scene, manifests=_changed(scene.manifests, [way], lambda raw: raw["spec"].pop("replicas"))), scene
+
+
 FIELDS: Final[Mapping[str, Field]] = {
+    "spec.replicas": Field(_replicas, ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")),
     "spec.minMember": Field(_minimum, _JOBS),
     "PodDisruptionBudget": Field(_budget, _JOBS),
     "spec.affinity": Field(_anti_affinity, _JOBS),

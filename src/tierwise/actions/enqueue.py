@@ -30,9 +30,9 @@ _NOT_ENQUEUED = Reason("NotEnqueued", "enqueue", "it has not left phase Pending"
 
 def admission_reason(cycle: Cycle, job: Job) -> Reason | None:
     """The first thing that keeps a job out."""
-    paused = cycle.snapshot.paused.get(job.key)
-    if paused is not None:
-        return paused
+    passing = cycle.snapshot.paused.get(job.key) or cycle.crowded.get(job.key)
+    if passing is not None:
+        return passing
     if job.unsupported:
         return Reason("NotSupported", "pod", job.unsupported)
     if job.unready:

@@ -32,7 +32,9 @@ def plain_kind(cycle: Cycle, job: Job) -> Kind | None:
 
     Plugins that ignore names do not distinguish jobs of one kind, and no scorer or filter does.
     """
-    if len(job.tasks) != 1 or len(job.subs) != 1 or job.minimum != 1 or job.key in cycle.snapshot.paused:
+    if len(job.tasks) != 1 or len(job.subs) != 1 or job.minimum != 1:
+        return None
+    if job.key in cycle.snapshot.paused or job.key in cycle.crowded:
         return None
     if job.constraint is not None or job.policies or job.roles or job.pattern is not None or job.gather is not None:
         return None
@@ -153,7 +155,7 @@ class JobsByQueue:
                 admitted.setdefault(known.queue, []).append(entry)
             else:
                 refused = Rejection("gate", job.key, known.reason)
-                passing = job.key in self._cycle.snapshot.paused
+                passing = job.key in self._cycle.snapshot.paused or job.key in self._cycle.crowded
                 if not passing and (not stays or queue_reason(self._cycle, job) is not None):
                     kept.refused_by_gate(job, refused)
                 self._refuse(job, refused)

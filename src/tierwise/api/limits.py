@@ -15,6 +15,7 @@ __all__ = [
     "DEPTH",
     "HOST_PORTS",
     "LIMIT_EXCEEDED",
+    "MANY_WAIT",
     "MEMBERS",
     "PODS",
     "POLICIES",
@@ -22,6 +23,8 @@ __all__ = [
     "SUB_GROUPS",
     "TASKS",
     "TIER",
+    "TOO_MANY_WAITING",
+    "WAITING",
     "beyond",
     "too_many_resources",
 ]
@@ -55,6 +58,16 @@ DEPTH: Final = 64
 
 TIER: Final = 2**31 - 1
 """The highest tier."""
+
+
+WAITING: Final = 20_000
+"""Pods of one namespace that wait at a time: controllers make no more before some of them start, but for a minimum."""
+
+
+TOO_MANY_WAITING: Final = "TooManyWaitingPods"
+"""The reason of an event about who makes no further pods for that, and of jobs that are not looked at."""
+
+MANY_WAIT: Final = f"{WAITING} pods of its namespace wait: further ones are made as these start"
 
 
 def beyond(job: Job) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Protocol
 
 import msgspec
 
+from tierwise.api.limits import WAITING
 from tierwise.config.features import FEATURES
 
 __all__ = ["DEFAULT", "Installed", "Offer", "PluginChoice", "Profile"]
@@ -76,6 +77,9 @@ class Profile(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields
     protection_gap: Annotated[
         int, _says("a job whose priority is so much higher evicts in spite of budgets and marks; 0: never", ge=0)
     ] = 0
+    max_waiting_pods: Annotated[
+        int, _says("pods of a namespace that wait and are looked at, the first in line; 0: all", ge=0)
+    ] = WAITING
     feature_gates: Annotated[Mapping[str, bool], _says("those that are set; the others are as their stage says")] = {}
     notes: Annotated[tuple[str, ...], _says("settings of its file that have no effect here, for messages")] = ()
     spelled: Annotated[Mapping[str, str], _says("plugins that its file calls by other names, for messages")] = {}

@@ -54,6 +54,8 @@ _ELASTIC: Final = """
 """
 _TRUST: Final = "trustPodGroupPriority"
 _GAP: Final = "protectionGap"
+_WAITING: Final = "maxWaitingPods"
+_NUMBERS: Final = {_GAP: "a difference of priorities", _WAITING: "a number of pods"}
 _GATES: Final = "featureGates"
 _VOLUMES: Final = "volumebinding.bindTimeoutSeconds volumebinding.shape volumebinding.weight"
 ARGUMENTS: Final[Mapping[str, str]] = {
@@ -168,12 +170,13 @@ def read_volcano(raw: object, installed: Installed = _NOBODY) -> Profile:
     """
     if not isinstance(raw, Mapping) or not raw:
         raise InputError("a scheduler configuration is a mapping with actions and tiers")
-    check_fields(raw, None, ("actions", "tiers", "configurations", "metrics", _TRUST, _GAP, _GATES))
+    check_fields(raw, None, ("actions", "tiers", "configurations", "metrics", _TRUST, _GAP, _WAITING, _GATES))
     if not isinstance(raw.get(_TRUST, False), bool):
         raise InputError("expected true or false", field=_TRUST)
-    gap = raw.get(_GAP, 0)
-    if isinstance(gap, bool) or not isinstance(gap, int) or gap < 0:
-        raise InputError("expected a difference of priorities, a whole number from 0 on", field=_GAP)
+    for field in (_GAP, _WAITING):
+        number = raw.get(field, 0)
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise InputError(f"expected {_NUMBERS[field]}, a whole number from 0 on", field=field)
     actions = _actions(raw.get("actions"))
     tiers = DEFAULT.tiers
     if raw.get("tiers") is not None:
@@ -189,7 +192,8 @@ def read_volcano(raw: object, installed: Installed = _NOBODY) -> Profile:
         tiers=kept,
         action_arguments=arguments,
         trust_pod_group_priority=bool(raw.get(_TRUST, False)),
-        protection_gap=gap,
+        protection_gap=raw.get(_GAP, 0),
+        max_waiting_pods=raw.get(_WAITING, DEFAULT.max_waiting_pods),
         feature_gates=read_gates(raw.get(_GATES), _GATES),
         notes=tuple(dict.fromkeys(_notes(actions or (), tiers, idle))),
     )

@@ -7,7 +7,7 @@ has something to do, or waits for a time. Both may be left half-way by an except
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Any, Generic, TypeVar
 
@@ -62,7 +62,7 @@ class Index(Generic[R]):
             return [*found.values()]
         return [found[of] for of in sorted(found, key=lambda of: natural(of.path))]
 
-    def of(self, key: str) -> Iterable[R]:
+    def of(self, key: str) -> Collection[R]:
         """The same in no order that means anything."""
         return self._found.get(key, {}).values()
 

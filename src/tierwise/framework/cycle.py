@@ -17,6 +17,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.config.searches import SearchBudget
+from tierwise.framework.crowds import crowded
 from tierwise.framework.declined import DeclinedPlaces, Held
 from tierwise.framework.extension import Ask, CycleView
 from tierwise.framework.idle_room import IdleRoom
@@ -341,6 +342,14 @@ class Cycle(msgspec.Struct, frozen=True):
     stopwatch: Stopwatch | None = None
     volumes_for: dict[str, str] = {}  # by claim without a volume: the node that one is made for
     _running: list[RunningTable] = []
+    _crowded: list[Mapping[str, Reason]] = []
+
+    @property
+    def crowded(self) -> Mapping[str, Reason]:
+        """By key of a job: why it is not looked at, as too many pods of its namespace wait before it."""
+        if not self._crowded:
+            self._crowded.append(crowded(self.snapshot.waiting, self.pipeline.max_waiting_pods))
+        return self._crowded[0]
 
     @property
     def running(self) -> RunningTable:

@@ -326,6 +326,7 @@ class Pipeline(Victims):
         self.gangs = profile.enables("gang", "JobReady")  # False: every task is placed on its own
         self.gangs_wait = profile.enables("gang", "JobPipelined")  # evict for a whole gang or not at all
         self.spelled = profile.spelled
+        self.max_waiting_pods = profile.max_waiting_pods  # of a namespace that are looked at; 0 for all
         self.protection_gap = profile.protection_gap  # difference of priority that ends protection; 0 for none
         self._acts_name_victims = profile.immediate_preemption  # Kubernetes' preemption has no victim filters
 

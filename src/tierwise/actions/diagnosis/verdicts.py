@@ -32,6 +32,7 @@ from tierwise.actions.placement.demand import Demand, TaskGroup, asks_beyond, de
 from tierwise.actions.placement.problem import NoPlace
 from tierwise.actions.placement.solve import solve
 from tierwise.actions.placement.surplus import place_surplus
+from tierwise.api.limits import TOO_MANY_WAITING
 from tierwise.api.plurals import count
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.kept_refusals import KeptRefusals, ToldJob
@@ -49,7 +50,7 @@ __all__ = ["LACKS_PODS", "give_verdicts"]
 _REFUSES = frozenset(("enqueue", "gate", "quota"))
 """Stages in which a job is held back whatever room there is."""
 
-_FOR_ROOM = frozenset(("ClusterOvercommitted", "PluginFailed", "WaitsForGang", "ClaimNotReady"))
+_FOR_ROOM = frozenset(("ClusterOvercommitted", "PluginFailed", "WaitsForGang", "ClaimNotReady", TOO_MANY_WAITING))
 """Reasons of these stages that are no matter of rights: room is short, a turn went wrong, or something is to come."""
 
 _OF_QUEUES = frozenset(("QueueOverDeserved", "QueueOverCapability", "QueueUnfit"))
@@ -82,7 +83,7 @@ _LACKS_CLAIMS = frozenset(
 """Reasons of jobs with volumes that are not in order: which node would do is known once they are."""
 
 
-_WITHOUT_NODES = _HAS_PLACE | LACKS_PODS | _LACKS_CLAIMS | {NOT_LOOKED_AT, CUT_SHORT}
+_WITHOUT_NODES = _HAS_PLACE | LACKS_PODS | _LACKS_CLAIMS | {NOT_LOOKED_AT, CUT_SHORT, TOO_MANY_WAITING}
 
 
 class _Never(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from tierwise.api.codec import Object
 from tierwise.api.core import ConfigMap, NetworkPolicy, Pod, PriorityClass, Service, parse_time
-from tierwise.api.limits import LIMIT_EXCEEDED, beyond
+from tierwise.api.limits import LIMIT_EXCEEDED, TOO_MANY_WAITING, WAITING, beyond
 from tierwise.api.volcano import Command, Job, JobSpec, PodGroup
 from tierwise.controllers.job import commands, plugins, pod_group, pods, status, transitions
 from tierwise.controllers.job.controlled_resources import restarts_part
@@ -29,7 +29,7 @@ from tierwise.controllers.job.phases import FINISHED
 from tierwise.controllers.job.policies import PolicyAction, answered_events, policy_actions
 from tierwise.controllers.workqueue import Changes, Index, Requeue, WorkQueue
 from tierwise.dialects.volcano.job import defaulted, pod_group_name
-from tierwise.port import Delete, Effect, Key, Objects, PatchStatus, RecordEvent, key_of
+from tierwise.port import Create, Delete, Effect, Key, Objects, PatchStatus, RecordEvent, key_of
 
 __all__ = ["JobController", "KeySource"]
 
@@ -49,6 +49,8 @@ class JobController:
         """Without `keys` pods of jobs with the plugins ssh and mpi wait."""
         self._keys = keys
         self._pods = Index(Pod, _job_of)
+        self._waiting = Index(Pod, _waits_in)
+        self._full: set[str] = set()  # jobs that may make no further pods now, as too many of their namespace wait
         self._commands = Index(Command, commands.job_of)
         self._queue = WorkQueue()
         self._jobs: set[str] = set()  # all that there are
@@ -60,6 +62,8 @@ class JobController:
     def enqueue(self, objects: Objects, changed: Changes) -> None:
         """Take note of what has changed."""
         touched = self._pods.follow(changed)
+        freed = self._waiting.follow(changed)
+        touched |= {path for path in self._full if path.partition("/")[0] in freed}
         if Command in changed:
             touched |= self._commands.follow(changed)
         for key, job in changed.get(Job, _NOTHING).items():
@@ -92,6 +96,15 @@ class JobController:
         if self._queue.idle(now):
             return []
         jobs = objects.every(Job)
+        made: dict[str, int] = {}  # pods, by namespace
+
+        def bring(case: _Case, due: float | None) -> Requeue:
+            namespace = case.job.metadata.namespace or "default"
+            room = max(WAITING - len(self._waiting.of(namespace)) - made.get(namespace, 0), 0)
+            found = list(_bring(objects, case, self._groups, self._priorities, now, room))
+            new = sum(isinstance(effect, Create) and effect.raw["kind"] == "Pod" for effect in found)
+            made[namespace] = made.get(namespace, 0) + new
+            return self._told_once(key_of(case.job).path, found), due
 
         def one(path: str) -> Requeue:
             job = jobs.get(path)
@@ -106,11 +119,18 @@ class JobController:
             due = _due(case) if facts.minds_time else None
             change = _change(objects, case, now)
             if change is None and self._keys is not None and case.job_pods.wanted and plugins.lacks_key(case.job):
-                made = plugins.make_key(case.job, partial(self._keys, now))
-                return made, due if made else now + _ASK_AGAIN
-            return list(_bring(objects, case, self._groups, self._priorities, now)) if change is None else change, due
+                key = plugins.make_key(case.job, partial(self._keys, now))
+                return key, due if key else now + _ASK_AGAIN
+            return bring(case, due) if change is None else (change, due)
 
         return self._queue.run(now, one)
+
+    def _told_once(self, path: str, asked: list[Effect]) -> list[Effect]:
+        """What is to be done for a job, without the event that it makes no further pods where that is known."""
+        told = [e for e in asked if isinstance(e, RecordEvent) and e.reason == TOO_MANY_WAITING]
+        known = path in self._full
+        (self._full.add if told else self._full.discard)(path)
+        return [effect for effect in asked if effect not in told] if told and known else asked
 
     def due(self, objects: Objects) -> float | None:
         """The next moment at which time alone gives a job something to do; None where no timer runs."""
@@ -171,6 +191,13 @@ def _job_of(pod: Pod) -> str | None:
     if not name or (controller is not None and (controller.kind, controller.name) != ("Job", name)):
         return None
     return f"{meta.namespace or 'default'}/{name}"
+
+
+def _waits_in(pod: Pod) -> str | None:
+    """The namespace of a pod that waits for a node."""
+    if pod.spec.node_name or pod.status.ended or pod.metadata.deletion_timestamp:
+        return None
+    return pod.metadata.namespace or "default"
 
 
 def _looked_at(group: Object | None) -> tuple[object, ...] | None:
@@ -245,7 +272,7 @@ def _transition(case: _Case, now: float) -> transitions.PhaseChange | None:
 
 
 def _bring(
-    objects: Objects, case: _Case, groups: pod_group.PodGroupSpecs, priorities: Mapping[str, int], now: float
+    objects: Objects, case: _Case, groups: pod_group.PodGroupSpecs, priorities: Mapping[str, int], now: float, room: int
 ) -> Iterator[Effect]:
     """No change of phase is due: every module brings its objects to what the status asks for."""
     job, group, job_pods, every = case.job, case.group, case.job_pods, objects.every(Pod)
@@ -255,7 +282,7 @@ def _bring(
     whole = state.state.phase == "Restarting" and not restarts_part(state.controlled_resources, state.retry_count)
     yield from groups.reconcile(objects, job, group, priorities, wanted=job_pods.wanted and not whole)
     yield from plugins.reconcile_owned_objects(objects, job, wanted=job_pods.wanted)
-    yield from pods.reconcile_pods(every, job, group, job_pods)
+    yield from pods.reconcile_pods(every, job, group, job_pods, room)
     taken = pods.taken_names(every, job, job_pods)
     step = status.observed(job, group, job_pods, case.answers, taken, now)
     memory = commands.remembered(step.controlled_resources, case.commands)

@@ -13,13 +13,14 @@ from typing import Final
 
 from tierwise.api.codec import Raw, part
 from tierwise.api.core import Pod
+from tierwise.api.limits import MANY_WAIT, TOO_MANY_WAITING
 from tierwise.api.pattern import COORDINATES, PATTERN, RANK
 from tierwise.api.unsupported import JOB_PLUGINS, NUMA_POLICY
 from tierwise.api.volcano import Job, PodGroup, TaskSpec
 from tierwise.controllers.job import plugins
 from tierwise.controllers.job.job_pods import JOB_VERSION, RETRY_COUNT, JobPod, JobPods, owner_reference
 from tierwise.dialects.volcano import job as volcano_job
-from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Create, Delete, Effect, key_of
+from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Create, Delete, Effect, RecordEvent, key_of
 
 __all__ = ["JOB_NAME", "reconcile_pods", "taken_names", "with_rank"]
 
@@ -120,21 +121,32 @@ _INHERITED_ANNOTATIONS: Final = frozenset(
 _STARTED: Final = frozenset({"Inqueue", "Running", "Unknown"})
 
 
-def reconcile_pods(every: Mapping[str, Pod], job: Job, group: PodGroup | None, job_pods: JobPods) -> list[Effect]:
-    """Create the pods of a job that are missing, and delete those that it does not ask for any more."""
+def reconcile_pods(
+    every: Mapping[str, Pod], job: Job, group: PodGroup | None, job_pods: JobPods, room: int
+) -> list[Effect]:
+    """Create the pods of a job that are missing, and delete those that it does not ask for any more.
+
+    No more than there is `room` for in its namespace, but for what it needs to start: then an event tells of it.
+    """
     if not job_pods.wanted:
         return _delete([member for member in job_pods.members if not member.pod.status.ended])
     effects = _delete([member for member in job_pods.members if not member.current])
     if group is None or group.status.phase not in _STARTED or job.status.state.phase == "Restarting":
         return effects
     namespace, waiting = job.metadata.namespace or "default", held_back(job, job_pods)
-    return effects + [
-        Create(_manifest(job, task, index))
+    missing = [
+        (task, index)
         for task in job.spec.tasks
         if task.name not in waiting
         for index in range(task.replicas)
         if f"{namespace}/{volcano_job.pod_name(job, task, index)}" not in every
     ]
+    least = (job.spec.min_available or 0) - sum(not member.pod.status.ended for member in job_pods.members)
+    most = max(room, least)
+    if len(missing) > most:
+        missing = sorted(missing, key=lambda one: one[1] >= volcano_job.task_minimum(one[0]))[:most]
+        effects.append(RecordEvent(key_of(job), "Warning", TOO_MANY_WAITING, MANY_WAIT))
+    return effects + [Create(_manifest(job, task, index)) for task, index in missing]
 
 
 def taken_names(every: Mapping[str, Pod], job: Job, job_pods: JobPods) -> list[str]:

@@ -24,6 +24,7 @@ from tierwise.dialects.workloads.children import (
     with_containers,
 )
 from tierwise.dialects.workloads.fields import Fields
+from tierwise.dialects.workloads.room import Room
 from tierwise.port import Key, Objects, key_of_raw
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "READ_BESIDE",
     "WORKLOADS",
     "NoTemplateError",
+    "Room",
     "check",
     "checked",
     "children",
@@ -105,14 +107,18 @@ def understood(group: str, kind: str) -> bool:
     return (group, kind) in WORKLOADS or (group, kind) in READ_BESIDE
 
 
-def children(objects: Objects) -> Iterator[Raw]:
-    """The manifests of all children of all workloads that are missing; InputError where a workload cannot be read."""
+def children(objects: Objects, room: Room | None = None) -> Iterator[Raw]:
+    """The manifests of all children of all workloads that are missing; InputError where a workload cannot be read.
+
+    No more pods of a namespace than there is `room` for; it tells who had to stop.
+    """
     if not objects.any_of(WORKLOADS):
         return
-    family = Family.of(objects, WORKLOADS)
+    family, room = Family.of(objects, WORKLOADS), room or Room(objects)
     for owner, expand in _owners(objects, family):
         if not owner.fields.at("metadata").text("deletionTimestamp"):
-            yield from missing(owner, _expanded(owner, expand).children)
+            wanted = _expanded(owner, expand).children
+            yield from room.within(owner, wanted, missing(owner, wanted))
 
 
 def notes(objects: Objects) -> Iterator[tuple[Key, str]]:

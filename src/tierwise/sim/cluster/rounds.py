@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tierwise.actions.diagnosis.inspection import PodInspection
-from tierwise.api.limits import LIMIT_EXCEEDED
+from tierwise.api.limits import LIMIT_EXCEEDED, TOO_MANY_WAITING
 from tierwise.config.profile import Profile
 from tierwise.controllers.job.status import NAME_TAKEN
 from tierwise.framework.report import CycleReport, Eviction, plugin_faults
@@ -23,7 +23,7 @@ from tierwise.status.pod_group import NOT_RECORDED, UNKNOWN_TIER
 
 __all__ = ["Rounds", "look", "schedule"]
 
-_TOLD = (LIMIT_EXCEEDED, NOT_RECORDED, UNKNOWN_TIER, NAME_TAKEN)
+_TOLD = (LIMIT_EXCEEDED, TOO_MANY_WAITING, NOT_RECORDED, UNKNOWN_TIER, NAME_TAKEN)
 """Events that say why something asked for is not done."""
 
 

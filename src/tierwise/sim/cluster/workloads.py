@@ -5,9 +5,10 @@ What was read from a real cluster is left as it is, too: whatever its controller
 
 from __future__ import annotations
 
+from tierwise.api.limits import MANY_WAIT, TOO_MANY_WAITING
 from tierwise.dialects import workloads
 from tierwise.manifests.saved import saved_at
-from tierwise.port import Create, Effect, Objects
+from tierwise.port import Create, Effect, Objects, RecordEvent
 from tierwise.sim.cluster.adoption import adoptions
 
 __all__ = ["reconcile"]
@@ -18,4 +19,8 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
     if saved_at(objects) is not None:
         return []
     settled: list[Effect] = list(adoptions(objects))
-    return settled or [Create(raw) for raw in workloads.children(objects)]
+    if settled:
+        return settled
+    room = workloads.Room(objects)
+    made: list[Effect] = [Create(raw) for raw in workloads.children(objects, room)]
+    return [*made, *(RecordEvent(key, "Warning", TOO_MANY_WAITING, MANY_WAIT) for key in room.full)]

@@ -1,0 +1,93 @@
+"""How many pods of a namespace may wait at a time: workloads make no more before some of them have started.
+
+The minimum of a gang is made whatever waits, since it could not start without. So `replicas: 100000` costs what the
+cluster can run and a queue before it, not a hundred thousand pods.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from tierwise.api.codec import Raw, part
+from tierwise.api.core import Pod, read_number
+from tierwise.api.limits import WAITING
+from tierwise.api.volcano import PodGroup
+from tierwise.dialects.pod_marks import GROUP_ANNOTATION, group_of
+from tierwise.dialects.workloads.children import Child, Owner
+from tierwise.port import Key, Objects, key_of_raw
+
+__all__ = ["Room"]
+
+_TOTAL = "kueue.x-k8s.io/pod-group-total-count"
+
+
+class Room:
+    """What may still be made in each namespace; `full` are the workloads that had to stop, each once."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._waiting: Counter[str] | None = None
+        self._made = 0
+        self.full: dict[Key, None] = {}
+
+    def within(self, owner: Owner, children: Iterable[Child], missing: Iterable[Raw]) -> Iterator[Raw]:
+        """The missing objects of a workload, with as many of its pods as may wait."""
+        least = -1
+        made = 0
+        for raw in missing:
+            if raw["kind"] != "Pod":
+                yield raw
+                continue
+            if not self._any_left(owner.namespace):
+                if least < 0:
+                    least = max(_minimum(children) - sum(1 for _ in owner.pods()), self._lacking(owner, raw))
+                if made >= least:
+                    if made or not any(True for _ in owner.pods()):
+                        self.full[key_of_raw(owner.raw)] = None
+                    return
+            made += 1
+            self._made += 1
+            if self._waiting is not None:
+                self._waiting[owner.namespace] += 1
+            yield raw
+
+    def _lacking(self, owner: Owner, raw: Raw) -> int:
+        """How many pods a gang of Volcano's lacks that another workload has declared, as that of a launcher."""
+        name = str(part(part(raw, "metadata"), "annotations").get(GROUP_ANNOTATION, ""))
+        group = self._objects.every(PodGroup).get(f"{owner.namespace}/{name}")
+        if group is None:
+            return 0
+        there = sum(group_of(pod) == f"{owner.namespace}/{name}" for pod in self._objects.every(Pod).values())
+        return (group.spec.min_member or 0) - there
+
+    def _any_left(self, namespace: str) -> bool:
+        pods = self._objects.every(Pod)
+        if self._waiting is None and len(pods) + self._made < WAITING:
+            return True  # whatever namespace they are of
+        if self._waiting is None:
+            self._waiting = Counter(_namespace(pod) for pod in pods.values() if _waits(pod))
+            self._waiting[namespace] += self._made
+        return self._waiting[namespace] < WAITING
+
+
+def _waits(pod: Pod) -> bool:
+    return not pod.spec.node_name and not pod.status.ended and not pod.metadata.deletion_timestamp
+
+
+def _namespace(pod: Pod) -> str:
+    return pod.metadata.namespace or "default"
+
+
+def _minimum(children: Iterable[Child]) -> int:
+    """The pods that must exist before a workload can start, by the group among its children or on its pods."""
+    found = 0
+    for raw in {id(child.raw): child.raw for child in children}.values():
+        if raw["kind"] == "PodGroup":
+            spec = part(raw, "spec")
+            gang = part(part(spec, "schedulingPolicy"), "gang")
+            number = spec.get("minMember", gang.get("minCount", 0))
+        else:
+            number = read_number(str(part(part(raw, "metadata"), "annotations").get(_TOTAL, "")))
+        found = max(found, number if isinstance(number, int) else 0)
+    return found

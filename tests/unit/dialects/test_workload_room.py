@@ -1,0 +1,87 @@
+"""How many pods of a namespace controllers make before some of them have started."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from tests.support.koordinator import objects_of
+from tests.support.languages import nodes, pod
+from tests.support.workloads_of_v import PODS, WORKLOADS, workload
+
+from tierwise.api.codec import Raw
+from tierwise.api.core import Pod
+from tierwise.config.profile import DEFAULT
+from tierwise.controllers import job as job_controller
+from tierwise.dialects.workloads import room
+from tierwise.sim.cluster import rounds
+
+SIX, TWO = (nodes({"s0": {"r0": "n0"}}, cpu=cpu) for cpu in (6, 2))
+GANGS = set(WORKLOADS) - {"Deployment", "ReplicaSet", "StatefulSet", "ReplicationController", "Job", "JobSet"}
+
+
+@pytest.fixture(autouse=True)
+def _four(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four pods of a namespace wait at most."""
+    for module in (room, job_controller):
+        monkeypatch.setattr(module, "WAITING", 4)
+
+
+def _many(kind: str, number: int) -> Raw:
+    found = workload(kind)
+    found["spec"] |= {"replicas": number}  # type: ignore[operator]
+    return found
+
+
+def _volcano_job(number: int, least: int = 1) -> Raw:
+    task = {"name": "w", "replicas": number, "template": PODS}
+    return {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "v", "namespace": "default", "uid": "v"},
+        "spec": {"minAvailable": least, "tasks": [task]},
+    }
+
+
+def _end(*raws: Raw, cycles: int | None = None) -> tuple[Counter[str], list[str]]:
+    """How many pods there are by phase, and what is told."""
+    history = rounds.schedule(objects_of(list(raws)), DEFAULT, now=0.0, cycles=cycles)
+    pods = history.cluster.read().every(Pod).values()
+    return Counter(one.status.phase or "Pending" for one in pods), [fault.code for fault in history.complaints()]
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"])
+def test_further_pods_are_made_as_these_start(kind: str) -> None:
+    """Two run in the end, and four wait for room; it is told."""
+    assert ({"Running": 2, "Pending": 4}, ["TooManyWaitingPods"]) == _end(*TWO, _many(kind, 9))
+
+
+def test_the_same_with_a_job_of_volcano() -> None:
+    """Whose controller is tierwise's own."""
+    assert ({"Running": 2, "Pending": 4}, ["TooManyWaitingPods"]) == _end(*TWO, _volcano_job(9))
+
+
+def test_all_of_them_run_where_there_is_room() -> None:
+    """They come four at a time."""
+    assert {"Running": 6} == _end(*SIX, _many("Deployment", 6))[0]
+    assert {"Running": 6} == _end(*SIX, _volcano_job(6))[0]
+
+
+def test_what_a_gang_needs_to_start_is_made() -> None:
+    """Six at once, though four may wait."""
+    assert {"Running": 6} == _end(*SIX, _volcano_job(6, least=6))[0]
+
+
+@pytest.mark.parametrize("kind", sorted(GANGS))
+def test_gangs_of_operators_are_made_beside_a_crowd(kind: str) -> None:
+    """Four pods wait that fit nowhere, and a gang starts beside them."""
+    crowd = [pod(f"c{i}", cpu=99) for i in range(4)]
+
+    assert 2 == _end(*SIX, *crowd, workload(kind))[0]["Running"]
+
+
+def test_a_crowd_of_another_namespace_keeps_nobody_from_making_pods() -> None:
+    """Each namespace has its own number."""
+    crowd = [pod(f"c{i}", cpu=99, namespace="evil") for i in range(9)]
+
+    assert 2 == _end(*SIX, *crowd, _many("Deployment", 2))[0]["Running"]
