@@ -104,7 +104,8 @@ def _fits(tried: Tried, *, never: bool) -> str:
     if tried.whole:
         part, whole, word = part // tried.whole, whole // tried.whole, "sub-group"
     text = of(part, whole, word, *(("would fit", "would fit") if never else ("fits", "fit")))
-    return f"{text} (of {count(tried.whole, 'pod')} each)" if tried.whole > 1 else text
+    each = " each" if whole > 1 else ""
+    return f"{text} (of {count(tried.whole, 'pod')}{each})" if tried.whole > 1 else text
 
 
 def _telling(tried: Sequence[Tried]) -> Sequence[Tried]:

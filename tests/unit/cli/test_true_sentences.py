@@ -34,6 +34,10 @@ def _hypernode(name: str, *nodes: str, tier: int = 1) -> Raw:
     return {**kind, "spec": {"tier": tier, "members": members}}
 
 
+def _child(name: str) -> Raw:
+    return {"type": "HyperNode", "selector": {"exactMatch": {"name": name}}}
+
+
 def _group(name: str, **spec: object) -> Raw:
     kind = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup"}
     return {**kind, "metadata": {"name": name, "namespace": "default"}, "spec": spec, "status": {"phase": "Inqueue"}}
@@ -165,3 +169,49 @@ def test_a_pod_that_is_claimed_twice_is_told_which_claim_counts(tmp_path: Path, 
 
     text = " ".join((shown.stdout + shown.stderr).split())
     assert "names several groups: default/g counts, and default/h (scheduling.sigs.k8s.io) does not" in text
+
+
+RACKS = [_node(f"n{i}") for i in range(4)]
+RACKS += [_hypernode(f"r{i}", f"n{2 * i}", f"n{2 * i + 1}") for i in range(2)]
+RACKS += [_hypernode("s0", tier=2) | {"spec": {"tier": 2, "members": [_child("r0"), _child("r1")]}}]
+
+
+def _parts(name: str, size: int, number: int) -> list[Raw]:
+    """A gang of sub-groups that must each be in one rack."""
+    limit = {"mode": "hard", "highestTierAllowed": 1}
+    policy = {"name": "p", "subGroupSize": size, "matchLabelKeys": ["part"], "networkTopology": limit}
+    outer = {"mode": "hard", "highestTierAllowed": 2}
+    group = _group(name, minMember=size * number, networkTopology=outer, subGroupPolicy=[policy])
+    return [group, *(_member(f"{name}-{i}-{j}", name, part=str(i)) for i in range(number) for j in range(size))]
+
+
+def test_a_sub_group_that_no_rack_holds_does_not_fit_by_itself(tmp_path: Path) -> None:
+    """The spine has room for its pods, and they may not be spread over it."""
+    text = _messages(tmp_path, *RACKS, *_parts("g", 3, 1))["default/g-0-0"]
+
+    assert "tier 2: in s0, the only hyperNode: 0 of 1 sub-group would fit (of 3 pods)" in text
+    assert "by itself" not in text
+
+
+def test_nodes_are_full_only_where_all_pods_are_too_many(tmp_path: Path) -> None:
+    """Four nodes with room for six pods of one node each would not be full; two racks of two are no place for three."""
+    wide = [*RACKS, *(_node(f"n{i}") for i in range(4, 8))]
+    wide += [_hypernode("r2", "n4", "n5"), _hypernode("r3", "n6", "n7")]
+    wide += [_hypernode("s1", tier=2) | {"spec": {"tier": 2, "members": [_child("r2"), _child("r3")]}}]
+    wide += [_hypernode("top", tier=3) | {"spec": {"tier": 3, "members": [_child("s0"), _child("s1")]}}]
+    group, *pods = _parts("g", 3, 2)
+    group["spec"]["networkTopology"]["highestTierAllowed"] = 3
+    text = _messages(tmp_path, *wide, group, *pods)["default/g-0-0"]
+
+    assert "tier 3: in top, the only hyperNode: 0 of 2 sub-groups would fit (of 3 pods each);" in text
+    assert "tier 2: best of 2 hyperNodes is s0: 0 of 2 sub-groups would fit (of 3 pods each) (4 nodes then" in text
+
+
+def test_what_limits_nothing_was_looked_for_everywhere(tmp_path: Path) -> None:
+    """No hyperNode has the tier name, so no hyperNode was asked whether it holds the gang."""
+    limit = {"mode": "hard", "highestTierName": "nope"}
+    file = manifests(tmp_path, *RACKS, _group("g", minMember=1, networkTopology=limit), _member("g-0", "g"))
+    text = run("schedule", "-f", file).stdout
+
+    assert "looked for in the whole cluster" in text
+    assert "holds the gang" not in text

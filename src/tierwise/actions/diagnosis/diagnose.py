@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from tierwise.actions.diagnosis.causes import NOT_TOGETHER, Causes, asked_pods, causes, once_full
 from tierwise.actions.placement.alike import holds
 from tierwise.actions.placement.bounds import Room, held
-from tierwise.actions.placement.choose import gradients_of, search_group
+from tierwise.actions.placement.choose import NO_TIER, gradients_of, search_group
 from tierwise.actions.placement.demand import Demand, TaskGroup, least_needs
 from tierwise.actions.placement.problem import BOTH, NoPlace, SearchResult, parts_of
 from tierwise.actions.placement.solve import solve
@@ -255,11 +255,18 @@ def _refused(cycle: Cycle, job: Job, looked: Tried) -> Tried:
 
 
 def _causes(cycle: Cycle, demand: Demand, span: slice) -> Causes:
-    """What keeps the last of the demanded shapes out of a span; where nothing does, what they lack once full."""
-    shapes = [tasks_left.pod_set.shape for task_group in demand.task_groups for tasks_left in task_group.remaining]
-    if not shapes:
+    """What keeps the last of the demanded shapes out of a span; where nothing does, what they lack once full.
+
+    A span with room for all of them is never full: why they have no place there is for their sub-groups to say.
+    """
+    numbers: Counter[Shape] = Counter()
+    for task_group in demand.task_groups:
+        numbers.update(task_group.by_shape())
+    if not numbers:
         return ()
-    return causes(cycle, shapes[-1], span) or once_full(cycle, shapes[-1], span)
+    shape = [left.pod_set.shape for task_group in demand.task_groups for left in task_group.remaining][-1]
+    room = int(cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE)[span].sum())
+    return causes(cycle, shape, span) or (once_full(cycle, shape, span) if room < numbers[shape] else ())
 
 
 def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> tuple[int, Ints]:
@@ -268,7 +275,9 @@ def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> tuple[int, Int
     Tasks of one plain shape are counted. Others are counted one shape at a time, which may be too many, so the most
     promising domains are filled to see how many fit together.
     """
-    several = job.inner_groups or len(demand.task_groups) > 1
+    tier = int(cycle.topology.tier[group].max())
+    apart = any(_confined(cycle, job, task_group, tier) for task_group in demand.task_groups)
+    several = job.inner_groups or len(demand.task_groups) > 1 or apart
     whole = parts_of(cycle, job, demand) if several else None
     if whole is not None and whole.kind is not None and not any(map(cycle.pipeline.moving, whole.parts[0].shapes)):
         each = whole.parts[0]
@@ -285,7 +294,7 @@ def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> tuple[int, Int
     total = np.zeros(len(group), dtype=np.int64)
     for shape, number in left.items():
         total += np.minimum(_room(cycle, shape)[group], number)
-    if len(left) == 1 and not cycle.pipeline.moving(next(iter(left))):
+    if len(left) == 1 and not apart and not cycle.pipeline.moving(next(iter(left))):
         return 0, total
     order = np.lexsort((cycle.topology.rank[group], -total))[:_TRIALS]
     tried = np.zeros(len(group), dtype=np.int64)
@@ -294,12 +303,19 @@ def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> tuple[int, Int
     return 0, tried
 
 
+def _confined(cycle: Cycle, job: Job, task_group: TaskGroup, tier: int) -> bool:
+    """Whether a sub-group must be in one domain inside those of a tier."""
+    limit = cycle.pipeline.limit(task_group.sub) if job.policies else None
+    return limit is not None and limit < tier
+
+
 def _together(cycle: Cycle, job: Job, task_groups: tuple[TaskGroup, ...], domain: int) -> int:
     """How many tasks a domain takes one after the other, sub-jobs of several whole; nothing stays on the ledger."""
     placed = 0
     with cycle.ledger.statement():
         for task_group in task_groups:
-            if len(task_groups) > 1 and cycle.pipeline.limit(task_group.sub) is not None:
+            tier = int(cycle.topology.tier[domain]) if len(task_groups) == 1 else NO_TIER
+            if _confined(cycle, job, task_group, tier):
                 found = search_group(cycle, job, task_group, within=domain)
                 placed += task_group.need if isinstance(found, SearchResult) else 0
             else:

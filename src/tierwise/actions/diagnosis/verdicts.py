@@ -424,7 +424,8 @@ class _Judge:
             text = self._needs(asked.shapes[0], last, limit, pods)
             return replace(found, reason=Reason("LargerThanAnyDomain", "allocate", text))
         if parts:
-            pods += f" in sub-groups of {last.whole}" if last.whole > 1 else " in their sub-groups"
+            own = " in their sub-group" if len(subs) == 1 else " in their sub-groups"
+            pods += f" in sub-groups of {last.whole}" if last.whole > 1 and len(subs) > 1 else own
         return replace(found, reason=Reason("LargerThanAnyDomain", "allocate", f"{empty}, {where} {pods}"))
 
     def _needs(self, shape: Shape, last: Tried, limit: int | None, pods: str) -> str:

@@ -71,9 +71,12 @@ def looked_at(snapshot: Snapshot, basis: DecisionBasis) -> list[Text]:
     topology = snapshot.topology
     if basis.job.constraint is None:
         return []
-    chosen = int(topology.tier[basis.decision.domain])
-    name = topology.name[basis.decision.domain]
-    if basis.decision.domain == ROOT:  # it has no tier that means anything to people, and no name
+    first = topology.index.get(next(iter(basis.candidates.scores), ""), basis.decision.domain)
+    if first == ROOT and basis.candidates.scores and all(tried.best == ROOT_NAME for tried in basis.tried):
+        return [Text(f"looked for in {_WHOLE}")]  # nothing limits it
+    chosen = int(topology.tier[first])
+    name = topology.name[first]
+    if first == ROOT:  # it has no tier that means anything to people, and no name
         name, title = _WHOLE, ""
     else:
         title = f"{tier_title(topology, chosen)}: "
