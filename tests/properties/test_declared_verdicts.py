@@ -55,14 +55,14 @@ def _watched(snapshot: Snapshot, by: Profile) -> tuple[object, set[str]]:
     notes, read = vars(seen), set[str]()
 
     def watched(true: Callable[..., Any]) -> Callable[..., Any]:
-        def find_out(who: Any, *args: Any) -> Any:
+        def find_out(who: Any, *args: Any, **named: Any) -> Any:
             ledger = (who._cycle if isinstance(who, _Judge) else who).ledger
             for name, made in vars(Ledger).items():  # what a ledger counts when it is first asked is no verdict
                 if isinstance(made, cached_property):
                     getattr(ledger, name)
             notes["looking"] = read
             try:
-                return true(who, *args)
+                return true(who, *args, **named)
             finally:
                 notes["looking"] = None
 

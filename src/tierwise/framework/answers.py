@@ -282,7 +282,7 @@ def pod_rules(answer: Any, _: Args, view: extension.CycleView) -> PodRules | Non
         return None
     if not isinstance(answer, PodRules):
         raise AnswerError(f"expected PodRules, not {shown(answer)}")
-    for rows in answer.closed.values():
+    for rows in (*answer.closed.values(), *answer.lonely.values()):
         _array(rows, _BOOL, len(view.nodes))
     for record in answer.records:
         if not isinstance(record, PodRule):

@@ -47,6 +47,7 @@ class Near(msgspec.Struct, frozen=True, eq=False):
     places: Ints
     there: Bools  # by place
     found: bool
+    others: bool = False  # pods of other shapes would do as well
 
 
 class Even(msgspec.Struct, frozen=True, eq=False):
@@ -63,6 +64,7 @@ class Even(msgspec.Struct, frozen=True, eq=False):
     compared: Ints  # the places of which the emptiest counts
     above: int
     few: bool  # there are fewer places than asked for: the emptiest counts as empty
+    others: bool = False  # pods of other shapes count, too
 
 
 PodRule = AtMost | Apart | Near | Even
@@ -74,16 +76,24 @@ class PodRules(msgspec.Struct, frozen=True, eq=False):
     closed: dict[int, Bools] = {}  # by shape, rows that take none of it, whichever other tasks of the gang are placed
     records: tuple[PodRule, ...] = ()
     unstated: frozenset[int] = frozenset()  # shapes with rules of which the records tell nothing
+    lonely: dict[int, Bools] = {}  # by shape, rows that take none of it for lack of other pods nearby
+
+    def whatever_comes(self) -> PodRules:
+        """Only what holds whichever other pods come and go, where none stands now."""
+        lasting = (rule for rule in self.records if isinstance(rule, AtMost | Apart) or not rule.others)
+        return PodRules(self.closed, tuple(lasting), self.unstated)
 
 
 def joined(every: Iterable[PodRules]) -> PodRules:
     """The rules of several filters together."""
     closed: dict[int, Bools] = {}
+    lonely: dict[int, Bools] = {}
     records: tuple[PodRule, ...] = ()
     unstated: frozenset[int] = frozenset()
     for one in every:
-        for shape, rows in one.closed.items():
-            closed[shape] = np.logical_or(closed[shape], rows) if shape in closed else rows
+        for known, more in ((closed, one.closed), (lonely, one.lonely)):
+            for shape, rows in more.items():
+                known[shape] = np.logical_or(known[shape], rows) if shape in known else rows
         records += one.records
         unstated |= one.unstated
-    return PodRules(closed, records, unstated)
+    return PodRules(closed, records, unstated, lonely)

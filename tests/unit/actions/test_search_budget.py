@@ -18,13 +18,17 @@ from tests.support.koordinator import pod as gathered_pod
 from tests.support.nested_oracle import ZONE as NEST_ZONE
 from tests.support.nested_oracle import Leaf, Nest, Scene, kai
 
+from tierwise.actions.eviction.gang import EvictionOptions, gang_evict
 from tierwise.api.codec import Raw
-from tierwise.config.profile import DEFAULT, Profile
+from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.config.searches import STEPS, SearchBudget
 from tierwise.explain.message import message
-from tierwise.model.job import Rejection, Verdict
+from tierwise.framework.extension import Purpose
+from tierwise.model.job import Reason, Rejection, Verdict
 from tierwise.port import Objects
+from tierwise.scheduler import open_cycle
 from tierwise.sim.cluster.rounds import schedule
+from tierwise.snapshot.builder import build
 
 CUT = "the search stopped at its bound, so a place may exist"
 Case = Callable[[], Objects]
@@ -185,6 +189,24 @@ def test_a_large_budget_finds_what_a_small_one_does_not(steps: int, found: int) 
 
     assert found == bound
     assert (found == 0) == (refused is not None and refused.bounded)
+
+
+@pytest.mark.parametrize(("idle", "gone"), [(True, 0), (False, 1)])
+def test_nobody_is_evicted_while_idle_room_might_do(idle: bool, gone: int) -> None:
+    """After a search that was cut short pods go only where it is proven otherwise that idle room is too small."""
+    world = draw("n0 n1", node="cpu=4", running="" if idle else "n0:cpu=3")
+    gangs = (gang("g", tasks=2, each="cpu=2", priority=9, phase="Inqueue"), gang("old", tasks=1, each="cpu=4", on="n1"))
+    tiers = tuple(PluginChoice(name) for name in ("priority", "gang", "predicates"))
+    profile = Profile(("enqueue", "allocate", "gangpreempt"), (tiers,))
+    cycle = open_cycle(build(objects_of(world, *gangs), 0.0, profile), profile)
+    (job,) = (job for job in cycle.snapshot.jobs if job.key == "default/g")
+    cycle.report.reject(job, Rejection("fit", job.key, Reason("NotEnoughResources", "allocate", ""), bounded=True))
+
+    gang_evict(cycle, Purpose.PREEMPT, EvictionOptions.of("gangpreempt", {}))
+
+    assert gone == len(cycle.report.evictions)
+    attempts = cycle.report.eviction_attempts["default/g"]
+    assert idle == any(one.obstacle is not None and one.obstacle.code == "IdleRoomMightDo" for one in attempts)
 
 
 def test_every_bound_is_a_share_of_one_number() -> None:

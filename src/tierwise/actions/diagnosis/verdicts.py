@@ -6,7 +6,7 @@ a quota or a gate rejected the job. *Not now*: everything else.
 
 Labels, taints and cordons of nodes count as they are. Conditions that pass by themselves do not: a job that would fit
 once nodes are ready again waits for them. If required pod affinity, or a rule that depends on running pods, could be
-satisfied by pods that are cleared, only counting may conclude *never*.
+satisfied by pods that are cleared, only counting may conclude *never*, and the program of `exact` without these rules.
 
 What cleared nodes say of a kind of gang is kept from cycle to cycle (`framework.kept_refusals`), as long as a waiting
 job has asked for it. It reads nothing but the kind (see `_kind`) and what is listed there, so it holds while these are
@@ -29,6 +29,7 @@ from tierwise.actions.diagnosis.causes import asked_pods, causes
 from tierwise.actions.diagnosis.diagnose import diagnose
 from tierwise.actions.placement.bounds import Room, may_hold
 from tierwise.actions.placement.demand import Demand, TaskGroup, asks_beyond, demand, shapes_of, surplus, whole_first
+from tierwise.actions.placement.exact import refuted
 from tierwise.actions.placement.problem import NoPlace
 from tierwise.actions.placement.solve import solve
 from tierwise.actions.placement.surplus import place_surplus
@@ -185,9 +186,9 @@ class _Judge:
         begun, cut = steps.taken, False
         try:
             with steps.explaining(job):
-                never = self._never(job)
+                never = self._never(job, bounded=rejection.bounded)
                 if never is not None and self._on_recovered is not None:
-                    never = self._on_recovered._never(job)
+                    never = self._on_recovered._never(job, bounded=rejection.bounded)
                     self._lasting = self._lasting and self._on_recovered._lasting
         except (PluginError, OutOfStepsError) as failure:  # then the job keeps the reason that it has
             never, self._lasting, cut = None, False, isinstance(failure, OutOfStepsError)
@@ -222,8 +223,11 @@ class _Judge:
             amounts[cycle.view.axis.index[name]] += counts
         return amounts
 
-    def _never(self, job: Job) -> Rejection | None:
-        """Why a job would not fit on cleared nodes; None where it would, or where that cannot be told."""
+    def _never(self, job: Job, *, bounded: bool) -> Rejection | None:
+        """Why a job would not fit on cleared nodes; None where it would, or where that cannot be told.
+
+        Where the search for it was `bounded`, another one would be: the program of `exact` alone is asked.
+        """
         if not job.tasks:
             return self._promised(job)
         if self._surely_fits(job):
@@ -233,9 +237,9 @@ class _Judge:
         self._lasting = False
         if not asked.enough or not task_groups:
             return None
-        kind = self._kind(job, asked, task_groups)
+        kind = self._kind(job, asked, task_groups) if not bounded else None
         if kind is None:
-            return self._on_cleared_nodes(job, asked, task_groups)
+            return self._on_cleared_nodes(job, asked, task_groups, bounded=bounded)
         lasts = self._lasting = all(map(self._lasts, shapes_of((*task_groups, *asked.substitutes))))
         groups = (f"{job.key}/{group.path}" for group in job.inner_groups)
         subjects = (job.key, *groups, *(task_group.sub.key for task_group in task_groups))
@@ -329,7 +333,9 @@ class _Judge:
         rest = asked.alternatives is not None, asked.needs_substitutes, asked.inner_group
         return *self._here, limit(job), job.constraint, job.policies, job.inner_groups, counts, rest, least, told
 
-    def _on_cleared_nodes(self, job: Job, asked: Demand, task_groups: tuple[TaskGroup, ...]) -> Rejection | None:
+    def _on_cleared_nodes(
+        self, job: Job, asked: Demand, task_groups: tuple[TaskGroup, ...], *, bounded: bool = False
+    ) -> Rejection | None:
         cycle = self._cycle
         work = cycle.report.search_counts
         before = work.trials, work.domains, work.cut
@@ -341,7 +347,7 @@ class _Judge:
             with cycle.ledger.statement():
                 if own:
                     cycle.ledger.clear(own)
-                if self._fits(job, asked, task_groups):
+                if self._fits(job, asked, task_groups, bounded=bounded):
                     return None
                 told = self._told(job, Demand(task_groups))
                 return told if work.cut == before[2] else None
@@ -365,12 +371,15 @@ class _Judge:
             found.setdefault(decision.job.number, []).append(decision)
         return found
 
-    def _fits(self, job: Job, asked: Demand, task_groups: Sequence[TaskGroup]) -> bool:
+    def _fits(self, job: Job, asked: Demand, task_groups: Sequence[TaskGroup], *, bounded: bool) -> bool:
         """Whether the minimum finds a place now, or any task beyond it; true as well where that cannot be told."""
         cycle = self._cycle
-        if self._uncertain(task_groups):
-            room = Room(cycle, Pool.FUTURE_IDLE)  # by counting alone
-            return all(may_hold(room, task_group, np.array([ROOT]))[0] for task_group in task_groups)
+        if bounded or asked.cut or self._uncertain(task_groups):
+            room, choice = Room(cycle, Pool.FUTURE_IDLE), asked.substitutes or asked.alternatives or asked.cut
+            if not choice and not all(may_hold(room, group, np.array([ROOT]))[0] for group in task_groups):
+                return False
+            plain = bool(asked.task_groups) and not cycle.pipeline.gather_options(job, asked.need)
+            return not plain or not refuted(cycle, job, asked, alone=True)
         if cycle.snapshot.on_several_trees(job) and cycle.pipeline.admit(job) is not None:
             return True  # what it lacks is a tree, and not room
         if not asked.task_groups:
@@ -455,7 +464,7 @@ class _Judge:
 
 def _asks_nodes(rejection: Rejection) -> bool:
     """Whether empty nodes have a say in the verdict; else it follows from the rejection alone."""
-    return rejection.reason.code not in _WITHOUT_NODES and not rejection.bounded
+    return rejection.reason.code not in _WITHOUT_NODES
 
 
 def _verdict(rejection: Rejection) -> Verdict:

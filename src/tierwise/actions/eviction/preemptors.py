@@ -15,7 +15,7 @@ from tierwise.actions.enqueue import admission_reason, queue_reason
 from tierwise.actions.eviction.losses import declined
 from tierwise.actions.eviction.protection import ProtectionLimits
 from tierwise.actions.placement.commit import commit
-from tierwise.actions.placement.demand import Demand, TaskGroup
+from tierwise.actions.placement.demand import Demand, TaskGroup, demand
 from tierwise.actions.placement.problem import Placement, amounts_of, deferral
 from tierwise.api.plurals import count, verb
 from tierwise.framework.cycle import Cycle
@@ -39,6 +39,8 @@ __all__ = [
     "without_never_preempting",
 ]
 
+
+_MIGHT_DO = "nobody is evicted for it: whether idle room holds it is not known, as the search stopped at its bound"
 
 _STARTED = Reason("WaitsForGang", "gang", "its gang has just started: a place for its other pods is looked for next")
 
@@ -67,7 +69,7 @@ class Evictor(ABC):
         """
         steps = self._cycle.steps
         standing, begun = steps.standing(job, self._action), steps.taken
-        failed = standing.reason if standing is not None else self._cycle.attempt(job, self.serve)
+        failed = standing.reason if standing is not None else self._cycle.attempt(job, self._serve_or_wait)
         if failed is not None:
             self._tell(job, failed)
         if standing is not None:
@@ -78,6 +80,26 @@ class Evictor(ABC):
             made = self._cycle.report.eviction_attempts.get(job.key, [])
             if made and made[-1].obstacle is not None:
                 steps.looked_at(job, Rejection("evict", job.key, made[-1].obstacle), begun, self._action)
+
+    def _serve_or_wait(self, job: Job) -> Reason | None:
+        if self._idle_room_might_do(job):
+            return Reason("IdleRoomMightDo", self._action, _MIGHT_DO)
+        self.serve(job)
+        return None
+
+    def _idle_room_might_do(self, job: Job) -> bool:
+        """Whether the search for a job ended without a proof, and nothing else proves that idle room does not hold it:
+        then nobody goes for it.
+        """
+        rejection, cycle = self._cycle.report.rejections.get(job.key), self._cycle
+        if rejection is None or not rejection.bounded or rejection.stage != "fit":
+            return False
+        asked = demand(cycle, job)
+        if not asked.task_groups or not asked.enough or cycle.pipeline.gather_options(job, asked.need):
+            return False
+        from tierwise.actions.placement.exact import refuted  # rarely needed
+
+        return not refuted(cycle, job, asked)
 
     def _tell(self, job: Job, obstacle: Reason) -> None:
         self._cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, obstacle))

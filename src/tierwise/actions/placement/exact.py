@@ -36,8 +36,9 @@ from tierwise.framework.placer import score_keys
 from tierwise.framework.pod_rules import Near, PodRules
 from tierwise.model.arrays import EMPTY, Ints, distinct
 from tierwise.model.job import Job, PodSet, Shape, SubJob, group_job, lacking_parts, whole_by_policy
+from tierwise.model.topology import ROOT
 
-__all__ = ["place_exactly"]
+__all__ = ["place_exactly", "refuted"]
 
 _SIZE_OF_A_STEP = 16
 """Variables and entries of a program that are solved in one step of the account."""
@@ -55,7 +56,8 @@ def place_exactly(
     for pool in usable(cycle, pools):
         for firm in (True, False):
             try:
-                program = Program(stated.question(pool, firm=firm), firm=firm, most=cycle.budget.program)
+                question = stated.question(pool, stated.by_score(pool), firm=firm)
+                program = Program(question, firm=firm, most=cycle.budget.program)
             except TooLargeError:
                 return NoPlace.BOUNDED
             cycle.steps.charge(1 + program.size // _SIZE_OF_A_STEP)
@@ -75,6 +77,23 @@ _Tasks = tuple[Ask, PodSet, int, int]
 """Tasks of one pod set, their row, and how many they are."""
 
 
+def refuted(cycle: Cycle, job: Job, asked: Demand, *, alone: bool = False) -> bool:
+    """Whether it is proven that a demand has no place now; `alone`: nor has, whichever other pods come and go.
+
+    Nodes are then cleared of all others beforehand. False where the program is too large, or ends at its bound.
+    """
+    try:
+        stated = _Stated(cycle, job, asked, ROOT, alone=alone)
+        question = stated.question(Pool.FUTURE_IDLE, np.arange(len(cycle.nodes)), firm=False)
+        program = Program(question, firm=False, most=cycle.budget.program)
+    except _NowhereError:
+        return True
+    except TooLargeError:
+        return False
+    cycle.steps.charge(1 + program.size // _SIZE_OF_A_STEP)
+    return program.solve(cycle.budget.nodes) is No.PROVEN
+
+
 class _NowhereError(Exception):
     """Tasks that stand already leave no place."""
 
@@ -89,7 +108,7 @@ class _Units(msgspec.Struct, frozen=True, eq=False):
 class _Stated:
     """What is asked of a gang, in the words of the program."""
 
-    def __init__(self, cycle: Cycle, job: Job, asked: Demand, within: int) -> None:
+    def __init__(self, cycle: Cycle, job: Job, asked: Demand, within: int, *, alone: bool = False) -> None:
         """Raises _NowhereError."""
         self._cycle, self._job, self._asked, self._within = cycle, job, asked, within
         self._limits = Limits(cycle, job, STATED) if cycle.snapshot.on_several_trees(job) else None
@@ -105,6 +124,8 @@ class _Stated:
         self._state()
         shapes = tuple(self._shapes)
         self._rules = cycle.pipeline.pod_rules(shapes) if any(map(cycle.pipeline.moving, shapes)) else PodRules()
+        if alone:
+            self._rules = self._rules.whatever_comes()
         self.loose = bool(self._rules.unstated)
 
     # What is asked.
@@ -307,8 +328,11 @@ class _Stated:
 
     # What rows have.
 
-    def question(self, pool: Pool, *, firm: bool) -> Question:
-        """The question on a pool; `firm` leaves out rows that filters without records keep from a shape now."""
+    def question(self, pool: Pool, order: Ints, *, firm: bool) -> Question:
+        """The question on a pool, with a rank for each row.
+
+        `firm` leaves out the rows that filters without records keep from a shape now.
+        """
         cycle, shapes = self._cycle, tuple(self._shapes)
         asked = distinct(np.concatenate([shape.asked for shape in shapes]))
         room = np.stack([cycle.fit_counts.of(shape).rows(pool) for shape in shapes])
@@ -316,12 +340,11 @@ class _Stated:
         room[:, : span.start] = 0
         room[:, span.stop :] = 0
         for i, shape in enumerate(shapes):
-            closed = self._rules.closed.get(shape.number)
-            if closed is not None:
-                room[i, closed] = 0
+            for closed in (self._rules.closed.get(shape.number), self._rules.lonely.get(shape.number)):
+                if closed is not None:
+                    room[i, closed] = 0
             if firm and shape.number in self._rules.unstated:
                 room[i, cycle.pipeline.why_not_now(shape, slice(0, len(cycle.nodes))) != 0] = 0
-        order = self._by_score(room)
         return Question(
             numbers=tuple(shape.number for shape in shapes),
             requests=np.stack([shape.request[asked] for shape in shapes]),
@@ -335,10 +358,11 @@ class _Stated:
             records=self._rules.records,
         )
 
-    def _by_score(self, room: Ints) -> Ints:
+    def by_score(self, pool: Pool) -> Ints:
         """A rank for each row, by score and then by name."""
-        cycle, able = self._cycle, np.logical_or.reduce(room > 0)
-        ask = Ask(self._members[0].remaining[0][0].pod_set.shape, self._members[0].subs[0], self._job)
+        cycle, first = self._cycle, self._members[0]
+        ask = Ask(first.remaining[0][0].pod_set.shape, first.subs[0], self._job)
+        able = cycle.fit_counts.of(ask.shape).rows(pool) > 0
         keys = score_keys(cycle, ask, slice(0, len(able)), able)
         order = np.empty(len(keys), dtype=np.int64)
         order[np.lexsort((cycle.nodes.rank, -keys))] = np.arange(len(keys))

@@ -80,7 +80,8 @@ def fit_any_way(
         if found is not None:
             return found
     if len(shapes) == 1:  # there is no mixture
-        return NoPlace.of(bounded=not all(map(cycle.pipeline.order_free, shapes.values())))
+        alone = task_group.need == 1  # every node was asked
+        return NoPlace.of(bounded=not alone and not all(map(cycle.pipeline.order_free, shapes.values())))
     from tierwise.actions.placement.mixtures import OutOfBoundError, fit_mixed  # rarely needed
 
     try:

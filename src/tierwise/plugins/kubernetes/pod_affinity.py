@@ -379,8 +379,17 @@ class PodRequirements:
         bound = {shape.number: self._rules[shape.number] for shape in shapes if shape.number in self._rules}
         own = frozenset(shape.number for shape in shapes)
         closed = {number: self._closed_now(rules, own) for number, rules in bound.items()}
+        lonely = {number: self._lonely_now(rules, own) for number, rules in bound.items() if rules.near}
         records: list[PodRule] = [*_aparts(bound, own), *_nears(bound, own), *_evens(bound, own)]
-        return PodRules(closed, tuple(records))
+        return PodRules(closed, tuple(records), lonely=lonely)
+
+    def _lonely_now(self, rules: _Rules, own: frozenset[int]) -> Bools:
+        """The rows where none stands of the pods that a shape looks for, if no task of its gang is one."""
+        lonely = np.zeros(len(self._nodes), dtype=bool)
+        for count in rules.near:
+            if not count.shapes & own:
+                lonely |= count.at(slice(None)) <= 0
+        return lonely
 
     def _closed_now(self, rules: _Rules, own: frozenset[int]) -> Bools:
         """The rows that a shape cannot use, whichever tasks of its gang are placed."""
@@ -388,7 +397,7 @@ class PodRequirements:
         for count in (*rules.away, *(count for counts in rules.shunned for count in counts)):
             closed |= count.at(slice(None)) > 0
         for count in rules.near:
-            closed |= count.place < 0 if count.shapes & own else count.at(slice(None)) <= 0
+            closed |= count.place < 0
         for even in rules.even:
             closed |= even.count.place < 0
             if not even.count.shapes & own:
@@ -557,7 +566,8 @@ def _nears(bound: Mapping[int, _Rules], own: frozenset[int]) -> Iterator[PodRule
         met = rules.near[0].shapes & own
         found = bool(shapes & met) and not any(count.values.any() for count in rules.near)
         for count in rules.near:
-            yield Near(shapes, met - shapes, count.place, count.values[:-1] > 0, found)
+            others = bool(count.shapes - own)
+            yield Near(shapes, met - shapes, count.place, count.values[:-1] > 0, found, others)
 
 
 def _evens(bound: Mapping[int, _Rules], own: frozenset[int]) -> Iterator[PodRule]:
@@ -577,7 +587,8 @@ def _evens(bound: Mapping[int, _Rules], own: frozenset[int]) -> Iterator[PodRule
             for more in ((0, count.evicted) if count.evicted.any() else (0,)) if shapes else ():
                 there = (count.values + more)[:-1]
                 above = even.allowed + itself
-                yield Even(shapes, counted, count.place, among, there, compared, above, even.few)
+                others = bool(count.shapes - own)
+                yield Even(shapes, counted, count.place, among, there, compared, above, even.few, others)
 
 
 # Where a shape would rather stand for the sake of other pods: preferred (anti-)affinity and soft spread.
