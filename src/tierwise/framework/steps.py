@@ -86,6 +86,7 @@ class StepAccount:
         self._first_late: Job | None = None  # the late job that a part is kept for
         self._stop = _NONE  # `taken` must not pass it
         self._job: Job | None = None
+        self._begun = 0  # steps that had been taken before that job
         self._words: dict[str, int] = {}  # what is left of the part for verdicts, by namespace
         self._left_out = False  # a job was not looked at
         self._whole = False  # the job that is served has a whole budget
@@ -108,6 +109,12 @@ class StepAccount:
         """Steps that the job which is served has left."""
         return max(self._stop - self.taken, 0)
 
+    def used(self, namespace: str) -> int:
+        """Steps that were taken for a namespace so far, for whoever looks on."""
+        job, begun = self._job, self._begun
+        now = self.taken - begun if job is not None and namespace_of(job.key) == namespace else 0
+        return self.spent.get(namespace, 0) + now
+
     # -- one job
 
     @contextmanager
@@ -119,7 +126,7 @@ class StepAccount:
         if self._job is not None:
             yield
             return
-        begun = self.taken
+        begun = self._begun = self.taken
         allowance = self._allowance(job)
         self._stop, self._job = begun + max(allowance, 0), job
         try:

@@ -28,10 +28,9 @@ from tierwise.controllers.job import KeySource
 from tierwise.kube.cluster import KubeCluster
 from tierwise.runtime.loop import Loop
 from tierwise.runtime.probes import Health
-from tierwise.runtime.profile_run import CycleTimes, LoopPass, Observer, SchedulerProfile
+from tierwise.runtime.profile_run import CycleTimes, Observer, SchedulerProfile
 from tierwise.runtime.topology_sources import Fetching
-from tierwise.runtime.watchdog import EXIT, Caught, Recollection, Watchdog, overdue
-from tierwise.scheduler.guard import Crash
+from tierwise.runtime.watchdog import EXIT, Caught, Memory, Watchdog, overdue
 
 if TYPE_CHECKING:
     from tierwise.runtime.defrag import DefragController, DefragSettings
@@ -127,7 +126,7 @@ class LoopRunner:
         self._cluster = cluster
         self._cycle_limit = cycle_limit
         self._caught: Caught | None = None  # what ends this process
-        self._memory = Recollection()  # of what ended the one before
+        self._memory = Memory()  # of what ended those before
         self._recalled = False
         self._timing = timing
         self._stopping = threading.Event()
@@ -141,7 +140,7 @@ class LoopRunner:
             with_controllers=with_controllers,
             fetching=Fetching(cluster.secret, clock=clock, wake=cluster.wake, files=files),
             defrag=_defrag(cluster, profiles, clock, defrag, namespace) if defrag is not None and profiles else None,
-            observers=(*observers, self),
+            observers=observers,
             times=partial(CycleTimes, time.monotonic, slow) if slow is not None else None,
             keys=keys,
         )
@@ -192,14 +191,6 @@ class LoopRunner:
             return "ending"
         return "" if self._cluster.synced() else "caches are not filled yet"
 
-    def saw(self, iteration: LoopPass) -> None:
-        """A cycle has ended: what was caught once before it was no rule."""
-        if self._memory.forgets(time.time()):
-            self._cluster.leave_note("")
-
-    def crashed(self, crash: Crash) -> None:
-        """Nothing to do with cycles that do not end."""
-
     def _may(self) -> bool:
         """Whether we may act; who begins to looks first at what ended the one before."""
         if not self._cluster.leading():
@@ -207,15 +198,14 @@ class LoopRunner:
             return False
         if not self._recalled:
             self._recalled = True
-            before = self._memory.recall(self._cluster.note())
-            seconds = before.left_out(time.time()) if before is not None else 0.0
-            if before is not None and seconds:
-                self._leave_out(before, seconds)
+            self._memory = Memory.of(self._cluster.note())
+            for caught, times, seconds in self._memory.left_out(time.time()):
+                self._leave_out(caught, times, seconds)
         return True
 
-    def _leave_out(self, caught: Caught, seconds: float) -> None:
+    def _leave_out(self, caught: Caught, times: int, seconds: float) -> None:
         again = format_time(time.time() + seconds)
-        why = f"{caught.stage} did not end {caught.times} times in a row ({caught.said}): left out until {again}"
+        why = f"{caught.stage} did not end {times} times ({caught.said}; {caught.whose}): left out until {again}"
         if caught.foreign:
             log.error("plugin %s is left out: %s", caught.plugin, why)
             self._loop.leave_out_plugin(caught.plugin, f"plugin {caught.plugin}: {why}", seconds)
@@ -225,9 +215,10 @@ class LoopRunner:
 
     def _end_stuck(self, caught: Caught, seconds: float) -> None:
         """In the watchdog's thread: say it, leave it to the next one, and end; nothing else can end a busy thread."""
-        self._caught = replace(caught, at=time.time()).after(self._memory.before)
-        log.critical("%s has not ended for %.0f seconds, and this process ends: %s", caught.stage, seconds, caught.said)
-        self._cluster.leave_note(self._caught.text)
+        self._caught = replace(caught, at=time.time())
+        said = f"{caught.said}; {caught.whose}"
+        log.critical("%s has not ended for %.0f seconds, and this process ends: %s", caught.stage, seconds, said)
+        self._cluster.leave_note(self._memory.after(self._caught).text)
         self._cluster.give_up(_LAST_WORDS)
         logging.shutdown()
         os._exit(EXIT)

@@ -4,18 +4,22 @@ The core counts steps and knows no clock; a plugin of another package, or a defe
 thread of Python cannot be stopped. A `Watchdog` looks from another thread. When a stage has computed for too long, it
 reads from the stack who is being asked about what, and the process ends; a standby or a restart goes on.
 
-What was caught is remembered beside the lease (`Caught.text`, an annotation), where every replica finds it. A cycle
-that ends well makes up for one catch. Who is caught twice in a row is left out for an hour, counted from the catch: a
-plugin of another package by its name, otherwise the object that was being looked at. Then it is tried again in the same
-process; what was caught is forgotten once a cycle with it has ended well (`Recollection`). Plugins of tierwise are
-never left out: pods would be bound against their rules.
+Who was asked just when the clock ran out may have been asked for a moment only, after others had used up the time. So
+the stack is looked at all along, and blamed is who was seen in more than half of the looks: a plugin of another package
+by its name, otherwise the namespace of what was being looked at. Where nobody was, nobody is blamed.
+
+What was caught is remembered beside the lease (`Memory.text`, an annotation), where every replica finds it: a list, in
+which each catch counts for two hours. Who has two of them is left out until an hour after the last: the plugin, or of
+the namespace the objects that were seen. After that it is tried again in the same process, and one more catch is
+enough. Plugins of tierwise are never left out: pods would be bound against their rules.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any, Final
 
@@ -25,11 +29,12 @@ from msgspec.structs import replace
 from tierwise.api import codec
 from tierwise.api.core import ObjectMeta, Record
 from tierwise.framework.boundary import Asked, CyclePlugins
+from tierwise.framework.cycle import Cycle
 from tierwise.model.job import Job
 from tierwise.plugins import PLUGINS
 from tierwise.port import Key
 
-__all__ = ["EXIT", "LEFT_OUT", "Caught", "Recollection", "Watchdog", "overdue", "recalled"]
+__all__ = ["EXIT", "LEFT_OUT", "REMEMBERED", "Caught", "Memory", "Watchdog", "blamed", "overdue"]
 
 EXIT: Final = 75
 """The status of a process that ends because a cycle did not: try again."""
@@ -37,8 +42,17 @@ EXIT: Final = 75
 LEFT_OUT: Final = 3600.0
 """Seconds for which a plugin or an object is left out."""
 
+REMEMBERED: Final = 2 * LEFT_OUT
+"""Seconds for which a catch counts."""
+
+_EACH, _MOST = 4, 16
+"""Catches of one culprit that are remembered, and of all."""
+
 _LOOKS: Final = 20
 """Looks in the time that a stage may take."""
+
+_LEAST: Final = 3
+"""Looks without which nobody is blamed: a machine that slept has seen nothing."""
 
 
 class Caught(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -50,7 +64,9 @@ class Caught(msgspec.Struct, frozen=True, omit_defaults=True):
     method: str = ""
     about: str = ""  # the job or object
     key: Key | None = None  # the object that would be set aside
-    times: int = 1  # in a row
+    looks: int = 0  # at the stage that did not end
+    share: float = 0.0  # of them that saw the same plugin, or the same namespace
+    steps: int = 0  # of search that the namespace had used in the cycle
     at: float = 0.0  # seconds since the epoch
 
     @property
@@ -59,9 +75,18 @@ class Caught(msgspec.Struct, frozen=True, omit_defaults=True):
         return bool(self.plugin) and self.plugin not in PLUGINS.built_in
 
     @property
+    def who(self) -> tuple[str, str]:
+        """Whose time it was."""
+        if self.foreign:
+            return "plugin", self.plugin
+        if self.key is None:
+            return "", ""
+        return ("namespace", self.key.namespace) if self.key.namespace else ("object", str(self.key))
+
+    @property
     def culprit(self) -> tuple[str, str]:
-        """Who would be left out."""
-        return ("plugin", self.plugin) if self.foreign else ("object", str(self.key) if self.key is not None else "")
+        """Who is blamed; two empty texts where nobody is."""
+        return self.who if self.looks >= _LEAST and self.share > 0.5 else ("", "")
 
     @property
     def said(self) -> str:
@@ -72,53 +97,53 @@ class Caught(msgspec.Struct, frozen=True, omit_defaults=True):
         return ", ".join(part for part in (asked, action, about) if part) or "no plugin, no action, no object is known"
 
     @property
+    def whose(self) -> str:
+        """Whose time it was, in words."""
+        kind, name = self.culprit
+        if not kind:
+            return "nobody had most of the time"
+        used = f", and used {self.steps} steps of search" if self.steps else ""
+        return f"{kind} {name} had {round(100 * self.share)} % of the time{used}"
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """What was caught in the last hours, the latest last."""
+
+    catches: tuple[Caught, ...] = ()
+
+    @classmethod
+    def of(cls, text: str) -> Memory:
+        """What was remembered; nothing where nothing was, or another wrote it."""
+        try:
+            return cls(msgspec.json.decode(text, type=tuple[Caught, ...])) if text else cls()
+        except (msgspec.MsgspecError, UnicodeError):
+            return cls()
+
+    @property
     def text(self) -> str:
-        """What is remembered."""
-        return msgspec.json.encode(self).decode()
+        """What is remembered, to be read by `of`."""
+        return msgspec.json.encode(self.catches).decode()
 
-    def after(self, before: Caught | None) -> Caught:
-        """The same, counted with the catch before it."""
-        again = before is not None and before.culprit == self.culprit != ("object", "")
-        return replace(self, times=before.times + 1) if before is not None and again else self
+    def after(self, caught: Caught) -> Memory:
+        """The same with one catch more: as much as is remembered of all, and of each culprit."""
+        kept = [one for one in self._counted(caught.at) if one.culprit[0]]
+        own = [one for one in kept if one.culprit == caught.culprit][1 - _EACH :]
+        kept = [one for one in kept if one.culprit != caught.culprit or one in own]
+        return Memory((*kept[1 - _MOST :], caught))
 
-    def left_out(self, now: float) -> float:
-        """For how many seconds from now on its culprit is to be left out; 0 for not at all."""
-        again = self.times > 1 and bool(self.culprit[1])
-        return max(0.0, min(self.at + LEFT_OUT - now, LEFT_OUT)) if again else 0.0
+    def left_out(self, now: float) -> Iterator[tuple[Caught, int, float]]:
+        """Who is to be left out, how often its culprit was caught, and for how many seconds from now on."""
+        counted, told = self._counted(now), set[tuple[str, str]]()
+        for one in reversed(counted):
+            own = [other for other in counted if other.culprit == one.culprit]
+            what = one.culprit if one.foreign else ("object", str(one.key))
+            seconds = min(max(other.at for other in own) + LEFT_OUT - now, LEFT_OUT)
+            if one.culprit[0] and len(own) > 1 and seconds > 0 and what not in told:
+                told.add(what)
+                yield one, len(own), seconds
 
-
-def recalled(text: str) -> Caught | None:
-    """What was remembered; None where nothing was, or another wrote it."""
-    try:
-        return msgspec.json.decode(text, type=Caught) if text else None
-    except (msgspec.MsgspecError, UnicodeError):
-        return None
-
-
-class Recollection:
-    """What was caught before, for as long as it counts."""
-
-    def __init__(self) -> None:
-        self.before: Caught | None = None
-        self._tried = False  # a cycle has begun since no one is left out
-
-    def recall(self, text: str) -> Caught | None:
-        """Begin with what another process has remembered."""
-        self.before, self._tried = recalled(text), False
-        return self.before
-
-    def forgets(self, now: float) -> bool:
-        """A cycle has ended well: whether what was caught before it is forgotten.
-
-        Who was left out was not in that cycle, and not in the one that its time has passed in.
-        """
-        if self.before is None or self.before.left_out(now):
-            return False
-        if self.before.times > 1 and self.before.culprit[1] and not self._tried:
-            self._tried = True
-            return False
-        self.before = None
-        return True
+    def _counted(self, now: float) -> list[Caught]:
+        return [one for one in self.catches if now - REMEMBERED < one.at]
 
 
 def overdue(computing: tuple[str, float] | None, now: float, limit: float) -> float:
@@ -151,12 +176,29 @@ class Watchdog:
         self._ended.set()
 
     def _run(self) -> None:
+        stage, seen = None, list[Caught]()
         while not self._ended.wait(self._limit / _LOOKS):
             found = self._computing()
+            if found != stage:
+                stage, seen = found, []
+            if found is None:
+                continue
+            seen.append(_seen(found[0], sys._current_frames().get(self._thread)))
             took = overdue(found, self._ticks(), self._limit)
-            if found is not None and took:
-                self._caught(_seen(found[0], sys._current_frames().get(self._thread)), took)
+            if took:
+                self._caught(blamed(seen), took)
                 return
+
+
+def blamed(seen: Sequence[Caught]) -> Caught:
+    """What was seen last of who was seen most, and of its objects of the one that was seen most."""
+    who, times = Counter(one.who for one in seen).most_common(1)[0]
+    if not who[0] or 2 * times <= len(seen):
+        return replace(seen[-1], looks=len(seen))
+    own = [one for one in seen if one.who == who]
+    key, _ = Counter(one.key for one in own).most_common(1)[0]
+    last = next(one for one in reversed(own) if one.key == key)
+    return replace(last, looks=len(seen), share=times / len(seen), steps=max(one.steps for one in own))
 
 
 def _seen(stage: str, innermost: FrameType | None) -> Caught:
@@ -169,6 +211,8 @@ def _seen(stage: str, innermost: FrameType | None) -> Caught:
         if not caught.about:
             about, key = _about(local)
             caught = replace(caught, about=about, key=key)
+        if not caught.steps and caught.key is not None:
+            caught = replace(caught, steps=_steps(local, caught.key.namespace))
         if not caught.action and frame.f_code.co_name == "run" and isinstance(local.get("action"), str):
             caught = replace(caught, action=local["action"])
     return caught
@@ -188,6 +232,12 @@ def _asked(local: dict[str, Any]) -> dict[str, str]:
     if isinstance(local.get("self"), CyclePlugins) and "factories" in local and "choice" in local:
         return {"plugin": str(local["choice"].name), "method": "__init__"}
     return {}
+
+
+def _steps(local: dict[str, Any], namespace: str) -> int:
+    """The steps of search that a namespace has used in a cycle, by the variables of a function; 0 where none has it."""
+    cycle = local.get("cycle", local.get("self"))
+    return cycle.steps.used(namespace) if isinstance(cycle, Cycle) else 0
 
 
 def _about(local: dict[str, Any]) -> tuple[str, Key | None]:
