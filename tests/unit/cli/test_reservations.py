@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+import yaml
 from tests.support.boards import scheduled
-from tests.support.commands import EXAMPLES, answer, manifests, run
+from tests.support.commands import EXAMPLES, ROOT, answer, manifests, run
 from tests.support.reservations import BIG, BUSY, NOW, TWO_RACKS, job, profile
 
 from tierwise.api import codec
@@ -116,3 +118,23 @@ def test_the_board_has_what_a_page_draws() -> None:
 
     assert ("default/big", "r1", [3]) == (one["podGroup"], one["hyperNode"], one["hyperNodes"])
     assert {"n2": 1, "n3": 1} == one["nodes"]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "figures"),
+    [
+        ("capacity", "(cpu: 1 asked, 2 used, 3 reserved, 4 allowed)"),
+        ("proportion", "(cpu: 1 asked, 2 used, 3 reserved, 4 deserved)"),
+    ],
+)
+def test_what_is_only_reserved_is_not_called_used(tmp_path: Path, plugin: str, figures: str) -> None:
+    """A queue pays for the reservation of its gang: two cpus run, three are reserved, and one more has no room."""
+    name = "b1-reservation-for-a-quota-with-a-moment-to-come-is-charged-control"
+    case = yaml.safe_load((ROOT / f"tests/conformance/cases/findings-3/{name}.yaml").read_text())
+    config = tmp_path / "scheduler.conf"
+    config.write_text(case["config"].replace("capacity", plugin))
+    words = ["schedule", "-f", manifests(tmp_path, *case["objects"]), "--config", config, "--cycles", 1, *case["args"]]
+    told = {row["pod"]: row["message"] for row in answer(*words)["pending"]}
+
+    assert figures in told["team/small-0"]
+    assert "reserved, " not in told["team/gang-0"]  # it does not pay for its own

@@ -132,7 +132,10 @@ class ElasticQuotaPlugin:
             f"{show(names[r], int(would[r]))} {names[r]} with a {word} of {show(names[r], int(limit[r]))}"
             for r in np.flatnonzero(short).tolist()
         )
-        return f"quota {self.tree.names[column]} would have {figures}"
+        kept = self.tree.held(self._kept, column)
+        reserved = [f"{show(names[r], int(kept[r]))} {names[r]}" for r in np.flatnonzero(short & (kept > 0)).tolist()]
+        told = f", of which {', '.join(reserved)} reserved" if reserved else ""
+        return f"quota {self.tree.names[column]} would have {figures}{told}"
 
     # -- preemption and give-back
 

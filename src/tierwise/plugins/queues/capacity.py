@@ -33,7 +33,7 @@ from tierwise.framework.declaration import takes_part
 from tierwise.framework.victim_counts import who_goes
 from tierwise.model.arrays import Bools, Ints, distinct
 from tierwise.model.job import Job, Queue, Reason
-from tierwise.plugins.queues.table import QueueLimits, QueueTable, chain, circles, ratio, real_capability
+from tierwise.plugins.queues.table import QueueLimits, QueueTable, apart, chain, circles, ratio, real_capability
 
 __all__ = ["Capacity", "Hierarchy"]
 
@@ -260,7 +260,8 @@ class Capacity:
             return None
         text = f"queue {job.queue} would have more than it deserves of everything that the job needs"
         wanted, used = self._table.counted & (need > 0), self._limits.held(column)
-        told = self._table.figures(wanted, asked=need, used=used, deserved=self.deserved[:, column])
+        held = apart(wanted, self._limits.kept(column), used=used, deserved=self.deserved[:, column])
+        told = self._table.figures(wanted, asked=need, **held)
         return Reason("QueueOverDeserved", "capacity", f"{text} {told}")
 
     def _within_deserved(self, column: int, need: Ints) -> bool:

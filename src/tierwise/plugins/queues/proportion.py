@@ -31,6 +31,7 @@ from tierwise.plugins.queues.table import (
     UNLIMITED,
     QueueLimits,
     QueueTable,
+    apart,
     by_weight,
     pending,
     ratio,
@@ -128,7 +129,8 @@ class Proportion:
         if left.any():
             return None
         used, deserved = self._used[:, column], self.deserved[:, column]
-        told = self._table.figures(self._table.counted & (used > 0), used=used, deserved=deserved)
+        which = self._table.counted & (used > 0)
+        told = self._table.figures(which, **apart(which, self._kept[:, column], used=used, deserved=deserved))
         text = f"queue {queue.name} has all that it deserves"
         return Reason("QueueOverused", "proportion", f"{text} {told}" if used.any() else text)
 
@@ -139,7 +141,13 @@ class Proportion:
         words = f"queue {job.queue} would have more", " than it deserves"
         used, deserved = self._used[:, column], self.deserved[:, column]
         return self._table.exceeded(
-            "QueueOverDeserved", "proportion", words, asked=amounts, used=used, deserved=deserved
+            "QueueOverDeserved",
+            "proportion",
+            words,
+            asked=amounts,
+            kept=self._kept[:, column],
+            used=used,
+            deserved=deserved,
         )
 
     def may_reclaim(self, job: Job, need: Ints) -> Reason | None:

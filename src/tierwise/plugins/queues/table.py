@@ -24,6 +24,7 @@ __all__ = [
     "UNLIMITED",
     "QueueLimits",
     "QueueTable",
+    "apart",
     "by_weight",
     "chain",
     "circles",
@@ -88,20 +89,38 @@ class QueueTable(msgspec.Struct, frozen=True):
         return figures(self.names, which, **amounts)
 
     def exceeded(
-        self, code: str, plugin: str, words: tuple[str, str], *, asked: Ints, **amounts: Ints
+        self,
+        code: str,
+        plugin: str,
+        words: tuple[str, str],
+        *,
+        asked: Ints,
+        kept: Ints | None = None,
+        **amounts: Ints,
     ) -> Reason | None:
         """Why so much more is not given: what is held and what is asked for exceed a limit; None where they do not.
 
         The `amounts` are what is held, and the limit, by the words that the message has for them. Its other words stand
-        before and behind the resources of which there is too little.
+        before and behind the resources of which there is too little. What is `kept` is part of what is held, and told
+        apart as reserved.
         """
         held, limit = amounts.values()
         short = self.counted & (asked > 0) & (held + asked > limit)
         if not short.any():
             return None
         listed = ", ".join(self.names[r] for r in np.flatnonzero(short).tolist())
+        if kept is not None:
+            amounts = apart(short, kept, **amounts)
         told = self.figures(short, asked=asked, **amounts)
         return Reason(code, plugin, f"{words[0]} {listed}{words[1]} {told}")
+
+
+def apart(which: Bools, kept: Ints, **amounts: Ints) -> dict[str, Ints]:
+    """What is held, and the rest of the amounts, with what is only reserved of these resources by a word of its own."""
+    if not kept[which].any():
+        return amounts
+    (word, held), *others = amounts.items()
+    return {word: held - kept, "reserved": kept, **dict(others)}
 
 
 def figures(names: Sequence[str], which: Bools, **amounts: Ints) -> str:
@@ -291,6 +310,7 @@ class QueueLimits:
         self.members = members(chains)
         self._plugin, self._table, self._chains, self._limit = plugin, table, chains, limit
         self._used = view.ledger.queue_used  # read, never written: always current
+        self._kept = view.ledger.queue_kept
         least = _least(view)
         kept = np.where(_enqueued(view), least, np.minimum(least, view.ledger.job_used))
         known = np.flatnonzero(table.of_job >= 0)
@@ -303,13 +323,24 @@ class QueueLimits:
         result: Ints = self._used[:, self.members[column]].sum(axis=1)
         return result
 
+    def kept(self, column: int) -> Ints:
+        """What of it is only reserved, for jobs that wait."""
+        result: Ints = self._kept[:, self.members[column]].sum(axis=1)
+        return result
+
     def exceeded(self, chain: Sequence[int], amounts: Ints) -> Reason | None:
         """Why one of these queues may not use so much more; None where all may."""
         for above in chain:
             words = f"queue {self._table.queues[above].name} would have more", " than its capability allows"
             used, allowed = self.held(above), self._limit[:, above]
             reason = self._table.exceeded(
-                "QueueOverCapability", self._plugin, words, asked=amounts, used=used, allowed=allowed
+                "QueueOverCapability",
+                self._plugin,
+                words,
+                asked=amounts,
+                kept=self.kept(above),
+                used=used,
+                allowed=allowed,
             )
             if reason is not None:
                 return reason
