@@ -17,6 +17,7 @@ NODES: Final = "tierwise-nodes"
 """Where programs run that nodes have."""
 
 _KUSTOMIZE: Final = Path(__file__).parents[2] / "deploy/kustomize"
+_FILES = ("read", "read-config", "scheduler", "controllers", "webhook")
 _CLUSTER_WIDE: Final = ("Namespace", "ClusterRole", "ClusterRoleBinding")
 BOTH: Final = "both"
 """`tierwise run` with its controllers has the rights of both components."""
@@ -32,12 +33,13 @@ class Accounts:
     def make(self) -> None:
         """The accounts as deploy/ has them, and some of the tests' own; not where a tool installs deploy/ itself."""
         self.put({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
-        self.install(*(f"base/rbac/{component}.yaml" for component in ("read", "scheduler", "controllers", "webhook")))
+        self.install(*(f"base/rbac/{component}.yaml" for component in _FILES))
         self._account("looker", ("ClusterRole", "tierwise-read"))
         roles = [
             (kind, f"tierwise-{name}") for name in ("scheduler", "controllers") for kind in ("ClusterRole", "Role")
         ]
-        self._account(f"tierwise-{BOTH}", ("ClusterRole", "tierwise-read"), *roles)
+        reads = [("ClusterRole", f"tierwise-{name}") for name in ("read", "read-config")]
+        self._account(f"tierwise-{BOTH}", *reads, *roles)
 
     def install(self, *files: str) -> None:
         """What files of deploy/kustomize hold."""

@@ -152,7 +152,8 @@ def test_every_component_has_a_disruption_budget() -> None:
 def test_everything_that_is_read_may_be_read() -> None:
     """A kind that the codec knows and nobody may list would keep the caches from filling."""
     plurals = BUILT_IN | {(d.group, d.kind): d.plural for d in DEFINITIONS}
-    allowed = {(g, r) for rule in _rules("read") for g in rule["apiGroups"] for r in rule["resources"]}
+    rules = [*_rules("read"), *_rules("read-config")]
+    allowed = {(g, r) for rule in rules for g in rule["apiGroups"] for r in rule["resources"]}
 
     read = {(group, plurals[group, kind]) for group, kind in KINDS if not group.endswith(".test")}
 
@@ -161,10 +162,11 @@ def test_everything_that_is_read_may_be_read() -> None:
 
 def test_reading_rights_only_read() -> None:
     """The role for people and tools cannot change anything."""
-    assert {"get", "list", "watch"} == {verb for rule in _rules("read") for verb in rule["verbs"]}
+    for role in ("read", "read-config"):
+        assert {"get", "list", "watch"} == {verb for rule in _rules(role) for verb in rule["verbs"]}
 
 
-@pytest.mark.parametrize("component", ["read", *COMPONENTS, *PROGRAMS])
+@pytest.mark.parametrize("component", ["read", "read-config", *COMPONENTS, *PROGRAMS])
 def test_no_right_is_given_wholesale(component: str) -> None:
     """No wildcards, and secrets only by name and in the own namespace."""
     rules = _rules(component) + _rules(component, "Role")
@@ -182,7 +184,7 @@ def test_the_scheduler_makes_and_deletes_no_pods() -> None:
     assert not any(resource == "pods" for resource, _ in verbs)
 
 
-@pytest.mark.parametrize("component", ["read", *COMPONENTS, *PROGRAMS])
+@pytest.mark.parametrize("component", ["read", "read-config", *COMPONENTS, *PROGRAMS])
 def test_the_page_lists_every_rule(component: str) -> None:
     """What people read of rights is what is given."""
     page = (DEPLOY.parent / "docs/reference/rbac.md").read_text()
@@ -201,7 +203,7 @@ def test_the_chart_gives_the_same_rights() -> None:
     for component, own in chart.items():
         assert _rules(component) == own["cluster"]
         assert _rules(component, "Role") == own.get("namespace", [])
-    assert {"read", *COMPONENTS, *PROGRAMS} == set(chart)
+    assert {"read", "read-config", *COMPONENTS, *PROGRAMS} == set(chart)
 
 
 def test_the_chart_asks_for_the_same_reviews() -> None:
@@ -304,15 +306,15 @@ def test_what_the_controllers_write_everywhere_is_watched_by_a_policy() -> None:
 
 
 def test_only_the_ports_that_are_served_are_open() -> None:
-    """Metrics for this namespace and the monitoring's, reviews for the API server, and nothing else."""
+    """Metrics for this namespace, reviews for the API server, and nothing else."""
     everybody, webhook = _documents(BASE / "network.yaml")
     ports = {entry["name"]: entry["containerPort"] for entry in _pod("webhook")["containers"][0]["ports"]}
     labels = _documents(BASE / "webhook.yaml")[0]["spec"]["template"]["metadata"]["labels"]
 
-    assert [["Ingress"]] * 2 == [policy["spec"]["policyTypes"] for policy in (everybody, webhook)]
+    assert [["Ingress", "Egress"], ["Ingress"]] == [policy["spec"]["policyTypes"] for policy in (everybody, webhook)]
     (metrics,) = everybody["spec"]["ingress"]
     assert [ports["metrics"]] == [port["port"] for port in metrics["ports"]]
-    assert all(metrics["from"])
+    assert [{"podSelector": {}}] == metrics["from"]  # a namespace's name is chosen by whoever may make one
     (reviews,) = webhook["spec"]["ingress"]
     assert [ports["webhook"]] == [port["port"] for port in reviews["ports"]]
     assert everybody["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
@@ -320,6 +322,27 @@ def test_only_the_ports_that_are_served_are_open() -> None:
     assert "network.yaml" in yaml.safe_load((BASE / "kustomization.yaml").read_text())["resources"]
     values = yaml.safe_load((CHART / "values.yaml").read_text())["networkPolicy"]
     assert metrics["from"] == values["metricsFrom"]
+
+
+def test_the_pods_reach_names_and_the_api_server() -> None:
+    """And sources of topologies over TLS; the chart says the same, and takes more."""
+    everybody, _ = _documents(BASE / "network.yaml")
+    values = yaml.safe_load((CHART / "values.yaml").read_text())["networkPolicy"]
+    ports = {(port["protocol"], port["port"]) for rule in everybody["spec"]["egress"] for port in rule["ports"]}
+
+    assert {("UDP", 53), ("TCP", 53), ("TCP", 443), ("TCP", 6443)} == ports
+    assert everybody["spec"]["egress"] == values["egress"]
+    assert [] == values["furtherEgress"]
+
+
+def test_config_maps_are_read_by_components_alone() -> None:
+    """Anything may be in them: the role for people and tools has none, and theirs is bound to nobody else."""
+    assert not any("configmaps" in rule["resources"] for rule in _rules("read"))
+    (binding,) = (d for d in _documents(BASE / "rbac/read-config.yaml") if d["kind"] == "ClusterRoleBinding")
+
+    assert [f"tierwise-{component}" for component in COMPONENTS] == [who["name"] for who in binding["subjects"]]
+    assert binding["roleRef"]["name"] == "tierwise-read-config"
+    assert "rbac/read-config.yaml" in yaml.safe_load((BASE / "kustomization.yaml").read_text())["resources"]
 
 
 def test_nothing_that_looks_into_cycles_is_switched_on() -> None:
