@@ -33,6 +33,15 @@ ROW = draw("r0[n0 n1 n2 n3]", node="gpu=8")
 RESERVING = replace(DEFAULT, action_arguments={"allocate": {"reservations": "easy"}})
 
 
+def _ended_in_time(raws: Sequence[Raw]) -> list[Raw]:
+    """Pods with a deadline two hours after their start, so that what their job states counts for others, too."""
+    found: list[Any] = list(raws)
+    for raw in found:
+        if raw["kind"] == "Pod":
+            raw["spec"]["activeDeadlineSeconds"] = int(2 * HOUR)
+    return found
+
+
 def _in(namespace: str, raws: Sequence[Raw]) -> list[Raw]:
     """Objects in a namespace, with names that nobody else has."""
     text = msgspec.json.encode(raws).decode()
@@ -74,7 +83,7 @@ def _quota(namespace: str, name: str, most: int, least: int) -> Raw:
     )
 
 
-BUSY = running("theirs-a", "n0", ends_in=HOUR)
+BUSY = _ended_in_time(running("theirs-a", "n0", ends_in=HOUR))
 BIG = job("theirs-big", 4, turn=1)
 LOW = running("theirs-low", "n0 n1 n2 n3", ago=9 * HOUR)
 TOLD = {"tierwise.io/eviction-notice": "2m", "tierwise.io/checkpointed-at": format_time(NOW - 60)}
