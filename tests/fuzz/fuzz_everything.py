@@ -95,7 +95,9 @@ def configuration(pick: Random, has: Mapping[str, bool], scene: str = "") -> Man
         later.append("allocate")
     actions: list[Manifest] = []
     if has["reservations"]:
-        arguments = {"reservations": pick.choice(("easy", "conservative"))}
+        arguments: Manifest = {"reservations": pick.choice(("easy", "conservative"))}
+        if scene == "a queue that reserves":  # for rivals of every namespace
+            arguments["trustStatedDurations"] = True
         actions.append({"name": "allocate", "arguments": arguments})
     shares = pick.choice([text for text in _SHARES if text == "elasticquota" or not has["elastic-quotas"]])
     if has["guarantee"]:
