@@ -37,6 +37,22 @@ def test_every_sentence_names_tests_that_exist() -> None:
     assert [] == [name for names in held.values() for name in names if name not in known]
 
 
+def test_whatever_is_shared_has_an_account_a_cap_a_setting_and_tests() -> None:
+    """No cell of these tables is empty, and their tests exist."""
+    parts = [part for part in re.split(r"^## ", PAGE, flags=re.MULTILINE) if part.startswith("What tenants share")]
+    lines = [line for part in parts for line in part.splitlines() if line.startswith("| ")]
+    rows = [
+        [cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines if not line.startswith("| Shared")
+    ]
+    named = {name for row in rows for name in re.findall(r"`(test_\w+)`", row[-1])}
+
+    assert {"time of a cycle", "room that is kept idle", "write slots", "memory of pods that wait"} <= {
+        row[0] for row in rows
+    }
+    assert [] == [row[0] for row in rows if len(row) != 5 or not all(row) or "`test_" not in row[-1]]
+    assert set() == named - _known()
+
+
 def test_every_case_of_a_tenant_is_on_the_page() -> None:
     """A case that shows what a tenant cannot do belongs to a sentence; variants belong to the same one."""
     cases = {file.stem for file in (TESTS / "conformance/cases/findings").glob("tenant-*.yaml")}
