@@ -16,14 +16,11 @@ def solvable(question: Question) -> bool:
     model = cp_model.CpModel()
     rows = range(question.free.shape[1])
     on: dict[tuple[int, int], list[cp_model.IntVar]] = {(s, r): [] for s in range(len(question.numbers)) for r in rows}
+    around: dict[int, list[list[cp_model.IntVar]]] = {}  # by scope that units share, its tasks by row
     for unit in question.units:
         for _ in range(unit.copies):
             total = []
-            chain, scope = [], unit.scope
             own: list[list[cp_model.IntVar]] = [[] for _ in rows]
-            while scope >= 0:
-                chain.append(scope)
-                scope = question.scopes[scope].parent
             for shape, _, left in unit.left:
                 here = [model.new_int_var(0, min(left, int(question.room[shape, r])), "") for r in rows]
                 model.add(sum(here) <= left)
@@ -35,10 +32,17 @@ def solvable(question: Question) -> bool:
                 total += here
             model.add(sum(total) >= unit.least)
             model.add(sum(total) <= unit.most)
-            for number in chain:
-                place = question.scopes[number].place
-                if place is not None:
-                    _one_place(model, place, own, len(total))
+            place, outer = question.scopes[unit.scope].place, question.scopes[unit.scope].parent
+            if place is not None:
+                _one_place(model, place, own, len(total))
+            while outer >= 0:
+                for r, tasks in enumerate(own):
+                    around.setdefault(outer, [[] for _ in rows])[r].extend(tasks)
+                outer = question.scopes[outer].parent
+    for number, inside in around.items():
+        place = question.scopes[number].place
+        if place is not None:
+            _one_place(model, place, inside, sum(map(len, inside)))
     for r in rows:
         for amounts, free in zip(question.requests.T, question.free[:, r], strict=True):
             model.add(sum(int(n) * sum(on[s, r]) for s, n in enumerate(amounts)) <= int(max(free, 0)))

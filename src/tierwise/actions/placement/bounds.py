@@ -26,12 +26,22 @@ __all__ = ["Room", "held", "may_hold", "may_hold_all", "most_tasks"]
 class Room:
     """What is free on rows: a pool; a pool plus what is `freed`; or just `free`. Arrays are (resources x rows)."""
 
-    def __init__(self, cycle: Cycle, pool: Pool, *, freed: Ints | None = None, free: Ints | None = None) -> None:
+    def __init__(
+        self,
+        cycle: Cycle,
+        pool: Pool,
+        *,
+        freed: Ints | None = None,
+        free: Ints | None = None,
+        closed: Mapping[int, Bools] | None = None,
+    ) -> None:
+        """`closed` are the rows, by the number of a shape, that take none of it now."""
         self.cycle = cycle
         self._pool = pool
         self._freed = freed
         self._free = free
-        self._kept = freed is None and free is None  # how many tasks rows take is counted already
+        self._closed = closed or {}
+        self._kept = freed is None and free is None and not closed  # how many tasks rows take is counted already
         self._rows: dict[int, Ints] = {}
         self._domains: dict[int, Ints] = {}
 
@@ -50,6 +60,8 @@ class Room:
         if found is None:
             found = self._rows[shape.number] = shape.max_tasks(self.free(shape.asked))
             found[self.cycle.fit_counts.why(shape) != 0] = 0
+            if shape.number in self._closed:
+                found[self._closed[shape.number]] = 0
         return found
 
     def domains(self, shape: Shape) -> Ints:

@@ -85,7 +85,7 @@ def search_group(
     near = here if job.policies else None
     units = _units_of(cycle, task_group) if cycle.pipeline.propose and here is None else None
     said: Proposal | Abstained | None = None
-    bounded = False
+    bounded, room = False, _room_with_rules(cycle, job, task_group, pools[-1])
     by_host = _by_host(cycle, gang, within)
     for gradient in gradients_of(cycle, gang, within):
         if units is not None:
@@ -94,7 +94,7 @@ def search_group(
                 proposed = _follow_proposal(cycle, job, task_group, units, said)
                 if proposed is not None:
                     return proposed
-        order = compared(cycle, task_group, gradient, near, pools)
+        order = compared(cycle, task_group, gradient, near, pools, room=room)
         for i in order:
             found = fit_any_way(cycle, job, task_group, int(order.domains[i]), pools)
             if isinstance(found, SearchResult):
@@ -160,6 +160,17 @@ class Order(msgspec.Struct):
         return self._narrowed(np.sort(order[int(np.flatnonzero(order == chosen)[0]) :]))[1]
 
 
+def _room_with_rules(cycle: Cycle, job: Job, task_group: TaskGroup, pool: Pool) -> Room:
+    """What is free on a pool, but for rows that rules between pods keep from the job, whichever tasks it places."""
+    if not any(cycle.pipeline.moving(tasks_left.pod_set.shape) for tasks_left in task_group.remaining):
+        return Room(cycle, pool)
+    rules = cycle.pipeline.pod_rules(tuple(pending(cycle, job)))
+    closed = dict(rules.closed)
+    for number, rows in rules.lonely.items():
+        closed[number] = closed[number] | rows if number in closed else rows
+    return Room(cycle, pool, closed=closed)
+
+
 def ordered(
     cycle: Cycle, task_group: TaskGroup, gradient: Ints, near: int | None, pools: tuple[Pool, ...]
 ) -> Iterator[tuple[int, float]]:
@@ -169,11 +180,22 @@ def ordered(
         yield int(order.domains[i]), float(order.scores[i])
 
 
-def compared(cycle: Cycle, task_group: TaskGroup, gradient: Ints, near: int | None, pools: tuple[Pool, ...]) -> Order:
-    """The domains of a gradient that may hold a task group, in the order of the search (`Term`)."""
+def compared(
+    cycle: Cycle,
+    task_group: TaskGroup,
+    gradient: Ints,
+    near: int | None,
+    pools: tuple[Pool, ...],
+    *,
+    room: Room | None = None,
+) -> Order:
+    """The domains of a gradient that may hold a task group, in the order of the search (`Term`).
+
+    `room` is what is free there, if that is known to be less than what the last of the pools has.
+    """
     cycle.report.search_counts.domains += len(gradient)
     cycle.steps.charge(3 + len(gradient) // 64)
-    feasible = gradient[may_hold(Room(cycle, pools[-1]), task_group, gradient)]
+    feasible = gradient[may_hold(room or Room(cycle, pools[-1]), task_group, gradient)]
     if not len(feasible):
         return Order(feasible, np.zeros(0), [])
     scores = cycle.pipeline.score_domains(task_group.sub, feasible)

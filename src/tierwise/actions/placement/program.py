@@ -126,6 +126,13 @@ class _Classes:
                 self.wide.append(record)
         free = np.minimum(free, (self.tasks @ requests)[:, None])  # the rest does not matter
         room = np.minimum(question.room, self.tasks[:, None])
+        for shape, request in enumerate(requests):
+            asked = request > 0
+            np.minimum(
+                room[shape],
+                (free[asked] // request[asked, None]).min(axis=0, initial=self.tasks[shape]),
+                out=room[shape],
+            )
         rows = np.flatnonzero(room.any(axis=0))
         rows = rows[np.argsort(question.order[rows], kind="stable")]
         columns = [*free, *room, *(by_row for _, _, by_row in self._conflicts)]
@@ -328,7 +335,7 @@ class Program:
             if own is not None:
                 self._mixed[i] = own
                 self._bound([(own, 1)], -np.inf, int(classes.number[i]))
-            for shape in np.flatnonzero(mixtures.any(axis=0)).tolist():
+            for shape in np.unique(self._shape[here]).tolist():
                 tasks = here[self._shape[here] == shape]
                 if own is None:
                     most = int(mixtures[0, shape] * classes.number[i])
