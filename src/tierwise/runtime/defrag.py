@@ -21,7 +21,7 @@ from tierwise.api.defrag_record import DefragRecord, MovePhase
 from tierwise.api.errors import InputError
 from tierwise.config.profile import Profile
 from tierwise.explain.defrag import DefragPlan
-from tierwise.port import Cluster, Evict, Key, Objects, Outcome, Prepare, RecordEvent, decided_on
+from tierwise.port import Begun, Cluster, Effect, Ended, Evict, Key, Objects, Outcome, Prepare, RecordEvent, decided_on
 from tierwise.sim.defragmentation.execution import begin, proceed
 from tierwise.sim.what_if.changes import Scenario
 
@@ -57,6 +57,7 @@ class DefragExecutor:
         self._schedulers = schedulers
         self._refresh = refresh
         self.refused: tuple[str, ...] = ()  # what the last step could not do
+        self._begun: Begun = Ended(())
 
     def record(self, read: Objects | None = None) -> DefragRecord | None:
         """As it is now; None where there is none. InputError where the ConfigMap is another's."""
@@ -103,12 +104,28 @@ class DefragExecutor:
         self._write(record, read)
         return record
 
+    def begin_step(self) -> None:
+        """Begin the next thing, if there is one, once what was begun before has its answers."""
+        if self._begun.done():
+            self._step(self._cluster.begin, stopping=False)
+
     def step(self, *, stopping: bool = False) -> DefragRecord | None:
-        """Do the next thing, if there is one; the record after it, or None where it is not ours.
+        """Do the next thing, if there is one; the record after it, or None where it is not ours."""
+        record = self._step(lambda effects: Ended(self._cluster.apply(effects)), stopping=stopping)
+        outcomes = self._begun()
+        if not self.refused:
+            self.refused = tuple(
+                f"{o.effect.pod.path}: {o.error}" for o in outcomes if isinstance(o.effect, Evict) and not o.ok
+            )
+        return record
+
+    def _step(self, perform: Callable[[Sequence[Effect]], Begun], *, stopping: bool) -> DefragRecord | None:
+        """Write the record and have the next thing performed; the record after it, or None where it is not ours.
 
         Before anything is evicted the record is written on the version that it was decided on: who looks at an old
         one, of which another executor has the next, evicts no one.
         """
+        self._begun = Ended(())
         config, record = self._config(), self.record()
         if config is None or record is None or record.by != self.by:
             return None
@@ -126,10 +143,7 @@ class DefragExecutor:
                 self.refused = (outcome.error,)
                 return record
             self._cluster.tell(self._events(record, found.record))
-        outcomes = self._cluster.apply(decided_on(read, found.effects))
-        self.refused = tuple(
-            f"{o.effect.pod.path}: {o.error}" for o in outcomes if isinstance(o.effect, Evict) and not o.ok
-        )
+        self._begun = perform(decided_on(read, found.effects))
         return found.record
 
     def _config(self, read: Objects | None = None) -> ConfigMap | None:
@@ -194,7 +208,7 @@ class DefragController:
             if record is not None and not record.over:
                 if record.by != self._executor.by and self._clock() > record.deadline + _ABANDONED:
                     self._executor.take_over()
-                self._executor.step()
+                self._executor.begin_step()
                 return
         except InputError as error:  # the ConfigMap is another's, or cannot be written
             if str(error) != self._said:

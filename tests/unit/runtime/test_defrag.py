@@ -24,7 +24,20 @@ from tierwise.api.defrag_record import (
 from tierwise.api.merge_patch import merged
 from tierwise.config.profile import DEFAULT
 from tierwise.explain.defrag import DefragPlan, Move, Room, progress
-from tierwise.port import Bind, Cluster, Create, Effect, Evict, Key, Objects, Outcome, PatchStatus, key_of_raw
+from tierwise.port import (
+    Begun,
+    Bind,
+    Cluster,
+    Create,
+    Effect,
+    Ended,
+    Evict,
+    Key,
+    Objects,
+    Outcome,
+    PatchStatus,
+    key_of_raw,
+)
 from tierwise.runtime.defrag import DefragController, DefragSettings, over_budget
 from tierwise.runtime.defrag_rehearsal import Rehearsal
 from tierwise.scheduler import cycle
@@ -271,6 +284,48 @@ def test_the_controller_opens_what_is_to_be_kept_open() -> None:
 
     assert [MovePhase.RESERVING, MovePhase.MOVING, MovePhase.DONE] == phases
     assert where(rehearsal)["c-0"] in ("n0", "n1")
+
+
+class _Unanswered(Ended, frozen=True):
+    """Effects of which nobody knows what became of them."""
+
+    def done(self) -> bool:
+        return False
+
+
+class _Hanging:
+    """A cluster as an executor reaches it: evictions have no answer."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.read, self.wait, self.tell, self.apply = cluster.read, cluster.wait, cluster.tell, cluster.apply
+        self.begin_in_order = cluster.begin_in_order
+        self._cluster = cluster
+        self.evicted: list[list[str]] = []
+
+    def begin(self, effects: Sequence[Effect]) -> Begun:
+        evicted = [effect.pod.name for effect in effects if isinstance(effect, Evict)]
+        self.evicted += [evicted] if evicted else []
+        return _Unanswered(()) if evicted else self._cluster.begin(effects)
+
+
+def test_the_controller_waits_for_no_eviction() -> None:
+    """It comes back at once while evictions have no answer, and asks for nothing further until they have."""
+    reached: list[_Hanging] = []
+
+    def between(cluster: Cluster) -> Cluster:
+        reached.append(_Hanging(cluster))
+        return reached[0]
+
+    rehearsal = Rehearsal(busy(), DEFAULT, NOW, between=between)
+    working = controller(rehearsal, DefragSettings((ROOM,), every=30.0))
+    for _ in range(12):
+        rehearsal.simulation.advance(rehearsal.now)
+        working.step()
+        rehearsal.now += 5
+
+    assert 1 == len(reached[0].evicted)
+    assert (record := rehearsal.executor.record()) is not None
+    assert MovePhase.MOVING is record.phase
 
 
 def test_the_controller_looks_when_it_is_time() -> None:
