@@ -42,7 +42,7 @@ _RESERVATIONS: Final = """
     reservationAgingPause
     expectedDuration expectedDuration.* trustStatedDurations runHistory
 """
-_BUNDLES: Final = f"maxDomains allowWholeBundle evictRemainder {_CACHE}"
+_BUNDLES: Final = f"maxDomains allowWholeBundle evictRemainder efficiencyThreshold {_CACHE}"
 _CLASSIC: Final = f"""
     enableTopologyAwarePreemption topologyAwarePreemptWorkerNum minCandidateNodesPercentage
     minCandidateNodesAbsolute maxCandidateNodesAbsolute {_CACHE}

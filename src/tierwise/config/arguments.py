@@ -12,7 +12,7 @@ _NUMBERS: Final = re.compile(
     r"(.*\.)?(weight|fading|bindTimeoutSeconds|bindingTimeoutSeconds)"
     r"|(hypernode\.)?binpack\.(cpu|memory|resources\..+)|predicate\.resources\..+"
     r"|(overcommit|max-queue-overcommit)-factor"
-    r"|ancestorReclaimLevel|cells|fromPods|maxDomains|resourceStrategyFitWeight|share|stretch"
+    r"|ancestorReclaimLevel|cells|efficiencyThreshold|fromPods|maxDomains|resourceStrategyFitWeight|share|stretch"
 )
 _FLAGS: Final = re.compile(
     r".*Enable|.*\.enable|enable[A-Z].*"

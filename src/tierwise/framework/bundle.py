@@ -10,13 +10,21 @@ import numpy as np
 
 from tierwise.model.arrays import Bools, Floats, Ints, seal
 
-__all__ = ["ALIKE", "FREE", "Bundles"]
+__all__ = ["ALIKE", "FREE", "THRESHOLD", "Bundles", "alike_below"]
 
 FREE = 1e9
 """The efficiency of a bundle without cost."""
 
-ALIKE = 0.05 - 1e-9
-"""Differences in efficiency below 0.05 count as none; the rest is for rounding."""
+THRESHOLD = 0.05
+"""Differences in efficiency below this count as none, if a profile says nothing else."""
+
+
+def alike_below(threshold: float) -> float:
+    """The same as it is compared: a little less, for rounding."""
+    return max(threshold - 1e-9, 1e-9)
+
+
+ALIKE = alike_below(THRESHOLD)
 
 
 class Bundles(msgspec.Struct, frozen=True):

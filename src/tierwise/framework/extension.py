@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 
 from tierwise.config.searches import SearchBudget
+from tierwise.framework.bundle import ALIKE
 from tierwise.framework.ledger import Ledger
 from tierwise.framework.pod_rules import PodRules
 from tierwise.framework.protection import Protection
@@ -466,6 +467,7 @@ class Preemptor(msgspec.Struct, frozen=True, dict=True):
     short: Bools | None = None  # the resources that are short; None if unknown
     losses: Floats | None = None  # per running task: the work it would lose, in shares of the need and of the gain
     protection: Protection | None = None  # what ends the protection of running tasks; None where nothing does
+    alike: float = ALIKE  # differences in efficiency below this count as none
 
     def __post_init__(self) -> None:
         seal(self.need, self.short, self.losses)

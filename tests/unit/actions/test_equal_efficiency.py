@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from tests.support.evict_world import Gang, Pod, Queue, Scene, Told, once, profile_of
 
 
@@ -37,6 +38,17 @@ def test_the_younger_goes_where_efficiency_differs_by_little(
 
     assert {f"default/{victim}-0"} == told.victims
     assert [1, 0][: len(_taken(told))] == _taken(told)
+
+
+@pytest.mark.parametrize("tree", [{"r0": ("n0", "n1")}, {"r0": ("n0",), "r1": ("n1",)}], ids=["one rack", "two racks"])
+@pytest.mark.parametrize(("threshold", "victim"), [(0, "exact"), (0.02, "exact"), (0.03, "larger"), (0.05, "larger")])
+def test_the_threshold_is_an_argument(tree: dict[str, tuple[str, ...]], threshold: float, victim: str) -> None:
+    """Forty of 41 is 0.024 less than forty of forty: only where more than that counts as none, the younger goes."""
+    gangs = _gang("exact", 40, "n0", created=1), _gang("larger", 41, "n1", created=2)
+    profile = profile_of("gangpreempt")
+    given = replace(profile, action_arguments={"gangpreempt": {"efficiencyThreshold": threshold}})
+
+    assert {f"default/{victim}-0"} == once(_world(tree, *gangs, within=1), given).victims
 
 
 def test_the_less_important_goes_where_gangs_of_another_queue_are_alike() -> None:

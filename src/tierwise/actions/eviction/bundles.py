@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.framework.bundle import ALIKE, FREE, Bundles
+from tierwise.framework.bundle import FREE, Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import roles_count
@@ -123,10 +123,10 @@ def sort_bundles(cycle: Cycle, preemptor: Preemptor, bundles: Bundles) -> Bundle
     youngest, priority = -jobs.created[bundles.job], jobs.priority[bundles.job]
     if preemptor.purpose is Purpose.PREEMPT:
         group = _groups(bundles, priority)
-        order = order_by(group, _steps(bundles.efficiency(), group), youngest, bundles.job)
+        order = order_by(group, _steps(bundles.efficiency(), group, preemptor.alike), youngest, bundles.job)
     else:
         group = _groups(bundles, _queue_ranks(cycle, preemptor, jobs.queue[bundles.job]))
-        order = order_by(group, _steps(bundles.efficiency(), group), priority, youngest, bundles.job)
+        order = order_by(group, _steps(bundles.efficiency(), group, preemptor.alike), priority, youngest, bundles.job)
     return replace(bundles, group=group).pick(order)
 
 
@@ -148,7 +148,7 @@ def _groups(bundles: Bundles, rank: Ints) -> Ints:
     return np.searchsorted(distinct(groups), groups)
 
 
-def _steps(efficiency: Floats, group: Ints) -> Ints:
+def _steps(efficiency: Floats, group: Ints, alike: float) -> Ints:
     """Efficiency as steps, the best first: within a group a step holds what differs by less than the threshold."""
     order = order_by(group, -efficiency)
     ranked, groups = efficiency[order], group[order]
@@ -156,7 +156,7 @@ def _steps(efficiency: Floats, group: Ints) -> Ints:
     step, top, last = 0, FREE, -1
     steps = []
     for value, number in zip(ranked[new].tolist(), groups[new].tolist(), strict=True):
-        if number != last or top - value >= ALIKE:
+        if number != last or top - value >= alike:
             step, top, last = step + 1, value, number
         steps.append(step)
     result = np.zeros(len(order), dtype=np.int64)

@@ -44,7 +44,7 @@ from tierwise.actions.placement.demand import Demand, demand, least_needs, needs
 from tierwise.api.plurals import count
 from tierwise.config.actions import ACTIONS
 from tierwise.config.arguments import flag, number
-from tierwise.framework.bundle import ALIKE, Bundles
+from tierwise.framework.bundle import ALIKE, THRESHOLD, Bundles, alike_below
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Arguments, Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
@@ -68,6 +68,7 @@ class EvictionOptions(msgspec.Struct, frozen=True):
     remainder: bool = False
     victim_order: VictimOrder | None = None  # how tasks are weighed that fall one by one; None where gangs are weighed
     across: bool = False  # less important tasks of every queue may go
+    alike: float = ALIKE  # differences in efficiency below this count as none
 
     @classmethod
     def of(cls, action: str, arguments: Arguments) -> EvictionOptions:
@@ -79,6 +80,7 @@ class EvictionOptions(msgspec.Struct, frozen=True):
             remainder=flag(arguments, "evictRemainder", default=False),
             victim_order=VictimOrder(known.victim_order) if known.victim_order else None,
             across=known.across,
+            alike=alike_below(number(arguments, "efficiencyThreshold", THRESHOLD)),
         )
 
     @property
@@ -187,6 +189,7 @@ class GangPreemptor(Evictor):
         need = needs(asked)
         how = self._options
         preemptor = self._preemptor(job, need, gang=True, across=how.across, by_pod=how.by_pod)
+        preemptor = replace(preemptor, alike=how.alike) if how.alike != ALIKE else preemptor
         reason = self._objection(preemptor, asked)
         if reason is not None:
             self._tell(job, reason)
@@ -286,7 +289,7 @@ class GangPreemptor(Evictor):
         looked = 0  # domains that were planned for since the first of them was found
         while ahead or alike:
             if alike and (not ahead or ahead[0][0][:2] > reach or looked >= _ALSO):
-                first = first_of(alike)
+                first = first_of(alike, self._options.alike)
                 for other in alike:
                     if other is not first:
                         heappush(ahead, (other.price, other.domain, other))
@@ -296,7 +299,7 @@ class GangPreemptor(Evictor):
             bound, domain, plan = heappop(ahead)
             if plan is not None:
                 if not alike:
-                    reach, looked = _reach(plan), 0
+                    reach, looked = _reach(plan, self._options.alike), 0
                 alike.append(plan)
                 continue
             looked += 1
@@ -592,9 +595,9 @@ class GangPreemptor(Evictor):
         return f"{where} {count(len(candidates_here), 'pod')} could go{kept}, which frees too little"
 
 
-def _reach(plan: EvictionPlan) -> Price:
+def _reach(plan: EvictionPlan, alike: float) -> Price:
     """What a plan costs at most that may be as efficient as this one, but for a difference that counts as none."""
     if not plan.cost:
         return plan.price[:2]
-    least = plan.gain / plan.cost - ALIKE
+    least = plan.gain / plan.cost - alike
     return plan.price[0], plan.gain / least if least > 0 else math.inf

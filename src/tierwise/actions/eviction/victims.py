@@ -9,7 +9,7 @@ import numpy as np
 
 from tierwise.actions.eviction.feasibility import Feasibility
 from tierwise.actions.eviction.price_bounds import NONE_BROKEN, Price
-from tierwise.framework.bundle import ALIKE, Bundles
+from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.model.arrays import EMPTY, Ints
@@ -79,10 +79,10 @@ def make_plan(
         first = fits.first_alone(*bundles.parts(cheap), bundles.parts(safe)[0])
         if first is not None:
             plans.append(weigh(np.append(safe, cheap[first])))
-    return first_of(plans)
+    return first_of(plans, preemptor.alike)
 
 
-def first_of(plans: Sequence[EvictionPlan]) -> EvictionPlan:
+def first_of(plans: Sequence[EvictionPlan], alike_below: float) -> EvictionPlan:
     """The plan that is carried out: of those that break what matters least, and are as efficient as the best of them
     but for a difference that counts as none, the first in rank. The tightest domain comes before age among plans that
     evict as many tasks and are equal in everything else.
@@ -93,7 +93,7 @@ def first_of(plans: Sequence[EvictionPlan]) -> EvictionPlan:
         return min(plans, key=lambda plan: plan.price)
     enough = min(plan.gain for plan in plans)  # each of them makes room, so none gains by more
     best = max(enough / plan.cost for plan in plans)
-    alike = [plan for plan in plans if best - enough / plan.cost < ALIKE]
+    alike = [plan for plan in plans if best - enough / plan.cost < alike_below]
     first = min(alike, key=lambda plan: (plan.rank, plan.price))
     equal = [p for p in alike if len(p.victims) == len(first.victims) and p.rank[:-1] == first.rank[:-1]]
     return min(equal, key=lambda plan: (plan.tier, plan.rank, plan.price))
