@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 import msgspec
+from msgspec.structs import force_setattr
+
+from tierwise.api.brief import brief
 
 __all__ = ["FieldFinding", "Issue", "ValidationResult", "at_least", "at_most", "error", "missing", "one_of", "warning"]
 
@@ -26,6 +29,10 @@ class FieldFinding(msgspec.Struct, frozen=True):
     object: str
     path: str
     message: str
+
+    def __post_init__(self) -> None:
+        for field in ("object", "path", "message"):
+            force_setattr(self, field, brief(getattr(self, field)))
 
 
 class ValidationResult(msgspec.Struct, frozen=True):

@@ -7,6 +7,8 @@ into one line on standard error and exit status 2. Never raised for a defect of 
 from collections.abc import Collection
 from typing import Self
 
+from tierwise.api.brief import brief
+
 __all__ = ["InputError", "suggestion"]
 
 
@@ -20,6 +22,7 @@ class InputError(Exception):
     def __init__(
         self, message: str, *, file: str | None = None, obj: str | None = None, field: str | None = None
     ) -> None:
+        message, obj = brief(message), brief(obj) if obj is not None else None
         super().__init__(message, file, obj, field)
         self.message = message
         self.file = file

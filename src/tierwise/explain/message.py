@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import blake2s
 
+from tierwise.api.brief import brief
 from tierwise.api.plurals import count, of, verb
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Phase, Reason, Rejection, Tried, Verdict, told
@@ -43,7 +44,7 @@ def refusal(job: Job, report: CycleReport) -> Rejection | None:
 
 def message(rejection: Rejection, reader: str | None = None) -> str:
     """All that a rejection says, in one line: to those of a namespace without objects of others, else to operators."""
-    return told(_whole(rejection), rejection.names(), reader)
+    return brief(told(_whole(rejection), rejection.names(), reader))
 
 
 def _whole(rejection: Rejection) -> str:

@@ -8,6 +8,7 @@ from math import inf
 import numpy as np
 
 from tierwise.actions.diagnosis.inspection import Candidates, PodInspection
+from tierwise.api.brief import brief
 from tierwise.api.codec import Raw
 from tierwise.api.core import format_time
 from tierwise.explain.free_slots import slots_wire
@@ -104,7 +105,7 @@ def pending_wire(snapshot: Snapshot, report: CycleReport, nominations: Mapping[s
                 continue
             rows.append(_waiting(task.key, group, why_waiting(job, rejection, gated=gated)))
     for pod, group in snapshot.orphans.items():
-        why = Verdict.NOT_ALLOWED, "PodGroupNotFound", f"podGroup {group} does not exist"
+        why = Verdict.NOT_ALLOWED, "PodGroupNotFound", brief(f"podGroup {group} does not exist")
         rows.append(_waiting(pod, group, why))
     return rows
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
+from tierwise.api.brief import LONG, brief
 from tierwise.model.arrays import EMPTY, UNOFFERED, Axis, Ints, seal
 from tierwise.model.topology import HYPERNODES, is_fabric
 
@@ -179,6 +180,10 @@ class Reason(msgspec.Struct, frozen=True):
     text: str  # for people, without per-node numbers
     names: tuple[Named, ...] = ()  # what of the text is not for every namespace
     cut: bool = False  # a search was cut short: the no is not a proof
+
+    def __post_init__(self) -> None:
+        if len(self.text) > LONG:
+            force_setattr(self, "text", brief(self.text))
 
     def told(self, reader: str | None) -> str:
         """The text as it is told in a namespace; None for operators."""

@@ -8,7 +8,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import force_setattr
 
+from tierwise.api.brief import LONG, brief
 from tierwise.model.arrays import Axis, Ints
 from tierwise.model.held import ColumnCache, Endings, KeptColumns, TaskColumns, TaskTimes
 from tierwise.model.held_places import HeldPlaces
@@ -41,6 +43,10 @@ class Fault(msgspec.Struct, frozen=True):
     subject: str
     code: str
     text: str
+
+    def __post_init__(self) -> None:
+        if len(self.text) > LONG:
+            force_setattr(self, "text", brief(self.text))
 
 
 class KeptVerdicts(msgspec.Struct, eq=False):

@@ -35,7 +35,7 @@ _MANY: Final[Mapping[str, Sequence[str]]] = {
 }
 
 
-def _ways(place: str, pair: Pair) -> Sequence[str]:
+def ways(place: str, pair: Pair) -> Sequence[str]:
     """The languages, kinds of queues or kinds of workloads for which a row counts on this object."""
     language = _LANGUAGES.get(place.partition(" of ")[2], "")
     if place == "pod":
@@ -51,14 +51,15 @@ def _cases() -> Iterator[tuple[str, str, str, str]]:
                     form, _, only = form.partition(" on a ")
                     if only != place:
                         continue
-                yield from ((row.key, place, form, way) for way in _ways(place, PAIRS[row.key]))
+                yield from ((row.key, place, form, way) for way in ways(place, PAIRS[row.key]))
 
 
 def _named(key: str) -> str:
     return key.replace("*", "worker")
 
 
-def _marked(manifests: list[Raw], case: tuple[str, str, str, str], value: str) -> list[Raw]:
+def marked(manifests: list[Raw], case: tuple[str, str, str, str], value: str) -> list[Raw]:
+    """The same objects, the mark on those that a row names: key, place, form and way."""
     key, place, form, way = case
     if place == "pod":
         return on_pods(manifests, form, _named(key), value)
@@ -116,7 +117,7 @@ def test_a_mark_counts(case: tuple[str, str, str, str]) -> None:
         assert _written(before, case) != _written(_unmarked(pair.value, way), case)
         return
     made = SCENES[pair.scene](way)
-    after = outcome(made, _marked(made.manifests, case, pair.value))
+    after = outcome(made, marked(made.manifests, case, pair.value))
     if pair.proof is Proof.DECIDES:
         assert before.decision != after.decision
     else:
@@ -131,7 +132,7 @@ def test_a_mark_that_nobody_reads_decides_nothing(scene: str) -> None:
     assert pairs
     for _, place, form, way in cases.values():
         made, case = SCENES[scene](way), ("example.com/mark", place, form, way)
-        after = outcome(made, _marked(made.manifests, case, "1"))
+        after = outcome(made, marked(made.manifests, case, "1"))
         assert _unmarked(scene, way).decision == after.decision
 
 
