@@ -5,7 +5,8 @@
 A history is one drawn world under one drawn configuration. Unimportant gangs fill the cluster, others come and starve;
 pods end, fail and are resized, nodes are lost and come back, and the scheduler restarts between any two cycles. Every
 cycle is judged by `rules`, the state that it leaves by `tierwise.audit`, and its decision is compared with that of a
-reader which has read everything anew, in another order. A fault is minimised to files that `tierwise schedule` runs.
+reader which has read everything anew, in another order. Every history ends with twenty cycles in which nothing happens
+(`quiet_end`). A fault is minimised to files that `tierwise schedule` runs.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from random import Random
 from typing import Any
 
 import yaml
+from tests.fuzz import quiet_end
 from tests.fuzz.drawn_world import World, stamp
 from tests.fuzz.rules import Facts, Reserved, Seen, Step, amount, judge
 
@@ -403,6 +405,57 @@ class _History:
             if faults:
                 return  # what follows from a fault is none of its own
             self._between()
+        self._come_to_rest()
+
+    def _come_to_rest(self) -> None:
+        """Nothing happens any more: the cluster settles, and nobody is left who could run."""
+        self.world.now += quiet_end.AFTER
+        for number in range(1, quiet_end.QUIET + 1):
+            before: list[Any] = []
+            try:
+                faults = self._quiet(number, before)
+            except Exception as error:  # noqa: BLE001 - as in `run`
+                faults = [f"raised {type(error).__name__}: {error}"]
+            made = (Fault(self.seed, CYCLES + number, text, self.config, self.now, tuple(before)) for text in faults)
+            self.total.faults += made
+            if faults:
+                return
+
+    def _quiet(self, number: int, before: list[Any]) -> list[str]:
+        """One cycle in which pods start and leave as they were told, and nothing else changes."""
+        self.world.now += 60
+        self.cluster.clock = self.now
+        for raw in _manifests(self.cluster.read()):
+            if raw["kind"] == "Pod":
+                self._obey(raw)
+        reconcile(self.cluster, self.now, self.profile, None, self.controllers)
+        self.cluster.apply(provision(self.cluster.read()).effects)
+        objects = self.cluster.read()
+        before += _manifests(objects)
+        if self.reader is None:
+            self.reader = Reader(self.profile)
+        decided = _decide(self.reader.read(objects, self.now), self.profile)
+        step = _step(before, self.cluster, decided, self.profile)
+        self.cluster.apply(statuses(self.cluster.read(), decided.snapshot, decided.report))
+        self.total.seen.quiet_cycles += 1
+        faults = quiet_end.circles(number, [path for path, _, _ in step.evicted], [*step.bound])
+        if number < quiet_end.QUIET or faults:
+            return faults
+
+        hasty = _profile(quiet_end.without_promises(self.config))
+        again = _decide(build(_objects(quiet_end.ladderless(before)), self.now, hasty), hasty)
+        bound = [effect.pod.path for effect in again.asked if isinstance(effect, Bind)]
+        return [*quiet_end.waits_for_ever(step.pending), *quiet_end.left_behind(step.pending, bound)]
+
+    def _obey(self, raw: Manifest) -> None:
+        """A pod that was bound runs, and one that was told to leave is made anew."""
+        key, status = key_of_raw(raw), raw.get("status") or {}
+        if "deletionTimestamp" in raw["metadata"]:
+            self.cluster.remove([key])
+            self._again(copy.deepcopy(raw))
+        elif "nodeName" in raw["spec"] and status.get("phase", "") in ("", "Pending"):
+            started = {**status, "phase": "Running", "startTime": stamp(self.world.now)}
+            self.cluster.apply([Update(key, raw | {"status": started})])
 
     def _one(self, number: int, before: list[Any]) -> list[str]:
         """One cycle, carried out; what is wrong with it. `before` becomes the objects that it sees."""

@@ -76,6 +76,7 @@ class Seen:
     later_cycles: int = 0
     restarts: int = 0
     read_anew: int = 0  # cycles that were decided a second time by a reader that began anew
+    quiet_cycles: int = 0  # in which nothing happens, at the end of each history
 
     def lacks(self, least: Mapping[str, int]) -> dict[str, int]:
         """What of some things a run saw less than so often, and how often that was."""

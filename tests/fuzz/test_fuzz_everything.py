@@ -28,6 +28,7 @@ LEAST = {
     "half_gangs": 10,
     "restarts": 5,
     "read_anew": 8,
+    "quiet_cycles": 100,
 }
 """What histories must have seen, how often."""
 PARTS = 2
