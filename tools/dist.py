@@ -5,7 +5,8 @@
 
 Built twice, the second time from a copy of the tree with other times and from the source archive: the same bytes.
 Each Python that is named, and those of 3.11 to 3.14 on the path or below PYENV_ROOT, gets an environment with the wheel
-alone, which schedules an example, and then the extra `kube`; what is missing is said. Needs the network.
+alone, which schedules an example and looks for a cluster, and then the extra `kube`, which webhooks need. Needs the
+network; an interpreter that is not there is said.
 """
 
 from __future__ import annotations
@@ -105,16 +106,21 @@ def install(python: str, wheel: Path) -> None:
         run(inside, "pip", "install", "--quiet", "--only-binary", ":all:", str(wheel))
         core = run(inside, "python", "--version").strip()
         said = run(inside, "tierwise", "schedule", "-f", str(ROOT / EXAMPLE)).splitlines()[0]
-        refused = run(inside, "tierwise", "run", fails=True)
-        if "install tierwise with the extra `kube`" not in refused:
-            raise SystemExit(f"{core}: without the extra, `tierwise run` says: {refused}")
+        refuses(inside, "/nowhere: No such file", "run", "--kubeconfig", "/nowhere")
+        webhook = ("webhook", "--no-cluster", "--tls-folder", "/nowhere")
+        refuses(inside, "install tierwise with the extra `kube`", *webhook)
         run(inside, "pip", "install", "--quiet", "--only-binary", ":all:", f"{wheel}[kube]")
-        nowhere = run(inside, "tierwise", "run", "--kubeconfig", "/nowhere", fails=True)
-        if "/nowhere: No such file" not in nowhere:
-            raise SystemExit(f"{core}: with the extra, `tierwise run` says: {nowhere}")
+        refuses(inside, "/nowhere/tls.crt: No such file", *webhook)
         run(inside, "kubectl-tierwise", "--help")
         run(inside, "pip", "check")
-        print(f"== {core}: {said}; with the extra `kube` it looks for a cluster")
+        print(f"== {core}: {said}; it looks for a cluster, and with the extra `kube` for certificates")
+
+
+def refuses(inside: Path, sentence: str, *words: str) -> None:
+    """See that a command of tierwise fails, and why."""
+    said = run(inside, "tierwise", *words, fails=True)
+    if sentence not in said:
+        raise SystemExit(f"`tierwise {' '.join(words)}` does not say {sentence!r}: {said}")
 
 
 def run(inside: Path, program: str, *words: str, fails: bool = False) -> str:

@@ -30,6 +30,7 @@ from tierwise.admission.elastic_quota import Forest
 from tierwise.admission.findings import FieldFinding, Issue, ValidationResult, error, warning
 from tierwise.admission.names import check_terms
 from tierwise.admission.passed_over import check_passed_over, known_as, unknown_kind, unserved
+from tierwise.admission.workload_specs import check_workload, incomplete_workload
 from tierwise.api import field_names
 from tierwise.api.amounts import amounts_of
 from tierwise.api.codec import Object, Raw, Unknown, decode, kind_of, part
@@ -64,6 +65,7 @@ __all__ = [
     "ReviewContext",
     "ValidationResult",
     "complete",
+    "incomplete",
     "judge",
     "judge_deletion",
     "known_as",
@@ -125,6 +127,16 @@ def unheard(objects: Objects) -> list[FieldFinding]:
             found += (
                 FieldFinding(str(key), path, text) for path, text in field_names.unheard(raw, key.group, key.kind)
             )
+    return found
+
+
+def incomplete(objects: Objects) -> list[FieldFinding]:
+    """What pods and workloads leave out that Kubernetes asks for and scheduling does not, such as images."""
+    found: list[FieldFinding] = []
+    for key in objects:
+        raw = objects.raw(key)
+        if raw is not None and not part(raw, "metadata").get("resourceVersion"):
+            found += (FieldFinding(str(key), issue.path, issue.message) for issue in incomplete_workload(key, raw))
     return found
 
 
@@ -204,10 +216,17 @@ class _Checks:
                 self._tree.setdefault(name, []).append(issue)
 
     def of(self, key: Key) -> Iterable[Issue]:
-        """What is wrong with an object, and what in it is passed over: that is never an error."""
-        record = self._objects.record(key)
+        """What is wrong with an object, and what in it is passed over: that is never an error.
+
+        What an API server has stored has passed its own checks, and perhaps those of a later release.
+        """
+        record, raw = self._objects.record(key), self._objects.raw(key)
         unread = check_passed_over(record, self._objects, key, self._declared) if record is not None else ()
-        return chain(self.meant(key), unread)
+        meant = list(self.meant(key))
+        said = {issue.path for issue in meant if issue.fatal}
+        stored = raw is None or part(raw, "metadata").get("resourceVersion")
+        refused = () if stored else (issue for issue in check_workload(key, raw or {}) if issue.path not in said)
+        return chain(meant, refused, unread)
 
     def meant(self, key: Key) -> Iterable[Issue]:
         """What is wrong with what is read of an object."""

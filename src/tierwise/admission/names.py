@@ -14,6 +14,7 @@ from tierwise.api.ladder import FORM as LADDER_FORM
 from tierwise.api.ladder import LADDER, parse_ladder
 from tierwise.api.pattern import FORMS, PATTERN, parse_pattern
 from tierwise.api.repair import parse_repair
+from tierwise.dialects.workloads.fields import Fields
 
 __all__ = [
     "LONGEST_LABEL",
@@ -25,6 +26,9 @@ __all__ = [
     "dns_label",
     "dns_subdomain",
     "label_selector",
+    "label_value",
+    "labels_and_annotations",
+    "qualified_name",
 ]
 
 
@@ -74,6 +78,8 @@ LONGEST_LABEL: Final = 63
 LONGEST_NAME: Final = 253
 _LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_WORD: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_MOST_ANNOTATIONS: Final = 256 * 1024
 _NAMED: Final = (
     'the name "{}" must consist of lower-case letters, {}, start and end with a letter or digit, and have at most '
     "{} characters"
@@ -92,6 +98,36 @@ def dns_subdomain(path: str, name: str) -> Iterator[Issue]:
     """An error where a name is no DNS subdomain: labels with dots between them."""
     if len(name) > LONGEST_NAME or not _SUBDOMAIN.fullmatch(name):
         yield error(path, _NAMED.format(name, 'digits, "-" and "."', LONGEST_NAME))
+
+
+def qualified_name(path: str, name: str) -> Iterator[Issue]:
+    """An error where the key of a label, a taint or a resource is none: a word, perhaps with a domain before it."""
+    domain, slash, word = name.rpartition("/")
+    if len(word) > LONGEST_LABEL or not _WORD.fullmatch(word):
+        text = f'the name "{name}" must be letters, digits, "-", "_" and "." between letters or digits, at most'
+        yield error(path, f"{text} {LONGEST_LABEL} characters, perhaps with a domain and a slash before it")
+    elif slash:
+        yield from dns_subdomain(path, domain)
+
+
+def label_value(path: str, value: str) -> Iterator[Issue]:
+    """An error where a text is no value of a label."""
+    if value and (len(value) > LONGEST_LABEL or not _WORD.fullmatch(value)):
+        text = f'the value "{value}" must be letters, digits, "-", "_" and "." between letters or digits, at most'
+        yield error(path, f"{text} {LONGEST_LABEL} characters")
+
+
+def labels_and_annotations(meta: Fields) -> Iterator[Issue]:
+    """Errors for labels and annotations of an object or template that the API server would refuse."""
+    for key, value in meta.texts("labels").items():
+        yield from qualified_name(meta.where("labels"), key)
+        yield from label_value(f"{meta.where('labels')}.{key}", value)
+    size = 0
+    for key, value in meta.texts("annotations").items():
+        yield from qualified_name(meta.where("annotations"), key.lower())
+        size += len(key.encode()) + len(value.encode())
+    if size > _MOST_ANNOTATIONS:
+        yield error(meta.where("annotations"), f"{size} bytes are more than the {_MOST_ANNOTATIONS} that are allowed")
 
 
 def label_selector(path: str, selector: LabelSelector | None) -> Iterator[Issue]:

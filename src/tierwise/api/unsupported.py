@@ -15,7 +15,7 @@ import msgspec
 
 from tierwise.api.core import ObjectMeta, Pod, PodSpec, PodTemplate, ResourceRequirements
 from tierwise.api.limits import HOST_PORTS, too_many_resources
-from tierwise.api.quantity import whole
+from tierwise.api.quantity import Quantity, ratio, whole
 
 __all__ = [
     "ANNOTATIONS",
@@ -187,7 +187,14 @@ def _in_resources(resources: ResourceRequirements) -> Unsupported | None:
             why = _why_no_resource(name)
             if why and whole(amounts[name]) > 0:
                 return Unsupported(f"{kind}.{name}", why)
+            if "/" in name and _is_fraction(amounts[name]):
+                return Unsupported(f"{kind}.{name}", f"{amounts[name]} is no whole number, and devices are given whole")
     return None
+
+
+def _is_fraction(quantity: Quantity) -> bool:
+    number, denominator = ratio(quantity)
+    return number % denominator != 0
 
 
 def _in_marks(meta: ObjectMeta) -> Unsupported | None:

@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from tierwise.admission.workload_specs import check_workload, incomplete_workload
 from tierwise.api import codec, field_names
 from tierwise.api.codec import Raw, part
 from tierwise.api.core import Pod, PodDisruptionBudget, read_number
@@ -32,7 +33,6 @@ from tierwise.apiserver.protobuf import message_of, unknown_fields
 from tierwise.apiserver.selectors import Selected, selector
 from tierwise.apiserver.store import ServedCluster, established, meta_of
 from tierwise.controllers.stamp import stamp
-from tierwise.dialects.workloads.fields import Fields
 from tierwise.port import Key, Objects
 from tierwise.runtime.review import Request, Reviewer, ReviewResponse
 from tierwise.sim.cluster.controller_manager import budget_status
@@ -253,8 +253,9 @@ class ObjectApi:
             _check_change(place, raw, old)
         raw, told = self._admitted(place, raw, old)
         _check_readable(place, raw)
+        if old is None or part(raw, "spec") != part(old, "spec"):
+            _check_workload(place, raw)
         if old is None:
-            _check_restarts(place, raw)
             raw = admitted(self.cluster.read(), key, raw)
         if _dry(query):
             return Answer(self.shown(place, self.cluster.preview(key, raw)), code, (*warnings, *told))
@@ -737,22 +738,12 @@ def _check_readable(place: Place, raw: Raw) -> None:
         raise invalid(place.served.kind, place.name, [(error.field or "", error.message)]) from None
 
 
-def _check_restarts(place: Place, raw: Raw) -> None:
-    """Pods of Jobs are meant to end, and those of sets to run on."""
-    group, kind = place.served.group, place.served.kind
-    above = {"Job": ("spec",), "CronJob": ("spec", "jobTemplate", "spec")}.get(kind, ()) if group == "batch" else ()
-    of_set = group == "apps" and kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
-    if not above and not of_set:
-        return
-    path = (*(above or ("spec",)), "template", "spec")
-    policy = str(Fields(raw).at(*path).raw.get("restartPolicy") or "Always")
-    allowed = ("OnFailure", "Never") if above else ("Always",)
-    if policy not in allowed:
-        listed = ", ".join(f'"{one}"' for one in allowed)
-        text = f'Unsupported value: "{policy}": supported values: {listed}'
-        if policy == "Always":
-            text = f"Required value: valid values: {listed}"
-        raise invalid(kind, place.name, [(".".join((*path, "restartPolicy")), text)])
+def _check_workload(place: Place, raw: Raw) -> None:
+    """Pods and workloads as Kubernetes wants them, its own templates included."""
+    issues = [*check_workload(place.key, raw), *incomplete_workload(place.key, raw)]
+    causes = [(issue.path, issue.message) for issue in issues]
+    if causes:
+        raise invalid(place.served.kind, place.name, causes)
 
 
 def _denied(place: Place, response: ReviewResponse) -> ApiFailure:

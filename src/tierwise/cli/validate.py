@@ -20,7 +20,10 @@ def validate(
     *,
     filenames: tuple[str, ...] = options.optional_filenames,
     config_file: str | None = options.config,
-    strict: bool = option("--strict", "Fields that a kind does not have are errors, and not only warnings."),
+    strict: bool = option(
+        "--strict",
+        "Unknown fields, and images that are left out, are errors, not only warnings.",
+    ),
     output: Output,
 ) -> None:
     """Check manifests as admission would, and list what is wrong with them.
@@ -34,7 +37,7 @@ def validate(
         raise click.UsageError("Missing option '-f' / '--filename', or '--config'.")
     from msgspec.structs import replace
 
-    from tierwise.admission import ValidationResult, unheard, unserved
+    from tierwise.admission import ValidationResult, incomplete, unheard, unserved
     from tierwise.admission import validate as judge
     from tierwise.api.errors import InputError
     from tierwise.cli.inputs import load, profile_of
@@ -52,7 +55,7 @@ def validate(
         ctx.exit(2)
     hint = "" if strict else "; an error with --strict"
     verdict = judge(objects)
-    fields = tuple(replace(found, message=found.message + hint) for found in unheard(objects))
+    fields = tuple(replace(found, message=found.message + hint) for found in (*unheard(objects), *incomplete(objects)))
     others = unserved(objects, SCHEDULER_NAMES.union(profile.schedulers))
     verdict = ValidationResult(
         (*verdict.errors, *(fields if strict else ())), (*verdict.warnings, *(() if strict else fields), *others)

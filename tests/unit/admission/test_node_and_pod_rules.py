@@ -16,6 +16,7 @@ from tests.support.verdicts import errors, warnings
 from tierwise.admission import complete, validate
 from tierwise.api.codec import Raw
 
+_SPREAD: Raw = {"topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
 HIGH: Raw = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
 
 
@@ -29,9 +30,12 @@ HIGH: Raw = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "met
         (pod("p", preemptionPolicy="Maybe"), "spec.preemptionPolicy"),
         (pod("p", terminationGracePeriodSeconds=-1), "spec.terminationGracePeriodSeconds"),
         (pod("p", tolerations=[{"operator": "Like"}]), "spec.tolerations[0].operator"),
-        (pod("p", tolerations=[{"effect": "NoRun"}]), "spec.tolerations[0].effect"),
+        (pod("p", tolerations=[{"key": "a", "effect": "NoRun"}]), "spec.tolerations[0].effect"),
         (
-            pod("p", topologySpreadConstraints=[{"maxSkew": 0, "whenUnsatisfiable": "DoNotSchedule"}]),
+            pod(
+                "p",
+                topologySpreadConstraints=[{"maxSkew": 0, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule"}],
+            ),
             "spec.topologySpreadConstraints[0].maxSkew",
         ),
     ],

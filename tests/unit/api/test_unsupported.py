@@ -95,6 +95,16 @@ def test_values_that_ask_for_nothing_keep_nobody_waiting(key: str, value: str) -
 ASKED = [pattern.replace("*", "x") for pattern in RESOURCES]
 
 
+@pytest.mark.parametrize(("quantity", "field"), [("0.5", "limits"), ("2500m", "limits"), ("2000m", ""), (2, "")])
+def test_parts_of_one_device_are_not_rounded_up(quantity: object, field: str) -> None:
+    """Kubernetes refuses them, and nobody is given a whole device for a half."""
+    container = {"name": "c", "resources": {"limits": {"nvidia.com/gpu": quantity}}}
+
+    found = _field(spec={"containers": [container]})
+
+    assert (f"spec.containers[0].resources.{field}.nvidia.com/gpu" if field else "") == found
+
+
 @pytest.mark.parametrize("resource", [*ASKED, "koordinator.sh/gpu-memory-ratio", "volcano.sh/vgpu-memory-percentage"])
 def test_parts_of_devices_are_named_wherever_they_are_asked_for(resource: str) -> None:
     """In requests or limits of any container, and for the pod as a whole."""

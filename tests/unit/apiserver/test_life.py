@@ -240,7 +240,7 @@ def test_a_job_ends_after_its_time_at_the_speed_of_the_cluster(timing: PodSpeed,
     ground = Playground(nodes("n0"), timing=timing)
     template = {
         "metadata": {"annotations": marks},
-        "spec": {"containers": [{"name": "main"}], "restartPolicy": "Never"},
+        "spec": {"containers": [{"name": "main", "image": "i"}], "restartPolicy": "Never"},
     }
     job: Json = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": template}}
     ground.create("batch/v1/jobs", job)

@@ -224,17 +224,17 @@ def test_priority_classes_are_resolved() -> None:
         (
             "batch/v1/jobs",
             _of("batch/v1", "Job", "j", spec={"template": {"spec": _pod()["spec"]}}),
-            'spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"',
+            'spec.template.spec.restartPolicy: "Always" is not for the pods of a Job',
         ),
         (
             "batch/v1/cronjobs",
             _of("batch/v1", "CronJob", "j", spec={"jobTemplate": {"spec": {"template": {"spec": _pod()["spec"]}}}}),
-            "spec.jobTemplate.spec.template.spec.restartPolicy: Required value",
+            'spec.jobTemplate.spec.template.spec.restartPolicy: "Always" is not for the pods of a CronJob',
         ),
         (
             "apps/v1/statefulsets",
             _of("apps/v1", "StatefulSet", "j", spec={"template": {"spec": _pod(restartPolicy="Never")["spec"]}}),
-            'Unsupported value: "Never": supported values: "Always"',
+            '"Never" is not for the pods of a StatefulSet, which run on: it must be Always',
         ),
     ],
 )

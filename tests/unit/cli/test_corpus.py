@@ -13,13 +13,18 @@ POD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Pod",
     "metadata": {"name": "p"},
-    "spec": {"containers": [{"name": "c"}]},
+    "spec": {"containers": [{"name": "c", "image": "i"}]},
 }
+LABELS = {"app": "idle"}
 IDLE: dict[str, Any] = {
     "apiVersion": "apps/v1",
     "kind": "Deployment",
     "metadata": {"name": "idle"},
-    "spec": {"replicas": 0, "selector": {}, "template": {"spec": POD["spec"]}},
+    "spec": {
+        "replicas": 0,
+        "selector": {"matchLabels": LABELS},
+        "template": {"metadata": {"labels": LABELS}, "spec": POD["spec"]},
+    },
 }
 
 

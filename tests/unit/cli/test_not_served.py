@@ -18,8 +18,9 @@ def _pod(name: str, **spec: object) -> dict[str, Any]:
 
 
 def _deployment(**spec: object) -> dict[str, Any]:
-    pods = {"spec": {"containers": CONTAINERS, **spec}}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"template": pods}}
+    pods = {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": CONTAINERS, **spec}}
+    body = {"selector": {"matchLabels": {"app": "d"}}, "template": pods}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": body}
 
 
 def _volcano(**spec: object) -> dict[str, Any]:

@@ -15,18 +15,24 @@ from tierwise.api.codec import Raw
 from tierwise.dialects.workloads import WORKLOADS
 
 PODS: Raw = {"spec": {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}}
+LABELS: Raw = {"app": "x"}
+LABELLED: Raw = {**PODS, "metadata": {"labels": LABELS}}
+ENDING: Raw = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
 NODE: Raw = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n0"}, "status": {"allocatable": {"cpu": "9"}}}
 _HEAD: Raw = {"headGroupSpec": {"rayStartParams": {}, "template": PODS}}
 _REPLICATED: Raw = {"replicatedJobs": [{"name": "w", "template": {"spec": {"template": PODS}}}]}
 SPECS: dict[tuple[str, str], Raw] = {
-    **{("apps", kind): {"template": PODS} for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")},
-    ("", "ReplicationController"): {"template": PODS},
-    ("batch", "Job"): {"template": PODS},
+    **{
+        ("apps", kind): {"selector": {"matchLabels": LABELS}, "template": LABELLED}
+        for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
+    },
+    ("", "ReplicationController"): {"template": LABELLED},
+    ("batch", "Job"): {"template": ENDING},
     ("grove.io", "PodCliqueSet"): {
         "replicas": 1,
         "template": {"cliques": [{"name": "w", "spec": {"podSpec": PODS["spec"]}}]},
     },
-    ("batch", "CronJob"): {"jobTemplate": {"spec": {"template": PODS}}},
+    ("batch", "CronJob"): {"schedule": "0 * * * *", "jobTemplate": {"spec": {"template": ENDING}}},
     ("kubeflow.org", "PyTorchJob"): {"pytorchReplicaSpecs": {"Worker": {"template": PODS}}},
     ("kubeflow.org", "TFJob"): {"tfReplicaSpecs": {"Worker": {"template": PODS}}},
     ("kubeflow.org", "XGBoostJob"): {"xgbReplicaSpecs": {"Worker": {"template": PODS}}},
