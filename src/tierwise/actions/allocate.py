@@ -36,6 +36,7 @@ from tierwise.actions.placement.demand import (
     Demand,
     TaskGroup,
     demand,
+    least_needs,
     needs,
     selections,
     surplus,
@@ -52,7 +53,7 @@ from tierwise.framework.ledger import Pool, Statement, job_ready
 from tierwise.framework.report import Term
 from tierwise.framework.steps import CUT_SHORT, waits_for_steps
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, Reason, Rejection
+from tierwise.model.job import Job, Reason, Rejection, Verdict
 
 if TYPE_CHECKING:
     from tierwise.actions.reservations import Reservations
@@ -161,6 +162,11 @@ class _Allocation:
         self._cycle.nominations.release(job)
         if not asked.enough:
             self._cycle.report.reject(job, Rejection("gate", job.key, _HELD_BACK))
+            return False
+        never = self._cycle.pipeline.ruled_out(job, least_needs(asked)) if asked.task_groups else None
+        if never is not None:
+            verdict = Verdict.NOT_ALLOWED if never.code == "PluginFailed" else Verdict.NEVER
+            self._cycle.report.reject(job, Rejection("gate", job.key, never, verdict=verdict))
             return False
         if asked.task_groups:
             started = self._start_minimum(job, asked, nominated=nominated)

@@ -384,6 +384,22 @@ class Pipeline(Victims):
     def _unmade(self, job: Job) -> Reason | None:
         return self.plugins.unmade(job.scheduler) if self.plugins.broken else None
 
+    def ruled_out(self, job: Job, need: Ints) -> Reason | None:
+        """Why plugins of other packages say that a job can never fit; None where none does.
+
+        Ours are asked by the verdict, which tells more of what the job lacks.
+        """
+        if self._others_limit:
+            rule = RULES["never_fits"]
+            panel = self.plugins.panel(job.scheduler)
+            asks = (panel.guarded(rule, asked) for asked in panel.members(rule) if not asked.by.own)
+            return next((reason for ask in asks if (reason := ask(job, need)) is not None), None)
+        return None
+
+    @cached_property
+    def _others_limit(self) -> bool:
+        return any(not asked.by.own for asked in self.plugins.everybody.members(RULES["never_fits"]))
+
     def debts(self) -> Iterable[tuple[points.Lending, points.Debt]]:
         """What queues hold beyond their share, each with its plugin; none if a plugin could not be constructed."""
         return () if self.plugins.broken else self._debts()

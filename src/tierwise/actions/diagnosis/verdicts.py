@@ -176,6 +176,8 @@ class _Judge:
             return False
 
     def _judge(self, job: Job, rejection: Rejection) -> Rejection:
+        if rejection.verdict is Verdict.NEVER:  # a plugin has ruled the job out
+            return rejection
         if not _asks_nodes(rejection):
             return replace(rejection, verdict=_verdict(rejection))
         steps = self._cycle.steps
