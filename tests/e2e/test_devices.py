@@ -235,7 +235,7 @@ def _without_binds(world: World) -> Path:
     name, subject = "halting", {"kind": "ServiceAccount", "name": "halting", "namespace": NAMESPACE}
     world.accounts.put({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
     rules: list[Any] = []
-    for component in ("read", "scheduler", "controllers"):
+    for component in ("read", "read-config", "scheduler", "controllers"):
         for document in yaml.safe_load_all((ROOT / f"deploy/kustomize/base/rbac/{component}.yaml").read_text()):
             if document["kind"] == "ClusterRole":
                 rules += document["rules"]
