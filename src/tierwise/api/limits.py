@@ -6,10 +6,11 @@ docs/reference/limits.md lists them. An object beyond a limit is named in a mess
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from tierwise.api.core import PodSpec
-from tierwise.api.volcano import Job
+if TYPE_CHECKING:
+    from tierwise.api.core import PodSpec
+    from tierwise.api.volcano import Job
 
 __all__ = [
     "DEPTH",

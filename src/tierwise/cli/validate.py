@@ -22,7 +22,7 @@ def validate(
     config_file: str | None = options.config,
     strict: bool = option(
         "--strict",
-        "Unknown fields, and images that are left out, are errors, not only warnings.",
+        "Fields that a kind does not have, and images that are left out, are errors.",
     ),
     output: Output,
 ) -> None:
@@ -55,11 +55,11 @@ def validate(
         ctx.exit(2)
     hint = "" if strict else "; an error with --strict"
     verdict = judge(objects)
-    fields = tuple(replace(found, message=found.message + hint) for found in (*unheard(objects), *incomplete(objects)))
+    fields = tuple(replace(found, message=found.message + hint) for found in unheard(objects))
     others = unserved(objects, SCHEDULER_NAMES.union(profile.schedulers))
-    verdict = ValidationResult(
-        (*verdict.errors, *(fields if strict else ())), (*verdict.warnings, *(() if strict else fields), *others)
-    )
+    refused = (*fields, *incomplete(objects)) if strict else ()
+    doubtful = () if strict else fields
+    verdict = ValidationResult((*verdict.errors, *refused), (*verdict.warnings, *doubtful, *others))
     output.show(
         lambda: verdict_wire(verdict, unread=len(faults)),
         lambda page: verdict_lines(page, verdict, len(objects), unread=len(faults)),

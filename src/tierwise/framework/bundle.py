@@ -10,21 +10,10 @@ import numpy as np
 
 from tierwise.model.arrays import Bools, Floats, Ints, seal
 
-__all__ = ["ALIKE", "FREE", "THRESHOLD", "Bundles", "alike_below"]
+__all__ = ["FREE", "Bundles"]
 
 FREE = 1e9
 """The efficiency of a bundle without cost."""
-
-THRESHOLD = 0.05
-"""Differences in efficiency below this count as none, if a profile says nothing else."""
-
-
-def alike_below(threshold: float) -> float:
-    """The same as it is compared: a little less, for rounding."""
-    return max(threshold - 1e-9, 1e-9)
-
-
-ALIKE = alike_below(THRESHOLD)
 
 
 class Bundles(msgspec.Struct, frozen=True):

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 import msgspec
 import numpy as np
 
+from tierwise.config.efficiency import ALIKE
 from tierwise.config.searches import SearchBudget
-from tierwise.framework.bundle import ALIKE
 from tierwise.framework.ledger import Ledger
 from tierwise.framework.pod_rules import PodRules
 from tierwise.framework.protection import Protection

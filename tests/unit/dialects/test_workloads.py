@@ -243,7 +243,9 @@ def test_what_was_read_from_a_real_cluster_is_left_alone() -> None:
 
 def test_known_workloads_raise_no_doubt() -> None:
     """They are not unknown kinds to admission any more."""
-    given = _of("Deployment", "web")
+    labels = {"app": "web"}
+    template = {**TEMPLATE, "metadata": {"labels": labels}}
+    given = _of("Deployment", "web", selector={"matchLabels": labels}, template=template)
 
     verdict = validate(Objects.of([(codec.decode(given), given)]))
 

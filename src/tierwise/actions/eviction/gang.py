@@ -44,7 +44,8 @@ from tierwise.actions.placement.demand import Demand, demand, least_needs, needs
 from tierwise.api.plurals import count
 from tierwise.config.actions import ACTIONS
 from tierwise.config.arguments import flag, number
-from tierwise.framework.bundle import ALIKE, THRESHOLD, Bundles, alike_below
+from tierwise.config.efficiency import ALIKE, THRESHOLD, alike_below
+from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Arguments, Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
