@@ -16,6 +16,7 @@ from tierwise.framework.declaration import METHODS
 
 ASKED_ELSEWHERE = {
     *("entitled", "figures"),  # by those who look at queues or at one pod
+    "protects_up_to",  # where budgets or marks protect pods from evictions
     *("gather_options", "room_ahead"),  # for jobs that are gathered, or have domains to choose from
     *("score_leaves", "score_rows"),  # for jobs that scores alone find no place for
     *("order_free", "pod_rules", "ties"),  # for pods that wait among each other

@@ -195,7 +195,7 @@ def _borrowed() -> Case:
         gang("new", tasks=1, each="cpu=4", queue="r"),
     )
     queues = (queue("q", deserved="cpu=4"), queue("r", deserved="cpu=4"))
-    found = (*draw("r0[n0 n1]").manifests, *queues, *(made for own in gangs for made in own.manifests()))
+    found = (*draw("r0[n0 n1]", node="cpu=4").manifests, *queues, *(made for own in gangs for made in own.manifests()))
     profile = Profile(("enqueue", "allocate", "reclaim"), (tuple(PluginChoice(name) for name in names),))
     return Case(volumes.objects(*found), profile)
 
