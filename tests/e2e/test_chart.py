@@ -79,6 +79,8 @@ VALUES: dict[str, list[Any]] = {
     "policies.failurePolicy": ["Fail"],
     "networkPolicy.enabled": [False],
     "networkPolicy.metricsFrom": [[{"podSelector": {}}]],
+    "networkPolicy.egress": [[{"ports": [{"port": 443, "protocol": "TCP"}]}]],
+    "networkPolicy.furtherEgress": [[{"ports": [{"port": 4318, "protocol": "TCP"}], "to": [{"podSelector": {}}]}]],
     "networkPolicy.webhookFrom": [[{"ipBlock": {"cidr": "10.0.0.0/28"}}]],
     "serviceMonitor.enabled": [True],
     "serviceMonitor.interval": ["30s"],
