@@ -19,7 +19,7 @@ ASKED_ELSEWHERE = {
     "protects_up_to",  # where budgets or marks protect pods from evictions
     *("gather_options", "room_ahead"),  # for jobs that are gathered, or have domains to choose from
     *("score_leaves", "score_rows"),  # for jobs that scores alone find no place for
-    *("order_free", "pod_rules", "ties"),  # for pods that wait among each other
+    *("order_free", "ties"),  # for pods that wait among each other
 }
 
 ANSWERS = [f"{method}={answer}" for method, answers in NONSENSE.items() for answer in answers]

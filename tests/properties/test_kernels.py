@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, DrawFn
 from tests.support.depth import examples
@@ -126,7 +126,7 @@ def test_step_equals_reference_where_filters_move(
     cycle = _open(Scene(draw(tree, node="cpu=3"), (spread,)), scorers)
     ask, span = drawn_ask(cycle, data), drawn_span(cycle, data)
 
-    assert cycle.pipeline.moving(ask.shape)
+    assume(cycle.pipeline.moving(ask.shape))  # with one place, and at most so many in it, nothing moves
     assert plain(reference(cycle, ask, count, span, Pool.IDLE)) == plain(step(cycle, ask, count, span, Pool.IDLE))
 
 

@@ -127,7 +127,7 @@ NONSENSE: Mapping[str, Mapping[str, Callable[[CycleView], object]]] = {
         "type": lambda view: (1j,),
         "text": lambda view: ("x" * 1_000_000,),
     },
-    "admit": {"text": lambda view: Reason("No", "faulty", "x" * 1_000_000)},
+    "admit": {"text": lambda view: Reason("x" * 1_000_000, "faulty", "no")},
 }
 """By method, answers that mean nothing."""
 
