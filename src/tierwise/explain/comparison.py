@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -27,6 +27,7 @@ from tierwise.model.topology import ROOT
 from tierwise.port import gang_path
 
 __all__ = [
+    "WAYS",
     "Answer",
     "Comparison",
     "Effect",
@@ -37,6 +38,7 @@ __all__ = [
     "OwnEvictions",
     "compare",
     "comparison_wire",
+    "in_order",
     "least_change_wire",
     "started",
 ]
@@ -117,10 +119,14 @@ class Comparison(msgspec.Struct, frozen=True, rename={"same": "unchanged"}):
     same: int  # jobs that it does nothing to
 
 
+WAYS: Final = ("uncordon", "relax", "quota", "move", "evict", "add-nodes", "wait")
+"""Ways to make a job start, in the order of a page: a move stops nobody for good, and so stands before evictions."""
+
+
 class Answer(msgspec.Struct, frozen=True, rename={"gangs": "gangsBroken", "hours": "acceleratorHoursLost"}):
     """One way to make a job start: what to do, and whether less of it would certainly not do."""
 
-    way: str  # wait, evict, uncordon, add-nodes, relax, quota
+    way: str  # one of WAYS
     number: int  # pods, nodes, tiers, or amounts
     exact: bool
     subjects: tuple[str, ...]  # pods, nodes, constraints or queues
@@ -128,6 +134,7 @@ class Answer(msgspec.Struct, frozen=True, rename={"gangs": "gangsBroken", "hours
     changes: tuple[str, ...]
     gangs: int = 0  # that fall below a minimum
     hours: float = 0.0  # of accelerators: work that is lost since the last checkpoints
+    nodes: Mapping[str, str] = {}  # of a move: the node that each pod goes to
 
 
 class OwnEvictions(msgspec.Struct, frozen=True, rename={"gangs": "gangsBroken", "hours": "acceleratorHoursLost"}):
@@ -256,6 +263,11 @@ def comparison_wire(comparison: Comparison) -> Raw:
     return wire
 
 
+def in_order(answers: Iterable[Answer]) -> tuple[Answer, ...]:
+    """Ways in the order in which they are shown, whichever was found first."""
+    return tuple(sorted(answers, key=lambda answer: WAYS.index(answer.way)))
+
+
 def least_change_wire(found: LeastChange) -> Raw:
     """The ways to make a job start, for programs."""
     wire: dict[str, Any] = msgspec.to_builtins(found)
@@ -264,4 +276,6 @@ def least_change_wire(found: LeastChange) -> Raw:
         del wire["stopped"]
     for way in wire["ways"]:
         del way["changes"]
+        if way["way"] != "move":
+            del way["nodes"]
     return wire

@@ -23,7 +23,18 @@ from tierwise.model.job import Job, Status, Task
 from tierwise.model.running import running_table
 from tierwise.model.snapshot import Snapshot
 
-__all__ = ["Drain", "Drainable", "Loss", "Losses", "broken", "drainable_wire", "hours", "losses_wire", "lost_text"]
+__all__ = [
+    "Drain",
+    "Drainable",
+    "Loss",
+    "Losses",
+    "broken",
+    "drainable_wire",
+    "hours",
+    "losses_wire",
+    "lost_text",
+    "lost_work_text",
+]
 
 
 class Loss(
@@ -145,12 +156,18 @@ def losses_wire(losses: Collection[Loss], back: Mapping[str, str] | None = None)
 
 def lost_text(losses: Collection[Loss], unit: str) -> str:
     """What is lost, in a few words: "breaks 1 gang and loses 12 accelerator-hours"."""
-    gangs, lost = broken(losses), hours(losses)
-    told = [f"breaks {count(gangs, 'gang')}"] if gangs else ["breaks no gang"]
-    if lost >= 0.05:
-        shown = f"{lost:,.0f}" if lost >= 10 else f"{lost:.1f}"
-        told.append(f"loses {shown} {unit}{'' if shown == '1' else 's'}")
-    return " and ".join(told)
+    gangs = broken(losses)
+    told = [f"breaks {count(gangs, 'gang')}" if gangs else "breaks no gang", lost_work_text(losses, unit)]
+    return " and ".join(filter(None, told))
+
+
+def lost_work_text(losses: Collection[Loss], unit: str) -> str:
+    """The work that is lost: "loses 12 accelerator-hours"; "" where it is next to none."""
+    lost = hours(losses)
+    if lost < 0.05:
+        return ""
+    shown = f"{lost:,.0f}" if lost >= 10 else f"{lost:.1f}"
+    return f"loses {shown} {unit}{'' if shown == '1' else 's'}"
 
 
 # -- drains

@@ -444,3 +444,91 @@ def test_what_was_found_is_told_when_time_is_over() -> None:
     assert "stopped after 60 s of a processor, while trying to relax: more ways may do" == found.stopped
     assert found.stopped in lines
     assert found.stopped == least_change_wire(found)["stopped"]
+
+
+FOURS = "s0: r0[a0 a1 a2 a3] r1[b0 b1 b2 b3]"
+
+
+def _start_big(
+    folder: Path, world: World, *running: Gang, tasks: int = 4, words: tuple[str | Path, ...] = ()
+) -> dict[str, Any]:
+    """The ways to start a gang of so many whole nodes of one rack, by their names, in their order."""
+    big = gang("big", tasks=tasks, each="gpu=8", within=1)
+    ways = answer("what-if", "-f", _file(folder, world, *running, big), "--start", "big", *words)["ways"]
+    return {way["way"]: way for way in ways}
+
+
+def test_a_gang_that_starts_elsewhere_at_once_is_moved(tmp_path: Path) -> None:
+    """Two gangs keep a rack each from a third one: one of them goes to the other's rack, and nothing stays broken."""
+    world = draw(FOURS, node="gpu=8")
+    small = [gang(f"small{i}", tasks=2, each="gpu=8", on=on) for i, on in enumerate(("a0 a1", "b0 b1"))]
+
+    ways = _start_big(tmp_path, world, *small)
+    move, order = ways["move"], list(ways)
+
+    assert (2, 0, ways["evict"]["subjects"]) == (move["number"], 0, move["subjects"])
+    assert "move default/small0 (2 pods) from r0 to r1" in move["text"]
+    assert order.index("move") + 1 == order.index("evict")
+
+
+def test_a_gang_that_has_no_place_elsewhere_is_not_moved(tmp_path: Path) -> None:
+    """The other rack has one node to spare where two are needed, or the gang may not go there."""
+    world = draw(FOURS, node="gpu=8")
+    here, there = gang("small", tasks=2, each="gpu=8", on="a0 a1"), gang("there", tasks=3, each="gpu=8", on="b0 b1 b2")
+
+    ways = _start_big(tmp_path, world, here, there)
+
+    assert 2 == ways["evict"]["number"]
+    assert "move" not in ways
+
+
+def test_pods_that_nothing_starts_again_are_not_moved(tmp_path: Path) -> None:
+    """A pod without an owner or a group is lost where it is evicted, though there is room for it elsewhere."""
+    ways = _start_big(tmp_path, draw(FOURS, node="gpu=8", running="a0:gpu=8 b0:gpu=8"))
+
+    assert 1 == ways["evict"]["number"]
+    assert "move" not in ways
+
+
+def test_another_gang_is_moved_where_the_cheapest_cannot_be(tmp_path: Path) -> None:
+    """The eviction that costs least is that of a gang which can run nowhere else; the other one can be moved."""
+    fast = dict.fromkeys(("a0", "a1"), "gpu=8 example.com/disk=1")
+    world = draw(FOURS, node="gpu=8", nodes=fast)
+    bound = gang("bound", tasks=2, each="gpu=8 example.com/disk=1", on="a0 a1")
+    wide, narrow = (gang("other", tasks=n, each="gpu=8", on=" ".join(f"b{i}" for i in range(n))) for n in (3, 2))
+
+    stuck = _start_big(tmp_path, world, bound, wide)
+    ways = _start_big(tmp_path, world, bound, narrow)
+
+    assert ("move" in stuck, "bound" in stuck["evict"]["text"]) == (False, True)
+    assert "bound" in ways["evict"]["text"]
+    assert "move default/other (2 pods) from r1 to r0" in ways["move"]["text"]
+    assert not ways["move"]["exact"]
+
+
+def test_a_gang_is_moved_whole_where_a_part_of_it_has_no_place(tmp_path: Path) -> None:
+    """One pod of a gang that must stay within a rack is in the way: all of it goes to the other rack."""
+    world = draw(FOURS, node="gpu=8", running="b0:gpu=8 b1:gpu=8")
+    rigid = gang("rigid", tasks=2, each="gpu=8", within=1, on="a0 a1")
+
+    ways = _start_big(tmp_path, world, rigid, tasks=3)
+
+    assert (1, 2) == (ways["evict"]["number"], ways["move"]["number"])
+    assert {"default/rigid-0": "b2", "default/rigid-1": "b3"} == ways["move"]["nodes"]
+
+
+def test_a_move_evicts_nobody(tmp_path: Path) -> None:
+    """Where a gang starts elsewhere only because it evicts others there, it is no move."""
+    world = draw(FOURS, node="gpu=8", running="b0:gpu=8 b1:gpu=8")
+    urgent = gang("urgent", tasks=2, each="gpu=8", on="a0 a1", priority=5)
+    low = gang("low", tasks=2, each="gpu=8", on="b2 b3")
+    config = tmp_path / "evicting.conf"
+    config.write_text(
+        'actions: "enqueue, allocate, gangpreempt"\n'
+        "tiers:\n- plugins: [{name: priority}, {name: gang}, {name: predicates}]\n"
+    )
+
+    ways = _start_big(tmp_path, world, urgent, low, words=("--config", config))
+
+    assert "evict" in ways
+    assert "move" not in ways

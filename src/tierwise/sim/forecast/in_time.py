@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final, NoReturn
 
-from tierwise.explain.comparison import Answer, LeastChange
+from tierwise.explain.comparison import Answer, LeastChange, in_order
 from tierwise.explain.naming import full_name
 from tierwise.sim.forecast.eta import with_wait
 from tierwise.sim.what_if.changes import Scenario, job_named
@@ -60,7 +60,7 @@ def least_in_time(
     trying = ""
 
     def known(stopped: str = "") -> LeastChange:
-        return LeastChange(job.key, False, tuple(ways), (), full_name(job), stopped=stopped)
+        return LeastChange(job.key, False, in_order(ways), (), full_name(job), stopped=stopped)
 
     def tried(way: str, runs: int) -> None:
         nonlocal trying

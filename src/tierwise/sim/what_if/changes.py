@@ -216,6 +216,23 @@ def evict_pods(pods: Sequence[str]) -> Change:
     return Change(f"evict {count(len(gone), 'pod')}", lambda scenario: scenario.with_objects({}, gone))
 
 
+def restarts(pod: Pod) -> bool:
+    """Whether an evicted pod is taken to be made again: it has an owner or a group."""
+    return bool(pod.metadata.owner_references or whose(pod))
+
+
+def made_again(pods: Sequence[str], before: Objects) -> Change:
+    """Evicted pods that wait, each as it was before; one that a controller has made again by now is left alone."""
+
+    def apply(scenario: Scenario) -> Scenario:
+        there = scenario.objects.every(Pod)
+        return scenario.with_objects(
+            {pod_key(path): _waiting(before, pod_key(path)) for path in pods if path not in there}
+        )
+
+    return Change(f"make {count(len(pods), 'evicted pod')} again", apply)
+
+
 # -- queues, jobs, profiles
 
 
@@ -518,12 +535,17 @@ def _displaced(objects: Objects, nodes: Iterable[str]) -> tuple[dict[Key, Raw], 
         key, owners = pod_key(path), pod.metadata.owner_references
         if any(owner.kind in ("DaemonSet", "Node") for owner in owners):
             daemons.append(key)
-        elif pod.metadata.deletion_timestamp or not (owners or whose(pod)):
+        elif pod.metadata.deletion_timestamp or not restarts(pod):
             lost.append(key)
         else:
-            raw = merged(_raw(objects, key), {"spec": {"nodeName": None}})
-            puts[key] = {name: value for name, value in raw.items() if name != "status"}
+            puts[key] = _waiting(objects, key)
     return puts, lost, daemons
+
+
+def _waiting(objects: Objects, key: Key) -> Raw:
+    """A running pod as it waits once it is made again."""
+    raw = merged(_raw(objects, key), {"spec": {"nodeName": None}})
+    return {name: value for name, value in raw.items() if name != "status"}
 
 
 def _lost(pods: Sequence[Key]) -> Iterator[str]:

@@ -29,13 +29,14 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.sim.what_if.changes import Scenario
 from tierwise.sim.what_if.fewest import PLENTY, Counting, Counts, Trial, fewest
 
-__all__ = ["Kind", "Victims", "fewest_by_count", "least_evictions", "may_go", "queues_around"]
+__all__ = ["UNFAIR", "Kind", "Victims", "fewest_by_count", "least_evictions", "may_go", "queues_around"]
 
 _CRITICAL: Final = 2_000_000_000
 _COMBINATIONS: Final = 4096
 """Choices of pods on one node that are compared one by one."""
 _SETS: Final = 1024
 """Sets of gangs of one size that are counted before they are taken one by one."""
+UNFAIR: Final = "; the scheduler itself would not evict them, by priority or share of their queues"
 _LOSS: Final = 1 << 20
 """What one accelerator-second counts as, in pods: it outweighs their number."""
 
@@ -358,7 +359,7 @@ def _answer(victims: Victims, counts: Counts, *, exact: bool, fair: bool) -> Ans
             told.append(f"{loss.pods} of {loss.name}{below}")
     whose = f" ({'; '.join(told)})" if told else ""
     text = f"evict {count(len(pods), 'pod')}: {compact(pod.rpartition('/')[2] for pod in pods)}{whose}"
-    unfair = "" if fair else "; the scheduler itself would not evict them, by priority or share of their queues"
+    unfair = "" if fair else UNFAIR
     return Answer(
         way="evict",
         number=len(pods),

@@ -1,4 +1,4 @@
-"""The least that makes a job start now: the least evictions, nodes to add or to uncordon, tiers to relax, or quota.
+"""The least that makes a job start now: evictions or moves, nodes to add or to uncordon, tiers to relax, or quota.
 
 Each way is a set of units (a pod that goes, a node that comes, a tier higher), and the question is how few of them will
 do. Whether a number of them will do is never guessed: the changed cluster is scheduled to the end. A count on the tree
@@ -18,7 +18,7 @@ from tierwise.api.core import Node
 from tierwise.api.plurals import count
 from tierwise.api.quantity import show
 from tierwise.config.actions import EVICTING
-from tierwise.explain.comparison import Answer, LeastChange, OwnEvictions, started
+from tierwise.explain.comparison import Answer, LeastChange, Outcome, OwnEvictions, in_order, started
 from tierwise.explain.disruption import Losses, broken, hours, lost_text
 from tierwise.explain.naming import full_name
 from tierwise.explain.ranges import compact
@@ -30,13 +30,14 @@ from tierwise.sim.cluster.rounds import Rounds
 from tierwise.sim.what_if import changes as what_if
 from tierwise.sim.what_if.evictions import Victims, least_evictions, queues_around
 from tierwise.sim.what_if.fewest import PLENTY, Counting, Counts, fewest
+from tierwise.sim.what_if.moves import RUNS, least_moves
 from tierwise.sim.what_if.runs import outcome_of
 from tierwise.snapshot.builder import Reader
 
 __all__ = ["BRIEF", "THOROUGH", "Effort", "least_change"]
 
 _WAYS = 5
-"""Uncordon, relax, quota, evict, add nodes."""
+"""Uncordon, relax, quota, evict, add nodes; a move is looked for among few choices."""
 
 
 class Effort(msgspec.Struct, frozen=True):
@@ -52,7 +53,7 @@ class Effort(msgspec.Struct, frozen=True):
 
     def most_runs(self, objects: int) -> int:
         """The runs for all ways together, and the one without a change."""
-        return 1 + _WAYS * self.trials(objects)
+        return 1 + _WAYS * self.trials(objects) + RUNS
 
 
 THOROUGH: Final = Effort(12, 200, 60_000)
@@ -102,8 +103,15 @@ def least_change(
             answered(answer)
         elif answer:
             hopeless.append(way)
+    evict = next((answer for answer in found if answer.way == "evict"), None)
+    if evict is not None:
+        runs.way = "move"
+        moved = least_moves(scenario, job, counting, evict, runs.run)
+        if moved is not None:
+            found.append(moved)
+            answered(moved)
     own = _own_evictions(scenario, job, runs)
-    return LeastChange(job.key, False, tuple(found), tuple(hopeless), full_name(job), own)
+    return LeastChange(job.key, False, in_order(found), tuple(hopeless), full_name(job), own)
 
 
 def _own_evictions(scenario: what_if.Scenario, job: Job, runs: _Runs) -> OwnEvictions:
@@ -141,12 +149,17 @@ class _Runs:
 
     def start(self, scenario: what_if.Scenario) -> bool:
         """Whether the job starts."""
+        _, outcome = self.run(scenario)
+        return any(job.key == self._job and started(outcome.snapshot, job) for job in outcome.snapshot.jobs)
+
+    def run(self, scenario: what_if.Scenario) -> tuple[Rounds, Outcome]:
+        """What becomes of a cluster."""
         self._told(self.way, self._number)
         self._number += 1
         history, outcome = outcome_of(scenario, reader=self._reader)
         self._first = self._first or history
         self._reader = history.reader or self._renewed()
-        return any(job.key == self._job and started(outcome.snapshot, job) for job in outcome.snapshot.jobs)
+        return history, outcome
 
     @property
     def as_is(self) -> Rounds:
