@@ -15,6 +15,7 @@ from tests.support.evict_scenes import GANGS, Case, Dials, cases, scenes
 from tests.support.evict_world import Gang, Scene, objects, once, profile_of
 from tests.support.sight import sees
 
+from tierwise.actions.eviction.protection import ProtectionLimits
 from tierwise.actions.placement.demand import demand, needs
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.framework.extension import Preemptor, Purpose
@@ -51,8 +52,13 @@ def test_order_of_filters_does_not_matter(case: Case, order: list[str], tiers: b
     assert once(scene, profile).wire == once(scene, arranged).wire
 
 
-def who_may_go(scene: Scene, *plugins: str, purpose: Purpose, order: Random) -> tuple[set[str], list[str]]:
-    """Whom the filters of these plugins let go, of all running pods in some order; and that order."""
+def who_may_go(
+    scene: Scene, *plugins: str, purpose: Purpose, order: Random, ends: bool = False
+) -> tuple[set[str], list[str]]:
+    """Whom the filters of these plugins let go, of all running pods in some order; and that order.
+
+    Protection by budgets ends at what a queue deserves where it `ends`, as in a cycle.
+    """
     profile = Profile(("allocate", "gangreclaim"), (tuple(PluginChoice(name) for name in ("gang", *plugins)),))
     snapshot = build(objects(scene), 0.0, profile)
     cycle, running = open_cycle(snapshot, profile), running_table(snapshot)
@@ -61,7 +67,9 @@ def who_may_go(scene: Scene, *plugins: str, purpose: Purpose, order: Random) -> 
     order.shuffle(positions)
     victims = np.array(positions, dtype=np.int64)
     need = needs(demand(cycle, job))
-    preemptor = Preemptor(purpose, job, need, gang=True, running=running)
+    limits = ProtectionLimits.of(cycle) if ends else None
+    until = limits.against(job, purpose, priority=job.priority, by_pod=False) if limits is not None else None
+    preemptor = Preemptor(purpose, job, need, gang=True, running=running, protection=until)
     allowed = cycle.pipeline.may_go(preemptor, victims)
     paths = [running.tasks[i].key for i in positions]
     return {path for path, goes in zip(paths, allowed.tolist(), strict=True) if goes}, paths
@@ -95,7 +103,7 @@ def test_a_further_filter_adds_nobody(scene: Scene, seed: int, further: str) -> 
 def test_filters_count_as_one_by_one(scene: Scene, seed: int, quota: str) -> None:
     """P15: one call over the whole list lets go whom asking one after the other, with accounts, would."""
     scene = replace(scene, gangs=tuple(map(_unmarked, scene.gangs)))  # marks are no business of plugins
-    told, order = who_may_go(scene, "conformance", "pdb", quota, purpose=Purpose.RECLAIM, order=Random(seed))
+    told, order = who_may_go(scene, "conformance", "pdb", quota, purpose=Purpose.RECLAIM, order=Random(seed), ends=True)
     plea = Plea(scene, scene.gangs[-1], standing(scene), frozenset(), preempts=False, quota=quota, budgets=True)
     reclaimable = [path for path in order if scene.queue(scene.pods()[path][0].queue).reclaimable]
 
