@@ -162,7 +162,7 @@ lock: check-python ## Write the lock files anew (UPGRADE=1 takes the newest vers
 	@echo "wrote requirements.lock and those for building, tests, a real cluster and releases"
 
 # One resolution for every platform and every Python from 3.11 on; nothing of this machine's set-up in the files.
-COMPILE = --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+COMPILE = --quiet --universal --no-strip-extras --python-version 3.11 --generate-hashes --no-annotate \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 
 clean: ## Remove .venv, caches and build results
