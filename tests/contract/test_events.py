@@ -162,7 +162,7 @@ def test_what_is_released_names_the_decision(start: Start, caplog: pytest.LogCap
 
     world.until_told(decision, {("p0", "Evict")})
     until = time.monotonic() + 10
-    while not _logged(caplog, decision) and time.monotonic() < until:
+    while "released" not in _logged(caplog, decision) and time.monotonic() < until:
         time.sleep(0.02)
         world.turn(START + PATIENCE, "default/g")  # the loop does not wait for the release: a later turn hears of it
-    assert {"released"} == _logged(caplog, decision)
+    assert {"released"} <= _logged(caplog, decision) <= {"released", "waiting"}
