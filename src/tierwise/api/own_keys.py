@@ -14,7 +14,7 @@ from tierwise.api.errors import suggestion
 from tierwise.api.fabric import FABRIC
 from tierwise.api.keys import PREFIX, known_keys
 
-__all__ = ["own_keys", "said_by_jobs", "unknown_keys", "unknown_keys_in"]
+__all__ = ["labels_said_by_jobs", "own_keys", "said_by_jobs", "unknown_keys", "unknown_keys_in"]
 
 _DEEPEST: Final = 12
 
@@ -40,6 +40,13 @@ def _said_by_jobs() -> frozenset[str]:
 def said_by_jobs(key: str) -> bool:
     """Whether a key under tierwise's prefix is one that users write for a job; false for all that tierwise writes."""
     return key in _said_by_jobs() or key.startswith(f"{FABRIC}.")
+
+
+@cache
+def labels_said_by_jobs() -> frozenset[str]:
+    """Labels, of whatever language, that users write for a job."""
+    rows = (key for key in known_keys() if "user" in key.owner and "job" in key.on.split(", "))
+    return frozenset(key.name for key in rows if "label" in key.form.split(", "))
 
 
 def unknown_keys(labels: Mapping[str, str], annotations: Mapping[str, str], path: str) -> Iterator[tuple[str, str]]:

@@ -18,7 +18,7 @@ from tierwise.api.core import ObjectMeta, OwnerReference, Pod, parse_time, read_
 from tierwise.api.fabric import CONSTRAINTS, FABRIC
 from tierwise.api.limits import PODS, TIER
 from tierwise.api.natural import natural
-from tierwise.api.own_keys import said_by_jobs
+from tierwise.api.own_keys import labels_said_by_jobs, said_by_jobs
 from tierwise.api.pattern import PATTERN
 from tierwise.api.quantity import LARGEST, show
 from tierwise.api.volcano import PodGroup
@@ -54,6 +54,7 @@ class OwnerChain(msgspec.Struct, frozen=True):
     group: str
     owner: OwnerReference
     annotations: tuple[dict[str, str], ...]
+    labels: tuple[dict[str, str], ...] = ()
     consulted: tuple[Key, ...] = ()  # the owners it follows from, whether they exist or not
 
 
@@ -66,13 +67,14 @@ def owner_chain(objects: Objects, pod: Pod) -> OwnerChain:
     consulted: dict[Key, None] = {}
     chain = list(_chain(objects, pod.metadata, namespace, consulted))
     annotations, above = tuple(_words(meta) for _, meta in chain), tuple(consulted)
+    labels = tuple(meta.labels for _, meta in chain)
     for reference, meta in reversed(chain):
         if meta.annotations.get(GROUP_ANNOTATION):
             name = meta.annotations[GROUP_ANNOTATION]
-            return OwnerChain(name, _identified(reference, namespace), annotations, above)
+            return OwnerChain(name, _identified(reference, namespace), annotations, labels, above)
     itself = OwnerReference(api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid)
     owner = _identified(_controller(pod.metadata) or itself, namespace)
-    return OwnerChain(f"{_PREFIX}{owner.uid}", owner, annotations, above)
+    return OwnerChain(f"{_PREFIX}{owner.uid}", owner, annotations, labels, above)
 
 
 def _words(meta: ObjectMeta) -> dict[str, str]:
@@ -152,7 +154,7 @@ def manifest(members: Sequence[tuple[Pod, OwnerChain]]) -> Raw:
     metadata: Raw = {
         "name": above.group,
         "namespace": pod.metadata.namespace or "default",
-        "labels": _inherited(pod.metadata.labels.items()),
+        "labels": {**_said_by_label(above), **_inherited(pod.metadata.labels.items())},
         "annotations": {
             **_said_for_the_job(above),
             **_inherited(said.items()),
@@ -210,15 +212,21 @@ def _said_for_the_job(above: OwnerChain) -> dict[str, str]:
     return said
 
 
+def _said_by_label(above: OwnerChain) -> dict[str, str]:
+    """The labels of the workloads above the pods that say something for their job, each by its nearest speaker."""
+    said: dict[str, str] = {}
+    for speaker in reversed(above.labels):
+        said |= {key: value for key, value in sorted(speaker.items()) if key in labels_said_by_jobs()}
+    return said
+
+
 def _without_words(wanted: Raw) -> Raw:
     """A group without what is handed on when it is made alone: from then on it may be held and released by itself."""
-    meta = part(wanted, "metadata")
-    kept = {
-        key: value
-        for key, value in part(meta, "annotations").items()
-        if key.startswith(_INHERITED) or not said_by_jobs(key)
-    }
-    return {**wanted, "metadata": {**meta, "annotations": kept}}
+    meta, marks = part(wanted, "metadata"), {}
+    for form, words in (("annotations", said_by_jobs), ("labels", labels_said_by_jobs().__contains__)):
+        said = part(meta, form).items()
+        marks[form] = {key: value for key, value in said if key.startswith(_INHERITED) or not words(key)}
+    return {**wanted, "metadata": {**meta, **marks}}
 
 
 def _inherited(marks: Iterable[tuple[str, str]]) -> dict[str, str]:

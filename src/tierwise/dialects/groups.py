@@ -18,7 +18,7 @@ from tierwise.api.fabric import CONSTRAINTS, FABRIC
 from tierwise.api.koordinator import GatherSpec
 from tierwise.api.limits import PODS
 from tierwise.api.natural import natural
-from tierwise.api.own_keys import said_by_jobs
+from tierwise.api.own_keys import labels_said_by_jobs, said_by_jobs
 from tierwise.api.pattern import PATTERN, parse_pattern
 from tierwise.api.plurals import verb
 from tierwise.api.selector import matches
@@ -140,10 +140,15 @@ def group_marks(meta: ObjectMeta) -> Mapping[str, str]:
     return {**meta.annotations, **labels} if labels else meta.annotations
 
 
-def handed_on(meta: ObjectMeta) -> dict[str, str]:
-    """What a workload says for its job, as annotations of the group that is made for it."""
-    marks = group_marks(meta)
-    return {key: value for key, value in marks.items() if key.startswith("volcano.sh/") or said_by_jobs(key)}
+def handed_on(labels: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    """What a workload says for its job, as labels and annotations of the group that is made for it.
+
+    What it says by a label stays one: groups, and pods, are read for both.
+    """
+    known = labels_said_by_jobs()
+    said = {key: value for key, value in annotations.items() if key.startswith("volcano.sh/") or said_by_jobs(key)}
+    by_label = {key: value for key, value in labels.items() if key in known or key.startswith(FABRIC)}
+    return {"labels": by_label, "annotations": said}
 
 
 def joint_marks(metas: Sequence[ObjectMeta], *, fabrics: bool = True) -> Mapping[str, str]:

@@ -13,7 +13,7 @@ import msgspec
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
-from tierwise.api.core import ObjectMeta, Pod
+from tierwise.api.core import Pod
 from tierwise.api.kueue import GROUP as KUEUE
 from tierwise.dialects.groups import handed_on
 from tierwise.dialects.languages import whose
@@ -71,7 +71,9 @@ def in_queue(owner: Owner, templates: Iterable[Child], total: int) -> Marks:
     if not named_queue or not names_no_group(templates):
         return Marks()
     name = f"{owner.kind.lower()}-{owner.name}"
-    return Marks({KUEUE_QUEUE: named_queue, _KUEUE_GROUP: name}, {**marks_of_group(owner), _KUEUE_TOTAL: str(total)})
+    said = marks_of_group(owner)
+    labels = {**said["labels"], KUEUE_QUEUE: named_queue, _KUEUE_GROUP: name}
+    return Marks(labels, {**said["annotations"], _KUEUE_TOTAL: str(total)})
 
 
 def names_no_group(templates: Iterable[Child]) -> bool:
@@ -127,8 +129,9 @@ def _asks_kueue(child: Child) -> bool:
 
 def _in_kueue_group(owner: Owner, gang: Gang, pods: Sequence[Child]) -> list[Child]:
     """The pods as a pod group of Kueue's, which is what Kueue makes of such a workload: they say what it says."""
-    total = {**marks_of_group(owner), _KUEUE_TOTAL: str(len(pods))}
-    named = (_marked(child.raw, "labels", {_KUEUE_GROUP: gang.name}) for child in pods)
+    said = marks_of_group(owner)
+    total = {**said["annotations"], _KUEUE_TOTAL: str(len(pods))}
+    named = (_marked(child.raw, "labels", {**said["labels"], _KUEUE_GROUP: gang.name}) for child in pods)
     marked = (_marked(raw, "annotations", total) for raw in named)
     return [msgspec.structs.replace(child, raw=raw) for child, raw in zip(pods, marked, strict=True)]
 
@@ -159,23 +162,19 @@ def _volcano_group(owner: Owner, gang: Gang) -> Raw:
     topology = gang.topology or _topology({**owner.labels, **owner.annotations})
     if topology:
         spec["networkTopology"] = topology
-    return named(
-        owner, "scheduling.volcano.sh/v1beta1", "PodGroup", gang.name, {"spec": spec}, annotations=marks_of_group(owner)
-    )
+    return named(owner, "scheduling.volcano.sh/v1beta1", "PodGroup", gang.name, {"spec": spec}, **marks_of_group(owner))
 
 
 def _plugin_group(owner: Owner, gang: Gang) -> Raw:
     spec: Raw = {"minMember": gang.minimum}
     if gang.timeout is not None:
         spec["scheduleTimeoutSeconds"] = gang.timeout
-    return named(
-        owner, "scheduling.x-k8s.io/v1alpha1", "PodGroup", gang.name, {"spec": spec}, annotations=marks_of_group(owner)
-    )
+    return named(owner, "scheduling.x-k8s.io/v1alpha1", "PodGroup", gang.name, {"spec": spec}, **marks_of_group(owner))
 
 
-def marks_of_group(owner: Owner) -> dict[str, str]:
+def marks_of_group(owner: Owner) -> dict[str, dict[str, str]]:
     """What a workload says for its job, which the group that is made for it says in its place."""
-    return handed_on(ObjectMeta(labels=owner.labels, annotations=owner.annotations))
+    return handed_on(owner.labels, owner.annotations)
 
 
 def _topology(marks: Mapping[str, str]) -> Raw:

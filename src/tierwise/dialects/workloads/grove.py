@@ -133,6 +133,4 @@ def _manifest(owner: Owner, gang: _Gang) -> Raw:
         spec["topologyConstraintGroupConfigs"] = list(gang.shared.values())
     if owner.spec.at("template").text("priorityClassName"):
         spec["priorityClassName"] = owner.spec.at("template").text("priorityClassName")
-    return named(
-        owner, "scheduler.grove.io/v1alpha1", "PodGang", gang.name, {"spec": spec}, annotations=marks_of_group(owner)
-    )
+    return named(owner, "scheduler.grove.io/v1alpha1", "PodGang", gang.name, {"spec": spec}, **marks_of_group(owner))

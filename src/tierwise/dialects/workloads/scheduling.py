@@ -17,6 +17,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.workload import GROUP
 from tierwise.dialects.workloads.children import Child, Owner, digest, named
 from tierwise.dialects.workloads.fields import Fields
+from tierwise.dialects.workloads.gangs import marks_of_group
 
 __all__ = ["PodGroup", "is_declared", "of_job_set", "of_pods"]
 
@@ -94,7 +95,8 @@ def _group(owner: Owner, scheduling: Fields, fault: str, most: int) -> PodGroup:
     if policy.raw.get("gang") is not None:
         least = min(policy.at("gang").number("minCount", most), most)
         spec["schedulingPolicy"] = {"gang": {"minCount": max(least, 1)}}
-    return PodGroup(name, Child(named(owner, _API_VERSION, "PodGroup", name, {"spec": spec}), scheduling.path))
+    raw = named(owner, _API_VERSION, "PodGroup", name, {"spec": spec}, **marks_of_group(owner))
+    return PodGroup(name, Child(raw, scheduling.path))
 
 
 def _name(owner: Owner) -> str:
