@@ -36,7 +36,9 @@ __all__ = [
     "not_understood",
     "profile_of",
     "tell_crashes",
+    "tell_no_nodes",
     "tell_unread",
+    "with_nodes",
 ]
 
 _JOURNAL: Final = "journal:"
@@ -45,6 +47,10 @@ _MOST: Final = 5
 """Warnings of one kind that are said before the rest is counted."""
 _MESSAGE: Final = attrgetter("message")
 _REST: Final = "more; tierwise validate shows them all"
+_NO_NODES: Final = (
+    "the manifests hold no nodes: add those of a cluster (kubectl get nodes -o yaml >nodes.yaml, then -f nodes.yaml), "
+    "or try --nodes 8"
+)
 _CHECKED: Final = 20_000
 """Objects up to which `introduce` runs admission's checks: beyond that they take seconds."""
 
@@ -63,12 +69,14 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     filenames: tuple[str, ...] = option("-f --filename FILE", f"{FILES}  [default: the cluster of the kubeconfig]")
     cluster: LiveCluster
 
-    def objects(self, tell: Callable[[Objects], None]) -> Objects:
-        """The objects; `tell` says on standard error what becomes of those in manifests."""
+    def objects(self, tell: Callable[[Objects], None], nodes: int | None = None) -> Objects:
+        """The objects, with so many sample nodes; `tell` says on standard error what becomes of those in manifests."""
         if self.filenames:
-            found = load(self.filenames)
+            found = with_nodes(load(self.filenames), nodes)
             tell(found)
             return found
+        if nodes is not None:
+            raise InputError("nodes are added to manifests (-f FILE), not to a cluster", field="--nodes")
         try:
             return live_objects(self.cluster)
         except InputError as error:
@@ -80,12 +88,18 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     """A source with a profile and a time."""
 
     source: Source
+    nodes: int | None = options.nodes
     config_file: str | None = options.config
     now: float | None = options.now
 
     def read(self) -> Given:
         profile = profile_of(self.config_file)
-        objects = self.source.objects(lambda found: introduce(found, profile.schedulers))
+
+        def tell(found: Objects) -> None:
+            introduce(found, profile.schedulers)
+            tell_no_nodes(found)
+
+        objects = self.source.objects(tell, self.nodes)
         return Given(objects, profile, moment(objects, self.now))
 
 
@@ -93,13 +107,19 @@ class Manifests(msgspec.Struct, frozen=True, kw_only=True):
     """The same, of manifests alone."""
 
     filenames: tuple[str, ...] = options.filenames
+    nodes: int | None = options.nodes
     config_file: str | None = options.config
     now: float | None = options.now
 
-    def read(self, schedulers: Sequence[str] = ()) -> Given:
-        """With the names of the schedulers whose pods are served; where none are given, the usual ones."""
-        profile, objects = profile_of(self.config_file), load(self.filenames)
+    def read(self, schedulers: Sequence[str] = (), *, places: bool = True) -> Given:
+        """With the names of the schedulers whose pods are served; where none are given, the usual ones.
+
+        `places` is False where nothing is placed, so that nobody lacks nodes.
+        """
+        profile, objects = profile_of(self.config_file), with_nodes(load(self.filenames), self.nodes)
         introduce(objects, schedulers or profile.schedulers, usual=not schedulers)
+        if places:
+            tell_no_nodes(objects)
         return Given(objects, profile, moment(objects, self.now))
 
 
@@ -125,6 +145,26 @@ def load(
     skipped = [f"{name}: left out: {what}" for name, what in remarks.left_out]
     _warn(skipped, "other file left out", "other files left out")
     return objects
+
+
+def with_nodes(objects: Objects, count: int | None) -> Objects:
+    """The objects with so many sample nodes, in racks and spines where no object is a HyperNode.
+
+    Raises InputError where there are nodes already.
+    """
+    if count is None:
+        return objects
+    from tierwise.api.core import Node
+    from tierwise.api.volcano import HyperNode
+    from tierwise.manifests.sample_cluster import racks_and_spines, sample_nodes
+    from tierwise.port import key_of_raw
+
+    if objects.every(Node):
+        raise InputError("the manifests have nodes of their own", field="--nodes")
+    made = sample_nodes(count)
+    if not objects.every(HyperNode):
+        made += racks_and_spines([key_of_raw(raw).name for raw in made])
+    return objects.changed({key_of_raw(raw): raw for raw in made})
 
 
 def tell_unread(objects: Objects) -> None:
@@ -157,6 +197,14 @@ def introduce(objects: Objects, schedulers: Sequence[str] = (), *, usual: bool =
         return
     errors = [found for found in refused(objects) if found.path != "apiVersion"]  # these were named by kind
     _warn([f"admission would refuse {f.object}: {f.path}: {f.message}" for f in errors], _REST, most=3)
+
+
+def tell_no_nodes(objects: Objects) -> None:
+    """Say on standard error how nodes are added, where there are none."""
+    from tierwise.api.core import Node
+
+    if not objects.every(Node):
+        _warn([_NO_NODES], "")
 
 
 def tell_crashes(guard: Guard) -> None:

@@ -36,6 +36,7 @@ __all__ = [
     "config",
     "everything",
     "filenames",
+    "nodes",
     "now",
     "option",
     "optional_filenames",
@@ -201,6 +202,12 @@ filenames: Any = option("-f --filename FILE", FILES, required=True)
 optional_filenames: Any = option("-f --filename FILE", FILES)
 """Manifests, where they are not all that a command can work on."""
 
+nodes: Any = option(
+    "--nodes N",
+    "Add N nodes of 8 GPUs, in racks of four, where the manifests hold no nodes.",
+    least=1,
+    most=100_000,
+)
 config: Any = option(
     "--config FILE",
     "Scheduler configuration: a SchedulerProfile, Volcano's (volcano-scheduler.conf) or a KubeSchedulerConfiguration.",

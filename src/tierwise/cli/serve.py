@@ -64,13 +64,15 @@ def serve(
     opened = opening(listen, names)
     filenames, config_file, now = inputs.source.filenames, inputs.config_file, inputs.now
     if journal is not None:
-        if filenames or config_file or now is not None:
+        if filenames or config_file or now is not None or inputs.nodes is not None:
             raise click.UsageError("a journal has objects, configuration and times of its own: give --journal alone")
         play({"": recorded(journal)}, opened)
         return
     if filenames:
-        source = manifest_source(filenames, config_file, now, questions=True)
+        source = manifest_source(filenames, config_file, now, inputs.nodes, questions=True)
     else:
+        if inputs.nodes is not None:
+            raise InputError("nodes are added to manifests (-f FILE), not to a cluster", field="--nodes")
         source = _cluster(inputs.source.cluster, config_file, now, every)
     with listening(pages(source, opened.access), *opened.listen, opened.tls):
         until_interrupted(f"{opened.page} is open; Ctrl-C ends it")
@@ -85,22 +87,28 @@ def recorded(folder: Path, title: str = "") -> Recording:
 
 
 def manifest_source(
-    filenames: Sequence[str], config_file: str | None, now: float | None, *, questions: bool = False
+    filenames: Sequence[str],
+    config_file: str | None,
+    now: float | None,
+    nodes: int | None = None,
+    *,
+    questions: bool = False,
 ) -> RunSource:
     """The outcome of `schedule`; standard input is read once, and files whenever one of them has changed.
 
     `questions` says whether those of the kind "what if" are answered.
     """
-    from tierwise.cli.inputs import introduce, load, moment, profile_of
+    from tierwise.cli.inputs import introduce, load, moment, profile_of, tell_no_nodes, with_nodes
     from tierwise.web.views import Basis, WatchedSource
 
-    again = _again(filenames, config_file)
+    again = _again(filenames, config_file, nodes=str(nodes) if nodes is not None else None)
     given = sys.stdin.buffer.read() if "-" in filenames else b""
 
     def make() -> RunView:
         profile = profile_of(config_file)
-        objects = load(filenames, stdin=io.BytesIO(given))
+        objects = with_nodes(load(filenames, stdin=io.BytesIO(given)), nodes)
         introduce(objects)
+        tell_no_nodes(objects)
         with show_progress("scheduling"):
             run = _run(objects, profile, moment(objects, now))
         basis = Basis(objects, profile, moment(objects, now)) if questions else None

@@ -13,7 +13,7 @@ import click
 
 from tierwise.api.duration import spelled
 from tierwise.api.errors import InputError
-from tierwise.api.manifest import manifest, members
+from tierwise.api.manifest import manifest
 from tierwise.cli import options
 from tierwise.cli.connection import place
 from tierwise.cli.options import Journal, option, verb
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["up"]
 
-_SPINES, _RACKS, _NODES = 2, 4, 4
-"""The cluster where no manifests are given: so many spines, racks below each, nodes in each."""
+_NODES = 32
+"""Nodes of the cluster where no manifests are given."""
 
 
 def _run_time(text: str) -> float:
@@ -53,6 +53,7 @@ def _after(lasting: int | None, speed: float) -> str:
 def up(
     *,
     filenames: tuple[str, ...] = options.optional_filenames,
+    nodes: int | None = options.nodes,
     config_file: str | None = options.config,
     listen: tuple[str, int] = place("Where the API and the page are.", PLACE),
     speed: float = option(
@@ -78,15 +79,16 @@ def up(
     begins with the manifests, or with 32 nodes of 8 GPUs in 8 racks. It is open to this machine alone; where --listen
     or --host says otherwise, to those with the token of the kubeconfig.
     """
-    from tierwise.cli.inputs import introduce, load, profile_of
+    from tierwise.cli.inputs import introduce, load, profile_of, tell_no_nodes, with_nodes
     from tierwise.runtime.listener import listening
     from tierwise.sim.cluster.pod_behaviour import RUN_FOR, PodSpeed
     from tierwise.web.live import LiveRuns
 
     profile = profile_of(config_file)
-    objects = load(filenames) if filenames else _small_cluster()
+    objects = with_nodes(load(filenames), nodes) if filenames else _small_cluster(nodes or _NODES)
     if filenames:
         introduce(objects)
+        tell_no_nodes(objects)
     opened = opening(listen, names)
     url, token = opened.url, opened.access.token
     config = _kubeconfig(url, token, opened.authority)
@@ -178,33 +180,16 @@ def _write(file: str, text: str) -> None:
         raise InputError(error.strerror or str(error), file=file) from None
 
 
-def _small_cluster() -> Objects:
-    """Racks of nodes with 8 GPUs below two spines, as HyperNodes."""
-    from tierwise.api import codec
-    from tierwise.port import Objects
+def _small_cluster(nodes: int) -> Objects:
+    """Sample nodes below racks and spines, a storage class and a queue."""
+    from tierwise.cli.inputs import with_nodes
+    from tierwise.port import Objects, key_of_raw
 
-    return Objects.of((codec.decode(raw), raw) for raw in _manifests())
-
-
-def _manifests() -> Iterator[Raw]:
-    amounts = {"cpu": "96", "memory": "768Gi", "nvidia.com/gpu": "8", "pods": "110"}
-    ready = [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]
-    racks = [f"rack-{number}" for number in range(_SPINES * _RACKS)]
-    names = [f"node-{number}" for number in range(len(racks) * _NODES)]
-    for name in names:
-        status = {"capacity": amounts, "allocatable": amounts, "conditions": ready}
-        labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
-        yield manifest("v1", "Node", name, labels=labels, status=status)
-    for number, rack in enumerate(racks):
-        yield _hypernode(rack, 1, members("Node", names[number * _NODES : (number + 1) * _NODES]))
-    for number in range(_SPINES):
-        yield _hypernode(f"spine-{number}", 2, members("HyperNode", racks[number * _RACKS : (number + 1) * _RACKS]))
     usual = {"storageclass.kubernetes.io/is-default-class": "true"}
     how = {"provisioner": "simulated", "reclaimPolicy": "Delete", "volumeBindingMode": "WaitForFirstConsumer"}
-    yield manifest("storage.k8s.io/v1", "StorageClass", "standard", marks=usual, **how)
     queue = {"weight": 1, "reclaimable": True}
-    yield manifest("scheduling.volcano.sh/v1beta1", "Queue", "default", spec=queue)
-
-
-def _hypernode(name: str, tier: int, inside: list[Raw]) -> Raw:
-    return manifest("topology.volcano.sh/v1alpha1", "HyperNode", name, spec={"tier": tier, "members": inside})
+    made = (
+        manifest("storage.k8s.io/v1", "StorageClass", "standard", marks=usual, **how),
+        manifest("scheduling.volcano.sh/v1beta1", "Queue", "default", spec=queue),
+    )
+    return with_nodes(Objects().changed({key_of_raw(raw): raw for raw in made}), nodes)

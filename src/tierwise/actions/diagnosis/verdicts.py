@@ -230,6 +230,8 @@ class _Judge:
 
         Where the search for it was `bounded`, another one would be: the program of `exact` alone is asked.
         """
+        if not len(self._cycle.nodes):
+            return Rejection("fit", job.key, Reason("NoFeasibleNode", "allocate", "there are no nodes"))
         if not job.tasks:
             return self._promised(job)
         if self._surely_fits(job):
