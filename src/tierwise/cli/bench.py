@@ -21,10 +21,13 @@ _NARROWEST = 120
 """Columns that the table needs; it is not squeezed where a file or a pipe has no width of its own."""
 
 
-@verb("""
+@verb(
+    """
   tierwise bench --quick
   tierwise bench --row P1a --row C3
-""")
+""",
+    decides=True,
+)
 def bench(
     *,
     quick: bool = option("--quick", "Fewer repeats: under a minute instead of a few."),

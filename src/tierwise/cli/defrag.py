@@ -36,13 +36,16 @@ _STEP = 600.0
 _EXECUTION = "DefragmentationExecution"
 
 
-@verb("""
+@verb(
+    """
   tierwise defrag -f state.json --for nvidia.com/gpu=8x16@rack
   tierwise defrag -f state.json --for 8x4@1 -o json
   tierwise defrag --for nvidia.com/gpu=8x16@rack --execute
   tierwise defrag --resume
   kubectl tierwise defrag --for nvidia.com/gpu=8,cpu=64x32@spine
-""")
+""",
+    decides=True,
+)
 def defrag(
     *,
     inputs: Inputs,

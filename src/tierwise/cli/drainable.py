@@ -9,12 +9,15 @@ from tierwise.cli.progress import show_progress
 __all__ = ["drainable"]
 
 
-@verb("""
+@verb(
+    """
   kubectl tierwise drainable
   tierwise drainable -f state.json --tier spine
   tierwise drainable -f state.json --tier node rack-1-node-3 rack-1-node-4
   tierwise drainable -f state.json --tier rack --together 2 -o json | jq .together
-""")
+""",
+    decides=True,
+)
 def drainable(
     *,
     names: tuple[str, ...] = argument("[NAME]..."),

@@ -8,12 +8,15 @@ from tierwise.cli.options import ListOutput, argument, option, verb
 __all__ = ["eta"]
 
 
-@verb("""
+@verb(
+    """
   tierwise eta -f cluster.yaml -f jobs.yaml
   tierwise eta -f state.json team-a/train team-a/eval
   kubectl tierwise eta team-a/train
   kubectl tierwise eta -o jsonpath='{range .jobs[*]}{.podGroup} {.start}{"\\n"}{end}'
-""")
+""",
+    decides=True,
+)
 def eta(
     *,
     jobs: tuple[str, ...] = argument("[JOB]..."),

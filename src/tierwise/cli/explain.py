@@ -23,11 +23,14 @@ if TYPE_CHECKING:
 __all__ = ["explain", "no_such_pod", "show_job", "show_pod"]
 
 
-@verb("""
+@verb(
+    """
   tierwise explain -f cluster.yaml -f job.yaml default/train-worker-0
   tierwise explain -f cluster.yaml -f job.yaml --job default/train
   tierwise explain -f snapshot.json --pod default/p1 -o json | jq '.nodes[] | select(.feasible)'
-""")
+""",
+    decides=True,
+)
 def explain(
     *,
     name: str | None = argument("[POD]"),

@@ -62,7 +62,7 @@ VERBS = {
     "simulate": ("tierwise.cli.simulate:simulate", "Replay a trace of jobs under several profiles, side by side."),
     "bench": ("tierwise.cli.bench:bench", "Measure how fast this machine schedules."),
     "completion": ("tierwise.cli.completion:completion", "Print the completion script of a shell."),
-    "version": ("tierwise.cli.version:version", "Print the version."),
+    "version": ("tierwise.cli.version:version", "Print the version, and that of the solver."),
 }
 
 _QUESTIONS = ("explain", "why", "eta", "what-if", "defrag", "queue", "nodes", "drainable", "top", "audit")

@@ -118,8 +118,13 @@ def argument(metavar: str = "", **settings: Any) -> Any:
     return _Declared(metavar, **settings)
 
 
-def verb(examples: str, name: str | None = None) -> Callable[[Callable[..., None]], click.Command]:
-    """A command with the options that the parameters of its function declare; `examples` end its help."""
+def verb(
+    examples: str, name: str | None = None, *, decides: bool = False
+) -> Callable[[Callable[..., None]], click.Command]:
+    """A command with the options that the parameters of its function declare; `examples` end its help.
+
+    One that `decides` where pods go refuses to run without the solver.
+    """
 
     def made(function: Callable[..., None]) -> click.Command:
         hints, defaults = get_type_hints(function), function.__kwdefaults__ or {}
@@ -127,6 +132,10 @@ def verb(examples: str, name: str | None = None) -> Callable[[Callable[..., None
 
         @wraps(function)
         def called(**values: Any) -> None:
+            if decides:
+                from tierwise.framework.solver import load_solver
+
+                load_solver()
             function(**{key: _gathered(key, hint, values) for key, hint in hints.items()})
 
         params = [param for key, hint in hints.items() for param in _parameters(key, hint, defaults)]

@@ -8,11 +8,14 @@ from tierwise.cli.options import ListOutput, argument, verb
 __all__ = ["queue"]
 
 
-@verb("""
+@verb(
+    """
   kubectl tierwise queue
   tierwise queue -f cluster.yaml -f jobs.yaml team-a
   tierwise queue -f state.json -o jsonpath='{range .jobs[*]}{.position} {.podGroup}{"\\\\n"}{end}'
-""")
+""",
+    decides=True,
+)
 def queue(*, queues: tuple[str, ...] = argument("[QUEUE]..."), inputs: Inputs, output: ListOutput) -> None:
     """Show the jobs that wait in all QUEUEs, or in some, in the order in which a cycle serves them.
 

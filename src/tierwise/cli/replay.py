@@ -26,13 +26,16 @@ if TYPE_CHECKING:
 __all__ = ["replay"]
 
 
-@verb("""
+@verb(
+    """
   tierwise run --journal /var/lib/tierwise/journal --journal-size 256
   tierwise replay /var/lib/tierwise/journal --job team-a/train
   tierwise replay /var/lib/tierwise/journal --at 2026-11-15T02:40:00Z --pod team-a/train-0
   tierwise replay /var/lib/tierwise/journal --verify
   tierwise what-if -f journal:/var/lib/tierwise/journal@4711 --drain rack-3
-""")
+""",
+    decides=True,
+)
 def replay(
     *,
     folder: Path = argument("DIR"),
@@ -100,10 +103,10 @@ def _repeat(recorded: RecordedCycle, pod: str | None, job: str | None, output: O
     if not again.same:
         from tierwise import __version__
         from tierwise.cli.main import report_error
+        from tierwise.framework.solver import solver_version
 
-        other = (
-            f" (written by {recorded.version}, repeated by {__version__})" if recorded.version != __version__ else ""
-        )
+        then, now = f"{recorded.version} with {recorded.solver or 'a solver'}", f"{__version__} with {solver_version()}"
+        other = f" (written by {then}, repeated by {now})" if then != now else ""
         report_error(f"cycle {recorded.number} decides otherwise now{other}")
         click.get_current_context().exit(1)
 
@@ -128,7 +131,8 @@ def _told(recorded: RecordedCycle, again: Repetition) -> Raw:
 
     told: Raw = msgspec.json.decode(again.decided)
     time = format_time(recorded.now)
-    return {"cycle": recorded.number, "time": time, "version": recorded.version, "same": again.same, **told}
+    by = {"version": recorded.version, "solver": recorded.solver}
+    return {"cycle": recorded.number, "time": time, **by, "same": again.same, **told}
 
 
 def _repeated_lines(page: Page, recorded: RecordedCycle, again: Repetition) -> list[Text]:

@@ -266,11 +266,14 @@ def _options(component: str, asked: ServeOptions, *, by_eviction: bool) -> Clust
     return ClusterOptions(component, by_eviction=by_eviction, lease=lease, trusted=trusted)
 
 
-@verb("""
+@verb(
+    """
   tierwise run --kubeconfig ~/.kube/config --no-leader-election
   tierwise run --in-cluster --scheduler-name tierwise --scheduler-name volcano
   tierwise run --config volcano-scheduler.conf --profile batch=batch.conf
-""")
+""",
+    decides=True,
+)
 def run(
     *,
     access: ClusterAccess,

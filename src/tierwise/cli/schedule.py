@@ -10,11 +10,14 @@ from tierwise.cli.options import Output, option, verb
 __all__ = ["schedule"]
 
 
-@verb("""
+@verb(
+    """
   tierwise schedule -f examples/01-llm-training
   tierwise schedule -f cluster.yaml -f job.yaml --config volcano-scheduler.conf
   kubectl get nodes,pods,podgroups,hypernodes,queues -A -o json | tierwise schedule -f - -o json
-""")
+""",
+    decides=True,
+)
 def schedule(
     *,
     inputs: Manifests,

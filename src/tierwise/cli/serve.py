@@ -29,12 +29,15 @@ if TYPE_CHECKING:
 __all__ = ["manifest_source", "recorded", "serve"]
 
 
-@verb("""
+@verb(
+    """
   tierwise serve -f examples/01-llm-training
   tierwise serve -f cluster.yaml -f jobs/ --config volcano-scheduler.conf --listen 127.0.0.1:9000
   tierwise serve --journal /var/lib/tierwise/journal
   kubectl tierwise serve --context prod --every 30
-""")
+""",
+    decides=True,
+)
 def serve(
     *,
     inputs: Inputs,

@@ -136,13 +136,16 @@ class _Stop:
         self.asked = True
 
 
-@verb("""
+@verb(
+    """
   tierwise simulate --topology synthetic:spines=4 --trace synthetic:jobs=2000 --profile default --profile best-fit
   tierwise simulate --topology lingjun_topology.csv --trace philly_jobs.csv --load 0.9 \\
       --profile default --profile propose --profile best-fit --profile random --html report.html
   tierwise simulate --topology synthetic:spines=2 --trace synthetic:jobs=500 --profile default --serve
   tierwise simulate --topology fabric.csv --trace jobs.csv --checkpoint run.json -o json
-""")
+""",
+    decides=True,
+)
 def simulate(
     *,
     asked: ReplaySpec,

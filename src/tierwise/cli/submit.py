@@ -91,12 +91,15 @@ _RECENT: Final = 200
 """Events of which a live view may show the last few, once those of like pods are put together."""
 
 
-@verb("""
+@verb(
+    """
   tierwise submit -f examples/05-a-jobs-life --watch
   tierwise submit -f examples/05-a-jobs-life --serve
   tierwise submit -f cluster.yaml -f job.yaml --fail train-worker-5=137@60s
   tierwise submit -f cluster.yaml -f job.yaml --lose-node node-7@2m --return-node node-7@20m -o jsonl
-""")
+""",
+    decides=True,
+)
 def submit(
     *,
     inputs: Manifests,

@@ -31,11 +31,14 @@ _FAILED = 5
 """So many cells that failed are told one by one."""
 
 
-@verb("""
+@verb(
+    """
   tierwise sweep -f sweep.yaml
   tierwise sweep -f sweep.yaml -j 8 --results cells.jsonl --html report.html --csv cells.csv
   tierwise sweep -f sweep.yaml --engine dask://scheduler:8786
-""")
+""",
+    decides=True,
+)
 def sweep(
     *,
     filename: Path | None = option("-f --filename FILE", "The grid: axes, what all cells share, and the baseline."),

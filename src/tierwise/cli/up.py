@@ -44,12 +44,15 @@ def _after(lasting: int | None, speed: float) -> str:
     return "when they are deleted" if lasting is None else f"after {spelled(math.ceil(lasting / speed))}"
 
 
-@verb("""
+@verb(
+    """
   tierwise up
   tierwise up -f examples/01-llm-training --speed 60
   tierwise up -f cluster.yaml --kubeconfig up.kubeconfig
   kubectl --kubeconfig up.kubeconfig apply -f job.yaml
-""")
+""",
+    decides=True,
+)
 def up(
     *,
     filenames: tuple[str, ...] = options.optional_filenames,

@@ -14,5 +14,8 @@ __all__ = ["version"]
   tierwise version
 """)
 def version() -> None:
-    """Print the version."""
+    """Print the version, and that of the solver, on which placements may depend."""
+    from tierwise.framework.solver import solver_version
+
     click.echo(f"tierwise {__version__}")
+    click.echo(solver_version())

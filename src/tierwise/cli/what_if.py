@@ -58,13 +58,16 @@ class _Changes(msgspec.Struct, frozen=True, kw_only=True):
                 yield read_change(change, text)
 
 
-@verb("""
+@verb(
+    """
   tierwise what-if -f cluster.yaml -f jobs.yaml --add-nodes 2=node-7 --drain rack-3
   tierwise what-if -f state.json --quota team-a:nvidia.com/gpu=64 --priority team-a/train=1000
   tierwise what-if -f state.json --submit job.yaml -o json
   tierwise what-if -f state.json --start team-a/train
   kubectl tierwise what-if --remove spine-1
-""")
+""",
+    decides=True,
+)
 def what_if(
     *,
     inputs: Inputs,

@@ -13,12 +13,15 @@ if TYPE_CHECKING:
 __all__ = ["why"]
 
 
-@verb("""
+@verb(
+    """
   tierwise why -f cluster.yaml -f job.yaml default/train-worker-0
   kubectl tierwise why team-a/train-worker-0
   kubectl tierwise why train-worker-0 -n team-a -o json | jq -r .reason
   tierwise why NotEnoughResources
-""")
+""",
+    decides=True,
+)
 def why(
     *,
     pod: str = argument("NAMESPACE/POD|CODE"),

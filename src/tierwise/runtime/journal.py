@@ -38,6 +38,7 @@ from tierwise.config.profile import PluginChoice, Profile
 from tierwise.config.scheduler_profile import read_own, written
 from tierwise.explain.message import message
 from tierwise.framework.report import CycleReport
+from tierwise.framework.solver import solver_version
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
 from tierwise.port import Effect, Key, Objects
@@ -103,6 +104,7 @@ class _Header(msgspec.Struct, frozen=True):
     format: int
     first: int
     profiles: tuple[_WrittenProfile, ...] = msgspec.field(name="duties")
+    solver: str = ""  # "" where a version wrote it that did not say
 
 
 class _Put(msgspec.Struct, frozen=True, array_like=True):
@@ -233,7 +235,7 @@ class JournalWriter:
         self._path = self._folder / f"journal-{self._number:08}.jsonl.gz"
         self._file = private_file(self._path)  # one that is there holds no cycle that could be read
         self._out = gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=self._file, mtime=0)
-        self._line(_Header(__version__, _FORMAT, self._number, self._header))
+        self._line(_Header(__version__, _FORMAT, self._number, self._header, solver_version()))
         puts = (_put(objects, key) for key in objects)
         every = [put for put in puts if put is not None]
         for start in range(0, len(every), _CHUNK):
@@ -333,6 +335,7 @@ class RecordedCycle(msgspec.Struct, frozen=True):
     scheduler: SchedulerProfile
     decided: bytes
     version: str  # of tierwise, which wrote it
+    solver: str  # the one it had, and its version; "" where it did not say
     paused: dict[str, str] = {}
 
 
@@ -485,6 +488,7 @@ class JournalCursor:
                     scheduler=self._scheduler(self._header.profiles[found.profile], segment),
                     decided=bytes(found.decided),
                     version=self._header.version,
+                    solver=self._header.solver,
                     paused=found.paused,
                 )
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import resource
 import shutil
 from collections.abc import Iterator
@@ -15,9 +16,11 @@ from msgspec.structs import replace
 from tests.support.commands import EXAMPLES, answer, run
 from tests.support.draw import draw, gang, objects_of
 
+from tierwise import __version__
 from tierwise.api.core import Pod
 from tierwise.api.errors import InputError
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
+from tierwise.framework.solver import solver_version
 from tierwise.manifests.files import read
 from tierwise.port import Create, Delete, Objects
 from tierwise.runtime.journal import Journal, JournalWriter, repeat
@@ -273,8 +276,22 @@ def test_a_cycle_that_differs_is_an_exit_status(tmp_path: Path) -> None:
 
     result = run("replay", tmp_path, "--cycle", 1)
     assert 1 == result.exit_code
-    assert "cycle 1 decides otherwise now" in result.stderr
+    assert result.stderr.endswith("cycle 1 decides otherwise now\n")
     assert 1 == run("replay", tmp_path, "--verify").exit_code
+
+
+def test_a_journal_names_the_solver(tmp_path: Path) -> None:
+    """As well as the version: with another one equal places may be chosen otherwise."""
+    _busy(tmp_path).writer.close()
+    (segment,) = tmp_path.iterdir()
+    text = gzip.decompress(segment.read_bytes()).decode()
+    other = text.replace('"node":"n2"', '"node":"n3"').replace(solver_version(), "HiGHS 9.9.9")
+    segment.write_bytes(gzip.compress(other.encode()))
+
+    result = run("replay", tmp_path, "--cycle", 1, "-o", "json")
+    assert "HiGHS 9.9.9" == json.loads(result.stdout)["solver"]
+    now = f"{__version__} with {solver_version()}"
+    assert f"(written by {__version__} with HiGHS 9.9.9, repeated by {now})" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ import msgspec
 import numpy as np
 
 from tierwise.framework.pod_rules import Apart, AtMost, Even, Near, PodRule
+from tierwise.framework.solver import load_solver
 from tierwise.model.arrays import EMPTY, Bools, Ints
 
 __all__ = ["Dealt", "No", "Program", "Question", "Scope", "TooLargeError", "Unit", "Wanted"]
@@ -539,8 +540,7 @@ class Program:
         return found if isinstance(found, No) else self._deal(found)
 
     def _run(self, nodes: int) -> Ints | No:
-        import highspy  # most cycles solve nothing
-
+        highspy = load_solver()
         solver, lp = highspy.Highs(), highspy.HighsLp()
         flexible = any(not unit.needed or unit.least < unit.most for unit in self._question.units)
         lp.num_col_, lp.num_row_ = self._columns, len(self._terms)
