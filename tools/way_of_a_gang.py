@@ -6,7 +6,9 @@ Reads manifests of four nodes in two racks and a gang of four, or another kind o
 and runs controllers, one cycle of the default profile and its effects on the embedded cluster; imports are done before.
 Every call of a Python function is followed with `sys.setprofile`: a file is entered when a function defined in it is
 called, and a switch is a call from a function of one file to one of another. The core is actions, framework and
-plugins; `--list` names its files with their calls.
+plugins; `--list` names its files with their calls. Depth counts the functions, from the one that serves the queues in
+`allocate` to the one that changes the ledger, that wait for each other while the gang's minimum is placed.
+`tests/unit/test_way_of_a_gang.py` holds each kind to its figures.
 """
 
 from __future__ import annotations
@@ -29,6 +31,9 @@ from tierwise.sim.cluster.rounds import schedule
 
 PACKAGE = str(Path(tierwise.__file__).parent)
 CORE = ("actions", "framework", "plugins")
+_FIRST = ("allocate", str(Path(PACKAGE, "actions", "allocate.py")))
+_LAST = ("place", str(Path(PACKAGE, "framework", "ledger.py")))
+_INLINED = {"<listcomp>", "<setcomp>", "<dictcomp>"}  # frames of their own in Python 3.11 alone
 
 Manifest = dict[str, Any]
 
@@ -145,6 +150,7 @@ class Way:
         self.calls: Counter[str] = Counter()
         self.functions: set[tuple[str, int]] = set()
         self.switches = 0
+        self.depth = 0
         self._follow(file)  # what is imported when it is first needed is imported now
         self.calls.clear()
         self.functions.clear()
@@ -170,6 +176,8 @@ class Way:
         while caller is not None and not caller.f_code.co_filename.startswith(PACKAGE):
             caller = caller.f_back
         self.switches += caller is not None and caller.f_code.co_filename != name
+        if (frame.f_code.co_name, name) == _LAST:
+            self.depth = max(self.depth, _depth(frame))
 
     def files(self, *folders: str) -> dict[str, int]:
         """Calls by file, of all or of some folders."""
@@ -177,18 +185,37 @@ class Way:
         return {name: number for name, number in named.items() if not folders or name.startswith(folders)}
 
 
+def _depth(frame: FrameType) -> int:
+    """How many functions wait from `allocate` to this one, both counted; 0 where `allocate` is not among them."""
+    number, current = 0, frame
+    while True:
+        code = current.f_code
+        number += code.co_filename.startswith(PACKAGE) and code.co_name not in _INLINED
+        if (code.co_name, code.co_filename) == _FIRST:
+            return number
+        if current.f_back is None:
+            return 0
+        current = current.f_back
+
+
+def way_of(manifests: Callable[[], list[Manifest]]) -> Way:
+    """The way of a gang on four nodes."""
+    raws = [*map(_node, range(4)), *manifests()]
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "gang.yaml"
+        file.write_text(yaml.safe_dump_all(raws))
+        return Way(str(file), sum(raw["kind"] == "Pod" for raw in raws))
+
+
 def main() -> None:
     """Print the figures."""
     for title, manifests in KINDS.items():
-        raws = [*map(_node, range(4)), *manifests()]
-        with TemporaryDirectory() as folder:
-            file = Path(folder) / "gang.yaml"
-            file.write_text(yaml.safe_dump_all(raws))
-            way = Way(str(file), sum(raw["kind"] == "Pod" for raw in raws))
+        way = way_of(manifests)
         files, core, inner = way.files(), way.files(*CORE), way.files("actions", "framework")
         print(
             f"{title}: {len(files)} files, {len(way.functions)} functions, {way.switches} switches,"
-            f" {sum(files.values())} calls; {len(core)} files in the core, {len(inner)} of actions and framework"
+            f" {sum(files.values())} calls; {len(core)} files in the core, {len(inner)} of actions and framework;"
+            f" {way.depth} deep"
         )
         if "--list" in sys.argv:
             for name, number in sorted(core.items()):
