@@ -1,4 +1,4 @@
-"""A tree as one JSON text, the form that a topology ConfigMap holds (document 003, section 2).
+"""A tree as one JSON text, the form that a topology ConfigMap holds (Koordinator's design, section 2 of its details).
 
 A list of domains, each with its layer (1 innermost), its name, and the names of its parents and children; children are
 domains or nodes. `topology import` makes hyperNodes of it, `topology export` writes whatever tree a cluster has.
