@@ -17,7 +17,7 @@ import numpy as np
 
 from tierwise.model.arrays import Bools, Ints
 
-__all__ = ["Apart", "AtMost", "Even", "Near", "PodRule", "PodRules", "joined"]
+__all__ = ["Apart", "AtMost", "Even", "Near", "PodRule", "PodRules", "joined", "together"]
 
 
 class AtMost(msgspec.Struct, frozen=True, eq=False):
@@ -82,6 +82,13 @@ class PodRules(msgspec.Struct, frozen=True, eq=False):
         """Only what holds whichever other pods come and go, where none stands now."""
         lasting = (rule for rule in self.records if isinstance(rule, AtMost | Apart) or not rule.others)
         return PodRules(self.closed, tuple(lasting), self.unstated)
+
+
+def together(shapes: frozenset[int], places: Ints) -> PodRules:
+    """All tasks of these shapes stand in one place: the first of them wherever it likes, and the others follow."""
+    nobody = np.zeros(int(places.max(initial=-1)) + 1, dtype=bool)
+    outside = places < 0
+    return PodRules(dict.fromkeys(shapes, outside), (Near(shapes, frozenset(), places, nobody, found=True),))
 
 
 def joined(every: Iterable[PodRules]) -> PodRules:

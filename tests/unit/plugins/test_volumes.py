@@ -23,6 +23,9 @@ from tests.support.volumes import (
     within,
 )
 
+from tierwise.actions.placement.demand import demand
+from tierwise.actions.placement.exact import place_exactly
+from tierwise.actions.placement.problem import BOTH, NoPlace, SearchResult
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.merge_patch import merged
@@ -31,8 +34,9 @@ from tierwise.cli.inputs import profile_of
 from tierwise.config.profile import DEFAULT
 from tierwise.dialects.kubernetes.volumes import CHOSEN_AT, CHOSEN_NODE, FAILED_AT
 from tierwise.framework.report import CycleReport
+from tierwise.model.topology import ROOT
 from tierwise.port import Bind, Effect, Nominate, Objects, Prepare, key_of_raw
-from tierwise.scheduler import cycle
+from tierwise.scheduler import cycle, open_cycle
 from tierwise.scheduler.effects import effects
 from tierwise.sim.cluster.provisioner import provision
 from tierwise.sim.cluster.rounds import schedule
@@ -700,3 +704,35 @@ def test_a_claim_that_a_pod_names_twice_is_followed() -> None:
     for twice in ([pod("p", "c", "c")], [pod("p", "c", "c", on="n0")], [], [pod("p", "c", "c")]):
         snapshot = reader.read(objects(*world, *twice), NOW)
         assert [] == differences(snapshot, build(objects(*world, *twice), NOW))
+
+
+@pytest.mark.parametrize(("islands", "fits"), [(("v0 v1", "v2"), True), (("v0", "v1"), False)])
+def test_the_program_keeps_pods_that_share_a_claim_in_one_zone(islands: tuple[str, str], fits: bool) -> None:
+    """It takes two islands of one zone; where each zone has one, it proves nothing: some drivers reach all zones."""
+    names = [(name, zone) for zone, own in zip(("z1", "z2"), islands, strict=True) for name in own.split()]
+    wish = json.dumps([{"fabric": "nvlink", "tier": 1, "mode": "hard", "spread": 2}])
+    group = manifest(
+        "scheduling.volcano.sh/v1beta1",
+        "PodGroup",
+        {"name": "g", "namespace": "default", "annotations": {"tierwise.io/topology-constraints": wish}},
+        spec={"minMember": 2},
+        status={"phase": "Inqueue"},
+    )
+    world = [*(node(f"n-{name}", zone) for name, zone in names), *(_island(name, f"n-{name}") for name, _ in names)]
+    world += [storage_class(), claim("c", modes=("ReadWriteMany",)), *(pod(f"p{i}", "c", group="g") for i in range(2))]
+    opened = open_cycle(build(objects(*world, group), NOW), DEFAULT)
+    (job,) = opened.snapshot.jobs
+
+    shared = opened.pipeline.shared_places(job)
+    found = place_exactly(opened, job, demand(opened, job), ROOT, BOTH, shared)
+
+    assert isinstance(found, SearchResult) if fits else found is NoPlace.BOUNDED
+    if isinstance(found, SearchResult):
+        assert {0, 1} == {row for placement in found.placements for row in placement.rows.tolist()}
+
+
+def _island(name: str, of: str) -> Raw:
+    members: list[Raw] = [{"type": "Node", "selector": {"exactMatch": {"name": of}}}]
+    labels: Raw = {"tierwise.io/fabric": "nvlink"}
+    spec: Raw = {"tier": 1, "members": members}
+    return manifest("topology.volcano.sh/v1alpha1", "HyperNode", {"name": name, "labels": labels}, spec=spec)

@@ -33,7 +33,8 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool, job_ready, ready_tasks, roles_count, sub_ready
 from tierwise.framework.placer import score_keys
-from tierwise.framework.pod_rules import Near, PodRules
+from tierwise.framework.pod_rules import Near, PodRules, together
+from tierwise.framework.pod_rules import joined as joined_rules
 from tierwise.model.arrays import EMPTY, Ints, distinct
 from tierwise.model.job import Job, PodSet, Shape, SubJob, group_job, lacking_parts, whole_by_policy
 from tierwise.model.topology import ROOT
@@ -45,11 +46,15 @@ _SIZE_OF_A_STEP = 16
 
 
 def place_exactly(
-    cycle: Cycle, job: Job, asked: Demand, within: int, pools: tuple[Pool, ...]
+    cycle: Cycle, job: Job, asked: Demand, within: int, pools: tuple[Pool, ...], shared: Ints | None = None
 ) -> SearchResult | NoPlace:
-    """A place for a demand below a domain, written to the ledger."""
+    """A place for a demand below a domain, written to the ledger.
+
+    All of it stays in one of the `shared` places, by row, where there are any. Not all of it may have to, so that a no
+    is no proof then.
+    """
     try:
-        stated = _Stated(cycle, job, asked, within)
+        stated = _Stated(cycle, job, asked, within, shared=shared)
     except _NowhereError:
         return NoPlace.PROVEN
     proven = False
@@ -70,7 +75,7 @@ def place_exactly(
             proven = dealt is No.PROVEN and not loose
             if not loose:
                 break
-    return NoPlace.of(bounded=not proven)
+    return NoPlace.of(bounded=not proven or shared is not None)
 
 
 _Tasks = tuple[Ask, PodSet, int, int]
@@ -108,7 +113,9 @@ class _Units(msgspec.Struct, frozen=True, eq=False):
 class _Stated:
     """What is asked of a gang, in the words of the program."""
 
-    def __init__(self, cycle: Cycle, job: Job, asked: Demand, within: int, *, alone: bool = False) -> None:
+    def __init__(
+        self, cycle: Cycle, job: Job, asked: Demand, within: int, *, alone: bool = False, shared: Ints | None = None
+    ) -> None:
         """Raises _NowhereError."""
         self._cycle, self._job, self._asked, self._within = cycle, job, asked, within
         self._limits = Limits(cycle, job, STATED) if cycle.snapshot.on_several_trees(job) else None
@@ -124,6 +131,8 @@ class _Stated:
         self._state()
         shapes = tuple(self._shapes)
         self._rules = cycle.pipeline.pod_rules(shapes) if any(map(cycle.pipeline.moving, shapes)) else PodRules()
+        if shared is not None:
+            self._rules = joined_rules((self._rules, together(frozenset(s.number for s in shapes), shared)))
         if alone:
             self._rules = self._rules.whatever_comes()
         self.loose = bool(self._rules.unstated)

@@ -75,7 +75,7 @@ def solve(
         return found
     from tierwise.actions.placement.exact import place_exactly  # rarely needed
 
-    found = place_exactly(cycle, job, asked, within, pools)
+    found = place_exactly(cycle, job, asked, within, pools, shared)
     if found is NoPlace.PROVEN:
         cycle.report.search_counts.cut = cut  # whatever was cut short before, nothing was missed
     return found
