@@ -140,6 +140,8 @@ types: $(READY)
 	@$(BIN)/mypy --no-error-summary
 	@echo "== import-linter"
 	@$(BIN)/lint-imports --no-logo --no-cache
+	@echo "== plain words and weight"
+	@$(BIN)/python tools/house.py --ceilings tools/house.toml
 
 format: $(READY) ## Format the code and mend what ruff can mend
 	@$(BIN)/ruff check --fix --quiet . || true
