@@ -36,6 +36,8 @@ _OTHER_VERSIONS: dict[str, Fields] = {
     },
 }
 """Fields that some version of Kubernetes has, and the definitions at hand have not."""
+_INSIDE = {"PodSpec": {"containers", "nodeSelector"}, "Container": {"image", "command", "volumeMounts"}}
+"""Types of Kubernetes that definitions write out, and some of whose fields they have, maybe among further ones."""
 _KINDS = {*KINDS, *WORKLOADS, *READ_BESIDE, ("", "PodTemplate")}
 
 
@@ -81,6 +83,8 @@ class _Table:
         seen = {json.dumps(fields, sort_keys=True): name for name, fields in self._types.items()}
         for key, fields in merged.items():
             fields |= {"metadata": _META, "apiVersion": None, "kind": None}
+            if "status" in fields and tuple(key.split("/")) in WORKLOADS:
+                fields["status"] = "*"  # people write what they ask for
             self._kinds[key] = self._lifted(key.replace("/", "-"), fields, seen)
 
         for name, fields in _OTHER_VERSIONS.items():
@@ -117,8 +121,11 @@ class _Table:
             return self._fields(schema.get("items", {}), step)
         if "containers" in schema.get("properties", {}).get("spec", {}).get("properties", {}):
             return "PodTemplateSpec"
-        if {"containers", "nodeSelector"} <= set(schema.get("properties", {})):
-            return "PodSpec"
+        known = next((name for name, marks in _INSIDE.items() if marks <= set(schema.get("properties", ()))), "")
+        if known:
+            own = {name: inner for name, inner in schema["properties"].items() if name not in self._types[known]}
+            further = self._fields({"properties": own}) if own else {}
+            return {**self._types[known], **further} if isinstance(further, dict) and further else known
         if schema.get("properties") and not schema.get("x-kubernetes-preserve-unknown-fields"):
             return {key: self._fields(inner, key) for key, inner in schema["properties"].items()}
         every = self._fields(schema.get("additionalProperties"))

@@ -69,6 +69,7 @@ NOT_DRAWN_KEYS: Final[Mapping[str, str]] = {
     "family": "on definitions of kinds",
     "hold": "a held gang does nothing: drawn and judged by fuzz_eviction",
     "job-plugins": "written on pods of Volcano Jobs with plugins that do not act, which wait",
+    "unread-fields": "written on pods of workloads with fields that are not read, which wait",
 }
 """Keys below tierwise.io/ that no world has, and why."""
 

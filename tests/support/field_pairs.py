@@ -89,6 +89,7 @@ PAIRS: Final[Mapping[str, Pair]] = {
         "/volume-binding-failed-at": Pair("a claim", _JUST_NOW),
         "/device-binding-failed-at": Pair("a device", _JUST_NOW),
         "/job-plugins": Pair("alone", "ssh"),
+        "/unread-fields": Pair("alone", "spec.failover"),
         "/caught": _writes("a lease with a note", "a lease without a note"),
         "/observed-revision": _writes("a defragmentation", "a cluster at rest"),
         "/family": _writes("definitions", "definitions of another family"),

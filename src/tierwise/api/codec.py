@@ -547,6 +547,7 @@ _VERSIONS.update(
         ("apps", "v1", "Deployment ReplicaSet StatefulSet DaemonSet"),
         ("batch", "v1", "Job CronJob"),
         ("grove.io", "v1alpha1", "PodCliqueSet ClusterTopologyBinding ClusterTopology"),
+        ("nvidia.com", "v1beta1 v1alpha1", "DynamoGraphDeployment"),
         ("jobset.x-k8s.io", "v1alpha2", "JobSet"),
         ("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet"),
         ("kubeflow.org", "v1", "PyTorchJob TFJob XGBoostJob PaddleJob JAXJob"),

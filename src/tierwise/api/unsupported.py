@@ -25,12 +25,15 @@ __all__ = [
     "PREFIXES",
     "RESOURCES",
     "SPEC_FIELDS",
+    "UNREAD_FIELDS",
     "asks_something",
     "unsupported",
 ]
 
 JOB_PLUGINS: Final = "tierwise.io/job-plugins"
 """On pods of a Volcano Job, the plugins that it names and that are not provided here."""
+UNREAD_FIELDS: Final = "tierwise.io/unread-fields"
+"""On pods of a workload, its fields that are not read here and without which they would start as something else."""
 NUMA_POLICY: Final = "volcano.sh/numa-topology-policy"
 _QOS: Final = "koordinator.sh/qosClass"
 _ASKS_NOTHING: Final = {
@@ -99,6 +102,7 @@ ANNOTATIONS: Final = _each(
             "its job would start without what these plugins give: Volcano alone provides hcclrank, and ssh and mpi act "
             "where controllers.sshKeys of the chart, or the component job-ssh, lets Secrets be made"
         ): JOB_PLUGINS,
+        "these fields of its workload are not read here, and its own controller is needed": UNREAD_FIELDS,
         "task groups of YuniKorn are not read": "yunikorn.apache.org/task-group-name yunikorn.apache.org/task-groups",
         f"a pod names its podGroup by the annotation {_READ_INSTEAD}": _VOLCANO,
         "a pod names its PodGroup by a label of that name": _BY_LABEL,

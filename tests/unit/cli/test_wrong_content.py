@@ -32,6 +32,7 @@ SPECS: dict[tuple[str, str], Raw] = {
         "replicas": 1,
         "template": {"cliques": [{"name": "w", "spec": {"podSpec": PODS["spec"]}}]},
     },
+    ("nvidia.com", "DynamoGraphDeployment"): {"components": [{"name": "w", "podTemplate": PODS}]},
     ("batch", "CronJob"): {"schedule": "0 * * * *", "jobTemplate": {"spec": {"template": ENDING}}},
     ("kubeflow.org", "PyTorchJob"): {"pytorchReplicaSpecs": {"Worker": {"template": PODS}}},
     ("kubeflow.org", "TFJob"): {"tfReplicaSpecs": {"Worker": {"template": PODS}}},

@@ -24,6 +24,7 @@ from tierwise.dialects.workloads.children import (
     with_containers,
 )
 from tierwise.dialects.workloads.fields import Fields
+from tierwise.dialects.workloads.operated import operated
 from tierwise.dialects.workloads.room import Room
 from tierwise.port import Key, Objects, key_of_raw
 
@@ -60,6 +61,7 @@ WORKLOADS: Final[Mapping[tuple[str, str], str]] = {
     ("ray.io", "RayCluster"): "ray:ray_cluster",
     ("jobset.x-k8s.io", "JobSet"): "sets:job_set",
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): "sets:leader_worker_set",
+    ("nvidia.com", "DynamoGraphDeployment"): "dynamo:dynamo_graph_deployment",
     ("grove.io", "PodCliqueSet"): "grove:pod_clique_set",
     ("batch", "Job"): "kubernetes:job",
 }
@@ -91,7 +93,7 @@ ELSEWHERE: Final[Mapping[tuple[str, str], str]] = {
     ("workload.serving.volcano.sh", "ModelBooster"): "a LeaderWorkerSet for each of its groups",
     ("flow.volcano.sh", "JobFlow"): "the Volcano Jobs of its steps",
     ("flow.volcano.sh", "JobTemplate"): "a Volcano Job",
-    ("nvidia.com", "DynamoGraphDeployment"): "the PodCliqueSet that its operator makes",
+    ("nvidia.com", "DynamoComponentDeployment"): "a Deployment, or a LeaderWorkerSet where it spans nodes",
     ("workload.codeflare.dev", "AppWrapper"): "the workloads inside it",
     ("apps.kruise.io", "CloneSet"): "a Deployment",
     ("apps.kruise.io", "StatefulSet"): "a StatefulSet of apps/v1",
@@ -115,7 +117,10 @@ def children(objects: Objects, room: Room | None = None) -> Iterator[Raw]:
     if not objects.any_of(WORKLOADS):
         return
     family, room = Family.of(objects, WORKLOADS), room or Room(objects)
+    others = operated(objects, WORKLOADS)
     for owner, expand in _owners(objects, family):
+        if owner.key in others:
+            continue
         if not owner.fields.at("metadata").text("deletionTimestamp"):
             wanted = _expanded(owner, expand).children
             yield from room.within(owner, wanted, missing(owner, wanted))
@@ -123,8 +128,12 @@ def children(objects: Objects, room: Room | None = None) -> Iterator[Raw]:
 
 def notes(objects: Objects) -> Iterator[tuple[Key, str]]:
     """Workloads that make no pods for the time being, or none that may start, and why."""
+    others = operated(objects, WORKLOADS)
     for owner, expand in _owners(objects, Family(objects)):
         expansion = _expanded(owner, expand)
+        if owner.key in others:
+            yield key_of_raw(owner.raw), "makes no pods: those of its own controller are here"
+            continue
         if expansion.note:
             yield key_of_raw(owner.raw), f"makes no pods: {expansion.note}"
         if expansion.waits:
@@ -178,7 +187,8 @@ def _examples(raw: Raw, key: Key) -> dict[str, Raw]:
         return {}
     owner = Owner(raw)
     first: dict[str, Child] = {}
-    for child in _read(owner, _expander(said)).children:
+    expansion = _read(owner, _expander(said))
+    for child in expansion.examples or expansion.children:
         first.setdefault(child.template, child)
     examples: dict[str, Raw] = {}
     for template, child in first.items():
@@ -204,7 +214,7 @@ _SPEC_OF_OWNER: Final = ("PodGroup", "RayCluster")
 
 def _below(template: str, field: str, child: Raw) -> str:
     """Where a field of a child is in its owner."""
-    inner = field.removeprefix("spec.") if child["kind"] in _SPEC_OF_OWNER else field
+    inner = field.removeprefix("spec.") if child["kind"] in _SPEC_OF_OWNER or template.endswith("Spec") else field
     return ".".join(part for part in (template, inner) if part)
 
 

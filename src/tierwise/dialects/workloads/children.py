@@ -62,7 +62,9 @@ class Expansion(msgspec.Struct, frozen=True):
     children: Sequence[Child] = ()
     note: str = ""
     waits: str = ""
-    """Why its pods name a group that is not made."""
+    """Why its pods wait whatever room there is: they name a group that is not made, or fields that are not read."""
+    examples: Sequence[Child] = ()
+    """A pod by each template of the workload, where the children are workloads in which they stand elsewhere."""
 
 
 class Family(msgspec.Struct, frozen=True):
@@ -85,7 +87,10 @@ class Family(msgspec.Struct, frozen=True):
 
     def has(self, key: Key) -> bool:
         """Whether an object exists; a manifest of a kind without a record may leave the default namespace out."""
-        return any(self.objects.record(place) is not None for place in _places(key))
+        return self.record(key) is not None
+
+    def record(self, key: Key) -> Object | None:
+        return next((found for place in _places(key) if (found := self.objects.record(place)) is not None), None)
 
     def raw(self, key: Key) -> Raw | None:
         return next((raw for place in _places(key) if (raw := self.objects.raw(place)) is not None), None)
@@ -120,6 +125,12 @@ class Owner(msgspec.Struct, frozen=True):
     @property
     def kind(self) -> str:
         return str(self.raw["kind"])
+
+    @property
+    def key(self) -> Key:
+        """Its identity, with its namespace whether the manifest says it or not."""
+        found = key_of_raw(self.raw)
+        return Key(found.group, found.kind, self.namespace, found.name)
 
     @property
     def fields(self) -> Fields:

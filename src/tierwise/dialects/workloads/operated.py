@@ -1,0 +1,61 @@
+"""Workloads whose own controllers run: pods that these have made are among the objects, so none are made of them here.
+
+A pod says by labels whose it is. One that was made here is owned by the workload, or by others that were made here and
+end there; controllers have kinds of their own in between, or their objects were left out of the input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+from tierwise.api.core import ObjectMeta, Pod
+from tierwise.dialects.workloads.children import Family, controller_of
+from tierwise.port import Key, Objects
+
+__all__ = ["operated"]
+
+_MANAGED: Final = "app.kubernetes.io/managed-by"
+_NAMED_BY: Final[Mapping[tuple[str, str], tuple[str, Mapping[str, str]]]] = {
+    ("nvidia.com", "DynamoGraphDeployment"): ("nvidia.com/dynamo-graph-deployment-name", {}),
+    ("grove.io", "PodCliqueSet"): ("app.kubernetes.io/part-of", {_MANAGED: "grove-operator"}),
+}
+"""The label of pods that names their workload, and labels that are there too."""
+_STEPS: Final = 8
+"""Owners above a pod; more are a circle."""
+
+
+def operated(objects: Objects, made: Collection[tuple[str, str]]) -> frozenset[Key]:
+    """The workloads that have pods of their own controllers; `made` are the kinds that may come to be here."""
+    kinds = {kind: marks for kind, marks in _NAMED_BY.items() if objects.of_kind(*kind)}
+    if not kinds:
+        return frozenset()
+    found: set[Key] = set()
+    for pod in objects.every(Pod).values():
+        for key in _named(pod.metadata, kinds):
+            if key not in found and not _was_made_here(pod.metadata, key, objects, made):
+                found.add(key)
+    return frozenset(found)
+
+
+def _named(meta: ObjectMeta, kinds: Mapping[tuple[str, str], tuple[str, Mapping[str, str]]]) -> Iterator[Key]:
+    for kind, (label, beside) in kinds.items():
+        name = meta.labels.get(label, "")
+        if name and beside.items() <= meta.labels.items():
+            yield Key(*kind, meta.namespace or "default", name)
+
+
+def _was_made_here(meta: ObjectMeta, whose: Key, objects: Objects, made: Collection[tuple[str, str]]) -> bool:
+    """Whether owners of known kinds lead to the workload."""
+    for _ in range(_STEPS):
+        owner = controller_of(meta)
+        if owner is None:
+            return False
+        group = owner.api_version.rpartition("/")[0]
+        if (group, owner.kind, owner.name) == (whose.group, whose.kind, whose.name):
+            return True
+        record = Family(objects).record(Key(group, owner.kind, whose.namespace, owner.name))
+        if record is None or (group, owner.kind) not in made:
+            return False
+        meta = record.metadata
+    return False
