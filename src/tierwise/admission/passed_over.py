@@ -14,6 +14,7 @@ from tierwise.api.core import Node, ObjectMeta, Pod, PodSpec
 from tierwise.api.fabric import CONSTRAINTS, FABRIC
 from tierwise.api.hold import HOLD
 from tierwise.api.koordinator import PodGroup as GangGroup
+from tierwise.api.kueue import GROUP as KUEUE
 from tierwise.api.kueue import ClusterQueue
 from tierwise.api.own_keys import unknown_keys, unknown_keys_in
 from tierwise.api.plurals import joined
@@ -75,8 +76,10 @@ def check_passed_over(record: Object, objects: Objects, key: Key, declared: Mapp
 
 
 def _keys(record: Object, raw: Raw | None) -> Iterator[Issue]:
-    """Labels and annotations under our prefix that do not exist; those of nodes name levels as people like."""
+    """Labels and annotations of ours and of Kueue's that do not count; those of nodes name levels as people like."""
     if isinstance(record, Node):
+        return
+    if raw is not None and api_group(str(raw.get("apiVersion"))) == KUEUE:  # Kueue's own objects
         return
     meta: ObjectMeta | None = getattr(record, "metadata", None)
     if isinstance(record, Pod) or raw is None:

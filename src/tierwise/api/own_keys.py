@@ -13,10 +13,15 @@ from typing import Final
 from tierwise.api.errors import suggestion
 from tierwise.api.fabric import FABRIC
 from tierwise.api.keys import PREFIX, known_keys
+from tierwise.api.unsupported import KUEUE_READ
 
-__all__ = ["labels_said_by_jobs", "own_keys", "said_by_jobs", "unknown_keys", "unknown_keys_in"]
+__all__ = ["KUEUE_LEAST", "labels_said_by_jobs", "own_keys", "said_by_jobs", "unknown_keys", "unknown_keys_in"]
 
 _DEEPEST: Final = 12
+_OF_KUEUE: Final = "kueue.x-k8s.io"
+_KUEUE: Final = f"{_OF_KUEUE}/"
+KUEUE_LEAST: Final = f"{_KUEUE}job-min-parallelism"
+"""How many pods of a Job Kueue would start at least; read as the minimum of its gang."""
 
 
 @cache
@@ -49,10 +54,23 @@ def labels_said_by_jobs() -> frozenset[str]:
     return frozenset(key.name for key in rows if "label" in key.form.split(", "))
 
 
+@cache
+def _read_of_kueue() -> frozenset[str]:
+    """Marks of Kueue's that count without it."""
+    return frozenset((*(key.name for key in known_keys() if key.name.startswith(_KUEUE)), *KUEUE_READ, KUEUE_LEAST))
+
+
 def unknown_keys(labels: Mapping[str, str], annotations: Mapping[str, str], path: str) -> Iterator[tuple[str, str]]:
-    """Those among the labels and annotations at a path, each with its place and what is wrong with it."""
+    """Those among the labels and annotations at a path, each with its place and what is wrong with it.
+
+    Kueue's are among them where Kueue has not admitted the object: it alone obeys the others.
+    """
+    admitted = labels.get(f"{_KUEUE}managed") == "true" or f"{_KUEUE}workload" in annotations
     for form, marks in (("label", labels), ("annotation", annotations)):
         for key in marks:
+            if not admitted and key.partition("/")[0].endswith(_OF_KUEUE) and key not in _read_of_kueue():
+                near = suggestion(key, _read_of_kueue()) if key.startswith(_KUEUE) else ""
+                yield f"{path}.{form}s.{key}", f'"{key}" is passed over: Kueue alone reads it{near}'
             if not key.startswith(PREFIX):
                 continue
             known = _forms().get(f"{FABRIC}.*" if key.startswith(f"{FABRIC}.") else key, "")

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["count", "joined", "of", "verb"]
+__all__ = ["count", "joined", "of", "several", "verb"]
 
 
 def count(number: int, word: str, plural: str = "") -> str:
     """The number with the word: "1 pod", "2 pods", "12,000 pods"."""
     shown = f"{number:,}" if abs(number) >= 10_000 else str(number)
-    return f"{shown} {word if number == 1 else plural or word + 's'}"
+    return f"{shown} {word if number == 1 else plural or several(word)}"
+
+
+def several(word: str) -> str:
+    """The plural of a noun; sites choose what they call a tier: "racks", "switches", "chassis"."""
+    if word.endswith("is"):
+        return word
+    if word.endswith("y") and word[-2:-1] not in "aeiou":
+        return f"{word[:-1]}ies"
+    return f"{word}es" if word.endswith(("s", "x", "z", "ch", "sh")) else f"{word}s"
 
 
 def verb(number: int, singular: str, plural: str) -> str:

@@ -20,6 +20,7 @@ from tierwise.api.quantity import Quantity, ratio, whole
 __all__ = [
     "ANNOTATIONS",
     "JOB_PLUGINS",
+    "KUEUE_READ",
     "LABELS",
     "NUMA_POLICY",
     "PREFIXES",
@@ -50,7 +51,7 @@ def _under(prefix: str, names: str) -> frozenset[str]:
 _VOLCANO: Final = "scheduling.volcano.sh/group-name"
 _READ_INSTEAD: Final = "scheduling.k8s.io/group-name"
 _KUEUE: Final = "kueue.x-k8s.io/"
-_KUEUE_READ: Final = _under(
+KUEUE_READ: Final = _under(
     _KUEUE,
     "pod-group-name pod-group-total-count pod-group-pod-index pod-group-pod-index-label pod-group-fast-admission "
     "pod-group-serving podset-required-topology podset-preferred-topology podset-unconstrained-topology "
@@ -223,7 +224,7 @@ def _says_it_rightly(key: str, meta: ObjectMeta) -> bool:
         return bool(meta.annotations.get(_READ_INSTEAD))
     if key.startswith(_KUEUE):
         placed = meta.labels.get(f"{_KUEUE}managed") == "true" or meta.annotations.get(f"{_KUEUE}workload")
-        return key in _KUEUE_READ or bool(placed)
+        return key in KUEUE_READ or bool(placed)
     if key.startswith(_KAI):
         return key in _KAI_READ or (key in _KAI_OF_GROUPS and bool(meta.annotations.get(_KAI_GROUP)))
     return key in (_BY_LABEL, _GROVE) and bool(meta.labels.get(key))

@@ -216,11 +216,16 @@ def tell_crashes(guard: Guard) -> None:
 
 
 def not_understood(objects: Objects) -> Iterator[tuple[str, str]]:
-    """Each kind of which objects are left out, and what is said of them."""
+    """Each kind of which objects are left out, and what is said of them.
+
+    A kind that is known in another version is bad input, as it is for `validate`: the verb does its work, and ends
+    with status 2.
+    """
     from collections import Counter
 
     from tierwise.admission import known_as
-    from tierwise.api.codec import Unknown, api_group, kind_of
+    from tierwise.api.codec import Unknown, api_group, kind_of, versions_of
+    from tierwise.cli.main import end_as_bad_input
     from tierwise.dialects.workloads import ELSEWHERE, understood
 
     unread = (objects.record(key) for key in objects if not understood(key.group, key.kind))
@@ -228,6 +233,8 @@ def not_understood(objects: Objects) -> Iterator[tuple[str, str]]:
         msgspec.structs.replace(kind_of(record), namespaced=True) for record in unread if isinstance(record, Unknown)
     )
     for kind, number in Counter(found).most_common():
+        if versions_of(api_group(kind.api_version), kind.name):
+            end_as_bad_input()
         many = f"{number} objects of kind" if number > 1 else "1 object of kind"
         are, were = ("are", "were") if number > 1 else ("is", "was")
         shown = f"{many} {kind.name} ({kind.api_version})"
@@ -240,7 +247,11 @@ def not_understood(objects: Objects) -> Iterator[tuple[str, str]]:
 
 
 def moment(objects: Objects, given: float | None) -> float:
-    """The time of the run: as given, else of the look at the objects, else the newest in them, else a fixed one."""
+    """The time of the run: as given, else of the look at the objects, else the newest in them, else a fixed one.
+
+    What statuses say counts too: an export of an old cluster was made long after its objects were.
+    """
+    from tierwise.api.eviction_terms import status_time
     from tierwise.manifests.saved import saved_at
 
     told = given if given is not None else saved_at(objects)
@@ -248,7 +259,26 @@ def moment(objects: Objects, given: float | None) -> float:
         return told
     metas = (record.metadata for key in objects if (record := objects.record(key)) is not None)
     times = {time for meta in metas for time in (meta.creation_timestamp, meta.deletion_timestamp) if time}
-    return max(map(parse_time, times or {_EPOCH}))
+    found = [parse_time(time) for time in times]
+    found += filter(None, map(status_time, set(_in_statuses(objects))))
+    return max(found, default=parse_time(_EPOCH))
+
+
+def _in_statuses(objects: Objects) -> Iterator[str]:
+    """Times at which a kubelet was heard of, and pods were admitted, started and ended."""
+    from tierwise.api.codec import part
+    from tierwise.api.core import Node, Pod
+    from tierwise.port import Key
+
+    for name in objects.every(Node):
+        # Records leave out when a kubelet was heard of last, because that changes all the time.
+        conditions = part(objects.raw(Key("", "Node", "", name)), "status").get("conditions")
+        for one in conditions if isinstance(conditions, list) else ():
+            times = (one.get("lastHeartbeatTime"), one.get("lastTransitionTime")) if isinstance(one, dict) else ()
+            yield from (time for time in times if isinstance(time, str) and time)
+    for pod in objects.every(Pod).values():
+        status = pod.status
+        yield from filter(None, (status.start_time, *(one.last_transition_time for one in status.conditions)))
 
 
 def profile_of(file: str | None) -> Profile:

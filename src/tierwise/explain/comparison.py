@@ -149,7 +149,14 @@ class OwnEvictions(msgspec.Struct, frozen=True, rename={"gangs": "gangsBroken", 
 class LeastChange(
     msgspec.Struct,
     frozen=True,
-    rename={"job": "podGroup", "starts": "startsAnyway", "answers": "ways", "hopeless": "noHelp", "own": "scheduler"},
+    rename={
+        "job": "podGroup",
+        "starts": "startsAnyway",
+        "answers": "ways",
+        "hopeless": "noHelp",
+        "own": "scheduler",
+        "unsettled": "notSettled",
+    },
 ):
     """All ways that were found, and those that do not help however much is done."""
 
@@ -160,6 +167,7 @@ class LeastChange(
     name: str  # as people call it
     own: OwnEvictions = OwnEvictions()
     stopped: str = ""  # where the search did not come to its end
+    unsettled: tuple[str, ...] = ()  # ways that were not found to help before the runs for them were used up
 
 
 def started(snapshot: Snapshot, job: Job) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from tierwise.api.codec import Raw
 from tierwise.api.core import format_time
 from tierwise.api.natural import natural
-from tierwise.api.plurals import count
+from tierwise.api.plurals import count, several
 from tierwise.explain.naming import full_name
 from tierwise.explain.usage import scarce
 from tierwise.framework.ledger import Ledger, job_ready
@@ -200,6 +200,13 @@ class Drainable(msgspec.Struct, frozen=True):
     drains: tuple[Drain, ...]
     together: Drain | None = None  # the cheapest set of so many that leaves all jobs a place
     asked: int = 0  # how many were to go together
+
+    @property
+    def nouns(self) -> tuple[str, str]:
+        """What the drains are of, singular and plural: a tier without a name has domains."""
+        if self.kind.startswith("tier "):
+            return f"domain of {self.kind}", f"domains of {self.kind}"
+        return self.kind, several(self.kind)
 
 
 def drainable_wire(found: Drainable) -> Raw:

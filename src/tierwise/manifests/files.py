@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from io import BytesIO
 from pathlib import Path
+from stat import S_ISREG
 from typing import IO, BinaryIO, Final, TextIO
 
 import msgspec
@@ -87,6 +88,12 @@ def _standard_input(stdin: TextIO | BinaryIO | None) -> ManifestSource:
     if stdin is None:
         raise InputError("there is none", file=_STANDARD_INPUT)
     stream = getattr(stdin, "buffer", stdin)  # the bytes below a text stream: its own decoding could fail
+    kept = _kept(stream, _STANDARD_INPUT)
+    return ManifestSource(_STANDARD_INPUT, kept.tell(), lambda: nullcontext(kept))
+
+
+def _kept(stream: TextIO | BinaryIO | IO[bytes], name: str) -> IO[bytes]:
+    """All that a stream has to say, in memory or in a file; beyond `LARGEST_FILE` the rest is left."""
     kept: IO[bytes] = BytesIO()
     try:
         while kept.tell() <= LARGEST_FILE and (data := stream.read(_STEP)):
@@ -97,16 +104,33 @@ def _standard_input(stdin: TextIO | BinaryIO | None) -> ManifestSource:
                 kept.write(small.getvalue())
             kept.write(data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data)
     except (OSError, ValueError) as error:
-        raise _unreadable(error, _STANDARD_INPUT) from None
-    return ManifestSource(_STANDARD_INPUT, kept.tell(), lambda: nullcontext(kept))
+        raise _unreadable(error, name) from None
+    return kept
 
 
 def _file(path: str, *, found: bool = False) -> ManifestSource:
     try:
-        size = Path(path).stat().st_size
+        told = Path(path).stat()
     except (OSError, ValueError) as error:
         raise _unreadable(error, path) from None
-    return ManifestSource(path, size, lambda: Path(path).open("rb"), found)
+    if not S_ISREG(told.st_mode):  # `-f <(command)` is a pipe: it can be read once
+        return ManifestSource(path, 0, _Once(path), found)
+    return ManifestSource(path, told.st_size, lambda: Path(path).open("rb"), found)
+
+
+class _Once:
+    """A stream of bytes that is read when it is opened first, and kept."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._kept: IO[bytes] | None = None
+
+    def __call__(self) -> AbstractContextManager[IO[bytes]]:
+        if self._kept is None:
+            with Path(self._path).open("rb") as stream:
+                self._kept = _kept(stream, self._path)
+        self._kept.seek(0)
+        return nullcontext(self._kept)
 
 
 def _below(folder: str) -> list[str]:

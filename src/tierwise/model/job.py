@@ -11,6 +11,7 @@ import numpy as np
 from msgspec.structs import force_setattr, replace
 
 from tierwise.api.brief import LONG, brief
+from tierwise.api.plurals import several
 from tierwise.model.arrays import EMPTY, UNOFFERED, Axis, Ints, seal
 from tierwise.model.topology import HYPERNODES, is_fabric
 
@@ -380,7 +381,7 @@ class Constraint(msgspec.Struct, frozen=True):
         """The same without the name of the tree."""
         number = self.spread or "one"
         if self.tier_name:
-            return f"{number} {self.tier_name}{'s' if self.spread else ''}"
+            return f"{number} {several(self.tier_name) if self.spread else self.tier_name}"
         level = "" if self.tier is None else f" of tier {self.tier}"
         return f"{number} {'domains' if self.spread else 'domain'}{level}"
 

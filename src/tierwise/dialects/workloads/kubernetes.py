@@ -14,6 +14,7 @@ from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.core import Node, NodeSelectorTerm, Pod, read_number
 from tierwise.api.errors import InputError
+from tierwise.api.own_keys import KUEUE_LEAST
 from tierwise.api.selector import holds, tolerates
 from tierwise.dialects.workloads.children import Child, Expansion, Owner, alike, digest, named, pod
 from tierwise.dialects.workloads.fields import Fields
@@ -251,11 +252,10 @@ def _grouped(owner: Owner, pods: list[Child], size: int, left: int) -> Expansion
 
 def _least(owner: Owner) -> int:
     """How many pods at a time Kueue's annotation asks for at least; 0 where it does not say."""
-    return read_number(owner.annotations.get(_LEAST, "")) or 0
+    return read_number(owner.annotations.get(KUEUE_LEAST, "")) or 0
 
 
 _JOBS: Final = "kubernetes.io/job-controller"
-_LEAST: Final = "kueue.x-k8s.io/job-min-parallelism"
 
 
 def _of_index(owner: Owner, template: Fields, labels: dict[str, str], marks: Mapping[str, str], index: int) -> Child:

@@ -21,7 +21,7 @@ def drainable_lines(page: Page, found: Drainable) -> list[Text]:
     kind = found.kind
     free = sum(1 for one in found.drains if not one.pods)
     easy = sum(1 for one in found.drains if one.pods and one.waits == () and not broken(one.losses))
-    text = f"{count(len(found.drains), kind)}: {free} without pods, {easy} more without breaking a gang"
+    text = f"{count(len(found.drains), *found.nouns)}: {free} without pods, {easy} more without breaking a gang"
     lines = [*wrapped(Text(text), page.width), Text("")]
     single = kind == "node"
     titles = (
@@ -46,7 +46,7 @@ def drainable_lines(page: Page, found: Drainable) -> list[Text]:
         for one in found.drains
     ]
     most = None if page.everything else _MOST
-    lines += table(page, titles, rows, indent=0, most=most, more=f"more {kind}s")
+    lines += table(page, titles, rows, indent=0, most=most, more="more")
     if found.asked:
         lines += [Text(""), *_together(page, found)]
     return lines

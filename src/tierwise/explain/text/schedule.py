@@ -16,8 +16,9 @@ from tierwise.explain.ranges import compact
 from tierwise.explain.tables import folded
 from tierwise.explain.text.narrative import why_here
 from tierwise.explain.text.tree import schedule_tree
-from tierwise.explain.text.waiting import Waiting, waiting, waiting_lines
+from tierwise.explain.text.waiting import Waiting, not_allowed, waiting, waiting_lines
 from tierwise.framework.report import CycleReport, Decision, Eviction
+from tierwise.model.job import Verdict
 from tierwise.model.snapshot import Fault, Snapshot
 
 __all__ = ["Run", "headline", "schedule_lines"]
@@ -79,7 +80,8 @@ def headline(run: Run) -> Text:
     lone = len(decided) - gangs
     parts = [count(gangs, "gang")] if gangs or not lone else []
     parts += [count(lone, "single pod")] if lone else []
-    if not bound and not idle and not run.nominated():
+    refused = not_allowed(run.after)
+    if not bound and not idle and not run.nominated() and not refused:
         return Text(f"nothing to schedule; {count(len(run.reports), 'cycle')}")
     text = Text.assemble((f"{count(bound, 'pod')} bound", "bold green" if bound else "bold"))
     if bound and lone == bound:
@@ -94,6 +96,8 @@ def headline(run: Run) -> Text:
         gangs = sum(not entry.job.lone for entry in idle)
         who = f" in {count(gangs, 'gang')}" if gangs else ""
         text.append(", ").append(f"{count(pods, 'pod')}{who} waiting", style="bold yellow")
+    if refused:
+        text.append(", ").append(f"{count(refused, 'pod')} {Verdict.NOT_ALLOWED.words}", style="bold yellow")
     if run.evictions:
         text.append(f", {count(len(run.evictions), 'pod')} evicted", style="red")
     text.append(f"; {count(len(run.reports), 'cycle')}")

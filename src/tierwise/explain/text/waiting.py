@@ -15,7 +15,7 @@ from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Rejection, Status, Verdict
 from tierwise.model.snapshot import Snapshot
 
-__all__ = ["STYLES", "Waiting", "waiting", "waiting_lines"]
+__all__ = ["STYLES", "Waiting", "not_allowed", "waiting", "waiting_lines"]
 
 _GROUPS = 6
 STYLES = {Verdict.NEVER: "bold red", Verdict.NOT_NOW: "yellow", Verdict.NOT_ALLOWED: "magenta"}
@@ -89,6 +89,11 @@ def _title(names: ObjectNames, entries: list[Waiting]) -> Text:
     return Text.assemble(
         (joined(shown), "bold yellow"), f"  {pods}  ", (verdict.words, STYLES[verdict]), ": ", (code, "yellow")
     )
+
+
+def not_allowed(after: Snapshot) -> int:
+    """Pods that wait for something other than room."""
+    return sum(t.status is Status.GATED for job in after.jobs for t in job.tasks) + len(after.orphans)
 
 
 def _others(page: Page, after: Snapshot) -> list[Text]:

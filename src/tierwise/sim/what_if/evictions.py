@@ -27,7 +27,7 @@ from tierwise.model.arrays import POD_SLOTS, Ints
 from tierwise.model.job import Job, Status
 from tierwise.model.snapshot import Snapshot
 from tierwise.sim.what_if.changes import Scenario
-from tierwise.sim.what_if.fewest import PLENTY, Counting, Counts, Trial, fewest
+from tierwise.sim.what_if.fewest import PLENTY, Counting, Counts, Trial, Way, fewest, fruitless
 
 __all__ = ["UNFAIR", "Kind", "Victims", "fewest_by_count", "least_evictions", "may_go", "queues_around"]
 
@@ -331,22 +331,25 @@ class _Search:
 
 def least_evictions(
     scenario: Scenario, job: Job, counting: Counting | None, tested: Callable[[Victims], Trial]
-) -> Answer | bool:
-    """The evictions that let a job start and cost least; False where no pod may go, True where none helps.
+) -> Answer | Way:
+    """The evictions that let a job start and cost least; else what is known of them.
 
     `tested` makes the test of choices among victims.
     """
     shortfalls = _shortfalls(scenario.snapshot(), job, counting)
     seen: list[Kind] = []
+    known = Way.NOT_OPEN
     for fair in (True, False):
         victims = Victims.of(scenario, job, fair=fair)
         if not victims.kinds or victims.kinds == seen:
             continue
         seen = victims.kinds
-        found = _Search(victims, tested(victims), counting, shortfalls).least()
+        test = tested(victims)
+        found = _Search(victims, test, counting, shortfalls).least()
         if found is not None:
             return _answer(victims, found[0], exact=found[1], fair=fair)
-    return bool(seen)
+        known = Way.UNSETTLED if known is Way.UNSETTLED else fruitless(test)
+    return known
 
 
 def _answer(victims: Victims, counts: Counts, *, exact: bool, fair: bool) -> Answer:

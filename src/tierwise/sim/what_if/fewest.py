@@ -7,6 +7,7 @@ worth a test, the smallest first, and when an answer is proved to be the least.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import Enum
 from itertools import accumulate, compress
 from math import prod
 from typing import Final, Protocol
@@ -23,7 +24,7 @@ from tierwise.model.topology import ROOT
 from tierwise.scheduler.cycle import open_cycle
 from tierwise.sim.what_if.changes import Scenario
 
-__all__ = ["PLENTY", "Counting", "Counts", "Trial", "fewest", "of_size"]
+__all__ = ["PLENTY", "Counting", "Counts", "Trial", "Way", "fewest", "fruitless", "of_size"]
 
 _RARE: Final = 8
 """The part of the runs that is spent on what rarely helps."""
@@ -32,6 +33,14 @@ _SKIPPED: Final = 4096
 PLENTY: Final = 2**60
 """A number of units which means that no number of them will do."""
 Counts = tuple[int, ...]
+
+
+class Way(Enum):
+    """What is known of a way that was not found to start a job."""
+
+    NOT_OPEN = "there is nothing of its kind to change"
+    HOPELESS = "however much is done, the job does not start"
+    UNSETTLED = "the runs for it were used up before that was known"
 
 
 class Trial(Protocol):
@@ -43,6 +52,11 @@ class Trial(Protocol):
         """Whether so many of each unit will do."""
 
 
+def fruitless(test: Trial) -> Way:
+    """What is known after a search that has found nothing."""
+    return Way.HOPELESS if test.left > 0 else Way.UNSETTLED
+
+
 def fewest(
     most: Sequence[int],
     test: Trial,
@@ -52,7 +66,8 @@ def fewest(
     cost: Callable[[Counts], float] = lambda _: 0.0,
     price: Callable[[Counts], int] = sum,
 ) -> tuple[Counts, bool] | None:
-    """The cheapest units that pass a test, and whether cheaper ones certainly do not; None where not even all do.
+    """The cheapest units that pass a test, and whether cheaper ones certainly do not; None where none was found:
+    either none will do, or the test can afford no more.
 
     `most` is how many there are of each unit, `price` what a choice counts as (their number, unless it is given), and
     `lower` a price below which none can pass. Proposals are tried first, the cheapest first; of equal ones that of the

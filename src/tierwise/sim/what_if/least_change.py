@@ -29,7 +29,7 @@ from tierwise.model.topology import ROOT
 from tierwise.sim.cluster.rounds import Rounds
 from tierwise.sim.what_if import changes as what_if
 from tierwise.sim.what_if.evictions import Victims, least_evictions, queues_around
-from tierwise.sim.what_if.fewest import PLENTY, Counting, Counts, fewest
+from tierwise.sim.what_if.fewest import PLENTY, Counting, Counts, Way, fewest, fruitless
 from tierwise.sim.what_if.moves import RUNS, least_moves
 from tierwise.sim.what_if.runs import outcome_of
 from tierwise.snapshot.builder import Reader
@@ -88,7 +88,8 @@ def least_change(
     counting = Counting.of(scenario, job)
     found: list[Answer] = []
     hopeless: list[str] = []
-    ways: tuple[tuple[str, Callable[[], Answer | bool]], ...] = (
+    unsettled: list[str] = []
+    ways: tuple[tuple[str, Callable[[], Answer | Way]], ...] = (
         ("uncordon", lambda: _uncordon(scenario, job, runs)),
         ("relax", lambda: _relax(scenario, job, runs)),
         ("quota", lambda: _quota(scenario, job, runs)),
@@ -101,8 +102,10 @@ def least_change(
         if isinstance(answer, Answer):
             found.append(answer)
             answered(answer)
-        elif answer:
+        elif answer is Way.HOPELESS:
             hopeless.append(way)
+        elif answer is Way.UNSETTLED:
+            unsettled.append(way)
     evict = next((answer for answer in found if answer.way == "evict"), None)
     if evict is not None:
         runs.way = "move"
@@ -111,7 +114,8 @@ def least_change(
             found.append(moved)
             answered(moved)
     own = _own_evictions(scenario, job, runs)
-    return LeastChange(job.key, False, in_order(found), tuple(hopeless), full_name(job), own)
+    no_help = tuple(hopeless)
+    return LeastChange(job.key, False, in_order(found), no_help, full_name(job), own, unsettled=tuple(unsettled))
 
 
 def _own_evictions(scenario: what_if.Scenario, job: Job, runs: _Runs) -> OwnEvictions:
@@ -202,33 +206,35 @@ class _Test:
 # -- nodes
 
 
-def _uncordon(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | bool:
+def _uncordon(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | Way:
     nodes = [name for name, node in scenario.objects.every(Node).items() if node.spec.unschedulable]
     if not nodes:
-        return False
+        return Way.NOT_OPEN
     units = [_Unit(1, lambda _, name=name: what_if.uncordon(name)) for name in nodes]  # type: ignore[misc]
-    found = fewest([unit.most for unit in units], _Test(scenario, units, runs))
+    test = _Test(scenario, units, runs)
+    found = fewest([unit.most for unit in units], test)
     if found is None:
-        return True
+        return fruitless(test)
     counts, exact = found
     chosen = [name for name, number in zip(nodes, counts, strict=True) if number]
     text = f"uncordon {count(len(chosen), 'node')}: {compact(chosen)}"
     return Answer("uncordon", len(chosen), exact, tuple(chosen), text, _texts(_changes(units, counts)))
 
 
-def _add_nodes(scenario: what_if.Scenario, job: Job, runs: _Runs, counting: Counting | None) -> Answer | bool:
+def _add_nodes(scenario: what_if.Scenario, job: Job, runs: _Runs, counting: Counting | None) -> Answer | Way:
     """The fewest nodes like present ones, beside these."""
     models = _models(scenario)
     if not models:
-        return False
+        return Way.NOT_OPEN
     need = counting.need if counting is not None else max(1, job.minimum)
     units = [_Unit(need, lambda n, name=name: what_if.add_nodes(n, name)) for name in models]  # type: ignore[misc]
     lower, proposals = _added_by_count(counting, models) if counting is not None else (1, [])
     if lower >= PLENTY:
-        return True
-    found = fewest([unit.most for unit in units], _Test(scenario, units, runs), lower=lower, proposals=proposals)
+        return Way.HOPELESS
+    test = _Test(scenario, units, runs)
+    found = fewest([unit.most for unit in units], test, lower=lower, proposals=proposals)
     if found is None:
-        return True
+        return fruitless(test)
     counts, exact = found
     chosen = [(name, number) for name, number in zip(models, counts, strict=True) if number]
     total = sum(counts)
@@ -284,22 +290,23 @@ def _added_by_count(counting: Counting, models: Sequence[str]) -> tuple[int, lis
 # -- tiers and quotas
 
 
-def _relax(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | bool:
+def _relax(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | Way:
     """The fewest tiers by which the limits of a job and its sub-groups must be raised; above the last is no limit."""
     snapshot = scenario.snapshot()
     held = [("", job.constraint), *((policy.name, policy.constraint) for policy in job.policies)]
     hard = [(policy, constraint) for policy, constraint in held if constraint is not None and constraint.hard]
     if not hard:
-        return False
+        return Way.NOT_OPEN
     ladders = [_above(snapshot, constraint) for _, constraint in hard]
 
     def unit(policy: str, ladder: Sequence[tuple[int, str]]) -> _Unit:
         return _Unit(len(ladder) + 1, lambda n: _relaxed(job, policy, ladder, n))
 
     units = [unit(policy, ladder) for (policy, _), ladder in zip(hard, ladders, strict=True)]
-    found = fewest([unit.most for unit in units], _Test(scenario, units, runs))
+    test = _Test(scenario, units, runs)
+    found = fewest([unit.most for unit in units], test)
     if found is None:
-        return True
+        return fruitless(test)
     counts, exact = found
     texts, subjects = [], []
     for (policy, constraint), ladder, number in zip(hard, ladders, counts, strict=True):
@@ -338,7 +345,7 @@ def _name(job: Job) -> str:
     return job.gangs[0] if job.gangs else job.key
 
 
-def _quota(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | bool:
+def _quota(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | Way:
     """How much more of which resource the job's queue, or one around it, must be given; in steps of one pod."""
     snapshot = scenario.snapshot()
     around = queues_around(snapshot, job.queue)
@@ -352,7 +359,7 @@ def _quota(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | bool:
     ]
     tasks = max(1, len(job.tasks))
     if not fields:
-        return False
+        return Way.NOT_OPEN
 
     def raised(index: int, steps: int) -> tuple[str, str, str, str]:
         name, field, resource, held = fields[index]
@@ -363,7 +370,7 @@ def _quota(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | bool:
     units = [_Unit(tasks, lambda n, i=i: what_if.set_quota(*raised(i, n))) for i in range(len(fields))]  # type: ignore[misc]
     test = _Test(scenario, units, runs)
     if not test(full):
-        return True
+        return Way.HOPELESS
     best = list(full)
     for index in range(len(fields)):  # fields do not make up for each other: each has a least of its own
         low, high = -1, best[index]
