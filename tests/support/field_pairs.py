@@ -88,6 +88,7 @@ PAIRS: Final[Mapping[str, Pair]] = {
         "/selected-at": Pair("a claim that was given a node", _JUST_NOW),
         "/volume-binding-failed-at": Pair("a claim", _JUST_NOW),
         "/device-binding-failed-at": Pair("a device", _JUST_NOW),
+        "/no-group": _shows("without its group", "Job default/v: spec.scheduling.x: unknown field"),
         "/job-plugins": Pair("alone", "ssh"),
         "/unread-fields": Pair("alone", "spec.failover"),
         "/caught": _writes("a lease with a note", "a lease without a note"),

@@ -103,6 +103,12 @@ def without_room(way: str) -> Scene:
     return Scene([*tree({"r0": "n0"}, cpu=1), *other("u", 1, {0: "n0"}), *own(way)])
 
 
+@scene_in("kubernetes")
+def without_its_group(way: str) -> Scene:
+    """The pods of v name a group that nobody has made."""
+    return Scene([*tree({"r0": "n0"}), *(raw for raw in own(way) if raw["kind"] == "Pod")])
+
+
 @scene
 def patterned(way: str) -> Scene:
     """V says how its ranks talk to each other."""

@@ -14,6 +14,8 @@ from tierwise.api.errors import suggestion
 
 __all__ = ["fields", "table", "unheard", "unheard_in"]
 
+_COMING: Final = {f"{kind} spec.scheduling" for kind in ("apps/StatefulSet", "jobset.x-k8s.io/JobSet")}
+"""Fields that kinds are to get, and that are read already."""
 _ANYTHING: Final = "*"
 """Any value as a type, and any name as a field."""
 
@@ -24,7 +26,14 @@ def unheard(raw: Mapping[str, object], group: str, kind: str) -> Iterator[tuple[
     Each with its place, and a message with the name that was probably meant.
     """
     first = table()[0].get(f"{group}/{kind}")
-    return _within(raw, first, "") if first is not None else iter(())
+    for path, message in _within(raw, first, "") if first is not None else ():
+        if f"{group}/{kind} {path}" in _COMING:
+            text = (
+                f'{kind}s of today have no field "scheduling", and API servers drop it; it is read here as that of Jobs'
+            )
+            yield path, text
+        else:
+            yield path, message
 
 
 def unheard_in(value: object, name: str, path: str) -> Iterator[tuple[str, str]]:

@@ -97,7 +97,7 @@ def defrag(
     from tierwise.sim.what_if.runs import prepared
 
     with show_progress("planning"):
-        plan = plan_of(prepared(*given), room)
+        plan = plan_of(prepared(*given[:3]), room)
     _show(plan, None, output)
 
 
@@ -144,7 +144,7 @@ def _rehearse(given: Given, room: str, step_seconds: float, output: Format) -> N
     """The execution on a cluster in memory that begins as the manifests say."""
     from tierwise.runtime.defrag_rehearsal import Rehearsal
 
-    rehearsal = Rehearsal(*given)
+    rehearsal = Rehearsal(*given[:3])
     with show_progress("planning"):
         record, plan = rehearsal.begin(room, step_seconds=step_seconds)
     if not output.json:

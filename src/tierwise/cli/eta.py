@@ -40,7 +40,7 @@ def eta(
     given = inputs.read()
     with show_progress("running ahead"):
         number = RUNS if runs is None else runs
-        report = etas(prepared(*given), names=jobs, runs=number, seed=seed, alternatives=bool(jobs))
+        report = etas(prepared(*given[:3]), names=jobs, runs=number, seed=seed, alternatives=bool(jobs))
     output.show(
         lambda: etas_wire(report),
         lambda page: eta_lines(page, report, each=bool(jobs)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -14,10 +14,11 @@ from tierwise.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from tierwise.actions.diagnosis.inspection import PodInspection
+    from tierwise.api.codec import Raw
     from tierwise.explain.text.schedule import Run
     from tierwise.framework.report import CycleReport
     from tierwise.model.job import Job
-    from tierwise.model.snapshot import Snapshot
+    from tierwise.model.snapshot import Fault, Snapshot
     from tierwise.port import Objects
 
 __all__ = ["explain", "no_such_pod", "show_job", "show_pod"]
@@ -60,16 +61,26 @@ def _tell_pod(given: Given, pod: str, output: Output) -> None:
         seen, history = look(given.objects, given.profile, pod, now=given.now)
     tell_crashes(history.guard)
     if seen is not None:
-        show_pod(seen, *history.reports[-1], history.cycles, output)
+        show_pod(seen, *history.reports[-1], history.cycles, output, given.told)
         return
     from tierwise.explain.page import Text, wrapped
     from tierwise.explain.unreached import unreached
+    from tierwise.explain.wire import problems_wire
 
-    text = unreached(history.cluster.read(), history.after(given.now), history.report, pod)
+    after = history.after(given.now)
+    text = unreached(history.cluster.read(), after, history.report, pod)
     if text is None:
-        raise no_such_pod(pod, history.cluster.read(), history.after(given.now))
+        raise no_such_pod(pod, history.cluster.read(), after)
+    problems = problems_wire(after, given.told)
     output.show(
-        lambda: {"pod": pod, "gradients": [], "hyperNodeScores": {}, "nodes": {}, "message": text},
+        lambda: {
+            "pod": pod,
+            "gradients": [],
+            "hyperNodeScores": {},
+            "nodes": {},
+            "message": text,
+            "problems": problems,
+        },
         lambda page: wrapped(Text(f"Pod {pod}: {text}"), page.width),
     )
 
@@ -89,13 +100,24 @@ def no_such_pod(pod: str, objects: Objects, snapshot: Snapshot) -> InputError:
     return InputError(f"there is no such pod, and no controller makes one{near}", obj=f"Pod {pod}")
 
 
-def show_pod(seen: PodInspection, snapshot: Snapshot, report: CycleReport, cycle: int, output: Output) -> None:
-    """What a pod saw in a cycle."""
+def show_pod(
+    seen: PodInspection,
+    snapshot: Snapshot,
+    report: CycleReport,
+    cycle: int,
+    output: Output,
+    told: Sequence[Fault] = (),
+) -> None:
+    """What a pod saw in a cycle; `told` is what was said of the input."""
     seen = seen.after(snapshot.topology, report)
     from tierwise.explain.text.explain_pod import pod_lines
-    from tierwise.explain.wire import explain_wire
+    from tierwise.explain.wire import explain_wire, problems_wire
 
-    output.show(lambda: explain_wire(seen, report), lambda page: pod_lines(page, seen, snapshot, report, cycle))
+    problems: Raw = {"problems": problems_wire(snapshot, told)}
+    output.show(
+        lambda: explain_wire(seen, report) | problems,
+        lambda page: pod_lines(page, seen, snapshot, report, cycle),
+    )
 
 
 def _tell_job(given: Given, name: str, output: Output) -> None:
@@ -107,24 +129,33 @@ def _tell_job(given: Given, name: str, output: Output) -> None:
         after = history.after(given.now)
     tell_crashes(history.guard)
     run = Run(history.reports, after, given.profile, history.evictions)
-    show_job(run, _job_named(after, name), history.bindings, output)
+    show_job(run, _job_named(history.cluster.read(), after, name), history.bindings, output, given.told)
 
 
-def show_job(run: Run, job: Job, bindings: Mapping[str, str], output: Output) -> None:
-    """What became of a job in a run."""
+def show_job(run: Run, job: Job, bindings: Mapping[str, str], output: Output, told: Sequence[Fault] = ()) -> None:
+    """What became of a job in a run; `told` is what was said of the input."""
     from tierwise.explain.text.explain_job import job_lines, job_wire
+    from tierwise.explain.wire import problems_wire
 
-    output.show(lambda: job_wire(run, job, bindings), lambda page: job_lines(page, run, job))
+    problems: Raw = {"problems": problems_wire(run.after, (*run.complaints, *told))}
+    output.show(lambda: job_wire(run, job, bindings) | problems, lambda page: job_lines(page, run, job))
 
 
-def _job_named(snapshot: Snapshot, name: str) -> Job:
+def _job_named(objects: Objects, snapshot: Snapshot, name: str) -> Job:
     """The job of a podGroup, or of the Volcano job whose podGroup it is; InputError where there is none."""
     from tierwise.api.errors import suggestion
+    from tierwise.dialects.workloads import notes
     from tierwise.explain.naming import belongs_to, full_name
 
     exact = [job for job in snapshot.jobs if job.declared and job.key == name]
     found = exact or [job for job in snapshot.jobs if job.declared and belongs_to(job, name)]
     if not found:
+        for key, why in notes(objects):
+            if key.path == name:
+                raise InputError(why, obj=f"{key.kind} {name}")
+        orphan = next((one for one in snapshot.orphans.values() if one.group == name), None)
+        if orphan is not None:
+            raise InputError(orphan.text)
         near = suggestion(name, {full_name(job) for job in snapshot.jobs if job.declared})
         raise InputError(f"there is no such podGroup, and no job that has one{near}", obj=f"PodGroup {name}")
     return found[0]

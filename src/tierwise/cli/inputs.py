@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, TextIO
@@ -18,8 +18,10 @@ from tierwise.cli.live_state import LiveCluster, live_objects
 from tierwise.cli.options import FILES, option
 
 if TYPE_CHECKING:
+    from tierwise.admission.findings import FieldFinding
     from tierwise.api.codec import Raw
     from tierwise.config.profile import Profile
+    from tierwise.model.snapshot import Fault
     from tierwise.port import Objects
     from tierwise.runtime.journal import RecordedCycle
     from tierwise.scheduler.guard import Guard
@@ -51,6 +53,8 @@ _NO_NODES: Final = (
     "the manifests hold no nodes: add those of a cluster (kubectl get nodes -o yaml >nodes.yaml, then -f nodes.yaml), "
     "or try --nodes 8"
 )
+_WAITING: Final = "makes pods that wait: "
+"""Before what else is told of a field that is not understood."""
 _CHECKED: Final = 20_000
 """Objects up to which `introduce` runs admission's checks: beyond that they take seconds."""
 
@@ -61,6 +65,8 @@ class Given(NamedTuple):
     objects: Objects
     profile: Profile
     now: float
+    told: tuple[Fault, ...] = ()
+    """What was said of them on standard error, which the JSON says as well."""
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +75,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     filenames: tuple[str, ...] = option("-f --filename FILE", f"{FILES}  [default: the cluster of the kubeconfig]")
     cluster: LiveCluster
 
-    def objects(self, tell: Callable[[Objects], None], nodes: int | None = None) -> Objects:
+    def objects(self, tell: Callable[[Objects], object], nodes: int | None = None) -> Objects:
         """The objects, with so many sample nodes; `tell` says on standard error what becomes of those in manifests."""
         if self.filenames:
             found = with_nodes(load(self.filenames), nodes)
@@ -94,13 +100,13 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
 
     def read(self) -> Given:
         profile = profile_of(self.config_file)
+        told = list(_without_effect(profile, self.config_file))
 
         def tell(found: Objects) -> None:
-            introduce(found, profile.schedulers)
-            tell_no_nodes(found)
+            told.extend((*introduce(found, profile.schedulers), *tell_no_nodes(found)))
 
         objects = self.source.objects(tell, self.nodes)
-        return Given(objects, profile, moment(objects, self.now))
+        return Given(objects, profile, moment(objects, self.now), tuple(told))
 
 
 class Manifests(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,10 +123,11 @@ class Manifests(msgspec.Struct, frozen=True, kw_only=True):
         `places` is False where nothing is placed, so that nobody lacks nodes.
         """
         profile, objects = profile_of(self.config_file), with_nodes(load(self.filenames), self.nodes)
-        introduce(objects, schedulers or profile.schedulers, usual=not schedulers)
+        told = introduce(objects, schedulers or profile.schedulers, usual=not schedulers)
         if places:
-            tell_no_nodes(objects)
-        return Given(objects, profile, moment(objects, self.now))
+            told += tell_no_nodes(objects)
+        told += _without_effect(profile, self.config_file)
+        return Given(objects, profile, moment(objects, self.now), told)
 
 
 def load(
@@ -167,44 +174,93 @@ def with_nodes(objects: Objects, count: int | None) -> Objects:
     return objects.changed({key_of_raw(raw): raw for raw in made})
 
 
-def tell_unread(objects: Objects) -> None:
+class Told(msgspec.Struct, frozen=True):
+    """What is said of objects that are read, all for one reason: as faults for programs, and in lines for people."""
+
+    faults: Sequence[Fault]
+    lines: Sequence[str]
+    most: int = _MOST
+    rest: tuple[str, str] = (_REST, _REST)
+
+    @classmethod
+    def of_fields(cls, code: str, findings: Iterable[FieldFinding], words: str = "") -> Told:
+        """Of fields of objects."""
+        from tierwise.model.snapshot import Fault
+
+        found = list(findings)
+        faults = [Fault(one.object, code, f"{one.path}: {one.message}") for one in found]
+        return cls(faults, [f"{words}{one.object}: {one.path}: {one.message}" for one in found], 3)
+
+
+def tell_unread(objects: Objects) -> tuple[Fault, ...]:
     """Say on standard error which kinds and fields are passed over, and which workloads make no pods."""
+    return _tell(_unread(objects))
+
+
+def _unread(objects: Objects) -> Iterator[Told]:
     from tierwise.admission import passed_over, unheard
     from tierwise.dialects.workloads import notes
+    from tierwise.model.snapshot import Fault
 
-    _warn([text for _, text in not_understood(objects)], "other kind not understood", "other kinds not understood")
-    idle = [f"{key.kind} {key.path} {why}" for key, why in notes(objects)]
-    _warn(idle, "other object whose pods do not start", "other objects whose pods do not start")
-    _warn([f"{f.object}: {f.path}: {f.message}" for f in unheard(objects)], _REST, most=3)
+    kinds = [Fault(kind, "NotUnderstood", text) for kind, text in not_understood(objects)]
+    rest = "other kind not understood", "other kinds not understood"
+    yield Told(kinds, [fault.text for fault in kinds], rest=rest)
+    idle = [Fault(f"{key.kind} {key.path}", "WorkloadWaits", why) for key, why in notes(objects)]
+    rest = "other object whose pods do not start", "other objects whose pods do not start"
+    yield Told(idle, [f"{fault.subject} {fault.text}" for fault in idle], rest=rest)
+    yield Told.of_fields("NotRead", unheard(objects))
     if len(objects) <= _CHECKED:
-        _warn([f"{f.object}: {f.path}: {f.message}" for f in passed_over(objects)], _REST, most=3)
+        yield Told.of_fields("NotRead", passed_over(objects))
 
 
-def introduce(objects: Objects, schedulers: Sequence[str] = (), *, usual: bool = True) -> None:
+def introduce(objects: Objects, schedulers: Sequence[str] = (), *, usual: bool = True) -> tuple[Fault, ...]:
     """The same, pods of other schedulers than these, and what would not have come so far on a cluster."""
+    return _tell(_introduced(objects, schedulers, usual=usual))
+
+
+def _introduced(objects: Objects, schedulers: Sequence[str], *, usual: bool) -> Iterator[Told]:
     from itertools import groupby
 
     from tierwise.admission import refused, unserved
+    from tierwise.model.snapshot import Fault
     from tierwise.snapshot.builder import SCHEDULER_NAMES
 
-    tell_unread(objects)
+    yield from _unread(objects)
     others = sorted(unserved(objects, SCHEDULER_NAMES.union(schedulers) if usual else schedulers), key=_MESSAGE)
     for text, group in groupby(others, key=_MESSAGE):
         found = [finding.object for finding in group]
-        _warn([f"{joined(found)}: {text} ({len(found)} in all)" if len(found) > 1 else f"{found[0]}: {text}"], "")
+        line = f"{joined(found)}: {text} ({len(found)} in all)" if len(found) > 1 else f"{found[0]}: {text}"
+        yield Told([Fault(one, "NotServed", text) for one in found], [line])
     if len(objects) > _CHECKED:
-        _warn([f"admission was not checked, for there are {len(objects)} objects: tierwise validate does it"], "")
+        text = f"admission was not checked, for there are {len(objects)} objects: tierwise validate does it"
+        yield Told([], [text])
         return
     errors = [found for found in refused(objects) if found.path != "apiVersion"]  # these were named by kind
-    _warn([f"admission would refuse {f.object}: {f.path}: {f.message}" for f in errors], _REST, most=3)
+    yield Told.of_fields("Refused", errors, "admission would refuse ")
 
 
-def tell_no_nodes(objects: Objects) -> None:
+def _tell(every: Iterable[Told]) -> tuple[Fault, ...]:
+    """Say it on standard error, each thing once; all that was said."""
+    found: dict[tuple[str, str], Fault] = {}
+    for told in every:
+        named = [(one.subject, one.text.removeprefix(_WAITING)) for one in told.faults]
+        lines = told.lines
+        if len(lines) == len(named):  # one for each, not one for all
+            lines = [line for line, name in zip(lines, named, strict=True) if name not in found]
+        _warn(lines, *told.rest, most=told.most)
+        for name, fault in zip(named, told.faults, strict=True):
+            found.setdefault(name, fault)
+    return tuple(found.values())
+
+
+def tell_no_nodes(objects: Objects) -> tuple[Fault, ...]:
     """Say on standard error how nodes are added, where there are none."""
     from tierwise.api.core import Node
+    from tierwise.model.snapshot import Fault
 
-    if not objects.every(Node):
-        _warn([_NO_NODES], "")
+    if objects.every(Node):
+        return ()
+    return _tell([Told([Fault("Node", "NoNodes", _NO_NODES)], [_NO_NODES])])
 
 
 def tell_crashes(guard: Guard) -> None:
@@ -294,6 +350,13 @@ def profile_of(file: str | None) -> Profile:
     profile, where = read_profile(file)
     _warn([f"{where}: {note}" for note in profile.notes], "", most=len(profile.notes))
     return profile
+
+
+def _without_effect(profile: Profile, file: str | None) -> tuple[Fault, ...]:
+    """What `profile_of` has said of a configuration."""
+    from tierwise.model.snapshot import Fault
+
+    return tuple(Fault(file or "the profile", "NoEffect", note) for note in profile.notes)
 
 
 def need(feature: str, flag: str, *profiles: Profile) -> None:

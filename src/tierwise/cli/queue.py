@@ -30,7 +30,7 @@ def queue(*, queues: tuple[str, ...] = argument("[QUEUE]..."), inputs: Inputs, o
     from tierwise.sim.what_if.runs import prepared
 
     given = inputs.read()
-    _, snapshot = waiting_snapshot(prepared(*given))
+    _, snapshot = waiting_snapshot(prepared(*given[:3]))
     for name in queues:
         if name not in snapshot.queues:
             raise InputError(f"there is no such queue{suggestion(name, snapshot.queues)}", obj=f"Queue {name}")

@@ -22,7 +22,7 @@ def reconcile(*, inputs: Manifests, output: Output) -> None:
     from tierwise.sim.cluster import driver
     from tierwise.sim.cluster.store import EmbeddedCluster
 
-    objects, profile, time = inputs.read(places=False)
+    objects, profile, time, _ = inputs.read(places=False)
     cluster = EmbeddedCluster(objects)
     with show_progress("running the controllers"):
         guard = driver.reconcile(cluster, time, profile)

@@ -38,7 +38,7 @@ def schedule(
     from tierwise.snapshot.builder import Reader
 
     names = (*names, "") if "default-scheduler" in names else names  # whose pods need not say so
-    objects, profile, time = inputs.read(names)
+    objects, profile, time, told = inputs.read(names)
     reader = Reader(profile, schedulers=frozenset(names)) if names else None
     with show_progress("scheduling", cycles) as progress:
         history = rounds.schedule(objects, profile, now=time, cycles=cycles, progress=progress, reader=reader)
@@ -46,18 +46,15 @@ def schedule(
     run = Run(history.reports, after, profile, history.evictions, history.complaints())
 
     def wire() -> Mapping[str, object]:
-        from tierwise.cli.inputs import not_understood
         from tierwise.explain.wire import schedule_wire
-        from tierwise.model.snapshot import Fault
 
-        left_out = (Fault(kind, "NotUnderstood", text) for kind, text in not_understood(objects))
         return schedule_wire(
             bindings=history.bindings,
             nominations=history.nominations,
             evictions=run.evictions,
             report=run.last,
             after=after,
-            complaints=(*run.complaints, *left_out),
+            complaints=(*run.complaints, *told),
             decisions=run.decisions(),
         )
 

@@ -6,7 +6,7 @@ import contextlib
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -27,6 +27,7 @@ from tierwise.explain.timeline import timeline_entry_wire, timeline_lines
 from tierwise.sim.cluster.agenda import Incident, node_back, node_lost, pod_fails
 
 if TYPE_CHECKING:
+    from tierwise.model.snapshot import Fault
     from tierwise.sim.cluster.simulation import Moment, Simulation
 
 __all__ = ["submit", "ticks"]
@@ -149,7 +150,7 @@ def submit(
     if speed is not None and instant:
         raise click.UsageError("--speed and --instant exclude each other")
     opened = played.opening()
-    objects, profile, start = inputs.read()
+    objects, profile, start, said = inputs.read()
     incidents = [*failures, *losses, *returns]
     live = watch and output_format == "text" and sys.stdout.isatty()
     speed = None if instant else speed or (_SPEED if live else None)
@@ -165,7 +166,7 @@ def submit(
             elif output_format == "text":
                 _tell(life, _slowed(moments, speed), everything=everything)
             else:
-                _json(life, _slowed(moments, speed), lines=output_format == "jsonl")
+                _json(life, _slowed(moments, speed), said, lines=output_format == "jsonl")
         if opened is not None:
             assert journal.journal is not None
             play({"": recorded(journal.journal, f"submit {', '.join(inputs.filenames)}")}, opened)
@@ -204,14 +205,14 @@ def _tell(life: Simulation, moments: Iterator[Moment], *, everything: bool) -> N
         raise KeyboardInterrupt
 
 
-def _json(life: Simulation, moments: Iterator[Moment], *, lines: bool) -> None:
+def _json(life: Simulation, moments: Iterator[Moment], told: Sequence[Fault], *, lines: bool) -> None:
     """Everything in one object; or a line for each thing that happens, and the same object without them at the end."""
     last = None
     for last in moments:
         for entry in last.entries if lines else ():
             print_json(timeline_entry_wire(entry, life.start), indent=0)
     assert last is not None  # there is always a first moment
-    whole = life_wire(_view(life, last), life.start)
+    whole = life_wire(_view(life, last), life.start, told)
     timeline = [timeline_entry_wire(entry, life.start) for entry in life.history.events]
     print_json({"summary": whole}, indent=0) if lines else print_json({**whole, "timeline": timeline})
 

@@ -55,7 +55,9 @@ def validate(
         ctx.exit(2)
     hint = "" if strict else "; an error with --strict"
     verdict = judge(objects)
-    fields = tuple(replace(found, message=found.message + hint) for found in unheard(objects))
+    named = {(found.object, found.path) for found in verdict.errors}
+    unread = (found for found in unheard(objects) if (found.object, found.path) not in named)
+    fields = tuple(replace(found, message=found.message + hint) for found in unread)
     others = unserved(objects, SCHEDULER_NAMES.union(profile.schedulers))
     refused = (*fields, *incomplete(objects)) if strict else ()
     doubtful = () if strict else fields

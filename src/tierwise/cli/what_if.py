@@ -89,7 +89,7 @@ def what_if(
         raise click.UsageError("Name a change (such as --drain NODE), or a job with --start.")
     state = inputs.read()
     with show_progress("scheduling"):
-        scenario = prepared(*state)
+        scenario = prepared(*state[:3])
         answer = what_if(scenario, changes) if start is None else None
     if answer is None:
         _least(scenario, changes, str(start), output)

@@ -9,6 +9,7 @@ from tierwise.api.core import ObjectMeta, Pod, read_number
 __all__ = [
     "GROUP_ANNOTATION",
     "KAI_QUEUE",
+    "NO_GROUP",
     "PLACES",
     "PREEMPTABLE",
     "QUEUE_ANNOTATION",
@@ -32,6 +33,8 @@ _INDEXES: Final = (
 )
 """Labels by which other controllers count the pods of one set, the most particular first."""
 _JOB_SET: Final = "jobset.sigs.k8s.io/job-index"
+NO_GROUP: Final = "tierwise.io/no-group"
+"""Why the group that a pod names was not made: what its workload says of it is not understood."""
 PREEMPTABLE: Final = "volcano.sh/preemptable"
 PLACES: Final = frozenset((_ROLE, _INDEX, *_INDEXES))
 """The keys without one of which a pod has neither role nor index."""

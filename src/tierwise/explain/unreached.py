@@ -23,7 +23,7 @@ def unreached(objects: Objects, after: Snapshot, report: CycleReport | None, pod
     if record.spec.scheduling_gates:
         return "it is behind scheduling gates: " + ", ".join(gate.name for gate in record.spec.scheduling_gates)
     if pod in after.orphans:
-        return f"its podGroup {after.orphans[pod]} does not exist"
+        return f"its {after.orphans[pod].text}"
     job = next((job for job in after.jobs if any(task.key == pod for task in job.tasks)), None)
     if job is None:
         return f"its scheduler is {record.spec.scheduler_name}, which is not served here"

@@ -8,7 +8,6 @@ from math import inf
 import numpy as np
 
 from tierwise.actions.diagnosis.inspection import Candidates, PodInspection
-from tierwise.api.brief import brief
 from tierwise.api.codec import Raw
 from tierwise.api.core import format_time
 from tierwise.explain.free_slots import slots_wire
@@ -33,12 +32,14 @@ from tierwise.model.topology import Problem, Topology
 __all__ = [
     "candidates_wire",
     "explain_wire",
+    "faults_wire",
     "notices_wire",
     "pending_wire",
     "pod_group_wire",
     "pod_groups_of",
     "pod_groups_wire",
     "problem_wire",
+    "problems_wire",
     "reservation_wire",
     "reserved_rows",
     "schedule_wire",
@@ -67,13 +68,22 @@ def schedule_wire(
         "evictions": evictions_wire(evictions),
         "pending": pending_wire(after, report, nominations),
         "podGroups": pod_groups_wire(after, decisions),
-        "problems": [problem_wire(p) for p in after.topology.problems]
-        + [{"object": f.subject, "code": f.code, "message": f.text} for f in (*after.faults, *complaints)],
+        "problems": problems_wire(after, complaints),
         "work": work_wire(report),
         **reservations_wire(after, report),
         **({"idleRoom": found} if (found := idle_room_wire(report)) else {}),
         **notices_wire(report),
     }
+
+
+def problems_wire(snapshot: Snapshot, complaints: Iterable[Fault] = ()) -> list[Raw]:
+    """What is wrong with the tree and with other objects."""
+    return [*map(problem_wire, snapshot.topology.problems), *faults_wire((*snapshot.faults, *complaints))]
+
+
+def faults_wire(faults: Iterable[Fault]) -> list[Raw]:
+    """Objects that are well-formed but wrong, or of which something has no effect."""
+    return [{"object": fault.subject, "code": fault.code, "message": fault.text} for fault in faults]
 
 
 def notices_wire(report: CycleReport) -> Raw:
@@ -104,9 +114,8 @@ def pending_wire(snapshot: Snapshot, report: CycleReport, nominations: Mapping[s
             if not gated and (task.status is not Status.PENDING or task.key in nominations):
                 continue
             rows.append(_waiting(task.key, group, why_waiting(job, rejection, gated=gated)))
-    for pod, group in snapshot.orphans.items():
-        why = Verdict.NOT_ALLOWED, "PodGroupNotFound", brief(f"podGroup {group} does not exist")
-        rows.append(_waiting(pod, group, why))
+    for pod, orphan in snapshot.orphans.items():
+        rows.append(_waiting(pod, orphan.group, (Verdict.NOT_ALLOWED, "PodGroupNotFound", orphan.text)))
     return rows
 
 

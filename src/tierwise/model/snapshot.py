@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -49,6 +49,18 @@ class Fault(msgspec.Struct, frozen=True):
             force_setattr(self, "text", brief(self.text))
 
 
+class Orphan(NamedTuple):
+    """A pending pod whose group does not exist: the group that it names, and why there is none, where that is known."""
+
+    group: str
+    why: str = ""
+
+    @property
+    def text(self) -> str:
+        """One line of why it waits."""
+        return brief(f"podGroup {self.group} does not exist{self.why and ': '}{self.why}")
+
+
 class KeptVerdicts(msgspec.Struct, eq=False):
     """What cycles found out about gangs on empty nodes, by kind, and what they made of the rejection of each job.
 
@@ -84,7 +96,7 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
     jobs: tuple[Job, ...]
     shapes: tuple[Shape, ...]
     others: tuple[Task, ...]  # tasks that hold resources and belong to no job of ours
-    orphans: dict[str, str]  # pending pods that name a pod group which does not exist
+    orphans: dict[str, Orphan]  # by pending pod that names a pod group which does not exist
     faults: tuple[Fault, ...]
     now: float
     budgets: tuple[int, ...] = ()  # how many more disruptions each disruption budget allows

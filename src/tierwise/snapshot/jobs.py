@@ -18,8 +18,9 @@ from tierwise.dialects.jobs import JobBuilder, Member
 from tierwise.dialects.koordinator.gangs import SELECTOR, lone_gather
 from tierwise.dialects.language import Drawn, Language
 from tierwise.dialects.languages import LANGUAGES, VOLCANO, GroupReader, Name, plain
+from tierwise.dialects.pod_marks import NO_GROUP
 from tierwise.model.job import Job, Status, Task
-from tierwise.model.snapshot import Fault
+from tierwise.model.snapshot import Fault, Orphan
 from tierwise.port import Key
 from tierwise.snapshot.shapes import Priorities
 from tierwise.snapshot.tasks import Cohort, TaskStore
@@ -57,7 +58,7 @@ class SortedPods(msgspec.Struct, frozen=True):
     jobs: list[Job]
     unsettled: list[Job]  # those of them that are not settled
     others: list[list[Task]]  # they take up room, nothing more; in pieces that are kept while they stay
-    orphans: dict[str, str]  # pending pods whose group does not exist -> the group
+    orphans: dict[str, Orphan]  # pending pods whose group does not exist
     forsaken: tuple[str, ...]  # those of them that are nominated
     faults: list[Fault]  # what groups say of each other and cannot be
 
@@ -69,7 +70,7 @@ class _UngroupedPods(msgspec.Struct, frozen=True):
     drawn: list[Member]  # those of them that are drawn to other pods, wherever these are now
     standing: list[Member]  # running, where such pods are jobs too
     others: list[Task]
-    orphans: dict[str, str]
+    orphans: dict[str, Orphan]
     forsaken: list[str]
 
 
@@ -80,7 +81,7 @@ class _Rest(msgspec.Struct, frozen=True):
     """What all such cohorts come to."""
 
     others: list[list[Task]]
-    orphans: dict[str, str]
+    orphans: dict[str, Orphan]
     forsaken: tuple[str, ...]
     drawn: list[Member]
 
@@ -412,7 +413,7 @@ class JobCache:
             elif task.status in (Status.RUNNING, Status.RELEASING):
                 rest.others.append(task)
             elif cohort.ours and named and task.status is Status.PENDING:
-                rest.orphans[task.key] = named
+                rest.orphans[task.key] = Orphan(named, member.pod.metadata.annotations.get(NO_GROUP, ""))
                 if task.nominated >= 0:
                     rest.forsaken.append(task.key)
             elif cohort.ours and not named and task.status in (Status.PENDING, Status.GATED):

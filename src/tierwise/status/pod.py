@@ -14,7 +14,7 @@ from tierwise.explain.message import decision_id, message
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Rejection, Status, Verdict, namespace_of, other_job
 from tierwise.model.job import told as told_in
-from tierwise.model.snapshot import Snapshot
+from tierwise.model.snapshot import Orphan, Snapshot
 from tierwise.port import Bind, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent, lone_gang
 from tierwise.status.fair_choice import FairChoice, untold
 
@@ -74,14 +74,14 @@ class ConditionWriter:
             self._told.pop(self._gangs.pop(key.path, ""), None)
         self._seen = objects
         cycle = _Told(objects, snapshot, report, every_pod=self._every_pod)
-        due: dict[str, Job | tuple[str, str]] = {}
+        due: dict[str, Job | tuple[str, Orphan]] = {}
         news = untold(self._told, snapshot.waiting, report)
         for job in snapshot.waiting:
             if job.key in cycle.decided or job.key in news:
                 due[job.key] = job
-        for path, group in snapshot.orphans.items():
+        for path, orphan in snapshot.orphans.items():
             if (gang := lone_gang(path)) not in self._told:
-                due[gang] = path, group
+                due[gang] = path, orphan
         chosen = self.choice.choose(due, most, cycle.decided, without)
         effects: list[Effect] = []
         for gang, about in due.items():
@@ -94,7 +94,7 @@ class ConditionWriter:
             self._told, self._gangs = {}, {}
         return effects
 
-    def _keep(self, gang: str, about: Job | tuple[str, str], report: CycleReport) -> None:
+    def _keep(self, gang: str, about: Job | tuple[str, Orphan], report: CycleReport) -> None:
         """Nothing is left to tell as long as nothing of all this is another."""
         if isinstance(about, tuple):
             self._told[gang], self._gangs[about[0]] = (None, None), gang
@@ -130,9 +130,9 @@ class _Told:
                 effects += self._patch(task.key, _reason(rejection), _words(job, rejection), told)
         return effects
 
-    def orphan(self, path: str, group: str) -> list[Effect]:
+    def orphan(self, path: str, orphan: Orphan) -> list[Effect]:
         """About a pod whose group is not there; people hear of it nowhere else."""
-        return list(self._patch(path, Verdict.NOT_ALLOWED.camel, f"podGroup {group} does not exist", ""))
+        return list(self._patch(path, Verdict.NOT_ALLOWED.camel, orphan.text, ""))
 
     def _patch(self, path: str, reason: str, text: str, decision: str | None) -> Iterator[Effect]:
         """The condition, and an event where a decision is given that it is told of."""

@@ -44,7 +44,7 @@ def test_kinds_that_are_left_out_are_among_the_problems(tmp_path: Path) -> None:
     """A program that reads the JSON alone learns of them, too."""
     hyper = {"apiVersion": "training.volcano.sh/v1alpha1", "kind": "HyperJob", "metadata": {"name": "h"}, "spec": {}}
 
-    found = answer("schedule", "-f", manifests(tmp_path, hyper))
+    found = answer("schedule", "-f", manifests(tmp_path, hyper), "--nodes", 1)
 
     assert [("HyperJob", "NotUnderstood")] == [(one["object"], one["code"]) for one in found["problems"]]
     assert "was left out" in found["problems"][0]["message"]
@@ -72,3 +72,44 @@ def test_the_timeline_has_names_in_full(width: int, tmp_path: Path) -> None:
 
     assert any(name in line for line in lines)
     assert all(len(line) <= width for line in lines)
+
+
+@pytest.mark.parametrize("verb", ["schedule", "submit", "explain x", "explain --job train"])
+def test_whatever_is_said_on_standard_error_is_a_problem_in_the_json(verb: str, tmp_path: Path) -> None:
+    """Kinds, fields, marks, settings and schedulers without effect, and what admission refuses; each once."""
+    spec = {"nodeSelectors": {}, "containers": [{"name": "main"}], "schedulerName": "volcano"}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n0"}, "status": {"allocatable": {"pods": "9"}}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "namespace": "default"}, "spec": spec}
+    other = {**pod, "metadata": {"name": "y"}, "spec": {**spec, "schedulerName": "mine"}}
+    odd = {"apiVersion": "example.com/v1", "kind": "Odd", "metadata": {"name": "o"}}
+    group = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "train", "annotations": {"tierwise.io/spare": "1"}},
+        "spec": {"minMember": 0},
+    }
+    queue = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": "q"},
+        "spec": {"weight": -1},
+    }
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "tiers: [{plugins: [{name: gang}, {name: network-topology-aware, arguments: "
+        "{hypernode.binpack.normal-pod.enable: true, hypernode.binpack.normal-pod.fading: abc}}]}]"
+    )
+    file = manifests(tmp_path, node, pod, other, odd, group, queue)
+
+    found = answer(*verb.split(), "-f", file, "--config", str(config))
+    told = [(one["object"], one["code"]) for one in found["problems"]]
+
+    assert len(told) == len(set(map(str, found["problems"])))
+    assert {
+        ("Odd", "NotUnderstood"),
+        ("Pod default/x", "NotRead"),
+        ("PodGroup default/train", "NotRead"),
+        ("Pod default/y", "NotServed"),
+        ("Queue q", "Refused"),
+        (str(config), "NoEffect"),
+    } <= set(told)

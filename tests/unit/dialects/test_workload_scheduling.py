@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
+from tests.support.commands import answer, manifests, run
 from tests.support.koordinator import objects_of
 from tests.support.languages import RACK, nodes
 from tests.support.workloads import expanded, group, pods, scheduled
@@ -138,6 +142,61 @@ def test_sets_are_read_by_the_same_reader(kind: str) -> None:
     assert len(scheduled(*WORLD, _set(kind, _gang()))) == 3
     assert scheduled(*WORLD, _set(kind, _gang(elastic={}))) == {}
     assert _waiting(_set(kind, _gang(elastic={})))[0].startswith("makes pods that wait: spec.scheduling.elastic")
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "JobSet"])
+def test_a_field_that_is_to_come_is_read_and_said_to_be(kind: str, tmp_path: Path) -> None:
+    """Not as one that is unknown: it is obeyed. Real servers do not have it, so that --strict refuses it."""
+    file = manifests(tmp_path, *WORLD, _set(kind, _gang()))
+    given = {"object": f"{kind} default/s", "path": "spec.scheduling"}
+
+    lenient = json.loads(run("validate", "-f", file, "-o", "json").stdout)
+    (warned,) = (one for one in lenient["warnings"] if given.items() <= one.items())
+    strict = run("validate", "--strict", "-f", file, "-o", "json")
+
+    assert "it is read here as that of Jobs" in warned["message"]
+    assert [warned["message"].removesuffix("; an error with --strict")] == [
+        one["message"] for one in json.loads(strict.stdout)["errors"] if given.items() <= one.items()
+    ]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("made", ["Job", "StatefulSet", "JobSet"])
+def test_validate_names_a_field_once(made: str, strict: bool, tmp_path: Path) -> None:
+    """As an error, where the pods would wait for its sake."""
+    raw = _job(2, _gang(elastic={})) if made == "Job" else _set(made, _gang(elastic={}))
+    flags = ["--strict"] if strict else []
+    found = json.loads(run("validate", *flags, "-f", manifests(tmp_path, raw), "-o", "json").stdout)
+    places = [(one["object"], one["path"]) for one in [*found["errors"], *found["warnings"]]]
+
+    assert len(places) == len(set(places))
+    assert 1 == sum("spec.scheduling.elastic" == one["path"] for one in found["errors"])
+
+
+@pytest.mark.parametrize("kind", ["Job", "StatefulSet", "JobSet"])
+def test_the_cause_is_told_wherever_the_pods_are_told_of(kind: str, tmp_path: Path) -> None:
+    """In the reason of the pods and a problem, by `schedule`, `submit` and `explain`, in text and JSON."""
+    raw = _job(3, _gang(9)) if kind == "Job" else _set(kind, _gang(9))
+    name = f"{kind} default/{raw['metadata']['name']}"  # type: ignore[index]
+    why, file = f"{name}: spec.scheduling.schedulingPolicy.gang.minCount: ", manifests(tmp_path, *WORLD, raw)
+
+    found = {verb: answer(verb, "-f", file) for verb in ("schedule", "submit")}
+    pod, group, problem = "", "", {}
+    for verb, told in found.items():
+        assert 3 == len(told["pending"])
+        assert all(f"does not exist: {why}" in pod["message"] for pod in told["pending"])
+        (problem,) = (one for one in told["problems"] if one["code"] == "WorkloadWaits")
+        assert name == problem["object"]
+        assert "minCount: " in problem["message"]
+        assert why in "".join(run(verb, "-f", file, width=300).stdout.splitlines())
+        pod, group = told["pending"][0]["pod"], told["pending"][0]["podGroup"]
+    one = answer("explain", pod, "-f", file)
+    assert why in one["message"]
+    assert [problem] == [told for told in one["problems"] if told["code"] == "WorkloadWaits"]
+    job = run("explain", "--job", name.split()[1], "-f", file)
+    assert 2 == job.exit_code
+    assert "makes pods that wait: spec.scheduling.schedulingPolicy.gang.minCount" in job.stderr.splitlines()[-1]
+    assert why in run("explain", "--job", group, "-f", file).stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,10 @@ from typing import Final
 import msgspec
 
 from tierwise.api import field_names
-from tierwise.api.codec import Raw
+from tierwise.api.brief import brief
+from tierwise.api.codec import Raw, part
 from tierwise.api.workload import GROUP
+from tierwise.dialects.pod_marks import NO_GROUP
 from tierwise.dialects.workloads.children import Child, Owner, digest, named
 from tierwise.dialects.workloads.fields import Fields
 from tierwise.dialects.workloads.gangs import marks_of_group
@@ -35,19 +37,23 @@ class PodGroup(msgspec.Struct, frozen=True):
     """None where the field is not understood: the group is not made."""
     waits: str = ""
     """Why it is not made."""
+    owner: str = ""
+    """Which workload asks for it."""
 
-    def inside(self, spec: Raw) -> Raw:
-        """The spec of a pod in this group."""
-        return {**spec, "schedulingGroup": {"podGroupName": self.name}}
+    def inside(self, pod: Raw) -> Raw:
+        """A pod, or a template of pods, in this group; it says why, where there will be no such group."""
+        spec, meta = part(pod, "spec"), part(pod, "metadata")
+        if self.waits:
+            why = {NO_GROUP: brief(f"{self.owner}: {self.waits}")}
+            meta = {**meta, "annotations": part(meta, "annotations") | why}
+        return {**pod, "metadata": meta, "spec": {**spec, "schedulingGroup": {"podGroupName": self.name}}}
 
     def with_pods(self, pods: Sequence[Child]) -> list[Child]:
         """The group and its pods; many pods of one kind stay one manifest. No group is made for no pods."""
         made: dict[int, Raw] = {}
         for pod in pods:
             if id(pod.raw) not in made:
-                spec = pod.raw["spec"]
-                assert isinstance(spec, dict)
-                made[id(pod.raw)] = {**pod.raw, "spec": self.inside(spec)}
+                made[id(pod.raw)] = self.inside(pod.raw)
         group = [self.child] if self.child is not None and pods else []
         return group + [msgspec.structs.replace(pod, raw=made[id(pod.raw)]) for pod in pods]
 
@@ -73,9 +79,9 @@ def of_job_set(owner: Owner, replicated: Sequence[Fields], total: int) -> PodGro
     """
     given = owner.spec.at(_FIELD)
     gang = given.at("schedulingPolicy", "gang")
-    for part, name in ((given, "replicatedJobs"), (gang, "minGroupCount")):
-        if part.raw.get(name) is not None:
-            return _group(owner, given, f"{part.where(name)}: it is not read here", total)
+    for place, name in ((given, "replicatedJobs"), (gang, "minGroupCount")):
+        if place.raw.get(name) is not None:
+            return _group(owner, given, f"{place.where(name)}: it is not read here", total)
     jobs = (entry.at("template", "spec") for entry in replicated)
     twice = next((job.where(_FIELD) for job in jobs if is_declared(job)), "")
     if twice:
@@ -89,7 +95,7 @@ def _group(owner: Owner, scheduling: Fields, fault: str, most: int) -> PodGroup:
     """The PodGroup, word for word as the workload has it, but that it never needs more pods than there will be."""
     name = _name(owner)
     if fault:
-        return PodGroup(name, None, fault)
+        return PodGroup(name, None, fault, f"{owner.kind} {owner.namespace}/{owner.name}")
     spec: Raw = dict(scheduling.raw)
     policy = scheduling.at("schedulingPolicy")
     if policy.raw.get("gang") is not None:

@@ -98,8 +98,6 @@ def _job(
     spec = inner.at("spec").raw
     if exclusive and not by_selector:
         spec = _alone(spec, f"{_JOB_SET}/job-key", marks[f"{_JOB_SET}/job-key"], exclusive)
-    if pod_group is not None:
-        spec = pod_group.inside(spec)
     pods: Raw = {
         **inner.raw,
         "metadata": {
@@ -109,6 +107,8 @@ def _job(
         },
         "spec": {"subdomain": owner.name, **spec},
     }
+    if pod_group is not None:
+        pods = pod_group.inside(pods)
     body: Raw = {"spec": {"completionMode": "Indexed", **template.at("spec").raw, "template": pods, "suspend": False}}
     own = {"labels": meta.texts("labels") | marks, "annotations": meta.texts("annotations") | told}
     return named(owner, "batch/v1", "Job", name, body, **own)

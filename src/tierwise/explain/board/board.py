@@ -29,7 +29,7 @@ from tierwise.explain.naming import belongs_to, tier_label
 from tierwise.explain.ranges import compact
 from tierwise.explain.rejection_wire import work_wire
 from tierwise.explain.text.schedule import Run, headline
-from tierwise.explain.wire import problem_wire, reservation_wire, reserved_rows
+from tierwise.explain.wire import faults_wire, problem_wire, reservation_wire, reserved_rows
 from tierwise.framework.report import CycleReport, Eviction
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.snapshot import Snapshot
@@ -174,18 +174,15 @@ class Board:
         after = self._run.after
         trees = (tree.topology for tree in self._fabric.trees.values())
         found = [problem_wire(problem) for tree in trees for problem in tree.problems]
-        found += [
-            {"object": f.subject, "code": f.code, "message": f.text, "severity": "warning"}
-            for f in (*after.faults, *self._run.complaints)
-        ]
+        found += [fault | {"severity": "warning"} for fault in faults_wire((*after.faults, *self._run.complaints))]
         return found + [
             {
-                "object": f"PodGroup {group}",
+                "object": f"PodGroup {orphan.group}",
                 "code": "PodGroupNotFound",
-                "message": f"does not exist, and {number} pending pods name it",
+                "message": f"does not exist, and {number} pending pods name it{orphan.why and ': '}{orphan.why}",
                 "severity": "error",
             }
-            for group, number in Counter(after.orphans.values()).items()
+            for orphan, number in Counter(after.orphans.values()).items()
         ]
 
     def _names(self, keys: Iterable[str]) -> Raw:

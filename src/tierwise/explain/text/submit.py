@@ -25,7 +25,7 @@ from tierwise.explain.tables import Cell, table
 from tierwise.explain.text.tree import topology_tree
 from tierwise.explain.text.waiting import waiting, waiting_lines
 from tierwise.explain.timeline import TimelineEntry, lasted, timeline_lines
-from tierwise.explain.wire import pending_wire, pod_groups_wire
+from tierwise.explain.wire import pending_wire, pod_groups_wire, problems_wire
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job
 from tierwise.model.snapshot import Fault, Snapshot
@@ -261,9 +261,8 @@ class View(msgspec.Struct, frozen=True):
     circling: Sequence[Fault] = ()  # which jobs went in circles, so that the run was stopped
 
 
-def life_wire(view: View, start: float) -> Raw:
-    """Everything but the timeline."""
-    circling = [{"object": f.subject, "code": f.code, "message": f.text} for f in view.circling]
+def life_wire(view: View, start: float, told: Sequence[Fault] = ()) -> Raw:
+    """Everything but the timeline; `told` is what was said of the input."""
     return {
         "start": stamp(start),
         "end": stamp(start + view.at),
@@ -274,7 +273,7 @@ def life_wire(view: View, start: float) -> Raw:
         "podGroups": pod_groups_wire(view.snapshot),
         "pods": {path: _pod(pod) for path, pod in view.objects.every(Pod).items()},
         "pending": pending_wire(view.snapshot, view.report, {}),
-        **({"problems": circling} if circling else {}),
+        "problems": problems_wire(view.snapshot, (*view.circling, *told)),
     }
 
 

@@ -103,9 +103,9 @@ def _others(page: Page, after: Snapshot) -> list[Text]:
     texts = []
     if gated:
         texts.append(Text(f"{count(len(gated), 'pod')} behind scheduling gates, {refused}: {compact(gated)}"))
-    groups: dict[str, list[str]] = {}
-    for pod, group in after.orphans.items():
-        groups.setdefault(group, []).append(name_of_pod(pod))
-    for group, pods in list(groups.items())[:_GROUPS]:
-        texts.append(Text(f"{compact(pods)}: {refused}, podGroup {group} does not exist"))
+    reasons: dict[str, list[str]] = {}
+    for pod, orphan in after.orphans.items():
+        reasons.setdefault(orphan.text, []).append(name_of_pod(pod))
+    for text, pods in list(reasons.items())[:_GROUPS]:
+        texts.append(Text(f"{compact(pods)}: {refused}, {text}"))
     return [line for text in texts for line in wrapped(text, page.width, first="  ", rest="      ")]
