@@ -17,8 +17,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tierwise.bench.manifests import Manifest, group, node, pod, racks, read_manifests
-from tierwise.bench.measure import gc_off
 from tierwise.config.profile import DEFAULT
 from tierwise.kube.decoding import Event, event
 from tierwise.kube.kinds import Resource
@@ -26,6 +24,8 @@ from tierwise.port import Bind, Objects, key_of
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
 from tierwise.snapshot.builder import Reader
+from tierwise_lab.bench.manifests import Manifest, group, node, pod, racks, read_manifests
+from tierwise_lab.bench.measure import gc_off
 
 GANG, AT_ONCE, NODES, ROUNDS = 16, 6, 1_000, 8
 PODS = Resource("", "v1", "Pod", "pods", namespaced=True, status=True)

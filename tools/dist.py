@@ -5,8 +5,8 @@
 
 Built twice, the second time from a copy of the tree with other times and from the source archive: the same bytes.
 Each Python that is named, and those of 3.11 to 3.14 on the path or below PYENV_ROOT, gets an environment with the wheel
-alone, which schedules an example and looks for a cluster, and then the extra `kube`, which webhooks need. Needs the
-network; an interpreter that is not there is said.
+alone, which schedules an example, simulates a trace and looks for a cluster, and then the extra `kube`, which webhooks
+need. Needs the network; an interpreter that is not there is said.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ DIST = ROOT / "dist"
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 PARTS = (".gitignore", "src", "CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml")
 EXAMPLE = "examples/01-llm-training"
+TOPOLOGY = "synthetic:spines=1,leaves=2,hosts=4"
 
 
 def main() -> None:
@@ -106,6 +107,7 @@ def install(python: str, wheel: Path) -> None:
         run(inside, "pip", "install", "--quiet", "--only-binary", ":all:", str(wheel))
         core = run(inside, "python", "--version").strip()
         said = run(inside, "tierwise", "schedule", "-f", str(ROOT / EXAMPLE)).splitlines()[0]
+        run(inside, "tierwise", "simulate", "--topology", TOPOLOGY, "--trace", "synthetic:jobs=20")
         refuses(inside, "/nowhere: No such file", "run", "--kubeconfig", "/nowhere")
         webhook = ("webhook", "--no-cluster", "--tls-folder", "/nowhere")
         refuses(inside, "install tierwise with the extra `kube`", *webhook)

@@ -59,7 +59,7 @@ class Mutation:
     @property
     def room(self) -> str:
         """The room of the house that it changes."""
-        return Path(self.file).relative_to("src/tierwise").parts[0].removesuffix(".py")
+        return Path(self.file).parts[2].removesuffix(".py")  # below src and the package
 
     def apply(self, root: Path) -> None:
         """Change the file below `root`; ValueError where the text is not there exactly once, or no Python is left."""

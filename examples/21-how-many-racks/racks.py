@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 
-from tierwise.replay.spec import ReplaySpec, replay
+from tierwise_lab.replay.spec import ReplaySpec, replay
 
 MOST = 256
 

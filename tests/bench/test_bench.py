@@ -11,13 +11,17 @@ from msgspec.structs import replace
 from tests.support.depth import QUICK
 from tests.support.objectives import PROFILES, ends
 
-from tierwise.bench.compare import Reference, agree, compare
-from tierwise.bench.everyday import with_minimums
-from tierwise.bench.evictions import protected
-from tierwise.bench.lab import Lab, Size
-from tierwise.bench.measure import Row, at_least, at_most, decisions
-from tierwise.bench.rows import ROWS, chosen
-from tierwise.bench.worlds import (
+from tierwise.config.profile import DEFAULT
+from tierwise.model.job import Job
+from tierwise.model.snapshot import Snapshot
+from tierwise.scheduler import cycle, open_cycle
+from tierwise_lab.bench.compare import Reference, agree, compare
+from tierwise_lab.bench.everyday import with_minimums
+from tierwise_lab.bench.evictions import protected
+from tierwise_lab.bench.lab import Lab, Size
+from tierwise_lab.bench.measure import Row, at_least, at_most, decisions
+from tierwise_lab.bench.rows import ROWS, chosen
+from tierwise_lab.bench.worlds import (
     CLASSES,
     GPU,
     GPUS_PER_NODE,
@@ -29,11 +33,7 @@ from tierwise.bench.worlds import (
     mix,
     snapshot,
 )
-from tierwise.cli.bench import bench
-from tierwise.config.profile import DEFAULT
-from tierwise.model.job import Job
-from tierwise.model.snapshot import Snapshot
-from tierwise.scheduler import cycle, open_cycle
+from tierwise_lab.cli.bench import bench
 
 SMALL = Size(
     small=600,

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 from tests.support.browser import BROWSER, Page, in_browser, serious
 
-from tierwise.replay.engine.contenders import BUILT_IN
-from tierwise.replay.engine.rules import Rules
-from tierwise.replay.engine.run import Comparison
-from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
 from tierwise.runtime.access import LOOPBACK, Access
 from tierwise.sim.cluster.agenda import NodeBack, NodeLost
 from tierwise.web.app import pages
 from tierwise.web.recording import Recording
-from tierwise.web.replayed import ReplayRecording
+from tierwise_lab.replay.engine.contenders import BUILT_IN
+from tierwise_lab.replay.engine.rules import Rules
+from tierwise_lab.replay.engine.run import Comparison
+from tierwise_lab.replay.recording import ReplayRecording
+from tierwise_lab.replay.traces.synthetic import synthetic_fabric, synthetic_trace
 
 pytestmark = pytest.mark.skipif(not BROWSER, reason="no chromium or google-chrome is installed")
 

@@ -10,7 +10,7 @@ import pytest
 from rich.cells import cell_len
 from tests.support.commands import EXAMPLES, ROOT, run
 
-from tierwise.cli.main import VERBS, cli
+from tierwise.cli.main import cli
 
 DISCOVERED = EXAMPLES / "04-topology-discovery"
 SLURM = DISCOVERED.relative_to(ROOT)  # pages name it
@@ -89,7 +89,7 @@ Golden = Callable[[str, str], str]
 def _commands() -> Iterator[tuple[str, click.Command]]:
     """Every verb with its words, those below a group one by one."""
     above = click.Context(cli)
-    for verb in VERBS:
+    for verb in cli.list_commands(above):
         command = cli.get_command(above, verb)
         assert command is not None
         if isinstance(command, click.Group):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tests.support.depth import size
 
-from tierwise.bench.evictions import EVICTING, CrowdedCluster, crowded_cluster
-from tierwise.bench.worlds import flat_cluster
 from tierwise.framework.report import CycleReport
 from tierwise.scheduler import cycle
+from tierwise_lab.bench.evictions import EVICTING, CrowdedCluster, crowded_cluster
+from tierwise_lab.bench.worlds import flat_cluster
 
 CLUSTERS = size(200, 600, quick=60)
 IMPOSSIBLE = (2**40, 2**40)

@@ -21,8 +21,6 @@ from tests.support.evict_world import Gang, Pod, Scene, objects
 from tests.support.plugin_table import plugin_table
 from tests.support.sight import cycle, saw, sees
 
-from tierwise.bench.evictions import EVICTING, scattered
-from tierwise.bench.worlds import GPUS_PER_NODE, flat_cluster
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, Preemptor, Purpose, Quota, VictimFilter
@@ -31,6 +29,8 @@ from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import open_cycle
 from tierwise.snapshot.builder import build
+from tierwise_lab.bench.evictions import EVICTING, scattered
+from tierwise_lab.bench.worlds import GPUS_PER_NODE, flat_cluster
 
 
 class LetsGo:

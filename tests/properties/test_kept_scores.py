@@ -14,7 +14,6 @@ from tests.support.kernels import reference
 from tests.support.plugin_table import plugin_table, plugins_at
 from tests.support.strategies import profile
 
-from tierwise.bench.manifests import Manifest, lone_pod, rack, read_manifests
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Scorer
@@ -22,6 +21,7 @@ from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import KeptScores
 from tierwise.scheduler import open_cycle
 from tierwise.snapshot.builder import build
+from tierwise_lab.bench.manifests import Manifest, lone_pod, rack, read_manifests
 
 _KUBERNETES = ("NodeResourcesFit", "NodeResourcesBalancedAllocation", "ImageLocality", "TaintToleration")
 SCORERS = {

@@ -17,7 +17,6 @@ from tests.support.sight import cycle, sees
 from tests.support.strategies import profile
 
 from tierwise.actions.jobs_by_queue import Kind, plain_kind
-from tierwise.bench.manifests import Manifest, daemon_pod, lone_pod, node, read_manifests
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.dialects.kubernetes.volumes import FAILED_AT
 from tierwise.explain.wire import pending_wire
@@ -30,6 +29,7 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
 from tierwise.scheduler import open_cycle
 from tierwise.snapshot.builder import build
+from tierwise_lab.bench.manifests import Manifest, daemon_pod, lone_pod, node, read_manifests
 
 _MOST = {"mostrequested.weight": 1, "leastrequested.weight": 0, "balancedresource.weight": 0}
 PROFILES = {

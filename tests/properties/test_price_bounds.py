@@ -20,13 +20,13 @@ from tierwise.actions.eviction.gang import GangPreemptor
 from tierwise.actions.eviction.node_costs import NodeCosts
 from tierwise.actions.eviction.price_bounds import DomainBounds, Price
 from tierwise.actions.eviction.victims import EvictionPlan
-from tierwise.bench.evictions import EVICTING, scattered
-from tierwise.bench.worlds import CLASSES, flat_cluster
 from tierwise.config.profile import Profile
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.snapshot.builder import build
+from tierwise_lab.bench.evictions import EVICTING, scattered
+from tierwise_lab.bench.worlds import CLASSES, flat_cluster
 
 
 def decided(snapshot: Snapshot, profile: Profile) -> list[object]:

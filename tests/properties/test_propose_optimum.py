@@ -9,12 +9,12 @@ from tests.support.depth import size
 from tests.support.fewest_touched import fewest_touched, touched
 from tests.support.strategies import proposing
 
-from tierwise.bench.worlds import CLASSES, BenchCluster, GangSpec, cluster, jobs, snapshot
 from tierwise.config.profile import DEFAULT
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
 from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import cycle, open_cycle
+from tierwise_lab.bench.worlds import CLASSES, BenchCluster, GangSpec, cluster, jobs, snapshot
 
 WHOLE_NODE = CLASSES[7]
 GROUPS = (0, 0, 4, 8)

@@ -27,13 +27,13 @@ from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Create, Effect, Objects
-from tierwise.replay.engine.cluster import ReplayEvent
-from tierwise.replay.engine.contenders import BUILT_IN
-from tierwise.replay.engine.engine import Engine
-from tierwise.replay.engine.rules import Rules
-from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
-from tierwise.replay.traces.trace import Trace, sorted_trace
 from tierwise.sim.cluster.simulation import Simulation
+from tierwise_lab.replay.engine.cluster import ReplayEvent
+from tierwise_lab.replay.engine.contenders import BUILT_IN
+from tierwise_lab.replay.engine.engine import Engine
+from tierwise_lab.replay.engine.rules import Rules
+from tierwise_lab.replay.traces.synthetic import synthetic_fabric, synthetic_trace
+from tierwise_lab.replay.traces.trace import Trace, sorted_trace
 
 START = 1_000_000.0
 CLUSTER = draw("s0[r0[n0 n1] r1[n2 n3]]", node="gpu=4")

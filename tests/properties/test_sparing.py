@@ -12,14 +12,14 @@ from tests.support.depth import examples
 
 from tierwise.actions.eviction.feasibility import Feasibility, Quotas, fits_in, place_in
 from tierwise.actions.placement.demand import demand
-from tierwise.bench.evictions import EVICTING, scattered
-from tierwise.bench.worlds import CLASSES, GPUS_PER_NODE, GangSpec, flat_cluster, jobs, with_leaders
 from tierwise.config.profile import PluginChoice
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import job_ready
 from tierwise.model.job import Job
 from tierwise.model.topology import ROOT
 from tierwise.scheduler import open_cycle
+from tierwise_lab.bench.evictions import EVICTING, scattered
+from tierwise_lab.bench.worlds import CLASSES, GPUS_PER_NODE, GangSpec, flat_cluster, jobs, with_leaders
 
 
 def waiting(last: Job, pick: Random) -> Job:

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.support.depth import examples
 
-from tierwise.bench.evictions import EVICTING, scattered
-from tierwise.bench.worlds import flat_cluster
 from tierwise.config.profile import PluginChoice
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.model.job import Job
 from tierwise.model.running import RunningTable
 from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import open_cycle
+from tierwise_lab.bench.evictions import EVICTING, scattered
+from tierwise_lab.bench.worlds import flat_cluster
 
 PROFILE = replace(EVICTING, tiers=(*EVICTING.tiers, (PluginChoice("pdb"),)))
 

@@ -14,13 +14,13 @@ import numpy as np
 from tests.support.fewest_touched import touched
 from tests.support.strategies import proposing
 
-from tierwise.bench.worlds import GPU, BenchCluster, GangSpec, cluster, jobs, mix, snapshot
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.framework.report import CycleReport
 from tierwise.model.arrays import Ints
 from tierwise.model.slots import count_slots
 from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import cycle, open_cycle
+from tierwise_lab.bench.worlds import GPU, BenchCluster, GangSpec, cluster, jobs, mix, snapshot
 
 __all__ = ["PROFILES", "ends"]
 

@@ -6,8 +6,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
-from tierwise.replay.traces.synthetic import synthetic_fabric
-from tierwise.replay.traces.trace import Trace, sorted_trace
+from tierwise_lab.replay.traces.synthetic import synthetic_fabric
+from tierwise_lab.replay.traces.trace import Trace, sorted_trace
 
 __all__ = ["FABRIC", "profile", "trace"]
 

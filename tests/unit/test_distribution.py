@@ -15,7 +15,7 @@ import pytest
 from tierwise import __version__
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "src/tierwise"
+PACKAGES = (ROOT / "src/tierwise", ROOT / "src/tierwise_lab")
 INFO = f"tierwise-{__version__}.dist-info"
 DATA = {".css", ".html", ".js", ".svg", ".txt", ".yaml", ".typed"}
 """What the package holds beside Python: pages, examples for them, and the word that it is typed."""
@@ -37,12 +37,12 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _sources() -> set[str]:
-    files = (file for file in PACKAGE.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
-    return {str(file.relative_to(PACKAGE.parent)) for file in files}
+    files = (file for package in PACKAGES for file in package.rglob("*") if file.is_file())
+    return {str(file.relative_to(ROOT / "src")) for file in files if "__pycache__" not in file.parts}
 
 
 def test_the_wheel_holds_the_package_alone(dist: Path) -> None:
-    """Every file of it, and of nothing else: no tests, nothing that was lying about."""
+    """Every file of the scheduler and its laboratory, and of nothing else: no tests, nothing that was lying about."""
     (wheel,) = dist.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())

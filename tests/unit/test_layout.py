@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "tierwise"
+LABORATORY = ROOT / "src" / "tierwise_lab"
 
 
 def _layers() -> list[set[str]]:
@@ -50,7 +51,7 @@ def test_architecture_page_draws_the_linters_layers() -> None:
 
 def test_every_folder_says_what_it_holds() -> None:
     """The docstring of a package is what a reader meets first."""
-    silent = [path for path in PACKAGE.rglob("__init__.py") if len(path.read_text().split('"""')[1]) < 20]
+    silent = [path for path in (ROOT / "src").rglob("__init__.py") if len(path.read_text().split('"""')[1]) < 20]
 
     assert [] == silent
 
@@ -88,7 +89,7 @@ def _imports(file: Path) -> tuple[tuple[str, str], ...]:
 
 def _modules() -> dict[str, Path]:
     """Every file of the sources by its dotted name; a package is its `__init__`."""
-    files = {file: file.relative_to(ROOT / "src").with_suffix("").parts for file in PACKAGE.rglob("*.py")}
+    files = {file: file.relative_to(ROOT / "src").with_suffix("").parts for file in (ROOT / "src").rglob("*.py")}
     return {".".join(p for p in parts if p != "__init__"): file for file, parts in files.items()}
 
 
@@ -195,7 +196,7 @@ def test_shared_parts_rest_on_no_folder_of_tests() -> None:
 
 def test_unit_tests_stand_where_their_package_stands() -> None:
     """A folder of unit tests is named after a package, or after the folder of manifests."""
-    packages = {path.name for path in PACKAGE.iterdir() if path.is_dir()} | {"deploy"}
+    packages = {path.name for top in (PACKAGE, LABORATORY) for path in top.iterdir() if path.is_dir()} | {"deploy"}
     folders = {path.name for path in (ROOT / "tests" / "unit").iterdir() if path.is_dir()} - {"__pycache__"}
 
     assert set() == folders - packages
@@ -226,7 +227,7 @@ def _glossary() -> list[str]:
 def _names() -> set[str]:
     """Every name in the sources, files and folders included, as words: `PodSet` and `POD_SET` are "pod set"."""
     parts: set[str] = set()
-    for file in PACKAGE.rglob("*.py"):
+    for file in (ROOT / "src").rglob("*.py"):
         parts |= {file.stem, file.parent.name}
         for node in ast.walk(_tree(file)):
             name = getattr(node, "name", None) or getattr(node, "id", None) or getattr(node, "attr", None)

@@ -81,10 +81,10 @@ def _gang(
 def ours(world: World) -> Callable[[], tuple[int, int, float, float]]:
     """One cycle of tierwise: pods that it binds or nominates, victims, processor time, time on the wall."""
     from tierwise.api.yaml_text import documents
-    from tierwise.bench.manifests import read_manifests
     from tierwise.manifests.configuration import profile_in
     from tierwise.scheduler import cycle
     from tierwise.snapshot.builder import build
+    from tierwise_lab.bench.manifests import read_manifests
 
     profile = profile_in(next(iter(documents(world.config().encode(), file="")))[0], "")
     snapshot = build(read_manifests(manifests(world)), _NOW, profile)

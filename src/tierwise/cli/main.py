@@ -2,7 +2,8 @@
 
 Exit status: 0 yes, 1 no (`validate`), 2 bad input or usage, 70 a defect of tierwise, 74 output that cannot be
 written, 130 interrupted, 141 closed pipe.
-Verbs are imported when they are used, so that `tierwise --help` answers at once.
+Verbs are imported when they are used, so that `tierwise --help` answers at once. Other packages may add some
+(`tierwise.cli.verbs`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import importlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import click
@@ -59,9 +61,6 @@ VERBS = {
         "Publish the speed of a node's interface as a resource.",
     ),
     "replay": ("tierwise.cli.replay:replay", "Repeat cycles that a running scheduler has recorded."),
-    "sweep": ("tierwise.cli.sweep:sweep", "Replay a grid of settings on all cores or a cluster, and compare."),
-    "simulate": ("tierwise.cli.simulate:simulate", "Replay a trace of jobs under several profiles, side by side."),
-    "bench": ("tierwise.cli.bench:bench", "Measure how fast this machine schedules."),
     "completion": ("tierwise.cli.completion:completion", "Print the completion script of a shell."),
     "version": ("tierwise.cli.version:version", "Print the version, and that of the solver."),
 }
@@ -82,17 +81,30 @@ Examples:
 class Verbs(click.Group):
     """Verbs by name, imported when they are needed; and the one place where errors end."""
 
-    def __init__(self, *args: Any, verbs: Mapping[str, tuple[str, str]] = VERBS, **settings: Any) -> None:
+    def __init__(
+        self, *args: Any, verbs: Mapping[str, tuple[str, str]] = VERBS, extended: bool = False, **settings: Any
+    ) -> None:
         super().__init__(*args, **settings)
-        self._verbs = verbs
+        self._own = verbs
+        self._extended = extended  # by verbs of other packages
+
+    @cached_property
+    def _verbs(self) -> Mapping[str, tuple[str, str]]:
+        """Our own verbs, and those of other packages that have no name of ours."""
+        if not self._extended:
+            return self._own
+        from tierwise.cli.verbs import further_verbs
+
+        return {**self._own, **{name: verb for name, verb in further_verbs().items() if name not in self._own}}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._verbs)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self._verbs:
+        verb = self._own.get(cmd_name) or self._verbs.get(cmd_name)
+        if verb is None:
             return None
-        module, _, name = self._verbs[cmd_name][0].partition(":")
+        module, _, name = verb[0].partition(":")
         found = getattr(importlib.import_module(module), name)
         assert isinstance(found, click.Command)
         return found
@@ -191,6 +203,7 @@ def _drop_output() -> None:
 
 @click.group(
     cls=Verbs,
+    extended=True,
     epilog=_EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

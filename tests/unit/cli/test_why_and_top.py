@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 from tests.support.commands import EXAMPLES, ROOT, answer, manifests, run
 from tests.support.draw import draw, gang, objects_of
 
 from tierwise.cli.kubectl import plugin
-from tierwise.cli.main import LIVE, VERBS
+from tierwise.cli.main import LIVE, cli
 
 TRAINING = EXAMPLES / "01-llm-training"
 
@@ -115,7 +116,7 @@ _SHOWN = re.compile(r"kubectl tierwise ([a-z][a-z-]*)")
 
 def _shown_in_help() -> set[str]:
     """The verbs that the help of any verb shows below kubectl."""
-    helps = (run(name, "--help", width=160).stdout for name in VERBS)
+    helps = (run(name, "--help", width=160).stdout for name in cli.list_commands(click.Context(cli)))
     return {verb for text in (*helps, run("--help").stdout) for verb in _SHOWN.findall(text)}
 
 

@@ -13,12 +13,12 @@ from tierwise.api.koordinator import ClusterNetworkTopology
 from tierwise.api.network_aware import AppGroup, KepAppGroup, KepNetworkTopology, NetworkTopology
 from tierwise.api.resource import ResourceClaim, ResourceClaimTemplate
 from tierwise.api.volcano import HyperNode
-from tierwise.bench.manifests import job, node, read_manifests
 from tierwise.controllers import Controllers, WholeController, app_group, network_topology
 from tierwise.controllers.discovery import hypernode_status, labels, layers, sources
 from tierwise.controllers.elastic_quota import QuotaFigures
 from tierwise.port import Effect, Key, Objects, PatchStatus
 from tierwise.sim.cluster import claims, workloads
+from tierwise_lab.bench.manifests import job, node, read_manifests
 
 GROUP: Raw = {
     "apiVersion": "appgroup.diktyo.x-k8s.io/v1alpha1",

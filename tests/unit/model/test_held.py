@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierwise.bench.manifests import Manifest, group, lone_pod, node, pod, read_manifests
 from tierwise.snapshot.builder import build
+from tierwise_lab.bench.manifests import Manifest, group, lone_pod, node, pod, read_manifests
 
 NODES = 4
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierwise.replay.engine.baselines import RULES, rows_by
-from tierwise.replay.spec import ReplaySpec, replay
-from tierwise.replay.traces.synthetic import synthetic_fabric
-from tierwise.replay.traces.trace import split
+from tierwise_lab.replay.engine.baselines import RULES, rows_by
+from tierwise_lab.replay.spec import ReplaySpec, replay
+from tierwise_lab.replay.traces.synthetic import synthetic_fabric
+from tierwise_lab.replay.traces.trace import split
 
 FABRIC = synthetic_fabric("synthetic:spines=2,leaves=3,hosts=4", 8)
 LEAF = FABRIC.domains(1)

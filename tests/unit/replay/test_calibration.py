@@ -9,13 +9,13 @@ from msgspec.structs import replace
 from tests.support.commands import answer, run
 
 from tierwise.config.profile import DEFAULT
-from tierwise.replay.engine.calibration import Asked, calibrate, calibration_wire
-from tierwise.replay.engine.contenders import Contender
-from tierwise.replay.engine.engine import Engine
-from tierwise.replay.engine.rules import HISTORY, Rules
-from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
-from tierwise.replay.traces.trace import Trace
 from tierwise.sim.forecast.start_ranges import StartRange
+from tierwise_lab.replay.engine.calibration import Asked, calibrate, calibration_wire
+from tierwise_lab.replay.engine.contenders import Contender
+from tierwise_lab.replay.engine.engine import Engine
+from tierwise_lab.replay.engine.rules import HISTORY, Rules
+from tierwise_lab.replay.traces.synthetic import synthetic_fabric, synthetic_trace
+from tierwise_lab.replay.traces.trace import Trace
 
 FABRIC = synthetic_fabric("synthetic:spines=1,leaves=2,hosts=1", 8)
 TRACE = synthetic_trace("synthetic:jobs=120,gap=300,largest=8,queues=2", 5)

@@ -12,10 +12,10 @@ from tierwise.config.profile import DEFAULT
 from tierwise.model.endings import endings
 from tierwise.model.expected_ends import ExpectedEnds
 from tierwise.model.snapshot import Snapshot
-from tierwise.replay.engine.contenders import Contender
-from tierwise.replay.engine.engine import Engine
-from tierwise.replay.engine.rules import Rules
-from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
+from tierwise_lab.replay.engine.contenders import Contender
+from tierwise_lab.replay.engine.engine import Engine
+from tierwise_lab.replay.engine.rules import Rules
+from tierwise_lab.replay.traces.synthetic import synthetic_fabric, synthetic_trace
 
 FABRIC = synthetic_fabric("synthetic:spines=2,leaves=2,hosts=3", 8)
 USUAL = Contender("usual", DEFAULT)

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from tests.support.depth import examples
 
 from tierwise.cli.main import cli
-from tierwise.replay.engine.checkpoint import load, save
-from tierwise.replay.report.outcome import Data
-from tierwise.replay.shared_gpu.devices import DeviceState, PodKinds, fitting, fragmentation, stranded
-from tierwise.replay.shared_gpu.filling import Filling, Fillings
-from tierwise.replay.shared_gpu.openb import Pods, order
-from tierwise.replay.shared_gpu.policies import POLICIES
+from tierwise_lab.replay.engine.checkpoint import load, save
+from tierwise_lab.replay.report.outcome import Data
+from tierwise_lab.replay.shared_gpu.devices import DeviceState, PodKinds, fitting, fragmentation, stranded
+from tierwise_lab.replay.shared_gpu.filling import Filling, Fillings
+from tierwise_lab.replay.shared_gpu.openb import Pods, order
+from tierwise_lab.replay.shared_gpu.policies import POLICIES
 
 KINDS = PodKinds(
     cpu=np.array([4, 2, 1, 8]),

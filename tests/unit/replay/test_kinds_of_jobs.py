@@ -14,15 +14,15 @@ from tests.support.depth import examples
 
 from tierwise.api.errors import InputError
 from tierwise.config.profile import DEFAULT
-from tierwise.replay.engine.contenders import BUILT_IN, Contender
-from tierwise.replay.engine.engine import Engine
-from tierwise.replay.engine.rules import Rules, draw
-from tierwise.replay.report.outcome import outcome
-from tierwise.replay.report.spread import Spreads
-from tierwise.replay.spec import ReplaySpec, command, replay
-from tierwise.replay.traces.readers import read_fabric, read_trace
-from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
-from tierwise.replay.traces.trace import Trace, pods_of, slots
+from tierwise_lab.replay.engine.contenders import BUILT_IN, Contender
+from tierwise_lab.replay.engine.engine import Engine
+from tierwise_lab.replay.engine.rules import Rules, draw
+from tierwise_lab.replay.report.outcome import outcome
+from tierwise_lab.replay.report.spread import Spreads
+from tierwise_lab.replay.spec import ReplaySpec, command, replay
+from tierwise_lab.replay.traces.readers import read_fabric, read_trace
+from tierwise_lab.replay.traces.synthetic import synthetic_fabric, synthetic_trace
+from tierwise_lab.replay.traces.trace import Trace, pods_of, slots
 
 FABRIC = synthetic_fabric("synthetic:spines=1,leaves=2,hosts=2", 8)
 SMALL = "synthetic:spines=1,leaves=2,hosts=5,gpus=8"

@@ -9,15 +9,15 @@ import pytest
 from msgspec.structs import replace
 from tests.support.traces import FABRIC, profile, trace
 
-from tierwise.replay.engine.contenders import BUILT_IN, Contender
-from tierwise.replay.engine.embedded import EmbeddedReplay
-from tierwise.replay.engine.engine import Engine
-from tierwise.replay.engine.rules import Rules
-from tierwise.replay.report.outcome import outcome
-from tierwise.replay.spec import weighted_queues
-from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
-from tierwise.replay.traces.trace import Trace
 from tierwise.sim.cluster.agenda import NodeBack, NodeLost
+from tierwise_lab.replay.engine.contenders import BUILT_IN, Contender
+from tierwise_lab.replay.engine.embedded import EmbeddedReplay
+from tierwise_lab.replay.engine.engine import Engine
+from tierwise_lab.replay.engine.rules import Rules
+from tierwise_lab.replay.report.outcome import outcome
+from tierwise_lab.replay.spec import weighted_queues
+from tierwise_lab.replay.traces.synthetic import synthetic_fabric, synthetic_trace
+from tierwise_lab.replay.traces.trace import Trace
 
 SMALL = synthetic_fabric("synthetic:spines=2,leaves=2,hosts=2", 8)
 JOBS = synthetic_trace("synthetic:jobs=14,gap=300,mean=3000,largest=32,priorities=2", 5)

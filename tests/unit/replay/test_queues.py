@@ -6,13 +6,13 @@ import pytest
 from tests.support.traces import FABRIC, profile, trace
 
 from tierwise.api.errors import InputError
-from tierwise.replay.engine.contenders import Contender
-from tierwise.replay.engine.engine import Engine
-from tierwise.replay.engine.rules import Rules
-from tierwise.replay.report.outcome import outcome
-from tierwise.replay.spec import weighted_queues
-from tierwise.replay.traces.fabric import GPU
-from tierwise.replay.traces.trace import Trace
+from tierwise_lab.replay.engine.contenders import Contender
+from tierwise_lab.replay.engine.engine import Engine
+from tierwise_lab.replay.engine.rules import Rules
+from tierwise_lab.replay.report.outcome import outcome
+from tierwise_lab.replay.spec import weighted_queues
+from tierwise_lab.replay.traces.fabric import GPU
+from tierwise_lab.replay.traces.trace import Trace
 
 FULL = trace(*[("a", 0.0, 10_000.0, 8)] * 12, *[("b", 1000.0, 3000.0, 8)] * 6)
 """One queue fills the cluster, the other comes when it is full."""

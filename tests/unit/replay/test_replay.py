@@ -16,22 +16,22 @@ from msgspec.structs import replace
 from tests.support.depth import examples
 
 from tierwise.api.errors import InputError
-from tierwise.bench.worlds import GPU, cluster, jobs, snapshot
 from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.explain.usage import held
 from tierwise.framework.ledger import Ledger
 from tierwise.model.held import rows_by_shape
 from tierwise.model.job import Status
-from tierwise.replay.engine.checkpoint import load, save
-from tierwise.replay.engine.contenders import BUILT_IN, Contender
-from tierwise.replay.engine.engine import Engine
-from tierwise.replay.engine.rules import Rules, draw
-from tierwise.replay.engine.run import Comparison
-from tierwise.replay.report.outcome import outcome
-from tierwise.replay.report.spread import Spreads
-from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
-from tierwise.replay.traces.trace import Trace, split
 from tierwise.sim.cluster.agenda import NodeBack, NodeLost
+from tierwise_lab.bench.worlds import GPU, cluster, jobs, snapshot
+from tierwise_lab.replay.engine.checkpoint import load, save
+from tierwise_lab.replay.engine.contenders import BUILT_IN, Contender
+from tierwise_lab.replay.engine.engine import Engine
+from tierwise_lab.replay.engine.rules import Rules, draw
+from tierwise_lab.replay.engine.run import Comparison
+from tierwise_lab.replay.report.outcome import outcome
+from tierwise_lab.replay.report.spread import Spreads
+from tierwise_lab.replay.traces.synthetic import synthetic_fabric, synthetic_trace
+from tierwise_lab.replay.traces.trace import Trace, split
 
 FABRIC = synthetic_fabric("synthetic:spines=2,leaves=2,hosts=3", 8)
 PREEMPTING = Contender("preempting", replace(DEFAULT, actions=("enqueue", "allocate", "gangpreempt")))

@@ -13,8 +13,8 @@ import pytest
 from tests.support.browser import BROWSER, browser
 from tests.support.commands import run
 
-from tierwise.replay.report.plots import Series, bars, coincidences
-from tierwise.replay.report.table import FIGURES, verdict
+from tierwise_lab.replay.report.plots import Series, bars, coincidences
+from tierwise_lab.replay.report.table import FIGURES, verdict
 
 SMALL = ("--topology", "synthetic:spines=1,leaves=2,hosts=2", "--trace", "synthetic:jobs=12,gap=60,mean=900,largest=32")
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from tests.support.commands import EXAMPLES
 
 from tierwise.cli.main import cli
-from tierwise.replay.traces.readers import read_trace
+from tierwise_lab.replay.traces.readers import read_trace
 
 HOSTS = "ip,DSW,PSW,ASW\n" + "".join(f"h{i},G1,P{i // 4},S{i // 2 % 2}\n" for i in range(8))
 JOBS = """timestamp,duration,num_gpus,gpu_time,cluster

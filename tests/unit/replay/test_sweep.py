@@ -18,15 +18,15 @@ import pytest
 from tests.support.commands import run as command
 
 from tierwise.api.errors import InputError
-from tierwise.replay.report.table import COMPARED, FIGURE
-from tierwise.replay.spec import ReplaySpec
-from tierwise.replay.spec import command as alone
-from tierwise.replay.sweep.engines import Serial, WorkerLostError, Workers, answering, engine, run
-from tierwise.replay.sweep.grid import Cell, Grid, read_grid
-from tierwise.replay.sweep.picture import drawing
-from tierwise.replay.sweep.report import by_setting_text, unbeaten
-from tierwise.replay.sweep.results import CellResult, ResultFile, answer, digest
-from tierwise.replay.sweep.statistics import Pairs, compared, compared_by_setting, holm, p_of_t, pairs
+from tierwise_lab.replay.report.table import COMPARED, FIGURE
+from tierwise_lab.replay.spec import ReplaySpec
+from tierwise_lab.replay.spec import command as alone
+from tierwise_lab.replay.sweep.engines import Serial, WorkerLostError, Workers, answering, engine, run
+from tierwise_lab.replay.sweep.grid import Cell, Grid, read_grid
+from tierwise_lab.replay.sweep.picture import drawing
+from tierwise_lab.replay.sweep.report import by_setting_text, unbeaten
+from tierwise_lab.replay.sweep.results import CellResult, ResultFile, answer, digest
+from tierwise_lab.replay.sweep.statistics import Pairs, compared, compared_by_setting, holm, p_of_t, pairs
 
 SMALL = b"""
 axes:

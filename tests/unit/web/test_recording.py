@@ -21,11 +21,6 @@ from tierwise.explain.board import Board
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Delete, Objects, key_of_raw
-from tierwise.replay.engine.contenders import BUILT_IN
-from tierwise.replay.engine.engine import Engine
-from tierwise.replay.engine.rules import Rules
-from tierwise.replay.traces.fabric import GPU
-from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
 from tierwise.runtime.journal import Journal, JournalCursor, JournalWriter
 from tierwise.runtime.listener import listening
 from tierwise.runtime.profile_run import LoopPass, SchedulerProfile
@@ -37,7 +32,12 @@ from tierwise.web.app import pages
 from tierwise.web.event_log import DAY
 from tierwise.web.journal import JournalRecording
 from tierwise.web.recording import Recording, thinned
-from tierwise.web.replayed import ReplayRecording
+from tierwise_lab.replay.engine.contenders import BUILT_IN
+from tierwise_lab.replay.engine.engine import Engine
+from tierwise_lab.replay.engine.rules import Rules
+from tierwise_lab.replay.recording import ReplayRecording
+from tierwise_lab.replay.traces.fabric import GPU
+from tierwise_lab.replay.traces.synthetic import synthetic_fabric, synthetic_trace
 
 
 def _job(number: int, seconds: int) -> Raw:

@@ -1,0 +1,1 @@
+"""Verbs of the laboratory, one file each."""

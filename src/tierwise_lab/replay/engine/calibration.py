@@ -1,0 +1,133 @@
+"""How often forecasts of starts are right: jobs of a trace are asked about while they wait, and then what happened.
+
+A replay is run twice. The first run says who waits and what happens, and some of these jobs are drawn; in the second
+each of them is asked about at the moment at which it begins to wait. The forecaster is that of `tierwise eta`
+(`sim.forecast.eta`), on the snapshot of that moment: who runs since when, who waits, and what `durations` of the rules
+tells of ends. Its ranges are corrected by the errors of the forecasts before as the live scheduler does
+(`sim.forecast.start_ranges`). Shares are counted with and without the correction, of the jobs whose start was expected
+at all: where ends are not known, that is no range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import inf
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from tierwise.api.errors import InputError
+from tierwise.sim.forecast.eta import RUNS, forecasts
+from tierwise.sim.forecast.start_ranges import ForecastErrors, StartRange, range_of_runs
+from tierwise_lab.replay.engine.contenders import Contender
+from tierwise_lab.replay.engine.engine import Engine
+from tierwise_lab.replay.engine.gangs import job_key
+from tierwise_lab.replay.engine.rules import Rules
+from tierwise_lab.replay.report.outcome import Data
+from tierwise_lab.replay.traces.fabric import Fabric
+from tierwise_lab.replay.traces.trace import Trace
+
+__all__ = ["Asked", "calibrate", "calibration_wire"]
+
+_WARM: Final = 0.1
+"""The share of jobs, the first to come, that are not asked about: there is nothing to learn from before."""
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """One job that was asked about: what runs ahead said, what was said after corrections, and what happened."""
+
+    job: int
+    gpus: int
+    at: float
+    runs: StartRange
+    said: StartRange
+    start: float
+
+    @property
+    def expected(self) -> bool:
+        """Whether a time was said; it is unknown where runs ahead did not come to a start."""
+        return self.runs.start < inf
+
+    def inside(self, bounds: tuple[float, float]) -> bool:
+        return bounds[0] <= self.start <= bounds[1]
+
+
+def calibrate(
+    fabric: Fabric, trace: Trace, contender: Contender, rules: Rules, *, asks: int, runs: int = RUNS
+) -> Iterator[list[Asked]]:
+    """Ask about so many jobs that wait; yields all that was asked and said so far after every question."""
+    if contender.rule:
+        raise InputError(f"{contender.name} is no profile: forecasts run the cycle ahead", field="--calibrate-eta")
+    first, engine = (Engine(fabric, trace, contender, rules, measured=False, foresees=True) for _ in range(2))
+    for _ in first.run():
+        pass
+    happened = first.state.first_start
+    chosen = _chosen(first, asks, rules.seed)
+    errors = ForecastErrors()
+    told: list[Asked] = []
+    for state in engine.run():
+        for job in sorted(chosen & state.waiting):
+            chosen.discard(job)
+            for asked in told:
+                if asked.start <= state.clock:
+                    errors.started(str(asked.job), asked.start)
+            ahead = forecasts(engine.known(), contender.profile, until={job_key(job)}, runs=runs, seed=rules.seed)
+            own = next(waiting for waiting in ahead.waiting if waiting.key == job_key(job))
+            found = range_of_runs(ahead.starts(own), state.clock)
+            said = errors.corrected(state.clock, found)
+            errors.note(str(job), state.clock, found)
+            told.append(Asked(job, int(trace.gpus[job]), state.clock, found, said, float(happened[job])))
+            yield told
+        if not chosen:
+            return
+
+
+def _chosen(engine: Engine, asks: int, seed: int) -> set[int]:
+    """Some of the jobs that were not started by the first cycle that saw them, drawn with the seed."""
+    state, trace, period = engine.state, engine.trace, engine.rules.period
+    seen = np.ceil(trace.arrival / period) * period if period else trace.arrival
+    waited = (state.first_start > seen + 1e-6) & (np.arange(len(trace)) >= _WARM * len(trace))
+    return set(np.random.default_rng((seed, 17)).permutation(np.flatnonzero(waited))[:asks].tolist())
+
+
+def calibration_wire(name: str, asked: Sequence[Asked]) -> Data:
+    """The shares of jobs that started inside the stated ranges, as JSON data."""
+    sizes = sorted({_size(one.gpus) for one in asked})
+    return {
+        "name": name,
+        **_shares(asked),
+        "by_size": [{"gpus": list(size), **_shares([a for a in asked if _size(a.gpus) == size])} for size in sizes],
+    }
+
+
+def _size(gpus: int) -> tuple[int, int]:
+    return (1, 1) if gpus == 1 else (2, 8) if gpus <= 8 else (9, 1 << 30)
+
+
+def _shares(every: Sequence[Asked]) -> Data:
+    asked = [one for one in every if one.expected]
+
+    def share(inside: Sequence[bool]) -> float | None:
+        return round(sum(inside) / len(inside), 4) if inside else None
+
+    def median(numbers: Sequence[float], digits: int = 1) -> float | None:
+        found = float(np.median(numbers)) if numbers else inf
+        return round(found, digits) if found < inf else None
+
+    waits = [one.start - one.at for one in asked]
+    half = [one.said.half[1] - one.said.half[0] for one in asked]
+    most = [one.said.most[1] - one.said.most[0] for one in asked]
+    return {
+        "asked": len(every),
+        "unknown": len(every) - len(asked),
+        "inside_50": share([one.inside(one.said.half) for one in asked]),
+        "inside_90": share([one.inside(one.said.most) for one in asked]),
+        "runs_alone_50": share([one.inside(one.runs.half) for one in asked]),
+        "runs_alone_90": share([one.inside(one.runs.most) for one in asked]),
+        "waited_seconds_median": median(waits),
+        "width_50_seconds_median": median(half),
+        "width_90_seconds_median": median(most),
+        "sharpness_50": median([width / max(wait, 1.0) for width, wait in zip(half, waits, strict=True)], 2),
+        "sharpness_90": median([width / max(wait, 1.0) for width, wait in zip(most, waits, strict=True)], 2),
+    }

@@ -1,0 +1,154 @@
+"""Jobs of a trace as gangs of the model.
+
+A job of up to a host's GPUs is one pod; a larger one has pods of whole hosts, and one pod for the rest, unless it says
+which pods it has. A gang starts whole or not at all, an elastic one with its minimum. It asks to be placed close
+together (a soft constraint), unless the contender ignores topology.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.api.repair import RepairTerms
+from tierwise.model.arrays import EMPTY
+from tierwise.model.job import Constraint, Job, Phase, PodSet, Shape, Status, SubJob, Task
+from tierwise_lab.replay.traces.fabric import NAMESPACE, shape
+from tierwise_lab.replay.traces.trace import QUEUE, Sizes, Trace
+
+__all__ = ["Gangs", "RunningGang", "gang"]
+
+_SOFT = Constraint(hard=False)
+
+
+class Gangs(msgspec.Struct):
+    """Makes jobs of the model from jobs of a trace; shapes are numbered as they are met."""
+
+    trace: Trace
+    gpus_per_host: int
+    aware: bool
+    spares: int = 0  # that every gang of several pods declares; pods by themselves may borrow them
+    replaces: bool = False  # gangs may wait for replacements
+    shapes: list[Shape] = []
+    _known: dict[tuple[int, int], Shape] = {}
+
+    def __post_init__(self) -> None:
+        trace = self.trace
+        kinds = {(int(trace.gpus[job]), int(trace.priority[job]), self.sizes(job)) for job in range(len(trace))}
+        for _, priority, sizes in sorted(kinds):
+            for size in sizes:
+                if (size, priority) not in self._known:
+                    made = shape(len(self.shapes), size, priority)
+                    self._known[size, priority] = made
+                    self.shapes.append(made)
+
+    def pods(self, job: int) -> list[Shape]:
+        """The shape of every pod of a job, in the order of ranks."""
+        priority = int(self.trace.priority[job])
+        return [self._known[size, priority] for size in self.sizes(job)]
+
+    def sizes(self, job: int) -> Sizes:
+        """The GPUs of every pod of a job, in the order of ranks."""
+        return self.trace.sizes(job, self.gpus_per_host)
+
+    def minimum(self, job: int) -> int:
+        """The pods that it starts with: all, or so many as have the least GPUs of an elastic gang."""
+        sizes, least = self.sizes(job), self.trace.least.get(job)
+        return len(sizes) if least is None else min(1 + int(np.searchsorted(np.cumsum(sizes), least)), len(sizes))
+
+    def needed(self, job: int) -> Sizes:
+        """The smallest pods that it could start with."""
+        sizes = self.sizes(job)
+        return tuple(sorted(sizes)[: self.minimum(job)]) if job in self.trace.least else sizes
+
+    def waiting(self, job: int, number: int, kept: Sequence[int] | None) -> Job:
+        """A job that waits, at a place in the snapshot; rows may be kept for it."""
+        return self._model(job, number, Status.PENDING, kept)
+
+    def running(self, job: int, number: int, rows: Sequence[int], kept: Sequence[int] | None = None) -> Job:
+        """A job that runs on these rows; where one is -1 a pod is missing, and a row may be kept for it."""
+        return self._model(job, number, Status.RUNNING, rows, kept)
+
+    def _model(
+        self, job: int, number: int, status: Status, rows: Sequence[int] | None, kept: Sequence[int] | None = None
+    ) -> Job:
+        trace = self.trace
+        stand = RunningGang(job, number, float(trace.arrival[job]), trace.queues[trace.queue[job]], status, rows, kept)
+        made = gang(stand, self.pods(job), _SOFT if self.aware else None, self.minimum(job))
+        if not self.replaces:
+            return made
+        ranks = {task.key: task.rank for task in made.tasks}
+        several = len(made.tasks) > 1
+        terms = RepairTerms(spares=self.spares if several else 0, borrows=bool(self.spares) and not several)
+        return replace(made, ranks=ranks, world_size=len(ranks), repair=terms)
+
+
+class RunningGang(msgspec.Struct, frozen=True):
+    """The state of a gang: its name and place in the trace, its place in the snapshot, and where its pods run."""
+
+    job: int
+    number: int
+    created: float
+    queue: str = QUEUE
+    status: Status = Status.PENDING
+    rows: Sequence[int] | None = None  # where it runs, -1 for lost pods, or what is kept for it while it waits
+    kept: Sequence[int] | None = None  # for lost pods of one that runs
+
+
+def job_key(job: int) -> str:
+    """The key of a job of a trace."""
+    return f"{NAMESPACE}/job-{job}"
+
+
+def gang(stand: RunningGang, shapes: Sequence[Shape], constraint: Constraint | None = None, minimum: int = 1) -> Job:
+    """A job of the model with pods of these shapes, in the order of ranks, of which so many are to start together."""
+    key, runs, created = job_key(stand.job), stand.status is Status.RUNNING, stand.created
+    rows = stand.rows if stand.rows is not None else (-1,) * len(shapes)
+    kept = (stand.kept or (-1,) * len(shapes)) if runs else rows
+    tasks = tuple(
+        Task(f"{key}-{i}", s, "", Status.RUNNING, row, -1, created, rank=i)
+        if runs and row >= 0
+        else Task(f"{key}-{i}", s, "", Status.PENDING, -1, kept[i], created, rank=i)
+        for i, (s, row) in enumerate(zip(shapes, rows, strict=True))
+    )
+    held = [task.node for task in tasks if task.status is Status.RUNNING]
+    order: tuple[object, ...] = (stand.job,)
+    sub = SubJob(
+        key=key,
+        number=stand.number,
+        job_number=stand.number,
+        minimum=minimum,
+        constraint=constraint,
+        order=order,
+        priority=shapes[0].priority,
+        pod_sets=_parts([task for task in tasks if task.status is Status.PENDING]),
+        total=len(tasks),
+        request=np.add.reduce([s.request for s in shapes]),
+        held=np.array(held, dtype=np.int64) if runs else EMPTY,
+        ready=len(held),
+        tasks=tasks,
+    )
+    return Job(
+        key=key,
+        number=stand.number,
+        queue=stand.queue,
+        priority=shapes[0].priority,
+        created=created,
+        order=order,
+        phase=Phase.RUNNING if runs else Phase.INQUEUE,
+        declared=True,
+        minimum=minimum,
+        constraint=constraint,
+        subs=(sub,),
+        tasks=tasks,
+    )
+
+
+def _parts(tasks: Sequence[Task]) -> tuple[PodSet, ...]:
+    """Pods of one shape each, in the order of ranks."""
+    alike = ((shape, tuple(some)) for shape, some in groupby(tasks, key=lambda task: task.shape))
+    return tuple(PodSet(shape, "", -1, some) for shape, some in alike)
