@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from types import FrameType
+from typing import cast
 
 import msgspec
 from msgspec.structs import replace
@@ -41,7 +42,7 @@ PODS = 3000
 """More pods are not made of it, so that it ends today."""
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
-RACKS = [f"r{s}{r}[n{s}{r}0..n{s}{r}4]" for s in range(4) for r in range(5)]
+RACKS = [f"r{s}{r}[{' '.join(f'n{s}{r}{i}' for i in range(5))}]" for s in range(4) for r in range(5)]
 
 
 class Task(msgspec.Struct, frozen=True):
@@ -54,6 +55,9 @@ class Task(msgspec.Struct, frozen=True):
     apart: str = ""  # no two of them on nodes with the same value of this label
     beside: str = ""  # all pods of the job where this label has one value
     even: str = ""  # spread over the values of this label
+    near: str = ""  # each beside a pod of the next task, where this label has one value
+    off: str = ""  # none beside a pod of the next task, where this label has one value
+    level: str = ""  # spread over the values of this label, with the pods of all tasks counted
     wishes: int = 0  # preferred rules about other pods
 
 
@@ -100,6 +104,7 @@ def _world() -> tuple[Raw, ...]:
 
 
 WORLD = _world()
+NOW = 1_767_229_200.0
 
 
 def _job(name: str, own: str, trick: Trick) -> Raw:
@@ -108,7 +113,8 @@ def _job(name: str, own: str, trick: Trick) -> Raw:
     for number, task in enumerate(trick.tasks):
         asked = {"cpu": f"{task.cpu}m"} | ({"nvidia.com/gpu": str(task.gpus)} if task.gpus else {})
         container = {"name": "c", "image": "x", "resources": {"requests": asked}}
-        spec: Raw = {"containers": [container], **_rules(name, f"t{number}", task)}
+        following = f"t{(number + 1) % len(trick.tasks)}"
+        spec: Raw = {"containers": [container], **_rules(name, f"t{number}", following, task)}
         one: Raw = {"name": f"t{number}", "replicas": task.pods, "template": {"spec": spec}}
         if task.parts:
             size = max(task.pods // task.parts, 1)
@@ -124,29 +130,34 @@ def _job(name: str, own: str, trick: Trick) -> Raw:
     return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": spec}
 
 
-def _rules(job: str, name: str, task: Task) -> Raw:
-    """The rules between pods of a task."""
+def _rules(job: str, name: str, following: str, task: Task) -> Raw:
+    """The rules between pods of a task, and of it with the next one."""
     whole, mine = {"volcano.sh/job-name": job}, {"volcano.sh/job-name": job, "volcano.sh/task-spec": name}
+    theirs = {**mine, "volcano.sh/task-spec": following}
     must, rather = "requiredDuringSchedulingIgnoredDuringExecution", "preferredDuringSchedulingIgnoredDuringExecution"
     affinity: dict[str, object] = {}
-    beside: dict[str, object] = {}
-    if task.apart:
-        affinity["podAntiAffinity"] = {must: [{"labelSelector": {"matchLabels": mine}, "topologyKey": task.apart}]}
-    if task.beside:
-        beside[must] = [{"labelSelector": {"matchLabels": whole}, "topologyKey": task.beside}]
+    for kind, rules in (
+        ("podAntiAffinity", ((task.apart, mine), (task.off, theirs))),
+        ("podAffinity", ((task.beside, whole), (task.near, theirs))),
+    ):
+        terms = [{"labelSelector": {"matchLabels": about}, "topologyKey": key} for key, about in rules if key]
+        if terms:
+            affinity[kind] = {must: terms}
     if task.wishes:
         about = [{"matchExpressions": [{"key": f"k{i}", "operator": "DoesNotExist"}]} for i in range(task.wishes)]
-        beside[rather] = [
+        wished = [
             {"weight": 1 + i % 100, "podAffinityTerm": {"labelSelector": one, "topologyKey": HOST}}
             for i, one in enumerate(about)
         ]
-    if beside:
-        affinity["podAffinity"] = beside
+        affinity["podAffinity"] = {**cast(Raw, affinity.get("podAffinity", {})), rather: wished}
     found: Raw = {"affinity": affinity} if affinity else {}
-    if task.even:
-        rule = {"maxSkew": 1, "topologyKey": task.even, "whenUnsatisfiable": "DoNotSchedule"}
-        found["topologySpreadConstraints"] = [{**rule, "labelSelector": {"matchLabels": mine}}]
-    return found
+    hard = {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+    spreads = [
+        {**hard, "topologyKey": key, "labelSelector": {"matchLabels": about}}
+        for key, about in ((task.even, mine), (task.level, whole))
+        if key
+    ]
+    return found | ({"topologySpreadConstraints": spreads} if spreads else {})
 
 
 _HONEST = _job("honest", "own", Trick((Task(8, 1000, 8),), tier=1))
@@ -168,7 +179,7 @@ def cost(trick: Trick, under: Profile, *, cycles: int = 3, count: bool = False) 
     written = manifests(trick)
     mine: Raw = {**_HONEST, "metadata": {**_meta(_HONEST), "creationTimestamp": "2026-01-01T01:00:00Z"}}
     every = (*WORLD, *written, mine)
-    rounds = Rounds(Objects.of((codec.decode(one), one) for one in every), under, 1_767_229_200.0)
+    rounds = Rounds(Objects.of((codec.decode(one), one) for one in every), under, NOW)
     steps, calls, found, seen = 0, 0, False, False
     for _ in range(cycles):
         with _Calls(count) as counted:
@@ -224,9 +235,15 @@ def drawn(pick: Random) -> Trick:
 def _drawn_task(pick: Random) -> Task:
     pods = pick.choice((1, 3, 7, 18, 40, 99, 101, 130))
     plain = Task(pods, pick.randrange(100, 60_000), pick.choice((0, 0, 1, 2, 3, 5, 8)))
-    match pick.randrange(7):
+    match pick.randrange(11):
         case 0:
             return replace(plain, apart=pick.choice((HOST, ZONE)))
+        case 6 | 7:
+            return replace(plain, near=pick.choice((HOST, ZONE)))
+        case 8:
+            return replace(plain, off=pick.choice((HOST, ZONE)))
+        case 9:
+            return replace(plain, level=pick.choice((HOST, ZONE)))
         case 1:
             return replace(plain, beside=pick.choice((HOST, ZONE)))
         case 2:
@@ -243,7 +260,7 @@ def changed(trick: Trick, pick: Random) -> Trick:
     """The same job with something of it changed."""
     tasks = list(trick.tasks)
     at = pick.randrange(len(tasks))
-    match pick.randrange(8):
+    match pick.randrange(9):
         case 0:
             tasks.append(_drawn_task(pick))
         case 1 if len(tasks) > 1:
@@ -256,8 +273,13 @@ def changed(trick: Trick, pick: Random) -> Trick:
             tasks[at] = replace(tasks[at], cpu=pick.randrange(100, 60_000), gpus=pick.randrange(9))
         case 5:
             other = _drawn_task(pick)
-            tasks[at] = replace(tasks[at], apart=other.apart, beside=other.beside, even=other.even, parts=other.parts)
+            rules = {name: getattr(other, name) for name in ("apart", "beside", "even", "near", "off", "level")}
+            if pick.random() < 0.5:  # beside those that it has
+                rules = {name: key for name, key in rules.items() if key}
+            tasks[at] = replace(tasks[at], parts=other.parts, **rules)
         case 6:
+            tasks = [replace(task, near=tasks[at].near, off=tasks[at].off, level=tasks[at].level) for task in tasks]
+        case 7:
             return replace(trick, tier=pick.randrange(3))
         case _:
             return replace(trick, copies=max(1, trick.copies + pick.choice((-1, 1, 2))))

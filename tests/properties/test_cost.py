@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+import msgspec
 import pytest
-from tests.properties.cost import climb, cost, grown, profile
+from tests.properties.cost import HOST, NOW, WORLD, Task, Trick, climb, cost, grown, manifests, profile
 from tests.support.depth import DEEP, ROTATION, size
+
+from tierwise.actions.placement.program import Program, Question, TooLargeError
+from tierwise.api import codec
+from tierwise.config.profile import Profile
+from tierwise.port import Objects
+from tierwise.sim.cluster.rounds import Rounds
 
 STEPS = 8000
 EACH, OBJECT, FIXED = 80, 250, 100_000
@@ -31,3 +38,83 @@ def test_a_stranger_keeps_nobody_waiting(
         assert found.decided, trick
         assert found.steps <= STEPS, trick
         assert found.calls <= FIXED + OBJECT * found.objects + EACH * found.steps, trick
+
+
+RING = Trick(tuple(Task(30, 1000 + 10 * i, near=HOST) for i in range(10)))
+"""Each task beside the next one on every node: some 14,000 variables and entries, which no order of placing meets."""
+
+
+def _steps(trick: Trick, under: Profile, cycles: int) -> list[int]:
+    """The steps of each cycle in which the jobs have pods."""
+    every = (*WORLD, *manifests(trick))
+    rounds, found = Rounds(Objects.of((codec.decode(one), one) for one in every), under, NOW), []
+    for _ in range(cycles + 1):
+        decided = rounds.decide()
+        assert decided is not None
+        found.append(decided.report.search_counts.steps)
+        rounds.carry_out(decided)
+    return found[1:]
+
+
+@pytest.fixture
+def programs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
+    """What was built and solved: how large it was, and in how many rounds at most it was to be solved."""
+    found: list[tuple[str, int, int]] = []
+    build, solve = Program.__init__, Program.solve
+
+    def built(self: Program, question: Question, *, firm: bool, most: int, size: int) -> None:
+        try:
+            build(self, question, firm=firm, most=most, size=size)
+        except TooLargeError as error:
+            found.append(("too large", error.size, 0))
+            raise
+        found.append(("built", self.size, 0))
+
+    def solved(self: Program, nodes: int, rounds: int) -> object:
+        found.append(("solved", self.size, rounds))
+        return solve(self, nodes, rounds)
+
+    monkeypatch.setattr(Program, "__init__", built)
+    monkeypatch.setattr(Program, "solve", solved)
+    return found
+
+
+@pytest.mark.parametrize("steps", [4000, 8000, 20_000])
+def test_a_program_is_no_larger_than_the_steps_that_are_left(steps: int, programs: list[tuple[str, int, int]]) -> None:
+    """What is built of one that would be is charged, and no later cycle builds it."""
+    whole = steps // 4
+    first, second, third = _steps(RING, profile(steps, evicts=False), 3)
+
+    assert programs
+    for what, entries, rounds in programs:
+        assert entries <= 4 * whole + 4000, what
+        assert rounds * (entries // 8) <= whole + entries // 8, what
+    assert whole <= first + 50
+    assert first <= steps
+    assert max(second, third) < 50
+
+
+def test_a_program_that_can_be_solved_is_charged_by_its_size_and_its_rounds(
+    programs: list[tuple[str, int, int]],
+) -> None:
+    """More steps are taken than it takes to build it and to solve it in one round."""
+    (first,) = _steps(RING, profile(1_000_000, evicts=False), 1)
+
+    sizes = [entries for what, entries, _ in programs if what == "solved"]
+    assert sizes
+    assert "too large" not in {what for what, *_ in programs}
+    assert first >= sum(entries // 4 + entries // 8 for entries in sizes)
+
+
+def test_too_large_for_the_setting_is_charged_and_not_built_again(
+    programs: list[tuple[str, int, int]],
+) -> None:
+    """The refusal is kept until room grows, also where it is the bound of the program that was met."""
+    arguments = {"allocate": {"cycleSteps": 10_000, "searchSteps": 500}}
+    bound = msgspec.structs.replace(profile(10_000, evicts=False), action_arguments=arguments)
+    first, *later = _steps(RING, bound, 3)
+
+    sizes = [entries for what, entries, _ in programs if what == "too large"]
+    assert len(sizes) == len(programs) <= 2  # when it is placed, and when it is explained
+    assert first >= sum(sizes) // 4 > 0
+    assert max(later) < 50

@@ -42,6 +42,26 @@ def test_what_is_looser_is_never_stricter() -> None:
             assert isinstance(Program(question, firm=False).solve(1000), list), seed
 
 
+def test_rounds_end_a_search_and_are_counted() -> None:
+    """With as many as it needs the answer is the same; with one there is no other answer than none."""
+    counts: Counter[str] = Counter()
+    for seed in range(5 * SIZE):
+        question = _drawn(random.Random(seed))
+        free = Program(question, firm=True)
+        found, needed = free.solve(1000), free.rounds
+        counts["answered at once"] += needed == 0
+        if needed:
+            again, short = Program(question, firm=True), Program(question, firm=True)
+            assert str(again.solve(1000, needed + 1)) == str(found), seed
+            assert again.rounds == needed
+            answer = short.solve(1000, 1)
+            assert answer is No.UNKNOWN or str(answer) == str(found), seed
+            assert short.rounds <= needed, seed
+            counts["cut"] += answer is No.UNKNOWN
+    assert counts["answered at once"], counts
+    assert counts["cut"], counts
+
+
 def _drawn(chance: random.Random) -> Question:
     shapes, rows = chance.randint(1, 3), chance.randint(1, 6)
     requests = np.array([[chance.randint(1, 3), chance.randint(0, 2)] for _ in range(shapes)])

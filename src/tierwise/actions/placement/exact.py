@@ -41,8 +41,11 @@ from tierwise.model.topology import ROOT
 
 __all__ = ["place_exactly", "refuted"]
 
-_SIZE_OF_A_STEP = 16
-"""Variables and entries of a program that are solved in one step of the account."""
+_BUILT = 4
+"""Variables and entries of a program that are stated, and made simpler by the solver, in one step of the account."""
+
+_SOLVED = 8
+"""The same for a round of solving it."""
 
 
 def place_exactly(
@@ -61,12 +64,10 @@ def place_exactly(
     for pool in usable(cycle, pools):
         for firm in (True, False):
             try:
-                question = stated.question(pool, stated.by_score(pool), firm=firm)
-                program = Program(question, firm=firm, most=cycle.budget.program)
+                program = _built(cycle, stated.question(pool, stated.by_score(pool), firm=firm), firm=firm)
             except TooLargeError:
                 return NoPlace.BOUNDED
-            cycle.steps.charge(1 + program.size // _SIZE_OF_A_STEP)
-            dealt = program.solve(cycle.budget.nodes)
+            dealt = _solved(cycle, program)
             if isinstance(dealt, list):
                 found = cycle.ledger.attempt(stated.write, dealt, pool)
                 if found is not None:
@@ -90,13 +91,34 @@ def refuted(cycle: Cycle, job: Job, asked: Demand, *, alone: bool = False) -> bo
     try:
         stated = _Stated(cycle, job, asked, ROOT, alone=alone)
         question = stated.question(Pool.FUTURE_IDLE, np.arange(len(cycle.nodes)), firm=False)
-        program = Program(question, firm=False, most=cycle.budget.program)
+        program = _built(cycle, question, firm=False)
     except _NowhereError:
         return True
     except TooLargeError:
         return False
-    cycle.steps.charge(1 + program.size // _SIZE_OF_A_STEP)
-    return program.solve(cycle.budget.nodes) is No.PROVEN
+    return _solved(cycle, program) is No.PROVEN
+
+
+def _built(cycle: Cycle, question: Question, *, firm: bool) -> Program:
+    """The program of a question, no larger than there are steps left for; charged whether or not it is too large.
+
+    Raises TooLargeError, and OutOfStepsError.
+    """
+    try:
+        program = Program(question, firm=firm, most=cycle.budget.program, size=_BUILT * (cycle.steps.left + 1))
+    except TooLargeError as error:
+        cycle.steps.charge(1 + error.size // _BUILT)
+        raise
+    cycle.steps.charge(1 + program.size // _BUILT)
+    return program
+
+
+def _solved(cycle: Cycle, program: Program) -> Dealt | No:
+    """The answer to a program, in no more rounds than there are steps left for. Raises OutOfStepsError."""
+    each = 1 + program.size // _SOLVED
+    dealt = program.solve(cycle.budget.nodes, cycle.steps.left // each + 1)
+    cycle.steps.charge(program.rounds * each)
+    return dealt
 
 
 class _NowhereError(Exception):

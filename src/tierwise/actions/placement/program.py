@@ -6,8 +6,9 @@ of a kind in a class, rows of a class with a mixture of shapes, units in a place
 need.
 
 HiGHS solves it, with one thread and a fixed seed, so the same question gives the same answer. No clock ends it: a
-program that is too large is not asked, and the search ends after a number of nodes of its tree. Only its word that a
-program is infeasible is a proof.
+program that is too large is not asked, and the search ends after a number of nodes of its tree, or of rounds: HiGHS
+asks between two of them whether to go on. A round takes as long as the program is large. Only the word that a program
+is infeasible is a proof.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Sequence
 from math import gcd, prod
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -29,7 +31,13 @@ _MIXTURES = 64
 """Mixtures of a class of rows; where there are more, each of its rows is a class of its own, with plain amounts."""
 
 _COUNTED = 2**14
-"""Mixtures that are looked at to find the largest of them."""
+"""Mixtures of a class that are looked at to find the largest of them, a quarter of those of all classes."""
+
+_PROBED = 16_384
+"""Larger programs are not probed, one variable after the other, before they are solved: that may take seconds."""
+
+_PROBING = 2**15
+"""The rule by its bit, as HiGHS calls it."""
 
 
 class Scope(msgspec.Struct, frozen=True, eq=False):
@@ -94,7 +102,11 @@ Dealt = list[list[list[Ints]]]
 
 
 class TooLargeError(Exception):
-    """The program is larger than is asked."""
+    """The program is larger than is asked; `size` is what of it was looked at."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(size)
+        self.size = size
 
 
 def _narrow(places: Ints) -> bool:
@@ -105,7 +117,9 @@ def _narrow(places: Ints) -> bool:
 class _Classes:
     """Rows that nothing tells apart, with the largest mixtures of shapes that each of them takes."""
 
-    def __init__(self, question: Question) -> None:
+    def __init__(self, question: Question, most: int) -> None:
+        """Raises TooLargeError where more has to be looked at."""
+        self._largest, self._cells, self.looked = most, 4 * _COUNTED, 0
         tasks = [0] * len(question.numbers)
         for unit in question.units:
             for shape, _, left in unit.left:
@@ -147,6 +161,7 @@ class _Classes:
         self._known: dict[bytes, Ints | None] = {}
         for own in _alike(rows, columns):
             one = int(own[0])
+            self._look(1)
             mixtures = self._mixtures(requests, free[:, one], room[:, one], one)
             for some in (own,) if mixtures is not None else own[:, None]:
                 self.rows.append(some)
@@ -162,11 +177,21 @@ class _Classes:
                 if self.mixtures[i] is None:
                     yield some, others, i
 
+    def _look(self, number: int) -> None:
+        self.looked += number
+        if self.looked > self._largest:
+            raise TooLargeError(self.looked)
+
     def _mixtures(self, requests: Ints, free: Ints, room: Ints, row: int) -> Ints | None:
         conflicts = [(some, others) for some, others, by_row in self._conflicts if by_row[row]]
         key = b"".join((free.tobytes(), room.tobytes(), *(some.tobytes() for some, _ in conflicts)))
         if key not in self._known:
-            self._known[key] = _largest_mixtures(requests, free, room, conflicts)
+            cells = prod(int(number) + 1 for number in room[room > 0][:-1])
+            self._known[key] = None
+            if cells <= min(_COUNTED, self._cells):
+                self._cells -= cells
+                self._look(cells)
+                self._known[key] = _largest_mixtures(requests, free, room, conflicts)
         return self._known[key]
 
 
@@ -183,10 +208,8 @@ def _largest_mixtures(requests: Ints, free: Ints, room: Ints, conflicts: Sequenc
     """The mixtures that a row takes of which no other has more of everything; None where there are too many."""
     able = np.flatnonzero(room)
     most = room[able]
-    cells = prod(int(number) + 1 for number in most[:-1])
-    if cells > _COUNTED:
-        return None
-    counts = np.indices([int(number) + 1 for number in most[:-1]]).reshape(len(able) - 1, cells).T
+    sizes = [int(number) + 1 for number in most[:-1]]
+    counts = np.indices(sizes).reshape(len(able) - 1, prod(sizes)).T
     own, last = requests[able[:-1]], requests[able[-1]]
     used = counts @ own
     fits = ((used <= free) | (used == 0)).all(axis=1)
@@ -202,13 +225,14 @@ def _largest_mixtures(requests: Ints, free: Ints, room: Ints, conflicts: Sequenc
         whole = np.concatenate((whole[~clash], without))
         whole = whole[~((whole[:, some] > 0).any(axis=1) & (whole[:, others] > 0).any(axis=1))]
     whole = np.unique(whole, axis=0)[::-1]
-    kept: list[Ints] = []
+    kept, number = np.zeros((_MIXTURES, len(room)), dtype=np.int64), 0
     for mixture in whole[np.argsort(-whole.sum(axis=1), kind="stable")]:
-        if not any((mixture <= other).all() for other in kept):
-            kept.append(mixture)
-            if len(kept) > _MIXTURES:
+        if not (mixture <= kept[:number]).all(axis=1).any():
+            if number == _MIXTURES:
                 return None
-    return np.array(kept)
+            kept[number] = mixture
+            number += 1
+    return kept[:number]
 
 
 _Term = tuple[Ints, int]
@@ -220,10 +244,14 @@ class Program:
     to hold in some order of placing; without, its no is a proof.
     """
 
-    def __init__(self, question: Question, *, firm: bool, most: int = 400_000) -> None:
-        """Raises TooLargeError where there are more entries than so many, or more variables than an eighth of that."""
+    def __init__(self, question: Question, *, firm: bool, most: int = 400_000, size: int | None = None) -> None:
+        """Raises TooLargeError where there are more entries than `most`, or more variables than an eighth of that.
+
+        So it does where its size would be more than `size`.
+        """
         self._question = question
-        self._largest = most
+        self._most_entries, self._most_columns = most, max(most // 8, 1)
+        self._largest = size if size is not None else 10 * most
         self._low: list[Ints] = []
         self._high: list[Ints] = []
         self._columns = 0
@@ -231,7 +259,8 @@ class Program:
         self._terms: list[list[_Term]] = []
         self._entries = 0
         self.loose = False  # whether the same without `firm` is another question
-        self._classes = _Classes(question)
+        self.rounds = 0  # that were needed to solve it
+        self._classes = _Classes(question, self._largest)
         self._chains = [self._chain(unit.scope) for unit in question.units]
         self._tasks()  # the first columns
         self._parts = [self._new(1, 0, 1) for _ in range(question.parts)]
@@ -248,14 +277,14 @@ class Program:
             else:
                 self._even(record, firm=firm)
         for some, others, i in self._classes.apart():
-            flag = self._new(1, 0, 1)
+            flag, here = self._new(1, 0, 1), self._here(i)
             for shapes, open_ in ((some, True), (others, False)):
-                self._open(self._of_shapes(np.flatnonzero(shapes), np.array([i])), flag, open_=open_)
+                self._open(here[shapes[self._shape[here]]], flag, open_=open_)
 
     @property
     def size(self) -> int:
-        """Variables and entries together."""
-        return self._columns + self._entries
+        """Variables and entries together, and what was looked at to find them."""
+        return self._columns + self._entries + self._classes.looked
 
     # What a program is made of: columns, and rows that bound sums of them.
 
@@ -263,8 +292,8 @@ class Program:
         """So many whole numbers with these bounds."""
         first = self._columns
         self._columns += number
-        if 8 * self._columns > max(self._largest, 8):
-            raise TooLargeError
+        if self._columns > self._most_columns or self.size > self._largest:
+            raise TooLargeError(self.size)
         self._low.append(np.full(number, low, dtype=np.int64))
         self._high.append(np.broadcast_to(np.asarray(high, dtype=np.int64), (number,)))
         return np.arange(first, self._columns)
@@ -279,8 +308,8 @@ class Program:
         self._terms.append(kept)
         self._bounds.append((low, high))
         self._entries += sum(len(columns) for columns, _ in kept)
-        if self._entries > self._largest:
-            raise TooLargeError
+        if self._entries > self._most_entries or self.size > self._largest:
+            raise TooLargeError(self.size)
 
     def _open(self, columns: Ints, flag: Ints, *, open_: bool = True) -> None:
         """These are above 0 only where a flag is set, or is not."""
@@ -321,14 +350,18 @@ class Program:
         if len(self._at):
             self._new(len(self._at), 0, self._most)
         self._index = np.arange(len(self._at))
+        self._unit_starts = np.searchsorted(self._unit, np.arange(len(question.units) + 1))
+        self._by_class = np.argsort(self._at, kind="stable")
+        self._class_starts = np.searchsorted(self._at[self._by_class], np.arange(len(classes.rows) + 1))
         for u, unit in enumerate(question.units):
+            tasks = self._of_unit(u)
             for entry, (_, _, left) in enumerate(unit.left):
-                mine = self._index[(self._unit == u) & (self._entry == entry)]
+                mine = tasks[self._entry[tasks] == entry]
                 if int(self._most[mine].sum()) > left * unit.copies:
                     self._bound([(mine, 1)], -np.inf, left * unit.copies)
         self._mixed: dict[int, Ints] = {}
         for i, mixtures in enumerate(classes.mixtures):
-            here = np.flatnonzero(self._at == i)
+            here = self._here(i)
             if mixtures is None:
                 self._amounts(i, here)
                 continue
@@ -357,8 +390,16 @@ class Program:
             terms = [(here[each == n], int(n) // unit) for n in np.unique(each[each > 0]).tolist()]
             self._bound(terms, -np.inf, int(classes.free[r, i]) // unit)
 
-    def _of_shapes(self, shapes: Ints, classes: Ints) -> Ints:
-        return self._index[np.isin(self._shape, shapes) & np.isin(self._at, classes)]
+    def _here(self, i: int) -> Ints:
+        """The tasks in a class of rows."""
+        return self._by_class[self._class_starts[i] : self._class_starts[i + 1]]
+
+    def _of_unit(self, u: int) -> Ints:
+        """The tasks of a unit."""
+        return self._index[self._unit_starts[u] : self._unit_starts[u + 1]]
+
+    def _of_units(self, units: Iterable[int]) -> Ints:
+        return np.concatenate([EMPTY, *(self._of_unit(u) for u in units)])
 
     # Units, and where they are.
 
@@ -373,7 +414,7 @@ class Program:
             whole = self._new(1, unit.copies if unit.needed else 0, unit.copies)
             self._chosen.append(whole)
             place = question.scopes[unit.scope].place
-            mine = self._index[self._unit == u]
+            mine = self._of_unit(u)
             if place is None or inside[unit.scope] > 1 or unit.scope in outer:
                 self._take(unit, mine, whole)
                 continue
@@ -402,7 +443,7 @@ class Program:
         question, sample = self._question, self._classes.sample
         for number, scope in enumerate(question.scopes):
             units = [u for u, chain in enumerate(self._chains) if number in chain]
-            mine = self._index[np.isin(self._unit, units)]
+            mine = self._of_units(units)
             owned = any(at == number for at, _ in (self._own[u] for u in units if u in self._own))
             if scope.place is not None and not owned:
                 self._one_place(scope.place, units)
@@ -428,7 +469,7 @@ class Program:
 
     def _one_place(self, place: Ints, units: Sequence[int]) -> None:
         sample = self._classes.sample
-        mine = self._index[np.isin(self._unit, units)]
+        mine = self._of_units(units)
         of_task = place[sample[self._at[mine]]]
         wheres = np.unique(of_task).tolist()
         if len(wheres) <= 1:
@@ -436,7 +477,7 @@ class Program:
         flags = {where: self._new(1, 0, 1) for where in wheres}
         self._bound([(flag, 1) for flag in flags.values()], -np.inf, 1)
         for u in units:
-            tasks = self._index[self._unit == u]
+            tasks = self._of_unit(u)
             around = place[sample[self._at[tasks]]]
             for where in np.unique(around).tolist():
                 self._open(tasks[around == where], flags[where])
@@ -457,7 +498,7 @@ class Program:
                     terms.append((self._chosen[u], 1))
                     continue
                 left = self._question.units[u].left
-                own = self._index[self._unit == u]
+                own = self._of_unit(u)
                 of_role = [i for i, (_, role, _) in enumerate(left) if wanted.role is None or role == wanted.role]
                 terms.append((own[np.isin(self._entry[own], of_role)], 1))
             terms += [(self._parts[part], 1) for part in wanted.parts]
@@ -532,14 +573,14 @@ class Program:
 
     # The answer.
 
-    def solve(self, nodes: int) -> Dealt | No:
-        """Which rows the tasks go to; the search ends after so many nodes of its tree."""
+    def solve(self, nodes: int, rounds: int | None = None) -> Dealt | No:
+        """Which rows the tasks go to; the search ends after so many nodes of its tree, or at so many rounds of work."""
         if not self._columns:
             return [[] for _ in self._question.units]
-        found = self._run(nodes)
+        found = self._run(nodes, rounds)
         return found if isinstance(found, No) else self._deal(found)
 
-    def _run(self, nodes: int) -> Ints | No:
+    def _run(self, nodes: int, rounds: int | None) -> Ints | No:
         highspy = load_solver()
         solver, lp = highspy.Highs(), highspy.HighsLp()
         flexible = any(not unit.needed or unit.least < unit.most for unit in self._question.units)
@@ -562,6 +603,16 @@ class Program:
         for name, value in (("output_flag", False), ("threads", 1), ("parallel", "off"), ("random_seed", 0)):
             solver.setOptionValue(name, value)
         solver.setOptionValue("mip_max_nodes", nodes)
+        if self.size > _PROBED:
+            solver.setOptionValue("presolve_rule_off", _PROBING)
+
+        def between(_kind: object, _text: str, _seen: object, answer: Any, _own: object) -> None:
+            self.rounds += 1
+            if rounds is not None and self.rounds >= rounds:
+                answer.user_interrupt = True
+
+        solver.setCallback(between, None)
+        solver.startCallback(highspy.cb.HighsCallbackType.kCallbackMipInterrupt)
         solver.passModel(lp)
         solver.run()
         status = solver.getModelStatus()
@@ -575,7 +626,8 @@ class Program:
     def _deal(self, values: Ints) -> Dealt:
         rows_of: list[Ints] = [EMPTY] * len(self._at)
         for i, rows in enumerate(self._classes.rows):
-            here = np.flatnonzero((self._at == i) & (values[: len(self._at)] > 0))
+            here = self._here(i)
+            here = here[values[here] > 0]
             if not len(here):
                 continue
             mixtures = self._classes.mixtures[i]
@@ -596,7 +648,7 @@ class Program:
 
     def _copies(self, u: int, unit: Unit, values: Ints, rows_of: list[Ints]) -> list[list[Ints]]:
         """The tasks of each copy of a unit, in one place of its own where it has one."""
-        mine = self._index[self._unit == u]
+        mine = self._of_unit(u)
         if u not in self._own:
             return self._share(unit, mine, int(values[self._chosen[u]][0]), rows_of)
         scope, own = self._own[u]
