@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -266,6 +266,42 @@ def test_the_gang_that_saved_its_work_goes(tmp_path: Path) -> None:
 
     assert ({"default/saved-0", "default/saved-1"}, 8.0) == (set(found["subjects"]), found["acceleratorHoursLost"])
     assert "breaks 1 gang and loses 8.0 accelerator-hours" in found["text"]
+
+
+def _aged(tmp_path: Path, hours: Mapping[str, int], pods: int, mark: str = "") -> Path:
+    """Two racks of two nodes, each full with a job of `pods` pods that has run for so long; two nodes are wanted."""
+    world = draw(RACKS, node="gpu=8")
+    jobs = [gang(f"on-{node}", tasks=pods, each=f"gpu={8 // pods}", on=" ".join([node] * pods)) for node in hours]
+    file = _file(tmp_path, world, *jobs, gang("train", tasks=2, each="gpu=8", within=2))
+    objects = list(yaml.safe_load_all(file.read_text()))
+    for raw in objects:
+        node = raw["spec"].get("nodeName") if raw["kind"] == "Pod" else None
+        if node:
+            raw["status"] = {"phase": "Running", "startTime": f"2026-01-01T{10 - hours[node]:02}:00:00Z"}
+            if mark:
+                raw["metadata"]["annotations"]["tierwise.io/checkpointed-at"] = mark
+    file.write_text(yaml.safe_dump_all(objects))
+    return file
+
+
+@pytest.mark.parametrize("pods", [1, 2])
+def test_age_comes_after_the_domain(pods: int, tmp_path: Path) -> None:
+    """The two that run shortest are in different racks; two of one rack go, of these racks those that lose least."""
+    hours = {"n0": 1, "n1": 5, "n2": 2, "n3": 6}
+
+    found = _evicted(_aged(tmp_path, hours, pods), "--now", "2026-01-01T10:00:00Z")
+
+    assert {"default/on-n0", "default/on-n1"} == {pod.rpartition("-")[0] for pod in found["subjects"]}
+    assert 48.0 == found["acceleratorHoursLost"]
+
+
+def test_who_states_checkpoints_is_weighed_by_them(tmp_path: Path) -> None:
+    """Then the least work is lost, wherever it is."""
+    hours = {"n0": 1, "n1": 5, "n2": 2, "n3": 6}
+
+    found = _evicted(_aged(tmp_path, hours, 1, "2026-01-01T05:30:00Z"), "--now", "2026-01-01T10:00:00Z")
+
+    assert {"default/on-n0-0", "default/on-n2-0"} == set(found["subjects"])
 
 
 def test_a_queue_within_its_share_is_left_alone(tmp_path: Path) -> None:

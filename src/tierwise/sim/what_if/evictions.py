@@ -8,6 +8,7 @@ should do is tried by running the scheduler.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import combinations, product
 from math import comb
@@ -15,6 +16,7 @@ from typing import Final
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from tierwise.api.core import Pod
 from tierwise.api.plurals import count
@@ -37,6 +39,10 @@ _COMBINATIONS: Final = 4096
 _SETS: Final = 1024
 """Sets of gangs of one size that are counted before they are taken one by one."""
 UNFAIR: Final = "; the scheduler itself would not evict them, by priority or share of their queues"
+_ALIKE: Final = 256
+"""Choices of as many gangs and pods that are compared by the tier of their domain."""
+_POD: Final = 1 << 36
+"""What one pod counts as, in accelerator-seconds, where choices of equally many pods are looked for."""
 _LOSS: Final = 1 << 20
 """What one accelerator-second counts as, in pods: it outweighs their number."""
 
@@ -190,6 +196,7 @@ class _Search:
     def least(self) -> tuple[Counts, bool] | None:
         """The least choice that lets the job start, and whether it is proved to be that; None where none does."""
         best: tuple[tuple[int, int, int], Counts, bool] | None = None
+        chosen: tuple[int, ...] = ()
         proved = True
         for going, sure in self._sets():
             proved = proved and sure
@@ -207,12 +214,60 @@ class _Search:
                 counts, exact = found
                 measure = (len(going), lost + self._loss(counts, going), sum(counts))
                 if best is None or measure < best[0]:
-                    best = measure, counts, exact
+                    best, chosen = (measure, counts, exact), going
         if best is None:
             return None
         # Which of its surplus pods a gang gives up was not weighed.
         elastic = any(surplus for _, surplus in self._gangs.values())
-        return best[1], best[2] and proved and not elastic
+        return self._tighter(best[1], chosen), best[2] and proved and not elastic
+
+    def _tighter(self, counts: Counts, going: Collection[int]) -> Counts:
+        """A choice like this one but for the age of its pods, where one makes room in a tighter domain."""
+        if self._counting is None or self._shortfalls or not self._says_age_alone(counts):
+            return counts
+        tier, alike, others = self._tier(counts), self._importance(counts), []
+        for instead, _ in self._sets():
+            most = self._victims.without(self._gangs, instead)
+            if len(instead) != len(going) or not any(most) or self._tier(most) >= tier:
+                if len(instead) > len(going):
+                    break
+                continue
+            prices = [_POD + min(loss, _POD - 1) for loss in self._each(instead)]
+            lost = sum(self._gangs[number][0] for number in instead)
+            others += [
+                (self._tier(other), lost + self._loss(other, instead), other)
+                for other in fewest_by_count(self._counting, self._victims.kinds, prices, most)[1]
+                if sum(other) == sum(counts) and self._importance(other) == alike and self._says_age_alone(other)
+            ]
+            if len(others) > _ALIKE:
+                break
+        for near, _, other in sorted(others):
+            if near < tier and self._test.left > 0 and self._test(other):
+                return other
+        return counts
+
+    def _says_age_alone(self, counts: Counts) -> bool:
+        """Whether what the pods of a choice lose is the time that they have run, and nothing that their jobs say."""
+        owners = {id(owner): owner for owner, n in zip(self._victims.owners, counts, strict=True) if n and owner}
+        for owner in owners.values():
+            if owner.saved or (owner.terms is not None and owner.terms.restart_cost):
+                return False
+            if any(task.checkpointed for task in owner.tasks):
+                return False
+        return True
+
+    def _importance(self, counts: Counts) -> list[tuple[int, int]]:
+        """How many pods of each priority go."""
+        found: Counter[int] = Counter()
+        for owner, number in zip(self._victims.owners, counts, strict=True):
+            found[owner.priority if owner is not None else 0] += number
+        return sorted((priority, number) for priority, number in found.items() if number)
+
+    def _tier(self, counts: Counts) -> int:
+        """The tier of the tightest domain that holds the job by count once these pods are gone."""
+        assert self._counting is not None
+        tiers = self._victims.snapshot.topology.tier[self._counting.domains]
+        return int(min(tiers[self._held(counts)], default=PLENTY))
 
     def _sets(self) -> Iterator[tuple[tuple[int, ...], bool]]:
         """Sets of gangs to break: fewer first, then those that lose less; and whether none was passed over before."""
@@ -259,16 +314,21 @@ class _Search:
         for short, family in zip(self._shortfalls, self._family, strict=True):
             if (freed[:, family].sum(axis=1) < short.missing).any():
                 return False
+        return self._counting is None or bool(self._held(most).any())
+
+    def _held(self, gone: Counts) -> npt.NDArray[np.bool_]:
+        """For each domain of the count, whether it has room for the job once so many of each kind are gone."""
         counting = self._counting
-        if counting is None:
-            return True
+        assert counting is not None
+        freed = self._victims.amounts * np.array(gone, dtype=np.int64)
         free = counting.idle.copy()
         known = self._row >= 0
         asked = counting.pod_set.shape.asked
         np.add.at(free.T, self._row[known], freed[asked][:, known].T)
         fits = np.where(counting.open > 0, np.maximum(counting.fits, counting.takes(free)), counting.fits)
         totals = counting.snapshot.topology.totals(fits)
-        return bool((totals[counting.domains] >= counting.need).any())
+        held: npt.NDArray[np.bool_] = totals[counting.domains] >= counting.need
+        return held
 
     def _loss(self, counts: Counts, going: Collection[int]) -> int:
         """Accelerator-seconds of pods of a choice that are in no gang that is broken."""
