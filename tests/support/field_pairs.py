@@ -67,6 +67,8 @@ PAIRS: Final[Mapping[str, Pair]] = {
         "/fabric": Pair("two fabrics", "nvlink"),
         "/fabric.*": Pair("two fabrics of a part", "nvlink"),
         "/topology-constraints": Pair("torn", '[{"tier": 1}]'),
+        "/set": Pair("rule about a set", "serve"),
+        "/set-start": Pair("alone", "2"),
         "/pattern": Pair("alone", "ring"),
         "/rank": Pair("ranked", "7"),
         "/ranks": Pair("ranked", "9"),

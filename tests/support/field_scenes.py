@@ -292,6 +292,14 @@ def two_fabrics(way: str) -> Scene:
 
 
 @scene
+def rule_about_a_set(way: str) -> Scene:
+    """V waits: it has a rule about a set that it is not in."""
+    listed = [{"fabric": "HyperNode", "tier": 1, "set": "serve", "apart": 1}]
+    found = _annotated(own(way), way, {"tierwise.io/topology-constraints": json.dumps(listed)})
+    return Scene([*tree({"r0": "n0 n1", "r1": "n2 n3"}, cpu=1), *found])
+
+
+@scene
 def two_fabrics_of_a_part(way: str) -> Scene:
     """The same; a part of v wants one domain of tier 1, or one rack."""
     hard: Raw = {"mode": "hard", "highestTierAllowed": 1}

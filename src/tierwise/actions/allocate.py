@@ -205,12 +205,22 @@ class _Allocation:
             if found is NoPlace.PROVEN:
                 self._rejection_cache.add_kept_place(job, asked, kept)
             return Rejection("place", job.key, kept)
-        refusal = self._diagnose(job, asked, bounded=found is NoPlace.BOUNDED)
+        ruled = self._ruled_out(job, asked)
+        refusal = ruled or self._diagnose(job, asked, bounded=found is NoPlace.BOUNDED)
         if refusal.bounded and self._cycle.steps.is_dear(begun):
             self._cycle.steps.keep(job, refusal)
         else:
             self._cycle.steps.looked_at(job, refusal, begun)
         return refusal
+
+    def _ruled_out(self, job: Job, asked: Demand) -> Rejection | None:
+        """The refusal of a gang that would have a place were it not for a rule of its sets; None where it would not."""
+        if self._cycle.fit_counts.closed is None:
+            return None
+        from tierwise.actions.placement.sets import ruled_out  # few gangs are in sets
+
+        reason = ruled_out(self._cycle, job, asked, search_minimum)
+        return Rejection("fit", job.key, reason) if reason is not None else None
 
     def _kept_by_others(self, job: Job, asked: Demand) -> Reason | None:
         """Why a job that finds no place must leave one to a gang that has declined it; None if it would have none."""

@@ -43,6 +43,9 @@ def admission_reason(cycle: Cycle, job: Job) -> Reason | None:
         text = f"its gang group is not whole: gang {', '.join(job.missing)} does not exist"
         others = tuple(Named(namespace_of(name), name, "of another namespace") for name in job.missing)
         return Reason("GangGroupIncomplete", "coscheduling", text, others)
+    of_sets = cycle.sets.refusal(job) if cycle.sets is not None else None
+    if of_sets is not None:
+        return of_sets
     devices = cycle.snapshot.devices is not None and not cycle.pipeline.before_bind
     if devices and any(task.shape.devices is not None for task in job.tasks):
         return _UNPREPARED

@@ -142,6 +142,7 @@ class PlainPods:
         if not pipeline.queue_order or not self._skips_search() or self._cycle.ledger.followed:
             return False
         free = len(job.subs) == 1 and not job.policies and job.constraint is None and sub.constraint is None
+        free = free and self._cycle.fit_counts.closed is None
         plain = free and job.gather is None and not job.further and not job.ranks and job.pattern is None
         return plain and pipeline.limit(job) is None
 

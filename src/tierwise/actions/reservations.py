@@ -384,7 +384,7 @@ class Reservations:
         beside = self._overlapping(job, time) if beside is None else beside
         if not self._may_fit(job, asked, (group, time), beside, within):
             return None
-        with cycle.ledger.statement():
+        with cycle.ledger.statement(), cycle.serving(job):
             cycle.declined.open_for(job, time)
             self._let_end(job, group)
             cycle.ledger.go_ahead(time)
@@ -422,7 +422,8 @@ class Reservations:
             inside = free[:, within]
             free[:] = 0
             free[:, within] = inside
-        return bool(may_hold_all(Room(self._cycle, Pool.FUTURE_IDLE, free=free), asked, np.array([ROOT]))[0])
+        with self._cycle.serving(job):
+            return bool(may_hold_all(Room(self._cycle, Pool.FUTURE_IDLE, free=free), asked, np.array([ROOT]))[0])
 
     def _let_end(self, job: Job, group: int) -> None:
         """Count everybody else as gone who ends in a group or before, from nodes and from their queues."""

@@ -8,6 +8,7 @@ from typing import Final
 from tierwise.admission.context import ClusterContext
 from tierwise.admission.findings import Issue, at_least, error, one_of, warning
 from tierwise.api import fabric as fabrics
+from tierwise.api import sets
 from tierwise.api.core import ObjectMeta
 from tierwise.api.volcano import NetworkTopologySpec
 from tierwise.model.topology import fabric_kind
@@ -48,24 +49,29 @@ def check_fabrics(meta: ObjectMeta, sub_groups: Collection[str], context: Cluste
         if sub_group not in sub_groups:
             yield error(path, f'there is no sub-group "{sub_group}"')
         yield from _check_fabric(path, inner, context)
+    path, start = (meta.annotations.get(key, "").strip() for key in (sets.SET, sets.SET_START))
+    if (wrong := sets.marks_fault(path, start)) is not None:
+        yield error(f"metadata.annotations[{wrong[0]}]", wrong[1])
+    elif start and not path:
+        yield warning(f"metadata.annotations[{sets.SET_START}]", f"{sets.NO_SET}: its pods wait")
     where, listed = f"metadata.annotations[{fabrics.CONSTRAINTS}]", fabrics.parse_constraints(text)
     if isinstance(listed, str):
         yield error(where, listed)
         return
     for index, entry in enumerate(listed):
-        path, fabric = f"{where}[{index}]", entry.fabric or name
+        if entry.set and (outside := sets.within(path, entry.set)):
+            yield error(f"{where}[{index}].set", outside)
+        at, fabric = f"{where}[{index}]", entry.fabric or name
         if entry.sub_group and entry.sub_group not in sub_groups:
-            yield error(f"{path}.subGroup", f'there is no sub-group "{entry.sub_group}"')
+            yield error(f"{at}.subGroup", f'there is no sub-group "{entry.sub_group}"')
         if entry.fabric:
-            yield from _check_fabric(f"{path}.fabric", entry.fabric, context)
+            yield from _check_fabric(f"{at}.fabric", entry.fabric, context)
         tiers = context.fabrics.get(fabric) if fabric else context.tiers
         if tiers is not None and isinstance(entry.tier, str) and entry.tier not in tiers:
             kind = f"of fabric {fabric} " if fabric else ""
-            yield warning(f"{path}.tier", f'no hyperNode {kind}has the tierName "{entry.tier}": a hard job waits')
+            yield warning(f"{at}.tier", f'no hyperNode {kind}has the tierName "{entry.tier}": a hard job waits')
         elif isinstance(entry.tier, int) and fabric in context.numbers and entry.tier not in context.numbers[fabric]:
-            yield warning(
-                f"{path}.tier", f"no hyperNode of fabric {fabric} has the tier {entry.tier}: a hard job waits"
-            )
+            yield warning(f"{at}.tier", f"no hyperNode of fabric {fabric} has the tier {entry.tier}: a hard job waits")
 
 
 def _check_fabric(path: str, name: str, context: ClusterContext) -> Iterator[Issue]:

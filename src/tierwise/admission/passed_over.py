@@ -18,6 +18,7 @@ from tierwise.api.kueue import GROUP as KUEUE
 from tierwise.api.kueue import ClusterQueue
 from tierwise.api.own_keys import unknown_keys, unknown_keys_in
 from tierwise.api.plurals import joined
+from tierwise.api.sets import SET, SET_START
 from tierwise.api.volcano import Job, PodGroup
 from tierwise.dialects.groups import Group, SubGroup, group_marks
 from tierwise.dialects.koordinator.gangs import gang_of
@@ -115,7 +116,7 @@ def _marks(pod: Pod, objects: Objects, declared: Mapping[Name, Group]) -> Iterat
 
 
 def _of_fabrics(key: str) -> bool:
-    return key in (CONSTRAINTS, FABRIC) or key.startswith(f"{FABRIC}.")
+    return key in (CONSTRAINTS, FABRIC, SET, SET_START) or key.startswith(f"{FABRIC}.")
 
 
 def _sub_group(pod: Pod, declared: Mapping[Name, Group]) -> Iterator[Issue]:

@@ -2,7 +2,8 @@
 
 On a hyperNode, as a label or an annotation, the mark names the fabric that it is a domain of; hyperNodes without it
 form the tree that Volcano's constraints mean. On a group it names the fabric that the group's own constraints are
-about. Constraints on further fabrics are in an annotation of the group, as a JSON list.
+about. Constraints on further fabrics, and rules about the other gangs of its sets (`api.sets`), are in an annotation of
+the group, as a JSON list.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final
 import msgspec
 
 from tierwise.api.core import Int, ObjectMeta, Record
+from tierwise.api.sets import RULES, most_of, set_fault
 
 __all__ = ["CONSTRAINTS", "FABRIC", "fabric_name_fault", "fabric_of", "fabrics_of_sub_groups", "parse_constraints"]
 
@@ -24,7 +26,10 @@ _PREFIX: Final = f"{FABRIC}."
 CONSTRAINTS: Final = "tierwise.io/topology-constraints"
 """On a group, as JSON: its constraints on further fabrics."""
 
-FORM: Final = '[{"fabric": NAME, "tier": NAME or NUMBER, "mode": "hard" or "soft", "spread": NUMBER, "subGroup": NAME}]'
+FORM: Final = (
+    '[{"fabric": NAME, "tier": NAME or NUMBER, "mode": "hard" or "soft", "spread": NUMBER, "subGroup": NAME, '
+    '"set": PATH, "apart": NUMBER or SHARE}]'
+)
 _MOST: Final = 16
 _SPREAD: Final = 1000
 _NAME: Final = r"[A-Za-z0-9]([-A-Za-z0-9_. /]{0,251}[A-Za-z0-9])?"
@@ -38,6 +43,8 @@ class FabricConstraint(Record, frozen=True, forbid_unknown_fields=True):
     mode: str = "hard"
     spread: Int | None = None  # all in one
     sub_group: str = ""  # each sub-group of this name; the whole group where it is empty
+    set: str = ""  # a set that the group is in: it is a rule about the parts of it
+    apart: Int | str | None = None  # so many parts, or this share of them, in one domain at most; None: all in one
 
 
 def fabric_of(marks: ObjectMeta | Mapping[str, str]) -> str:
@@ -69,10 +76,11 @@ def parse_constraints(text: str) -> tuple[FabricConstraint, ...] | str:
     if len(found) > _MOST:
         return f"{len(found)} constraints are more than the {_MOST} that a group may have"
     for i, entry in enumerate(found):
-        fault = _fault(entry)
+        fault = _fault(entry) or _rule_fault(entry)
         if fault:
             return f"[{i}].{fault}"
-    return found
+    rules = sum(bool(entry.set) for entry in found)
+    return found if rules <= RULES else f"{rules} rules about sets are more than the {RULES} that a group may have"
 
 
 def _fault(entry: FabricConstraint) -> str:
@@ -85,3 +93,17 @@ def _fault(entry: FabricConstraint) -> str:
     if fabric_name_fault(entry.fabric):
         return f"fabric: {fabric_name_fault(entry.fabric)}"
     return ""
+
+
+def _rule_fault(entry: FabricConstraint) -> str:
+    """What is wrong with what an entry says of sets and parts; "" where nothing is."""
+    if not entry.set:
+        return "apart: it is said of the parts of a set, which `set` names" if entry.apart is not None else ""
+    if entry.sub_group or entry.spread is not None:
+        return f"set: a rule about a set says nothing of {'sub-groups' if entry.sub_group else 'spread'}"
+    if set_fault(entry.set):
+        return f"set: {set_fault(entry.set)}"
+    return "" if entry.apart is None or most_of(entry.apart) else f'apart: "{entry.apart}" is {_APART}'
+
+
+_APART: Final = 'neither a number from 1 on nor a share such as "45%"'

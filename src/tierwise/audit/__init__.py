@@ -6,10 +6,14 @@ the other; what languages there are, and where their checks are, it takes from t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from functools import partial
+
 from tierwise.audit.gathered import gathered
 from tierwise.audit.nodes import devices, neighbours, nodes, support, volumes
 from tierwise.audit.pods import Finding
 from tierwise.audit.quotas import queues, quotas
+from tierwise.audit.sets import sets
 from tierwise.audit.topology import topology
 from tierwise.dialects.language import NotOurs, loaded
 from tierwise.dialects.languages import LANGUAGES
@@ -21,5 +25,18 @@ __all__ = ["Finding", "audit"]
 def audit(objects: Objects) -> list[Finding]:
     """Everything that is wrong, rule by rule."""
     own = [loaded(language.check) for language in LANGUAGES.values() if not isinstance(language.check, NotOurs)]
-    checks = (nodes, support, neighbours, volumes, devices, *own, topology, gathered, queues, quotas)
+    declaring = {name: (language.declares[0], language.named) for name, language in LANGUAGES.items()}
+    checks: tuple[Callable[[Objects], Iterable[Finding]], ...] = (
+        nodes,
+        support,
+        neighbours,
+        volumes,
+        devices,
+        *own,
+        topology,
+        partial(sets, languages=declaring),
+        gathered,
+        queues,
+        quotas,
+    )
     return [finding for check in checks for finding in check(objects)]

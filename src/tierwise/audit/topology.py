@@ -22,7 +22,7 @@ from tierwise.audit.gathered import layers
 from tierwise.audit.pods import Finding, counts, holds
 from tierwise.port import Objects
 
-__all__ = ["Fabrics", "topology"]
+__all__ = ["Fabrics", "listed", "topology"]
 
 
 def topology(objects: Objects) -> Iterator[Finding]:
@@ -60,7 +60,8 @@ class Fabrics:
         `level` is a constraint of the group's own language, which is about the fabric that the group names.
         """
         own = _fabric(meta)
-        entries = [entry for entry in _listed(meta) if str(entry.get("subGroup") or "") == sub_group]
+        own_level = (entry for entry in listed(meta) if not entry.get("set"))
+        entries = [entry for entry in own_level if str(entry.get("subGroup") or "") == sub_group]
         if level and own:
             entries.append({"tier": level})
         for entry in entries:
@@ -74,6 +75,13 @@ class Fabrics:
             found = self._trees[fabric] = _Tree(self._objects, fabric)
         return found
 
+    def domains(self, fabric: str, tier: object) -> list[frozenset[str]]:
+        """The domains of a tier of a fabric as sets of nodes; none where there is no such tier."""
+        if (fabric, str(tier)) not in self._domains:
+            self._domains[fabric, str(tier)] = _labelled(self._objects, fabric, str(tier))
+        found = self._domains[fabric, str(tier)]
+        return self.tree(fabric).domains(tier) if found is None else found
+
     def _misplaced(self, entry: dict[str, object], own: str, pods: list[Pod]) -> str:
         """What is wrong with where pods are under a listed constraint; "" where nothing is."""
         fabric = str(entry.get("fabric") or own)
@@ -83,11 +91,7 @@ class Fabrics:
         if not pods or not isinstance(spread, int):
             return ""
         nodes = {pod.spec.node_name for pod in pods}
-        if (fabric, str(tier)) not in self._domains:
-            self._domains[fabric, str(tier)] = _labelled(self._objects, fabric, str(tier))
-        domains = self._domains[fabric, str(tier)]
-        if domains is None:
-            domains = self.tree(fabric).domains(tier)
+        domains = self.domains(fabric, tier)
         if not domains:
             return f"{len(pods)} pods stand, and fabric {fabric or 'HyperNode'} has no domain of tier {tier}"
         whole, level = f"of fabric {fabric or 'HyperNode'}", f"tier {tier}" if isinstance(tier, int) else f"{tier}"
@@ -106,8 +110,11 @@ def _fabric(meta: ObjectMeta) -> str:
     return "" if name.strip() == "HyperNode" else name.strip()
 
 
-def _listed(meta: ObjectMeta) -> Iterator[dict[str, object]]:
-    """The hard constraints that a group lists besides its own; one that cannot be read has placed no pods."""
+def listed(meta: ObjectMeta) -> Iterator[dict[str, object]]:
+    """The hard constraints that a group lists besides its own, rules about its sets among them.
+
+    One that cannot be read has placed no pods.
+    """
     try:
         found = msgspec.json.decode(meta.annotations.get("tierwise.io/topology-constraints", "").strip() or "[]")
     except (msgspec.DecodeError, RecursionError):  # the latter of lists in lists in lists

@@ -2,7 +2,8 @@
 
 Called by the readers of groups. A group's own constraints are about the fabric that `tierwise.io/fabric` names, else
 about the tree of its language; `tierwise.io/topology-constraints` adds others. What cannot be read is a refusal: a
-constraint that was not understood must not pass.
+constraint that was not understood must not pass. `tierwise.io/set` says which set of gangs a group is in; entries of
+the list that name a set are rules about its parts.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from collections.abc import Collection, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from tierwise.api import fabric
+from tierwise.api import fabric, sets
 from tierwise.api.core import ObjectMeta
-from tierwise.model.job import Constraint, Reason
+from tierwise.model.job import Constraint, Reason, SetMember, SetRule
 from tierwise.model.topology import fabric_kind
 
 __all__ = ["FabricMarks", "read_marks"]
@@ -28,6 +29,7 @@ class FabricMarks(msgspec.Struct, frozen=True):
     by_sub_group: Mapping[str, tuple[Constraint, ...]] = {}
     refusal: Reason | None = None
     kinds: Mapping[str, str] = {}  # the same as `kind` for sub-groups that have their own, by their names
+    member: SetMember | None = None  # the set that it is in, by its path, and the rules about sets around it
 
     def own(self, constraint: Constraint | None, sub_group: str = "") -> Constraint | None:
         """A constraint of the group, or of one of its sub-groups, on the tree that the group names for it."""
@@ -44,8 +46,13 @@ def read_marks(marks: ObjectMeta | Mapping[str, str], language: str, sub_groups:
     name = fabric.fabric_of(marks)
     text = (marks.annotations if isinstance(marks, ObjectMeta) else marks).get(fabric.CONSTRAINTS, "")
     inside = fabric.fabrics_of_sub_groups(marks)
-    if not name and not text and not inside:
+    said = marks.annotations if isinstance(marks, ObjectMeta) else marks
+    path, start = said.get(sets.SET, "").strip(), said.get(sets.SET_START, "")
+    if not name and not text and not inside and not path and not start:
         return _NONE
+    wrong = sets.marks_fault(path, start) or ((sets.SET_START, sets.NO_SET) if start.strip() and not path else None)
+    if wrong is not None:
+        return _refused(*wrong)
     fault = next(filter(None, map(fabric.fabric_name_fault, (name, *inside.values()))), "")
     if fault:
         return _refused(fabric.FABRIC, fault)
@@ -57,6 +64,7 @@ def read_marks(marks: ObjectMeta | Mapping[str, str], language: str, sub_groups:
     if isinstance(listed, str):
         return _refused(fabric.CONSTRAINTS, listed)
     whole: list[Constraint] = []
+    rules: list[SetRule] = []
     inner: dict[str, tuple[Constraint, ...]] = {}
     for entry in listed:
         constraint = Constraint(
@@ -66,14 +74,20 @@ def read_marks(marks: ObjectMeta | Mapping[str, str], language: str, sub_groups:
             kind=fabric_kind(entry.fabric) if entry.fabric else kind or language,
             spread=entry.spread or 0,
         )
-        if not entry.sub_group:
+        if entry.set:
+            if outside := sets.within(path, entry.set):
+                return _refused(fabric.CONSTRAINTS, outside)
+            most = sets.most_of(entry.apart) if entry.apart is not None else None
+            rules.append(SetRule(entry.set, constraint, *((most.number, most.share) if most is not None else ())))
+        elif not entry.sub_group:
             whole.append(constraint)
         elif entry.sub_group in sub_groups:
             inner[entry.sub_group] = (*inner.get(entry.sub_group, ()), constraint)
         else:
             return _refused(fabric.CONSTRAINTS, f'there is no sub-group "{entry.sub_group}"')
     kinds = {sub_group: fabric_kind(found) for sub_group, found in inside.items() if found}
-    return FabricMarks(kind, tuple(whole), inner, kinds=kinds)
+    member = SetMember(path, tuple(rules), sets.parse_start(start) or 0) if path else None
+    return FabricMarks(kind, tuple(whole), inner, kinds=kinds, member=member)
 
 
 _NONE = FabricMarks()

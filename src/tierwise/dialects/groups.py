@@ -27,9 +27,9 @@ from tierwise.dialects.fabrics import FabricMarks, read_marks
 from tierwise.dialects.jobs import JobBuilder, Member, Split
 from tierwise.dialects.pod_marks import PREEMPTABLE, marked_not_preemptable
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Constraint, Gather, InnerGroup, Job, Phase, Policy, Reason, Status
+from tierwise.model.job import Constraint, Gather, InnerGroup, Job, Phase, Policy, Reason, SetMember, Status
 from tierwise.model.snapshot import Fault
-from tierwise.model.topology import HYPERNODES, is_fabric
+from tierwise.model.topology import HYPERNODES, LABELS, is_fabric
 from tierwise.port import Key
 
 __all__ = [
@@ -205,6 +205,8 @@ def build_group(
     constraint, further = (marks.own(group.constraint), marks.whole)
     if gathered is not None:
         constraint, further = gathered.constraint, gathered.further
+    member = _member(group.path, marks.member)
+    constraint, further = _within_set(constraint, further, member)
     subs = tuple(_on_fabrics(sub, marks) for sub in group.sub_groups)
     tree = _flattened(SubGroup("", group.minimum, constraint, subs, group.min_sub_groups))
     fault = _missing(tree, "")
@@ -260,6 +262,7 @@ def build_group(
         missing=group.missing,
         satisfied=group.satisfied,
         awaits=dict(group.awaits),
+        member=member,
     )
     return builder.job(
         draft,
@@ -269,6 +272,33 @@ def build_group(
         marks=group.marks,
         forbears=group.forbears,
     )
+
+
+def _member(path: str, member: SetMember | None) -> SetMember | None:
+    """A part of a set of its namespace."""
+    if member is None:
+        return None
+    namespace = path.partition("/")[0]
+    rules = tuple(replace(rule, set=f"{namespace}/{rule.set}") for rule in member.rules)
+    return replace(member, set=f"{namespace}/{member.set}", rules=rules)
+
+
+def _within_set(
+    constraint: Constraint | None, further: tuple[Constraint, ...], member: SetMember | None
+) -> tuple[Constraint | None, tuple[Constraint, ...]]:
+    """The constraints of a gang whose set stays together: what holds for all parts of it holds for each.
+
+    A narrower tree of the same kind is left to `network-topology-aware`, which takes the tighter tier of both.
+    """
+    for rule in member.rules if member is not None else ():
+        own = rule.constraint
+        if rule.apart or not own.hard:
+            continue
+        if constraint is None or (not constraint.hard and constraint.kind == own.kind):
+            constraint = own
+        elif own.kind != constraint.kind or (own.kind == LABELS and own.tier_name != constraint.tier_name):
+            further = (*further, own) if own not in further else further
+    return constraint, further
 
 
 def follow_group(

@@ -22,6 +22,7 @@ _WORDS = {
     Term.NEAR: "it is nearest to the gang's other pods",
     Term.SURPLUS: "the pods beyond the minimum fit there, or closest to it",
     Term.LEAVES: "the fewest innermost hyperNodes are enough there",
+    Term.PARTS: "it suits the other parts of its set best",
     Term.PLACES: "it takes least from later gangs",
     Term.SCORE: "it has the highest score",
     Term.SURPLUS_ROOM: "it has most room for pods beyond the minimum",

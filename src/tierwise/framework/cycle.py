@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from itertools import islice
 from typing import Protocol, TypeVar
 
@@ -100,10 +100,19 @@ class FitCount:
 
 
 class FitCounts:
-    """The fit counts of a cycle by shape, created on first use."""
+    """The fit counts of a cycle by shape, created on first use.
+
+    Rows may be closed to the job that is served, whatever its shapes (`close`): then they count for none of them.
+    """
 
     def __init__(self, ledger: Ledger, topology: Topology, why_not: WhyNot) -> None:
-        self._kept = KeptOfLedger[FitCount](
+        self._ledger, self._topology = ledger, topology
+        self._everywhere = self._kept = self._counts(why_not)
+        self._closed: Why | None = None
+
+    def _counts(self, why_not: WhyNot) -> KeptOfLedger[FitCount]:
+        ledger, topology = self._ledger, self._topology
+        return KeptOfLedger[FitCount](
             ledger.moved,
             lambda shape: FitCount(shape, why_not(shape), ledger, topology),
             lambda _, count, rows: count.follow(rows),
@@ -115,6 +124,33 @@ class FitCounts:
     def why(self, shape: Shape) -> Why:
         """The static objections to a shape, for which nothing need be counted anew."""
         return (self._kept.last(shape.number) or self.of(shape)).why
+
+    @property
+    def closed(self) -> Why | None:
+        """By row, the number of the reason why it is closed to the job that is served, 0 for none; None: all are open.
+
+        Then an answer for this job is none for others of its kind.
+        """
+        return self._closed
+
+    def close(self, why: Why | None) -> None:
+        """From now on these rows are closed, and no others."""
+        if why is None and self._closed is None:
+            return
+        if why is not None and self._closed is not None and np.array_equal(why, self._closed):
+            return
+        self._closed = why
+        if why is None:
+            self._kept = self._everywhere
+            return
+        everywhere, closed = self._everywhere, why
+
+        def objections(shape: Shape) -> Why:
+            own = (everywhere.last(shape.number) or everywhere.of(shape.number, shape)).why
+            found: Why = np.where(own != 0, own, closed)
+            return found
+
+        self._kept = self._counts(objections)
 
 
 T = TypeVar("T")
@@ -311,6 +347,22 @@ class ReservedRoom(Protocol):
         """What a job is given inside leaves alone what others have reserved, as far as that job must mind it."""
 
 
+class BetweenGangs(Protocol):
+    """What gangs ask of the other parts of their sets."""
+
+    def serve(self, job: Job | None) -> None:
+        """From now on the rows are closed that a job may not use as the other parts of its sets stand; None: none."""
+
+    def serving(self, job: Job) -> AbstractContextManager[None]:
+        """The same inside, and as it was behind that."""
+
+    def refusal(self, job: Job) -> Reason | None:
+        """Why a job must not be tried, whatever room there is."""
+
+    def parts_in(self, job: Job, domains: Ints) -> Ints | None:
+        """In how many ways each of these domains misses what the job would like of its sets; None: it likes nothing."""
+
+
 class Stopwatch(Protocol):
     """Takes times from outside: a cycle knows no clock, and decides the same whoever looks on."""
 
@@ -336,6 +388,7 @@ class Cycle(msgspec.Struct, frozen=True):
     backlog: Backlog = msgspec.field(default_factory=Backlog)
     inspect: Callable[[Cycle, Job], None] | None = None  # called for each job before it is served; set by `explain`
     spares: KeptRoom | None = None
+    sets: BetweenGangs | None = None  # None where no gang of the snapshot is in a set
     reserved: list[ReservedRoom] = []  # by an action that is over; empty where nothing is reserved
     most_pods: int | None = None  # after so many placed pods no further job is served; None: all are
     kept: KeptRefusals = msgspec.field(default_factory=KeptRefusals)  # from the last cycle
@@ -427,6 +480,10 @@ class Cycle(msgspec.Struct, frozen=True):
         """Whether a job finds its place otherwise than by gradients: it is gathered, or on several trees."""
         return self.snapshot.on_several_trees(job) or self.gathered(job)
 
+    def serving(self, job: Job) -> AbstractContextManager[None]:
+        """What is searched for inside is searched for a job: the rules of its sets hold, whoever else is served."""
+        return self.sets.serving(job) if self.sets is not None else nullcontext()
+
     def attempt(self, job: Job, serve: Callable[[Job], T]) -> T | Reason:
         """Serve a job. If a plugin fails, undo what was not decided yet and return the reason.
 
@@ -435,9 +492,11 @@ class Cycle(msgspec.Struct, frozen=True):
         self.declined.serve(job, self.report.rejections)
         if self.spares is not None:
             self.spares.serve(job)
-        if self.stopwatch is None and not self.reserved:
+        if self.stopwatch is None and not self.reserved and self.sets is None:
             return self._attempt(job, serve)
         with ExitStack() as others:
+            if self.sets is not None:
+                others.enter_context(self.sets.serving(job))
             if self.stopwatch is not None:
                 others.enter_context(self.stopwatch.job(job))
             for room in self.reserved:

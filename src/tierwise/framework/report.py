@@ -66,6 +66,7 @@ class Term(enum.StrEnum):
     NEAR = "near"  # near the gang's other pods
     SURPLUS = "surplus"  # the tightest hyperNode around it that holds the pods beyond the minimum, too
     LEAVES = "leaves"  # the fewest innermost hyperNodes
+    PARTS = "parts"  # the fewest other parts of its set, or where its set runs, as a soft rule asks
     PLACES = "places"  # the least room that later gangs lose
     SCORE = "score"
     SURPLUS_ROOM = "surplus-room"  # room for most pods beyond the minimum, where none holds all

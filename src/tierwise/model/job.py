@@ -43,6 +43,8 @@ __all__ = [
     "Reason",
     "ReasonBook",
     "Rejection",
+    "SetMember",
+    "SetRule",
     "Shape",
     "Status",
     "SubJob",
@@ -386,6 +388,53 @@ class Constraint(msgspec.Struct, frozen=True):
         return f"{number} {'domains' if self.spread else 'domain'}{level}"
 
 
+# Sets: gangs that stand together, or apart from each other. Their parts are gangs, and the sets one level below.
+
+
+class SetRule(msgspec.Struct, frozen=True):
+    """What a gang asks of the parts of a set that it is in.
+
+    All of them in one domain of the tier that the constraint means; or `apart`, so many of them in one at most.
+    """
+
+    set: str  # namespace/path
+    constraint: Constraint
+    most: int = 0  # parts in one domain; 0 for a share, or for parts that stay together
+    share: int = 0  # percent of the parts that stand up to which a domain is open for one more
+
+    @property
+    def apart(self) -> bool:
+        return bool(self.most or self.share)
+
+    @property
+    def name(self) -> str:
+        """The set as its owner writes it."""
+        return self.set.partition("/")[2]
+
+
+class SetMember(msgspec.Struct, frozen=True):
+    """A gang as a part of a set."""
+
+    set: str  # namespace/path
+    rules: tuple[SetRule, ...] = ()
+    starts: int = 0  # parts that start together; 0: one by one
+
+    def part_of(self, path: str, key: str) -> str | None:
+        """The part of a set that a gang with this key belongs to; None where it is not in the set."""
+        if self.set == path:
+            return f"gang {key}"
+        if not self.set.startswith(f"{path}/"):
+            return None
+        return f"set {path}/{self.set[len(path) + 1 :].partition('/')[0]}"
+
+    def sets(self) -> Iterator[str]:
+        """The sets that it is in, the innermost first."""
+        path = self.set
+        while path.count("/"):
+            yield path
+            path = path.rpartition("/")[0]
+
+
 class Task(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One pod."""
 
@@ -534,6 +583,7 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     reserved: ReservationRecord | None = None  # the reservation that it was last given
     inner_groups: tuple[InnerGroup, ...] = ()  # of a nested job: itself and its groups of groups, in preorder
     further: tuple[Constraint, ...] = ()  # constraints on other trees
+    member: SetMember | None = None  # of a set of gangs; None where it is in none
 
     def __post_init__(self) -> None:
         seal(self.min_resources)

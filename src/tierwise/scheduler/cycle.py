@@ -460,4 +460,9 @@ def open_cycle(
     nominations = Nominations(snapshot, ledger)
     report, declined = ReportBuilder(watch=watch), DeclinedPlaces(ledger, view.ahead)
     room = IdleRoom(snapshot, ledger, view.ahead, idle_room(profile))
-    return Cycle(snapshot, view, ledger, pipeline, fit_counts, nominations, report, declined, room, inspect=inspect)
+    opened = Cycle(snapshot, view, ledger, pipeline, fit_counts, nominations, report, declined, room, inspect=inspect)
+    if not any(True for job in snapshot.jobs if job.member is not None):
+        return opened
+    from tierwise.actions.placement.sets import Sets  # few clusters have sets
+
+    return replace(opened, sets=Sets(opened))

@@ -139,7 +139,7 @@ class RejectionCache:
     def add(self, job: Job, asked: Demand, rejection: Rejection) -> None:
         """Remember a refusal, unless one of less is remembered already."""
         kind = self._kind(job, asked)
-        if kind is None or rejection.bounded:
+        if kind is None or rejection.bounded or self._cycle.fit_counts.closed is not None:
             return
         by_limit = self._known.setdefault(kind, {})
         known = by_limit.get(self._limit(job))
@@ -157,6 +157,8 @@ class RejectionCache:
         self._forget_after_releases()
         if self._decided != len(self._cycle.report.decisions) or not self._cycle.declined.all_closed:
             return None
+        if self._cycle.fit_counts.closed is not None:
+            return None
         return self._kept_places.get(self._kept_key(job, asked)) if self._kept_places else None
 
     def add_kept_place(self, job: Job, asked: Demand, reason: Reason) -> None:
@@ -165,7 +167,7 @@ class RejectionCache:
             self._decided = len(self._cycle.report.decisions)
             self._kept_places.clear()
         key = self._kept_key(job, asked)
-        if key[0] is not None and self._cycle.declined.all_closed:
+        if key[0] is not None and self._cycle.declined.all_closed and self._cycle.fit_counts.closed is None:
             self._kept_places[key] = reason
 
     def _kept_key(self, job: Job, asked: Demand) -> tuple[object, ...]:

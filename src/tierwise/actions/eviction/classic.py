@@ -99,6 +99,8 @@ class _ClassicPreemptor(Evictor):
         cycle = self._cycle
         if len(job.subs) != 1 or job.policies or job.roles or job.subs[0].ready or len(job.subs[0].held):
             return None
+        if cycle.fit_counts.closed is not None:
+            return None
         (sub,) = job.subs
         asked = tuple((p.shape.number, cycle.backlog.left(p)) for p in sub.pod_sets)
         best_effort = tuple((p.shape.number, cycle.backlog.left(p)) for _, p in job.best_effort_pod_sets)

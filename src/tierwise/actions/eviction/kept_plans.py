@@ -67,6 +67,8 @@ def _kind(cycle: Cycle, preemptor: Preemptor, asked: Demand, quotas: Quotas) -> 
     job, pipeline = preemptor.job, cycle.pipeline
     firm = tuple((shape.number, number) for shape, number in asked.task_groups[0].firm())
     by_amounts = (quotas.silent or quotas.by_amounts) and pipeline.victims_by_amounts
+    if cycle.fit_counts.closed is not None:
+        return None
     if not firm or job.policies or cycle.beside_gradients(job) or not by_amounts or pipeline.select_victims:
         return None
     if preemptor.purpose is not Purpose.PREEMPT or preemptor.protection is not None:  # what queues hold is read there

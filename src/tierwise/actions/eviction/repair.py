@@ -367,7 +367,8 @@ class Replacements:
             return None
         if trial.pipeline.quota_exceeded(moved, needs(asked)) is not None:
             return None
-        found = solve(trial, moved, asked)
+        with trial.serving(moved):
+            found = solve(trial, moved, asked)
         return found if isinstance(found, SearchResult) and job_ready(trial.ledger, moved, waiting=True) else None
 
 

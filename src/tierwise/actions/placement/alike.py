@@ -66,7 +66,8 @@ def _order(cycle: Cycle, part: Part, feasible: Ints, near: int | None) -> choose
     """The domains for a group: near the job's placed tasks, then those that hold the surplus, score and name."""
     scores = cycle.pipeline.score_domains(next(part.task_groups()).sub, feasible)
     ahead = choose.surplus_keys(cycle, part.gang, feasible, part.pods)
-    return choose.order_of(cycle, feasible, scores, near, ahead)
+    parts = choose.with_parts(cycle, cycle.snapshot.jobs[part.gang.number], feasible)
+    return choose.order_of(cycle, feasible, scores, near, ahead, parts)
 
 
 def _place(cycle: Cycle, job: Job, part: Part, domain: int, near: int | None) -> list[Placement] | None:
@@ -166,7 +167,8 @@ class _AlikeUnits:
         cycle, number = self._cycle, len(self._task_groups)
         also = able >= number + self._substitutes
         ahead = choose.surplus_keys(cycle, self._gang, feasible, number * self._unit.pods, also=also)
-        return choose.order_of(cycle, feasible, score, cycle.current_domain(self._gang), ahead)
+        parts = choose.with_parts(cycle, cycle.snapshot.jobs[self._gang.number], feasible)
+        return choose.order_of(cycle, feasible, score, cycle.current_domain(self._gang), ahead, parts)
 
     def _worth(self, feasible: Ints) -> Floats:
         """For each candidate the sum of its units' scores, each unit in the best inner domain that is left."""

@@ -206,6 +206,7 @@ def compared(
     ahead = surplus_keys(cycle, gang, feasible, task_group.need)
     plain = not ahead and not job.policies  # a surplus wants room, and sub-groups are counted as they come
     foreseen = _foreseen(cycle, job, task_group, feasible) if plain else []
+    foreseen = with_parts(cycle, job, feasible, foreseen)
     order = order_of(cycle, feasible, scores, near, ahead, foreseen)
     previous = cycle.previous_domain(task_group.sub)
     if previous is not None:
@@ -232,6 +233,17 @@ def _foreseen(cycle: Cycle, job: Job, task_group: TaskGroup, domains: Ints) -> l
         for shape, count in bundle
     ]
     return [(Term.LEAVES, reduce(np.maximum, needed)), least_ahead]
+
+
+def with_parts(
+    cycle: Cycle, job: Job, domains: Ints, foreseen: Sequence[tuple[Term, _Key]] = ()
+) -> list[tuple[Term, _Key]]:
+    """Terms by what a place takes from others, behind those by its own leaves the one of soft rules of its sets."""
+    missed = cycle.sets.parts_in(job, domains) if cycle.sets is not None and job.member is not None else None
+    terms = list(foreseen)
+    if missed is not None:
+        terms.insert(sum(term is Term.LEAVES for term, _ in terms), (Term.PARTS, missed))
+    return terms
 
 
 def order_of(

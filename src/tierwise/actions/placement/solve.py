@@ -22,7 +22,15 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.alike import place_alike
 from tierwise.actions.placement.bounds import Room, may_hold_all
-from tierwise.actions.placement.choose import Order, gradients_of, order_of, pending, search_group, surplus_keys
+from tierwise.actions.placement.choose import (
+    Order,
+    gradients_of,
+    order_of,
+    pending,
+    search_group,
+    surplus_keys,
+    with_parts,
+)
 from tierwise.actions.placement.demand import Demand
 from tierwise.actions.placement.problem import BOTH, Budget, NoPlace, Part, SearchResult, first_found, parts_of, written
 from tierwise.actions.placement.trial import common_places, confined, indispensable, large_enough
@@ -155,7 +163,8 @@ def _shortlist(cycle: Cycle, job: Job | SubJob, asked: Demand, gradient: Ints) -
         return Order(feasible, np.zeros(len(feasible)), []), levels
     worth = np.asarray(sum(cycle.pipeline.score_domains(task_group.sub, feasible) for task_group in asked.task_groups))
     ahead = surplus_keys(cycle, job, feasible, asked.need)
-    return order_of(cycle, feasible, worth, cycle.current_domain(job), ahead), ahead[0] if ahead else levels
+    parts = with_parts(cycle, cycle.snapshot.jobs[job.number if isinstance(job, Job) else job.job_number], feasible)
+    return order_of(cycle, feasible, worth, cycle.current_domain(job), ahead, parts), ahead[0] if ahead else levels
 
 
 def _best_of(

@@ -39,7 +39,18 @@ __all__ = ["place_allowed_surplus", "place_surplus", "place_surplus_group", "sea
 
 
 def search_minimum(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPlace:
-    """Find a place; for a gathered job as a whole, and if there is none, or a quota forbids that, for its minimum."""
+    """Find a place; for a gathered job as a whole, and if there is none, or a quota forbids that, for its minimum.
+
+    The first gang of a set that stays together goes where those find a place that are to come beside it.
+    """
+    if job.member is None:
+        return _search(cycle, job, asked)
+    from tierwise.actions.placement.sets import with_regard  # few gangs are in sets
+
+    return with_regard(cycle, job, asked, _search)
+
+
+def _search(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPlace:
     wholes = (
         each for each in whole_first(cycle, job, asked) if each is asked or cycle.over_quota(job, needs(each)) is None
     )

@@ -279,6 +279,25 @@ class NetworkTopologyAware:
         return Reason("LargerThanAnyDomain", "network-topology-aware", f"its minimum is larger than {where}")
 
     def limit(self, gang: Job | SubJob) -> int | None:
+        own, of_set = self._own_limit(gang), self._limit_of_sets(gang)
+        return own if of_set is None else of_set if own is None else min(own, of_set)
+
+    def _limit_of_sets(self, gang: Job | SubJob) -> int | None:
+        """The tightest tier in one domain of which a set of the gang stays together, on the tree that rows follow."""
+        if isinstance(gang, SubJob):
+            if gang.policy >= 0:
+                return None  # it is searched for inside the domain of its gang
+            gang = self._jobs[gang.job_number]
+        limits = [
+            tier
+            for rule in (gang.member.rules if gang.member is not None else ())
+            if not rule.apart and rule.constraint.hard
+            if self._snapshot.alternate_topology(rule.constraint) is None and self._snapshot.knows(rule.constraint)
+            if (tier := self._tier(rule.constraint)) is not None
+        ]
+        return min(limits, default=None)
+
+    def _own_limit(self, gang: Job | SubJob) -> int | None:
         constraint = gang.constraint
         if constraint is None or self._snapshot.alternate_topology(constraint) is not None:
             return None  # the tree of another kind: its ways confine the gang

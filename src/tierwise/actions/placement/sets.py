@@ -1,0 +1,489 @@
+"""Where a gang may stand as the other parts of its sets stand.
+
+A rule of a set says that its parts stay together, or apart. For one gang, at the moment when it is served, that is a
+mask of rows: the domains that hold as many other parts as they may are closed to it, or all but the one in which its
+set runs. `Cycle.attempt` closes these rows while it serves the gang, so every search and every count minds them.
+
+A part stands in each domain of a tier in which a pod of it runs, is nominated or is leaving. Rows outside every domain
+of the tier are closed to a gang with a hard rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+import msgspec
+import numpy as np
+
+from tierwise.actions.placement.demand import Demand, demand
+from tierwise.actions.placement.limits import domain_of_rows
+from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult, rows_of
+from tierwise.api.plurals import count, verb
+from tierwise.api.sets import PARTS, SET_START
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.ledger import Pool
+from tierwise.model.arrays import Bools, Ints, Why, distinct
+from tierwise.model.job import Constraint, Job, Reason, SetMember, SetRule, Shape, Status
+
+__all__ = ["Sets", "ruled_out", "with_regard"]
+
+_STANDS = (Status.RUNNING, Status.RELEASING)
+_WAITS = (Status.PENDING, Status.GATED)
+_LOOKS = 8
+"""Domains in which it is tried whether the rest of a set finds its place there, too."""
+_TRIED = 16
+"""Gangs of a set up to which that is tried; where there are more, they are counted."""
+
+
+class _Standing(msgspec.Struct, frozen=True):
+    """In which domains of a tier the parts of a set stand."""
+
+    homes: Ints  # of each row; -1 for none
+    parts: dict[str, set[int]]
+    number: Ints  # of parts, by domain
+
+    def stand(self, part: str, rows: Ints) -> list[int]:
+        """Note that a part has come to rows: the domains in which it did not stand before."""
+        known, fresh = self.parts.setdefault(part, set()), []
+        for home in distinct(self.homes[rows]).tolist():
+            if home >= 0 and home not in known:
+                known.add(home)
+                self.number[home] += 1
+                fresh.append(home)
+        return fresh
+
+    def leave(self, part: str, homes: Iterable[int]) -> None:
+        """Take back what `stand` has noted."""
+        for home in homes:
+            self.parts[part].discard(home)
+            self.number[home] -= 1
+
+    def others(self, part: str | None) -> Ints:
+        """How many other parts stand in each domain."""
+        number = self.number.copy()
+        number[[*self.own(part)]] -= 1
+        return number
+
+    def own(self, part: str | None) -> set[int]:
+        return self.parts.get(part, set()) if part is not None else set()
+
+    def all(self) -> set[int]:
+        """The domains in which any part stands."""
+        return set().union(*self.parts.values())
+
+
+class Sets:
+    """The sets of one cycle."""
+
+    def __init__(self, cycle: Cycle) -> None:
+        self._cycle = cycle
+        self._members = [job for job in cycle.snapshot.jobs if job.member is not None]
+        self._gangs: dict[str, list[tuple[str, Job]]] = {}
+        for job in self._members:
+            for path in _member(job).sets():
+                part = _member(job).part_of(path, job.key)
+                self._gangs.setdefault(path, []).append((part or "", job))
+        self._homes: dict[tuple[str, int | None, str], Ints | None] = {}
+        self._standing: dict[tuple[str, str, int | None, str], _Standing] = {}
+        self._beyond: dict[str, frozenset[str]] = {}
+        self._served: Job | None = None
+        self._seen = 0  # decisions of the report that are among those who stand
+
+    # -- who may be placed where
+
+    def serve(self, job: Job | None) -> None:
+        """From now on the rows are closed that a job may not use as the other parts of its sets stand; None: none."""
+        self._served = job
+        ruled = job is not None and job.member is not None and bool(job.member.rules)
+        self._cycle.fit_counts.close(self.closed(job) if job is not None and ruled else None)
+
+    @contextmanager
+    def serving(self, job: Job) -> Iterator[None]:
+        """The same inside, and as it was behind that."""
+        before = self._served
+        self.serve(job)
+        try:
+            yield
+        finally:
+            self.serve(before)
+
+    def closed(self, job: Job, rules: Sequence[SetRule] | None = None) -> Why | None:
+        """By row, the number of the reason why it is closed to a job by its hard rules, or by these; None: by none."""
+        why: Why = np.zeros(len(self._cycle.nodes), dtype=np.uint16)
+        for rule in self.hard_rules(job) if rules is None else rules:
+            standing = self._of(rule)
+            if standing is not None:
+                rows = self._closed_by(rule, standing, job)
+                why[rows & (why == 0)] = self._cycle.view.reasons.number(_on_nodes(rule))
+        return why if why.any() else None
+
+    def hard_rules(self, job: Job) -> list[SetRule]:
+        return [rule for rule in _member(job).rules if rule.constraint.hard]
+
+    def _closed_by(self, rule: SetRule, standing: _Standing, job: Job) -> Bools:
+        """The rows that a rule closes to a gang."""
+        homes, part = standing.homes, _member(job).part_of(rule.set, job.key)
+        open_homes = np.zeros(len(standing.number), dtype=bool)
+        if rule.apart:
+            others = standing.others(part)
+            open_homes = others < rule.most if rule.most else others * 100 <= rule.share * self._parts_beside(rule, job)
+            open_homes[[*standing.own(part)]] = True  # no further part comes there
+        else:
+            open_homes[[*standing.all()]] = True
+            if not open_homes.any():
+                open_homes[:] = True
+        closed: Bools = (homes < 0) | ~open_homes[homes]
+        return closed
+
+    def _parts_beside(self, rule: SetRule, job: Job) -> int:
+        """How many other parts of a set stand in some domain."""
+        standing, part = self._of(rule), _member(job).part_of(rule.set, job.key)
+        assert standing is not None
+        return sum(bool(homes) for other, homes in standing.parts.items() if other != part)
+
+    def _of(self, rule: SetRule) -> _Standing | None:
+        """Who stands where, for a rule; None where the rule means no tier that there is."""
+        asked = rule.constraint
+        key = rule.set, asked.kind, asked.tier, asked.tier_name
+        self._catch_up()
+        found = self._standing.get(key)
+        if found is None:
+            homes = self.homes_of(asked)
+            if homes is None:
+                return None
+            found = _Standing(homes, {}, np.zeros(int(homes.max(initial=-1)) + 1, dtype=np.int64))
+            self._standing[key] = found
+            for part, job in self._gangs.get(rule.set, ()):
+                found.stand(part, self._rows_at_start(job))
+            for decision in self._cycle.report.decisions[: self._seen]:
+                self._note(found, rule.set, decision.job, [placed.rows for placed in decision.placed])
+        return found
+
+    def homes_of(self, constraint: Constraint) -> Ints | None:
+        """By row, the domain of a tier; None where there is no such tier."""
+        key = constraint.kind, constraint.tier, constraint.tier_name
+        if key not in self._homes:
+            homes = domain_of_rows(self._cycle, constraint)
+            self._homes[key] = homes if homes is not None and (homes >= 0).any() else None
+        return self._homes[key]
+
+    def _rows_at_start(self, job: Job) -> Ints:
+        nodes = [task.node for task in job.tasks if task.status in _STANDS and task.node >= 0]
+        nodes += [task.nominated for task in job.tasks if task.nominated >= 0]
+        return self._cycle.nodes.rows[np.array(nodes, dtype=np.int64)]
+
+    def _catch_up(self) -> None:
+        """Learn what was decided since the last time."""
+        decisions = self._cycle.report.decisions
+        for decision in decisions[self._seen :]:
+            if decision.job.member is not None:
+                for (path, *_), standing in self._standing.items():
+                    self._note(standing, path, decision.job, [placed.rows for placed in decision.placed])
+        self._seen = len(decisions)
+
+    def _note(self, standing: _Standing, path: str, job: Job, rows: Sequence[Ints]) -> list[int]:
+        part = job.member.part_of(path, job.key) if job.member is not None else None
+        return standing.stand(part, np.concatenate(rows)) if part is not None and rows else []
+
+    @contextmanager
+    def standing_there(self, job: Job, placements: Sequence[Placement]) -> Iterator[None]:
+        """Inside, a gang stands where it was placed on the ledger."""
+        rows, undo = [placement.rows for placement in placements], []
+        for (path, *_), standing in self._standing.items():
+            fresh = self._note(standing, path, job, rows)
+            if fresh:
+                undo.append((standing, _member(job).part_of(path, job.key) or "", fresh))
+        try:
+            yield
+        finally:
+            for standing, part, fresh in undo:
+                standing.leave(part, fresh)
+
+    # -- who may be tried at all
+
+    def refusal(self, job: Job) -> Reason | None:
+        """Why a job must not be tried, whatever room there is: what its rules mean is not there, or contradicts itself,
+        or one of its sets has more parts than a set may have.
+        """
+        if job.member is None:
+            return None
+        if job.member.starts:
+            text = f"annotation {SET_START}: sets that start together are not supported yet"
+            return Reason("NotSupported", "sets", text)
+        for rule in self.hard_rules(job):
+            if self.homes_of(rule.constraint) is None:
+                asked = f"{rule.constraint.where()} of {rule.constraint.kind}".removeprefix("one ")
+                text = f"a rule about set {rule.name} is about {asked}, and there is none"
+                return Reason("UnknownLayer", "sets", text)
+        wide = self._contradiction(job)
+        if wide is not None:
+            return wide
+        for path in job.member.sets():
+            if job.key in self._beyond_most(path):
+                name = path.partition("/")[2]
+                parts = len({part for part, _ in self._gangs[path]})
+                text = f"set {name} has {count(parts, 'part')}, and {PARTS} are the most: older ones come first"
+                return Reason("InvalidGroup", "sets", text)
+        return None
+
+    def _contradiction(self, job: Job) -> Reason | None:
+        """That parts are to stand together in one domain, and apart in domains as wide."""
+        rules = self.hard_rules(job)
+        for apart in (rule for rule in rules if rule.apart):
+            for close in (rule for rule in rules if not rule.apart and rule.set == apart.set):
+                outer, inner = self.homes_of(apart.constraint), self.homes_of(close.constraint)
+                if outer is not None and inner is not None and _nest(outer, inner):
+                    where, in_one = apart.constraint.where().removeprefix("one "), close.constraint.where()
+                    text = f"the parts of set {apart.name} are to stay in {in_one}, and apart in each {where}"
+                    return Reason("InvalidGroup", "sets", f"{text}, which is as wide")
+        return None
+
+    def _beyond_most(self, path: str) -> frozenset[str]:
+        """The keys of gangs that are in parts of a set beyond those that it may have."""
+        if path not in self._beyond:
+            first: dict[str, tuple[bool, float, tuple[object, ...]]] = {}
+            for part, job in self._gangs.get(path, ()):
+                here = not any(task.status in _STANDS for task in job.tasks), job.created, job.order
+                if part not in first or here < first[part]:
+                    first[part] = here
+            beyond = sorted(first, key=first.__getitem__)[PARTS:]
+            gangs = self._gangs.get(path, ())
+            self._beyond[path] = frozenset(job.key for part, job in gangs if part in beyond) if beyond else frozenset()
+        return self._beyond[path]
+
+    # -- what gangs would like
+
+    def parts_in(self, job: Job, domains: Ints) -> Ints | None:
+        """How far each of these domains is from what a job would like of its sets: other parts that stand there, and
+        domains outside the ones in which its set runs; None: it likes nothing.
+        """
+        wishes = [rule for rule in job.member.rules if not rule.constraint.hard] if job.member is not None else []
+        missed = np.zeros(len(self._cycle.nodes), dtype=np.int64)
+        for rule in wishes:
+            standing = self._of(rule)
+            if standing is None:
+                continue
+            homes = standing.homes
+            if rule.apart:
+                others = standing.others(_member(job).part_of(rule.set, job.key))
+                over = np.maximum(others - (rule.most - 1 if rule.most else 0), 0)
+                missed += np.where(homes >= 0, over[homes], 0)
+            elif standing.all():
+                missed += ~np.isin(homes, [*standing.all()])
+        if not missed.any():
+            return None
+        spans = map(self._cycle.topology.span, domains.tolist())
+        return np.array([missed[span].min(initial=2**31) for span in spans], dtype=np.int64)
+
+    # -- regard for those who follow
+
+    def narrower(self, job: Job) -> Iterator[tuple[Why, list[Job]]]:
+        """Rows to try first for the first gang of sets that stay together: those of domains that by counting hold all
+        who wait, with these; all of its sets, then the innermost alone.
+        """
+        rules = [rule for rule in self.hard_rules(job) if not rule.apart] if job.member is not None else []
+        fresh = [rule for rule in rules if (standing := self._of(rule)) is not None and not standing.all()]
+        fresh.sort(key=lambda rule: -rule.set.count("/"))
+        for number in range(len(fresh), 0, -1):
+            some, others = fresh[:number], list[Job]()
+            why: Why = np.zeros(len(self._cycle.nodes), dtype=np.uint16)
+            for rule in some:
+                waiting = [other for _, other in self._gangs[rule.set] if other is not job and _waits(other)]
+                if waiting:
+                    why[~self._holds_all(rule, [job, *waiting])] = self._cycle.view.reasons.number(_REGARD)
+                    others += (other for other in waiting if other not in others)
+            if others and not why.all():
+                yield why, others
+
+    def _holds_all(self, rule: SetRule, gangs: Sequence[Job]) -> Bools:
+        """The rows of domains that by counting hold the minimums of some gangs together."""
+        homes, cycle = self.homes_of(rule.constraint), self._cycle
+        assert homes is not None
+        size, inside = int(homes.max()) + 1, homes >= 0
+        wanted: dict[Shape, int] = {}
+        for gang in gangs:
+            left = max(gang.minimum, 1)
+            for pod_set in gang.pod_sets():
+                number = min(left, len(pod_set.tasks))
+                wanted[pod_set.shape] = wanted.get(pod_set.shape, 0) + number
+                left -= number
+        able = np.ones(size, dtype=bool)
+        for shape, number in wanted.items():
+            room = np.minimum(cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE), number)
+            able &= np.bincount(homes[inside], weights=room[inside], minlength=size) >= number
+        total = np.sum([shape.request * number for shape, number in wanted.items()], axis=0)
+        asked = np.flatnonzero(total)
+        free = np.maximum(cycle.ledger.free(asked, slice(0, len(homes)), Pool.FUTURE_IDLE), 0).astype(float)
+        for resource, row in zip(asked.tolist(), free, strict=True):
+            able &= np.bincount(homes[inside], weights=row[inside], minlength=size) >= total[resource]
+        found: Bools = inside & able[homes]
+        return found
+
+    # -- words
+
+    def why_not(self, job: Job, asked: Demand, rule: SetRule, elsewhere: SearchResult) -> Reason:
+        """Why a rule keeps a gang waiting that would have a place elsewhere without it."""
+        standing, cycle = self._of(rule), self._cycle
+        assert standing is not None
+        homes, tier = standing.homes, rule.constraint.tier_name or "domain"
+        names = cycle.tree_of(rule.constraint).topology.name
+        if not rule.apart:
+            where = " and ".join(names[home] for home in sorted(standing.all()))
+            inside, fits = np.isin(homes, [*standing.all()]), 0
+            for shape, number in _minimum_by_shape(asked).items():
+                fits += min(int(cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE)[inside].sum()), number)
+            fit = f"{fits} of {count(asked.need, 'pod')} {verb(fits, 'fits', 'fit')}"
+            text = f"its set {rule.name} runs in {where}, where {fit}"
+            there = distinct(homes[rows_of(elsewhere.placements)])
+            if len(there) == 1 and there[0] >= 0:
+                text += f"; {names[int(there[0])]} would hold all of it"
+            return Reason("SetElsewhere", "sets", text)
+        full = self._closed_by(rule, standing, job)
+        with_all = [self._holds_by_counting(homes, home, asked) for home in range(len(standing.number))]
+        closed = [home for home, holds in enumerate(with_all) if holds and full[homes == home].all()]
+        others = standing.others(_member(job).part_of(rule.set, job.key))
+        least = min((int(others[home]) for home in closed), default=0)
+        have = f"{count(least, 'part')} of set {rule.name}"
+        limit = "which is the most" if rule.most else f"and {rule.share}% of the parts is the most"
+        if not closed:
+            text = f"each place for it takes in a {tier} with as many parts of set {rule.name} as it may have"
+            return Reason("NotApart", "sets", text)
+        several = len(closed) > 1
+        which = f"all {len(closed)} {tier}s that hold it have" if several else f"the only {tier} that holds it has"
+        return Reason("NotApart", "sets", f"{which} {have}{' or more' if several and rule.share else ''}, {limit}")
+
+    def _holds_by_counting(self, homes: Ints, home: int, asked: Demand) -> bool:
+        """Whether a domain has room for each shape of a demand, were it open."""
+        counts, rows = self._cycle.fit_counts, homes == home
+        closed = counts.closed
+        counts.close(None)
+        try:
+            wanted = _minimum_by_shape(asked).items()
+            return bool(rows.any()) and all(
+                int(counts.of(shape).rows(Pool.FUTURE_IDLE)[rows].sum()) >= number for shape, number in wanted
+            )
+        finally:
+            counts.close(closed)
+
+
+def _minimum_by_shape(asked: Demand) -> dict[Shape, int]:
+    """The tasks that a demand takes in any case, or first, by shape."""
+    found: dict[Shape, int] = {}
+    for task_group in asked.task_groups:
+        for pod_set, number in task_group.taken():
+            found[pod_set.shape] = found.get(pod_set.shape, 0) + number
+    return found
+
+
+_REGARD = Reason("SetElsewhere", "sets", "would not hold all parts of its set")
+
+
+Search = Callable[[Cycle, Job, Demand], SearchResult | NoPlace]
+
+
+def with_regard(cycle: Cycle, job: Job, asked: Demand, search: Search) -> SearchResult | NoPlace:
+    """What a search finds for a gang: first where the rest of its sets, which is to come beside it, finds a place too.
+
+    Where that is nowhere, or cannot be told within a few tries, as if it were alone.
+    """
+    sets = cycle.sets
+    if not isinstance(sets, Sets) or job.member is None or cycle.current_domain(job) is not None:
+        return search(cycle, job, asked)
+    closed = cycle.fit_counts.closed
+    try:
+        for why, others in sets.narrower(job):
+            for _ in range(_LOOKS):
+                both = why if closed is None else np.where(closed != 0, closed, why)
+                if both.all():
+                    break
+                cycle.fit_counts.close(both)
+                with cycle.ledger.statement() as statement:
+                    found = search(cycle, job, asked)
+                    if isinstance(found, NoPlace):
+                        break
+                    cycle.fit_counts.close(closed)
+                    if len(others) > _TRIED or _all_follow(cycle, sets, job, found, others, search):
+                        statement.keep()
+                        return found
+                why = why.copy()
+                why[_around(sets, job, rows_of(found.placements))] = cycle.view.reasons.number(_REGARD)
+    finally:
+        cycle.fit_counts.close(closed)
+    return search(cycle, job, asked)
+
+
+def _all_follow(cycle: Cycle, sets: Sets, job: Job, found: SearchResult, others: Sequence[Job], search: Search) -> bool:
+    """Whether all others of a set find a place beside a gang that is on the ledger; it is left as it was."""
+    with ExitStack() as stack:
+        stack.enter_context(cycle.ledger.statement())
+        stack.enter_context(sets.standing_there(job, found.placements))
+        for other in others:
+            asked = demand(cycle, other)
+            if not asked.task_groups or not asked.enough:
+                continue
+            with sets.serving(other):
+                place = search(cycle, other, asked)
+            if isinstance(place, NoPlace):
+                return False
+            stack.enter_context(sets.standing_there(other, place.placements))
+    return True
+
+
+def ruled_out(cycle: Cycle, job: Job, asked: Demand, search: Search) -> Reason | None:
+    """Why a gang finds no place that would find one without a rule of its sets; None where it would not."""
+    sets, closed = cycle.sets, cycle.fit_counts.closed
+    if not isinstance(sets, Sets) or closed is None:
+        return None
+
+    def found_with(rules: Sequence[SetRule]) -> SearchResult | None:
+        cycle.fit_counts.close(sets.closed(job, rules) if rules else None)
+        with cycle.ledger.statement():
+            found = search(cycle, job, asked)
+        return found if isinstance(found, SearchResult) else None
+
+    try:
+        elsewhere, rules = found_with(()), sets.hard_rules(job)
+        if elsewhere is None:
+            return None
+        binding = [rule for rule in rules if sets.closed(job, (rule,)) is not None]
+        blamed = next((rule for rule in binding[1:] if found_with((rule,)) is None), binding[0])
+    finally:
+        cycle.fit_counts.close(closed)
+    return sets.why_not(job, asked, blamed, elsewhere)
+
+
+def _around(sets: Sets, job: Job, rows: Ints) -> Bools:
+    """The rows of the innermost domains, of tiers in which a set of a gang stays together, around some rows."""
+    rules = [rule for rule in sets.hard_rules(job) if not rule.apart]
+    innermost = max(rules, key=lambda rule: rule.set.count("/"))
+    homes = sets.homes_of(innermost.constraint)
+    assert homes is not None
+    found: Bools = np.isin(homes, homes[rows])
+    return found
+
+
+def _member(job: Job) -> SetMember:
+    assert job.member is not None
+    return job.member
+
+
+def _waits(job: Job) -> bool:
+    return any(job.pod_sets()) and not any(task.status in _STANDS for task in job.tasks)
+
+
+def _nest(outer: Ints, inner: Ints) -> bool:
+    """Whether each domain of one tier lies in one domain of another, or is one of them."""
+    both = inner >= 0
+    pairs = len(distinct(inner[both] * (int(outer.max()) + 2) + outer[both] + 1))
+    return pairs == len(distinct(inner[both]))
+
+
+def _on_nodes(rule: SetRule) -> Reason:
+    """What is said of nodes that a rule closes."""
+    if rule.apart:
+        most = count(rule.most, "part") if rule.most else f"more than {rule.share}% of the parts"
+        tier = rule.constraint.tier_name or "domain"
+        return Reason("NotApart", "sets", f"had {most} of set {rule.name} in their {tier}, which is the most")
+    where = rule.constraint.tier_name or "domain"
+    return Reason("SetElsewhere", "sets", f"were outside the {where} in which set {rule.name} runs")

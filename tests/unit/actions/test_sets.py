@@ -1,0 +1,231 @@
+"""Gangs that stand together or apart as parts of a set."""
+
+from __future__ import annotations
+
+import pytest
+from tests.support.drawn_gang import Gang
+from tests.support.koordinator import objects_of
+from tests.support.sets import CONSTRAINTS, SET, apart, fabric, part, stand, together
+from tests.support.sight import schedule
+
+from tierwise.api.codec import Raw
+from tierwise.audit import audit
+from tierwise.config.profile import PluginChoice, Profile
+
+FOUR = {"s0": "r0 r1", "s1": "r2 r3"}
+
+
+# Apart: at most so many parts in one domain.
+
+
+def test_replicas_stand_in_different_racks() -> None:
+    """Two would fit into the first rack; the fifth waits, and hears why."""
+    gangs = [part(f"a{i}", 1, "serve", apart("serve"), within="rack") for i in range(5)]
+
+    racks, why = stand(fabric(FOUR), *gangs)
+
+    assert {"a0": "r0", "a1": "r1", "a2": "r2", "a3": "r3"} == racks
+    assert {"a4": "NotApart: all 4 racks that hold it have 1 part of set serve, which is the most"} == why
+    assert 4 == sum(len(stand(fabric(FOUR), part(f"a{i}", 1, "serve", within="rack"))[0]) for i in range(4))
+
+
+def test_as_many_parts_stand_in_a_rack_as_the_rule_allows() -> None:
+    """A number is the most."""
+    gangs = [part(f"a{i}", 1, "serve", apart("serve", 2), within="rack") for i in range(5)]
+
+    racks, why = stand(fabric({"s0": "r0:4 r1:4"}), *gangs)
+
+    assert {"a0": "r0", "a1": "r0", "a2": "r1", "a3": "r1"} == racks
+    assert ["a4"] == list(why)
+
+
+def test_who_states_no_rule_is_counted_and_not_bound() -> None:
+    """In whatever order they come."""
+    free, bound = part("a", 1, "serve", within="rack"), part("b", 1, "serve", apart("serve"), within="rack")
+
+    assert {"a": "r0", "b": "r1"} == stand(fabric(FOUR), free, bound)[0]
+    assert {"a": "r0", "b": "r0"} == stand(
+        fabric(FOUR), part("a", 1, "serve", apart("serve"), within="rack"), [*part("b", 1, "serve", within="rack")]
+    )[0]
+
+
+def test_a_share_opens_domains_as_parts_come() -> None:
+    """Up to 45 % of the parts that stand: three racks take turns."""
+    gangs = [part(f"a{i}", 1, "serve", apart("serve", "45%"), within="rack") for i in range(6)]
+
+    racks, _ = stand(fabric({"s0": "r0:6 r1:6 r2:6"}), *gangs)
+
+    assert 6 == len(racks)
+    assert {"r0", "r1", "r2"} == {racks["a0"], racks["a1"], racks["a2"]}
+
+
+def test_other_sets_and_other_namespaces_do_not_count() -> None:
+    """Sets of one name in two namespaces are two sets."""
+    other = [{**raw, "metadata": {**raw["metadata"], "namespace": "other"}} for raw in part("b", 1, "serve")]  # type: ignore[dict-item]
+
+    racks, _ = stand(
+        fabric({"s0": "r0"}),
+        [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}],
+        other,
+        part("a", 1, "serve", apart("serve"), within="rack"),
+    )
+
+    assert {"a": "r0", "other/b": "r0"} == racks
+
+
+def test_whoever_runs_is_nominated_or_leaves_stands_there() -> None:
+    """A rack is counted until the last pod of its part has left."""
+    for where in ("r0n0", "r0n0!"):
+        old = part("old", 1, "serve", within="rack", on=where, phase="Running")
+        assert "r1" == stand(fabric(FOUR), old, part("new", 1, "serve", apart("serve"), within="rack"))[0]["new"]
+
+
+def test_a_wide_part_counts_in_each_domain() -> None:
+    """A gang over both racks of a spine closes both."""
+    wide = part("awide", 4, "serve", within="spine")
+
+    racks, _ = stand(fabric(FOUR), wide, part("new", 2, "serve", apart("serve"), within="rack"))
+
+    assert {"awide": "r0 r1", "new": "r2"} == racks
+
+
+def test_what_grows_stays_in_its_own_domain() -> None:
+    """Pods beyond the minimum go where the gang stands, which a part more there would not be allowed."""
+    rules = apart("serve")
+    one = part("a", 3, "serve", rules, within="rack", minimum=1, on="r0n0", phase="Running")
+    two = part("b", 1, "serve", rules, within="rack", on="r1n0", phase="Running")
+
+    assert {"a": "r0"} == stand(fabric({"s0": "r0:3 r1:3"}), one, two)[0]
+
+
+def test_a_soft_rule_chooses_among_equals_and_keeps_nobody_waiting() -> None:
+    """Of three the last one stands beside another."""
+    gangs = [part(f"a{i}", 1, "serve", apart("serve", mode="soft"), within="rack") for i in range(3)]
+
+    racks, why = stand(fabric({"s0": "r0 r1"}), *gangs)
+
+    assert {} == why
+    assert ["r0", "r1", "r0"] == list(racks.values())
+
+
+# Together: a set in one domain.
+
+
+def test_a_later_gang_joins_its_set() -> None:
+    """Of racks of two nodes the second one is tighter; the first gang goes where both fit."""
+    prefill, decode = (part(name, 2, "serve/0", together("serve/0"), within="rack") for name in ("prefill", "decode"))
+
+    racks, why = stand(fabric({"s0": "r0:2 r1:3 r2:4"}), prefill, decode)
+
+    assert {"decode": "r2", "prefill": "r2"} == racks
+    assert {} == why
+
+
+def test_the_first_goes_as_if_alone_where_no_domain_holds_all() -> None:
+    """Then the second one hears where its set runs, and where it would fit."""
+    prefill, decode = (part(name, 2, "serve/0", together("serve/0"), within="rack") for name in ("a", "b"))
+
+    racks, why = stand(fabric({"s0": "r0 r1"}), prefill, decode)
+
+    assert {"a": "r0"} == racks
+    assert {"b": "SetElsewhere: its set serve/0 runs in r0, where 0 of 2 pods fit; r1 would hold all of it"} == why
+
+
+def test_what_holds_for_the_set_holds_for_a_gang_that_says_nothing_else() -> None:
+    """Without a constraint of its own a gang would be spread over racks."""
+    assert {"a": "r1"} == stand(fabric({"s0": "r0:2 r1:3"}), part("a", 3, "serve", together("serve")))[0]
+    assert {"a": "r1"} == stand(fabric({"s0": "r0:2 r1:3"}), part("a", 3, "s", together("s"), within="spine"))[0]
+
+
+def test_pairs_in_a_rack_and_replicas_in_racks_of_one_spine() -> None:
+    """Prefill and decode of a replica in one rack, replicas in different racks of one spine."""
+    gangs = [
+        part(f"{role}{i}", 1, f"serve/{i}", together(f"serve/{i}"), together("serve", "spine"), apart("serve"))
+        for i in range(2)
+        for role in ("prefill", "decode")
+    ]
+
+    racks, why = stand(fabric({"s0": "r0:2 r1:1", "s1": "r2:2 r3:2"}), *gangs)
+
+    assert {} == why
+    assert {"decode0": "r2", "decode1": "r3", "prefill0": "r2", "prefill1": "r3"} == racks
+
+
+# What cannot be meant.
+
+
+@pytest.mark.parametrize(
+    ("path", "rules", "said"),
+    [
+        ("a//b", [], f'InvalidGroup: annotation {SET}: "a//b" cannot be the path of a set'),
+        ("a/b/c/d/e", [], "deeper than 4 sets in each other"),
+        ("serve", [apart("other")], 'it is not in set "other" but in "serve"'),
+        ("", [apart("serve")], 'it is not in set "serve" but in none'),
+        ("serve", [apart("serve", 0)], '[0].apart: "0" is neither a number from 1 on nor a share'),
+        ("serve", [apart("serve", "101%")], '"101%" is neither'),
+        ("serve", [{"tier": "rack", "apart": 1}], "[0].apart: it is said of the parts of a set"),
+        ("serve", [apart("serve", spread=2)], "[0].set: a rule about a set says nothing of spread"),
+        ("serve", [apart("serve", i) for i in range(1, 10)], "9 rules about sets are more than the 8"),
+        ("serve", [apart("serve", tier="row")], "UnknownLayer: a rule about set serve is about row of HyperNode"),
+        (
+            "serve",
+            [apart("serve", tier="spine"), together("serve")],
+            "InvalidGroup: the parts of set serve are to stay",
+        ),
+        ("serve", [apart("serve"), together("serve")], "apart in each rack, which is as wide"),
+    ],
+)
+def test_what_cannot_be_meant_waits(path: str, rules: list[Raw], said: str) -> None:
+    """A rule that was not understood must not pass."""
+    racks, why = stand(fabric(FOUR), part("a", 1, path, *rules))
+
+    assert {} == racks
+    assert said in why["a"]
+
+
+def test_a_set_has_256_parts() -> None:
+    """The oldest of them; those beyond wait, and say so."""
+    gangs = [raw for i in range(258) for raw in part(f"a{i:03}", 1, "serve", created=i)]
+
+    racks, why = stand(fabric({"s0": "r0:300"}), gangs)
+
+    assert 256 == len(racks)
+    text = "InvalidGroup: set serve has 258 parts, and 256 are the most: older ones come first"
+    assert {"a256": text, "a257": text} == why
+
+
+PREEMPTS = Profile(
+    ("enqueue", "allocate", "gangpreempt"),
+    (tuple(map(PluginChoice, ("priority", "gang", "conformance", "predicates", "network-topology-aware"))),),
+)
+
+
+def test_nobody_goes_for_a_place_apart() -> None:
+    """Every rack has a less important part of the set: siblings stay, and a stranger goes where none of them is."""
+    rules, low = apart("serve"), [part(f"low{i}", 2, "serve", within="rack", on=f"r{i}n0 r{i}n1") for i in range(2)]
+    new = part("new", 2, "serve", rules, within="rack", priority=10)
+
+    history = schedule(objects_of(fabric({"s0": "r0 r1"}), *low, new), PREEMPTS, now=0.0)
+    assert [] == history.evictions
+
+    stranger = Gang("z", tasks=2, within="rack", on="r2n0 r2n1").manifests()
+    history = schedule(objects_of(fabric({"s0": "r0 r1 r2"}), *low, stranger, new), PREEMPTS, now=0.0)
+    assert {"z"} == {eviction.job.key.partition("/")[2] for eviction in history.evictions}
+
+
+def test_the_audit_counts_by_itself() -> None:
+    """What stands otherwise than its rules want is told, and what states none is not."""
+    one, two = (part(name, 1, "serve", apart("serve"), within="rack", on=f"r0n{i}") for i, name in enumerate("ab"))
+    assert ["not-apart"] == [finding.rule for finding in audit(objects_of(fabric(FOUR), one, two))]
+    assert [] == audit(objects_of(fabric(FOUR), one, part("b", 1, "serve", within="rack", on="r0n1")))
+
+    one, two = (part(name, 1, "serve", together("serve"), on=f"r{i}n0") for i, name in enumerate("ab"))
+    assert ["not-together"] == [finding.rule for finding in audit(objects_of(fabric(FOUR), one, two))]
+
+
+def test_gangs_without_a_set_are_as_before() -> None:
+    """A rule binds nobody else."""
+    plain = Gang("z", tasks=2, within="rack").manifests()
+
+    assert {"a": "r0", "z": "r1"} == stand(fabric({"s0": "r0 r1"}), part("a", 2, "serve", apart("serve")), plain)[0]
+    assert CONSTRAINTS
