@@ -109,7 +109,7 @@ image: $(READY) ## Build the image, and start everything from its root file syst
 	else TIERWISE_IMAGE_ROOT=$$root $(BIN)/pytest -n 0 -s $(E2E)/test_image.py $(ARGS); fi
 
 # Not part of `test`: it assembles a bare Debian. Without mmdebstrap, root or the network this says so.
-fresh: ## Type README's two commands on a bare Debian, as an ordinary user
+fresh: ## Type the first commands of README and CONTRIBUTING on a bare Debian, as an ordinary user
 	@tools/fresh_machine build/fresh $(ARGS) || { [ $$? = 3 ] && echo "== fresh machine skipped: see above"; }
 
 # Not part of `test`: it takes half an hour. ARGS="--minutes 5" makes it shorter.
@@ -151,17 +151,17 @@ format: $(READY) ## Format the code and mend what ruff can mend
 lock: check-python ## Write the lock files anew (UPGRADE=1 takes the newest versions)
 	@$(PYTHON) -m venv --clear $(LOCK_ENV)
 	@$(LOCK_ENV)/bin/pip install --quiet uv==$(UV_VERSION)
-	@$(LOCK_ENV)/bin/uv pip compile $(COMPILE) pyproject.toml --output-file requirements.lock
-	@$(LOCK_ENV)/bin/uv pip compile $(COMPILE) pyproject.toml --extra build --constraint requirements.lock \
-		--output-file requirements-build.lock
-	@$(LOCK_ENV)/bin/uv pip compile $(COMPILE) pyproject.toml --extra dev --constraint requirements-build.lock \
-		--output-file requirements-dev.lock
-	@$(LOCK_ENV)/bin/uv pip compile $(COMPILE) pyproject.toml --extra kube --constraint requirements-dev.lock \
-		--output-file requirements-kube.lock
-	@$(LOCK_ENV)/bin/uv pip compile $(COMPILE) pyproject.toml --extra release --constraint requirements-dev.lock \
-		--output-file requirements-release.lock
+	@$(LOCK_ENV)/bin/uv pip compile $(COMPILE) pyproject.toml --output-file locks/requirements.lock
+	@$(LOCK_ENV)/bin/uv pip compile $(COMPILE) pyproject.toml --extra build --constraint locks/requirements.lock \
+		--output-file locks/requirements-build.lock
+	@$(LOCK_ENV)/bin/uv pip compile $(COMPILE) pyproject.toml --extra dev --constraint locks/requirements-build.lock \
+		--output-file locks/requirements-dev.lock
+	@$(LOCK_ENV)/bin/uv pip compile $(COMPILE) pyproject.toml --extra kube --constraint locks/requirements-dev.lock \
+		--output-file locks/requirements-kube.lock
+	@$(LOCK_ENV)/bin/uv pip compile $(COMPILE) pyproject.toml --extra release --constraint locks/requirements-dev.lock \
+		--output-file locks/requirements-release.lock
 	@rm -rf $(LOCK_ENV)
-	@echo "wrote requirements.lock and those for building, tests, a real cluster and releases"
+	@echo "wrote locks/requirements.lock and those for building, tests, a real cluster and releases"
 
 # One resolution for every platform and every Python from 3.11 on; nothing of this machine's set-up in the files.
 COMPILE = --quiet --universal --no-strip-extras --python-version 3.11 --generate-hashes --no-annotate \
@@ -186,22 +186,22 @@ fetch = all=$$(grep -c '^[A-Za-z0-9].*==' $(1)); begun=$$(date +%s); \
 
 # What runs: a few packages, and the project in place. The build backend is in the lock file, too: nothing unpinned is
 # fetched.
-$(RUNNABLE): pyproject.toml requirements-build.lock | check-python
+$(RUNNABLE): pyproject.toml locks/requirements-build.lock | check-python
 	@echo "== preparing .venv, once: half a minute, by the network"
 	@$(PYTHON) -m venv .venv || { echo "$(PYTHON) cannot make environments: on Debian, install python3-venv" >&2; exit 1; }
-	@$(call fetch,requirements-build.lock)
+	@$(call fetch,locks/requirements-build.lock)
 	@$(BIN)/pip install --quiet --compile --no-deps --no-build-isolation -e .
 	@touch $@
 
 # What the tests need beside it.
-$(READY): $(RUNNABLE) requirements-dev.lock
+$(READY): $(RUNNABLE) locks/requirements-dev.lock
 	@echo "== preparing .venv for the tests, once: a minute or two, by the network"
-	@$(call fetch,requirements-dev.lock)
+	@$(call fetch,locks/requirements-dev.lock)
 	@touch $@
 
 # What checks a release; apart, because it brings much that nothing else needs.
-$(RELEASE_ENV)/.stamp: $(RUNNABLE) requirements-release.lock
+$(RELEASE_ENV)/.stamp: $(RUNNABLE) locks/requirements-release.lock
 	@echo "== preparing $(RELEASE_ENV), once: half a minute, by the network"
 	@$(PYTHON) -m venv --clear $(RELEASE_ENV)
-	@$(RELEASE_ENV)/bin/pip install --quiet --progress-bar off --require-hashes -r requirements-release.lock
+	@$(RELEASE_ENV)/bin/pip install --quiet --progress-bar off --require-hashes -r locks/requirements-release.lock
 	@touch $@

@@ -24,6 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 INDEX = "docs/README.md"
+EXAMPLES = "examples/README.md"
 APART = "docs/decisions/README.md"
 AT_THE_ROOT = sorted((page.name for page in ROOT.glob("*.md")), key=lambda name: (name != "README.md", name))
 
@@ -66,9 +67,10 @@ def navigation() -> list[Entry]:
         return found
 
     def entry(page: str) -> Entry:
-        if not (page.startswith("docs/") and page.endswith("/README.md")):
+        folder = Path(page).parent
+        if not (page.startswith("docs/") and page.endswith("/README.md")) and page != EXAMPLES:
             return {_title(page): page}
-        own = new(other for other in _links(page) if Path(other).parent == Path(page).parent)
+        own = new(other for other in _links(page) if folder in (Path(other).parent, Path(other).parent.parent))
         return {_title(page): [page, *({_title(other): other} for other in own)]}
 
     text = (ROOT / INDEX).read_text(encoding="utf-8")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dist import ROOT, interpreters
 
-LOCK = ROOT / "requirements-dev.lock"
+LOCK = ROOT / "locks/requirements-dev.lock"
 
 
 def main() -> None:

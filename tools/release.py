@@ -241,7 +241,7 @@ def sbom(release: Release) -> None:
         inside = Path(folder) / "packages"
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:"]
         done = subprocess.run(
-            [*pip, "--require-hashes", "-r", "requirements-kube.lock", "--target", str(inside)],
+            [*pip, "--require-hashes", "-r", "locks/requirements-kube.lock", "--target", str(inside)],
             cwd=ROOT,
             check=False,
             capture_output=True,
@@ -304,7 +304,8 @@ def provenance(release: Release, version: str) -> bytes:
     """An in-toto statement: what was made, from which commit and which locked inputs, and by what."""
     made = sorted(file for file in release.folder.rglob("*") if file.is_file())
     subjects = [{"name": str(file.relative_to(release.folder)), "digest": {"sha256": _sum(file)}} for file in made]
-    inputs = [{"uri": f"file:{lock.name}", "digest": {"sha256": _sum(lock)}} for lock in sorted(ROOT.glob("*.lock"))]
+    locks = sorted((ROOT / "locks").glob("*.lock"))
+    inputs = [{"uri": f"file:locks/{lock.name}", "digest": {"sha256": _sum(lock)}} for lock in locks]
     commit = _git("rev-parse", "HEAD")
     source = {"uri": os.environ.get("RELEASE_URL") or REPOSITORY, "digest": {"gitCommit": commit}}
     statement = {

@@ -130,6 +130,11 @@ def _ready(port: int) -> bool:
         return False
 
 
+def test_the_laboratory_is_left_out() -> None:
+    """What schedules is there, and what replays traces and measures is not."""
+    assert ["tierwise"] == sorted(path.name for path in Path(IMAGE, "opt/tierwise").glob("tierwise*"))
+
+
 def test_it_runs_as_a_plain_user_and_writes_nothing(image: Image, tmp_path: Path) -> None:
     """Version, licences and SBOM are in it; nothing of its root can be written."""
     assert "tierwise " in image.run("version")

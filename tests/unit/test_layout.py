@@ -255,7 +255,7 @@ def test_words_of_the_glossary_are_names_in_the_code() -> None:
 
 def test_what_the_first_command_installs_has_the_servers() -> None:
     """`make run` installs one lock file, and README goes on with `serve` and `up`."""
-    locked = (ROOT / "requirements-build.lock").read_text(encoding="utf-8")
+    locked = (ROOT / "locks/requirements-build.lock").read_text(encoding="utf-8")
 
     assert [] == [name for name in ("aiohttp", "prometheus-client") if f"\n{name}==" not in f"\n{locked}"]
     assert "cryptography==" not in locked

@@ -285,7 +285,7 @@ def test_the_image_is_built_by_hash_and_does_not_run_as_root() -> None:
 
     assert any("--require-hashes" in line and "requirements-kube.lock" in line for line in lines)
     assert int(user.partition(":")[0]) == _pod("scheduler")["securityContext"]["runAsUser"]
-    assert "aiohttp==" in (DEPLOY.parent / "requirements-kube.lock").read_text()
+    assert "aiohttp==" in (DEPLOY.parent / "locks" / "requirements-kube.lock").read_text()
 
 
 def test_what_the_controllers_write_everywhere_is_watched_by_a_policy() -> None:

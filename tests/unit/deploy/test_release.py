@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tierwise import __version__
 
 ROOT = Path(__file__).parents[3]
+LOCKS = sorted((ROOT / "locks").glob("*.lock"))
 CHART = ROOT / "deploy/helm/tierwise"
 
 
@@ -109,7 +110,7 @@ def test_provenance_names_every_file_and_its_inputs(tool: ModuleType, tmp_path: 
         statement["predicateType"],
     )
     inputs = [found["uri"] for found in statement["predicate"]["buildDefinition"]["resolvedDependencies"]]
-    assert {f"file:{lock.name}" for lock in ROOT.glob("*.lock")} <= set(inputs)
+    assert {f"file:locks/{lock.name}" for lock in LOCKS} <= set(inputs)
 
 
 def test_what_is_signed_can_be_verified(tool: ModuleType, tmp_path: Path) -> None:
