@@ -15,6 +15,7 @@ from tierwise.cli.progress import show_progress
 if TYPE_CHECKING:
     from tierwise.actions.diagnosis.inspection import PodInspection
     from tierwise.api.codec import Raw
+    from tierwise.config.profile import Profile
     from tierwise.explain.text.schedule import Run
     from tierwise.framework.report import CycleReport
     from tierwise.model.job import Job
@@ -61,7 +62,7 @@ def _tell_pod(given: Given, pod: str, output: Output) -> None:
         seen, history = look(given.objects, given.profile, pod, now=given.now)
     tell_crashes(history.guard)
     if seen is not None:
-        show_pod(seen, *history.reports[-1], history.cycles, output, given.told)
+        show_pod(seen, *history.reports[-1], given.profile, history.cycles, output, given.told)
         return
     from tierwise.explain.page import Text, wrapped
     from tierwise.explain.unreached import unreached
@@ -104,19 +105,22 @@ def show_pod(
     seen: PodInspection,
     snapshot: Snapshot,
     report: CycleReport,
+    profile: Profile,
     cycle: int,
     output: Output,
     told: Sequence[Fault] = (),
 ) -> None:
     """What a pod saw in a cycle; `told` is what was said of the input."""
     seen = seen.after(snapshot.topology, report)
+    from tierwise.explain.obstacles import obstacle_lines, obstacles_of, obstacles_wire
     from tierwise.explain.text.explain_pod import pod_lines
     from tierwise.explain.wire import explain_wire, problems_wire
 
+    obstacles = obstacles_of(snapshot, report, profile, seen.job)
     problems: Raw = {"problems": problems_wire(snapshot, told)}
     output.show(
-        lambda: explain_wire(seen, report) | problems,
-        lambda page: pod_lines(page, seen, snapshot, report, cycle),
+        lambda: explain_wire(seen, report) | obstacles_wire(obstacles) | problems,
+        lambda page: [*pod_lines(page, seen, snapshot, report, cycle), *obstacle_lines(page, obstacles)],
     )
 
 

@@ -158,7 +158,7 @@ def _explain_pod(recorded: RecordedCycle, pod: str, output: Output) -> None:
     seen = inspector.inspection
     if seen is None:
         raise InputError(f"cycle {recorded.number} did not look for a place for it", obj=f"Pod {path}")
-    show_pod(seen, snapshot, report, recorded.number, output)
+    show_pod(seen, snapshot, report, recorded.scheduler.profile, recorded.number, output)
 
 
 def _explain_job(recorded: RecordedCycle, again: Repetition, name: str, output: Output) -> None:

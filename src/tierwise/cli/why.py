@@ -45,6 +45,7 @@ def why(
 
 def _answer(given: Given, pod: str) -> PodExplanation:
     from tierwise.cli.explain import no_such_pod
+    from tierwise.explain.obstacles import obstacles_of
     from tierwise.explain.text.why import PodExplanation, already_placed
     from tierwise.explain.unreached import unreached
     from tierwise.sim.cluster.rounds import look
@@ -55,7 +56,8 @@ def _answer(given: Given, pod: str) -> PodExplanation:
     job = next((job for job in snapshot.jobs if any(task.key == pod for task in job.tasks)), None)
     said = already_placed(given.objects, job)
     if seen is not None or (job is not None and job.key in report.rejections):
-        return PodExplanation(pod, job, snapshot, report, said=said)
+        obstacles = obstacles_of(snapshot, report, given.profile, job) if job is not None else ()
+        return PodExplanation(pod, job, snapshot, report, said=said, obstacles=obstacles)
     text = unreached(history.cluster.read(), history.after(given.now), history.report, pod)
     if text is None:
         raise no_such_pod(pod, history.cluster.read(), history.after(given.now))

@@ -26,7 +26,7 @@ from tierwise.model.running import running_table
 from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import open_cycle
 
-__all__ = ["DecisionBasis", "GroupCounts", "decision_bases"]
+__all__ = ["DecisionBasis", "GroupCounts", "after_decisions", "decision_bases"]
 
 
 class GroupCounts(msgspec.Struct, frozen=True):
@@ -69,6 +69,18 @@ def decision_bases(
             _stand(current, placed)
         current.ledger.linger()
     return bases
+
+
+def after_decisions(snapshot: Snapshot, report: CycleReport, profile: Profile) -> Cycle:
+    """A cycle on whose ledger all stands as the decisions of a report have left it."""
+    current = open_cycle(snapshot, profile)
+    victims = _Victims(snapshot, report)
+    for decision in report.decisions:
+        victims.let_go(current, decision)
+        for placed in decision.placed:
+            _stand(current, placed)
+        current.ledger.linger()
+    return current
 
 
 def _basis(current: Cycle, decision: Decision) -> DecisionBasis:

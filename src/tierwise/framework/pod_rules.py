@@ -10,14 +10,15 @@ By row, `places` is the number of the place of a row, -1 for none. Shapes are kn
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import enum
+from collections.abc import Container, Iterable, Iterator
 
 import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Bools, Ints
 
-__all__ = ["Apart", "AtMost", "Even", "Near", "PodRule", "PodRules", "joined", "together"]
+__all__ = ["Apart", "AtMost", "Even", "Near", "PodRule", "PodRules", "RuleKind", "WrittenRule", "joined", "together"]
 
 
 class AtMost(msgspec.Struct, frozen=True, eq=False):
@@ -70,6 +71,23 @@ class Even(msgspec.Struct, frozen=True, eq=False):
 PodRule = AtMost | Apart | Near | Even
 
 
+class RuleKind(enum.Enum):
+    """What somebody wrote who asks for a rule between pods."""
+
+    ANTI_AFFINITY = "anti-affinity"
+    AFFINITY = "affinity"
+    SPREAD = "spread"
+    OTHERS = "anti-affinity of other pods"
+
+
+class WrittenRule(msgspec.Struct, frozen=True, eq=False):
+    """One rule as it was written: its kind, the labels of nodes that it is about, and who has it."""
+
+    kind: RuleKind
+    labels: tuple[str, ...]
+    shapes: frozenset[int]
+
+
 class PodRules(msgspec.Struct, frozen=True, eq=False):
     """The rules that bind tasks of some shapes among each other."""
 
@@ -77,11 +95,24 @@ class PodRules(msgspec.Struct, frozen=True, eq=False):
     records: tuple[PodRule, ...] = ()
     unstated: frozenset[int] = frozenset()  # shapes with rules of which the records tell nothing
     lonely: dict[int, Bools] = {}  # by shape, rows that take none of it for lack of other pods nearby
+    parts: tuple[tuple[WrittenRule | None, PodRules], ...] = ()  # what these are joined of, None for what has no name
 
     def whatever_comes(self) -> PodRules:
         """Only what holds whichever other pods come and go, where none stands now."""
         lasting = (rule for rule in self.records if isinstance(rule, AtMost | Apart) or not rule.others)
-        return PodRules(self.closed, tuple(lasting), self.unstated)
+        parts = tuple((written, rules.whatever_comes()) for written, rules in self.parts)
+        return PodRules(self.closed, tuple(lasting), self.unstated, parts=parts)
+
+    def written(self) -> Iterator[WrittenRule]:
+        """The rules that can be left out, each by itself, and that bind somebody or close something."""
+        for written, rules in self.parts:
+            closed = (*rules.closed.values(), *rules.lonely.values())
+            if written is not None and (rules.records or any(rows.any() for rows in closed)):
+                yield written
+
+    def without(self, left_out: Container[object]) -> PodRules:
+        """As if nobody had written some of the rules."""
+        return joined(rules for written, rules in self.parts if written is None or written not in left_out)
 
 
 def together(shapes: frozenset[int], places: Ints) -> PodRules:
@@ -97,10 +128,12 @@ def joined(every: Iterable[PodRules]) -> PodRules:
     lonely: dict[int, Bools] = {}
     records: tuple[PodRule, ...] = ()
     unstated: frozenset[int] = frozenset()
+    parts: tuple[tuple[WrittenRule | None, PodRules], ...] = ()
     for one in every:
+        parts += one.parts or ((None, one),)
         for known, more in ((closed, one.closed), (lonely, one.lonely)):
             for shape, rows in more.items():
                 known[shape] = np.logical_or(known[shape], rows) if shape in known else rows
         records += one.records
         unstated |= one.unstated
-    return PodRules(closed, records, unstated, lonely)
+    return PodRules(closed, records, unstated, lonely, parts)

@@ -15,7 +15,7 @@ from tierwise.actions.enqueue import admission_reason, queue_reason
 from tierwise.actions.eviction.losses import declined
 from tierwise.actions.eviction.protection import ProtectionLimits
 from tierwise.actions.placement.commit import commit
-from tierwise.actions.placement.demand import Demand, TaskGroup, demand
+from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.problem import Placement, amounts_of, deferral
 from tierwise.api.plurals import count, verb
 from tierwise.framework.cycle import Cycle
@@ -94,12 +94,10 @@ class Evictor(ABC):
         rejection, cycle = self._cycle.report.rejections.get(job.key), self._cycle
         if rejection is None or not rejection.bounded or rejection.stage != "fit":
             return False
-        asked = demand(cycle, job)
-        if not asked.task_groups or not asked.enough or cycle.pipeline.gather_options(job, asked.need):
-            return False
-        from tierwise.actions.placement.exact import refuted  # rarely needed
+        from tierwise.actions.placement.exact import refuted, statable  # rarely needed
 
-        return not refuted(cycle, job, asked)
+        asked = statable(cycle, job)
+        return asked is not None and not refuted(cycle, job, asked)
 
     def _tell(self, job: Job, obstacle: Reason) -> None:
         self._cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, obstacle))

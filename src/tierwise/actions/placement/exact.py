@@ -10,14 +10,14 @@ they are.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice, permutations
 
 import msgspec
 import numpy as np
 
 from tierwise.actions.placement.choose import gradients_of
-from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup, remaining_tasks
+from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup, demand, remaining_tasks
 from tierwise.actions.placement.limits import STATED, Limits
 from tierwise.actions.placement.problem import (
     NoPlace,
@@ -33,13 +33,13 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool, job_ready, ready_tasks, roles_count, sub_ready
 from tierwise.framework.placer import score_keys
-from tierwise.framework.pod_rules import Near, PodRules, together
+from tierwise.framework.pod_rules import Near, PodRules, WrittenRule, together
 from tierwise.framework.pod_rules import joined as joined_rules
 from tierwise.model.arrays import EMPTY, Ints, distinct
-from tierwise.model.job import Job, PodSet, Shape, SubJob, group_job, lacking_parts, whole_by_policy
+from tierwise.model.job import Constraint, Job, PodSet, Shape, SubJob, group_job, lacking_parts, whole_by_policy
 from tierwise.model.topology import ROOT
 
-__all__ = ["place_exactly", "refuted"]
+__all__ = ["LimitOf", "Wish", "obstacles", "part_name", "place_exactly", "refuted", "statable"]
 
 _BUILT = 4
 """Variables and entries of a program that are stated, and made simpler by the solver, in one step of the account."""
@@ -83,6 +83,13 @@ _Tasks = tuple[Ask, PodSet, int, int]
 """Tasks of one pod set, their row, and how many they are."""
 
 
+def statable(cycle: Cycle, job: Job) -> Demand | None:
+    """What a job lacks, where a program can state it: gangs that are gathered are counted in multiples."""
+    asked = demand(cycle, job)
+    plain = bool(asked.task_groups) and asked.enough and not cycle.pipeline.gather_options(job, asked.need)
+    return asked if plain else None
+
+
 def refuted(cycle: Cycle, job: Job, asked: Demand, *, alone: bool = False) -> bool:
     """Whether it is proven that a demand has no place now; `alone`: nor has, whichever other pods come and go.
 
@@ -121,8 +128,54 @@ def _solved(cycle: Cycle, program: Program) -> Dealt | No:
     return dealt
 
 
+class LimitOf(msgspec.Struct, frozen=True):
+    """The limits of a gang, or of one kind of parts of it, on topology trees."""
+
+    part: str  # the sub-groups, or the inner group, that have it; "" for the gang
+    constraints: tuple[Constraint, ...]
+
+
+Wish = WrittenRule | LimitOf | Wanted
+"""Something that is asked of a gang, which can be left out: a rule between pods, a limit, the minimum of a role."""
+
+_WISHES = 12
+"""So many are left out at most, one after the other."""
+
+
+def obstacles(cycle: Cycle, job: Job, asked: Demand, *, alone: bool = False) -> list[tuple[Wish, ...]]:
+    """What could be left out so that a demand would have a place: each wish that is enough by itself, else all of them.
+
+    Empty where that cannot be said: filters without records have a say, the program is too large, or room is short.
+    """
+    try:
+        stated = _Stated(cycle, job, asked, ROOT, alone=alone)
+    except _NowhereError:
+        return []
+    wishes = list(islice(stated.wishes(), _WISHES))
+    if stated.loose or not wishes or stated.fits(()):
+        return []
+    enough: list[tuple[Wish, ...]] = [(wish,) for wish in wishes if stated.fits((wish,))]
+    if not enough and len(wishes) > 1 and stated.fits(wishes):
+        enough.append(tuple(wishes))
+    return enough
+
+
 class _NowhereError(Exception):
     """Tasks that stand already leave no place."""
+
+
+def _limit_of(job: Job, gang: Job | SubJob, number: int) -> LimitOf | None:
+    constraints = tuple(c for c in (gang.constraint, *gang.further) if c is not None and c.hard)
+    if not constraints:
+        return None
+    if isinstance(gang, SubJob):
+        return LimitOf(part_name(job, gang), constraints)
+    return LimitOf(job.inner_groups[number].path if number else "", constraints)
+
+
+def part_name(job: Job, sub: SubJob) -> str:
+    """The name that a sub-group shares with those that are declared with it; "" for one that has none."""
+    return (*(policy.name for policy in job.policies), sub.path)[sub.policy]
 
 
 class _Units(msgspec.Struct, frozen=True, eq=False):
@@ -142,6 +195,7 @@ class _Stated:
         self._cycle, self._job, self._asked, self._within = cycle, job, asked, within
         self._limits = Limits(cycle, job, STATED) if cycle.snapshot.on_several_trees(job) else None
         self._scopes: list[Scope] = []
+        self._limit_of: list[LimitOf | None] = []  # by scope, what of it was asked for
         self._units: list[Unit] = []
         self._members: list[_Units] = []
         self._wanted: list[Wanted] = []
@@ -281,6 +335,7 @@ class _Stated:
         if place is None and not spreads and parent >= 0:
             return parent
         self._scopes.append(Scope(parent, place, spreads, part))
+        self._limit_of.append(_limit_of(self._job, gang, number))
         return len(self._scopes) - 1
 
     def _on_tree(self, gang: Job | SubJob) -> Ints | None:
@@ -359,22 +414,42 @@ class _Stated:
 
     # What rows have.
 
-    def question(self, pool: Pool, order: Ints, *, firm: bool) -> Question:
+    def wishes(self) -> Iterator[Wish]:
+        """What can be left out: rules between pods first, then limits, then roles."""
+        yield from self._rules.written()
+        yield from dict.fromkeys(limit for limit in self._limit_of if limit is not None)
+        yield from (wanted for wanted in self._wanted if wanted.of_one_role)
+
+    def fits(self, left_out: Sequence[Wish]) -> bool:
+        """Whether all tasks surely have a place on what is idle, or will be, if some wishes are left out."""
+        order = np.arange(len(self._cycle.nodes))
+        try:
+            program = Program(self.question(Pool.FUTURE_IDLE, order, firm=True, left_out=left_out), firm=True)
+        except TooLargeError:
+            return False
+        return isinstance(program.solve(self._cycle.budget.nodes), list)
+
+    def question(self, pool: Pool, order: Ints, *, firm: bool, left_out: Sequence[Wish] = ()) -> Question:
         """The question on a pool, with a rank for each row.
 
         `firm` leaves out the rows that filters without records keep from a shape now.
         """
         cycle, shapes = self._cycle, tuple(self._shapes)
+        rules = self._rules.without(left_out) if left_out else self._rules
+        scopes = (
+            Scope(scope.parent, part=scope.part) if limit in left_out else scope
+            for scope, limit in zip(self._scopes, self._limit_of, strict=True)
+        )
         asked = distinct(np.concatenate([shape.asked for shape in shapes]))
         room = np.stack([cycle.fit_counts.of(shape).rows(pool) for shape in shapes])
         span = cycle.topology.span(self._within)
         room[:, : span.start] = 0
         room[:, span.stop :] = 0
         for i, shape in enumerate(shapes):
-            for closed in (self._rules.closed.get(shape.number), self._rules.lonely.get(shape.number)):
+            for closed in (rules.closed.get(shape.number), rules.lonely.get(shape.number)):
                 if closed is not None:
                     room[i, closed] = 0
-            if firm and shape.number in self._rules.unstated:
+            if firm and shape.number in rules.unstated:
                 room[i, cycle.pipeline.why_not_now(shape, slice(0, len(cycle.nodes))) != 0] = 0
         return Question(
             numbers=tuple(shape.number for shape in shapes),
@@ -382,11 +457,11 @@ class _Stated:
             free=cycle.ledger.free(asked, slice(0, len(cycle.nodes)), pool),
             room=room,
             order=order,
-            scopes=tuple(self._scopes),
+            scopes=tuple(scopes),
             units=tuple(self._units),
-            wanted=tuple(self._wanted),
+            wanted=tuple(wanted for wanted in self._wanted if wanted not in left_out),
             parts=self._parts,
-            records=self._rules.records,
+            records=rules.records,
         )
 
     def by_score(self, pool: Pool) -> Ints:

@@ -74,6 +74,11 @@ class Wanted(msgspec.Struct, frozen=True, eq=False):
     role: int | None = None
     inside: int = -1  # the part that wants them, where it is chosen; -1 for the gang
 
+    @property
+    def of_one_role(self) -> bool:
+        """Whether tasks of other roles do not count."""
+        return self.role is not None
+
 
 class Question(msgspec.Struct, frozen=True, eq=False):
     """What is to be placed, and what rows have for it."""

@@ -14,6 +14,7 @@ from tierwise.explain.decision_basis import DecisionBasis, decision_bases
 from tierwise.explain.message import refusal
 from tierwise.explain.naming import ObjectNames, decision_title, rows_title
 from tierwise.explain.new_placements import newly_placed
+from tierwise.explain.obstacles import obstacle_lines, obstacles_of, obstacles_wire
 from tierwise.explain.page import Page, Text, count, heading, wrapped
 from tierwise.explain.proposal import pattern_lines, proposal_lines, proposal_wire
 from tierwise.explain.ranges import compact, pods
@@ -77,7 +78,11 @@ def _search(page: Page, run: Run, job: Job) -> list[Text]:
     rejection = refusal(job, run.last)
     if rejection is None:
         return [Text("  nothing of it was looked for")]
-    return rejection_lines(page, run.after.topology, rejection, indent=2)
+    obstacles = obstacles_of(*run.reports[-1], run.profile, job)
+    return [
+        *rejection_lines(page, run.after.topology, rejection, indent=2),
+        *obstacle_lines(page, obstacles, indent=2),
+    ]
 
 
 def _places(page: Page, run: Run, job: Job) -> list[Text]:
@@ -140,6 +145,7 @@ def job_wire(run: Run, job: Job, bindings: Mapping[str, str]) -> Raw:
         "bindings": {pod: node for pod, node in bindings.items() if pod in mine},
         "pending": [task.key for task in job.tasks if task.status is Status.PENDING],
         **rejection_wire(rejection),
+        **obstacles_wire(obstacles_of(*reports[-1], run.profile, job)),
         "eviction": eviction_wire([s for _, report in reports for s in report.eviction_attempts.get(job.key, ())]),
         "proposal": _proposal(job, reports),
         **candidates_wire(basis.candidates if basis is not None else Candidates()),

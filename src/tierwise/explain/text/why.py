@@ -10,6 +10,7 @@ import msgspec
 from tierwise.api.codec import Raw
 from tierwise.api.volcano import PodGroup
 from tierwise.explain.naming import ObjectNames, decision_title
+from tierwise.explain.obstacles import Obstacle, obstacle_lines, obstacles_wire
 from tierwise.explain.page import Page, Text, count, wrapped
 from tierwise.explain.reasons import advice_lines, advice_wire
 from tierwise.explain.rejection_wire import FORMAT, rejection_wire
@@ -32,6 +33,7 @@ class PodExplanation(msgspec.Struct, frozen=True):
     report: CycleReport
     text: str = ""
     said: str = ""  # by the cluster itself, in the status of the pod's group
+    obstacles: tuple[Obstacle, ...] = ()
 
     def place(self) -> tuple[Decision, str] | None:
         """The decision that gave the pod a place, and the node."""
@@ -64,6 +66,7 @@ def why_lines(page: Page, answer: PodExplanation) -> list[Text]:
         title.append(" waits  ").append(rejection.verdict.words, style=STYLES[rejection.verdict])
         title.append(": ").append(rejection.reason.code, style="yellow")
         body = rejection_lines(page, answer.snapshot.topology, rejection)
+        body += obstacle_lines(page, answer.obstacles)
         body += advice_lines(page, rejection.reason.code)
     else:
         title.append(" waits; no cycle has looked for a place yet")
@@ -92,6 +95,7 @@ def why_wire(answer: PodExplanation) -> Raw:
         "node": place[1] if place is not None else "",
         "hyperNode": names[place[0].domain] if place is not None else "",
         **rejection_wire(waits),
+        **obstacles_wire(answer.obstacles),
         **(advice_wire(waits.reason.code) if waits is not None else {}),
         **({"message": answer.text} if answer.text else {}),
         "clusterSays": answer.said,

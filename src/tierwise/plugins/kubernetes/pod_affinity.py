@@ -16,7 +16,17 @@ from tierwise.api.core import PodAffinity, PodAffinityTerm, TopologySpreadConstr
 from tierwise.framework.extension import CycleView, Tie
 from tierwise.framework.kept import KeptOfLedger
 from tierwise.framework.ledger import Tally
-from tierwise.framework.pod_rules import Apart, AtMost, Even, Near, PodRule, PodRules
+from tierwise.framework.pod_rules import (
+    Apart,
+    AtMost,
+    Even,
+    Near,
+    PodRule,
+    PodRules,
+    RuleKind,
+    WrittenRule,
+    joined,
+)
 from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.job import Reason, Shape
 from tierwise.model.pod_terms import NAMESPACE_NAME, PodSelector, affinity_pods, spread_pods
@@ -87,6 +97,10 @@ class PodCounts:
     def place(self, key: str) -> Ints:
         """Per row, which value of a topology key it has; -1 for none."""
         return self._place(key)[0]
+
+    def label(self, places: Ints) -> str:
+        """The topology key whose values these places are."""
+        return next(key for key, (known, _) in self._places.items() if known is places)
 
     def matching(
         self, selectors: Iterable[PodSelector], key: str, *, among: Bools | None = None, leaving: bool = True
@@ -295,6 +309,21 @@ class _Rules(msgspec.Struct, frozen=True):
     def __bool__(self) -> bool:
         return bool(self.near or self.away or self.shunned or self.even)
 
+    def each(self, kind: RuleKind) -> Iterator[tuple[tuple[Count, ...], _Rules]]:
+        """The rules of a kind, each by itself, and the pods that it counts. Affinity is met by all terms together."""
+        alone = _Rules((), self.sought, self.founder, (), (), (), 0)
+        if kind is RuleKind.AFFINITY and self.near:
+            yield self.near, replace(alone, near=self.near)
+        elif kind is RuleKind.ANTI_AFFINITY:
+            yield from (((count,), replace(alone, away=(count,))) for count in self.away)
+        elif kind is RuleKind.OTHERS:
+            yield from ((counts, replace(alone, shunned=(counts,))) for counts in self.shunned)
+        elif kind is RuleKind.SPREAD:
+            same: dict[int, list[_SpreadLimit]] = {}
+            for even in self.even:
+                same.setdefault(id(even.count), []).append(even)
+            yield from (((limits[0].count,), replace(alone, even=tuple(limits))) for limits in same.values())
+
     @property
     def counted(self) -> int:
         """How many counts say which rows are closed."""
@@ -378,10 +407,27 @@ class PodRequirements:
         """What placing tasks of these shapes changes for others of them, and the rows that no such task opens."""
         bound = {shape.number: self._rules[shape.number] for shape in shapes if shape.number in self._rules}
         own = frozenset(shape.number for shape in shapes)
+        each = ((written, self._of_gang(carriers, own)) for written, carriers in self._each_written(bound))
+        return joined(replace(rules, parts=((written, rules),)) for written, rules in each)
+
+    def _of_gang(self, bound: Mapping[int, _Rules], own: frozenset[int]) -> PodRules:
         closed = {number: self._closed_now(rules, own) for number, rules in bound.items()}
         lonely = {number: self._lonely_now(rules, own) for number, rules in bound.items() if rules.near}
         records: list[PodRule] = [*_aparts(bound, own), *_nears(bound, own), *_evens(bound, own)]
         return PodRules(closed, tuple(records), lonely=lonely)
+
+    def _each_written(self, bound: Mapping[int, _Rules]) -> Iterator[tuple[WrittenRule, dict[int, _Rules]]]:
+        """Each rule by itself, with the shapes that have it. Those that count the same pods over a label are one."""
+        carriers: dict[tuple[RuleKind, tuple[int, ...]], dict[int, _Rules]] = {}
+        labels: dict[tuple[RuleKind, tuple[int, ...]], tuple[str, ...]] = {}
+        for kind in RuleKind:
+            for number, rules in bound.items():
+                for counts, alone in rules.each(kind):
+                    rule = kind, tuple(map(id, counts))
+                    carriers.setdefault(rule, {})[number] = alone
+                    labels[rule] = tuple(dict.fromkeys(self._counts.label(count.place) for count in counts))
+        for rule, having in carriers.items():
+            yield WrittenRule(rule[0], labels[rule], frozenset(having)), having
 
     def _lonely_now(self, rules: _Rules, own: frozenset[int]) -> Bools:
         """The rows where none stands of the pods that a shape looks for, if no task of its gang is one."""

@@ -20,13 +20,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
-from msgspec.structs import replace
 
 from tierwise.api.core import Taint
 from tierwise.config.arguments import flag, number
 from tierwise.framework.declaration import chooses, takes_part
 from tierwise.framework.extension import Arguments, CycleView, Filter, PreBind, Preparation, Tie
-from tierwise.framework.pod_rules import PodRules
+from tierwise.framework.pod_rules import PodRules, joined
 from tierwise.model.arrays import Bools, Why
 from tierwise.model.job import Job, Reason, Shape, Task
 from tierwise.plugins.kubernetes import node_affinity
@@ -110,7 +109,7 @@ class Predicates:
         rules = self._rules.among(shapes)
         if self._devices is None:
             return rules
-        return replace(rules, unstated=frozenset(s.number for s in shapes if self._devices.concerns(s)))
+        return joined((rules, PodRules(unstated=frozenset(s.number for s in shapes if self._devices.concerns(s)))))
 
     def _barred(self, shape: Shape) -> Bools:
         """The rows that cannot take tasks of a shape for other reasons than devices, as pods are placed now."""

@@ -1,0 +1,114 @@
+"""What stands in the way of a gang: the wishes of its own without which it would have a place.
+
+Found out for `explain` and `why` alone, by the integer program: each wish is left out by itself, on the nodes as the
+cycle left them, or cleared of all others where the gang can never start. Equal snapshot, report and profile give equal
+answers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from tierwise.actions.placement.exact import LimitOf, Wish, obstacles, part_name, statable
+from tierwise.actions.placement.program import Wanted
+from tierwise.api.codec import Raw
+from tierwise.api.plurals import count
+from tierwise.config.profile import Profile
+from tierwise.explain.decision_basis import after_decisions
+from tierwise.explain.page import Page, Text, wrapped
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.pod_rules import RuleKind, WrittenRule
+from tierwise.framework.report import CycleReport
+from tierwise.model.held import rows_by_shape
+from tierwise.model.job import Job, Reason, Status, Verdict
+from tierwise.model.snapshot import Snapshot
+
+__all__ = ["Obstacle", "obstacle_lines", "obstacles_of", "obstacles_wire"]
+
+_PLACES = {
+    "kubernetes.io/hostname": "hosts",
+    "topology.kubernetes.io/zone": "zones",
+    "topology.kubernetes.io/region": "regions",
+}
+_WORDS = {
+    RuleKind.ANTI_AFFINITY: "anti-affinity",
+    RuleKind.AFFINITY: "affinity",
+    RuleKind.SPREAD: "spread",
+}
+
+
+class Obstacle(msgspec.Struct, frozen=True):
+    """Wishes that are left out together, in words, and whether the gang would start now then, or only ever."""
+
+    wishes: tuple[str, ...]
+    now: bool
+
+    def text(self) -> str:
+        """Something like: without the spread of workers over zones it fits."""
+        *others, last = self.wishes
+        together = f"{', '.join(others)} and {last} together" if others else last
+        return f"without {together} {'it fits' if self.now else 'it would fit if the cluster were empty'}"
+
+
+def obstacles_of(snapshot: Snapshot, report: CycleReport, profile: Profile, job: Job) -> tuple[Obstacle, ...]:
+    """What stands in the way of a job, after a cycle; nothing where it waits for something else than a place."""
+    rejection = report.rejections.get(job.key)
+    seen = next((known for known in snapshot.jobs if known.key == job.key), None)
+    if rejection is None or seen is None or rejection.stage not in ("fit", "space"):
+        return ()
+    cycle = after_decisions(snapshot, report, profile)
+    now = rejection.verdict is not Verdict.NEVER
+    every = cycle.attempt(seen, lambda job: _look(cycle, job, cleared=not now))
+    if isinstance(every, Reason):
+        return ()
+    return tuple(Obstacle(tuple(_words(seen, wish) for wish in wishes), now) for wishes in every)
+
+
+def _look(cycle: Cycle, job: Job, *, cleared: bool) -> Sequence[tuple[Wish, ...]]:
+    asked = statable(cycle, job)
+    if asked is None:
+        return ()
+    if cleared:
+        running = rows_by_shape(cycle.nodes, job.tasks, Status.RUNNING)
+        cycle.ledger.clear([(cycle.snapshot.shapes[number], rows) for number, rows in running.items()])
+    return obstacles(cycle, job, asked, alone=cleared)
+
+
+def _words(job: Job, wish: Wish) -> str:
+    if isinstance(wish, Wanted):
+        name = next((name for number, name in job.role_names.items() if number == wish.role), "a role")
+        return f"the minimum of {count(wish.least, 'pod')} of {name}"
+    if isinstance(wish, LimitOf):
+        places = " and ".join(constraint.words() for constraint in wish.constraints)
+        return f"the limit{f' of {wish.part}' if wish.part else ''} to {places}"
+    over = " and ".join(_PLACES.get(label, f"values of {label}") for label in wish.labels)
+    if wish.kind is RuleKind.OTHERS:
+        return f"the anti-affinity of other pods over {over}"
+    return f"the {_WORDS[wish.kind]}{_carriers(job, wish)} over {over}"
+
+
+def _carriers(job: Job, wish: WrittenRule) -> str:
+    """Which pods of the job have a rule, by their roles or sub-groups; "" where these have no names."""
+    names: dict[str, bool] = {}
+    for sub in job.subs:
+        part = part_name(job, sub)
+        for pod_set in sub.pod_sets:
+            name = next(filter(None, (pod_set.role, part)), "")
+            names[name] = names.get(name, True) and pod_set.shape.number in wish.shapes
+    having = [name for name, every in names.items() if every and name]
+    return f" of {' and '.join(having)}" if having else ""
+
+
+def obstacle_lines(page: Page, every: Sequence[Obstacle], *, indent: int = 4) -> list[Text]:
+    """A line for each, for people."""
+    lead = " " * indent
+    texts = (Text(obstacle.text(), style="cyan") for obstacle in every)
+    return [line for text in texts for line in wrapped(text, page.width, first=lead, rest=lead + "  ")]
+
+
+def obstacles_wire(every: Sequence[Obstacle]) -> Raw:
+    """For programs: only where there are any."""
+    told: list[Raw] = [{"without": list(o.wishes), "fitsNow": o.now, "message": o.text()} for o in every]
+    return {"obstacles": told} if told else {}
