@@ -78,8 +78,8 @@ def _look(cycle: Cycle, job: Job, *, cleared: bool) -> Sequence[tuple[Wish, ...]
 
 def _words(job: Job, wish: Wish) -> str:
     if isinstance(wish, Wanted):
-        name = next((name for number, name in job.role_names.items() if number == wish.role), "a role")
-        return f"the minimum of {count(wish.least, 'pod')} of {name}"
+        names: dict[object, str] = dict(job.role_names.items())
+        return f"the minimum of {count(wish.least, 'pod')} of {names.get(wish.role, 'a role')}"
     if isinstance(wish, LimitOf):
         places = " and ".join(constraint.words() for constraint in wish.constraints)
         return f"the limit{f' of {wish.part}' if wish.part else ''} to {places}"

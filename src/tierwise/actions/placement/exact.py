@@ -422,12 +422,12 @@ class _Stated:
 
     def fits(self, left_out: Sequence[Wish]) -> bool:
         """Whether all tasks surely have a place on what is idle, or will be, if some wishes are left out."""
-        order = np.arange(len(self._cycle.nodes))
+        question = self.question(Pool.FUTURE_IDLE, np.arange(len(self._cycle.nodes)), firm=True, left_out=left_out)
         try:
-            program = Program(self.question(Pool.FUTURE_IDLE, order, firm=True, left_out=left_out), firm=True)
+            program = _built(self._cycle, question, firm=True)
         except TooLargeError:
             return False
-        return isinstance(program.solve(self._cycle.budget.nodes), list)
+        return isinstance(_solved(self._cycle, program), list)
 
     def question(self, pool: Pool, order: Ints, *, firm: bool, left_out: Sequence[Wish] = ()) -> Question:
         """The question on a pool, with a rank for each row.
