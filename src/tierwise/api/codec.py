@@ -547,6 +547,7 @@ _VERSIONS.update(
         ("apps", "v1", "Deployment ReplicaSet StatefulSet DaemonSet"),
         ("batch", "v1", "Job CronJob"),
         ("grove.io", "v1alpha1", "PodCliqueSet ClusterTopologyBinding ClusterTopology"),
+        ("workloads.x-k8s.io", "v1alpha2 v1alpha1", "RoleBasedGroup"),
         ("nvidia.com", "v1beta1 v1alpha1", "DynamoGraphDeployment"),
         ("jobset.x-k8s.io", "v1alpha2", "JobSet"),
         ("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet"),

@@ -13,9 +13,9 @@ from typing import Final
 import msgspec
 
 from tierwise.api.codec import Raw, part
+from tierwise.api.merge_keys import merge_key
 from tierwise.apiserver.failures import ApiFailure, Work, bad_request
 from tierwise.apiserver.kinds import ServedKind
-from tierwise.apiserver.patches import merge_key
 
 __all__ = ["apply_patch"]
 

@@ -1,24 +1,25 @@
 """Patches as Kubernetes has them: JSON patch, merge patch, strategic merge patch. Pure functions from object to object.
 
 A strategic merge patch merges lists whose items have a key: containers by name, conditions by type. Which lists those
-are is said by Kubernetes' types, and here by a table of field names, which mean the same in all kinds that are served.
+are is said by `api.merge_keys`.
 
 What a patch may copy and compare is bounded (`bounds`): a short one could ask for more than a machine has.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import read_number
+from tierwise.api.merge_keys import merge_key
 from tierwise.api.yaml_events import DEEPEST
 from tierwise.apiserver.failures import MOST_OPERATIONS, ApiFailure, Work, bad_request, too_large
 
-__all__ = ["json_patch", "merge_key", "merge_patch", "strategic_patch"]
+__all__ = ["json_patch", "merge_patch", "strategic_patch"]
 
 Json = object
 
@@ -137,40 +138,11 @@ def _impossible(message: str) -> ApiFailure:
 # Strategic merge patch.
 
 
-_KEYS: Final[Mapping[str, str]] = {
-    "addresses": "type",
-    "conditions": "type",
-    "containers": "name",
-    "env": "name",
-    "ephemeralContainers": "name",
-    "hostAliases": "ip",
-    "imagePullSecrets": "name",
-    "initContainers": "name",
-    "ownerReferences": "uid",
-    "podIPs": "ip",
-    "resourceClaims": "name",
-    "resourceClaimStatuses": "name",
-    "schedulingGates": "name",
-    "secrets": "name",
-    "taints": "key",
-    "topologySpreadConstraints": "topologyKey",
-    "volumeDevices": "devicePath",
-    "volumeMounts": "mountPath",
-    "volumes": "name",
-}
 _SETS: Final = frozenset({"finalizers"})
 _DIRECTIVE: Final = "$patch"
 _REMOVED: Final = "$deleteFromPrimitiveList/"
 _ORDER: Final = "$setElementOrder/"
 _RETAINED: Final = "$retainKeys"
-
-
-def merge_key(field: str, items: Sequence[Json]) -> str:
-    """The field that tells the items of a list apart; "" where a list is replaced as a whole."""
-    if field == "ports":
-        inside = any(isinstance(item, dict) and "containerPort" in item for item in items)
-        return "containerPort" if inside else "port"
-    return _KEYS.get(field, "")
 
 
 def strategic_patch(raw: Raw, patch: Raw, work: Work | None = None) -> Raw:

@@ -32,6 +32,9 @@ SPECS: dict[tuple[str, str], Raw] = {
         "replicas": 1,
         "template": {"cliques": [{"name": "w", "spec": {"podSpec": PODS["spec"]}}]},
     },
+    ("workloads.x-k8s.io", "RoleBasedGroup"): {
+        "roles": [{"name": "w", "replicas": 1, "standalonePattern": {"template": PODS}}]
+    },
     ("nvidia.com", "DynamoGraphDeployment"): {"components": [{"name": "w", "podTemplate": PODS}]},
     ("batch", "CronJob"): {"schedule": "0 * * * *", "jobTemplate": {"spec": {"template": ENDING}}},
     ("kubeflow.org", "PyTorchJob"): {"pytorchReplicaSpecs": {"Worker": {"template": PODS}}},

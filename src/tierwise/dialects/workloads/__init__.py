@@ -61,6 +61,7 @@ WORKLOADS: Final[Mapping[tuple[str, str], str]] = {
     ("ray.io", "RayCluster"): "ray:ray_cluster",
     ("jobset.x-k8s.io", "JobSet"): "sets:job_set",
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): "sets:leader_worker_set",
+    ("workloads.x-k8s.io", "RoleBasedGroup"): "rbg:role_based_group",
     ("nvidia.com", "DynamoGraphDeployment"): "dynamo:dynamo_graph_deployment",
     ("grove.io", "PodCliqueSet"): "grove:pod_clique_set",
     ("batch", "Job"): "kubernetes:job",
@@ -79,7 +80,7 @@ READ_BESIDE: Final = frozenset(
 
 
 ELSEWHERE: Final[Mapping[tuple[str, str], str]] = {
-    ("workloads.x-k8s.io", "RoleBasedGroup"): "a LeaderWorkerSet or a PodCliqueSet",
+    ("workloads.x-k8s.io", "RoleBasedGroupSet"): "a RoleBasedGroup for each replica",
     ("workloads.kserve.io", "RoleBasedGroup"): "a LeaderWorkerSet or a PodCliqueSet",
     ("sparkoperator.k8s.io", "SparkApplication"): "a Volcano Job of a driver and its executors",
     ("sparkoperator.k8s.io", "ScheduledSparkApplication"): "a Volcano Job of a driver and its executors",

@@ -15,6 +15,7 @@ from tierwise.api.codec import Raw
 from tierwise.dialects.workloads.children import Child, Expansion, NoTemplateError, Owner, named, pod
 from tierwise.dialects.workloads.fields import Fields, few
 from tierwise.dialects.workloads.gangs import marks_of_group
+from tierwise.dialects.workloads.templates import patched, with_marks
 from tierwise.dialects.workloads.unread import Unread, marked
 
 __all__ = ["GRAPH", "dynamo_graph_deployment"]
@@ -118,11 +119,9 @@ def _with_claims(spec: Fields) -> Raw:
 
 def _marked(owner: Owner, name: str, template: Raw) -> Raw:
     """A pod template with the marks of the graph and those of the operator."""
-    meta = Fields(template).at("metadata")
-    labels = owner.spec.texts("labels") | meta.texts("labels")
-    labels |= {GRAPH: owner.name, f"{_NVIDIA}/dynamo-component": name}
-    annotations = owner.spec.texts("annotations") | meta.texts("annotations")
-    return {**template, "metadata": {**meta.raw, "labels": labels, "annotations": annotations}}
+    labels = {GRAPH: owner.name, f"{_NVIDIA}/dynamo-component": name}
+    own = with_marks({}, owner.spec.texts("labels"), owner.spec.texts("annotations"))
+    return with_marks(patched(own, template), labels)
 
 
 def _unread(owner: Owner, components: list[_Component]) -> Iterator[tuple[str, str]]:

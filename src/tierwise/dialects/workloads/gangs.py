@@ -21,7 +21,17 @@ from tierwise.dialects.pod_marks import GROUP_ANNOTATION, KAI_QUEUE, QUEUE_ANNOT
 from tierwise.dialects.workloads.children import KUEUE_QUEUE, Child, Owner, named
 from tierwise.port import key_of, key_of_raw
 
-__all__ = ["POD_SET", "Gang", "Marks", "in_gang", "in_queue", "marks_of_group", "names_no_group", "queue"]
+__all__ = [
+    "POD_SET",
+    "Gang",
+    "Marks",
+    "in_gang",
+    "in_queue",
+    "marks_of_group",
+    "names_no_group",
+    "of_templates",
+    "queue",
+]
 
 _ROLE: Final = "volcano.sh/task-spec"
 _QUEUE_LABEL: Final = "volcano.sh/queue-name"
@@ -93,7 +103,7 @@ def in_gang(owner: Owner, gang: Gang, pods: Sequence[Child], roles: Iterable[str
         return list(pods)
     minimum = max(gang.minimum, len(pods)) if KUEUE_QUEUE in owner.labels else gang.minimum
     gang = msgspec.structs.replace(gang, minimum=max(minimum - present, 1))
-    plugins = gang.plugins or any(_scheduler(child) == _PLUGINS for child in pods)
+    gang = msgspec.structs.replace(gang, plugins=_by_plugins(gang, pods))
     given = list(roles) or [""] * len(pods)
     marks: dict[str, Mapping[str, str]] = {
         role: {GROUP_ANNOTATION: gang.name} | ({_ROLE: role} if role else {}) for role in dict.fromkeys(given)
@@ -101,10 +111,26 @@ def in_gang(owner: Owner, gang: Gang, pods: Sequence[Child], roles: Iterable[str
     made: dict[tuple[int, str], Child] = {}
     for child, role in zip(pods, given, strict=True):
         if (id(child), role) not in made:
-            added = ("labels", {_LABEL: gang.name}) if plugins else ("annotations", marks[role])
+            added = ("labels", {_LABEL: gang.name}) if gang.plugins else ("annotations", marks[role])
             made[id(child), role] = msgspec.structs.replace(child, raw=_marked(child.raw, *added))
-    group = _plugin_group(owner, gang) if plugins else _volcano_group(owner, gang)
-    return [Child(group), *(made[id(child), role] for child, role in zip(pods, given, strict=True))]
+    return [_group(owner, gang), *(made[id(child), role] for child, role in zip(pods, given, strict=True))]
+
+
+def of_templates(owner: Owner, gang: Gang, templates: Sequence[Child]) -> tuple[Marks, list[Child]]:
+    """The group of all pods of workloads that are made, and the marks of their templates; none where they name one."""
+    if not names_no_group(templates):
+        return Marks(), []
+    gang = msgspec.structs.replace(gang, plugins=_by_plugins(gang, templates))
+    marks = Marks(labels={_LABEL: gang.name}) if gang.plugins else Marks(annotations={GROUP_ANNOTATION: gang.name})
+    return marks, [_group(owner, gang)]
+
+
+def _by_plugins(gang: Gang, pods: Iterable[Child]) -> bool:
+    return gang.plugins or any(_scheduler(child) == _PLUGINS for child in pods)
+
+
+def _group(owner: Owner, gang: Gang) -> Child:
+    return Child(_plugin_group(owner, gang) if gang.plugins else _volcano_group(owner, gang))
 
 
 def _present(owner: Owner, gang: Gang, pods: Sequence[Child]) -> int:

@@ -6,7 +6,7 @@ end there; controllers have kinds of their own in between, or their objects were
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from tierwise.api.core import ObjectMeta, Pod
@@ -15,33 +15,40 @@ from tierwise.port import Key, Objects
 
 __all__ = ["operated"]
 
-_MANAGED: Final = "app.kubernetes.io/managed-by"
-_NAMED_BY: Final[Mapping[tuple[str, str], tuple[str, Mapping[str, str]]]] = {
-    ("nvidia.com", "DynamoGraphDeployment"): ("nvidia.com/dynamo-graph-deployment-name", {}),
-    ("grove.io", "PodCliqueSet"): ("app.kubernetes.io/part-of", {_MANAGED: "grove-operator"}),
+_NAMED_BY: Final[Mapping[tuple[str, str], Sequence[str]]] = {
+    ("workloads.x-k8s.io", "RoleBasedGroup"): (
+        "rbg.workloads.x-k8s.io/group-name",
+        "rolebasedgroup.workloads.x-k8s.io/name",
+    ),
+    ("nvidia.com", "DynamoGraphDeployment"): ("nvidia.com/dynamo-graph-deployment-name",),
+    ("grove.io", "PodCliqueSet"): ("app.kubernetes.io/part-of",),
 }
-"""The label of pods that names their workload, and labels that are there too."""
+"""The labels of pods that name their workload, in one version of the controller or another."""
+_BESIDE: Final[Mapping[str, Mapping[str, str]]] = {
+    "app.kubernetes.io/part-of": {"app.kubernetes.io/managed-by": "grove-operator"},
+}
+"""What else pods say, where many kinds have the label."""
 _STEPS: Final = 8
 """Owners above a pod; more are a circle."""
 
 
 def operated(objects: Objects, made: Collection[tuple[str, str]]) -> frozenset[Key]:
     """The workloads that have pods of their own controllers; `made` are the kinds that may come to be here."""
-    kinds = {kind: marks for kind, marks in _NAMED_BY.items() if objects.of_kind(*kind)}
-    if not kinds:
+    labels = {label: kind for kind, names in _NAMED_BY.items() if objects.of_kind(*kind) for label in names}
+    if not labels:
         return frozenset()
     found: set[Key] = set()
     for pod in objects.every(Pod).values():
-        for key in _named(pod.metadata, kinds):
+        for key in _named(pod.metadata, labels):
             if key not in found and not _was_made_here(pod.metadata, key, objects, made):
                 found.add(key)
     return frozenset(found)
 
 
-def _named(meta: ObjectMeta, kinds: Mapping[tuple[str, str], tuple[str, Mapping[str, str]]]) -> Iterator[Key]:
-    for kind, (label, beside) in kinds.items():
+def _named(meta: ObjectMeta, labels: Mapping[str, tuple[str, str]]) -> Iterator[Key]:
+    for label, kind in labels.items():
         name = meta.labels.get(label, "")
-        if name and beside.items() <= meta.labels.items():
+        if name and _BESIDE.get(label, {}).items() <= meta.labels.items():
             yield Key(*kind, meta.namespace or "default", name)
 
 

@@ -13,6 +13,7 @@ from tierwise.dialects.workloads.children import Child, Expansion, NoTemplateErr
 from tierwise.dialects.workloads.fields import Fields, few
 from tierwise.dialects.workloads.gangs import POD_SET, Gang, Marks, in_gang, in_queue, names_no_group
 from tierwise.dialects.workloads.scheduling import PodGroup, is_declared, of_job_set
+from tierwise.dialects.workloads.templates import in_own_domain
 
 __all__ = ["job_set", "leader_worker_set"]
 
@@ -97,7 +98,7 @@ def _job(
     of_pod = inner.at("metadata")
     spec = inner.at("spec").raw
     if exclusive and not by_selector:
-        spec = _alone(spec, f"{_JOB_SET}/job-key", marks[f"{_JOB_SET}/job-key"], exclusive)
+        spec = in_own_domain(spec, f"{_JOB_SET}/job-key", marks[f"{_JOB_SET}/job-key"], exclusive)
     pods: Raw = {
         **inner.raw,
         "metadata": {
@@ -116,21 +117,6 @@ def _job(
 
 def _is_over(owner: Owner) -> bool:
     return bool(owner.fields.at("status").text("terminalState") or owner.conditions & {"Completed", "Failed"})
-
-
-def _alone(raw: Raw, label: str, value: str, topology: str) -> Raw:
-    """A pod's spec that keeps pods of one value of a label in a domain, and those of others out of it."""
-    affinity = Fields(raw).at("affinity")
-    same = {"matchExpressions": [{"key": label, "operator": "In", "values": [value]}]}
-    others = [{"key": label, "operator": "Exists"}, {"key": label, "operator": "NotIn", "values": [value]}]
-    added = {"podAffinity": same, "podAntiAffinity": {"matchExpressions": others}}
-    required = "requiredDuringSchedulingIgnoredDuringExecution"
-    terms: Raw = {}
-    for field, selector in added.items():
-        given = affinity.at(field)
-        term = {"labelSelector": selector, "topologyKey": topology}
-        terms[field] = {**given.raw, required: [*(entry.raw for entry in given.each(required)), term]}
-    return {**raw, "affinity": {**affinity.raw, **terms}}
 
 
 # LeaderWorkerSets.
@@ -178,7 +164,7 @@ def _member(owner: Owner, template: Fields, group: dict[str, str], leader: str, 
     exclusive = owner.annotations.get(f"{_SET}/exclusive-topology", "")
     if exclusive:
         marks[f"{_SET}/exclusive-topology"] = exclusive
-        spec = _alone(spec, f"{_SET}/group-key", group[f"{_SET}/group-key"], exclusive)
+        spec = in_own_domain(spec, f"{_SET}/group-key", group[f"{_SET}/group-key"], exclusive)
     own = parted.number("subGroupSize", 0)
     if own > 0 and (index or parted.text("subGroupPolicyType") != "LeaderExcluded"):
         extra = (size - 1) % own == 0 and size % own != 0  # the leader is beside the first sub-group
@@ -188,6 +174,6 @@ def _member(owner: Owner, template: Fields, group: dict[str, str], leader: str, 
         marks[f"{_SET}/subgroup-size"] = str(own)
         exclusive = owner.annotations.get(f"{_SET}/subgroup-exclusive-topology", "")
         if exclusive:
-            spec = _alone(spec, f"{_SET}/subgroup-key", key, exclusive)
+            spec = in_own_domain(spec, f"{_SET}/subgroup-key", key, exclusive)
     name = f"{leader}-{index}" if index else leader
     return pod(owner, template, name, labels=labels, annotations=marks, spec=spec)

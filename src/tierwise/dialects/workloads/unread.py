@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from tierwise.api.codec import Raw
 from tierwise.api.unsupported import UNREAD_FIELDS
-from tierwise.dialects.workloads.fields import Fields
+from tierwise.dialects.workloads.templates import with_marks
 
 __all__ = ["Unread", "marked"]
 
@@ -28,8 +28,4 @@ class Unread:
 
 def marked(template: Raw, unread: Unread) -> Raw:
     """A pod template whose pods wait where there are such fields."""
-    if not unread.fields:
-        return template
-    meta = Fields(template).at("metadata")
-    annotations = {**meta.texts("annotations"), UNREAD_FIELDS: unread.fields}
-    return {**template, "metadata": {**meta.raw, "annotations": annotations}}
+    return with_marks(template, annotations={UNREAD_FIELDS: unread.fields}) if unread.fields else template
