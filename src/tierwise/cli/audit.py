@@ -45,11 +45,11 @@ def audit(
     if filenames:
         tell_unread(objects)
     findings = judge(objects)
-    if output.json:
-        from tierwise.cli.screen import print_json
+    if output.for_programs:
+        from tierwise.cli.screen import print_data
 
         wire = [{"rule": f.rule, "subject": f.subject, "message": f.text} for f in findings]
-        print_json({"objects": len(objects), "findings": wire})
+        print_data({"objects": len(objects), "findings": wire}, output.output_format)
     else:
         for finding in findings:
             click.echo(str(finding))

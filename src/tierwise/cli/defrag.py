@@ -115,7 +115,7 @@ class _Told:
     """Lines about an execution, as it goes."""
 
     def __init__(self, output: Format) -> None:
-        self._quiet = output.json
+        self._quiet = output.for_programs
         self._last: DefragRecord | None = None
         self._refused: tuple[str, ...] = ()
 
@@ -134,7 +134,7 @@ class _Told:
 def _ended(plan: DefragPlan | None, record: DefragRecord, output: Format) -> None:
     from tierwise.api.defrag_record import MovePhase
 
-    if output.json:
+    if output.for_programs:
         _show(plan, record, output)
     if record.phase is not MovePhase.DONE:
         raise SystemExit(1)
@@ -147,7 +147,7 @@ def _rehearse(given: Given, room: str, step_seconds: float, output: Format) -> N
     rehearsal = Rehearsal(*given[:3])
     with show_progress("planning"):
         record, plan = rehearsal.begin(room, step_seconds=step_seconds)
-    if not output.json:
+    if not output.for_programs:
         _show(plan, None, output)
     told = _Told(output)
     told(record, rehearsal.now)
@@ -192,7 +192,7 @@ def _execute(
             record = executor.take_over()
         else:
             record, plan = executor.begin(room, step_seconds=step_seconds)
-            if not output.json:
+            if not output.for_programs:
                 _show(plan, None, output)
         told(record, time.time())
         record = _carry_out(

@@ -91,6 +91,7 @@ def no_such_pod(pod: str, objects: Objects, snapshot: Snapshot) -> InputError:
     from tierwise.api.core import Pod
     from tierwise.api.errors import suggestion
     from tierwise.explain.naming import full_name
+    from tierwise.explain.reasons import codes
     from tierwise.port import gang_path
 
     jobs = {gang_path(job.key) for job in snapshot.jobs} | {full_name(job) for job in snapshot.jobs}
@@ -98,6 +99,8 @@ def no_such_pod(pod: str, objects: Objects, snapshot: Snapshot) -> InputError:
         near = f" ({pod} is a job: tierwise explain --job {pod}, or tierwise eta {pod})"
     else:
         near = suggestion(pod, objects.every(Pod)) or suggestion(pod, set(map(full_name, snapshot.jobs)))
+    if not near and not pod.islower():  # no pod has a capital letter in its name
+        near = suggestion(pod.rpartition("/")[2], codes())
     return InputError(f"there is no such pod, and no controller makes one{near}", obj=f"Pod {pod}")
 
 

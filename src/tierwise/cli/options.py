@@ -233,30 +233,33 @@ printed: Any = option("--print", "Print what is to be written to a cluster, as m
 """Results of programs on nodes for people, and for other programs."""
 
 
-_FORMATS: Final = ("text", "wide", "json", "name")
+_DATA: Final = ("json", "yaml")
+_FORMATS: Final = ("text", "wide", *_DATA, "name")
 
 
 def _format(text: str) -> str:
     if text in _FORMATS or text.startswith("jsonpath="):
         return text
-    raise ValueError(f'"{text}" is none of {", ".join(_FORMATS)} and jsonpath=TEMPLATE')
+    from tierwise.api.errors import suggestion
+
+    raise ValueError(f'"{text}" is none of {", ".join(_FORMATS)} and jsonpath=TEMPLATE{suggestion(text, _FORMATS)}')
 
 
 class Format(msgspec.Struct, frozen=True, kw_only=True):
     """Whether people or programs are answered."""
 
-    output_format: str = option("-o --output", "For people or for programs.", choices=("text", "json"), default="text")
+    output_format: str = option("-o --output", "For people or for programs.", choices=("text", *_DATA), default="text")
 
     @property
-    def json(self) -> bool:
-        return self.output_format == "json"
+    def for_programs(self) -> bool:
+        return self.output_format in _DATA
 
     def show(self, wire: Wire, lines: Lines, *, everything: bool = False) -> None:
-        """Print an answer: as JSON, or as the lines of a page."""
-        from tierwise.cli.screen import print_json, print_page
+        """Print an answer: as JSON or YAML, or as the lines of a page."""
+        from tierwise.cli.screen import print_data, print_page
 
-        if self.json:
-            print_json(wire())
+        if self.for_programs:
+            print_data(wire(), self.output_format)
         else:
             print_page(lines, everything=everything)
 
@@ -268,8 +271,8 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     format: Format
 
     @property
-    def json(self) -> bool:
-        return self.format.json
+    def for_programs(self) -> bool:
+        return self.format.for_programs
 
     def show(self, wire: Wire, lines: Lines) -> None:
         self.format.show(wire, lines, everything=self.everything)
@@ -281,23 +284,19 @@ class ListOutput(msgspec.Struct, frozen=True, kw_only=True):
     everything: bool = everything
     form: str = option(
         "-o --output FORMAT",
-        "text, wide, json, name, or jsonpath=TEMPLATE, a template of kubectl's kind over the JSON.",
+        "text, wide, json, yaml, name, or jsonpath=TEMPLATE, a template of kubectl's kind over the JSON.",
         default="text",
         read=_format,
     )
 
-    @property
-    def json(self) -> bool:
-        return self.form == "json"
-
     def show(self, wire: Wire, lines: Lines, names: Callable[[], Sequence[str]]) -> None:
         """Print an answer in the form that was asked for; `names` are those of what it is about."""
-        from tierwise.cli.screen import print_json, print_page
+        from tierwise.cli.screen import print_data, print_page
 
         kind, _, template = self.form.partition("=")
         match kind:
-            case "json":
-                print_json(wire())
+            case "json" | "yaml":
+                print_data(wire(), kind)
             case "name":
                 for name in names():
                     click.echo(name)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from tierwise.api.errors import InputError
+from tierwise.api.errors import InputError, suggestion
 from tierwise.cli import options
 from tierwise.cli.connection import ClusterAccess
 from tierwise.cli.on_node import ending, live_access, tell
@@ -92,7 +92,7 @@ class _Task(msgspec.Struct, frozen=True):
 
         nodes = objects.every(Node)
         if self.node not in nodes:
-            raise InputError("there is no such node", obj=f"Node {self.node}")
+            raise InputError(f"there is no such node{suggestion(self.node, nodes)}", obj=f"Node {self.node}")
         data: dict[str, str] = {}
         for origin, destination in pairs(nodes):
             if origin == self.node:

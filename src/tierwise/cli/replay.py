@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tierwise.api.core import format_time
-from tierwise.api.errors import InputError
+from tierwise.api.core import Pod, format_time
+from tierwise.api.errors import InputError, suggestion
 from tierwise.cli import options
 from tierwise.cli.explain import show_job, show_pod
-from tierwise.cli.options import Output, argument, option, verb
+from tierwise.cli.options import Format, Output, argument, option, verb
 
 if TYPE_CHECKING:
     from tierwise.api.codec import Raw
@@ -58,7 +58,7 @@ def replay(
     if at is not None:
         number = journal.at(at)
     if verify:
-        _verify(journal, json=output.json)
+        _verify(journal, output.format)
     elif number is not None:
         _repeat(journal.cycle(number), pod, job, output)
     elif pod is not None:
@@ -67,9 +67,9 @@ def replay(
         _list(journal, job, output)
 
 
-def _verify(journal: Journal, *, json: bool) -> None:
+def _verify(journal: Journal, output: Format) -> None:
     from tierwise.cli.progress import show_progress
-    from tierwise.cli.screen import print_json
+    from tierwise.cli.screen import print_data
     from tierwise.runtime.journal import repeat
 
     numbers = [found.number for found in journal.cycles()]
@@ -79,8 +79,8 @@ def _verify(journal: Journal, *, json: bool) -> None:
             progress(done)
             if not repeat(journal.cycle(number)).same:
                 differ.append(number)
-    if json:
-        print_json({"cycles": len(numbers), "differ": differ})
+    if output.for_programs:
+        print_data({"cycles": len(numbers), "differ": differ}, output.output_format)
     else:
         from tierwise.api.plurals import count
 
@@ -157,7 +157,8 @@ def _explain_pod(recorded: RecordedCycle, pod: str, output: Output) -> None:
     report = cycle(snapshot, recorded.scheduler.profile, inspect=inspector.inspect)
     seen = inspector.inspection
     if seen is None:
-        raise InputError(f"cycle {recorded.number} did not look for a place for it", obj=f"Pod {path}")
+        near = "" if path in recorded.objects.every(Pod) else suggestion(path, recorded.objects.every(Pod))
+        raise InputError(f"cycle {recorded.number} did not look for a place for it{near}", obj=f"Pod {path}")
     show_pod(seen, snapshot, report, recorded.scheduler.profile, recorded.number, output)
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tierwise.explain.page import Page, Text
 
-__all__ = ["coloured", "page_of", "print_json", "print_page", "terminal"]
+__all__ = ["coloured", "page_of", "print_data", "print_json", "print_page", "terminal"]
 
 _PLAIN_WIDTH: Final = 100
 _NARROWEST: Final = 40
@@ -30,6 +30,20 @@ def print_json(data: Mapping[str, object], *, indent: int = 2) -> None:
 
     text = json.dumps(data)  # ASCII only, so that any encoding of the output will do
     click.echo(msgspec.json.format(text, indent=indent or -1))
+
+
+def print_data(data: Mapping[str, object], form: str) -> None:
+    """An answer for programs: as JSON, or the same as YAML."""
+    if form == "json":
+        print_json(data)
+        return
+    import json
+
+    import yaml
+
+    plain = json.loads(json.dumps(data))
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)  # in C where libyaml is there
+    click.echo(yaml.dump(plain, Dumper=dumper, sort_keys=False, width=_WIDE), nl=False)
 
 
 def print_page(render: Callable[[Page], Sequence[Text]], *, everything: bool = False, wide: bool = False) -> None:

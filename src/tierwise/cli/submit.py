@@ -21,7 +21,7 @@ from tierwise.cli import options
 from tierwise.cli.inputs import Manifests
 from tierwise.cli.options import Journal, option, verb
 from tierwise.cli.pages import Played, play
-from tierwise.cli.screen import coloured, page_of, print_json, print_page, terminal
+from tierwise.cli.screen import coloured, page_of, print_data, print_json, print_page, terminal
 from tierwise.explain.text.submit import View, frame, life_wire, outcome_lines
 from tierwise.explain.timeline import timeline_entry_wire, timeline_lines
 from tierwise.sim.cluster.agenda import Incident, node_back, node_lost, pod_fails
@@ -133,7 +133,7 @@ def submit(
     output_format: str = option(
         "-o --output",
         "For people or for programs; jsonl is a line of JSON for each thing that happens.",
-        choices=("text", "json", "jsonl"),
+        choices=("text", "json", "yaml", "jsonl"),
         default="text",
     ),
 ) -> None:
@@ -166,7 +166,7 @@ def submit(
             elif output_format == "text":
                 _tell(life, _slowed(moments, speed), everything=everything)
             else:
-                _json(life, _slowed(moments, speed), said, lines=output_format == "jsonl")
+                _print_data(life, _slowed(moments, speed), said, output_format)
         if opened is not None:
             assert journal.journal is not None
             play({"": recorded(journal.journal, f"submit {', '.join(inputs.filenames)}")}, opened)
@@ -205,16 +205,19 @@ def _tell(life: Simulation, moments: Iterator[Moment], *, everything: bool) -> N
         raise KeyboardInterrupt
 
 
-def _json(life: Simulation, moments: Iterator[Moment], told: Sequence[Fault], *, lines: bool) -> None:
-    """Everything in one object; or a line for each thing that happens, and the same object without them at the end."""
-    last = None
+def _print_data(life: Simulation, moments: Iterator[Moment], told: Sequence[Fault], form: str) -> None:
+    """Everything in one object; as jsonl a line for each thing that happens, and at the end the object without them."""
+    last, lines = None, form == "jsonl"
     for last in moments:
         for entry in last.entries if lines else ():
             print_json(timeline_entry_wire(entry, life.start), indent=0)
     assert last is not None  # there is always a first moment
     whole = life_wire(_view(life, last), life.start, told)
     timeline = [timeline_entry_wire(entry, life.start) for entry in life.history.events]
-    print_json({"summary": whole}, indent=0) if lines else print_json({**whole, "timeline": timeline})
+    if lines:
+        print_json({"summary": whole}, indent=0)
+    else:
+        print_data({**whole, "timeline": timeline}, form)
 
 
 def _watch(life: Simulation, moments: Iterator[Moment], speed: float | None, *, everything: bool) -> None:

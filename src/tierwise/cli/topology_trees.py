@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap, Node
-from tierwise.api.errors import InputError
+from tierwise.api.errors import InputError, suggestion
 from tierwise.api.json_text import values
 from tierwise.api.manifest import manifest
-from tierwise.api.plurals import count, joined, of
+from tierwise.api.plurals import count, joined, of, verb
 from tierwise.api.volcano import HyperNode
 from tierwise.api.yaml_text import documents
 from tierwise.cli.inputs import load, tell_crashes
@@ -100,13 +100,14 @@ def _origin(wish: SourceOptions) -> SourceLocation:
         if wish.origin:
             raise click.UsageError("--from and --preset both name a source: give one of them")
         if preset is None:
-            raise click.UsageError(f'--preset: "{wish.preset}" is none of {", ".join(PRESETS)}')
+            near = suggestion(wish.preset, PRESETS)
+            raise click.UsageError(f'--preset: "{wish.preset}" is none of {", ".join(PRESETS)}{near}')
         return SourceLocation(preset.name)
     kind, _, place = wish.origin.partition(":")
     if not kind and not place:
         return SourceLocation("")
     if kind not in KINDS:
-        raise click.UsageError(f'--from: "{kind}" is none of {", ".join(KINDS)}')
+        raise click.UsageError(f'--from: "{kind}" is none of {", ".join(KINDS)}{suggestion(kind, KINDS)}')
     if not place and kind not in FROM_MANIFESTS:
         raise click.UsageError(f"--from: {kind} needs a place, as in {kind}:{'ADDRESS' if kind == 'ufm' else 'FILE'}")
     secrets = {"username": _USERNAME, "password": _PASSWORD, "token": _TOKEN}
@@ -284,8 +285,9 @@ def tree_of(objects: Objects, now: float, fabric: str, *, planes: bool = True) -
     kind = fabric_kind(fabric) if fabric else ""
     snapshot = build(found if planes else _planes_merged(found), now, follow=kind)
     if fabric and snapshot.kind != snapshot.tree_aliases.get(kind, kind):
-        known = ", ".join(map(fabric_title, (*snapshot.kinds, *snapshot.tree_aliases)))
-        raise InputError(f'there is no tree "{fabric}": there {"is" if len(snapshot.kinds) == 1 else "are"} {known}')
+        known = [*map(fabric_title, (*snapshot.kinds, *snapshot.tree_aliases))]
+        are = f"{verb(len(snapshot.kinds), 'is', 'are')} {', '.join(known)}{suggestion(fabric, known)}"
+        raise InputError(f'there is no tree "{fabric}": there {are}')
     return snapshot
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Final
 
 from tierwise.api.codec import Raw, part
-from tierwise.api.errors import InputError
+from tierwise.api.core import Node
+from tierwise.api.errors import InputError, suggestion
 from tierwise.port import Effect, Key, Objects, PatchStatus
 
 __all__ = ["RESOURCE", "advertise", "default_interface", "manifest", "speed"]
@@ -55,7 +56,7 @@ def advertise(objects: Objects, node: str, bits: int) -> list[Effect]:
     key = Key("", "Node", "", node)
     raw = objects.raw(key)
     if raw is None:
-        raise InputError("there is no such node", obj=f"Node {node}")
+        raise InputError(f"there is no such node{suggestion(node, objects.every(Node))}", obj=f"Node {node}")
     changes: Raw = {}
     for field in ("capacity", "allocatable"):  # kubelet derives what is allocatable from the capacity, in time
         amounts = part(part(raw, "status"), field)

@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from tierwise.api.errors import suggestion
 from tierwise.discovery.tree import Discovered, Path, PathElement, SourceRemark, Tree
 
 __all__ = ["parse_csv", "parse_json"]
@@ -59,7 +60,7 @@ def columns(
     """The columns of a map with these titles and rows; ValueError where they cannot be told."""
     for wanted in (*([host] if host else []), *tiers):
         if wanted not in titles:
-            raise ValueError(f'there is no column "{wanted}": it has {", ".join(titles)}')
+            raise ValueError(f'there is no column "{wanted}": it has {", ".join(titles)}{suggestion(wanted, titles)}')
     hosts = host or _host(titles, rows, tiers)
     if hosts in tiers:
         raise ValueError(f'column "{hosts}" cannot be the host and a tier')

@@ -14,7 +14,7 @@ import yaml
 from msgspec.structs import replace
 
 from tierwise.api.codec import converted
-from tierwise.api.errors import InputError
+from tierwise.api.errors import InputError, suggestion
 from tierwise.api.natural import natural
 from tierwise.discovery.hostlist import HostlistError, compress, expand, fits
 from tierwise.discovery.naming import names
@@ -440,7 +440,8 @@ def _chosen(entries: list[dict[str, object]], topology: str) -> tuple[dict[str, 
         raise InputError("holds no topology")
     named = [entry.get("topology") for entry in entries]
     if topology and topology not in named:
-        raise InputError(f'there is no topology "{topology}": it has {", ".join(map(str, named))}')
+        known = [str(name) for name in named]
+        raise InputError(f'there is no topology "{topology}": it has {", ".join(known)}{suggestion(topology, known)}')
     default = next((i for i, entry in enumerate(entries) if entry.get("cluster_default") is True), 0)
     index = named.index(topology) if topology else default
     return entries[index], f"[{index}]"

@@ -15,7 +15,16 @@ from tierwise.api.codec import Raw
 from tierwise.explain.page import Page, Text, wrapped
 from tierwise.explain.rejection_wire import FORMAT
 
-__all__ = ["Described", "advice_lines", "advice_wire", "described", "described_lines", "described_wire", "sections"]
+__all__ = [
+    "Described",
+    "advice_lines",
+    "advice_wire",
+    "codes",
+    "described",
+    "described_lines",
+    "described_wire",
+    "sections",
+]
 
 _LINK: Final = re.compile(r"\[([^]]*)\]\([^)]*\)")
 _PAGE: Final = "docs/reference/reasons.md"
@@ -45,6 +54,11 @@ def sections() -> dict[str, list[Described]]:
         else:
             found[section].append(Described(section, dict(zip(columns, (first, *rest), strict=True))))
     return found
+
+
+def codes() -> list[str]:
+    """Every code that a reason or a problem may have."""
+    return [row.cells["Code"] for rows in sections().values() for row in rows]
 
 
 def described(code: str) -> list[Described]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import click
 import msgspec
 
 from tierwise.cli.options import option, verb
+from tierwise.cli.screen import print_data
 
 if TYPE_CHECKING:
     from tierwise_lab.bench.measure import Row
@@ -31,7 +31,7 @@ _NARROWEST = 120
 def bench(
     *,
     quick: bool = option("--quick", "Fewer repeats: under a minute instead of a few."),
-    output: str = option("-o --output", choices=("text", "json"), default="text"),
+    output: str = option("-o --output", choices=("text", "json", "yaml"), default="text"),
     wanted: tuple[str, ...] = option("--row ID", "Only this row; may be given more than once."),
     data: str | None = option(
         "--data FOLDER", "Where lingjun_topology.csv and philly_jobs.csv are; S3 then replays these."
@@ -54,17 +54,17 @@ def bench(
     try:
         names = chosen(wanted)
     except KeyError as error:
-        text = f"no row {error.args[0]} (there are {', '.join(ROWS)})"
+        from tierwise.api.errors import suggestion
+
+        text = f"no row {error.args[0]} (there are {', '.join(ROWS)}){suggestion(str(error.args[0]), ROWS)}"
         raise click.BadParameter(text, param_hint="--row") from error
     lab = Lab(QUICK if quick else FULL, data)
     rows = []
     for name in names:
         click.echo(f"measuring {name}", err=True)
         rows.append(ROWS[name](lab))
-    if output == "json":
-        click.echo(
-            json.dumps({"rows": [row.record() for row in rows], "machine": facts()}, indent=2, ensure_ascii=False)
-        )
+    if output != "text":
+        print_data({"rows": [row.record() for row in rows], "machine": facts()}, output)
     else:
         _print_table(rows, facts())
     if check and not all(row.gate_met for row in rows):
@@ -75,8 +75,8 @@ def _print_scale(nodes: int, output: str) -> None:
     from tierwise_lab.bench.scale import measure_scale
 
     found = measure_scale(nodes)
-    if output == "json":
-        click.echo(json.dumps(msgspec.to_builtins(found), indent=2))
+    if output != "text":
+        print_data(msgspec.to_builtins(found), output)
         return
     click.echo(
         f"{found.nodes:,} nodes, {found.pods:,} pods: read {found.read:.2f} s, cycle {found.cycle:.2f} s, "

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from tierwise.api.errors import InputError
+from tierwise.api.errors import InputError, suggestion
 from tierwise.api.natural import natural
 from tierwise.config.profile import Profile
 from tierwise.manifests.configuration import read_profile
@@ -250,5 +250,7 @@ def _contender(name: str, seed: int, profile_of: Callable[[str], Profile]) -> Co
 def existing(name: str, known: Iterable[str]) -> str:
     """A configuration file that is there; InputError where neither the file nor a profile of this name is."""
     if not Path(name).exists():
-        raise InputError(f"{name} is neither a file nor one of {', '.join(known)}", field="--profile")
+        names = list(known)
+        near = suggestion(name, names)
+        raise InputError(f"{name} is neither a file nor one of {', '.join(names)}{near}", field="--profile")
     return name

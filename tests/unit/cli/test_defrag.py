@@ -101,7 +101,9 @@ def test_what_fits_needs_no_move() -> None:
 
 def test_a_resource_that_no_node_has() -> None:
     """The reason names it."""
-    assert "no node has amd.com/gpu" == answer("defrag", "-f", *EXAMPLE, "--for", "amd.com/gpu=8x2@rack")["reason"]
+    reason = answer("defrag", "-f", *EXAMPLE, "--for", "amd.com/gpu=8x2@rack")["reason"]
+
+    assert "no node has amd.com/gpu (did you mean nvidia.com/gpu?)" == reason
 
 
 def test_a_pod_moves_within_the_domain(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_lists_in_every_form() -> None:
     ).stdout.split()
     assert "ml/train-b ml/train-c ml/huge" == run("eta", *ETA, "-o", "jsonpath={.jobs[*].podGroup}").stdout
     assert "pod/default/train-0\n" == run("why", "-f", EXAMPLES / "02-why-not", "train-0", "-o", "name").stdout
-    assert "is none of text, wide, json, name" in run("eta", *ETA, "-o", "yaml").stderr
+    assert "is none of text, wide, json, yaml, name" in run("eta", *ETA, "-o", "xml").stderr
     wide = run("why", "-f", EXAMPLES / "02-why-not", "train-0", "-o", "wide").stdout
     assert max(map(len, run("why", "-f", EXAMPLES / "02-why-not", "train-0").stdout.splitlines())) < max(
         map(len, wide.splitlines())

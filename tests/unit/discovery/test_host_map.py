@@ -86,7 +86,7 @@ def test_an_unknown_column_is_refused_with_those_that_there_are() -> None:
     """Whoever misspells it sees the right spelling."""
     found = _csv("host,rack\nn0,r0\n", "hots")
 
-    assert ['f.csv: there is no column "hots": it has host, rack'] == list(map(str, found.errors))
+    assert ['f.csv: there is no column "hots": it has host, rack (did you mean host?)'] == list(map(str, found.errors))
 
 
 @pytest.mark.parametrize(

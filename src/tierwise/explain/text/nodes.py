@@ -9,7 +9,7 @@ import numpy as np
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import Node
-from tierwise.api.errors import InputError
+from tierwise.api.errors import InputError, suggestion
 from tierwise.api.natural import natural
 from tierwise.explain.page import Page, Text, count
 from tierwise.explain.ranges import compact
@@ -82,7 +82,8 @@ def _groups(snapshot: Snapshot, objects: Objects, by: str) -> tuple[str, list[st
         labels = {name: node.metadata.labels for name, node in objects.every(Node).items()}
         if not any(by in marks for marks in labels.values()):
             shown = ", ".join(f"{t} ({titles[t]})" if t in titles else str(t) for t in tiers) or "there are none"
-            raise InputError(f"{by} is no label of a node, and none of the tiers: {shown}", field="--by")
+            near = suggestion(by, {*titles.values()}.union(*labels.values()))
+            raise InputError(f"{by} is no label of a node, and none of the tiers: {shown}{near}", field="--by")
         return by, [labels.get(name, {}).get(by, "") for name in names]
     groups = [""] * len(names)
     for domain in topology.at_tier[tier].tolist() if tier is not None else ():

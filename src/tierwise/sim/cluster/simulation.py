@@ -14,7 +14,7 @@ import msgspec
 
 from tierwise.api.codec import Object
 from tierwise.api.core import Node, Pod
-from tierwise.api.errors import InputError
+from tierwise.api.errors import InputError, suggestion
 from tierwise.api.koordinator import PodGroup as Gang
 from tierwise.api.volcano import Job, PodGroup
 from tierwise.config.profile import Profile
@@ -285,7 +285,8 @@ class Simulation(EmbeddedDriver):
             self.cluster.apply(killed(pod, now, code))
             return
         namespace, _, name = path.partition("/")
-        text = "it was to fail now, but it does not run"
+        near = "" if pod is not None else suggestion(path, self.cluster.read().every(Pod))
+        text = f"it was to fail now, but it does not run{near}"
         self.cluster.apply([RecordEvent(Key("", "Pod", namespace, name), "Warning", "NotRunning", text)])
 
     def _note(self, before: Objects, now: float) -> None:
@@ -357,4 +358,5 @@ def _check_nodes(objects: Objects, incidents: Sequence[Incident]) -> None:
     nodes = objects.every(Node)
     for incident in incidents:
         if not isinstance(incident, PodFails) and incident.node not in nodes:
-            raise InputError("it is to be lost or to come back, but there is no such node", obj=f"Node {incident.node}")
+            text = f"it is to be lost or to come back, but there is no such node{suggestion(incident.node, nodes)}"
+            raise InputError(text, obj=f"Node {incident.node}")

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from tierwise.api.codec import Object, Raw
 from tierwise.api.core import OwnerReference, Pod, PodDisruptionBudget, PodStatus
 from tierwise.api.defrag_record import RECORD_NAME, MovedPod, PlannedMove
-from tierwise.api.errors import InputError
+from tierwise.api.errors import InputError, suggestion
 from tierwise.api.manifest import manifest
 from tierwise.api.plurals import count, joined, verb
 from tierwise.api.quantity import amount
@@ -104,7 +104,8 @@ def _read(text: str, snapshot: Snapshot) -> Room:
         if found["tier"] in (str(tier), name):
             return Room(requests, int(found["pods"]), tier, name)
     shown = ", ".join([*(f"{tier} ({name})" if name else str(tier) for tier, name in known), "cluster"])
-    raise InputError(f"{found['tier']} is none of the tiers: {shown}", field="--for")
+    near = suggestion(found["tier"], ("cluster", *(name for _, name in known if name)))
+    raise InputError(f"{found['tier']} is none of the tiers: {shown}{near}", field="--for")
 
 
 class _Mover(msgspec.Struct, frozen=True):
@@ -169,7 +170,8 @@ class Planner:
             return nothing
         absent = [name for name in self._room.requests if not self._offered(name)]
         if absent:
-            return replace(nothing, why=f"no node has {joined(absent)}")
+            near = suggestion(absent[0], [name for name in self._snapshot.axis.index if self._offered(name)])
+            return replace(nothing, why=f"no node has {joined(absent)}{near}")
         lower, proposals = fewest_by_count(self._counting, self._kinds)
         if lower >= PLENTY or not self._kinds:
             return replace(nothing, why="no domain would hold it if all pods that may be moved were gone")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from tierwise.api.errors import InputError
+from tierwise.api.errors import InputError, suggestion
 from tierwise.api.yaml_text import documents
 from tierwise.sim.what_if import changes
 
@@ -16,7 +16,7 @@ def read_change(kind: str, text: str) -> changes.Change:
     """The change of a kind that a text describes; InputError where it describes none."""
     read = CHANGES.get(kind)
     if read is None:
-        raise InputError(f'"{kind}" is no change; there are {", ".join(CHANGES)}')
+        raise InputError(f'"{kind}" is no change; there are {", ".join(CHANGES)}{suggestion(kind, CHANGES)}')
     return read(text)
 
 
@@ -45,7 +45,8 @@ def _constraint(text: str) -> changes.Change:
     mode, _, tier = limit.partition(":")
     if not job or mode not in ("hard", "soft", "none") or (mode == "hard") != bool(tier):
         form = "JOB[:POLICY]=LIMIT with a limit of hard:TIER, soft or none"
-        raise InputError(f'"{text}" is not {form}', field="--constraint")
+        near = suggestion(mode, ("hard", "soft", "none"))
+        raise InputError(f'"{text}" is not {form}{near}', field="--constraint")
     return changes.set_constraint(job, mode, tier, policy)
 
 

@@ -245,9 +245,11 @@ def set_quota(queue: str, field: str, resource: str, quantity: str) -> Change:
     def apply(scenario: Scenario) -> Scenario:
         known = scenario.snapshot().queues
         if queue not in known:
-            raise InputError("there is no such queue" + suggestion(queue, known), obj=f"Queue {queue}")
+            fields = [f"{name}.{each}" for name in known for each in QUOTAS] if "." in queue else []
+            near = suggestion(queue, [*known, *fields])
+            raise InputError(f"there is no such queue{near}", obj=f"Queue {queue}")
         if field not in QUOTAS:
-            raise InputError(f"{field} is none of {', '.join(QUOTAS)}", field="--quota")
+            raise InputError(f"{field} is none of {', '.join(QUOTAS)}{suggestion(field, QUOTAS)}", field="--quota")
         try:
             value = amount(resource, quantity)
         except ValueError as error:
@@ -295,6 +297,7 @@ def set_constraint(name: str, mode: str, tier: str = "", policy: str = "") -> Ch
         job = job_named(snapshot, name)
         if policy and policy not in (names := [known.name for known in job.policies]):
             known = f" ({', '.join(names)})" if names else ": it has none"
+            known += suggestion(policy, names)
             raise InputError(f'"{policy}" is none of its sub-group policies{known}', obj=job.key)
         if mode == "hard" and not policy and (named := _by_label(scenario, snapshot, job, tier)) is not None:
             return named
@@ -346,7 +349,8 @@ def _constraint(snapshot: Snapshot, job: Job, mode: str, wanted: str) -> Constra
             by_name = kind != HYPERNODES
             return Constraint(hard=True, tier=None if by_name else tier, tier_name=name, kind=kind)
     shown = ", ".join(f"{tier} ({name})" if name else str(tier) for tier, name in found)
-    raise InputError(f"{wanted} is none of its tiers: {shown or 'there are none'}", obj=job.key)
+    near = suggestion(wanted, [name for _, name in found if name])
+    raise InputError(f"{wanted} is none of its tiers: {shown or 'there are none'}{near}", obj=job.key)
 
 
 def _constrained(job: Job, name: str, constraint: Constraint | None) -> Job:

@@ -68,7 +68,8 @@ def _candidates(snapshot: Snapshot, wanted: str) -> tuple[str, dict[str, list[st
     found = next((t for t in tiers if not wanted or wanted in (str(t), titles.get(t, ""))), None)
     if found is None:
         shown = ", ".join(f"{t} ({titles[t]})" if t in titles else str(t) for t in tiers)
-        raise InputError(f"{wanted} is none of the tiers: {shown or 'there are none'}, and nodes", field="--tier")
+        near = suggestion(wanted, ("nodes", *titles.values()))
+        raise InputError(f"{wanted} is none of the tiers: {shown or 'there are none'}, and nodes{near}", field="--tier")
     domains = topology.at_tier[found].tolist()
     return titles.get(found) or f"tier {found}", {topology.name[d]: list(names[topology.span(d)]) for d in domains}
 

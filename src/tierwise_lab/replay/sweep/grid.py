@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from tierwise.api.errors import InputError
+from tierwise.api.errors import InputError, suggestion
 from tierwise.api.yaml_text import documents
 from tierwise_lab.replay.spec import ReplaySpec
 
@@ -93,18 +93,22 @@ def _grid(raw: object) -> Grid:
         raise InputError("a grid has axes: settings with the values of each", field="axes")
     known = [field.encode_name for field in msgspec.structs.fields(ReplaySpec)]
     base = raw.get("base") or {}
+    fields = Grid.__struct_fields__
     for field in raw:
-        if field not in Grid.__struct_fields__:
-            raise InputError(f"is not a field of a grid ({', '.join(Grid.__struct_fields__)})", field=str(field))
+        if field not in fields:
+            text = f"is not a field of a grid ({', '.join(fields)}){suggestion(str(field), fields)}"
+            raise InputError(text, field=str(field))
     for place, given in (("axes", raw["axes"]), ("base", base)):
         for axis in given:
             if axis not in known:
-                raise InputError(f"no setting of a replay; known are {', '.join(known)}", field=f"{place}.{axis}")
+                text = f"no setting of a replay; known are {', '.join(known)}{suggestion(str(axis), known)}"
+                raise InputError(text, field=f"{place}.{axis}")
     axes = {axis: _named(axis, values) for axis, values in raw["axes"].items()}
     profiles = axes.get(PROFILE) or {"": ""}
     baseline = str(raw.get("baseline") or next(reversed(profiles)))
     if PROFILE in axes and baseline not in profiles:
-        raise InputError(f"{baseline} is none of the profiles: {', '.join(profiles)}", field="baseline")
+        near = suggestion(baseline, profiles)
+        raise InputError(f"{baseline} is none of the profiles: {', '.join(profiles)}{near}", field="baseline")
     grid = Grid(axes, base, baseline)
     grid.check()
     return grid

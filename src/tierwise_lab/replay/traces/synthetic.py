@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tierwise.api.core import read_number
-from tierwise.api.errors import InputError
+from tierwise.api.errors import InputError, suggestion
 from tierwise.model.arrays import Floats, Ints
 from tierwise_lab.replay.traces.fabric import Fabric, fabric
 from tierwise_lab.replay.traces.trace import Trace, sorted_trace
@@ -95,6 +95,7 @@ def _settings(text: str, defaults: Mapping[str, tuple[Any, ...]], option: str) -
         numbers = () if words else tuple(read_number(part) or 0 for part in value.split("+"))
         if not usual or (value not in words if words else min(numbers) < 1):
             known = ", ".join(f"{n}={'|'.join(map(str, v))}" for n, v in defaults.items())
-            raise InputError(f"{pair} is not one of the settings that may be given ({known})", field=option)
+            near = suggestion(name, defaults) if not usual else suggestion(value, words)
+            raise InputError(f"{pair} is not one of the settings that may be given ({known}){near}", field=option)
         found[name] = numbers or (value,)
     return found
