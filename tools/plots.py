@@ -1,5 +1,5 @@
-"""Draw what the docs measure: every row of docs/benchmarks.md against its gate, the pods per second beside
-kube-scheduler, and rules of placement by closeness and waiting (docs/guides/sweeps.md).
+"""Draw what the docs measure: every row of docs/reference/benchmark-rows.md against its gate, the pods per second
+beside kube-scheduler, and rules of placement by closeness and waiting (docs/guides/sweeps.md).
 
 `python tools/plots.py` writes docs/images/*.svg from the tables of the pages, and `--check` says whether they are as
 the tables are. Nothing is measured here, and no number stands in a picture that is not in a table.
@@ -16,6 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
+ROWS = ROOT / "docs" / "reference" / "benchmark-rows.md"
 SWEEPS = ROOT / "docs" / "guides" / "sweeps.md"
 IMAGES = ROOT / "docs" / "images"
 
@@ -37,13 +38,14 @@ def _number(text: str) -> float:
 def _margins(text: str) -> list[tuple[str, float, float | None]]:
     """Every measured row: how many times it is better than its gate, and than its stretch goal."""
     found = []
-    for row in (row for table in _tables(text) for row in table if "Measured" in row and "Gate" in row):
+    for row in (row for table in _tables(text) for row in table if row.get("Measured") and "Gate" in row):
         measured = _number(row["Measured"])
         better: Callable[[str], float] = lambda goal, m=measured: (  # noqa: E731  # used twice, here
             _number(goal) / m if "≤" in goal else m / _number(goal)
         )
         stretch = better(row["Stretch"]) if row.get("Stretch") else None
-        found.append((f"{row['Row']}  {re.sub(r' ?[(].*', '', row['What'])}", better(row["Gate"]), stretch))
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", row["What"])
+        found.append((f"{row['Row']}  {re.sub(r' ?[(:.].*', '', words)}", better(row["Gate"]), stretch))
     return found
 
 
@@ -155,7 +157,7 @@ def pictures() -> dict[str, str]:
     """Every picture by its file name."""
     text = PAGE.read_text(encoding="utf-8")
     return {
-        "benchmarks-gates.svg": _draw_margins(_margins(text)),
+        "benchmarks-gates.svg": _draw_margins(_margins(ROWS.read_text(encoding="utf-8"))),
         "benchmarks-throughput.svg": _draw_throughput(_throughput(text)),
         "sweeps-front.svg": _draw_front(_front(SWEEPS.read_text(encoding="utf-8"))),
     }

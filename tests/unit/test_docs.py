@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 import pytest
+from tests.support import rows_page
 from tests.support.commands import EXAMPLES, answer, run
 from tests.support.points_page import PAGE, page
 
@@ -229,6 +230,11 @@ def test_every_key_of_the_json_is_described(words: list[object]) -> None:
 def test_the_page_about_extension_points_is_that_of_the_code() -> None:
     """Points, methods and rules are what the table has; `python -m tests.support.points_page` writes the page."""
     assert page() == PAGE.read_text(encoding="utf-8")
+
+
+def test_the_page_about_rows_of_the_benchmark_is_that_of_the_code() -> None:
+    """Every row with its gates, its words and its last figure; `python -m tests.support.rows_page` writes the page."""
+    assert rows_page.page() == rows_page.PAGE.read_text(encoding="utf-8")
 
 
 _RECORD = re.compile(r"# (\d{4}): (.+)\n\n- Room: (.+)\n- Status: ((?:in force|replaced by \[).*)\n")

@@ -10,7 +10,7 @@ import msgspec
 from tierwise_lab.bench.measure import Goal, Pass, Row, decisions, stream
 from tierwise_lab.bench.worlds import cluster, jobs, mix, snapshot
 
-__all__ = ["FULL", "QUICK", "REGISTERED", "Lab", "Measured", "Size", "row"]
+__all__ = ["FULL", "GOALS_OF_ROWS", "QUICK", "REGISTERED", "Lab", "Measured", "Size", "row"]
 
 T = TypeVar("T")
 
@@ -84,12 +84,15 @@ Measured = tuple[str, float]
 
 REGISTERED: dict[str, Callable[[Lab], Row]] = {}
 """The rows of all modules that were imported, by their ids."""
+GOALS_OF_ROWS: dict[str, Goal] = {}
+"""The goals of the same rows, by the same ids."""
 
 
 def row(name: str, goal: Goal) -> Callable[[Callable[[Lab], Measured]], Callable[[Lab], Row]]:
     """Makes a row of the benchmark of what measures it."""
 
     def made(measure: Callable[[Lab], Measured]) -> Callable[[Lab], Row]:
+        GOALS_OF_ROWS[name] = goal
         REGISTERED[name] = lambda lab: Row(name, *measure(lab), goal)
         return REGISTERED[name]
 

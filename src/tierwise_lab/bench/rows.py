@@ -1,6 +1,6 @@
 """The rows of the benchmark: each measures one thing through `scheduler.cycle` with the default profile.
 
-Numbers and goals are those of docs/benchmarks.md. Ratios come from one process, so they travel between machines
+docs/reference/benchmark-rows.md lists them. Ratios come from one process, so they travel between machines
 better than times do.
 """
 
@@ -30,15 +30,15 @@ from tierwise_lab.bench import (  # noqa: F401 - they register rows
     services,
 )
 from tierwise_lab.bench.compare import compare
-from tierwise_lab.bench.lab import REGISTERED, Lab, Measured, row
+from tierwise_lab.bench.lab import GOALS_OF_ROWS, REGISTERED, Lab, Measured, row
 from tierwise_lab.bench.worlds import CLASSES, GangSpec, cluster, flat_cluster, jobs, mix, snapshot, with_leaders
 
-__all__ = ["ROWS", "chosen"]
+__all__ = ["GOALS", "ROWS", "chosen"]
 
 _WHOLE_NODE = CLASSES[7]  # 8 GPUs
 _HALF_NODE = CLASSES[5]  # 4 GPUs
 _ONE_GPU = CLASSES[0]
-_GROUPS = "PSEGCRDV"  # of rows, in the order of docs/benchmarks.md
+_GROUPS = "PSEGCRDV"  # of rows, in the order of docs/reference/benchmark-rows.md
 _ONE_POD = """\
 {apiVersion: v1, kind: Node, metadata: {name: n0}, status: {allocatable: {cpu: "4", memory: 8Gi, pods: "10"}}}
 ---
@@ -198,3 +198,5 @@ def _all_placed(done: measure.Pass) -> measure.Pass:
 
 ROWS = dict(sorted(REGISTERED.items(), key=lambda entry: (_GROUPS.index(entry[0][0]), natural(entry[0]))))
 """All rows by their ids."""
+GOALS = {name: GOALS_OF_ROWS[name] for name in ROWS}
+"""Their gates and stretches."""
