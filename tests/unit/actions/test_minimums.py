@@ -112,7 +112,7 @@ def test_minimum_first() -> None:
     """An elastic gang starts with its minimum where not all of it fits."""
     outcome = allocate(draw("r0[n0 n1]"), gang("train", tasks=3, each="cpu=8", minimum=2))
 
-    assert ({"n0": 1, "n1": 1}, "LargerThanAnyDomain") == (placed(outcome, "train"), why(outcome, "train"))
+    assert ({"n0": 1, "n1": 1}, "NotEnoughResources") == (placed(outcome, "train"), why(outcome, "train"))
 
 
 def test_minimums_of_all_before_the_surplus_of_any() -> None:
@@ -155,7 +155,7 @@ def test_surplus_keeps_to_the_limit() -> None:
     world = draw("s0: r0[n0 n1] r1[n2 n3]")
     outcome = allocate(world, gang("train", tasks=3, each="cpu=8", minimum=2, within=1))
 
-    assert ({"n0": 1, "n1": 1}, "LargerThanAnyDomain") == (placed(outcome, "train"), why(outcome, "train"))
+    assert ({"n0": 1, "n1": 1}, "NotEnoughResources") == (placed(outcome, "train"), why(outcome, "train"))
 
 
 def test_running_pods_count() -> None:

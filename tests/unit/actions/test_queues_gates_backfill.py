@@ -122,7 +122,7 @@ def test_best_effort_pods_take_pod_slots() -> None:
     """Backfill puts no more pods on a node than it has slots."""
     outcome = allocate(draw("r0[n0]", node="cpu=8 pods=2"), gang("light", tasks=3, each="", minimum=1))
 
-    assert ({"n0": 2}, "LargerThanAnyDomain") == (placed(outcome, "light"), why(outcome, "light"))
+    assert ({"n0": 2}, "NotEnoughResources") == (placed(outcome, "light"), why(outcome, "light"))
 
 
 def test_best_effort_pods_count_as_ready() -> None:
@@ -178,7 +178,7 @@ def test_backfill_keeps_the_reason_of_what_still_waits() -> None:
     """A gang whose surplus found no room says so, also after its best-effort pods were placed."""
     mixed = gang("train", tasks=2, each="cpu=8", minimum=1, roles=(role("log", 1, each=""),))
 
-    assert "LargerThanAnyDomain" == why(allocate(draw("r0[n0]"), mixed), "train")
+    assert "NotEnoughResources" == why(allocate(draw("r0[n0]"), mixed), "train")
 
 
 def test_best_effort_pods_of_an_incomplete_sub_group_wait() -> None:

@@ -90,7 +90,7 @@ def test_minimum_number_of_sub_groups() -> None:
     outcome = allocate(world, three)
 
     assert {"part-0": "n0 n1", "part-1": "n2 n3"} == by_group(outcome, "train")
-    assert "LargerThanAnyDomain" == why(outcome, "train")
+    assert "NotEnoughResources" == why(outcome, "train")
 
 
 def test_too_few_sub_groups() -> None:

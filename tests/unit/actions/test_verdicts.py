@@ -173,6 +173,25 @@ def test_own_pods_stay_in_the_way() -> None:
     ]
 
 
+@pytest.mark.parametrize("within", [1, 2, None])
+def test_the_rest_waits_for_pods_of_its_own_job(within: int | None) -> None:
+    """Two of four run where two find room: the others start when these have ended, and are not told never."""
+    world = draw("s0: r0[n0 n1]", node="cpu=8")
+    rest = gang("train", tasks=4, minimum=2, each="cpu=8", within=within, on="n0 n1")
+
+    assert "not-now" == _verdict(world, rest)
+    assert "not-now" == _verdict(draw(RACKS, node="cpu=8"), gang("train", tasks=4, minimum=2, each="cpu=8", within=1))
+
+
+def test_the_rest_that_no_empty_node_takes_is_told_never() -> None:
+    """Its own pods are smaller than what is left: nobody's end makes room."""
+    world = draw("s0: r0[n0 n1]", node="cpu=8")
+    large = role("large", 1, each="cpu=9", minimum=0)
+    rest = gang("train", tasks=2, each="cpu=8", minimum=2, on="n0 n1", roles=(large,))
+
+    assert "never" == _verdict(world, rest)
+
+
 def test_what_a_queue_holds_back() -> None:
     """A closed queue refuses what would fit; what would not fit hears that first, and the queue after it."""
     closed = draw(RACKS, node="cpu=8", queues="blue!")

@@ -1,7 +1,8 @@
 """Give each waiting job a verdict after all actions of a cycle: never, not now, or not allowed.
 
 *Never*: the job would not fit even if every other pod were gone. The ledger is cleared of all other pods, each job is
-searched for as in a cycle, and the ledger is rewound; the message says how far the search came. *Not allowed*: a queue,
+searched for as in a cycle, and the ledger is rewound; the message says how far the search came. What is left of a job
+that has its minimum would not fit either once the job's own pods have ended. *Not allowed*: a queue,
 a quota or a gate rejected the job. *Not now*: everything else.
 
 Labels, taints and cordons of nodes count as they are. Conditions that pass by themselves do not: a job that would fit
@@ -37,7 +38,7 @@ from tierwise.api.limits import TOO_MANY_WAITING
 from tierwise.api.plurals import count
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.kept_refusals import KeptRefusals, ToldJob
-from tierwise.framework.ledger import Pool, job_ready, plain_need
+from tierwise.framework.ledger import Pool, job_ready, plain_need, ready_tasks
 from tierwise.framework.pipeline import PluginError
 from tierwise.framework.report import Decision
 from tierwise.framework.steps import CUT_SHORT, NOT_LOOKED_AT, OutOfStepsError
@@ -347,6 +348,8 @@ class _Judge:
             cycle.ledger.clear(())
             self._cleared = True
         own = self._own(job)
+        if own and not asked.task_groups and self._fits_after_own(job, task_groups):
+            return None
         try:
             with cycle.ledger.statement():
                 if own:
@@ -357,6 +360,25 @@ class _Judge:
                 return told if work.cut == before[2] else None
         finally:
             work.trials, work.domains, work.cut = before
+
+    def _fits_after_own(self, job: Job, task_groups: Sequence[TaskGroup]) -> bool:
+        """Whether a count leaves open that more of a job that has its minimum fits once its own pods have ended.
+
+        A job that lacks some of its minimum has pods that wait for these: they do not end by themselves.
+        """
+        cycle = self._cycle
+        room = Room(cycle, Pool.FUTURE_IDLE, free=self._amounts)
+        for task_group in task_groups:
+            sub, limit = task_group.sub, cycle.pipeline.limit(task_group.sub)
+            limit = cycle.pipeline.limit(job) if limit is None else limit
+            domains = self._within(None if cycle.beside_gradients(job) else limit)
+            if job.policies and ready_tasks(cycle.ledger, sub) < sub.minimum:  # it comes whole
+                fits = may_hold(room, task_group, domains)
+            else:
+                fits = np.array([room.domains(left.pod_set.shape)[domains].any() for left in task_group.remaining])
+            if fits.any():
+                return True
+        return False
 
     def _own(self, job: Job) -> list[tuple[Shape, Ints]]:
         """Where the job's own tasks are: those that run and stay, and those that were placed in this cycle."""
