@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from tests.support.commands import run
 from tests.support.services import Raw
 
 from tierwise.api.codec import decode
 from tierwise.api.volcano import Command
+from tierwise.config.actions import ACTIONS
 from tierwise.config.profile import DEFAULT
-from tierwise.config.volcano import ARGUMENTS
+from tierwise.config.volcano import ARGUMENTS, read_volcano
 from tierwise.controllers.job.commands import job_of
 from tierwise.dialects.elastic_quota import QUOTA_NAMESPACE, trusted_namespaces
 
@@ -51,6 +53,21 @@ def test_whatever_is_shared_has_an_account_a_cap_a_setting_and_tests() -> None:
     }
     assert [] == [row[0] for row in rows if len(row) != 5 or not all(row) or "`test_" not in row[-1]]
     assert set() == named - _known()
+    assert len(rows) == len({row[0] for row in rows}), "each resource has one row"
+
+
+def test_settings_of_what_is_shared_can_be_set() -> None:
+    """Whatever stands in a cell of settings is an argument of an action, of the profile, or of the command line."""
+    lines = [line.strip("| ").split(" | ") for line in PAGE.splitlines() if line.startswith("| ") and "`test_" in line]
+    cells = [line[3] for line in lines if len(line) == 5]
+    named = {name for cell in cells for name in re.findall(r"`([\w-]+)`", cell)}
+    of_actions = {name for action in ACTIONS.values() for name in action.arguments.split()}
+    of_profiles, flags = {"maxWaitingPods", "protectionGap"}, re.findall(r"--[a-z-]+", run("run", "--help").stdout)
+
+    assert {"cycleSteps", "idleRoom", "--cycle-limit"} | of_profiles <= named
+    assert set() == named - of_actions - of_profiles - {*flags}
+    plain: dict[str, object] = {"actions": "enqueue, allocate", "tiers": []}
+    assert all(read_volcano(plain | {name: 5}) != read_volcano(plain) for name in of_profiles)
 
 
 def test_every_case_of_a_tenant_is_on_the_page() -> None:

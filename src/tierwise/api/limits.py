@@ -27,6 +27,7 @@ __all__ = [
     "TOO_MANY_WAITING",
     "WAITING",
     "beyond",
+    "too_many_for_gang",
     "too_many_resources",
 ]
 
@@ -62,13 +63,22 @@ TIER: Final = 2**31 - 1
 
 
 WAITING: Final = 20_000
-"""Pods of one namespace that wait at a time: controllers make no more before some of them start, but for a minimum."""
+"""Pods of one namespace that wait at a time: controllers make no more before some of them start.
+
+What a gang lacks to start is made beyond it, up to twice as many.
+"""
 
 
 TOO_MANY_WAITING: Final = "TooManyWaitingPods"
 """The reason of an event about who makes no further pods for that, and of jobs that are not looked at."""
 
 MANY_WAIT: Final = f"{WAITING} pods of its namespace wait: further ones are made as these start"
+
+
+def too_many_for_gang(lacking: int) -> str:
+    """Why a gang is not made that lacks so many pods to start."""
+    text = f"its gang needs {lacking} pods more to start, and no more than {2 * WAITING} pods of a namespace may wait"
+    return f"{text}: none of them is made"
 
 
 def beyond(job: Job) -> Iterator[tuple[str, str]]:

@@ -9,8 +9,11 @@ __all__ = ["count", "joined", "of", "several", "verb"]
 
 def count(number: int, word: str, plural: str = "") -> str:
     """The number with the word: "1 pod", "2 pods", "12,000 pods"."""
-    shown = f"{number:,}" if abs(number) >= 10_000 else str(number)
-    return f"{shown} {word if number == 1 else plural or several(word)}"
+    return f"{_shown(number)} {word if number == 1 else plural or several(word)}"
+
+
+def _shown(number: int) -> str:
+    return f"{number:,}" if abs(number) >= 10_000 else str(number)
 
 
 def several(word: str) -> str:
@@ -29,7 +32,7 @@ def verb(number: int, singular: str, plural: str) -> str:
 
 def of(part: int, whole: int, word: str, singular: str = "", plural: str = "") -> str:
     """A part of a whole, with a verb where one is given: "0 of 1 pod fits", "1 of 4 pods fits", "2 of 4 pods fit"."""
-    text = f"{part} of {count(whole, word)}"
+    text = f"{_shown(part)} of {count(whole, word)}"
     return f"{text} {singular if part == 1 or whole == 1 else plural}" if singular else text
 
 

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from tierwise.api.errors import InputError, suggestion
+from tierwise.config.given import as_written
 
 __all__ = ["FEATURES", "Feature", "Stage", "read_gates"]
 
@@ -64,7 +65,7 @@ def read_gates(raw: object, path: str, known: Mapping[str, Feature] = FEATURES) 
         if name not in known:
             raise InputError(f"unknown feature gate {name}{suggestion(str(name), known)}", field=path)
         if not isinstance(value, bool):
-            raise InputError(f"expected true or false, not {value}", field=f"{path}.{name}")
+            raise InputError(f"expected true or false, not {as_written(value)}", field=f"{path}.{name}")
         if known[name].stage is Stage.STABLE and not value:
             raise InputError("the feature is stable and cannot be switched off", field=f"{path}.{name}")
     return dict(raw)

@@ -5,12 +5,18 @@ Used by the readers of both formats. InputError names the field, and the word th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from tierwise.api.errors import InputError, suggestion
 
-__all__ = ["check_fields", "entries", "mapping", "named"]
+__all__ = ["as_written", "check_fields", "entries", "mapping", "named"]
+
+
+def as_written(value: object) -> str:
+    """A value as it stands in a file, without quotes: null and true, not None and True."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def mapping(raw: object, path: str | None, fields: Collection[str] = (), what: str = "a mapping") -> Mapping[Any, Any]:

@@ -6,11 +6,12 @@ from math import inf
 from typing import Final
 
 from tierwise.api.errors import InputError
+from tierwise.config.given import as_written
 from tierwise.config.profile import Profile
 
-__all__ = ["idle_room"]
+__all__ = ["IDLE_ROOM", "idle_room", "wrong_idle_room"]
 
-_NAME: Final = "idleRoom"
+IDLE_ROOM: Final = "idleRoom"
 _HOUR: Final = 3600.0
 
 
@@ -20,12 +21,19 @@ def idle_room(profile: Profile) -> float | None:
     None for a gang's own need for its own run time, which is the default; infinite for any number. Raises InputError
     for what is none of these.
     """
-    value = profile.action_arguments.get("allocate", {}).get(_NAME, "own")
-    if value == "own":
-        return None
-    if value is False or value == "off":  # YAML reads a bare off as false
-        return inf
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < inf:
+    value = profile.action_arguments.get("allocate", {}).get(IDLE_ROOM, "own")
+    wrong = wrong_idle_room(value)
+    if wrong:
+        raise InputError(wrong, field=f"configurations.allocate.{IDLE_ROOM}")
+    if isinstance(value, int | float) and not isinstance(value, bool):
         return value * _HOUR
-    text = f'"{value}" is neither a number of node-hours, nor own, nor off'
-    raise InputError(text, field=f"configurations.allocate.{_NAME}")
+    return None if value == "own" else inf
+
+
+def wrong_idle_room(value: object) -> str:
+    """Why a value does not say how much room may be kept idle; "" where it does."""
+    if value in ("own", "off") or value is False:  # YAML reads a bare off as false
+        return ""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < inf:
+        return ""
+    return f'"{as_written(value)}" is neither a number of node-hours, nor own, nor off'

@@ -18,7 +18,8 @@ from tierwise.api.duration import seconds
 from tierwise.api.errors import InputError, suggestion
 from tierwise.api.quantity import amount
 from tierwise.config.features import read_gates
-from tierwise.config.given import check_fields, entries, mapping, named
+from tierwise.config.given import as_written, check_fields, entries, mapping, named
+from tierwise.config.idle_room import IDLE_ROOM, wrong_idle_room
 from tierwise.config.kube_names import ALIASES, DEFAULTS, PLUGINS, KubePlugin, of_another_package
 from tierwise.config.profile import Installed, Offer, PluginChoice, Profile
 from tierwise.config.searches import NAMES, wrong_steps
@@ -55,24 +56,24 @@ def wrong_argument(plugin: str, arguments: Mapping[str, object]) -> tuple[str, s
 
 
 def _flag(value: object) -> str:
-    return "" if isinstance(value, bool) else f"expected true or false, not {value}"
+    return "" if isinstance(value, bool) else f"expected true or false, not {as_written(value)}"
 
 
 def _text(value: object) -> str:
-    return "" if isinstance(value, str) else f"expected a text, not {value}"
+    return "" if isinstance(value, str) else f"expected a text, not {as_written(value)}"
 
 
 def _texts(value: object) -> str:
     fine = isinstance(value, list) and all(isinstance(text, str) for text in value)
-    return "" if fine else f"expected a list of texts, not {value}"
+    return "" if fine else f"expected a list of texts, not {as_written(value)}"
 
 
 def _duration(value: object) -> str:
-    return "" if seconds(str(value)) is not None else f'expected a duration such as "90s", not {value}'
+    return "" if seconds(str(value)) is not None else f'expected a duration such as "90s", not {as_written(value)}'
 
 
 def _policy(value: object) -> str:
-    return "" if value in ("", *_POLICIES) else f"expected one of {', '.join(_POLICIES)}, not {value}"
+    return "" if value in ("", *_POLICIES) else f"expected one of {', '.join(_POLICIES)}, not {as_written(value)}"
 
 
 def _amounts(value: object) -> str:
@@ -89,7 +90,7 @@ def _amounts(value: object) -> str:
 def _whole(low: int, high: int) -> Callable[[object], str]:
     def check(value: object) -> str:
         fine = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-        return "" if fine else f"expected a whole number from {low} to {high}, not {value}"
+        return "" if fine else f"expected a whole number from {low} to {high}, not {as_written(value)}"
 
     return check
 
@@ -164,7 +165,7 @@ def _unread(names: str) -> dict[str, Callable[[object], str]]:
 
 
 def _defaulting(value: object) -> str:
-    return "" if value in ("List", "System") else f"expected List or System, not {value}"
+    return "" if value in ("List", "System") else f"expected List or System, not {as_written(value)}"
 
 
 _STRATEGIES: Final = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
@@ -457,11 +458,18 @@ def _arguments(raw: object, names: _Names, path: str) -> dict[str, dict[str, obj
     return found
 
 
+_OF_ALLOCATE: Final[dict[str, Callable[[object], str]]] = {
+    **dict.fromkeys(NAMES, wrong_steps),
+    IDLE_ROOM: wrong_idle_room,
+}
+"""Arguments of the action allocate that are said of the scheduler itself, and why a value is none."""
+
+
 def _own_arguments(args: Mapping[str, object], path: str) -> dict[str, object]:
     """What is said of the scheduler itself."""
-    check_fields(args, path, (*NAMES, _GATES))
-    for name in NAMES:
-        wrong = wrong_steps(args[name]) if name in args else ""
+    check_fields(args, path, (*_OF_ALLOCATE, _GATES))
+    for name, wrong_value in _OF_ALLOCATE.items():
+        wrong = wrong_value(args[name]) if name in args else ""
         if wrong:
             raise InputError(wrong, field=f"{path}.{name}")
     read_gates(args.get(_GATES), f"{path}.{_GATES}")
@@ -548,10 +556,10 @@ def _actions(profile: _KubeProfile) -> tuple[str, ...]:
 
 
 def _action_arguments(profile: _KubeProfile) -> dict[str, dict[str, object]]:
-    """Which of the actions that plugins bring are to do their work, and what is said of searches."""
+    """Which of the actions that plugins bring are to do their work, and what is said of searches and of idle room."""
     own = profile.arguments.get(_OWN, {})
-    steps = {name: own[name] for name in NAMES if name in own}
-    found: dict[str, dict[str, object]] = {"allocate": steps} if steps else {}
+    said = {name: own[name] for name in _OF_ALLOCATE if name in own}
+    found: dict[str, dict[str, object]] = {"allocate": said} if said else {}
     for name in profile.points.names():
         known = profile.names[name]
         if known.acts_if:

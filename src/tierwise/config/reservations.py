@@ -12,6 +12,7 @@ import msgspec
 
 from tierwise.api.duration import seconds
 from tierwise.api.errors import InputError
+from tierwise.config.given import as_written
 from tierwise.config.profile import Profile
 
 __all__ = ["CONSERVATIVE", "OFF", "ReservationRules", "reservation_rules"]
@@ -70,27 +71,27 @@ def reservation_rules(profile: Profile) -> ReservationRules:
 def _mode(value: object) -> str:
     mode = OFF if value is False else value  # YAML reads a bare off as false
     if not isinstance(mode, str) or mode not in _MODES:
-        text = f'"{value}" is none of {", ".join(_MODES[:-1])} and {_MODES[-1]}'
+        text = f'"{as_written(value)}" is none of {", ".join(_MODES[:-1])} and {_MODES[-1]}'
         raise InputError(text, field=_field("reservations"))
     return mode
 
 
 def _number(value: object, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f'"{value}" is not a whole number from 1 on', field=_field(name))
+        raise InputError(f'"{as_written(value)}" is not a whole number from 1 on', field=_field(name))
     return value
 
 
 def _flag(value: object, name: str) -> bool:
     if not isinstance(value, bool):
-        raise InputError(f'"{value}" is neither true nor false', field=_field(name))
+        raise InputError(f'"{as_written(value)}" is neither true nor false', field=_field(name))
     return value
 
 
 def _seconds(value: object, name: str) -> float:
     found = seconds(value) if isinstance(value, str) else None
     if found is None or found <= 0:
-        raise InputError(f'"{value}" is not a duration such as 2h', field=_field(name))
+        raise InputError(f'"{as_written(value)}" is not a duration such as 2h', field=_field(name))
     return found
 
 

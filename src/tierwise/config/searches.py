@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import fields
 
 from tierwise.api.errors import InputError
+from tierwise.config.given import as_written
 from tierwise.config.profile import Profile
 
 __all__ = ["CYCLE_STEPS", "NAMES", "STEPS", "SearchBudget", "cycle_steps", "search_steps", "wrong_steps"]
@@ -56,7 +57,7 @@ def _steps(profile: Profile, name: str, usual: int) -> int:
 def wrong_steps(value: object) -> str:
     """Why a value is no number of steps; "" where it is one."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST:
-        return f'"{value}" is not a whole number from 1 to {_MOST}'
+        return f'"{as_written(value)}" is not a whole number from 1 to {_MOST}'
     return ""
 
 

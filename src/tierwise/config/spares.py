@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from tierwise.api.errors import InputError
+from tierwise.config.given import as_written
 from tierwise.config.profile import Profile
 
 __all__ = ["SpareRules", "spare_rules"]
@@ -47,6 +48,7 @@ def spare_rules(profile: Profile) -> SpareRules:
         return SpareRules(number=value)
     share = _SHARE.fullmatch(value) if isinstance(value, str) else None
     if share is None or int(share[1]) > 100:
-        text = f'plugin {_PLUGIN}: {_NAME}: "{value}" is neither a number such as 2, nor a share such as 10%, nor off'
+        wrong = f'"{as_written(value)}" is neither a number such as 2, nor a share such as 10%, nor off'
+        text = f"plugin {_PLUGIN}: {_NAME}: {wrong}"
         raise InputError(text, field="tiers.plugins")
     return SpareRules(percent=int(share[1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
 from tierwise.config.idle_room import idle_room
+from tierwise.config.kube import read_kube
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.framework.report import CycleReport
 from tierwise.model.idle_room import IdleAccount
@@ -27,6 +29,31 @@ TINY = stopped(in_namespace("evil", running("tiny", "n0", ends_in=20 * HOUR)), 8
 """A pod with a deadline in a day has one node."""
 BIG = in_namespace("evil", job("big", 4, turn=1))
 """It needs all nodes, three of which are idle; how long it runs is not known."""
+
+
+def _of_kubernetes(written: object) -> Raw:
+    own: Raw = {"name": "Tierwise", "args": {"idleRoom": written}}
+    kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    return {**kind, "profiles": [{"pluginConfig": [own]}]}
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"), [("own", None), (2.5, 2.5 * HOUR), (0, 0.0), (False, inf), ("off", inf)]
+)
+def test_a_configuration_of_kubernetes_says_how_much(written: object, seconds: float | None) -> None:
+    """Under the name for what concerns the scheduler itself, as for searches."""
+    read = read_kube(_of_kubernetes(written))
+
+    assert {"allocate": {"idleRoom": written}} == read.action_arguments
+    assert seconds == idle_room(read)
+
+
+@pytest.mark.parametrize("written", [None, -1, "much", True, [1]])
+def test_and_is_told_of_values_that_say_nothing(written: object) -> None:
+    """With the field, as in the other format."""
+    with pytest.raises(InputError, match="neither a number of node-hours, nor own, nor off") as told:
+        read_kube(_of_kubernetes(written))
+    assert told.value.field == "profiles[0].pluginConfig[0].args.idleRoom"
 
 
 def _report(

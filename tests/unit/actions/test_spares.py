@@ -6,12 +6,13 @@ from functools import partial
 
 import pytest
 from msgspec.structs import replace as replaced
-from tests.support.draw import Outcome, World, allocate, draw, gang, placed, why
+from tests.support.draw import Outcome, World, allocate, draw, gang, objects_of, placed, why
 from tests.support.drawn_gang import Role, manifest
 
 from tierwise.api.codec import Raw, decode
 from tierwise.api.errors import InputError
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
+from tierwise.model.turns import NO_TURNS
 from tierwise.port import Bind, Objects, key_of_raw
 from tierwise.scheduler import check_profile, cycle
 from tierwise.scheduler.effects import effects
@@ -245,3 +246,31 @@ def test_spares_are_not_taken_back_by_evicting_pods_of_their_quota() -> None:
     owner = _gang("train", tasks=2, minimum=1, on="n0 n1", labels=own, marks=_spares(1))
 
     assert [] == [*allocate(world, owner, profile=profile).report.evictions]
+
+
+@pytest.mark.parametrize(("share", "kept"), [("own", 1), (0.5, 1), (0, 0)])
+def test_spares_draw_from_the_account_of_idle_room(share: object, kept: int) -> None:
+    """The node that is kept is charged to the queue of the gang; beyond the share none is kept, and its pods say so."""
+    given = replaced(DEFAULT, action_arguments={"allocate": {"idleRoom": share}})
+    owner = _gang("train", tasks=2, on="n0 n1", marks=_spares(1))
+    outcome = allocate(draw("r0[n0 n1 n2 n3]", node="cpu=1"), owner, _gang("small", tasks=2, minimum=1), profile=given)
+
+    assert 2 - kept == _bound(outcome, "small")
+    account = outcome.report.turns.idle.accounts["default", "default"]
+    assert (kept, False) == (account.nodes, account.owes)
+    assert (["IdleRoomSpent"] if not kept else []) == [reason.code for _, reason in outcome.report.complaints]
+
+
+def test_spares_end_when_the_share_is_spent_and_come_again_when_it_is_paid_back() -> None:
+    """Half a node-hour keeps one node for half an hour, and once as much again for the gang that has waited longest."""
+    given = replaced(DEFAULT, action_arguments={"allocate": {"idleRoom": 0.5}})
+    owner = _gang("train", tasks=2, on="n0 n1", marks=_spares(1))
+    objects, reader = objects_of(draw("r0[n0 n1 n2]", node="cpu=1"), owner), Reader(given)
+    nodes, turns = list[float](), NO_TURNS
+    for hours in (0, 0.25, 2, 2.25, 60):
+        report = cycle(reader.read(objects, 3600 * hours, turns), given)
+        account = report.turns.idle.accounts.get(("default", "default"))
+        nodes.append(account.nodes if account is not None else 0)
+        turns = report.turns
+
+    assert [1, 1, 0, 0, 1] == nodes

@@ -9,10 +9,12 @@ from tests.support.koordinator import objects_of
 from tests.support.languages import nodes, pod
 from tests.support.workloads_of_v import PODS, WORKLOADS, workload
 
+from tierwise.api import limits
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.config.profile import DEFAULT
 from tierwise.controllers import job as job_controller
+from tierwise.controllers.job import pods
 from tierwise.dialects.workloads import room
 from tierwise.sim.cluster import rounds
 
@@ -23,7 +25,7 @@ GANGS = set(WORKLOADS) - {"Deployment", "ReplicaSet", "StatefulSet", "Replicatio
 @pytest.fixture(autouse=True)
 def _four(monkeypatch: pytest.MonkeyPatch) -> None:
     """Four pods of a namespace wait at most."""
-    for module in (room, job_controller):
+    for module in (room, job_controller, pods, limits):
         monkeypatch.setattr(module, "WAITING", 4)
 
 
@@ -70,6 +72,24 @@ def test_all_of_them_run_where_there_is_room() -> None:
 def test_what_a_gang_needs_to_start_is_made() -> None:
     """Six at once, though four may wait."""
     assert {"Running": 6} == _end(*SIX, _volcano_job(6, least=6))[0]
+
+
+def test_the_minimum_of_a_gang_is_counted_before_its_pods_are_made() -> None:
+    """Four may wait, and four more to complete a gang: of one of nine, and of a second one of four, none is made."""
+    assert {"Pending": 8} == _end(*TWO, _volcano_job(8, least=8))[0]
+    assert ({}, ["TooManyWaitingPods"]) == _end(*TWO, _volcano_job(9, least=9))
+    crowd = [pod(f"c{i}", cpu=99) for i in range(5)]
+    assert ({"Pending": 5}, ["TooManyWaitingPods"]) == _end(*TWO, *crowd, _volcano_job(4, least=4))
+    assert {"Pending": 8} == _end(*TWO, *crowd, _volcano_job(3, least=3))[0]
+
+
+@pytest.mark.parametrize("number", [2, 5])
+def test_so_is_that_of_an_operators_gang(number: int) -> None:
+    """Beside seven pods that wait a gang of two is not made, however often it is declared."""
+    crowd = [pod(f"c{i}", cpu=99) for i in range(7)]
+    gangs = [workload("RayCluster") | {"metadata": {"name": f"g{i}", "namespace": "default"}} for i in range(number)]
+
+    assert ({"Pending": 7}, ["TooManyWaitingPods"] * number) == _end(*SIX, *crowd, *gangs)
 
 
 @pytest.mark.parametrize("kind", sorted(GANGS))

@@ -100,7 +100,7 @@ class JobController:
 
         def bring(case: _Case, due: float | None) -> Requeue:
             namespace = case.job.metadata.namespace or "default"
-            room = max(WAITING - len(self._waiting.of(namespace)) - made.get(namespace, 0), 0)
+            room = WAITING - len(self._waiting.of(namespace)) - made.get(namespace, 0)
             found = list(_bring(objects, case, self._groups, self._priorities, now, room))
             new = sum(isinstance(effect, Create) and effect.raw["kind"] == "Pod" for effect in found)
             made[namespace] = made.get(namespace, 0) + new

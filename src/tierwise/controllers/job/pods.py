@@ -13,7 +13,7 @@ from typing import Final
 
 from tierwise.api.codec import Raw, part
 from tierwise.api.core import Pod
-from tierwise.api.limits import MANY_WAIT, TOO_MANY_WAITING
+from tierwise.api.limits import MANY_WAIT, TOO_MANY_WAITING, WAITING, too_many_for_gang
 from tierwise.api.pattern import COORDINATES, PATTERN, RANK
 from tierwise.api.unsupported import JOB_PLUGINS, NUMA_POLICY
 from tierwise.api.volcano import Job, PodGroup, TaskSpec
@@ -126,7 +126,8 @@ def reconcile_pods(
 ) -> list[Effect]:
     """Create the pods of a job that are missing, and delete those that it does not ask for any more.
 
-    No more than there is `room` for in its namespace, but for what it needs to start: then an event tells of it.
+    No more than there is `room` for in its namespace, and `WAITING` beside those for what it needs to start. Where that
+    is more, none of them is made. An event tells of it.
     """
     if not job_pods.wanted:
         return _delete([member for member in job_pods.members if not member.pod.status.ended])
@@ -142,10 +143,12 @@ def reconcile_pods(
         if f"{namespace}/{volcano_job.pod_name(job, task, index)}" not in every
     ]
     least = (job.spec.min_available or 0) - sum(not member.pod.status.ended for member in job_pods.members)
-    most = max(room, least)
+    most, text = max(room, least, 0), MANY_WAIT
+    if least > room + WAITING:
+        most, text = 0, too_many_for_gang(least)
     if len(missing) > most:
         missing = sorted(missing, key=lambda one: one[1] >= volcano_job.task_minimum(one[0]))[:most]
-        effects.append(RecordEvent(key_of(job), "Warning", TOO_MANY_WAITING, MANY_WAIT))
+        effects.append(RecordEvent(key_of(job), "Warning", TOO_MANY_WAITING, text))
     return effects + [Create(_manifest(job, task, index)) for task, index in missing]
 
 

@@ -1,7 +1,7 @@
 """How many pods of a namespace may wait at a time: workloads make no more before some of them have started.
 
-The minimum of a gang is made whatever waits, since it could not start without. So `replicas: 100000` costs what the
-cluster can run and a queue before it, not a hundred thousand pods.
+The minimum of a gang is made beyond that, since it could not start without, up to twice as many. So `replicas: 100000`
+costs what the cluster can run and a queue before it, not a hundred thousand pods.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Room:
             if not self._any_left(owner.namespace):
                 if least < 0:
                     least = max(_minimum(children) - sum(1 for _ in owner.pods()), self._lacking(owner, raw))
-                if made >= least:
+                if made >= least or self._waits(owner.namespace) - made + least > 2 * WAITING:
                     if made or not any(True for _ in owner.pods()):
                         self.full[key_of_raw(owner.raw)] = None
                     return
@@ -68,7 +68,11 @@ class Room:
         if self._waiting is None:
             self._waiting = Counter(_namespace(pod) for pod in pods.values() if _waits(pod))
             self._waiting[namespace] += self._made
-        return self._waiting[namespace] < WAITING
+        return self._waits(namespace) < WAITING
+
+    def _waits(self, namespace: str) -> int:
+        assert self._waiting is not None, "they were counted"
+        return self._waiting[namespace]
 
 
 def _waits(pod: Pod) -> bool:

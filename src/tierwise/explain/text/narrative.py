@@ -35,7 +35,7 @@ def why_here(
     where = decision_title(snapshot, decisions[-1])
     title = Text.assemble(
         (names.of(job), f"bold {names.style(job)}"),
-        f"  {bound} of {count(known, 'pod')} in {where}",
+        f"  {of(bound, known, 'pod')} in {where}",
         "" if decisions[-1].bound else "; the nodes are kept until resources are released",
     )
     lines = wrapped(title, page.width, first="  ", rest="      ")

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 
 import msgspec
 
+from tierwise.api.plurals import of
 from tierwise.explain.message import refusal
 from tierwise.explain.naming import ObjectNames, name_of_pod
 from tierwise.explain.page import Page, Text, count, joined, wrapped
@@ -85,7 +86,7 @@ def _title(names: ObjectNames, entries: list[Waiting]) -> Text:
     number = sum(entry.number for entry in entries)
     total = sum(len(entry.job.tasks) or entry.job.minimum for entry in entries)
     verb = "waits" if number == 1 else "wait together" if len(gangs) > 1 else "wait"
-    pods = f"{number} of {count(total, 'pod')} {verb}"
+    pods = f"{of(number, total, 'pod')} {verb}"
     return Text.assemble(
         (joined(shown), "bold yellow"), f"  {pods}  ", (verdict.words, STYLES[verdict]), ": ", (code, "yellow")
     )

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from tierwise.api.plurals import verb
+from tierwise.api.plurals import of, verb
 from tierwise.explain.comparison import Comparison, Effect, JobChange, JobState, LeastChange
 from tierwise.explain.disruption import Loss, lost_text
 from tierwise.explain.page import Page, Text, count, heading, joined, wrapped
@@ -90,7 +90,7 @@ def _restart_lines(page: Page, restarts: Restarts) -> list[Text]:
     lines = heading(f"Stops {pods} of {count(len(losses), 'job')}: {lost_text(losses, restarts.unit)}")
     for loss in losses if page.everything else losses[:_MOST]:
         gang = loss.running > 1 or loss.minimum > 1
-        number = f"{loss.pods} of {count(loss.running, 'pod')}" if gang else "a pod by itself"
+        number = of(loss.pods, loss.running, "pod") if gang else "a pod by itself"
         after = f"keeps its minimum of {loss.minimum}" if gang else ""
         if loss.below:
             below = f"below its minimum of {loss.minimum} " if gang else "stopped "
@@ -114,11 +114,11 @@ def _told(page: Page, change: JobChange) -> str:
             moved = [pod for pod, node in before.pods.items() if after.pods.get(pod, node) != node]
             old, new = (compact(dict.fromkeys(side.pods[pod] for pod in moved)) for side in (before, after))
             does = ("restarts", "restart") if change.ran else ("goes", "go")
-            pods = f"{len(moved)} of {count(len(before.pods), 'pod')} {verb(len(moved), *does)}"
+            pods = f"{of(len(moved), len(before.pods), 'pod')} {verb(len(moved), *does)}"
             return f"{pods} {'on' if change.ran else 'to'} {new} instead of {old}{_where(page, before, after)}"
         case Effect.GROWS | Effect.SHRINKS:
             rest = f": {after.message}" if after.message and change.effect is Effect.SHRINKS else ""
-            return f"{len(after.pods)} of {count(after.total, 'pod')} instead of {len(before.pods)}{rest}"
+            return f"{of(len(after.pods), after.total, 'pod')} instead of {len(before.pods)}{rest}"
         case Effect.WAITS:
             return f"{count(after.total, 'pod')}; {_waits(after)}"
         case Effect.ANOTHER_REASON:
