@@ -249,7 +249,7 @@ def build_group(
         min_resources=least,
         not_preemptable=_protected(group, priority),
         sla=group.sla,
-        pattern=parse_pattern(group.marks.get(PATTERN, "")),
+        pattern=parse_pattern(group.marks[PATTERN]) if PATTERN in group.marks else None,
         owner=group.owner.name if group.owner is not None else "",
         lone=group.owner is not None and group.owner.kind == "Pod",
         refusal=gathered.refusal if gathered is not None else refusal,

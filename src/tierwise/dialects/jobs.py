@@ -283,8 +283,8 @@ class JobBuilder:
             terms=terms,
             repair=repair,
             ladder=ladder,
-            expected_start=parse_expected_start(marks.get(EXPECTED_START, "")),
-            reserved=parse_reservation(marks.get(RESERVATION, "")),
+            expected_start=parse_expected_start(marks[EXPECTED_START]) if EXPECTED_START in marks else None,
+            reserved=parse_reservation(marks[RESERVATION]) if RESERVATION in marks else None,
             refusal=draft.refusal or unreadable or _on_hold(held({**first, **marks})),
             **sentences,
         )

@@ -28,8 +28,9 @@ import numpy as np
 from tierwise.framework.kept import MovedRows
 from tierwise.framework.steps import StepAccount
 from tierwise.model.arrays import EMPTY, Ints, Rows, distinct, of_rows
+from tierwise.model.gang import GangShape, around, lacking
 from tierwise.model.held import held_amounts
-from tierwise.model.job import Job, PodSet, Shape, Status, SubJob, Task, groups_around, whole_by_policy, whole_groups
+from tierwise.model.job import Job, PodSet, Shape, Status, SubJob, Task
 from tierwise.model.running import RunningTable
 from tierwise.model.snapshot import Snapshot
 
@@ -42,9 +43,9 @@ __all__ = [
     "Tally",
     "halves",
     "job_ready",
+    "lacking_of",
     "plain_need",
     "ready_tasks",
-    "roles_count",
     "stands_in_part",
     "stays_released",
     "sub_ready",
@@ -151,6 +152,7 @@ class Ledger:
         self._spans: dict[int, list[tuple[int, int]]] = {}  # by job that was asked about; the last entry counts
         self._spreads: dict[int, list[Ints]] = {}  # by job that was asked about
         self._undo: list[tuple[Ints | list[Any], _Index, Ints | int]] = []
+        self.lacking: dict[int, tuple[GangShape, tuple[bytes, bytes], list[list[int]]]] = {}  # by job, for `lacking_of`
         self.idle, self.releasing = self._amounts_at_start()
         owned = np.maximum(self.idle, 0)  # an oversubscribed node does not reduce its domain's idle sum
         self.domain_idle = self._topology.all_totals(owned)
@@ -855,32 +857,36 @@ def halves(ledger: Ledger, job: Job, begun: Collection[SubJob]) -> list[tuple[Su
     """
     if not job.policies or job.satisfied:
         return []
-    whole = whole_groups(job, [sub_ready(ledger, other) for other in job.subs]) if job.inner_groups else []
+    shape, left = job.shape, lacking_of(ledger, job)
     units: dict[int | str, tuple[SubJob, ...]] = {}
     for sub in begun:
-        around = list(groups_around(job, sub.inner_group))
-        broken = next((number for number in reversed(around) if not whole[number]), -1)
+        groups = list(around(shape, sub.inner_group))
+        broken = next((number for number in reversed(groups) if left[number][0] > 0), -1)
         if broken >= 0:
-            units[broken] = tuple([other for other in job.subs if broken in groups_around(job, other.inner_group)])
+            units[broken] = tuple([other for other in job.subs if broken in around(shape, other.inner_group)])
         elif not sub_ready(ledger, sub):
             units[sub.key] = (sub,)
     return list(units.values())
 
 
-def roles_count(job: Job) -> bool:
-    """Whether role minimums apply: they do not if their sum exceeds the job's minimum."""
-    return bool(job.roles) and job.minimum >= sum(job.roles.values())
+def lacking_of(ledger: Ledger, job: Job, *, waiting: bool = False) -> list[list[int]]:
+    """What every group of a job's shape lacks, see `model.gang.lacking`; not to be changed by who asks.
 
-
-def _roles_ready(ledger: Ledger, job: Job, *, waiting: bool) -> bool:
-    """Whether the role minimums that apply are met."""
-    if not roles_count(job):
-        return True
-    for number, least in job.roles.items():
-        extra = int(ledger.role_waiting[number]) if waiting else 0
-        if int(ledger.role_ready[number]) + extra < least:
-            return False
-    return True
+    It is kept, and found out anew where other numbers of tasks count.
+    """
+    shape, first, count = job.shape, job.subs[0].number if job.subs else 0, len(job.subs)
+    roles = list(job.counted_roles) if shape.roles else []
+    standing = ledger.ready[first : first + count]  # sub-jobs of a job have consecutive numbers
+    by_role = ledger.role_ready[roles] if roles else EMPTY
+    if waiting:
+        standing = standing + ledger.waiting[first : first + count]
+        by_role = by_role + ledger.role_waiting[roles] if roles else EMPTY
+    counts = standing.tobytes(), by_role.tobytes()
+    kept = ledger.lacking.get(job.number)
+    if kept is None or kept[0] is not shape or kept[1] != counts:
+        kept = shape, counts, lacking(shape, standing.tolist(), by_role.tolist())
+        ledger.lacking[job.number] = kept
+    return kept[2]
 
 
 def job_ready(ledger: Ledger, job: Job, *, waiting: bool = False) -> bool:
@@ -889,22 +895,9 @@ def job_ready(ledger: Ledger, job: Job, *, waiting: bool = False) -> bool:
         return True
     if not job.subs:  # its pods do not exist yet
         return False
-    if len(job.subs) == 1 and not job.policies:
-        return ready_tasks(ledger, job.subs[0], waiting=waiting) >= job.minimum and _roles_ready(
-            ledger, job, waiting=waiting
-        )
-    first, count = job.subs[0].number, len(job.subs)  # sub-jobs of a job have consecutive numbers
-    standing = ledger.ready[first : first + count]
-    if waiting:
-        standing = standing + ledger.waiting[first : first + count]
-    if int(standing.sum()) < job.minimum or not _roles_ready(ledger, job, waiting=waiting):
-        return False
-    whole_subs = (number >= sub.minimum for sub, number in zip(job.subs, standing.tolist(), strict=True))
-    if job.inner_groups:
-        return whole_groups(job, whole_subs)[0]
-    if not any(policy.minimum for policy in job.policies):
-        return True
-    return all(w >= policy.minimum for w, policy in zip(whole_by_policy(job, whole_subs), job.policies, strict=True))
+    if job.shape.only_pods:
+        return ready_tasks(ledger, job.subs[0], waiting=waiting) >= job.minimum
+    return max(lacking_of(ledger, job, waiting=waiting)[0]) <= 0
 
 
 def plain_need(ledger: Ledger, job: Job) -> int | None:
@@ -917,4 +910,4 @@ def plain_need(ledger: Ledger, job: Job) -> int | None:
     role, need = sub.pod_sets[0].role_number, job.minimum - int(ledger.ready[sub.number])
     if job.roles and job.roles.keys() != {role}:
         return None
-    return max(need, job.roles[role] - int(ledger.role_ready[role])) if roles_count(job) else need
+    return max(need, job.roles[role] - int(ledger.role_ready[role])) if job.counted_roles else need

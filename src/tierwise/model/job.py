@@ -13,6 +13,7 @@ from msgspec.structs import force_setattr, replace
 from tierwise.api.brief import LONG, brief
 from tierwise.api.plurals import several
 from tierwise.model.arrays import EMPTY, UNOFFERED, Axis, Ints, seal
+from tierwise.model.gang import LONE, GangShape, GroupForm, LeafForm, around, gang_shape
 from tierwise.model.topology import HYPERNODES, is_fabric
 
 if TYPE_CHECKING:
@@ -53,14 +54,10 @@ __all__ = [
     "Verdict",
     "group_job",
     "group_jobs",
-    "groups_around",
-    "lacking_parts",
     "namespace_of",
     "other_job",
     "plain_shape",
     "told",
-    "whole_by_policy",
-    "whole_groups",
 ]
 
 # Queues: their weights, limits and hierarchy as a cycle sees them.
@@ -584,9 +581,27 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     inner_groups: tuple[InnerGroup, ...] = ()  # of a nested job: itself and its groups of groups, in preorder
     further: tuple[Constraint, ...] = ()  # constraints on other trees
     member: SetMember | None = None  # of a set of gangs; None where it is in none
+    found_shape: GangShape | None = None  # what `shape` has found out; copies with other values find it out anew
 
     def __post_init__(self) -> None:
-        seal(self.min_resources)
+        if self.min_resources is not None:
+            seal(self.min_resources)
+        if self.found_shape is not None:
+            force_setattr(self, "found_shape", None)
+
+    @property
+    def shape(self) -> GangShape:
+        """What the gang needs and where it may be, in the one form that all gangs have."""
+        shape = self.found_shape
+        if shape is None:
+            shape = _shape_of(self)
+            force_setattr(self, "found_shape", shape)
+        return shape
+
+    @property
+    def counted_roles(self) -> Mapping[int, int]:
+        """The minimums of roles, by number, that count: none where their sum exceeds the job's minimum."""
+        return self.roles if self.minimum >= sum(self.roles.values()) else _NO_ROLES
 
     def pod_sets(self) -> Iterator[PodSet]:
         for sub in self.subs:
@@ -632,6 +647,28 @@ class Job(msgspec.Struct, frozen=True, eq=False):
         yield from (constraint for constraint in every if constraint is not None)
 
 
+_NO_ROLES: Mapping[int, int] = {}
+
+
+def _shape_of(job: Job) -> GangShape:
+    limits, further = _limits(job), (job.gather, job.ladder, job.pattern)
+    if job.minimum == len(job.subs) == 1 and not (job.policies or job.roles or limits or any(further)):
+        return LONE  # as almost all are in a cluster of services
+    return gang_shape(
+        job.minimum,
+        roles=tuple(job.counted_roles.values()),
+        policies=tuple([policy.minimum for policy in job.policies]),
+        groups=tuple([GroupForm(g.parent, g.minimum, _limits(g)) for g in job.inner_groups]),
+        leaves=tuple([LeafForm(sub.minimum, sub.policy, sub.inner_group, _limits(sub)) for sub in job.subs]),
+        limits=limits,
+        further=further,
+    )
+
+
+def _limits(gang: Job | InnerGroup | SubJob) -> tuple[Constraint, ...]:
+    return gang.further if gang.constraint is None else (gang.constraint, *gang.further)
+
+
 def whole_only(minimum: int, policies: tuple[Policy, ...]) -> bool:
     """Whether a job with such a minimum and such policies has tasks that start together or not at all."""
     return minimum > 1 or bool(policies)
@@ -650,7 +687,7 @@ def group_jobs(job: Job) -> list[Job]:
     """All inner groups in this way, the job itself first."""
     inside: list[list[SubJob]] = [[] for _ in job.inner_groups]
     for sub in job.subs:
-        for number in groups_around(job, sub.inner_group):
+        for number in around(job.shape, sub.inner_group):
             inside[number].append(sub)
     return [job, *(_group_job(job, i, tuple(subs)) for i, subs in enumerate(inside) if i)]
 
@@ -665,42 +702,6 @@ def _group_job(job: Job, number: int, subs: tuple[SubJob, ...]) -> Job:
         min_resources=None,
         subs=subs,
     )
-
-
-def whole_groups(job: Job, whole_subs: Iterable[bool]) -> list[bool]:
-    """Which inner groups of a nested job are whole where these of its sub-jobs, in their order, are."""
-    return [lacking <= 0 for lacking in lacking_parts(job, whole_subs)]
-
-
-def groups_around(job: Job, number: int) -> Iterator[int]:
-    """An inner group and those around it, from the inside out; none for a number below 0."""
-    while number >= 0:
-        yield number
-        number = job.inner_groups[number].parent
-
-
-def lacking_parts(job: Job, whole_subs: Iterable[bool]) -> list[int]:
-    """How many parts each inner group of a nested job lacks where these of its sub-jobs are whole; 0 or less if it is
-    whole.
-    """
-    lacking = [group.minimum for group in job.inner_groups]
-    for sub, whole in zip(job.subs, whole_subs, strict=True):
-        if whole and sub.inner_group >= 0 and sub.minimum:  # one that needs nothing makes nothing whole
-            lacking[sub.inner_group] -= 1
-    for i in reversed(range(len(lacking))):  # parts come after the groups that they are in
-        parent = job.inner_groups[i].parent
-        if lacking[i] <= 0 and parent >= 0:
-            lacking[parent] -= 1
-    return lacking
-
-
-def whole_by_policy(job: Job, whole_subs: Iterable[bool]) -> list[int]:
-    """How many sub-jobs of each policy are whole where these, in their order, are."""
-    number = [0] * len(job.policies)
-    for sub, whole in zip(job.subs, whole_subs, strict=True):
-        if whole and sub.policy >= 0:
-            number[sub.policy] += 1
-    return number
 
 
 # How a gang wants to be gathered: tiers by name, as its owner wrote them.

@@ -26,7 +26,7 @@ class JobColumns(msgspec.Struct, frozen=True):
     created: Floats
     minimum: Ints
     together: Bools  # evicting one of its tasks evicts all of them
-    gated: Bools  # roles, numbers of sub-jobs or inner groups have minimums of their own
+    gated: Bools  # they need more than a number of tasks
     subs: Ints  # its sub-jobs are those from subs[number] up to subs[number + 1]
 
     def __post_init__(self) -> None:
@@ -181,19 +181,13 @@ def running_table(snapshot: Snapshot) -> RunningTable:
 
 def _job_columns(snapshot: Snapshot) -> JobColumns:
     jobs, index = snapshot.jobs, {name: i for i, name in enumerate(snapshot.queues)}
-    gated = [
-        (bool(job.roles) and job.minimum >= sum(job.roles.values()))
-        or bool(job.inner_groups)
-        or any(policy.minimum for policy in job.policies)
-        for job in jobs
-    ]
     return JobColumns(
         queue=_ints([index.get(job.queue, -1) for job in jobs]),
         priority=_ints([job.priority for job in jobs]),
         created=np.array([job.created for job in jobs], dtype=np.float64),
         minimum=_ints([job.minimum for job in jobs]),
         together=np.array([job.together for job in jobs], dtype=bool),
-        gated=np.array(gated, dtype=bool),
+        gated=np.array([job.shape.gated for job in jobs], dtype=bool),
         subs=np.concatenate(([0], np.cumsum(_ints([len(job.subs) for job in jobs])))),
     )
 

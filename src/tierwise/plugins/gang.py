@@ -22,7 +22,8 @@ from tierwise.framework import extension as points
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.ledger import job_ready, sub_ready
 from tierwise.model.arrays import Bools, Ints, ordinals
-from tierwise.model.job import Job, Reason, Status, SubJob, whole_groups
+from tierwise.model.gang import lacking
+from tierwise.model.job import Job, Reason, Status, SubJob
 
 __all__ = ["GangPlugin"]
 
@@ -89,13 +90,17 @@ class GangPlugin:
         """
         if job.satisfied:
             return None
-        return self._roles(job) or self._policies(job) or self._nested(job) or self._total(job)
-
-    def _roles(self, job: Job) -> Reason | None:
-        if not job.roles or job.minimum < sum(job.roles.values()):
+        shape, by_role, existing = job.shape, Counter[str](), list[int]()
+        if shape.roles:
+            by_role = _existing_by_role(job)
+            existing = [by_role[job.role_names[number]] for number in job.counted_roles]
+        left = lacking(shape, [sub.total for sub in job.subs], existing)
+        if max(left[0]) <= 0:
             return None
-        existing = _existing_by_role(job)
-        for number, least in job.roles.items():
+        return self._roles(job, by_role) or self._policies(job) or self._nested(job, left) or self._total(job)
+
+    def _roles(self, job: Job, existing: Counter[str]) -> Reason | None:
+        for number, least in job.counted_roles.items():
             name = job.role_names[number]
             if existing[name] < least:
                 kind = "gang" if job.gangs else "task" if job.declared_by is None else "sub-group"
@@ -113,23 +118,17 @@ class GangPlugin:
                 return Reason("NotEnoughPodsOfTask", "gang", text)
         return None
 
-    def _nested(self, job: Job) -> Reason | None:
+    def _nested(self, job: Job, left: list[list[int]]) -> Reason | None:
         """Of each inner group enough parts must exist whole; the innermost one that lacks some is named."""
-        if not job.inner_groups:
+        if not job.inner_groups or left[0][0] <= 0:
             return None
-        complete = [sub.total >= sub.minimum for sub in job.subs]
-        whole = whole_groups(job, complete)
-        if whole[0]:
-            return None
-        lacking, inside = 0, [i for i, group in enumerate(job.inner_groups) if group.parent == 0 and not whole[i]]
+        short, inside = 0, [i for i, group in enumerate(job.inner_groups) if group.parent == 0 and left[i][0] > 0]
         while inside:
-            lacking = inside[0]
-            inside = [i for i, group in enumerate(job.inner_groups) if group.parent == lacking and not whole[i]]
-        group = job.inner_groups[lacking]
-        own = (sub.inner_group == lacking and sub.minimum > 0 for sub in job.subs)
-        number = sum(w and mine for w, mine in zip(complete, own, strict=True))
-        number += sum(w for w, inner in zip(whole, job.inner_groups, strict=True) if inner.parent == lacking)
+            short = inside[0]
+            inside = [i for i, group in enumerate(job.inner_groups) if group.parent == short and left[i][0] > 0]
+        group = job.inner_groups[short]
         of = f" of {group.path}" if group.path else ""
+        number = group.minimum - left[short][0]
         text = f"not enough whole sub-groups{of}: {number} exist, minimum {group.minimum}"
         return Reason("NotEnoughPodsOfTask", "gang", text)
 

@@ -22,7 +22,8 @@ from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import GRAIN
 from tierwise.framework.report import APART, CycleReport, Decision, Term
 from tierwise.model.arrays import Floats, Ints
-from tierwise.model.job import Job, SubJob, Task, Tried, group_job, groups_around
+from tierwise.model.gang import around
+from tierwise.model.job import Job, SubJob, Task, Tried, group_job
 from tierwise.model.topology import ROOT, Topology
 
 __all__ = ["Candidates", "NodeInspection", "PodInspection", "PodInspector", "candidates"]
@@ -191,8 +192,8 @@ def search_space(cycle: Cycle, job: Job, gang: Job | SubJob) -> int | None:
     leave it; None if they leave it none.
     """
     domain = ROOT
-    around = reversed(tuple(groups_around(job, gang.inner_group))) if isinstance(gang, SubJob) else ()
-    for outer in (job, *(group_job(job, number) for number in around if number > 0)):
+    outside = reversed(tuple(around(job.shape, gang.inner_group))) if isinstance(gang, SubJob) else ()
+    for outer in (job, *(group_job(job, number) for number in outside if number > 0)):
         if outer is not gang and cycle.current_domain(outer) is not None:
             (inside,) = gradients_of(cycle, outer, domain) or (None,)
             if inside is None:

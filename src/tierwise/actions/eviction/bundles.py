@@ -15,9 +15,10 @@ from msgspec.structs import replace
 from tierwise.framework.bundle import FREE, Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
-from tierwise.framework.ledger import roles_count
+from tierwise.framework.ledger import lacking_of
 from tierwise.model.arrays import Bools, Floats, Ints, begins, distinct, order_by
-from tierwise.model.job import Job, whole_by_policy, whole_groups
+from tierwise.model.gang import without
+from tierwise.model.job import Job
 
 __all__ = ["bundle_up", "keep_allowed", "refused_of", "sort_bundles"]
 
@@ -63,35 +64,30 @@ def _core(cycle: Cycle, preemptor: Preemptor, local: Ints) -> Bools:
     for i in np.flatnonzero(running.jobs.gated[jobs[first]] & (surplus[jobs[first]] >= 0)).tolist():
         number, here = int(jobs[first[i]]), slice(int(first[i]), int(first[i] + sizes[i]))
         job = cycle.snapshot.jobs[number]
-        core[here] = _gated_core(cycle, preemptor, job, local[here], int(surplus[number]))
+        core[here] = _gated_core(cycle, preemptor, job, local[here])
     return core
 
 
-def _gated_core(cycle: Cycle, preemptor: Preemptor, job: Job, local: Ints, surplus: int) -> Bools:
-    """The same where roles, numbers of sub-jobs or inner groups have minimums of their own: each is a gate."""
-    ledger, running = cycle.ledger, preemptor.running
-    roles = {n: int(ledger.role_ready[n]) - least for n, least in job.roles.items()} if roles_count(job) else {}
-    ready = {sub.number: int(ledger.ready[sub.number]) for sub in job.subs}
-    by_number = {sub.number: sub for sub in job.subs}
-    whole_subs = [ready[sub.number] >= sub.minimum for sub in job.subs]
-    slack = [n - policy.minimum for n, policy in zip(whole_by_policy(job, whole_subs), job.policies, strict=True)]
-    nested = bool(job.inner_groups) and whole_groups(job, whole_subs)[0]
-    core = np.ones(len(local), dtype=bool)
+def _gated_core(cycle: Cycle, preemptor: Preemptor, job: Job, local: Ints) -> Bools:
+    """Which candidates a gang that needs more than a number of tasks cannot spare, one after the other.
+
+    A task is surplus if the gang itself has one to spare of every number that is lower without it.
+    """
+    shape, running, core = job.shape, preemptor.running, np.ones(len(local), dtype=bool)
+    if job.together:
+        return core
+    left = [list(numbers) for numbers in lacking_of(cycle.ledger, job)]
+    first, roles = job.subs[0].number, {number: i for i, number in enumerate(job.counted_roles)}
+    ready = cycle.ledger.ready[first : first + len(job.subs)].tolist()
     for i, position in enumerate(local.tolist()):
-        role, sub = int(running.role[position]), by_number[int(running.sub[position])]
-        breaks = sub.policy >= 0 and ready[sub.number] == sub.minimum
-        guarded = breaks and bool(job.policies[sub.policy].minimum) and slack[sub.policy] <= 0
-        if breaks and nested:
-            guarded = not whole_groups(job, [ready[s.number] - (s is sub) >= s.minimum for s in job.subs])[0]
-        if surplus <= 0 or roles.get(role, 1) <= 0 or guarded:
+        leaf, role = int(running.sub[position]) - first, roles.get(int(running.role[position]), -1)
+        less = without(shape, left, leaf, role, ready[leaf])
+        if any(left[slot.group][slot.at] >= 0 for slot in less if not slot.group):
             continue
         core[i] = False
-        surplus -= 1
-        ready[sub.number] -= 1
-        if role in roles:
-            roles[role] -= 1
-        if breaks:
-            slack[sub.policy] -= 1
+        ready[leaf] -= 1
+        for slot in less:
+            left[slot.group][slot.at] += 1
     return core
 
 

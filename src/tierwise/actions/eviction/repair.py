@@ -31,7 +31,8 @@ from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
 from tierwise.framework.report import Eviction, EvictionAttempt
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, Named, Reason, Rejection, Shape, Status, SubJob, Task, groups_around, namespace_of
+from tierwise.model.gang import around
+from tierwise.model.job import Job, Named, Reason, Rejection, Shape, Status, SubJob, Task, namespace_of
 from tierwise.model.job_counts import with_tasks
 from tierwise.model.lost_nodes import LostNodes, repaired_jobs
 from tierwise.model.snapshot import Snapshot
@@ -387,12 +388,12 @@ def _sets(job: Job, lacking: Sequence[SubJob]) -> Iterator[tuple[Sequence[SubJob
     if job.policies:
         one = len(lacking) == 1
         yield lacking, f"sub-group {lacking[0].key}" if one else f"{count(len(lacking), 'sub-group')}"
-    around = {sub.inner_group for sub in lacking} - {-1, 0}
-    while around:
-        inside = [sub for sub in job.subs if not around.isdisjoint(groups_around(job, sub.inner_group))]
-        paths = [job.inner_groups[number].path for number in sorted(around)]
+    groups = {sub.inner_group for sub in lacking} - {-1, 0}
+    while groups:
+        inside = [sub for sub in job.subs if not groups.isdisjoint(around(job.shape, sub.inner_group))]
+        paths = [job.inner_groups[number].path for number in sorted(groups)]
         yield inside, f"group {paths[0]}" if len(paths) == 1 else f"{count(len(paths), 'group')}"
-        around = {job.inner_groups[number].parent for number in around} - {-1, 0}
+        groups = {job.inner_groups[number].parent for number in groups} - {-1, 0}
     yield job.subs, "the gang"
 
 

@@ -16,9 +16,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.ledger import job_ready, ready_tasks, roles_count
+from tierwise.framework.ledger import job_ready, lacking_of, ready_tasks
 from tierwise.model.arrays import Ints, least_amounts
-from tierwise.model.job import InnerGroup, Job, PodSet, Shape, SubJob, lacking_parts, whole_by_policy, whole_groups
+from tierwise.model.gang import lacking
+from tierwise.model.job import InnerGroup, Job, PodSet, Shape, SubJob
 
 __all__ = [
     "Demand",
@@ -223,9 +224,9 @@ def _spread(gang: Job | InnerGroup | SubJob) -> int:
 def surplus(cycle: Cycle, job: Job) -> Iterator[TaskGroup]:
     """Tasks beyond the minimum: a sub-job below its own minimum as one task group, other tasks by pod set."""
     gangs = cycle.pipeline.gangs
-    whole = _whole_groups(cycle, job)
+    left = lacking_of(cycle.ledger, job)
     for sub in _ordered(cycle, job):
-        if gangs and sub.inner_group >= 0 and not whole[sub.inner_group]:
+        if gangs and sub.inner_group >= 0 and left[sub.inner_group][0] > 0:
             continue  # `surplus_groups` has it: the group around it comes whole
         remaining = remaining_tasks(cycle, sub)
         missing = sub.minimum - ready_tasks(cycle.ledger, sub) if gangs and job.policies else 0
@@ -254,9 +255,9 @@ def surplus_groups(cycle: Cycle, job: Job) -> Iterator[Demand]:
     """
     if not job.inner_groups or not cycle.pipeline.gangs:
         return
-    whole = _whole_groups(cycle, job)
+    left = lacking_of(cycle.ledger, job)
     for i, group in enumerate(job.inner_groups):
-        if group.parent >= 0 and whole[group.parent] and not whole[i]:
+        if group.parent >= 0 and left[group.parent][0] <= 0 < left[i][0]:
             asked = _Choice(cycle, job).nested(i)
             if asked.enough:
                 yield asked
@@ -394,11 +395,10 @@ def _minimum_in_one_group(cycle: Cycle, job: Job) -> TaskGroup:
     sub = job.subs[0]
     ready = ready_tasks(cycle.ledger, sub)
     roles: dict[int, int] = {}
-    if roles_count(job):
-        for number, least in job.roles.items():
-            missing = least - int(cycle.ledger.role_ready[number])
-            if missing > 0:
-                roles[number] = missing
+    for number, least in job.counted_roles.items():
+        missing = least - int(cycle.ledger.role_ready[number])
+        if missing > 0:
+            roles[number] = missing
     remaining = remaining_tasks(cycle, sub)
     wide = min(_spread(job) - ready, sum(p.left for p in remaining))
     need = max(job.minimum - ready, sum(roles.values()), wide)
@@ -421,11 +421,6 @@ def _ordered(cycle: Cycle, job: Job) -> list[SubJob]:
     return sorted(job.subs, key=cycle.pipeline.sub_job_key)
 
 
-def _whole_groups(cycle: Cycle, job: Job) -> list[bool]:
-    """Which inner groups of a job are whole."""
-    return whole_groups(job, [ready_tasks(cycle.ledger, sub) >= sub.minimum for sub in job.subs])
-
-
 class _Choice:
     """Selects sub-jobs until the counts say that the job would be ready."""
 
@@ -437,12 +432,15 @@ class _Choice:
         self._remaining_by_sub = {sub.number: self._by_cost(remaining_tasks(cycle, sub)) for sub in job.subs}
         self._left_by_sub = {number: sum(p.left for p in found) for number, found in self._remaining_by_sub.items()}
         self._ready_by_sub = {sub.number: ready_tasks(cycle.ledger, sub) for sub in job.subs}
-        self._total = sum(self._ready_by_sub.values())
-        self._whole = whole_by_policy(job, self._whole_subs())
-        self._roles = {n: int(cycle.ledger.role_ready[n]) for n in job.roles} if roles_count(job) else {}
+        self._leaves = {sub.number: leaf for sub, leaf in zip(job.subs, job.shape.leaves, strict=True)}
+        self._roles = {number: slot.at for number, slot in zip(job.counted_roles, job.shape.roles, strict=True)}
+        self._left = [list(numbers) for numbers in lacking_of(cycle.ledger, job)]
+        self._short = self._left[0]  # what the job itself lacks, with what is selected counted
 
-    def _whole_subs(self) -> Iterator[bool]:
-        return (self._ready_by_sub[sub.number] >= sub.minimum for sub in self._job.subs)
+    @property
+    def _tasks_short(self) -> int:
+        """How many tasks the job lacks in all."""
+        return self._short[self._job.shape.leaves[0].tasks.at]
 
     def _by_cost(self, remaining: tuple[RemainingTasks, ...]) -> tuple[RemainingTasks, ...]:
         cheapest = self._cheapest
@@ -462,7 +460,7 @@ class _Choice:
 
     def nested(self, number: int = 0) -> Demand:
         """The fewest parts that make an inner group of a nested job whole, those first that have begun."""
-        groups, lacking = self._job.inner_groups, lacking_parts(self._job, self._whole_subs())
+        groups = self._job.inner_groups
         open_subs = [s for s in self._in_order() if s.inner_group >= 0 and self._missing(s) > 0]
         place = {sub.number: i for i, sub in enumerate(open_subs)}
         parts: list[list[list[SubJob]]] = [[] for _ in groups]
@@ -472,7 +470,8 @@ class _Choice:
         inside = self._inside(number)
         for i in reversed(range(number, len(groups))):  # parts come after the groups that they are in
             first = sorted(parts[i], key=lambda subs: (not self._begun(subs), place[subs[0].number]))
-            chosen = [sub for subs in first[: lacking[i]] for sub in subs] if len(first) >= lacking[i] > 0 else None
+            need = self._left[i][0]
+            chosen = [sub for subs in first[:need] for sub in subs] if len(first) >= need > 0 else None
             if chosen is not None and i != number:
                 parts[groups[i].parent].append(chosen)
         mine = {sub.number for sub in chosen or ()}
@@ -534,7 +533,7 @@ class _Choice:
         for number in list(task_groups):
             task_group = task_groups[number]
             self._add(task_group, sign=-1)
-            remade = self._roles and self._total >= self._job.minimum and not self._ready()
+            remade = self._roles and self._tasks_short <= 0 and not self._ready()
             others = [other for other in task_groups.values() if other is not task_group] if remade else []
             self._add(*others, sign=-1)
             anew = self._made([other.sub for other in others], [other.need for other in others])
@@ -614,27 +613,23 @@ class _Choice:
         missing, left = sub.minimum - self._ready_by_sub[sub.number], self._left_by_sub[sub.number]
         if self._job.inner_groups:
             return (missing, 0) if 0 < missing <= left else (0,)
-        short = sum(max(self._job.roles[n] - have, 0) for n, have in self._roles.items())
-        useful = min(left, max(missing, self._job.minimum - self._total, short))
+        short = sum(max(self._short[at], 0) for at in self._roles.values())
+        useful = min(left, max(missing, self._tasks_short, short))
         return (*range(max(missing, 1), useful + 1), 0)
 
     def _met_by(self, inner_group: int, subs: Sequence[SubJob], numbers: Sequence[int]) -> bool:
         """Whether all minimums are met with so many more tasks of the first of these sub-jobs; each role by itself."""
         more = {sub.number: number for sub, number in zip(subs, numbers, strict=False)}
-        whole = (self._ready_by_sub[s.number] + more.get(s.number, 0) >= s.minimum for s in self._job.subs)
-        if self._job.inner_groups:
-            return lacking_parts(self._job, whole)[inner_group] <= 0
-        roles = Counter(self._roles)
+        roles = {role: self._job.roles[role] - self._short[at] for role, at in self._roles.items()}
+        ready = [number + more.get(sub, 0) for sub, number in self._ready_by_sub.items()]
         for sub, number in zip(subs, numbers, strict=False):
             of_role: Counter[int] = Counter()
             for tasks_left in self._remaining_by_sub[sub.number]:
                 of_role[tasks_left.pod_set.role_number] += tasks_left.left
-            roles.update({role: min(have, number) for role, have in of_role.items()})
-        return (
-            self._total + sum(more.values()) >= self._job.minimum
-            and all(n >= p.minimum for n, p in zip(whole_by_policy(self._job, whole), self._job.policies, strict=True))
-            and all(roles[n] >= self._job.roles[n] for n in self._roles)
-        )
+            for role in self._roles:
+                roles[role] += min(of_role[role], number)
+        left = lacking(self._job.shape, ready, list(roles.values()))
+        return left[inner_group][0] <= 0 if self._job.inner_groups else max(left[0]) <= 0
 
     def _made(self, subs: Sequence[SubJob], numbers: Sequence[int]) -> tuple[TaskGroup, ...]:
         """Task groups of so many tasks of sub-jobs, with the roles that those before them leave open."""
@@ -658,11 +653,11 @@ class _Choice:
 
     def _required_first(self, open_subs: list[SubJob]) -> list[SubJob]:
         """First the sub-jobs that bring each policy up to its minimum number of complete sub-jobs, then the others."""
-        short = [p.minimum - whole for p, whole in zip(self._job.policies, self._whole, strict=True)]
-        required, rest = [], []
+        short, required, rest = list(self._short), [], []
         for sub in open_subs:
-            if sub.policy >= 0 and short[sub.policy] > 0:
-                short[sub.policy] -= 1
+            slot = self._leaves[sub.number].whole
+            if slot is not None and short[slot.at] > 0:
+                short[slot.at] -= 1
                 required.append(sub)
             else:
                 rest.append(sub)
@@ -678,43 +673,37 @@ class _Choice:
         for tasks_left, number in zip(remaining, numbers, strict=True):
             if tasks_left.pod_set.role_number in left_over:
                 left_over[tasks_left.pod_set.role_number] += tasks_left.left - number
-        short_of_roles = sum(min(left_over[n], max(self._job.roles[n] - have, 0)) for n, have in self._roles.items())
+        short_of_roles = sum(min(left_over[n], max(self._short[at], 0)) for n, at in self._roles.items())
         left = self._left_by_sub[sub.number] - taken
-        return max(0, min(left, max(self._job.minimum - self._total, short_of_roles)))
+        return max(0, min(left, max(self._tasks_short, short_of_roles)))
 
     def _task_group(self, sub: SubJob, need: int) -> TaskGroup:
         """A task group of `need` tasks of a sub-job, first those of roles that the job is short of."""
         remaining = self._remaining_by_sub[sub.number]
         roles, left = {}, need
-        for number, have in self._roles.items():
+        for number, at in self._roles.items():
             able = sum(p.left for p in remaining if p.pod_set.role_number == number)
-            wanted = min(able, left, max(self._job.roles[number] - have, 0))
+            wanted = min(able, left, max(self._short[at], 0))
             if wanted:
                 roles[number] = wanted
                 left -= wanted
         return TaskGroup(sub, remaining, need, roles)
 
     def _ready(self) -> bool:
-        policies = zip(self._job.policies, self._whole, strict=True)
-        return (
-            self._total >= self._job.minimum
-            and all(whole >= policy.minimum for policy, whole in policies)
-            and all(have >= self._job.roles[n] for n, have in self._roles.items())
-        )
+        return max(self._short) <= 0
 
     def _add(self, *task_groups: TaskGroup, sign: int = 1) -> None:
         """Count task groups as placed; with sign -1, undo that."""
         for task_group in task_groups:
-            sub = task_group.sub
-            before = self._ready_by_sub[sub.number]
+            leaf, before = self._leaves[task_group.sub.number], self._ready_by_sub[task_group.sub.number]
             after = before + sign * task_group.need
-            self._ready_by_sub[sub.number] = after
-            self._total += sign * task_group.need
-            if sub.policy >= 0:
-                self._whole[sub.policy] += int(after >= sub.minimum) - int(before >= sub.minimum)
+            self._ready_by_sub[task_group.sub.number] = after
+            self._short[leaf.tasks.at] -= sign * task_group.need
+            if leaf.whole is not None and not leaf.whole.group:
+                self._short[leaf.whole.at] -= int(after >= leaf.size) - int(before >= leaf.size)
             for pod_set, number in task_group.taken() if self._roles else ():
                 if pod_set.role_number in self._roles:
-                    self._roles[pod_set.role_number] += sign * number
+                    self._short[self._roles[pod_set.role_number]] -= sign * number
 
 
 def _fewer(options: Sequence[Sequence[int]], numbers: tuple[int, ...]) -> Iterator[tuple[int, ...]]:

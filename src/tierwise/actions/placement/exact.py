@@ -31,12 +31,12 @@ from tierwise.actions.placement.problem import (
 from tierwise.actions.placement.program import Dealt, No, Program, Question, Scope, TooLargeError, Unit, Wanted
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
-from tierwise.framework.ledger import Pool, job_ready, ready_tasks, roles_count, sub_ready
+from tierwise.framework.ledger import Pool, job_ready, lacking_of, ready_tasks
 from tierwise.framework.placer import score_keys
 from tierwise.framework.pod_rules import Near, PodRules, WrittenRule, together
 from tierwise.framework.pod_rules import joined as joined_rules
 from tierwise.model.arrays import EMPTY, Ints, distinct
-from tierwise.model.job import Constraint, Job, PodSet, Shape, SubJob, group_job, lacking_parts, whole_by_policy
+from tierwise.model.job import Constraint, Job, PodSet, Shape, SubJob, group_job
 from tierwise.model.topology import ROOT
 
 __all__ = ["LimitOf", "Wish", "obstacles", "part_name", "place_exactly", "refuted", "statable"]
@@ -243,32 +243,32 @@ class _Stated:
     def _levels(self, top: int) -> None:
         """The minimum of a job with sub-groups, whichever of these and of their tasks meet it."""
         cycle, job = self._cycle, self._job
-        ready = {sub.number: ready_tasks(cycle.ledger, sub) for sub in job.subs}
-        whole = whole_by_policy(job, (ready[sub.number] >= sub.minimum for sub in job.subs))
-        of_policy: list[list[int]] = [[] for _ in job.policies]
+        left_of_gang = lacking_of(cycle.ledger, job)[0]
+        becoming_whole: dict[int, list[int]] = {}  # by number that the gang needs
         every = []
-        for sub in job.subs:
-            remaining, missing = remaining_tasks(cycle, sub), sub.minimum - ready[sub.number]
+        for sub, leaf in zip(job.subs, job.shape.leaves, strict=True):
+            remaining, missing = remaining_tasks(cycle, sub), sub.minimum - ready_tasks(cycle.ledger, sub)
             left = sum(tasks_left.left for tasks_left in remaining)
             if left < max(missing, 1):
                 continue
             unit = self._unit(sub, remaining, self._around(sub, top), max(missing, 0), left, needed=missing <= 0)
             every.append(unit)
-            if missing > 0 and sub.policy >= 0:
-                of_policy[sub.policy].append(unit)
-        self._wanted.append(Wanted(job.minimum - sum(ready.values()), units=tuple(every), tasks=True))
-        for policy, units, have in zip(job.policies, of_policy, whole, strict=True):
-            if policy.minimum > have:
-                self._wanted.append(Wanted(policy.minimum - have, units=tuple(units)))
-        for role, least in job.roles.items() if roles_count(job) else ():
-            lacks = least - int(cycle.ledger.role_ready[role])
-            if lacks > 0:
+            if missing > 0 and leaf.whole is not None:
+                becoming_whole.setdefault(leaf.whole.at, []).append(unit)
+        roles = {slot.at: role for role, slot in zip(job.counted_roles, job.shape.roles, strict=True)}
+        for at, lacks in enumerate(left_of_gang):
+            role = roles.get(at, -1)
+            if at == 0:
+                self._wanted.append(Wanted(lacks, units=tuple(every), tasks=True))
+            elif lacks > 0 and role >= 0:
                 self._wanted.append(Wanted(lacks, units=tuple(every), tasks=True, role=role))
+            elif lacks > 0:
+                self._wanted.append(Wanted(lacks, units=tuple(becoming_whole.get(at, ()))))
 
     def _nested(self, top: int) -> None:
         """The parts that a nested job, or an inner group of it, lacks, whichever they are."""
         cycle, job, number = self._cycle, self._job, self._asked.inner_group
-        lacking = lacking_parts(job, (sub_ready(cycle.ledger, sub) for sub in job.subs))
+        lacking = [numbers[0] for numbers in lacking_of(cycle.ledger, job)]
         scopes, parts = {number: top}, {number: -1}
         inside: dict[int, tuple[list[int], list[int]]] = {number: ([], [])}
         for i in range(number + 1, len(job.inner_groups)):

@@ -21,12 +21,12 @@ from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.declined import Held
 from tierwise.framework.extension import Abstained, Ask, Delay, Proposal
-from tierwise.framework.ledger import Pool, ready_tasks, roles_count, sub_ready
+from tierwise.framework.ledger import Pool, lacking_of, ready_tasks
 from tierwise.framework.placer import Picks
 from tierwise.framework.report import Term
 from tierwise.framework.steps import StepAccount
 from tierwise.model.arrays import EMPTY, Ints
-from tierwise.model.job import Job, PodSet, Shape, SubJob, group_jobs, lacking_parts, whole_by_policy
+from tierwise.model.job import Job, PodSet, Shape, SubJob, group_jobs
 
 __all__ = [
     "BOTH",
@@ -202,27 +202,22 @@ def tightness(cycle: Cycle, task_group: TaskGroup) -> tuple[int, int]:
 
 def _two_levels(cycle: Cycle, job: Job, asked: Demand) -> Part:
     """A job with sub-groups: it lacks tasks in all, whole sub-jobs by policy, and tasks by role."""
-    ready = {sub.number: ready_tasks(cycle.ledger, sub) for sub in job.subs}
-    whole = whole_by_policy(job, (ready[sub.number] >= sub.minimum for sub in job.subs))
-    roles = list(job.roles) if roles_count(job) else []
+    shape, first, lacks = job.shape, job.subs[0].number, tuple(lacking_of(cycle.ledger, job)[0])
+    roles = dict(zip(job.counted_roles, shape.roles, strict=True))
 
     def adds(task_group: TaskGroup) -> Counts:
-        counts = [task_group.need] + [0] * (len(whole) + len(roles))
-        sub, before = task_group.sub, ready[task_group.sub.number]
-        if sub.policy >= 0 and before < sub.minimum <= before + task_group.need:
-            counts[1 + sub.policy] += 1
+        counts = [0] * len(lacks)
+        leaf, before = shape.leaves[task_group.sub.number - first], ready_tasks(cycle.ledger, task_group.sub)
+        counts[leaf.tasks.at] += task_group.need
+        if leaf.whole is not None and before < leaf.size <= before + task_group.need:
+            counts[leaf.whole.at] += 1
         for pod_set, number in task_group.taken():
             if pod_set.role_number in roles:
-                counts[1 + len(whole) + roles.index(pod_set.role_number)] += number
+                counts[roles[pod_set.role_number].at] += number
         return tuple(counts)
 
     chosen = sorted(asked.task_groups, key=lambda task_group: tightness(cycle, task_group))
     parts = tuple(_unit(cycle, i + 1, group, adds(group)) for i, group in enumerate((*chosen, *asked.substitutes)))
-    lacks = (
-        job.minimum - sum(ready.values()),
-        *(policy.minimum - have for policy, have in zip(job.policies, whole, strict=True)),
-        *(job.roles[role] - int(cycle.ledger.role_ready[role]) for role in roles),
-    )
     return Part(
         0,
         job,
@@ -251,7 +246,7 @@ def _kind_of_job(cycle: Cycle, asked: Demand, parts: tuple[Part, ...]) -> tuple[
 def _nested(cycle: Cycle, job: Job, asked: Demand) -> Part | None:
     """An inner group of a nested job, the first of which is the job itself: it lacks parts."""
     number, gangs = asked.inner_group, group_jobs(job)
-    lacking = lacking_parts(job, (sub_ready(cycle.ledger, sub) for sub in job.subs))
+    lacking = [numbers[0] for numbers in lacking_of(cycle.ledger, job)]
     chosen = {task_group.sub.number for task_group in asked.task_groups}
     found: list[list[tuple[bool, int, Part]]] = [[] for _ in lacking]  # if it is a substitute, its place, the part
     for i, task_group in enumerate((*asked.task_groups, *asked.substitutes)):

@@ -32,7 +32,8 @@ from tierwise.framework.extension import Ask, GatherOption
 from tierwise.framework.ledger import Pool, sub_ready
 from tierwise.framework.report import Term
 from tierwise.model.arrays import Ints, distinct
-from tierwise.model.job import Job, PodSet, group_job, groups_around
+from tierwise.model.gang import around
+from tierwise.model.job import Job, PodSet, group_job
 from tierwise.model.topology import ROOT
 
 __all__ = ["place_allowed_surplus", "place_surplus", "place_surplus_group", "search_minimum"]
@@ -243,9 +244,9 @@ def _domains(cycle: Cycle, job: Job, inner_group: int) -> list[int]:
     """
     if not job.policies:
         return [ROOT]  # its only sub-job has the same gradients
-    around = reversed([number for number in groups_around(job, inner_group) if number > 0])
+    groups = reversed([number for number in around(job.shape, inner_group) if number > 0])
     domains = [ROOT]
-    for gang in (job, *(group_job(job, number) for number in around)):
+    for gang in (job, *(group_job(job, number) for number in groups)):
         domains = [
             int(domain) for outer in domains for gradient in gradients_of(cycle, gang, outer) for domain in gradient
         ]

@@ -1,0 +1,202 @@
+"""The shape of a gang: which numbers of its pods and parts must be reached, and where each part may be.
+
+A gang may be declared as a number of pods, with minimums of roles, with sub-groups and minimums of whole ones, or as
+groups of groups of any depth. All of these are one form: a tree of groups, each of which needs some numbers, all of
+them at once (`least`); and leaves, which have the pods. A pod counts in the numbers that its leaf and its role name
+(`Slot`); a leaf that has all its pods, and a group that has all it needs, count once in a number of the group around
+them. One number of group 0, the gang itself, counts all pods; its others are roles, whole sub-groups by policy, or
+parts.
+
+    >>> shape = gang_shape(3, roles=(1,), leaves=(LeafForm(3),))  # three pods, at least one of them of a role
+    >>> lacking(shape, ready=[2], roles=[0])
+    [[1, 1]]
+
+Whoever writes a language declares a gang as `dialects.groups.Group`; `Job.shape` makes its shape of that. A shape has
+no names, numbers, queue, priority or progress: gangs that differ in these alone have one shape, which they share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+from weakref import WeakValueDictionary
+
+import msgspec
+
+__all__ = [
+    "LONE",
+    "GangShape",
+    "GroupForm",
+    "Leaf",
+    "LeafForm",
+    "ShapeGroup",
+    "Slot",
+    "around",
+    "gang_shape",
+    "lacking",
+    "without",
+]
+
+
+class Slot(msgspec.Struct, frozen=True):
+    """One number that one group needs."""
+
+    group: int
+    at: int  # index into the group's `least`
+
+
+class Leaf(msgspec.Struct, frozen=True):
+    """A sub-group, or all of a gang that has none."""
+
+    size: int  # pods with which it is whole
+    tasks: Slot  # where each of its pods counts
+    whole: Slot | None  # where it counts once, having `size` of them; None where nobody asks
+    limits: tuple[object, ...] = ()  # constraints on where it may be
+
+
+class ShapeGroup(msgspec.Struct, frozen=True):
+    """A gang or a group in it."""
+
+    least: tuple[int, ...]  # all of these numbers must be reached
+    whole: Slot | None = None  # where it counts once, having reached them; None for the gang itself
+    limits: tuple[object, ...] = ()  # constraints on where all of it may be
+
+
+class GangShape(msgspec.Struct, frozen=True, eq=False, weakref=True):
+    """What a gang needs; equal gangs share one, so `is` tells most of those apart that are not alike."""
+
+    groups: tuple[ShapeGroup, ...]  # in preorder; 0 is the gang
+    leaves: tuple[Leaf, ...]  # in the order of the job's sub-jobs
+    roles: tuple[Slot, ...]  # where pods of each role with a minimum count, in the order of the job's roles
+    further: tuple[object, ...]  # what else it says of where and how it is placed
+    hashed: int
+    gated: bool  # it needs more than a number of pods
+    only_pods: bool  # it needs a number of pods, and has no sub-groups
+
+    def __hash__(self) -> int:
+        return self.hashed
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, GangShape) or self.hashed != other.hashed:
+            return False
+        return _key(self) == _key(other)
+
+
+class LeafForm(msgspec.Struct, frozen=True):
+    """A leaf as it is declared: in a policy of a gang of two levels, or in a group of a nested one."""
+
+    size: int
+    policy: int = -1
+    group: int = -1
+    limits: tuple[object, ...] = ()
+
+
+class GroupForm(msgspec.Struct, frozen=True):
+    """A group of a nested gang as it is declared: so many of its parts must be whole."""
+
+    parent: int  # -1 for the gang itself
+    minimum: int
+    limits: tuple[object, ...] = ()
+
+
+_Key = tuple[tuple[ShapeGroup, ...], tuple[Leaf, ...], tuple[Slot, ...], tuple[object, ...]]
+_SHARED: Final[WeakValueDictionary[_Key, GangShape]] = WeakValueDictionary()
+"""Shapes that some job has. That they are shared saves memory and time; whether two are equal does not depend on it."""
+
+
+def gang_shape(
+    minimum: int,
+    *,
+    roles: Sequence[int] = (),
+    policies: Sequence[int] = (),
+    groups: Sequence[GroupForm] = (),
+    leaves: Sequence[LeafForm] = (),
+    limits: tuple[object, ...] = (),
+    further: tuple[object, ...] = (),
+) -> GangShape:
+    """The shape of a gang of `minimum` pods.
+
+    `roles` are the least numbers of pods by role, `policies` those of whole sub-groups by policy; `groups` are those of
+    a nested gang, the gang itself first, whose leaves name them. `further` are hashable.
+    """
+    parts = (groups[0].minimum,) if groups else tuple(policies)
+    pods = 1 if groups else 0  # of a nested gang parts come first, as in its other groups
+    counts = (*parts, minimum) if groups else (minimum, *parts)
+    slots = tuple([Slot(0, len(counts) + i) for i in range(len(roles))])
+    made = [ShapeGroup((*counts, *roles), None, limits)]
+    made += [ShapeGroup((group.minimum,), Slot(group.parent, 0), group.limits) for group in groups[1:]]
+    in_gang = Slot(0, pods)
+    ends = tuple([Leaf(leaf.size, in_gang, _counts_in(leaf, nested=bool(groups)), leaf.limits) for leaf in leaves])
+    return _shared((tuple(made), ends, slots, further), pods)
+
+
+def _counts_in(leaf: LeafForm, *, nested: bool) -> Slot | None:
+    """Where a leaf counts that is whole; one that needs nothing makes no group whole."""
+    if nested:
+        return Slot(leaf.group, 0) if leaf.group >= 0 and leaf.size else None
+    return Slot(0, 1 + leaf.policy) if leaf.policy >= 0 else None
+
+
+def _shared(key: _Key, pods: int) -> GangShape:
+    shape = _SHARED.get(key)
+    if shape is not None:
+        return shape
+    groups, leaves, roles, further = key
+    beyond = (number for at, number in enumerate(groups[0].least) if at != pods)
+    gated = len(groups) > 1 or any(number > 0 for number in beyond)
+    only_pods = not gated and len(leaves) == 1 and leaves[0].whole is None
+    shape = GangShape(groups, leaves, roles, further, hash(key), gated, only_pods)
+    _SHARED[key] = shape
+    return shape
+
+
+def _key(shape: GangShape) -> _Key:
+    return shape.groups, shape.leaves, shape.roles, shape.further
+
+
+LONE: Final = gang_shape(1, leaves=(LeafForm(1),))
+"""The shape of a pod by itself that says nothing of where it is placed."""
+
+
+def lacking(shape: GangShape, ready: Sequence[int], roles: Sequence[int] = ()) -> list[list[int]]:
+    """What every group lacks of each number that it needs: 0 or less where it has enough.
+
+    `ready` are the pods of each leaf that count, `roles` those of each role.
+    """
+    left = [list(group.least) for group in shape.groups]
+    for leaf, number in zip(shape.leaves, ready, strict=True):
+        left[leaf.tasks.group][leaf.tasks.at] -= number
+        if leaf.whole is not None and number >= leaf.size:
+            left[leaf.whole.group][leaf.whole.at] -= 1
+    for slot, number in zip(shape.roles, roles, strict=True):
+        left[slot.group][slot.at] -= number
+    for i in range(len(left) - 1, 0, -1):  # parts come after the groups that they are in
+        slot_of_group = shape.groups[i].whole
+        if slot_of_group is not None and max(left[i]) <= 0:
+            left[slot_of_group.group][slot_of_group.at] -= 1
+    return left
+
+
+def without(shape: GangShape, left: list[list[int]], leaf: int, role: int, ready: int) -> list[Slot]:
+    """The numbers that one pod fewer of a leaf takes one from, where `ready` of its pods count and this is `left`.
+
+    `role` is the pod's role, -1 where that has no minimum.
+    """
+    end = shape.leaves[leaf]
+    less = [end.tasks] if role < 0 else [end.tasks, shape.roles[role]]
+    slot = end.whole if ready == end.size else None
+    while slot is not None:
+        less.append(slot)
+        breaks = max(left[slot.group]) <= 0 and left[slot.group][slot.at] == 0
+        slot = shape.groups[slot.group].whole if breaks else None
+    return less
+
+
+def around(shape: GangShape, group: int) -> Iterator[int]:
+    """A group and those around it, from the inside out; none for a number below 0."""
+    while group >= 0:
+        yield group
+        slot = shape.groups[group].whole
+        group = slot.group if slot is not None else -1
