@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from msgspec.structs import replace
@@ -62,9 +63,7 @@ def solve(
 
         return _inside(cycle, place_in_multiples(cycle, job, asked.task_groups[0], options, pools), within)
 
-    def anywhere() -> SearchResult | NoPlace:
-        return _on_its_trees(cycle, job, asked, within, pools)
-
+    anywhere = partial(_on_its_trees, cycle, job, asked, within, pools)
     shared = cycle.pipeline.shared_places(job)
     if shared is not None:
         found = _confined(cycle, job, asked, shared, anywhere)
@@ -147,8 +146,14 @@ def _search_unlike(
         budget.left += mine.left
         return found
 
-    shortlists = (_shortlist(cycle, whole.gang, asked, gradient) for gradient in gradients)
-    return first_found(_best_of(cycle, job, order, levels, place_below) for order, levels in shortlists)
+    bounded = False
+    for gradient in gradients:
+        order, levels = _shortlist(cycle, whole.gang, asked, gradient)
+        found = _best_of(cycle, job, order, levels, place_below)
+        if isinstance(found, SearchResult):
+            return found
+        bounded |= found is NoPlace.BOUNDED
+    return NoPlace.of(bounded=bounded)
 
 
 def _shortlist(cycle: Cycle, job: Job | SubJob, asked: Demand, gradient: Ints) -> tuple[Order, Ints]:

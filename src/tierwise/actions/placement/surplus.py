@@ -52,12 +52,17 @@ def search_minimum(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPl
 
 
 def _search(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPlace:
-    wholes = (
-        each for each in whole_first(cycle, job, asked) if each is asked or cycle.over_quota(job, needs(each)) is None
-    )
-    mark = cycle.ledger.mark()
-    found = first_found(solve(cycle, job, each) for each in wholes)
-    if isinstance(found, NoPlace) or len(asked.task_groups) > 1:
+    mark, bounded = cycle.ledger.mark(), False
+    found: SearchResult | NoPlace = NoPlace.PROVEN
+    for each in whole_first(cycle, job, asked):
+        if each is asked or cycle.over_quota(job, needs(each)) is None:
+            found = solve(cycle, job, each)
+            if isinstance(found, SearchResult):
+                break
+            bounded |= found is NoPlace.BOUNDED
+    if isinstance(found, NoPlace):
+        return NoPlace.of(bounded=bounded)
+    if len(asked.task_groups) > 1:
         return found
     return _with_its_surplus(cycle, job, asked, found, mark)
 
