@@ -184,6 +184,8 @@ PAIRS: Final[Mapping[str, Pair]] = {
         "kai.scheduler/subgroup-name": Pair("a kai sub group", "decode"),
         "kai.scheduler/last-start-timestamp": _writes("kai started", "kai waiting"),
         "grove.io/podgang": Pair("beside its podgang", "v"),
+        "grove.io/podcliqueset-replica-index": Pair("beside its replica", "0"),
+        "app.kubernetes.io/part-of": Pair("beside its set", "serve"),
         "grove.io/podclique": Pair("beside its podclique", "w"),
         "leaderworkerset.sigs.k8s.io/worker-index": Pair("first of its gang", "1"),
         "training.kubeflow.org/replica-index": Pair("first of its gang", "1"),

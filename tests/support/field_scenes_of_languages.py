@@ -20,6 +20,7 @@ from tests.support.languages import (
     kai_gang,
     kueue_gang,
     nodes,
+    packed,
     plugin_gang,
     pod,
     topology,
@@ -91,6 +92,32 @@ def beside_its_kai_group() -> Scene:
 def beside_its_podgang() -> Scene:
     """The same in those of Grove."""
     return Scene([*_ROOMY, *_without(_named_v(grove_gang("v", {"w": 3})[:3]), "grove.io/podgang")])
+
+
+@scene_of_one
+def beside_its_replica() -> Scene:
+    """A PodGang that does not say of which replica it is, and one that runs in the rack with more room."""
+    return _beside_a_part({_PART_OF: "serve"})
+
+
+@scene_of_one
+def beside_its_set() -> Scene:
+    """The same where it does not say of which PodCliqueSet it is."""
+    return _beside_a_part({_REPLICA: "0"})
+
+
+_PART_OF: Final = "app.kubernetes.io/part-of"
+_REPLICA: Final = "grove.io/podcliqueset-replica-index"
+
+
+def _beside_a_part(labels: Mapping[str, str]) -> Scene:
+    near = packed(RACK)
+    world = nodes({"s0": {"r0": "n0 n1 n2 n3", "r1": "n4 n5"}})
+    first = grove_gang("u", {"w": 1}, on={"u-w-0": "n0"}, topologyConstraint=near)
+    first[0]["metadata"] |= {"labels": {_PART_OF: "serve", _REPLICA: "0"}}  # type: ignore[operator]
+    own = _named_v(grove_gang("v", {"w": 2}, topologyConstraint=near))
+    own[0]["metadata"] |= {"labels": dict(labels)}  # type: ignore[operator]
+    return Scene([*world, *first, *own])
 
 
 @scene_of_one

@@ -79,7 +79,7 @@ class Batches:
     def _planned(self, job: Job, behind: QueuedJobs) -> SearchResult | None:
         if len(behind) > _FEW:
             self._left = min(self._left, self._cycle.budget.together // _SHARE)
-        if self._left <= 0 or self._cycle.spares is not None or job.member is not None:
+        if self._left <= 0 or self._cycle.spares is not None or self._stands_by_others(job):
             return None
         gangs = [job, *islice(behind, _MOST - 1)]
         kinds = [self._kind(gang) for gang in gangs]
@@ -97,12 +97,16 @@ class Batches:
         self._cycle.report.search_counts.cut = cut
         return self._plan.pop(job.key, None)
 
+    def _stands_by_others(self, job: Job) -> bool:
+        """Whether where a job may stand depends on the other gangs of its sets."""
+        return self._cycle.sets is not None and self._cycle.sets.concerns(job)
+
     def _may_join(self, job: Job) -> bool:
         """Whether a job is a gang that a batch may be made of: with a topology, and without rules between its pods."""
         cycle = self._cycle
         if job.constraint is None or job.policies or len(job.tasks) < 2 or cycle.beside_gradients(job):
             return False
-        if job.member is not None:  # where it may stand depends on the others of its set
+        if self._stands_by_others(job):
             return False
         if cycle.nominations.holds(job) or cycle.current_domain(job) is not None:
             return False

@@ -108,6 +108,7 @@ class Group(msgspec.Struct, frozen=True):
     uniform: bool = False  # its pods must have one scheduler and one priority
     refusal: Reason | None = None  # why it has to wait, whatever room there is
     faults: tuple[Fault, ...] = ()  # what it says of other groups and cannot be
+    member: SetMember | None = None  # the set that its language puts it into, by its path, unless it says another
     keyless: bool = False  # its job does not carry the key of its object, which its own key or its gangs tell
     # Volcano's:
     roles: Mapping[str, int] = _NO_ROLES  # the least of each
@@ -205,7 +206,7 @@ def build_group(
     constraint, further = (marks.own(group.constraint), marks.whole)
     if gathered is not None:
         constraint, further = gathered.constraint, gathered.further
-    member = _member(group.path, marks.member)
+    member = _member(group.path, marks.member or group.member)
     constraint, further = _within_set(constraint, further, member)
     subs = tuple(_on_fabrics(sub, marks) for sub in group.sub_groups)
     tree = _flattened(SubGroup("", group.minimum, constraint, subs, group.min_sub_groups))

@@ -359,6 +359,9 @@ class BetweenGangs(Protocol):
     def refusal(self, job: Job) -> Reason | None:
         """Why a job must not be tried, whatever room there is."""
 
+    def concerns(self, job: Job) -> bool:
+        """Whether where a job stands depends on other gangs, by rules or by wishes."""
+
     def parts_in(self, job: Job, domains: Ints) -> Ints | None:
         """In how many ways each of these domains misses what the job would like of its sets; None: it likes nothing."""
 
@@ -388,7 +391,7 @@ class Cycle(msgspec.Struct, frozen=True):
     backlog: Backlog = msgspec.field(default_factory=Backlog)
     inspect: Callable[[Cycle, Job], None] | None = None  # called for each job before it is served; set by `explain`
     spares: KeptRoom | None = None
-    sets: BetweenGangs | None = None  # None where no gang of the snapshot is in a set
+    sets: BetweenGangs | None = None  # None where no gang of the snapshot is in a set, and no pod has terms about pods
     reserved: list[ReservedRoom] = []  # by an action that is over; empty where nothing is reserved
     most_pods: int | None = None  # after so many placed pods no further job is served; None: all are
     kept: KeptRefusals = msgspec.field(default_factory=KeptRefusals)  # from the last cycle

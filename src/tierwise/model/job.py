@@ -398,6 +398,7 @@ class SetRule(msgspec.Struct, frozen=True):
     constraint: Constraint
     most: int = 0  # parts in one domain; 0 for a share, or for parts that stay together
     share: int = 0  # percent of the parts that stand up to which a domain is open for one more
+    agreed: bool = False  # it counts where all gangs of the set say the same
 
     @property
     def apart(self) -> bool:

@@ -461,8 +461,17 @@ def open_cycle(
     report, declined = ReportBuilder(watch=watch), DeclinedPlaces(ledger, view.ahead)
     room = IdleRoom(snapshot, ledger, view.ahead, idle_room(profile))
     opened = Cycle(snapshot, view, ledger, pipeline, fit_counts, nominations, report, declined, room, inspect=inspect)
-    if not any(True for job in snapshot.jobs if job.member is not None):
+    if not any(True for job in snapshot.jobs if job.member is not None) and not _has_terms(snapshot):
         return opened
     from tierwise.actions.placement.sets import Sets  # few clusters have sets
 
     return replace(opened, sets=Sets(opened))
+
+
+def _has_terms(snapshot: Snapshot) -> bool:
+    """Whether a pod would stand beside others, or rather not."""
+    for shape in snapshot.shapes:  # a loop: there may be thousands
+        terms = shape.affinity
+        if terms is not None and (terms.pod_affinity is not None or terms.pod_anti_affinity is not None):
+            return True
+    return False

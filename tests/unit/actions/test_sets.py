@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from tests.support.drawn_gang import Gang
 from tests.support.koordinator import objects_of
-from tests.support.sets import CONSTRAINTS, SET, apart, fabric, part, stand, together
+from tests.support.languages import grove_gang, packed
+from tests.support.sets import CONSTRAINTS, SET, apart, fabric, node, part, stand, together
 from tests.support.sight import schedule
 
 from tierwise.api.codec import Raw
@@ -149,6 +152,85 @@ def test_pairs_in_a_rack_and_replicas_in_racks_of_one_spine() -> None:
 
     assert {} == why
     assert {"decode0": "r2", "decode1": "r3", "prefill0": "r2", "prefill1": "r3"} == racks
+
+
+# What other languages say.
+
+
+def grove(name: str, pods: int, replica: int = 0, near: str = "rack") -> list[Raw]:
+    """A PodGang of a replica of the PodCliqueSet serve."""
+    gang, *rest = grove_gang(name, {"w": pods}, topologyConstraint=packed(near))
+    labels = {"app.kubernetes.io/part-of": "serve", "grove.io/podcliqueset-replica-index": str(replica)}
+    return [{**gang, "metadata": {"name": name, "labels": labels}}, *rest]
+
+
+def labelled(racks: Mapping[str, int]) -> list[Raw]:
+    """Nodes of one cpu with the label of their rack and spine, and no hyperNodes."""
+    found = []
+    for rack, number in racks.items():
+        for i in range(number):
+            raw = node(f"{rack}n{i}")
+            raw["metadata"]["labels"] |= {"rack": rack, "host": f"{rack}n{i}"}  # type: ignore[index]
+            found.append(raw)
+    return found
+
+
+def test_podgangs_of_a_replica_share_the_rack_that_they_were_given() -> None:
+    """The operator copies one constraint onto each PodGang of a replica: the first leaves room for the second."""
+    gangs = [grove("serve-0", 2), grove("serve-0-w-1", 2), grove("serve-1", 1, replica=1)]
+
+    racks, why = stand(labelled({"r0": 3, "r1": 4}), *gangs)
+
+    assert {} == why
+    assert racks["serve-0-w"] == racks["serve-0-w-1-w"] == "r1"
+    assert racks["serve-1-w"] == "r0"
+
+
+def test_podgangs_that_require_different_levels_are_bound_by_none() -> None:
+    """One host for a scaled PodGang is not one host for all of the replica."""
+    racks, why = stand(labelled({"r0": 3}), grove("serve-0", 2), grove("serve-0-w-1", 1, near="host"))
+
+    assert {} == why
+    assert 2 == len(racks)
+
+
+def affine(name: str, replica: str, terms: Raw, tasks: int = 2) -> list[Raw]:
+    """A gang in a rack whose pods carry terms about pods."""
+    labels = {f"{name}-{i}": {"app": "serve", "replica": replica} for i in range(tasks)}
+    return Gang(name, tasks=tasks, within="rack", labels=labels, spec={"affinity": terms}).manifests()
+
+
+def on_racks(spines: Mapping[str, str]) -> list[Raw]:
+    """A fabric whose nodes carry the label of their rack."""
+    found = fabric(spines)
+    for raw in found:
+        if raw["kind"] == "Node":
+            name = raw["metadata"]["name"]  # type: ignore[index]
+            raw["metadata"]["labels"]["rack"] = str(name).rpartition("n")[0]  # type: ignore[index]
+    return found
+
+
+def test_required_affinity_leaves_room_for_those_that_it_means() -> None:
+    """Prefill and decode that need one rack by terms of their pods: the first one does not take the tightest."""
+    term: Raw = {"topologyKey": "rack", "labelSelector": {"matchLabels": {"replica": "0"}}}
+    terms: Raw = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+    racks, why = stand(on_racks({"s0": "r0:2 r1:4"}), affine("decode", "0", terms), affine("prefill", "0", terms))
+
+    assert {} == why
+    assert {"decode": "r1", "prefill": "r1"} == racks
+
+
+def test_preferred_anti_affinity_chooses_among_equal_racks() -> None:
+    """Replicas that would rather not share a rack take turns."""
+    term: Raw = {"topologyKey": "rack", "labelSelector": {"matchLabels": {"app": "serve"}}}
+    wish: Raw = {"weight": 100, "podAffinityTerm": term}
+    terms: Raw = {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [wish]}}
+
+    racks, why = stand(on_racks({"s0": "r0:4 r1:4"}), *(affine(f"a{i}", str(i), terms) for i in range(3)))
+
+    assert {} == why
+    assert ["r0", "r1", "r0"] == list(racks.values())
 
 
 # What cannot be meant.

@@ -239,7 +239,7 @@ def with_parts(
     cycle: Cycle, job: Job, domains: Ints, foreseen: Sequence[tuple[Term, _Key]] = ()
 ) -> list[tuple[Term, _Key]]:
     """Terms by what a place takes from others, behind those by its own leaves the one of soft rules of its sets."""
-    missed = cycle.sets.parts_in(job, domains) if cycle.sets is not None and job.member is not None else None
+    missed = cycle.sets.parts_in(job, domains) if cycle.sets is not None and cycle.sets.concerns(job) else None
     terms = list(foreseen)
     if missed is not None:
         terms.insert(sum(term is Term.LEAVES for term, _ in terms), (Term.PARTS, missed))

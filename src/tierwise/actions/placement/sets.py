@@ -4,6 +4,10 @@ A rule of a set says that its parts stay together, or apart. For one gang, at th
 mask of rows: the domains that hold as many other parts as they may are closed to it, or all but the one in which its
 set runs. `Cycle.attempt` closes these rows while it serves the gang, so every search and every count minds them.
 
+Terms of pods are read as wishes, too: where all waiting pods of a gang with a constraint carry a preferred term
+against pods of other gangs, domains with the fewest of these gangs come first; where they carry affinity, the first of
+the gangs goes where all that wait find a place. The filters stay the judges of required terms.
+
 A part stands in each domain of a tier in which a pod of it runs, is nominated or is leaving. Rows outside every domain
 of the tier are closed to a gang with a hard rule.
 """
@@ -15,6 +19,7 @@ from contextlib import ExitStack, contextmanager
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import Demand, demand
 from tierwise.actions.placement.limits import domain_of_rows
@@ -23,8 +28,10 @@ from tierwise.api.plurals import count, verb
 from tierwise.api.sets import PARTS, SET_START
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
+from tierwise.framework.report import Term
 from tierwise.model.arrays import Bools, Ints, Why, distinct
 from tierwise.model.job import Constraint, Job, Reason, SetMember, SetRule, Shape, Status
+from tierwise.model.pod_terms import PodSelector, affinity_pods
 
 __all__ = ["Sets", "ruled_out", "with_regard"]
 
@@ -34,6 +41,18 @@ _LOOKS = 8
 """Domains in which it is tried whether the rest of a set finds its place there, too."""
 _TRIED = 16
 """Gangs of a set up to which that is tried; where there are more, they are counted."""
+
+
+_TERMS = 64
+"""Different terms of pods that are read as wishes in a cycle."""
+
+
+class _Wish(msgspec.Struct, frozen=True):
+    """A term that all waiting pods of a gang carry: a set without a name, of the gangs whose pods it means."""
+
+    path: str
+    apart: bool
+    homes: Ints  # of each row, by the label of the term; -1 for none
 
 
 class _Standing(msgspec.Struct, frozen=True):
@@ -80,15 +99,58 @@ class Sets:
         self._cycle = cycle
         self._members = [job for job in cycle.snapshot.jobs if job.member is not None]
         self._gangs: dict[str, list[tuple[str, Job]]] = {}
+        self._meant: dict[str, frozenset[int]] = {}  # of the sets that terms mean, the numbers of the gangs
         for job in self._members:
             for path in _member(job).sets():
                 part = _member(job).part_of(path, job.key)
                 self._gangs.setdefault(path, []).append((part or "", job))
+        self._wishes = self._read_terms() if cycle.pipeline.room_ahead else {}
         self._homes: dict[tuple[str, int | None, str], Ints | None] = {}
-        self._standing: dict[tuple[str, str, int | None, str], _Standing] = {}
+        self._standing: dict[tuple[str, int], _Standing] = {}  # by set and what is kept of homes
         self._beyond: dict[str, frozenset[str]] = {}
         self._served: Job | None = None
         self._seen = 0  # decisions of the report that are among those who stand
+
+    def concerns(self, job: Job) -> bool:
+        """Whether a job is part of a set, or its pods wish for places that depend on other gangs."""
+        return job.member is not None or job.number in self._wishes
+
+    def _read_terms(self) -> dict[int, list[_Wish]]:
+        """By job that waits, the wishes in the terms of its pods."""
+        snapshot, known = self._cycle.snapshot, dict[tuple[PodSelector, str, bool], _Wish | None]()
+        meant: dict[PodSelector, frozenset[int]] = {}
+        found: dict[int, list[_Wish]] = {}
+        for job in snapshot.waiting:
+            shapes = {pod_set.shape for pod_set in job.pod_sets()}
+            if job.constraint is None or len(job.tasks) < 2 or any(shape.affinity is None for shape in shapes):
+                continue
+            terms = [set(_terms_of(shape)) for shape in shapes]
+            for selector, key, apart in sorted(set.intersection(*terms), key=repr) if terms else ():
+                if (selector, key, apart) not in known and len(known) < _TERMS:
+                    if selector not in meant:
+                        meant[selector] = _shapes_meant(selector, snapshot.shapes)
+                    known[selector, key, apart] = self._wish(len(known), meant[selector], key, apart=apart)
+                wish = known.get((selector, key, apart))
+                if wish is not None:
+                    found.setdefault(job.number, []).append(wish)
+        return found
+
+    def _wish(self, number: int, meant: frozenset[int], key: str, *, apart: bool) -> _Wish | None:
+        """What a term about pods of some shapes wishes for; None where no gang has such pods, or no node the label."""
+        gangs = [job for job in self._cycle.snapshot.jobs if any(task.shape.number in meant for task in job.tasks)]
+        homes = self._cycle.nodes.labels.column(key).codes.astype(np.int64)
+        if not gangs or not (homes >= 0).any():
+            return None
+        path = f" term {number}"
+        self._gangs[path] = [(f"gang {job.key}", job) for job in gangs]
+        self._meant[path] = frozenset(job.number for job in gangs)
+        return _Wish(path, apart, homes)
+
+    def _part(self, path: str, job: Job) -> str | None:
+        """The part of a set that a job belongs to."""
+        if path in self._meant:
+            return f"gang {job.key}" if job.number in self._meant[path] else None
+        return job.member.part_of(path, job.key) if job.member is not None else None
 
     # -- who may be placed where
 
@@ -119,7 +181,11 @@ class Sets:
         return why if why.any() else None
 
     def hard_rules(self, job: Job) -> list[SetRule]:
-        return [rule for rule in _member(job).rules if rule.constraint.hard]
+        return [rule for rule in _member(job).rules if rule.constraint.hard and (not rule.agreed or self._agreed(rule))]
+
+    def _agreed(self, rule: SetRule) -> bool:
+        """Whether all gangs of a set state a rule."""
+        return all(rule in _member(job).rules for _, job in self._gangs.get(rule.set, ()))
 
     def _closed_by(self, rule: SetRule, standing: _Standing, job: Job) -> Bools:
         """The rows that a rule closes to a gang."""
@@ -130,11 +196,16 @@ class Sets:
             open_homes = others < rule.most if rule.most else others * 100 <= rule.share * self._parts_beside(rule, job)
             open_homes[[*standing.own(part)]] = True  # no further part comes there
         else:
-            open_homes[[*standing.all()]] = True
+            open_homes[[*self._runs_in(rule, standing)]] = True
             if not open_homes.any():
                 open_homes[:] = True
         closed: Bools = (homes < 0) | ~open_homes[homes]
         return closed
+
+    def _runs_in(self, rule: SetRule, standing: _Standing) -> set[int]:
+        """The domain in which a set stays together: that of the parts that state the rule, else those of all others."""
+        stating = {part for part, job in self._gangs.get(rule.set, ()) if rule in _member(job).rules}
+        return set().union(*(standing.own(part) for part in stating)) or standing.all()
 
     def _parts_beside(self, rule: SetRule, job: Job) -> int:
         """How many other parts of a set stand in some domain."""
@@ -144,20 +215,20 @@ class Sets:
 
     def _of(self, rule: SetRule) -> _Standing | None:
         """Who stands where, for a rule; None where the rule means no tier that there is."""
-        asked = rule.constraint
-        key = rule.set, asked.kind, asked.tier, asked.tier_name
+        homes = self.homes_of(rule.constraint)
+        return self._standing_of(rule.set, homes) if homes is not None else None
+
+    def _standing_of(self, path: str, homes: Ints) -> _Standing:
+        """In which of the domains the parts of a set stand."""
         self._catch_up()
-        found = self._standing.get(key)
+        found = self._standing.get((path, id(homes)))
         if found is None:
-            homes = self.homes_of(asked)
-            if homes is None:
-                return None
             found = _Standing(homes, {}, np.zeros(int(homes.max(initial=-1)) + 1, dtype=np.int64))
-            self._standing[key] = found
-            for part, job in self._gangs.get(rule.set, ()):
+            self._standing[path, id(homes)] = found
+            for part, job in self._gangs.get(path, ()):
                 found.stand(part, self._rows_at_start(job))
             for decision in self._cycle.report.decisions[: self._seen]:
-                self._note(found, rule.set, decision.job, [placed.rows for placed in decision.placed])
+                self._note(found, path, decision.job, [placed.rows for placed in decision.placed])
         return found
 
     def homes_of(self, constraint: Constraint) -> Ints | None:
@@ -177,23 +248,22 @@ class Sets:
         """Learn what was decided since the last time."""
         decisions = self._cycle.report.decisions
         for decision in decisions[self._seen :]:
-            if decision.job.member is not None:
-                for (path, *_), standing in self._standing.items():
-                    self._note(standing, path, decision.job, [placed.rows for placed in decision.placed])
+            for (path, _), standing in self._standing.items():
+                self._note(standing, path, decision.job, [placed.rows for placed in decision.placed])
         self._seen = len(decisions)
 
     def _note(self, standing: _Standing, path: str, job: Job, rows: Sequence[Ints]) -> list[int]:
-        part = job.member.part_of(path, job.key) if job.member is not None else None
+        part = self._part(path, job)
         return standing.stand(part, np.concatenate(rows)) if part is not None and rows else []
 
     @contextmanager
     def standing_there(self, job: Job, placements: Sequence[Placement]) -> Iterator[None]:
         """Inside, a gang stands where it was placed on the ledger."""
         rows, undo = [placement.rows for placement in placements], []
-        for (path, *_), standing in self._standing.items():
+        for (path, _), standing in self._standing.items():
             fresh = self._note(standing, path, job, rows)
             if fresh:
-                undo.append((standing, _member(job).part_of(path, job.key) or "", fresh))
+                undo.append((standing, self._part(path, job) or "", fresh))
         try:
             yield
         finally:
@@ -271,6 +341,10 @@ class Sets:
                 missed += np.where(homes >= 0, over[homes], 0)
             elif standing.all():
                 missed += ~np.isin(homes, [*standing.all()])
+        for wish in self._wishes.get(job.number, ()):
+            if wish.apart:
+                others = self._standing_of(wish.path, wish.homes).others(self._part(wish.path, job))
+                missed += np.where(wish.homes >= 0, others[wish.homes], 0)
         if not missed.any():
             return None
         spans = map(self._cycle.topology.span, domains.tolist())
@@ -282,24 +356,35 @@ class Sets:
         """Rows to try first for the first gang of sets that stay together: those of domains that by counting hold all
         who wait, with these; all of its sets, then the innermost alone.
         """
-        rules = [rule for rule in self.hard_rules(job) if not rule.apart] if job.member is not None else []
-        fresh = [rule for rule in rules if (standing := self._of(rule)) is not None and not standing.all()]
-        fresh.sort(key=lambda rule: -rule.set.count("/"))
+        fresh = self._fresh(job)
         for number in range(len(fresh), 0, -1):
             some, others = fresh[:number], list[Job]()
             why: Why = np.zeros(len(self._cycle.nodes), dtype=np.uint16)
-            for rule in some:
-                waiting = [other for _, other in self._gangs[rule.set] if other is not job and _waits(other)]
+            for path, homes in some:
+                waiting = [other for _, other in self._gangs[path] if other is not job and _waits(other)]
                 if waiting:
-                    why[~self._holds_all(rule, [job, *waiting])] = self._cycle.view.reasons.number(_REGARD)
+                    why[~self._holds_all(homes, [job, *waiting])] = self._cycle.view.reasons.number(_REGARD)
                     others += (other for other in waiting if other not in others)
             if others and not why.all():
                 yield why, others
 
-    def _holds_all(self, rule: SetRule, gangs: Sequence[Job]) -> Bools:
+    def _fresh(self, job: Job) -> list[tuple[str, Ints]]:
+        """Sets of a gang that stay together and of which nobody stands, the innermost first, with their domains."""
+        found = [] if job.member is None else [rule for rule in self.hard_rules(job) if not rule.apart]
+        every = [(rule.set, homes) for rule in found if (homes := self.homes_of(rule.constraint)) is not None]
+        every.sort(key=lambda entry: -entry[0].count("/"))
+        wishes = ((wish.path, wish.homes) for wish in self._wishes.get(job.number, ()) if not wish.apart)
+        return [(path, homes) for path, homes in (*every, *wishes) if not self._standing_of(path, homes).all()]
+
+    def around(self, job: Job, rows: Ints) -> Bools:
+        """The rows of the innermost domains in which a fresh set of a gang stays together, around some rows."""
+        homes = self._fresh(job)[0][1]
+        found: Bools = np.isin(homes, homes[rows])
+        return found
+
+    def _holds_all(self, homes: Ints, gangs: Sequence[Job]) -> Bools:
         """The rows of domains that by counting hold the minimums of some gangs together."""
-        homes, cycle = self.homes_of(rule.constraint), self._cycle
-        assert homes is not None
+        cycle = self._cycle
         size, inside = int(homes.max()) + 1, homes >= 0
         wanted: dict[Shape, int] = {}
         for gang in gangs:
@@ -329,8 +414,9 @@ class Sets:
         homes, tier = standing.homes, rule.constraint.tier_name or "domain"
         names = cycle.tree_of(rule.constraint).topology.name
         if not rule.apart:
-            where = " and ".join(names[home] for home in sorted(standing.all()))
-            inside, fits = np.isin(homes, [*standing.all()]), 0
+            runs_in = self._runs_in(rule, standing)
+            where = " and ".join(names[home] for home in sorted(runs_in))
+            inside, fits = np.isin(homes, [*runs_in]), 0
             for shape, number in _minimum_by_shape(asked).items():
                 fits += min(int(cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE)[inside].sum()), number)
             fit = f"{fits} of {count(asked.need, 'pod')} {verb(fits, 'fits', 'fit')}"
@@ -388,7 +474,7 @@ def with_regard(cycle: Cycle, job: Job, asked: Demand, search: Search) -> Search
     Where that is nowhere, or cannot be told within a few tries, as if it were alone.
     """
     sets = cycle.sets
-    if not isinstance(sets, Sets) or job.member is None or cycle.current_domain(job) is not None:
+    if not isinstance(sets, Sets) or cycle.current_domain(job) is not None:
         return search(cycle, job, asked)
     closed = cycle.fit_counts.closed
     try:
@@ -405,9 +491,9 @@ def with_regard(cycle: Cycle, job: Job, asked: Demand, search: Search) -> Search
                     cycle.fit_counts.close(closed)
                     if len(others) > _TRIED or _all_follow(cycle, sets, job, found, others, search):
                         statement.keep()
-                        return found
+                        return replace(found, terms=(Term.TOGETHER,))
                 why = why.copy()
-                why[_around(sets, job, rows_of(found.placements))] = cycle.view.reasons.number(_REGARD)
+                why[sets.around(job, rows_of(found.placements))] = cycle.view.reasons.number(_REGARD)
     finally:
         cycle.fit_counts.close(closed)
     return search(cycle, job, asked)
@@ -453,14 +539,23 @@ def ruled_out(cycle: Cycle, job: Job, asked: Demand, search: Search) -> Reason |
     return sets.why_not(job, asked, blamed, elsewhere)
 
 
-def _around(sets: Sets, job: Job, rows: Ints) -> Bools:
-    """The rows of the innermost domains, of tiers in which a set of a gang stays together, around some rows."""
-    rules = [rule for rule in sets.hard_rules(job) if not rule.apart]
-    innermost = max(rules, key=lambda rule: rule.set.count("/"))
-    homes = sets.homes_of(innermost.constraint)
-    assert homes is not None
-    found: Bools = np.isin(homes, homes[rows])
-    return found
+def _terms_of(shape: Shape) -> Iterator[tuple[PodSelector, str, bool]]:
+    """The pods that a shape would stand beside, or apart from, by the label of a place: required terms are for filters
+    where they keep apart.
+    """
+    assert shape.affinity is not None
+    near, away = shape.affinity.pod_affinity, shape.affinity.pod_anti_affinity
+    wanted = [*near.required, *(wish.pod_affinity_term for wish in near.preferred)] if near is not None else []
+    shunned = [wish.pod_affinity_term for wish in away.preferred if wish.counted] if away is not None else []
+    for terms, apart in ((wanted, False), (shunned, True)):
+        for term in terms:
+            yield affinity_pods(term, shape.namespace, shape.labels), term.topology_key, apart
+
+
+def _shapes_meant(selector: PodSelector, shapes: Sequence[Shape]) -> frozenset[int]:
+    """The numbers of the shapes whose pods a selector means."""
+    meant = (s.number for s in shapes if selector.matches(s.namespace, s.labels, s.namespace_labels))
+    return frozenset(meant)
 
 
 def _member(job: Job) -> SetMember:

@@ -44,7 +44,7 @@ def search_minimum(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPl
 
     The first gang of a set that stays together goes where those find a place that are to come beside it.
     """
-    if job.member is None:
+    if cycle.sets is None or not cycle.sets.concerns(job):
         return _search(cycle, job, asked)
     from tierwise.actions.placement.sets import with_regard  # few gangs are in sets
 

@@ -11,22 +11,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from msgspec.structs import replace
+
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.grove import GROUP, PodGang, PodGangSpec, TopologyConstraint
+from tierwise.api.sets import set_fault
 from tierwise.dialects.elastic_quota import forbearing
 from tierwise.dialects.groups import Group, SubGroup, created, group_marks, not_supported, smallest
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.dialects.language import Language, Rules
-from tierwise.model.job import Constraint, Phase, Reason
+from tierwise.model.job import Constraint, Phase, Reason, SetMember, SetRule
 from tierwise.model.topology import LABELS
 from tierwise.port import Key, Objects
 
-__all__ = ["LABEL", "LANGUAGE", "SCHEDULED"]
+__all__ = ["LABEL", "LANGUAGE", "PART_OF", "REPLICA", "SCHEDULED"]
 
 LABEL: Final = "grove.io/podgang"
 SCHEDULED: Final = "Scheduled"
 _CLIQUE: Final = "grove.io/podclique"
+PART_OF: Final = "app.kubernetes.io/part-of"
+REPLICA: Final = "grove.io/podcliqueset-replica-index"
 
 
 def named(pod: Pod) -> str:
@@ -73,7 +78,22 @@ def _group(path: str, record: PodGang, rules: Rules) -> Group:
         priority_class=spec.priority_class_name,
         forbears=forbearing(record.metadata),
         refusal=_overlap(spec),
+        member=_member(record),
     )
+
+
+def _member(record: PodGang) -> SetMember | None:
+    """All PodGangs of a replica of a PodCliqueSet are a set. The operator copies the constraint of the whole onto each
+    of them, so what all of them require they require together.
+    """
+    labels = record.metadata.labels
+    path = f"{labels.get(PART_OF, '')}/{labels.get(REPLICA, '')}"
+    if set_fault(path):
+        return None
+    constraint = _constraint(record.spec.topology_constraint)
+    hard = constraint is not None and constraint.hard
+    rules = (SetRule(path, replace(constraint, preferred=""), agreed=True),) if constraint is not None and hard else ()
+    return SetMember(path, rules)
 
 
 def _sub_groups(spec: PodGangSpec) -> Iterator[SubGroup]:

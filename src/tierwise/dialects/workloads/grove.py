@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from tierwise.api.codec import Raw
+from tierwise.dialects.grove.pod_gang import PART_OF, REPLICA
 from tierwise.dialects.workloads.children import (
     Child,
     Expansion,
@@ -48,7 +49,7 @@ def pod_clique_set(owner: Owner) -> Expansion:
             gang.podgroups.append({"name": name, "minReplicas": least, **_near(owner, clique)})
             children += alike(_member(owner, clique, name, gang.name, replica), size, {_CLIQUE: name})
         few(owner.spec, "replicas", len(children))
-        children += (Child(_manifest(owner, gang)) for gang in gangs.values())
+        children += (Child(_manifest(owner, gang, replica)) for gang in gangs.values())
     return Expansion(children)
 
 
@@ -117,8 +118,8 @@ def _member(owner: Owner, clique: Fields, name: str, gang: str, replica: int) ->
     labels = {
         **clique.texts("labels"),
         "app.kubernetes.io/managed-by": "grove-operator",
-        "app.kubernetes.io/part-of": owner.name,
-        f"{GROUP}/podcliqueset-replica-index": str(replica),
+        PART_OF: owner.name,
+        REPLICA: str(replica),
         _CLIQUE: name,
         f"{GROUP}/podgang": gang,
     }
@@ -127,10 +128,14 @@ def _member(owner: Owner, clique: Fields, name: str, gang: str, replica: int) ->
     return Child(marked.raw, spec.path.removesuffix(".podSpec"))
 
 
-def _manifest(owner: Owner, gang: _Gang) -> Raw:
+def _manifest(owner: Owner, gang: _Gang, replica: int) -> Raw:
     spec: Raw = {"podgroups": gang.podgroups, **gang.near}
     if gang.shared:
         spec["topologyConstraintGroupConfigs"] = list(gang.shared.values())
     if owner.spec.at("template").text("priorityClassName"):
         spec["priorityClassName"] = owner.spec.at("template").text("priorityClassName")
-    return named(owner, "scheduler.grove.io/v1alpha1", "PodGang", gang.name, {"spec": spec}, **marks_of_group(owner))
+    found = named(owner, "scheduler.grove.io/v1alpha1", "PodGang", gang.name, {"spec": spec}, **marks_of_group(owner))
+    meta = found["metadata"]
+    assert isinstance(meta, dict)
+    of_set = {PART_OF: owner.name, REPLICA: str(replica)}
+    return {**found, "metadata": {**meta, "labels": {**meta.get("labels", {}), **of_set}}}

@@ -1,0 +1,148 @@
+"""Rules between gangs of a set hold on every way in which pods get a node, beside counting rack by rack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.depth import examples
+from tests.support.drawn_gang import Gang
+from tests.support.field_scenes import all_objects
+from tests.support.koordinator import objects_of
+from tests.support.sets import apart, fabric, part, racks_of, together
+from tests.support.sight import saw, schedule, sees
+
+from tierwise.api.codec import Raw
+from tierwise.api.core import Pod
+from tierwise.audit import audit
+from tierwise.config.profile import DEFAULT, PluginChoice, Profile
+from tierwise.port import Objects
+
+_TIERS = (
+    tuple(map(PluginChoice, ("priority", "gang", "conformance", "predicates", "network-topology-aware", "places"))),
+)
+_EVICTS = Profile(("enqueue", "allocate", "gangpreempt", "backfill"), _TIERS)
+_RESERVES = Profile(
+    ("enqueue", "allocate", "backfill"), _TIERS, action_arguments={"allocate": {"reservations": "conservative"}}
+)
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A gang of one cpu a pod, inside one rack."""
+
+    tasks: int
+    more: int  # pods beyond its minimum
+    of: str  # its set; "" for none
+    most: int  # parts of the set in its rack; 0: it states no rule, -1: they share a rack
+    priority: int
+
+    def manifests(self, name: str) -> list[Raw]:
+        rules = [] if not self.most else [together(self.of)] if self.most < 0 else [apart(self.of, self.most)]
+        named = {"within": "rack", "minimum": self.tasks, "priority": self.priority}
+        if not self.of:
+            return Gang(name, tasks=self.tasks + self.more, **named).manifests()  # type: ignore[arg-type]
+        return part(name, self.tasks + self.more, self.of, *rules, **named)  # type: ignore[arg-type]
+
+
+_MEMBERS = st.builds(
+    Member,
+    tasks=st.integers(1, 3),
+    more=st.sampled_from([0, 0, 0, 1, 2]),
+    of=st.sampled_from(["", "a", "a", "a", "b"]),
+    most=st.sampled_from([0, 1, 1, 1, 2, -1]),
+    priority=st.sampled_from([0, 0, 5]),
+)
+_RACKS = st.lists(st.integers(1, 5), min_size=1, max_size=4)
+
+
+def _world(sizes: Sequence[int]) -> list[Raw]:
+    return fabric({"s0": " ".join(f"r{i}:{size}" for i, size in enumerate(sizes))})
+
+
+def _free(objects: Objects, sizes: Sequence[int]) -> dict[str, int]:
+    """How many nodes of each rack no pod holds."""
+    left = {f"r{i}": size for i, size in enumerate(sizes)}
+    for pod in objects.every(Pod).values():
+        if pod.spec.node_name:
+            left[pod.spec.node_name.rpartition("n")[0]] -= 1
+    return left
+
+
+def _parts(objects: Objects, of: str, members: Mapping[str, Member], *, but: str) -> dict[str, set[str]]:
+    """The gangs of a set in each rack, without one of them."""
+    bound = {
+        path.partition("/")[2]: pod.spec.node_name for path, pod in objects.every(Pod).items() if pod.spec.node_name
+    }
+    found: dict[str, set[str]] = {}
+    for gang, racks in racks_of(bound).items():
+        if gang != but and members[gang].of == of:
+            for rack in racks.split():
+                found.setdefault(rack, set()).add(gang)
+    return found
+
+
+def _may_stand(
+    gang: str, member: Member, objects: Objects, members: Mapping[str, Member], sizes: Sequence[int]
+) -> set[str]:
+    """The racks in which a gang finds its place, as things are: counted rack by rack."""
+    free, others = _free(objects, sizes), _parts(objects, member.of, members, but=gang)
+    able = {rack for rack, left in free.items() if left >= member.tasks}
+    if member.of and member.most > 0:
+        able = {rack for rack in able if len(others.get(rack, ())) < member.most}
+    if member.of and member.most < 0 and others:
+        stating = {rack for rack, gangs in others.items() if any(members[gang].most < 0 for gang in gangs)}
+        able &= stating or set(others)
+    return able
+
+
+@sees(binds=5, refusals=1)
+@given(_RACKS, st.lists(_MEMBERS, min_size=2, max_size=7))
+@examples(60)
+def test_a_gang_of_a_set_starts_exactly_where_counting_finds_a_rack(sizes: list[int], drawn: list[Member]) -> None:
+    """In the end no gang waits that some rack would take, and none stands where its rule forbids it."""
+    members = {f"g{i}": member for i, member in enumerate(drawn)}
+    manifests = [raw for name, member in members.items() for raw in member.manifests(name)]
+
+    history = schedule(objects_of(_world(sizes), manifests), DEFAULT, now=0.0)
+
+    objects = history.cluster.read()
+    standing = {path.rpartition("/")[2].rpartition("-")[0] for path in history.bindings}
+    for name, member in members.items():
+        if name not in standing:
+            saw(refusals=1)
+            assert set() == _may_stand(name, member, objects, members, sizes)
+    assert [] == _broken(objects, members)
+
+
+def _broken(objects: Objects, members: Mapping[str, Member]) -> list[str]:
+    """Gangs in a rack that holds more parts than they allow, told whoever came last; what the audit says as well."""
+    found = [str(finding) for finding in audit(objects) if finding.rule in ("not-apart", "not-together")]
+    uniform = {of: {m.most for m in members.values() if m.of == of} for of in ("a", "b")}
+    for of, rules in uniform.items():
+        if len(rules) == 1 and (most := next(iter(rules))) > 0:
+            racks = _parts(objects, of, members, but="")
+            found += [f"{rack} has {sorted(gangs)}" for rack, gangs in racks.items() if len(gangs) > most]
+    return found
+
+
+@sees(binds=5, evictions=1)
+@given(_RACKS, st.lists(_MEMBERS, min_size=2, max_size=5), st.lists(_MEMBERS, min_size=1, max_size=4), st.data())
+@examples(60)
+def test_rules_hold_while_gangs_come_go_and_are_evicted(
+    sizes: list[int], first: list[Member], then: list[Member], data: st.DataObject
+) -> None:
+    """Surplus, nominations, evictions, replacements of lost pods and new gangs: each rule holds after every cycle."""
+    members = {f"g{i}": member for i, member in enumerate(first)}
+    manifests = [raw for name, member in members.items() for raw in member.manifests(name)]
+    objects = schedule(objects_of(_world(sizes), manifests), DEFAULT, now=0.0).cluster.read()
+    assert [] == _broken(objects, members)
+
+    lost = data.draw(st.sets(st.integers(0, 8), max_size=3))
+    kept = [raw for i, raw in enumerate(all_objects(objects).values()) if not (raw["kind"] == "Pod" and i % 9 in lost)]
+    members |= {f"h{i}": msgspec.structs.replace(member, priority=9) for i, member in enumerate(then)}
+    more = [raw for name, member in members.items() if name.startswith("h") for raw in member.manifests(name)]
+    for profile in (_EVICTS, _RESERVES):
+        history = schedule(objects_of(kept, more), profile, now=10.0)
+        assert [] == _broken(history.cluster.read(), members)
