@@ -272,16 +272,11 @@ def tell_crashes(guard: Guard) -> None:
 
 
 def not_understood(objects: Objects) -> Iterator[tuple[str, str]]:
-    """Each kind of which objects are left out, and what is said of them.
-
-    A kind that is known in another version is bad input, as it is for `validate`: the verb does its work, and ends
-    with status 2.
-    """
+    """Each kind of which objects are left out, and what is said of them."""
     from collections import Counter
 
     from tierwise.admission import known_as
-    from tierwise.api.codec import Unknown, api_group, kind_of, versions_of
-    from tierwise.cli.main import end_as_bad_input
+    from tierwise.api.codec import Unknown, api_group, kind_of
     from tierwise.dialects.workloads import ELSEWHERE, understood
 
     unread = (objects.record(key) for key in objects if not understood(key.group, key.kind))
@@ -289,8 +284,6 @@ def not_understood(objects: Objects) -> Iterator[tuple[str, str]]:
         msgspec.structs.replace(kind_of(record), namespaced=True) for record in unread if isinstance(record, Unknown)
     )
     for kind, number in Counter(found).most_common():
-        if versions_of(api_group(kind.api_version), kind.name):
-            end_as_bad_input()
         many = f"{number} objects of kind" if number > 1 else "1 object of kind"
         are, were = ("are", "were") if number > 1 else ("is", "was")
         shown = f"{many} {kind.name} ({kind.api_version})"

@@ -21,9 +21,8 @@ import click
 from tierwise import __version__
 from tierwise.api.errors import InputError
 
-__all__ = ["LIVE", "VERBS", "Verbs", "cli", "end_as_bad_input", "main", "report_error"]
+__all__ = ["LIVE", "VERBS", "Verbs", "cli", "main", "report_error"]
 
-_BAD_INPUT = "tierwise.bad_input"
 _NARROWEST = 40
 """Columns that a line on standard error takes at least."""
 
@@ -134,8 +133,6 @@ class Verbs(click.Group):
         try:
             result: object = super().invoke(ctx)
             sys.stdout.flush()
-            if ctx.meta.get(_BAD_INPUT):
-                ctx.exit(2)
         except (click.exceptions.Exit, click.ClickException, click.Abort):
             raise
         except InputError as error:
@@ -154,13 +151,6 @@ class Verbs(click.Group):
             _report_defect(error)
             ctx.exit(70)
         return result
-
-
-def end_as_bad_input() -> None:
-    """Let the verb that is running end with status 2 once it has done its work."""
-    ctx = click.get_current_context(silent=True)
-    if ctx is not None:
-        ctx.meta[_BAD_INPUT] = True
 
 
 def report_error(text: str) -> None:

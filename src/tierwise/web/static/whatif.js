@@ -436,7 +436,13 @@ export function least(view) {
                   h("li", {}, way.text, way.exact ? "" : h("span", { class: "soft" }, " (less may do)")),
                 ),
               ),
-              found.notSettled.length ? h("p", { class: "soft" }, `Not settled, because the runs that one way may take were used up: ${found.notSettled.join("; ")}`) : null,
+              found.notSettled.length
+                ? h(
+                    "p",
+                    { class: "soft" },
+                    `Not settled, because the runs that one way may take were used up: ${found.notSettled.join("; ")}`,
+                  )
+                : null,
               found.noHelp.length ? h("p", { class: "soft" }, `No help: ${found.noHelp.join("; ")}`) : null,
               found.stopped ? h("p", { class: "soft" }, found.stopped) : null,
               found.ways.length || found.progress || found.stopped
