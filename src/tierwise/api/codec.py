@@ -548,6 +548,8 @@ _VERSIONS.update(
         ("batch", "v1", "Job CronJob"),
         ("grove.io", "v1alpha1", "PodCliqueSet ClusterTopologyBinding ClusterTopology"),
         ("workloads.x-k8s.io", "v1alpha2 v1alpha1", "RoleBasedGroup"),
+        ("workload.serving.volcano.sh", "v1alpha1", "ModelServing"),
+        ("orchestration.aibrix.ai", "v1alpha1", "StormService RoleSet"),
         ("nvidia.com", "v1beta1 v1alpha1", "DynamoGraphDeployment"),
         ("jobset.x-k8s.io", "v1alpha2", "JobSet"),
         ("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet"),

@@ -35,6 +35,11 @@ SPECS: dict[tuple[str, str], Raw] = {
     ("workloads.x-k8s.io", "RoleBasedGroup"): {
         "roles": [{"name": "w", "replicas": 1, "standalonePattern": {"template": PODS}}]
     },
+    ("workload.serving.volcano.sh", "ModelServing"): {
+        "template": {"roles": [{"name": "w", "replicas": 1, "workerReplicas": 0, "entryTemplate": PODS}]}
+    },
+    ("orchestration.aibrix.ai", "StormService"): {"template": {"spec": {"roles": [{"name": "w", "template": PODS}]}}},
+    ("orchestration.aibrix.ai", "RoleSet"): {"roles": [{"name": "w", "template": PODS}]},
     ("nvidia.com", "DynamoGraphDeployment"): {"components": [{"name": "w", "podTemplate": PODS}]},
     ("batch", "CronJob"): {"schedule": "0 * * * *", "jobTemplate": {"spec": {"template": ENDING}}},
     ("kubeflow.org", "PyTorchJob"): {"pytorchReplicaSpecs": {"Worker": {"template": PODS}}},

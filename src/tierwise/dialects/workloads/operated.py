@@ -20,6 +20,9 @@ _NAMED_BY: Final[Mapping[tuple[str, str], Sequence[str]]] = {
         "rbg.workloads.x-k8s.io/group-name",
         "rolebasedgroup.workloads.x-k8s.io/name",
     ),
+    ("workload.serving.volcano.sh", "ModelServing"): ("modelserving.volcano.sh/name",),
+    ("orchestration.aibrix.ai", "StormService"): ("storm-service-name",),
+    ("orchestration.aibrix.ai", "RoleSet"): ("roleset-name",),
     ("nvidia.com", "DynamoGraphDeployment"): ("nvidia.com/dynamo-graph-deployment-name",),
     ("grove.io", "PodCliqueSet"): ("app.kubernetes.io/part-of",),
 }
