@@ -197,7 +197,7 @@ class _Table(msgspec.Struct, frozen=True, eq=False):
         return made if len(over) <= max(size // _FEW, _LEAST) else made.rebased()
 
     def rebased(self) -> _Table:
-        """The same with nothing over its base."""
+        """The table with all changes moved into its base."""
         raws = self.base.raws | {path: raw for path, (_, raw) in self.over.items() if raw is not None}
         for path, (_, raw) in self.over.items():
             if raw is None:
@@ -342,7 +342,7 @@ class Objects(msgspec.Struct, frozen=True):
 
     @classmethod
     def holding(cls, loaded: Iterable[tuple[Key, Object, Raw | Packed]], version: int = 0) -> Objects:
-        """The same from manifests whose keys are known, some of them packed."""
+        """Objects from manifests whose keys are known, some of them packed."""
         puts: dict[tuple[str, str], dict[str, tuple[Object, Raw | Packed]]] = {}
         for key, record, raw in loaded:
             puts.setdefault((key.group, key.kind), {})[key.path] = record, raw
@@ -463,7 +463,7 @@ class Objects(msgspec.Struct, frozen=True):
         return sorted(self.latest(since, record), key=natural)
 
     def latest(self, since: Objects, record: type[R]) -> dict[str, R | None]:
-        """The same objects as they are now, None for one that is gone; in no order, which costs more than the rest."""
+        """Objects of a record that differ from `since`, as they are now; None for one that is gone. In no order."""
         found: dict[str, R | None] = {}
         for kind in sorted(codec.KINDS_OF.get(record) or self._differing(since)):
             new, old = self._tables.get(kind, _EMPTY), since._tables.get(kind, _EMPTY)

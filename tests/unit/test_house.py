@@ -58,7 +58,7 @@ def test_the_recorded_ceilings_name_every_figure() -> None:
     """No figure is measured and not held, and none is held that is not measured."""
     ceilings = tomllib.loads((ROOT / "tools" / "house.toml").read_text(encoding="utf-8"))
 
-    assert list(house.figures(house.Measure(), 0)) == list(ceilings)
+    assert list(house.figures(house.Measure())) == list(ceilings)
 
 
 def test_ceilings_are_lowered_and_never_raised() -> None:

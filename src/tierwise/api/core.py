@@ -150,7 +150,7 @@ def format_time(seconds: float) -> str:
 
 
 def format_micro_time(seconds: float) -> str:
-    """The same with microseconds: Kubernetes' MicroTime."""
+    """A moment as Kubernetes' MicroTime, in UTC and with microseconds."""
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 

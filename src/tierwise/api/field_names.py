@@ -37,7 +37,7 @@ def unheard(raw: Mapping[str, object], group: str, kind: str) -> Iterator[tuple[
 
 
 def unheard_in(value: object, name: str, path: str) -> Iterator[tuple[str, str]]:
-    """The same for a part of a manifest: a value of the type `name`, at this path."""
+    """Every field of a value that its type `name` does not have, with its place below `path` and a message."""
     return _within(value, name, path)
 
 

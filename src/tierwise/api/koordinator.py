@@ -21,7 +21,7 @@ class TopologyLayer(Record, frozen=True):
 
 
 class HierarchyLayer(Record, frozen=True):
-    """The same in the proposal's spelling."""
+    """A layer of a ClusterNetworkTopology in the spelling of Koordinator's proposal."""
 
     layer_name: str = ""
     parent_topology_layer: str = ""

@@ -98,7 +98,7 @@ class AppGroup(Record, frozen=True):
 
 
 class KepAppGroup(AppGroup, frozen=True):
-    """The same in the proposal's group, where workloads have no selector."""
+    """An AppGroup in the group of the proposal, where workloads have no selector."""
 
 
 class Cost(Record, frozen=True):
@@ -119,7 +119,7 @@ class Origin(Record, frozen=True):
 
 
 class KepOrigin(Record, frozen=True):
-    """The same, as the proposal spells it."""
+    """Costs from one origin, in the proposal's spelling."""
 
     origin: str = ""
     costs: tuple[Cost, ...] = ()
@@ -133,7 +133,7 @@ class Costs(Record, frozen=True):
 
 
 class KepCosts(Record, frozen=True):
-    """The same, as the proposal spells it."""
+    """Costs of one topology key, in the proposal's spelling."""
 
     topology_key: str = ""
     origins: tuple[KepOrigin, ...] = field(default=(), name="originCosts")
@@ -147,7 +147,7 @@ class Weight(Record, frozen=True):
 
 
 class KepWeight(Record, frozen=True):
-    """The same, as the proposal spells it."""
+    """One set of weights, in the proposal's spelling."""
 
     name: str = ""
     keys: tuple[KepCosts, ...] = field(default=(), name="costList")
@@ -165,7 +165,7 @@ class NetworkTopologySpec(Record, frozen=True):
 
 
 class KepNetworkTopologySpec(Record, frozen=True):
-    """The same, as the proposal spells it: its definition and its examples differ in one letter."""
+    """Spec of a NetworkTopology in the proposal's spelling; its definition and its examples differ in one letter."""
 
     configmap_name: str = ""
     config_map_name: str = ""
@@ -192,7 +192,7 @@ class NetworkTopology(Record, frozen=True):
 
 
 class KepNetworkTopology(Record, frozen=True):
-    """The same in the proposal's group."""
+    """A NetworkTopology in the group of the proposal."""
 
     metadata: ObjectMeta
     spec: KepNetworkTopologySpec = KepNetworkTopologySpec()

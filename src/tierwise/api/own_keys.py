@@ -81,7 +81,7 @@ def unknown_keys(labels: Mapping[str, str], annotations: Mapping[str, str], path
 
 
 def unknown_keys_in(raw: object, path: str = "", depth: int = 0) -> Iterator[tuple[str, str]]:
-    """The same for every `metadata` of a manifest: that of the object, and those of the templates in it."""
+    """Unknown labels and annotations of an object and of the templates in it, each with its place and what is wrong."""
     if depth > _DEEPEST:
         return
     if isinstance(raw, list):

@@ -47,7 +47,7 @@ class CompositeGangPolicy(Record, frozen=True):
 
 
 class CompositePolicy(Record, frozen=True):
-    """The same for groups of groups."""
+    """Whether the groups of a CompositePodGroup start together, or each when it can."""
 
     basic: Nothing | None = None
     gang: CompositeGangPolicy | None = None

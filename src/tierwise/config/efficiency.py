@@ -11,7 +11,7 @@ THRESHOLD: Final = 0.05
 
 
 def alike_below(threshold: float) -> float:
-    """The same as it is compared: a little less, for rounding."""
+    """The threshold that differences are compared with: a little lower, so that rounding makes no difference."""
     return max(threshold - 1e-9, 1e-9)
 
 

@@ -491,7 +491,8 @@ def _joined(profiles: list[_KubeProfile]) -> Profile:
     order = (*sorts, PluginChoice("priority"), _GANG, PluginChoice("conformance"))
     own: list[PluginChoice] = []
     for i, profile in enumerate(profiles):
-        own += _own(profile, scheduler=None if not rest else profile.name if i else "")
+        scheduler = profile.name if i else ""  # the first profile serves whoever names no other
+        own += _own(profile, scheduler=scheduler if rest else None)
     return Profile(
         actions=actions,
         tiers=(order, (*own, PluginChoice("network-topology-aware", _ALONE))),

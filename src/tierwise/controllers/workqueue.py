@@ -63,7 +63,7 @@ class Index(Generic[R]):
         return [found[of] for of in sorted(found, key=lambda of: natural(of.path))]
 
     def of(self, key: str) -> Collection[R]:
-        """The same in no order that means anything."""
+        """Records under a key, in no particular order."""
         return self._found.get(key, {}).values()
 
     def __contains__(self, key: str) -> bool:

@@ -164,7 +164,9 @@ def parse_json(data: object, file: str, host: str = "", tiers: Sequence[str] = (
 
 
 def _cell(value: object) -> str:
-    return "" if value is None else value.strip() if isinstance(value, str) else str(value)
+    if value is None:
+        return ""
+    return value.strip() if isinstance(value, str) else str(value)
 
 
 def _planted(titles: Sequence[str], rows: Sequence[_Row], file: str, host: str, tiers: Sequence[str]) -> Discovered:

@@ -95,7 +95,9 @@ def _said(error: BaseException) -> str:
     except RAISED:
         said = ""
     kind = type(error).__name__
-    return said if isinstance(error, AnswerError) else f"{kind}: {said}" if said else kind
+    if isinstance(error, AnswerError):
+        return said
+    return f"{kind}: {said}" if said else kind
 
 
 class Failures:
@@ -207,7 +209,7 @@ class Panel:
         return found
 
     def by_plugin(self, rule: Rule[..., Any], switch: str = "") -> dict[int, Callable[..., Any]]:
-        """The same by `plugin_id`."""
+        """The questions of a rule, each inside the boundary, by the id of the plugin that is asked."""
         return {asked.by.plugin_id: self.guarded(rule, asked) for asked in self.members(rule, switch)}
 
     def guarded(self, rule: Rule[..., Any], asked: Asked) -> Callable[..., Any]:
@@ -354,7 +356,7 @@ def _without_job(ask: Answer) -> Answer:
 
 
 def sealed(array: T) -> T:
-    """The same numbers for a plugin, which may not write into them; what is no array as it is."""
+    """A read-only view of an array, to be shown to a plugin; anything else is returned as it is."""
     if not isinstance(array, np.ndarray):
         return array
     shown = array.view()
@@ -735,7 +737,7 @@ class _Mover(msgspec.Struct, frozen=True, eq=False):
 
 
 def _once(answer: Callable[[Shape], R]) -> Callable[[Shape], R]:
-    """The same answer, asked for once for each shape."""
+    """A function that asks `answer` once for each shape and remembers it."""
     known: dict[int, R] = {}
 
     def ask(shape: Shape) -> R:

@@ -354,7 +354,7 @@ class BetweenGangs(Protocol):
         """From now on the rows are closed that a job may not use as the other parts of its sets stand; None: none."""
 
     def serving(self, job: Job) -> AbstractContextManager[None]:
-        """The same inside, and as it was behind that."""
+        """Close rows for a job inside the context, as `serve` does; after it the rows are as they were before."""
 
     def refusal(self, job: Job) -> Reason | None:
         """Why a job must not be tried, whatever room there is."""

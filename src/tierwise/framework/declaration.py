@@ -218,7 +218,7 @@ def check_plugin(name: str, factory: object) -> Declaration:
 
 
 def check_declaration(name: str, factory: object) -> Declaration:
-    """The same check without the constructor, for a class that a function constructs."""
+    """What a class declares, checked without its constructor; InputError where the declaration does not hold."""
     declaration = declared(factory)
     if declaration is None or not (declaration.points or declaration.makes):
         how = "takes_part above its class does" if isinstance(factory, type) else "chooses above the function does"

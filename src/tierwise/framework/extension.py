@@ -270,7 +270,7 @@ class Scorer(Protocol):
 
     @marked(HINT, "NodeOrder", beside="score")
     def score_rows(self, ask: Ask, rows: Rows) -> Floats | float | None:
-        """The same as `score` on these rows, if the score of a node depends on that node and what runs there alone.
+        """Scores of these rows, if the score of a node depends on that node and what runs there alone.
 
         So scores are kept while tasks of whatever shape are placed. What `effect` says then holds for tasks of any
         shape. One number where all nodes score the same. None: it depends on more.
@@ -278,7 +278,7 @@ class Scorer(Protocol):
 
     @marked(HINT, "NodeOrder", beside="score")
     def score_leaves(self, ask: Ask) -> Floats | None:
-        """The same as `score` by innermost domain, if all nodes of one have the same score; None: they have not.
+        """Scores by innermost domain, if all nodes of each have one score; None if they have not.
 
         These scores are added up behind those of all other plugins, and `score_rows` is not asked. Where the effect is
         DOMAIN, nodes of one domain are filled together.
@@ -517,7 +517,7 @@ class VictimFilter(Protocol):
 
     @marked(HINT, "Preemptable", "Reclaimable", beside="protect")
     def protect_whole(self, preemptor: Preemptor, victims: Ints, bundles: Ints) -> Bools:
-        """The same as `protect`, where victims of one bundle (numbers in ascending order) go together or not at all.
+        """Which victims must stay, where those of one bundle (numbers in ascending order) go together or not at all.
 
         A bundle of which one must stay uses up nothing. Without this method the victims are asked about again for each
         such bundle.

@@ -519,11 +519,11 @@ class Ledger:
         self.charge_queue(job.queue, amounts)
 
     def charge_queue(self, queue: str, amounts: Ints) -> None:
-        """The same of a queue alone."""
+        """Add amounts to what a queue uses; negative amounts subtract."""
         self._charge(self.queue_used, self.queue_index.get(queue), amounts)
 
     def charge_kept(self, job: Job, amounts: Ints) -> None:
-        """The same of what is kept free for a job, and not held by any of its tasks."""
+        """Add amounts that are kept free for a job, and held by none of its tasks, to what it and its queue use."""
         self.charge(job, amounts)
         self._charge(self.queue_kept, self.queue_index.get(job.queue), amounts)
 

@@ -19,7 +19,7 @@ class OwnScores(ABC):
         return self._scored(ask, span)
 
     def score_rows(self, ask: Ask, rows: Rows) -> Floats:
-        """The same for any rows."""
+        """Scores of any rows."""
         return self._scored(ask, rows)
 
     def stale(self, ask: Ask, row: int) -> slice:
@@ -52,7 +52,7 @@ class ComparedScores(ABC):
         return np.full(len(fits), self._otherwise) if self._otherwise else None
 
     def score_rows(self, ask: Ask, rows: Rows) -> float | None:
-        """The same for every node, where it has nothing to say of a task."""
+        """One score for all nodes where the plugin does not compare them for this task; None where it does."""
         return self._otherwise if not self._speaks(ask) else None
 
     @abstractmethod

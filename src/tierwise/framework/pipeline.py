@@ -67,7 +67,7 @@ class _Filter(msgspec.Struct, frozen=True, eq=False):
         return ~self.protect(preemptor, sealed(victims))  # type: ignore[no-any-return]
 
     def lets_go_whole(self, preemptor: Preemptor, victims: Ints, bundles: Ints) -> Bools:
-        """The same, where a bundle goes whole or not at all; one that stays uses up nothing.
+        """Which victims may go, where a bundle goes whole or not at all; a bundle that stays uses up nothing.
 
         What a filter says of those behind a bundle that it would break does not hold: they are asked about again.
         """
@@ -148,7 +148,7 @@ class Victims:
         return allowed
 
     def counted_whole(self, preemptor: Preemptor, victims: Ints, bundles: Ints) -> Bools:
-        """The same for bundles that go whole or not at all, by filter that keeps some: (filters x candidates)."""
+        """Which candidates each counting filter lets go, in bundles that go whole: rows for filters that keep some."""
         filters = [one for one in self._victim_filters(preemptor) if one.counts]
         said = [np.broadcast_to(one.lets_go_whole(preemptor, victims, bundles), len(victims)) for one in filters]
         keeping = [goes for goes in said if not goes.all()]
@@ -174,7 +174,7 @@ class Victims:
         return allowed
 
     def alone(self, preemptor: Preemptor, victims: Ints) -> Bools:
-        """The same, as far as it can be told at once: by filters that say for each alone whether they protect it."""
+        """Which candidates no filter protects that can judge each of them alone."""
         allowed = self.named(preemptor, victims)
         for one in self._victim_filters(preemptor):
             if one.protect_alone is not None:

@@ -206,7 +206,7 @@ class PluginFailure(msgspec.Struct, frozen=True):
 
     @property
     def happened(self) -> str:
-        """The same where the plugin is named already."""
+        """What failed and how, without the name of the plugin."""
         return f"failed in {self.method}: {self.error}"
 
 

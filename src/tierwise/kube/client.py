@@ -173,7 +173,8 @@ class Client:
         limits = _PAGE if paged else WaitLimits(within + 2.0, within + 2.0, within + 2.0)
         try:
             await self._introduce()
-            fields = self._fields(_PAGED if paged else kind if body is not None else "")
+            content_type = kind if body is not None else ""
+            fields = self._fields(_PAGED if paged else content_type)
             data = msgspec.json.encode(body) if body is not None else b""
             answer = await self._transport.request(Request(method, _target(path, asked), fields, data), may, limits)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:

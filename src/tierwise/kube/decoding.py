@@ -152,7 +152,7 @@ def _lean_event(decoder: msgspec.json.Decoder[_Line[Object]], line: bytes) -> Ev
 
 
 def _event(resource: Resource, line: bytes) -> Event:
-    """The same of any kind and in any case, in two passes."""
+    """An event of a watch, decoded in two passes: bookmarks, errors and objects of any kind."""
     found = decoded(_LINE, line)
     if found.type == "ERROR":
         raise refusal(500, found.object)

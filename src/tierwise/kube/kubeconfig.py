@@ -37,7 +37,9 @@ class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     def content(self, field: str, data: str, path: str) -> bytes:
         """What a field holds: itself in base64, which counts first, or a file."""
         try:
-            return b64decode(data, validate=True) if data else Path(path).read_bytes() if path else b""
+            if data:
+                return b64decode(data, validate=True)
+            return Path(path).read_bytes() if path else b""
         except ValueError:
             raise self.wrong(f"{field}-data", "not base64") from None
         except OSError as error:
@@ -147,7 +149,9 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _list(file: Path, name: str, found: object) -> list[dict[str, Any]]:
-    entries: list[Any] = found if isinstance(found, list) else [] if found is None else [None]
+    if found is None:
+        return []
+    entries: list[Any] = found if isinstance(found, list) else [None]
     seen: set[str] = set()
     for number, entry in enumerate(entries):
         named = isinstance(entry, dict) and isinstance(entry.get("name"), str)

@@ -551,7 +551,7 @@ def _plain(body: bytes, headers: dict[str, str]) -> bytes:
 
 
 class ProxyTransport:
-    """The same through a proxy."""
+    """Requests and watches through a proxy, by aiohttp."""
 
     def __init__(
         self, server: str, tls: Callable[[], ssl.SSLContext | None], server_name: str | None, proxy: str

@@ -108,7 +108,7 @@ class Writer:
         self._telling: dict[port.Key, set[port.Key]] = {}  # objects whose status is being written -> by which group
 
     def only(self, may: Callable[[], bool]) -> Writer:
-        """The same writer, which writes only while it `may`."""
+        """A copy of this writer that writes only while `may` returns True."""
         found = copy(self)
         found._may = may
         return found

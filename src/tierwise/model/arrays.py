@@ -143,7 +143,7 @@ def least_amounts(requests: Ints, counts: Ints, number: int) -> Ints:
 
 
 def growth(keys: Ints, before: Ints, amounts: Ints, counted: Callable[[Ints, Ints], Ints]) -> Ints:
-    """The same where items are sorted by their keys."""
+    """How much `counted` grows with each item, where items are sorted by their keys."""
     if not len(keys):
         return EMPTY
     first = np.flatnonzero(np.concatenate((_TRUE, keys[1:] != keys[:-1])))

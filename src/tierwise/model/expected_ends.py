@@ -367,11 +367,11 @@ class RunHistory:
         return self.longer(_name(job), job.queue, len(job.tasks), elapsed) if self._durations else None
 
     def longer(self, name: str, queue: str, pods: int, elapsed: float) -> tuple[Floats, str] | None:
-        """The same by name (as in `FinishedRun`), queue and number of pods."""
+        """Durations above `elapsed` of runs of this name (as in `FinishedRun`), queue and size; None without any."""
         return self._survivors(self._durations, (name, queue, pods), elapsed)
 
     def ratios(self, job: Job, elapsed: float) -> tuple[Floats, str] | None:
-        """The same for their durations by what they had stated."""
+        """Durations of like jobs as shares of what they had stated, of those that ran for longer than `elapsed`."""
         if not self._ratios:
             return None
         return self._survivors(self._ratios, (_name(job), job.queue, len(job.tasks)), elapsed)

@@ -377,7 +377,7 @@ class Constraint(msgspec.Struct, frozen=True):
         return f"{place} or more" if self.spread else place
 
     def where(self) -> str:
-        """The same without the name of the tree."""
+        """Where the constraint allows pods to stand, without the name of the tree: "one rack"."""
         number = self.spread or "one"
         if self.tier_name:
             return f"{number} {several(self.tier_name) if self.spread else self.tier_name}"
@@ -609,7 +609,7 @@ class Job(msgspec.Struct, frozen=True, eq=False):
             yield from sub.pod_sets
 
     def every_pod_set(self) -> list[PodSet]:
-        """The same with those that are left to backfill."""
+        """All pod sets, best-effort ones that are left to backfill included."""
         return [*self.pod_sets(), *(pod_set for _, pod_set in self.best_effort_pod_sets)]
 
     @property

@@ -37,7 +37,7 @@ _AXES = 4
 
 
 def laid_out(topology: Topology, rows: Ints, pattern: Pattern) -> Ints:
-    """The same rows by rank."""
+    """The rows in the order of ranks, so that ranks which talk are near each other."""
     rows = np.sort(rows)  # the order of the tree, which is all that a ring wants
     sizes = [size for _, size in pattern.grid]
     if len(sizes) < 2 or prod(sizes) != len(rows) or topology.leaf[rows[0]] == topology.leaf[rows[-1]]:

@@ -120,7 +120,7 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         return upto[self.end] - upto[self.start]
 
     def all_totals(self, per_row: Ints) -> Ints:
-        """The same of several quantities at once, each a row of the matrix."""
+        """Sum several per-node quantities, each a row of the matrix, for every domain at once."""
         upto = np.zeros((per_row.shape[0], per_row.shape[1] + 1), dtype=np.int64)
         per_row.cumsum(axis=1, out=upto[:, 1:])
         return upto.take(self.end, axis=1) - upto.take(self.start, axis=1)
@@ -148,7 +148,7 @@ class Topology(msgspec.Struct, frozen=True, dict=True):
         return self.roll_up(summed(self.leaf[rows], counts, len(self.name)))
 
     def touched(self, rows: Ints, counts: Ints) -> tuple[Ints, Ints]:
-        """The same without the zeros: which domains hold some of the tasks, and how many. Rows ascend."""
+        """Which domains hold some of the tasks, and how many. Rows ascend."""
         first = int(self.leaf[rows[0]])
         if first == self.leaf[rows[-1]] and rows[-1] < self.end[first]:
             chain = self.chains[first]

@@ -132,7 +132,10 @@ class Loop(LoopState):
         while not stopping():
             # Without the lease there is nothing to do at any time; getting the lease counts as a change.
             goes_on = self.unfinished and may()
-            version = self._wait(seen, 0.0 if goes_on else self._wait_time(period) if may() else period)
+            longest = 0.0
+            if not goes_on:
+                longest = self._wait_time(period) if may() else period
+            version = self._wait(seen, longest)
             if stopping():
                 return
             if version != seen >= 0 and not goes_on:

@@ -125,7 +125,7 @@ class Memory(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self.catches).decode()
 
     def after(self, caught: Caught) -> Memory:
-        """The same with one catch more: as much as is remembered of all, and of each culprit."""
+        """This memory with one catch more; what exceeds the bounds, of all and of each culprit, is forgotten."""
         kept = [one for one in self._counted(caught.at) if one.culprit[0]]
         own = [one for one in kept if one.culprit == caught.culprit][1 - _EACH :]
         kept = [one for one in kept if one.culprit != caught.culprit or one in own]

@@ -45,7 +45,7 @@ _NO_ROWS: Ints = np.full(1, -1, dtype=np.int64)
 
 
 def _plain(value: object, rows: Ints = _NO_ROWS) -> object:
-    """The same as nested tuples, in which equal means equal; tasks are on `rows`, which are given by number of node."""
+    """A value as nested tuples that can be compared; rows of tasks are looked up in `rows`, by number of node."""
     match value:
         case np.ndarray():
             return value.shape, value.tobytes()

@@ -334,7 +334,7 @@ class Graph:
         return Whole(self, function, inputs, is_)
 
     def equal(self, function: Callable[..., V], *inputs: Derived[Any], same: Callable[[V, V], bool] = eq) -> Derived[V]:
-        """The same, where a value that equals the last one stays."""
+        """A derived value that keeps the last one where the new one equals it."""
         return Whole(self, function, inputs, same)
 
     def follow(self, start: Callable[[], S], step: Callable[..., V], *inputs: Derived[Any]) -> Derived[V]:

@@ -263,7 +263,7 @@ def _constants(axis: Axis, most: int, rows: int) -> Ints:
 
 
 def _realigned(amounts: Ints, was: tuple[Axis, int], by: tuple[Axis, int]) -> Ints | None:
-    """The same amounts on another axis: nodes that have what is new there are read again."""
+    """Amounts moved to another axis; nodes that have a resource that is new there are read again."""
     (old, before), (axis, most) = was, by
     if before != most:
         return None

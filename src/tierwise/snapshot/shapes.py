@@ -232,7 +232,7 @@ class Shapes:
         return known
 
     def join_known(self, shape: Shape) -> Shape:
-        """The same where the shape of a pod that comes is known: it is one of those that are here."""
+        """Count one more pod of a shape that other pods have already."""
         self._of(shape).pods += 1
         return shape
 

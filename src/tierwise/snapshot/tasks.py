@@ -598,8 +598,9 @@ def _state(pod: Pod, created: float) -> tuple[Status | None, _Times]:
     status, meta, spec = pod.status, pod.metadata, pod.spec
     end = _ENDED.get(status.phase)
     if not spec.node_name:
-        waits = None if meta.deletion_timestamp else _GATED if spec.scheduling_gates else _PENDING
-        return end or waits, _NO_TIMES
+        if end is not None or meta.deletion_timestamp:
+            return end, _NO_TIMES
+        return _GATED if spec.scheduling_gates else _PENDING, _NO_TIMES
     started = status_time(status.start_time) if status.start_time else 0.0
     checkpointed = noticed = ended = deleted = 0.0
     if status.conditions or CHECKPOINTED_AT in meta.annotations:

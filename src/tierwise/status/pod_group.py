@@ -97,7 +97,7 @@ class StatusWriter:
     def write_some(
         self, objects: Objects, snapshot: Snapshot, report: CycleReport, whose: Collection[str]
     ) -> list[Effect]:
-        """The same of these jobs alone; all others come later."""
+        """Effects for the podGroups of these jobs alone; all others come later."""
         if not whose:
             return []
         writer = _Writer(objects, snapshot, report, self._pods)

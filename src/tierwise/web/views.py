@@ -148,7 +148,7 @@ class RunView:
             return self._board.node_changes(marks)
 
     def but(self, fault: str) -> RunView:
-        """The same board with a fault beside it, which is as old as it was."""
+        """A copy of this view that shows a fault; the age of its board stays what it was."""
         about = {name: str(self._about[name]) for name in ("mode", "title", "options")}
         return RunView(self._board, **about, fault=fault, made=self.made, basis=self.basis, news=self.news)
 

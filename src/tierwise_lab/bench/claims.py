@@ -50,7 +50,7 @@ def _v1a(lab: Lab) -> Measured:
 
 @row("V1b", at_most(30, 5))
 def _v1b(lab: Lab) -> Measured:
-    """The same where every node has local disks."""
+    """Deciding for a gang with volumes where every node has local disks."""
     return compared(f"the same with {_DISKS} local disks on each node ÷ without volumes", *_deciding(lab, "disks"))
 
 

@@ -247,7 +247,7 @@ def _backlog(lab: Lab, *, made: bool) -> Snapshot:
 
 
 def with_minimums(job: Job) -> Job:
-    """The same gang with the minResources and the one role that a controller writes for it."""
+    """A copy of a gang with the minResources and the one role that a controller writes for it."""
     (sub,) = job.subs
     (tasks,) = sub.pod_sets
     role, members = job.number, tuple(replace(task, role="worker") for task in job.tasks)

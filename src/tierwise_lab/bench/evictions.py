@@ -76,7 +76,7 @@ def _shares(rng: np.random.Generator, nodes: int, gangs: int) -> tuple[tuple[int
 
 
 def _standing(job: Job, rows: Sequence[int], minimum: int) -> Job:
-    """The same gang, running on these rows."""
+    """A copy of a gang that runs on these rows."""
     tasks = tuple(replace(t, status=Status.RUNNING, node=row) for t, row in zip(job.tasks, rows, strict=True))
     (sub,) = job.subs
     running: SubJob = replace(

@@ -35,7 +35,7 @@ def _g1a(lab: Lab) -> Measured:
 
 @row("G1b", at_most(200, 50))
 def _g1b(lab: Lab) -> Measured:
-    """The same, no two neighbours alike."""
+    """Groups of groups, no two neighbours alike."""
     groups = max(1, lab.size.gang // 128)
     pods = [[4 + 4 * ((i + j) % 3) for j in range(16)] for i in range(groups)]
     what = f"ms for a nested gang of {groups} × 16 groups of 4, 8 or 12 pods at {lab.size.small:,} nodes"

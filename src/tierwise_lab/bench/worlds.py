@@ -84,7 +84,7 @@ def jobs(gangs: Sequence[GangSpec]) -> list[Job]:
 
 
 def with_leaders(job: Job) -> Job:
-    """The same gang, the first pod of each group being one that asks for more cpu and memory."""
+    """A copy of a gang in which the first pod of each group asks for more cpu and memory."""
     subs = []
     for sub in job.subs:
         (workers,) = sub.pod_sets

@@ -127,7 +127,9 @@ def to_string(_: Work, value: Value) -> Value:
 def _text_of_double(value: float) -> str:
     """The shortest text of a double, with an exponent from a million on and below a ten thousandth, as in Go."""
     if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+        if math.isnan(value):
+            return "NaN"
+        return "+Inf" if value > 0 else "-Inf"
     _, figures, power = Decimal(repr(value)).normalize().as_tuple()
     digits = "".join(map(str, figures))
     at = len(digits) - 1 + int(power)  # the exponent of the first digit

@@ -173,7 +173,9 @@ def index_of(*, last: bool) -> Function:
             return next((i for i in order if is_equal(env, holder[i], wanted)), -1)
         whole, part = text_of(holder), text_of(wanted)
         if not part:
-            return integer_of(start) if start is not None else len(whole) if last else 0
+            if start is not None:
+                return integer_of(start)
+            return len(whole) if last else 0
         at = (len(whole) if last else 0) if start is None else integer_of(start)
         if at < 0:
             raise EvaluationError(f"index out of range: {at}")

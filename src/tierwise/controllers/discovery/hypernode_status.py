@@ -47,7 +47,7 @@ _OURS: Final = frozenset({_READY, _DISCOVERED, "Broken", *_CODES})
 
 
 class HyperNodeStatus:
-    """The same for objects that follow each other: nothing is looked at while nothing of it has changed.
+    """Status of HyperNodes on a live cluster: objects are looked at only when nodes or HyperNodes have changed.
 
     Kubelets report all the time, and of nodes only names and labels matter here.
     """

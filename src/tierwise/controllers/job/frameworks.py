@@ -235,8 +235,9 @@ def hosts_of(job: Job, task: TaskSpec, number: int | None = None) -> list[str]:
     """The host names of a task's pods, or of a `number`; of all of them one, where the template names them alike."""
     spec = part(task.template.raw, "spec")
     own, subdomain = spec.get("hostname"), spec.get("subdomain") or job.metadata.name
-    count = number if number is not None else min(task.replicas, 1) if own else task.replicas
-    return [f"{own or pod_name(job, task, index)}.{subdomain}" for index in range(count)]
+    if number is None:
+        number = min(task.replicas, 1) if own else task.replicas
+    return [f"{own or pod_name(job, task, index)}.{subdomain}" for index in range(number)]
 
 
 def _address(job: Job, task: TaskSpec) -> str:

@@ -43,7 +43,7 @@ class PhaseChange(msgspec.Struct, frozen=True):
     action: str = ""  # "" where the pods brought it about
 
     def remembering(self, memory: Mapping[str, str]) -> PhaseChange:
-        """The same step with another memory."""
+        """A copy of this change of phase that records other controlled resources."""
         return replace(self, controlled_resources=memory)
 
 

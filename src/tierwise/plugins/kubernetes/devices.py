@@ -161,7 +161,7 @@ class DeviceRules:
         return why
 
     def _why_again(self, shape: Shape, why: Why, rows: Ints) -> Why:
-        """The same once rows have changed; all are asked again where devices are reached from several."""
+        """Reasons after some rows have changed; all rows are asked again where several nodes reach the same devices."""
         if self._table.shared or (shape.devices is not None and self._shares(shape.devices)):
             return self._why_anywhere(shape)
         why[rows] = [self._why(shape, row) for row in rows.tolist()]

@@ -166,7 +166,7 @@ class NodeOrder:
         return total
 
     def score_rows(self, ask: Ask, rows: Rows) -> Floats | float | None:
-        """The same for some rows, unless other pods matter."""
+        """Scores of some rows; None where other pods matter for the task."""
         plan = self._plans.get(ask.shape.number) or self._plan(ask.shape)
         if plan.likes or plan.spreads:
             return None

@@ -165,7 +165,7 @@ class Predicates:
 
 @takes_part(Filter, PreBind)
 class DevicePredicates(Predicates):
-    """The same where there are devices: their claims are written before a bind."""
+    """Filters of Kubernetes where there are devices: their claims are written before a bind."""
 
     def before_bind(self, job: Job, task: Task, row: int) -> Preparation | None:
         """What is written on the claims of a task before it is bound."""

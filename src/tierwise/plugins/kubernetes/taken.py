@@ -33,7 +33,7 @@ class TakenLog(Generic[T]):
         return found
 
     def by_place(self) -> dict[tuple[int, int], list[T]]:
-        """The same by shape and row."""
+        """What is taken, by shape and row."""
         found: dict[tuple[int, int], list[T]] = {}
         for number, row, what in self.standing():
             found.setdefault((number, row), []).append(what)

@@ -222,7 +222,7 @@ class NetworkTopologyAware:
         return None
 
     def _missing_fabric(self, constraint: Constraint) -> Reason | None:
-        """The same for trees of hyperNodes: none has its fabric, or its tier, or all that have it are broken."""
+        """Why no tree of hyperNodes serves a constraint: none has its fabric or its tier, or all that do are broken."""
         wanted = f"{constraint.where()} or more" if constraint.spread else constraint.where()
         if not self._snapshot.knows(constraint):
             text = f"its pods must stand in {wanted}, and the cluster has no {constraint.kind}"

@@ -182,7 +182,7 @@ class Capacity:
         self.deserved[~self._table.counted] = 0
 
     def _holdings(self) -> Ints:
-        """The same of all queues, without what is only kept free for their jobs, (resources x queues)."""
+        """What all queues use, without what is only kept free for their jobs (resources x queues)."""
         own: Ints = self._used - self._kept
         if self._tree.depth == 1:
             return own

@@ -64,7 +64,7 @@ class Drf:
 
 @takes_part(JobOrder, QueueOrder, VictimFilter, ignores_names=True, by_amounts=True)
 class HierarchicalDrf(Drf):
-    """The same, with an order of queues."""
+    """Dominant shares with an order of queues, for queues that declare a path."""
 
     def __init__(self, view: CycleView) -> None:
         super().__init__(view)

@@ -145,7 +145,7 @@ def node_lost(text: str) -> NodeLost:
 
 
 def node_back(text: str) -> NodeBack:
-    """The same for a host that comes back."""
+    """The return of a host, read from NODE@TIME."""
     node, after = _timed(text, "NODE@TIME, as in node-7@20m")
     return NodeBack(after, node)
 

@@ -334,7 +334,8 @@ def _job(owner: Owner, now: float) -> Iterator[Effect]:
         "failed": failed,
     }
     given = spec.raw.get("completions")
-    total = given if isinstance(given, int) else 1 if spec.raw.get("parallelism") is None else 0
+    default = 1 if spec.raw.get("parallelism") is None else 0
+    total = given if isinstance(given, int) else default
     begun = parse_time(str(told["startTime"]))
     limit = spec.raw.get("activeDeadlineSeconds")
     if (total and succeeded >= total) or (not total and succeeded and not active):

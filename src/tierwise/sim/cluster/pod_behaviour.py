@@ -46,7 +46,7 @@ class PodBehaviour(msgspec.Struct, frozen=True):
     stop: int = _MOMENT
 
     def timed(self, timing: PodSpeed, *, ends: bool) -> PodBehaviour:
-        """The same at the speed of a cluster, in whole seconds; a run takes one at least, so that it can be seen."""
+        """This behaviour at the speed of a cluster, in whole seconds; a run takes one at least, to be seen."""
         if timing.speed == 1 and (timing.run is None or self.run is not None or not ends):
             return self
         asked = timing.run if self.run is None and ends else self.run

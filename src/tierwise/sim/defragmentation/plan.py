@@ -364,7 +364,7 @@ class Planner:
         return self._movers[job.key] if job is not None else _Mover(path, None, (path,))
 
     def _whole(self, counts: Counts) -> Counts:
-        """The same with all pods of every job of which some move: a gang with a limit often moves as a whole."""
+        """Counts with all pods of every job of which some move: a gang with a limit often moves as a whole."""
         touched = {owner.key for owner, number in zip(self._owners, counts, strict=True) if number}
         return tuple(
             len(pods) if owner.key in touched else 0

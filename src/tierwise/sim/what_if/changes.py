@@ -310,7 +310,8 @@ def set_constraint(name: str, mode: str, tier: str = "", policy: str = "") -> Ch
         return scenario.amended(amended)
 
     who = f"{name} ({policy})" if policy else name
-    shown = f", tier {tier}" if tier.isdigit() else f", {tier}" if tier else ""
+    named = f", {tier}" if tier else ""
+    shown = f", tier {tier}" if tier.isdigit() else named
     text = f"make the topology constraint of {who} {mode}{shown}"
     return Change(text if mode != "none" else f"take the topology constraint from {who}", apply)
 

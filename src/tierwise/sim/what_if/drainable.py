@@ -115,7 +115,7 @@ class _Work:
         return Drain(names, len(nodes), len(pods), self.losses.of(pods), gone, empty)
 
     def tried(self, one: Drain) -> Drain:
-        """The same with the jobs that would not find a place again; without them where no run is left."""
+        """The drain with the jobs that would not find a place again; unchanged where no run of a cycle is left."""
         if not one.pods:
             return replace(one, waits=())
         if self.left <= 0:

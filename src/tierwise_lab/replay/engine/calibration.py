@@ -102,7 +102,10 @@ def calibration_wire(name: str, asked: Sequence[Asked]) -> Data:
 
 
 def _size(gpus: int) -> tuple[int, int]:
-    return (1, 1) if gpus == 1 else (2, 8) if gpus <= 8 else (9, 1 << 30)
+    """The fewest and the most GPUs of the class of sizes that a job is in."""
+    if gpus == 1:
+        return 1, 1
+    return (2, 8) if gpus <= 8 else (9, 1 << 30)
 
 
 def _shares(every: Sequence[Asked]) -> Data:

@@ -38,7 +38,7 @@ class Contender(msgspec.Struct, frozen=True):
     rule: str = ""  # of the baselines, which decides in place of the cycle
 
     def with_spares(self, number: int) -> Contender:
-        """The same with so many spares of each gang, and a profile that keeps as many."""
+        """A copy of this contender that keeps so many spares for each gang."""
         more = (PluginChoice("repair", {"maxSpares": number}),)
         return replace(self, spares=number, profile=replace(self.profile, tiers=(*self.profile.tiers, more)))
 

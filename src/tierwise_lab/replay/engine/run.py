@@ -100,7 +100,7 @@ class Replay(ABC, Generic[C]):
 
 
 class Comparison(Replay[Engine | EmbeddedReplay]):
-    """The same jobs on the same fabric under each contender."""
+    """A replay of one trace on one fabric under several contenders."""
 
     def __init__(
         self, fabric: Fabric, trace: Trace, contenders: Sequence[Contender], rules: Rules, *, record: bool = False

@@ -89,7 +89,7 @@ class ReplayState(msgspec.Struct):
         )
 
     def kept(self) -> dict[str, Any]:
-        """The same as JSON data."""
+        """This state as JSON data."""
         found: dict[str, Any] = msgspec.to_builtins(self, enc_hook=lambda values: values.tolist())
         return found
 

@@ -112,13 +112,16 @@ def _and(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
+_JUDGEMENTS = {None: ("", ""), True: (" class='good'", ", better"), False: (" class='bad'", ", worse")}
+"""By whether an outcome is better than the first, the class of its cell and a word."""
+
+
 def _row(figure: Figure, outcomes: Sequence[dict[str, Any]]) -> tuple[str, ...]:
     """A number of every outcome, with the difference to the first where there is one: better and worse in words."""
     cells = [escape(figure.text(outcomes[0]))]
     for outcome in outcomes[1:]:
         apart, better = figure.difference(outcome, outcomes[0]), figure.is_better(outcome, outcomes[0])
-        kind = "" if better is None else " class='good'" if better else " class='bad'"
-        word = "" if better is None else ", better" if better else ", worse"
+        kind, word = _JUDGEMENTS[better]
         cells.append(escape(figure.text(outcome)) + (f" <small{kind}>({escape(apart)}{word})</small>" if apart else ""))
     return figure.title, *cells
 

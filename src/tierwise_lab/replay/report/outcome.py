@@ -195,8 +195,8 @@ def _unfinished(engine: Engine | EmbeddedReplay) -> float:
 
 def _class(times: _Times, low: int, high: int | None) -> Data:
     chosen = (times.gpus >= low) & (times.gpus <= (high or np.inf))
-    name = str(low) if low == high else f"{low}-{high}" if high else f"{low}+"
-    return {"gpus": name, **times.of(chosen)}
+    name = f"{low}-{high}" if high else f"{low}+"
+    return {"gpus": str(low) if low == high else name, **times.of(chosen)}
 
 
 def _sample(sample: Sample) -> Data:

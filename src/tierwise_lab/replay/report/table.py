@@ -323,7 +323,9 @@ def calibration_lines(page: Page, found: Sequence[dict[str, Any]]) -> list[Text]
 
 def _sizes(gpus: Sequence[int]) -> str:
     low, high = gpus
-    return str(low) if low == high else f"{low}-{high}" if high < 1 << 30 else f"{low} and more"
+    if low == high:
+        return str(low)
+    return f"{low}-{high}" if high < 1 << 30 else f"{low} and more"
 
 
 def _calibrated(part: dict[str, Any]) -> list[Cell]:

@@ -176,7 +176,7 @@ class Filling:
 
     @property
     def allocation(self) -> float:
-        """The same as a share of all GPUs."""
+        """Allocated GPUs as a share of all GPUs."""
         return self.allocated * WHOLE / self._total
 
     def kept(self) -> Data:
@@ -216,7 +216,7 @@ class Filling:
 
 
 class Fillings(Replay[Filling]):
-    """The same pods on the same nodes under each policy."""
+    """A replay that fills the same nodes with the same pods under several policies."""
 
     def __init__(
         self, names: tuple[str, ...], empty: DeviceState, pods: Pods, arriving: Ints, policies: Mapping[str, Profile]

@@ -246,7 +246,7 @@ def unbeaten(points: Mapping[str, Sequence[float]], figures: Sequence[Figure]) -
 
 
 def _fronts(grid: Grid, results: Mapping[int, CellResult]) -> list[str]:
-    """The same as sections, and who is unbeaten in all of these figures together."""
+    """Fronts as sections of the report, and which settings are unbeaten in all their figures together."""
     made = []
     for one in fronts(grid, results):
         series = [Series(name, [y], [x]) for name, (x, y) in one.points.items()]

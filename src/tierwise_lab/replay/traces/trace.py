@@ -87,18 +87,18 @@ class Trace(msgspec.Struct, frozen=True):
         return self.pods.get(job) or split(int(self.gpus[job]), per_host)
 
     def elastic(self, share: float, per_host: int) -> Trace:
-        """The same with gangs of several hosts that start with a share of their GPUs."""
+        """A copy of this trace in which gangs of several hosts may start with a share of their GPUs."""
         large = np.flatnonzero(self.gpus > per_host).tolist()
         return replace(self, least={**self.least, **{job: ceil(share * int(self.gpus[job])) for job in large}})
 
     def with_roles(self, more: Sizes, per_host: int) -> Trace:
-        """The same with gangs of several hosts that have these pods besides."""
+        """A copy of this trace in which gangs of several hosts have these further pods."""
         large = np.flatnonzero(self.gpus > per_host)
         pods = {job: self.sizes(job, per_host) + more for job in large.tolist()}
         return replace(self, gpus=self.gpus + sum(more) * (self.gpus > per_host), pods={**self.pods, **pods})
 
     def with_services(self, share: float, seed: int) -> Trace:
-        """The same with a share of the jobs, drawn with the seed, that run on."""
+        """A copy of this trace in which a share of the jobs, drawn with the seed, never ends."""
         drawn = np.random.default_rng((seed, len(self))).random(len(self)) < share
         return replace(self, duration=np.where(drawn, inf, self.duration))
 
@@ -114,15 +114,15 @@ class Trace(msgspec.Struct, frozen=True):
         )
 
     def in_whole_seconds(self) -> Trace:
-        """The same jobs with times as API objects have them."""
+        """A copy of this trace with times in whole seconds, as API objects have them."""
         return replace(self, arrival=np.ceil(self.arrival), duration=np.ceil(self.duration))
 
     def in_one_queue(self) -> Trace:
-        """The same jobs, all in one line."""
+        """A copy of this trace with all jobs in one queue."""
         return replace(self, queue=np.zeros_like(self.queue), queues=(QUEUE,))
 
     def at_load(self, load: float, gpus: int) -> Trace:
-        """The same jobs with their arrivals drawn together, or apart, so that they offer a share of so many GPUs.
+        """A copy of this trace whose arrivals are moved together or apart until its load is a share of so many GPUs.
 
         The load is the work of all jobs by the GPU-seconds between the first arrival and the last; a service offers
         its GPUs from its arrival on, however far apart that is from the last.
