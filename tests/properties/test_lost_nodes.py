@@ -32,6 +32,8 @@ TOLERATIONS: Mapping[str, list[Raw]] = {
     "usual": [{**one, "tolerationSeconds": 300} for one in USUAL],
     "maintenance for an hour": [{**MAINTENANCE, "tolerationSeconds": 3600}],
     "maintenance for good": [MAINTENANCE],
+    "maintenance for no time": [{**MAINTENANCE, "tolerationSeconds": 0}],
+    "maintenance for good and for a minute": [MAINTENANCE, {**MAINTENANCE, "tolerationSeconds": 60}],
     "everything for a minute": [{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 60}],
     "everything for good": [{"operator": "Exists"}],
     "not ready for good": USUAL,
@@ -120,7 +122,7 @@ def _scenes(draw: DrawFn) -> Scene:
     )
 
 
-@sees(lost=10, bound=20)
+@sees(lost=10, bound=10)
 @examples(150)
 @given(_scenes())
 def test_nothing_is_bound_where_the_next_cycle_would_evict_it(scene: Scene) -> None:

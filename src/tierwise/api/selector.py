@@ -4,13 +4,14 @@ Used by dialects, plugins and controllers on plain dictionaries of labels. A req
 refuse (unknown operator, missing or superfluous values) matches nothing here.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Final
 
 from tierwise.api.core import LabelSelector, Requirement, Taint, Toleration
 
-__all__ = ["holds", "matches", "selects_nothing", "tolerates"]
+__all__ = ["holds", "matches", "selects_nothing", "stays_for", "tolerates"]
 
 _LABEL_OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist"})
 _INTEGER: Final = r"[+-]?[0-9]{1,32}"
@@ -91,3 +92,13 @@ def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
         )
         for toleration in tolerations
     )
+
+
+def stays_for(tolerations: tuple[Toleration, ...], taint: Taint) -> float:
+    """How many seconds a pod with these tolerations may stay on a node with a taint that drives pods away.
+
+    The least time that a matching toleration gives counts, as in Kubernetes; infinity where all match for good.
+    """
+    meant = [toleration for toleration in tolerations if tolerates((toleration,), taint)]
+    times = (math.inf if one.toleration_seconds is None else max(one.toleration_seconds, 0) for one in meant)
+    return min(times, default=0.0)

@@ -7,13 +7,14 @@ toleration for some seconds only delays the end, so it does not count.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 import numpy as np
 
 from tierwise.api.core import Taint, Toleration
 from tierwise.api.repair import OnNodeLoss, RepairTerms
-from tierwise.api.selector import tolerates
+from tierwise.api.selector import stays_for
 from tierwise.model.arrays import Bools
 from tierwise.model.job import Job, Task
 from tierwise.model.node import NodeTable
@@ -91,7 +92,7 @@ class LostNodes:
 
 def _stays(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
     """True if a pod tolerates a taint for good."""
-    return tolerates(tuple(t for t in tolerations if t.toleration_seconds is None), taint)
+    return stays_for(tolerations, taint) == math.inf
 
 
 def _stays_unready(tolerations: tuple[Toleration, ...]) -> bool:

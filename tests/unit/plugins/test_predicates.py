@@ -188,3 +188,15 @@ def test_switched_off_filters_stay_silent() -> None:
     off = {"predicate.NodeAffinityEnable": "false", "predicate.TaintTolerationEnable": False}
     assert {"n0": ""} == why(w, **off, **{"predicate.GPUSharingEnable": True})
     assert {"n0": "UntoleratedTaint"} == why(w, **{"predicate.NodeAffinityEnable": False})
+
+
+@pytest.mark.parametrize(
+    ("seconds", "admitted"), [((0,), False), ((-5,), False), ((None, 0), False), ((1,), True), ((None,), True)]
+)
+def test_a_pod_that_would_be_driven_away_at_once_is_kept_off(seconds: tuple[int | None, ...], admitted: bool) -> None:
+    """By the shortest time of those tolerations that match; other effects know no time."""
+    times = tuple(Toleration(key="gone", operator="Exists", toleration_seconds=time) for time in seconds)
+    gone = world([node("n0", taints="gone:NoExecute")], [pods(tolerations=times)])
+    soft = world([node("n0", taints="gone:NoSchedule")], [pods(tolerations=times)])
+
+    assert ({"n0": "" if admitted else "UntoleratedTaint"}, {"n0": ""}) == (why(gone), why(soft))

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from tierwise.api import core
-from tierwise.api.selector import holds, tolerates
+from tierwise.api.selector import holds, stays_for, tolerates
 from tierwise.framework.extension import Arguments
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.job import Shape
@@ -117,7 +117,14 @@ def _is_named(nodes: NodeTable, requirement: core.Requirement) -> Bools:
 
 def untolerated(taints: tuple[core.Taint, ...], tolerations: tuple[core.Toleration, ...]) -> core.Taint | None:
     """The first taint that bars a pod with these tolerations; None where none does."""
-    return next((t for t in taints if t.effect in KEEPS_OFF and not tolerates(tolerations, t)), None)
+    return next((t for t in taints if t.effect in KEEPS_OFF and _bars(t, tolerations)), None)
+
+
+def _bars(taint: core.Taint, tolerations: tuple[core.Toleration, ...]) -> bool:
+    """Whether a taint keeps a pod off, or would drive it away as soon as it has come."""
+    if taint.effect == "NoExecute":
+        return stays_for(tolerations, taint) <= 0
+    return not tolerates(tolerations, taint)
 
 
 def set_apart(nodes: NodeTable, tolerations: tuple[core.Toleration, ...]) -> Bools:

@@ -8,6 +8,7 @@ a node that is deleted are removed a while later, as Kubernetes' garbage collect
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import partial
 from typing import Final
@@ -17,7 +18,7 @@ import msgspec
 from tierwise.api.codec import Raw, part
 from tierwise.api.core import Node, Pod, Taint, parse_time
 from tierwise.api.natural import natural
-from tierwise.api.selector import tolerates
+from tierwise.api.selector import stays_for, tolerates
 from tierwise.controllers.stamp import stamp
 from tierwise.controllers.workqueue import Index, Requeue, WorkQueue
 from tierwise.port import Delete, Effect, Key, Objects, RecordEvent, Update, key_of
@@ -231,11 +232,10 @@ def _driving(node: Node) -> list[Taint]:
 
 def _tolerated(pod: Pod, taint: Taint) -> int | None:
     """How long a pod stays on a node with a taint that drives pods away; None for as long as that takes."""
-    meant = [toleration for toleration in pod.spec.tolerations if tolerates((toleration,), taint)]
-    bounded = [one.toleration_seconds for one in meant if one.toleration_seconds is not None]
-    if not meant:
+    if not tolerates(pod.spec.tolerations, taint):
         return TOLERATED_FOR if taint.key in _TOLERATED else 0
-    return max(min(bounded), 0) if bounded else None
+    seconds = stays_for(pod.spec.tolerations, taint)
+    return None if seconds == math.inf else int(seconds)
 
 
 def _marked(objects: Objects, node: Node, now: float, *, lost: bool) -> list[Effect]:
