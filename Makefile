@@ -87,7 +87,7 @@ docs: $(READY) ## Build the documentation as a site in build/docs/site
 	@$(BIN)/python tools/build_docs.py $(ARGS)
 
 # Not part of `test`: it fetches what the wheel needs, once for each Python.
-dist: $(RELEASE_ENV)/.stamp ## Build wheel and source archive, check them, and install them
+dist: $(RELEASE_ENV)/.stamp ## Build wheel and source archive, install them, and type every line that help, README and guides show
 	@$(BIN)/python tools/dist.py --twine $(RELEASE_ENV)/bin/twine $(ARGS)
 
 # Not part of `test`: it needs the network, and the more programs there are, the more of it is done; it says what was not.

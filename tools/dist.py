@@ -6,7 +6,8 @@
 Built twice, the second time from a copy of the tree with other times and from the source archive: the same bytes.
 Each Python that is named, and those of 3.11 to 3.14 on the path or below PYENV_ROOT, gets an environment with the wheel
 alone, which schedules an example, simulates a trace and looks for a cluster, and then the extra `kube`, which webhooks
-need. Needs the network; an interpreter that is not there is said.
+need. In the first of them `tools/door.py` types every line that help, README and guides show. Needs the network; an
+interpreter that is not there is said.
 """
 
 from __future__ import annotations
@@ -51,11 +52,13 @@ def main() -> None:
     for file in built:
         print(f"== dist/{file.name}: {file.stat().st_size:,} bytes")
     (wheel_file,) = (file for file in built if file.suffix == ".whl")
+    lines_typed = False
     for version, python in interpreters(chosen.python):
         if python is None:
             print(f"== Python {version} is not on this machine: not tried")
         else:
-            install(python, wheel_file)
+            install(python, wheel_file, types_lines=not lines_typed)  # with one of them: it takes minutes
+            lines_typed = True
 
 
 def build(tree: Path, into: Path, *targets: str) -> list[Path]:
@@ -99,8 +102,8 @@ def interpreters(named: list[str]) -> list[tuple[str, str | None]]:
     return found
 
 
-def install(python: str, wheel: Path) -> None:
-    """Into an empty environment: the core alone first, then what a cluster needs."""
+def install(python: str, wheel: Path, *, types_lines: bool) -> None:
+    """Into an empty environment: the core alone first, then what a cluster needs; and type every shown line with it."""
     with tempfile.TemporaryDirectory() as folder:
         inside = Path(folder) / "venv"
         subprocess.run([python, "-m", "venv", str(inside)], check=True)
@@ -115,7 +118,9 @@ def install(python: str, wheel: Path) -> None:
         refuses(inside, "/nowhere/tls.crt: No such file", *webhook)
         run(inside, "kubectl-tierwise", "--help")
         run(inside, "pip", "check")
-        print(f"== {core}: {said}; it looks for a cluster, and with the extra `kube` for certificates")
+        print(f"== {core}: {said}; it looks for a cluster, and with the extra `kube` for certificates", flush=True)
+        if types_lines:
+            subprocess.run([sys.executable, ROOT / "tools" / "door.py", inside / "bin"], check=True, env=quiet())
 
 
 def refuses(inside: Path, sentence: str, *words: str) -> None:

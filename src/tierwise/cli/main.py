@@ -148,9 +148,18 @@ class Verbs(click.Group):
             report_error(f"{error.filename or 'standard output'}: {error.strerror or error}")
             ctx.exit(74)
         except Exception as error:  # noqa: BLE001 - a defect ends here, with one line instead of a page
+            if _said_by_a_server(error):
+                report_error(f"the API server: {error}")
+                ctx.exit(2)
             _report_defect(error)
             ctx.exit(70)
         return result
+
+
+def _said_by_a_server(error: Exception) -> bool:
+    """Whether an API server said no, or nothing: no defect of ours. Whoever has asked one has imported its errors."""
+    errors = sys.modules.get("tierwise.kube.errors")
+    return errors is not None and isinstance(error, (errors.ApiError, errors.UnreachableError))
 
 
 def report_error(text: str) -> None:

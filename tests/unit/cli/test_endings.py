@@ -12,6 +12,7 @@ from tests.support.commands import EXAMPLES
 
 from tierwise.api.errors import InputError
 from tierwise.cli.main import Verbs
+from tierwise.kube.errors import ApiError, UnreachableError
 
 PROGRAM = (sys.executable, "-c", "from tierwise.cli.main import main; main()")
 
@@ -61,8 +62,13 @@ def test_a_defect_shows_its_traceback_when_asked() -> None:
         (BrokenPipeError(), (141, "")),
         (OSError(28, "No space left on device"), (74, "tierwise: standard output: No space left on device\n")),
         (InputError("bad", file="f", obj="Pod a/b", field="spec"), (2, "tierwise: f: Pod a/b: spec: bad\n")),
+        (
+            ApiError(404, "NotFound", 'namespaces "a" not found'),
+            (2, 'tierwise: the API server: namespaces "a" not found\n'),
+        ),
+        (UnreachableError("timed out"), (2, "tierwise: the API server: timed out\n")),
     ],
-    ids=["interrupt", "closed pipe", "full disk", "bad input"],
+    ids=["interrupt", "closed pipe", "full disk", "bad input", "refused", "unreachable"],
 )
 def test_endings(error: BaseException, expected: tuple[int, str]) -> None:
     """Interrupts and closed pipes are silent; everything else is one line."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
+import time
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -15,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from tests.support.commands import run as command
 
 from tierwise.api.errors import InputError
@@ -450,3 +453,36 @@ def test_the_record_has_the_options_of_simulate() -> None:
     spec = ReplaySpec(topology="synthetic:", trace="synthetic:")
 
     assert (("default",), 8, 1) == (spec.profile, spec.gpus_per_host, spec.seed)
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="children are found in /proc")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda how: how.name)
+def test_a_sweep_that_is_stopped_leaves_no_worker(how: signal.Signals, tmp_path: Path) -> None:
+    """However it is stopped, and in the middle of cells that take minutes."""
+    long = {"topology": "synthetic:spines=8", "trace": "synthetic:jobs=200000", "load": 0.95}
+    grid = tmp_path / "grid.yaml"
+    grid.write_text(yaml.safe_dump({"axes": {"seed": [1, 2, 3, 4]}, "base": long}))
+    words = [sys.executable, "-m", "tierwise", "sweep", "-f", str(grid), "-j", "2"]
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    workers: list[int] = []
+    until = time.monotonic() + 60
+    while len(workers) < 2 and process.poll() is None and time.monotonic() < until:
+        workers = [pid for pid in _children(process.pid) if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        time.sleep(0.1)
+    assert 2 == len(workers)
+
+    process.send_signal(how)
+    process.wait(60)
+
+    while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < until + 60:
+        time.sleep(0.1)
+    assert [] == [pid for pid in workers if Path(f"/proc/{pid}").exists()]
+
+
+def _children(parent: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError, ValueError, IndexError):
+            if int(entry.name) and int((entry / "stat").read_text().rpartition(")")[2].split()[1]) == parent:
+                found.append(int(entry.name))
+    return found

@@ -8,13 +8,16 @@ cell that loses its worker three times has failed; a Dask scheduler counts such 
 from __future__ import annotations
 
 import logging
+import os
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from threading import Thread
 from typing import Any, Protocol
 
 from tierwise.api.errors import InputError
@@ -109,7 +112,9 @@ class Pool:
         self._pool = self._started()
 
     def _started(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(self.width, mp_context=get_context("spawn"))
+        context = get_context("spawn")
+        watched, self._alive = context.Pipe(duplex=False)
+        return ProcessPoolExecutor(self.width, mp_context=context, initializer=_end_with, initargs=(watched,))
 
     def submit(self, spec: ReplaySpec) -> Any:
         try:
@@ -129,6 +134,18 @@ class Pool:
 
     def close(self) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
+        self._alive.close()  # whoever still replays a cell ends at once
+
+
+def _end_with(parent: Connection) -> None:
+    """Let this process end when the other end of the pipe is closed: by `close`, or because the parent was killed."""
+
+    def watch() -> None:
+        with suppress(EOFError, OSError):
+            parent.recv()
+        os._exit(0)
+
+    Thread(target=watch, daemon=True).start()
 
 
 class Dask:
