@@ -13,7 +13,8 @@ How the steps of a cycle are dealt, as parts of the setting:
 | part | whose                                                                                   |
 |------|-----------------------------------------------------------------------------------------|
 | 3/8  | one equal share for each namespace with waiting jobs, which nobody else can use         |
-| 1/4  | the first of the jobs that were not looked at before, each cycle of another namespace   |
+| 1/4  | the first of the jobs that were not looked at before, of the namespace that has waited  |
+|      | longest for this part                                                                   |
 | 1/8  | explanations and verdicts after all actions                                             |
 | 1/4  | whoever is served first                                                                 |
 
@@ -84,6 +85,7 @@ class StepAccount:
         self._reserved: dict[str, int] | None = None  # what is left of the share of each namespace
         self._reserved_in_all = 0
         self._first_late: Job | None = None  # the late job that a part is kept for
+        self._turn = ""  # its namespace
         self._stop = _NONE  # `taken` must not pass it
         self._job: Job | None = None
         self._begun = 0  # steps that had been taken before that job
@@ -203,9 +205,13 @@ class StepAccount:
         highest = max((job.priority for job in late), default=0)
         late = [job for job in late if job.priority == highest]
         if late:
-            names = sorted({namespace_of(job.key) for job in late})
-            turn = names[self._before.cycles % len(names)]
-            own = (job for job in late if namespace_of(job.key) == turn)
+            waits: dict[str, int] = {}  # since when each namespace waits for its turn
+            for job in late:
+                name = namespace_of(job.key)
+                since = max(self._before.late[job.key], self._before.turn.get(name, -1))
+                waits[name] = min(since, waits.get(name, since))
+            self._turn = min(waits, key=lambda name: (waits[name], name))
+            own = (job for job in late if namespace_of(job.key) == self._turn)
             self._first_late = min(own, key=lambda job: (self._before.late[job.key], job.created, job.order))
 
     def _spend(self, namespace: str, steps: int) -> None:
@@ -295,7 +301,10 @@ class StepAccount:
             if self._least is not None:
                 room = np.minimum(room, self._least)
         nodes = self._nodes if room is not None else None
-        return Turns(before.cycles + 1, late, cut, nodes, room, before.idle, frozenset(done) if late else frozenset())
+        had = {**before.turn, self._turn: before.cycles}
+        turn = {name: had[name] for name in sorted(set(map(namespace_of, late))) if name in had}
+        done = frozenset(done) if late else frozenset()
+        return Turns(before.cycles + 1, late, cut, nodes, room, before.idle, turn, done)
 
     @property
     def _nodes(self) -> NodeTable | None:

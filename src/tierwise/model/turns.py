@@ -40,6 +40,7 @@ class Turns(msgspec.Struct, frozen=True, eq=False):
     nodes: NodeTable | None = None  # to which `room` belongs
     room: Ints | None = None  # the least that was free or leaving since the refusals in `cut`, (resources x rows)
     idle: IdleRoomState = NO_IDLE_ROOM  # what is kept idle, and what was
+    turn: Mapping[str, int] = {}  # by namespace with late jobs: the last cycle in which one had the part for them
     done: frozenset[str] = frozenset()  # jobs that were late since others are; they are not late again before these
 
 

@@ -506,6 +506,8 @@ class _Mixtures(DomainSearch):
         self._blocks: dict[tuple[int, ...], mixtures.Sum | mixtures.Without] = {}
         self._numbers: dict[bytes, int] = {}
         self._held: dict[tuple[int, mixtures.Mix], int] = {}
+        self._kinds: dict[int, tuple[object, ...]] = {}  # by place, for as long as nothing in it is given or taken back
+        self._kind_numbers: dict[tuple[object, ...], int] = {}
         self._plant(set(self._usable(whole, domain)))
 
     def _usable(self, part: problem.Part, within: int) -> Iterator[int]:
@@ -554,6 +556,7 @@ class _Mixtures(DomainSearch):
         place, mix = option.place, self._mix_of[id(option.task_group)]
         before = self._given.get(place)
         self._given[place] = mix if before is None else problem.plus(before, mix)
+        self._forget(place)
         if self._holds(place):
             return True
         self.take_back(part, option)
@@ -564,6 +567,14 @@ class _Mixtures(DomainSearch):
         self._given[place] = tuple(a - b for a, b in zip(self._given[place], mix, strict=True))
         if not any(self._given[place]):
             del self._given[place]
+        self._forget(place)
+
+    def _forget(self, place: int) -> None:
+        """What was known of a place and of those around it, since it was given something else."""
+        domain: int | None = place
+        while domain is not None:
+            self._kinds.pop(domain, None)
+            domain = self._around.get(domain)
 
     def write(self, chosen: Chosen) -> list[problem.Placement]:
         """Place task groups in the domains that were given their mixtures."""
@@ -577,7 +588,8 @@ class _Mixtures(DomainSearch):
         """What later parts see: alike places in any order, others by what they were given."""
         own = set(frame.domains())
         kinds = ((place, self._given.get(place)) if place in own else self._kind(place) for place in self._places)
-        return tuple(sorted(kinds, key=repr))
+        numbers = self._kind_numbers
+        return tuple(sorted([numbers.setdefault(kind, len(numbers)) for kind in kinds]))
 
     def hopeful(self, frame: Frame) -> bool:
         """Whether the places would take all task groups of the next one's kind, if there were no others."""
@@ -656,6 +668,12 @@ class _Mixtures(DomainSearch):
 
     def _kind(self, place: int) -> tuple[object, ...]:
         """What tells a place from its siblings: what is left in it, and itself where a task group is tied to it."""
-        if self.has_placed_tasks(place) or self._places[place].inner:
-            return (place, self._given.get(place))
-        return (self._around.get(place), self._number(self._rest(place)), int(self._cycle.topology.tier[place]))
+        kind = self._kinds.get(place)
+        if kind is None:
+            if self.has_placed_tasks(place) or self._places[place].inner:
+                kind = (place, self._given.get(place))
+            else:
+                tier = int(self._cycle.topology.tier[place])
+                kind = (self._around.get(place), self._number(self._rest(place)), tier)
+            self._kinds[place] = kind
+        return kind
