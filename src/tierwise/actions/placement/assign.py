@@ -75,6 +75,9 @@ class Search(ABC):
     cost = 1
     """Steps that a choice counts as."""
 
+    paid = 1
+    """Steps of the cycle's account that it takes, beside what is done to find it."""
+
     def __init__(self, whole: problem.Part, place: int) -> None:
         self._whole = whole
         self._start = place
@@ -129,7 +132,7 @@ class Search(ABC):
         part = parts[this]
         for option in self.options(part, frame.domain):
             self._left -= 1
-            self._pay(1)
+            self._pay(self.paid)
             if self._left < 0:
                 self.bounded = True
                 yield frame
@@ -474,6 +477,7 @@ class _Mixtures(DomainSearch):
     """
 
     cost = 10
+    paid = 4
 
     @classmethod
     def place(

@@ -47,6 +47,9 @@ _BUILT = 4
 _SOLVED = 8
 """The same for a round of solving it."""
 
+_ASKED = 150
+"""Steps that the smallest program takes."""
+
 
 def place_exactly(
     cycle: Cycle, job: Job, asked: Demand, within: int, pools: tuple[Pool, ...], shared: Ints | None = None
@@ -114,9 +117,9 @@ def _built(cycle: Cycle, question: Question, *, firm: bool) -> Program:
     try:
         program = Program(question, firm=firm, most=cycle.budget.program, size=_BUILT * (cycle.steps.left + 1))
     except TooLargeError as error:
-        cycle.steps.charge(1 + error.size // _BUILT)
+        cycle.steps.charge(_ASKED + error.size // _BUILT)
         raise
-    cycle.steps.charge(1 + program.size // _BUILT)
+    cycle.steps.charge(_ASKED + program.size // _BUILT)
     return program
 
 
