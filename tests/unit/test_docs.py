@@ -260,6 +260,25 @@ def test_decisions_are_listed_by_room_with_their_status() -> None:
     assert said == listed
 
 
+def test_every_room_has_a_page_of_what_holds() -> None:
+    """The index lists a page for each room, short enough to be read, that cites no record which was replaced."""
+    folder = DOCS / "decisions"
+    index = (folder / "README.md").read_text(encoding="utf-8")
+    rooms = re.findall(r"^## (.+)$", index, re.MULTILINE)
+    pages = dict(re.findall(r"^- \[(.+)\]\((\D[\w-]+\.md)\)$", index, re.MULTILINE))
+    texts = {page: (folder / page).read_text(encoding="utf-8") for page in pages.values()}
+    records = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("0*.md")}
+
+    assert sorted(rooms) == sorted(pages)
+    assert [] == [page for page, text in texts.items() if len(text.split()) > 600]
+    assert [] == [
+        (page, name)
+        for page, text in texts.items()
+        for name in re.findall(r"\((0\d{3}-[\w-]+\.md)\)", text)
+        if "- Status: in force" not in records[name]
+    ]
+
+
 def test_the_readme_shows_measured_numbers() -> None:
     """What the README says of a cycle beside Volcano's is in the table of the page about benchmarks."""
     shown, measured = (page.read_text(encoding="utf-8") for page in (PAGES[0], BENCHMARKS))
