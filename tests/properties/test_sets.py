@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 import msgspec
 from hypothesis import given
@@ -37,13 +38,15 @@ class Member(msgspec.Struct, frozen=True):
     of: str  # its set; "" for none
     most: int  # parts of the set in its rack; 0: it states no rule, -1: they share a rack
     priority: int
+    start: bool = False  # its set starts with two gangs
 
     def manifests(self, name: str) -> list[Raw]:
         rules = [] if not self.most else [together(self.of)] if self.most < 0 else [apart(self.of, self.most)]
+        start = 2 if self.start else 0
         named = {"within": "rack", "minimum": self.tasks, "priority": self.priority}
         if not self.of:
             return Gang(name, tasks=self.tasks + self.more, **named).manifests()  # type: ignore[arg-type]
-        return part(name, self.tasks + self.more, self.of, *rules, **named)  # type: ignore[arg-type]
+        return part(name, self.tasks + self.more, self.of, *rules, start=start, **named)
 
 
 _MEMBERS = st.builds(
@@ -146,3 +149,40 @@ def test_rules_hold_while_gangs_come_go_and_are_evicted(
     for profile in (_EVICTS, _RESERVES):
         history = schedule(objects_of(kept, more), profile, now=10.0)
         assert [] == _broken(history.cluster.read(), members)
+
+
+@sees(binds=5, refusals=1)
+@given(
+    _RACKS,
+    st.lists(st.integers(1, 3), min_size=2, max_size=4),
+    st.sampled_from([0, 1, -1]),
+    st.lists(_MEMBERS, max_size=2),
+)
+@examples(60)
+def test_a_set_that_starts_together_starts_exactly_where_two_gangs_find_racks(
+    sizes: list[int], tasks: list[int], most: int, drawn: list[Member]
+) -> None:
+    """The first two gangs are placed at once, or neither; where neither is, no two racks would take them."""
+    members = {f"j{i}": Member(number, 0, "j", most, 0, start=True) for i, number in enumerate(tasks)}
+    others = {f"g{i}": member for i, member in enumerate(drawn)}
+    manifests = [raw for name, member in (members | others).items() for raw in member.manifests(name)]
+
+    history = schedule(objects_of(_world(sizes), manifests), DEFAULT, now=0.0)
+
+    objects = history.cluster.read()
+    standing = {path.rpartition("/")[2].rpartition("-")[0] for path in history.bindings} & members.keys()
+    assert [] == _broken(objects, members | others)
+    if not standing:
+        saw(refusals=1)
+        free = _free(objects, sizes)
+        first = [members["j0"], members["j1"]]
+        assert not any(_both_fit(first, racks, free) for racks in product(free, repeat=2))
+    assert len(standing) != 1
+
+
+def _both_fit(gangs: Sequence[Member], racks: Sequence[str], free: Mapping[str, int]) -> bool:
+    """Whether two gangs stand in these racks, by counting."""
+    most = gangs[0].most
+    if (most == 1 and racks[0] == racks[1]) or (most < 0 and racks[0] != racks[1]):
+        return False
+    return all(free[rack] >= sum(g.tasks for g, own in zip(gangs, racks, strict=True) if own == rack) for rack in racks)

@@ -20,8 +20,9 @@ important job could take resources that the preemptor needs beside those of its 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from itertools import islice, permutations
 from math import inf
 from typing import TYPE_CHECKING, Protocol
 
@@ -29,7 +30,7 @@ from msgspec.structs import replace
 
 from tierwise.actions.batches import Batches
 from tierwise.actions.diagnosis.rejection_cache import RejectionCache
-from tierwise.actions.enqueue import INCOMPLETE
+from tierwise.actions.enqueue import INCOMPLETE, admission_reason
 from tierwise.actions.jobs_by_queue import JobsByQueue
 from tierwise.actions.placement.commit import commit
 from tierwise.actions.placement.demand import (
@@ -63,6 +64,9 @@ __all__ = ["Preempt", "Repair", "allocate"]
 
 Preempt = Callable[[Job], None]
 """Evicts victims for a rejected job, or adds to its rejection why it does not."""
+
+_ORDERS = 6
+"""Orders in which gangs that start together are placed, until all of them have a place."""
 
 _HELD_BACK = Reason("NotEnoughPods", "gang", "too few of its pods can be placed now: others are gated or missing")
 
@@ -168,6 +172,9 @@ class _Allocation:
             verdict = Verdict.NOT_ALLOWED if never.code == "PluginFailed" else Verdict.NEVER
             self._cycle.report.reject(job, Rejection("gate", job.key, never, verdict=verdict))
             return False
+        joint = self._cycle.sets.joint(job) if asked.task_groups and self._cycle.sets is not None else []
+        if joint:
+            return self._start_together(job, joint)
         if asked.task_groups:
             started = self._start_minimum(job, asked, nominated=nominated)
             return self._refuse(job, started) if isinstance(started, Rejection) else started
@@ -252,6 +259,82 @@ class _Allocation:
                 return other
             statement.rewind()
         return NoPlace.BOUNDED if over is None else self._quota_rejection(job, over)
+
+    # Sets that start together: all of them on idle room with the last of them, or none.
+
+    def _start_together(self, job: Job, gangs: list[Job]) -> bool:
+        """Bind all gangs of a set, once the last of them is served; returns whether that one has more to place."""
+        name = job.member.set.partition("/")[2] if job.member is not None else ""
+        if job is not gangs[-1]:
+            last = gangs[-1].key.partition("/")[2]
+            self._wait_together(job, f"set {name} starts together: it is placed with {last}")
+            return False
+        why = ""
+        for order in islice(permutations(sorted(gangs, key=lambda gang: -gang.minimum)), _ORDERS):
+            with self._cycle.ledger.statement() as statement:
+                found = self._all_beside(order)
+                if isinstance(found, list):
+                    statement.keep()
+                    for gang, place in found:
+                        self._bind(gang, place)
+                    return self._cycle.backlog.some_left(job)
+            why = why or found
+        self._wait_together(job, f"set {name} starts together, and {why}")
+        return False
+
+    def _all_beside(self, gangs: Sequence[Job]) -> list[tuple[Job, SearchResult]] | str:
+        """A place for each of some gangs on idle room, one after the other; why one has none."""
+        found: list[tuple[Job, SearchResult]] = []
+        with ExitStack() as standing:
+            for gang in gangs:
+                place = self._place_beside(gang, standing)
+                if isinstance(place, str):
+                    return f"{gang.key.partition('/')[2]} {place}"
+                found.append((gang, place))
+        return found
+
+    def _bind(self, gang: Job, found: SearchResult) -> None:
+        """Decide on a gang that is on the ledger, on idle room."""
+        said, terms = found.proposed, found.terms
+        commit(
+            self._cycle,
+            gang,
+            found.placements,
+            action="allocate",
+            score=found.score,
+            bound=True,
+            proposed=said,
+            terms=terms,
+        )
+
+    def _place_beside(self, gang: Job, standing: ExitStack) -> SearchResult | str:
+        """A place for a gang of a set beside those that are on the ledger already, on idle room; why there is none."""
+        cycle = self._cycle
+        cycle.nominations.release(gang)
+        asked = demand(cycle, gang)
+        refused = admission_reason(cycle, gang)
+        if refused is not None or not asked.enough or not asked.task_groups:
+            return f"must not start: {refused.text}" if refused is not None else "has too few pods that can be placed"
+        over = self._over_quota(gang, asked)
+        if over is not None:
+            return f"must not start: {over.text}"
+        with cycle.serving(gang):
+            found = search_minimum(cycle, gang, asked)
+        if isinstance(found, NoPlace) or not job_ready(cycle.ledger, gang):
+            return "has no place beside the others"
+        delay = deferral(cycle, gang, found.placements)
+        if delay is not None:
+            return f"waits: {delay.reason.text}"
+        objection = self._reservations.objection(gang, found) if self._reservations else None
+        if objection is not None:
+            return f"waits: {objection.text}"
+        if cycle.sets is not None:
+            standing.enter_context(cycle.sets.standing_there(gang, [placement.rows for placement in found.placements]))
+        return found
+
+    def _wait_together(self, job: Job, text: str) -> None:
+        """Refuse a gang of a set that starts together: nobody is evicted for one, and no room is kept."""
+        self._cycle.report.reject(job, Rejection("place", job.key, Reason("SetWaits", "sets", text)))
 
     def _over_quota(self, job: Job, asked: Demand, found: SearchResult | None = None) -> Reason | None:
         """Why a job's queue may not use what it asks for, or other tasks that the search has found instead."""

@@ -7,7 +7,7 @@ are reserved for nominated gangs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from itertools import islice
 from typing import Protocol, TypeVar
@@ -358,6 +358,12 @@ class BetweenGangs(Protocol):
 
     def refusal(self, job: Job) -> Reason | None:
         """Why a job must not be tried, whatever room there is."""
+
+    def joint(self, job: Job) -> list[Job]:
+        """The gangs that start together with a job, itself among them; none where it starts by itself."""
+
+    def standing_there(self, job: Job, rows: Sequence[Ints]) -> AbstractContextManager[None]:
+        """Inside, a gang stands on these rows for the others of its sets."""
 
     def concerns(self, job: Job) -> bool:
         """Whether where a job stands depends on other gangs, by rules or by wishes."""

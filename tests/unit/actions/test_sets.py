@@ -154,6 +154,73 @@ def test_pairs_in_a_rack_and_replicas_in_racks_of_one_spine() -> None:
     assert {"decode0": "r2", "decode1": "r3", "prefill0": "r2", "prefill1": "r3"} == racks
 
 
+# Joint starts: all gangs of a set, or none.
+
+
+def pair(start: int = 2, *, tasks: int = 2, **rest: object) -> list[list[Raw]]:
+    """Prefill and decode that start together in one rack."""
+    rule = together("serve/0")
+    return [part(name, tasks, "serve/0", rule, start=start, within="rack", **rest) for name in ("decode", "prefill")]
+
+
+def test_a_set_that_starts_together_starts_whole_or_not_at_all() -> None:
+    """Three of four nodes are not enough for both, and the first of them alone does not start."""
+    racks, why = stand(fabric({"s0": "r0:3 r1:3"}), *pair())
+    assert {} == racks
+    assert {
+        "decode": "SetWaits: set serve/0 starts together: it is placed with prefill",
+        "prefill": "SetWaits: set serve/0 starts together, and prefill has no place beside the others",
+    } == why
+
+    assert {"decode": "r1", "prefill": "r1"} == stand(fabric({"s0": "r0:3 r1:4"}), *pair())[0]
+
+
+def test_a_set_waits_for_its_parts() -> None:
+    """It starts with three gangs, of which two exist, or two of which one has too few pods."""
+    racks, why = stand(fabric({"s0": "r0:9"}), *pair(3))
+    assert {} == racks
+    text = "SetIncomplete: set serve/0 starts with 3 gangs, and 2 exist: decode, prefill"
+    assert {"decode": text, "prefill": text} == why
+
+    short = part("late", 1, "serve/0", start=3, minimum=2)
+    assert {} == stand(fabric({"s0": "r0:9"}), *pair(3), short)[0]
+
+
+def test_once_started_parts_come_one_by_one() -> None:
+    """A third gang of two starts later, by itself."""
+    first, second = pair(on="r0n0 r0n1"), part("third", 2, "serve/0", together("serve/0"), start=2, within="rack")
+    first[1] = part("prefill", 2, "serve/0", together("serve/0"), start=2, within="rack", on="r0n2 r0n3")
+
+    assert "r0" == stand(fabric({"s0": "r0:6 r1:6"}), *first, second)[0]["third"]
+
+
+def test_gangs_that_start_together_stand_apart() -> None:
+    """Both racks at once: one rack too few, and neither starts."""
+    gangs = [part(name, 1, "serve", apart("serve"), start=2, within="rack") for name in "ab"]
+
+    assert {"a": "r0", "b": "r1"} == stand(fabric({"s0": "r0 r1"}), *gangs)[0]
+    assert {} == stand(fabric({"s0": "r0"}), *gangs)[0]
+
+
+def test_gangs_that_start_together_are_of_one_queue_and_one_mind() -> None:
+    """Else they wait, and say so."""
+    one, other = (part(name, 1, "serve", start=2, queue=queue) for name, queue in (("a", "default"), ("b", "q")))
+    queue: Raw = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "q"}}
+    assert "in several queues" in stand(fabric({"s0": "r0"}), [queue], one, other)[1]["a"]
+
+    one, other = (part(name, 1, "serve", start=start) for name, start in (("a", 2), ("b", 0)))
+    assert "InvalidGroup" in stand(fabric({"s0": "r0"}), one, other)[1]["a"]
+
+
+def test_nobody_is_evicted_for_a_part_of_a_set_that_starts_together() -> None:
+    """It waits for idle room."""
+    low = Gang("low", tasks=4, within="rack", on="r0n0 r0n1 r0n2 r0n3").manifests()
+
+    history = schedule(objects_of(fabric({"s0": "r0:4"}), low, *pair(priority=9)), PREEMPTS, now=0.0)
+
+    assert [] == history.evictions
+
+
 # What other languages say.
 
 

@@ -67,12 +67,16 @@ _HAS_PLACE = frozenset(
         "AwaitsNotice",
         "MovesForRepair",
         "BindFailed",
+        "SetWaits",
     )
 )
 """Reasons of jobs for which a place was found."""
 
 LACKS_PODS = frozenset(
-    ("NotEnoughTasks", "NotEnoughPodsOfTask", "NotEnoughPods", "SubGroupIncomplete", "GangGroupIncomplete")
+    (
+        *("NotEnoughTasks", "NotEnoughPodsOfTask", "NotEnoughPods", "SubGroupIncomplete", "GangGroupIncomplete"),
+        "SetIncomplete",
+    )
 )
 """Reasons of jobs of which too few pods exist to look for a place."""
 

@@ -242,6 +242,8 @@ def may_evict(cycle: Cycle, job: Job) -> bool:
         return False
     if job.key in cycle.report.delays:  # or it could have had a place without
         return False
+    if cycle.sets is not None and cycle.sets.joint(job):  # nobody goes for a part of what starts together
+        return False
     if job_ready(cycle.ledger, job, waiting=True):
         starved = bool(slots(cycle, job).task_groups)
     else:

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import Demand, demand
 from tierwise.actions.placement.limits import domain_of_rows
-from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult, rows_of
+from tierwise.actions.placement.problem import NoPlace, SearchResult, rows_of
 from tierwise.api.plurals import count, verb
 from tierwise.api.sets import PARTS, SET_START
 from tierwise.framework.cycle import Cycle
@@ -43,6 +43,7 @@ _TRIED = 16
 """Gangs of a set up to which that is tried; where there are more, they are counted."""
 
 
+_NAMED = 4
 _TERMS = 64
 """Different terms of pods that are read as wishes in a cycle."""
 
@@ -257,9 +258,9 @@ class Sets:
         return standing.stand(part, np.concatenate(rows)) if part is not None and rows else []
 
     @contextmanager
-    def standing_there(self, job: Job, placements: Sequence[Placement]) -> Iterator[None]:
+    def standing_there(self, job: Job, rows: Sequence[Ints]) -> Iterator[None]:
         """Inside, a gang stands where it was placed on the ledger."""
-        rows, undo = [placement.rows for placement in placements], []
+        undo = []
         for (path, _), standing in self._standing.items():
             fresh = self._note(standing, path, job, rows)
             if fresh:
@@ -278,9 +279,9 @@ class Sets:
         """
         if job.member is None:
             return None
-        if job.member.starts:
-            text = f"annotation {SET_START}: sets that start together are not supported yet"
-            return Reason("NotSupported", "sets", text)
+        wrong = self._joint_fault(job)
+        if wrong is not None:
+            return wrong
         for rule in self.hard_rules(job):
             if self.homes_of(rule.constraint) is None:
                 asked = f"{rule.constraint.where()} of {rule.constraint.kind}".removeprefix("one ")
@@ -322,6 +323,51 @@ class Sets:
             self._beyond[path] = frozenset(job.key for part, job in gangs if part in beyond) if beyond else frozenset()
         return self._beyond[path]
 
+    # -- who starts together
+
+    def joint(self, job: Job) -> list[Job]:
+        """The gangs of a job's set that start together, in the order in which they are served; none where it is one by
+        one, or has started. The last of them is the one with which all of them are placed.
+        """
+        member = job.member
+        if member is None or not member.starts or self.has_started(job):
+            return []
+        gangs = [other for other in self._of_set(job) if _waits(other)]
+        gangs.sort(key=lambda gang: (-gang.priority, gang.created, gang.order))
+        return gangs[: member.starts]
+
+    def has_started(self, job: Job) -> bool:
+        """Whether a gang of the set that a job names stands: the others are placed one by one."""
+        decided = {decision.job.key for decision in self._cycle.report.decisions}
+        return any(gang.key in decided or len(self._rows_at_start(gang)) for gang in self._of_set(job))
+
+    def _of_set(self, job: Job) -> list[Job]:
+        """The gangs that name the same set."""
+        path = _member(job).set
+        return [gang for _, gang in self._gangs.get(path, ()) if _member(gang).set == path]
+
+    def _joint_fault(self, job: Job) -> Reason | None:
+        """Why a set that starts together cannot, whatever room there is."""
+        member = _member(job)
+        gangs = self._of_set(job)
+        starts = {_member(gang).starts for gang in gangs}
+        if not any(starts) or self.has_started(job):
+            return None
+        name = member.set.partition("/")[2]
+        if len(starts) > 1:
+            text = f"annotation {SET_START}: gangs of set {name} say different things"
+            return Reason("InvalidGroup", "sets", text)
+        if len({gang.queue for gang in gangs}) > 1:
+            text = f"annotation {SET_START}: gangs of set {name} are in several queues"
+            return Reason("NotSupported", "sets", text)
+        here = [gang for gang in gangs if sum(len(pod_set.tasks) for pod_set in gang.pod_sets()) >= gang.minimum]
+        if len(here) < member.starts:
+            names = ", ".join(sorted(gang.key.partition("/")[2] for gang in here)[:_NAMED]) or "none"
+            there = f"{len(here)} {verb(len(here), 'exists', 'exist')}"
+            text = f"set {name} starts with {member.starts} gangs, and {there}: {names}"
+            return Reason("SetIncomplete", "sets", text)
+        return None
+
     # -- what gangs would like
 
     def parts_in(self, job: Job, domains: Ints) -> Ints | None:
@@ -356,12 +402,14 @@ class Sets:
         """Rows to try first for the first gang of sets that stay together: those of domains that by counting hold all
         who wait, with these; all of its sets, then the innermost alone.
         """
-        fresh = self._fresh(job)
-        for number in range(len(fresh), 0, -1):
-            some, others = fresh[:number], list[Job]()
+        fresh, joint = self._fresh(job), self.joint(job)
+        tries = [(fresh[:number], list[Job]()) for number in range(len(fresh), 0, -1)]
+        for some, only in (*tries, (fresh, joint)) if joint else tries:
+            others: list[Job] = []
             why: Why = np.zeros(len(self._cycle.nodes), dtype=np.uint16)
             for path, homes in some:
-                waiting = [other for _, other in self._gangs[path] if other is not job and _waits(other)]
+                every = only or [other for _, other in self._gangs[path] if _waits(other)]
+                waiting = [other for other in every if other is not job]
                 if waiting:
                     why[~self._holds_all(homes, [job, *waiting])] = self._cycle.view.reasons.number(_REGARD)
                     others += (other for other in waiting if other not in others)
@@ -503,7 +551,7 @@ def _all_follow(cycle: Cycle, sets: Sets, job: Job, found: SearchResult, others:
     """Whether all others of a set find a place beside a gang that is on the ledger; it is left as it was."""
     with ExitStack() as stack:
         stack.enter_context(cycle.ledger.statement())
-        stack.enter_context(sets.standing_there(job, found.placements))
+        stack.enter_context(sets.standing_there(job, [placement.rows for placement in found.placements]))
         for other in others:
             asked = demand(cycle, other)
             if not asked.task_groups or not asked.enough:
@@ -512,7 +560,7 @@ def _all_follow(cycle: Cycle, sets: Sets, job: Job, found: SearchResult, others:
                 place = search(cycle, other, asked)
             if isinstance(place, NoPlace):
                 return False
-            stack.enter_context(sets.standing_there(other, place.placements))
+            stack.enter_context(sets.standing_there(other, [placement.rows for placement in place.placements]))
     return True
 
 
