@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from itertools import product
 
@@ -9,10 +10,10 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.depth import examples
-from tests.support.drawn_gang import Gang
+from tests.support.drawn_gang import Gang, Groups
 from tests.support.field_scenes import all_objects
 from tests.support.koordinator import objects_of
-from tests.support.sets import apart, fabric, part, racks_of, together
+from tests.support.sets import CONSTRAINTS, apart, fabric, part, racks_of, together
 from tests.support.sight import saw, schedule, sees
 
 from tierwise.api.codec import Raw
@@ -186,3 +187,32 @@ def _both_fit(gangs: Sequence[Member], racks: Sequence[str], free: Mapping[str, 
     if (most == 1 and racks[0] == racks[1]) or (most < 0 and racks[0] != racks[1]):
         return False
     return all(free[rack] >= sum(g.tasks for g, own in zip(gangs, racks, strict=True) if own == rack) for rack in racks)
+
+
+@sees(binds=5, refusals=1)
+@given(_RACKS, st.integers(1, 5), st.integers(1, 3), st.integers(1, 2), st.integers(0, 2), st.booleans())
+@examples(80)
+def test_sub_groups_stand_apart_exactly_where_racks_are_enough(
+    sizes: list[int], count: int, size: int, most: int, more: int, soft: bool
+) -> None:
+    """Each rack takes as many alike sub-groups as fit, and no more than it may; those beyond the minimum follow."""
+    rule = {"tier": "rack", "subGroup": "part", "apart": most, "mode": "soft" if soft else "hard"}
+    groups = (Groups(count=count + more, size=size, within="rack", minimum=count),)
+    marks = {CONSTRAINTS: json.dumps([rule])}
+    gang = Gang("g", groups=groups, minimum=count * size, marks=marks).manifests()
+
+    history = schedule(objects_of(_world(sizes), gang), DEFAULT, now=0.0)
+
+    room = [number // size for number in sizes]
+    held = sum(min(most, number) for number in room)
+    able = sum(room) if soft and held < count else held
+    placed = min(count + more, able) if able >= count else 0
+    where: dict[str, set[str]] = {}
+    for pod, node in history.bindings.items():
+        where.setdefault(node.rpartition("n")[0], set()).add(pod.rpartition("-")[0])
+    started = sum(map(len, where.values()))
+    saw(refusals=not started)
+    assert started == placed if not soft else started >= placed
+    if not soft or (held >= count and not more):
+        assert all(len(inside) <= most for inside in where.values())
+    assert [] == [str(finding) for finding in audit(history.cluster.read()) if finding.rule == "not-apart"]

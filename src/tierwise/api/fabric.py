@@ -97,8 +97,14 @@ def _fault(entry: FabricConstraint) -> str:
 
 def _rule_fault(entry: FabricConstraint) -> str:
     """What is wrong with what an entry says of sets and parts; "" where nothing is."""
+    if not entry.set and entry.sub_group and entry.apart is not None:
+        if entry.spread is not None:
+            return "apart: it says nothing beside spread"
+        counts = isinstance(entry.apart, int) and most_of(entry.apart) is not None
+        return "" if counts else f'apart: "{entry.apart}" is no number of sub-groups from 1 on'
     if not entry.set:
-        return "apart: it is said of the parts of a set, which `set` names" if entry.apart is not None else ""
+        why = "apart: it is said of the parts of a set, which `set` names, or of the sub-groups that `subGroup` names"
+        return why if entry.apart is not None else ""
     if entry.sub_group or entry.spread is not None:
         return f"set: a rule about a set says nothing of {'sub-groups' if entry.sub_group else 'spread'}"
     if set_fault(entry.set):

@@ -5,7 +5,7 @@ A constraint is about the hyperNodes of one fabric, or about a tree of node labe
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -36,6 +36,7 @@ def topology(objects: Objects) -> Iterator[Finding]:
             yield Finding("too-wide", f"PodGroup {path}", text)
         yield from fabrics.findings(record.metadata, f"PodGroup {path}", standing)
         for policy, groups in sub_groups(record, standing):
+            yield from fabrics.crowded(record.metadata, f"PodGroup {path}, {policy.name}", policy.name, groups.values())
             for values, pods in sorted(groups.items()):
                 whose = f"PodGroup {path}, {policy.name} {'-'.join(values)}"
                 inner = record.metadata.annotations.get(f"tierwise.io/fabric.{policy.name}", fabric)
@@ -60,13 +61,27 @@ class Fabrics:
         `level` is a constraint of the group's own language, which is about the fabric that the group names.
         """
         own = _fabric(meta)
-        own_level = (entry for entry in listed(meta) if not entry.get("set"))
+        own_level = (entry for entry in listed(meta) if not entry.get("set") and entry.get("apart") is None)
         entries = [entry for entry in own_level if str(entry.get("subGroup") or "") == sub_group]
         if level and own:
             entries.append({"tier": level})
         for entry in entries:
             if text := self._misplaced(entry, own, pods):
                 yield Finding("too-wide", subject, text)
+
+    def crowded(self, meta: ObjectMeta, subject: str, policy: str, groups: Iterable[list[Pod]]) -> Iterator[Finding]:
+        """Domains that hold more sub-groups of a policy than may share one."""
+        held = [{pod.spec.node_name for pod in pods if holds(pod)} for pods in groups]
+        for entry in listed(meta):
+            most, named = entry.get("apart"), entry.get("subGroup") == policy and not entry.get("set")
+            if not named or type(most) is not int:
+                continue
+            fabric = str(entry.get("fabric") or _fabric(meta))
+            for domain in self.domains("" if fabric == "HyperNode" else fabric, entry.get("tier")):
+                inside = sum(not nodes.isdisjoint(domain) for nodes in held)
+                if inside > most:
+                    text = f"{inside} sub-groups stand in one {entry.get('tier')}, and {most} may"
+                    yield Finding("not-apart", subject, text)
 
     def tree(self, fabric: str) -> _Tree:
         """The hyperNodes of a fabric."""

@@ -29,6 +29,7 @@ class FabricMarks(msgspec.Struct, frozen=True):
     by_sub_group: Mapping[str, tuple[Constraint, ...]] = {}
     refusal: Reason | None = None
     kinds: Mapping[str, str] = {}  # the same as `kind` for sub-groups that have their own, by their names
+    apart: Mapping[str, tuple[SetRule, ...]] = {}  # by the name of sub-groups, how many may share a domain
     member: SetMember | None = None  # the set that it is in, by its path, and the rules about sets around it
 
     def own(self, constraint: Constraint | None, sub_group: str = "") -> Constraint | None:
@@ -65,6 +66,7 @@ def read_marks(marks: ObjectMeta | Mapping[str, str], language: str, sub_groups:
         return _refused(fabric.CONSTRAINTS, listed)
     whole: list[Constraint] = []
     rules: list[SetRule] = []
+    between: dict[str, tuple[SetRule, ...]] = {}
     inner: dict[str, tuple[Constraint, ...]] = {}
     for entry in listed:
         constraint = Constraint(
@@ -81,13 +83,17 @@ def read_marks(marks: ObjectMeta | Mapping[str, str], language: str, sub_groups:
             rules.append(SetRule(entry.set, constraint, *((most.number, most.share) if most is not None else ())))
         elif not entry.sub_group:
             whole.append(constraint)
+        elif entry.apart is not None and entry.sub_group in sub_groups:
+            most = sets.most_of(entry.apart)
+            rule = SetRule("", constraint, most.number if most is not None else 0)
+            between[entry.sub_group] = (*between.get(entry.sub_group, ()), rule)
         elif entry.sub_group in sub_groups:
             inner[entry.sub_group] = (*inner.get(entry.sub_group, ()), constraint)
         else:
             return _refused(fabric.CONSTRAINTS, f'there is no sub-group "{entry.sub_group}"')
     kinds = {sub_group: fabric_kind(found) for sub_group, found in inside.items() if found}
     member = SetMember(path, tuple(rules), sets.parse_start(start) or 0) if path else None
-    return FabricMarks(kind, tuple(whole), inner, kinds=kinds, member=member)
+    return FabricMarks(kind, tuple(whole), inner, kinds=kinds, member=member, apart=between)
 
 
 _NONE = FabricMarks()

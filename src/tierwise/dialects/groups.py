@@ -228,6 +228,9 @@ def build_group(
             members = with_roles(members, sub_group)
     numbers = builder.roles(roles)
     refusal = group.refusal or marks.refusal or fault or (_mixed(members, foreign=foreign) if group.uniform else None)
+    if marks.apart and not group.policies:
+        why = "sub-groups stand apart by a subGroupPolicy, and this group has none"
+        refusal = refusal or not_supported(f"annotation {CONSTRAINTS}: apart", why)
     if group.policies:
         policies, split = _labelled(key, group.policies, marks, members)
     else:
@@ -372,6 +375,7 @@ def _labelled(
             p.min_sub_groups or 0,
             marks.own(tier_limit(p.network_topology), p.name),
             marks.of(p.name),
+            marks.apart.get(p.name, ()),
         )
         for p in listed
     )

@@ -485,6 +485,7 @@ class Policy(msgspec.Struct, frozen=True):
     minimum: int
     constraint: Constraint | None
     further: tuple[Constraint, ...] = ()  # on other trees
+    apart: tuple[SetRule, ...] = ()  # how many of its sub-jobs may share a domain
 
 
 class InnerGroup(msgspec.Struct, frozen=True):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 import pytest
-from tests.support.drawn_gang import Gang
-from tests.support.koordinator import objects_of
+from msgspec.structs import replace
+from tests.support.drawn_gang import Gang, Groups
+from tests.support.koordinator import objects_of, run
 from tests.support.languages import grove_gang, packed
 from tests.support.sets import CONSTRAINTS, SET, apart, fabric, node, part, stand, together
 from tests.support.sight import schedule
@@ -152,6 +154,50 @@ def test_pairs_in_a_rack_and_replicas_in_racks_of_one_spine() -> None:
 
     assert {} == why
     assert {"decode0": "r2", "decode1": "r3", "prefill0": "r2", "prefill1": "r3"} == racks
+
+
+# Sub-groups of a gang apart.
+
+
+def groups_apart(count: int, most: int = 1, *, size: int = 1, mode: str = "hard", **rest: object) -> list[Raw]:
+    """A gang of sub-groups, at most so many of them in one rack."""
+    rule = {"tier": "rack", "subGroup": "part", "apart": most, "mode": mode}
+    groups = (Groups(count=count, size=size, within="rack"),)
+    marks = {CONSTRAINTS: json.dumps([rule])}
+    return Gang("g", groups=groups, marks=marks, **rest).manifests()  # type: ignore[arg-type]
+
+
+def racks_of_groups(bound: Mapping[str, str]) -> list[str]:
+    """The racks of the sub-groups, in order."""
+    return sorted({pod.rpartition("-")[0]: where.rpartition("n")[0] for pod, where in bound.items()}.values())
+
+
+def test_sub_groups_stand_in_different_racks() -> None:
+    """Two of them would fit into one rack; a fourth one has none, and the gang is told that it never fits."""
+    world = fabric({"s0": "r0:2 r1:4 r2:2"})
+
+    assert ["r0", "r1", "r2"] == racks_of_groups(run(world, groups_apart(3))[0])
+    assert ["r0", "r1", "r1", "r2"] == racks_of_groups(run(world, groups_apart(4, 2, size=2, mode="soft"))[0])
+    bound, why = run(world, groups_apart(4))
+    assert {} == bound
+    assert "NotApart: 4 sub-groups part with at most 1 in one rack: too few racks hold them so" in why["g-part-0-0"]
+
+
+def test_sub_groups_beyond_the_minimum_stand_apart_as_well() -> None:
+    """Two are needed, three find racks, and the fourth waits."""
+    rule = {"tier": "rack", "subGroup": "part", "apart": 1}
+    groups = (Groups(count=4, size=1, within="rack", minimum=2),)
+    gang = Gang("g", groups=groups, minimum=2, marks={CONSTRAINTS: json.dumps([rule])}).manifests()
+
+    assert ["r0", "r1", "r2"] == racks_of_groups(run(fabric({"s0": "r0 r1 r2"}), gang)[0])
+
+
+def test_a_sub_group_comes_back_apart_from_the_others() -> None:
+    """Of three that ran one has lost its node's rack to a stranger: the racks of the others stay closed."""
+    gang = groups_apart(3, on="r0n0 r1n0", phase="Running")
+    stranger = Gang("z", tasks=2, on="r2n0 r2n1").manifests()
+
+    assert {"g-part-2-0": "r3n0"} == run(fabric({"s0": "r0 r1 r2 r3"}), gang, stranger)[0]
 
 
 # Joint starts: all gangs of a set, or none.
@@ -360,6 +406,33 @@ def test_nobody_goes_for_a_place_apart() -> None:
     stranger = Gang("z", tasks=2, within="rack", on="r2n0 r2n1").manifests()
     history = schedule(objects_of(fabric({"s0": "r0 r1 r2"}), *low, stranger, new), PREEMPTS, now=0.0)
     assert {"z"} == {eviction.job.key.partition("/")[2] for eviction in history.evictions}
+
+
+@pytest.mark.parametrize("action", ["preempt", "podpreempt", "jobpreempt", "gangpreempt"])
+def test_every_evicting_action_keeps_rules(action: str) -> None:
+    """A sibling's rack stays closed, whoever could be evicted there, and sub-groups do not share a rack."""
+    world = fabric({"s0": "r0:2 r1:1"})
+    running = [
+        *part("old", 1, "serve", on="r0n0"),
+        *Gang("a", tasks=1, on="r0n1").manifests(),
+        *Gang("b", tasks=1, on="r1n0").manifests(),
+    ]
+    new = part("new", 1, "serve", apart("serve"), priority=10)
+
+    history = schedule(
+        objects_of(world, running, new), replace(PREEMPTS, actions=(*PREEMPTS.actions[:2], action)), now=0.0
+    )
+    assert {"default/b-0"} >= {eviction.task.key for eviction in history.evictions}
+    assert "r0n1" not in {*history.nominations.values(), *history.bindings.values()}
+
+    low = Gang("low", tasks=3, on="r0n0 r0n1 r1n0").manifests()
+    gang = groups_apart(2, priority=10)
+    history = schedule(
+        objects_of(world, low, gang), replace(PREEMPTS, actions=(*PREEMPTS.actions[:2], action)), now=0.0
+    )
+    assert [] == [finding for finding in audit(history.cluster.read()) if finding.rule == "not-apart"]
+    nominated = [str(node).rpartition("n")[0] for node in history.nominations.values()]
+    assert sorted(set(nominated)) == sorted(nominated)
 
 
 def test_the_audit_counts_by_itself() -> None:

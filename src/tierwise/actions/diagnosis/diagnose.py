@@ -44,6 +44,14 @@ _TRIALS = 3
 
 def diagnose(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool) -> Rejection:
     """Why nothing of the demand was placed."""
+    if any(policy.apart for policy in job.policies):
+        from tierwise.actions.placement.apart import why_not_apart  # few gangs ask for it
+
+        with cycle.ledger.statement():
+            closer = solve(cycle, replace(job, policies=tuple(replace(p, apart=()) for p in job.policies)), demand)
+        reason = why_not_apart(cycle, job, demand, closer)
+        if reason is not None:
+            return Rejection("fit", job.key, reason, bounded=bounded)
     bounded = bounded or _cut_on_nodes(cycle, demand)
     if cycle.snapshot.on_several_trees(job):
         from tierwise.actions.diagnosis.fabrics import unplaced_on_fabrics  # rarely needed

@@ -77,7 +77,7 @@ class RejectionCache:
         """The same of a job whose sub-jobs are alike and all needed, and none of which has begun."""
         ledger, first, count = self._cycle.ledger, job.subs[0], len(job.subs)
         shape, size = first.pod_sets[0].shape, first.minimum
-        if len(job.policies) > 1 or job.roles or job.inner_groups or size <= 0:
+        if len(job.policies) > 1 or job.roles or job.inner_groups or size <= 0 or job.policies[0].apart:
             return None, 0
         if max(-(-job.minimum // size), job.policies[0].minimum) != count:
             return None, 0
@@ -187,7 +187,7 @@ class RejectionCache:
     def _kind(self, job: Job, asked: Demand) -> Kind | None:
         """What the answer depends on, apart from limit and number; None where it depends on more."""
         first, several = asked.task_groups[0], self._cycle.snapshot.on_several_trees(job)
-        if self._cycle.gathered(job):
+        if self._cycle.gathered(job) or any(policy.apart for policy in job.policies):
             return None
         looked_at = asked.task_groups if several else (first,)
         if any(map(self._cycle.pipeline.moving, shapes_of(looked_at))):

@@ -119,6 +119,9 @@ class _ClassicPreemptor(Evictor):
         if cycle.snapshot.on_several_trees(job):
             text = f"its constraints are on several trees, and {self._action} knows no domains: gang{self._action} does"
             return Reason("HardTopology", self._action, text)
+        if any(rule.constraint.hard for policy in job.policies for rule in policy.apart):
+            text = f"its sub-groups stand apart, and {self._action} knows no domains: gang{self._action} does"
+            return Reason("HardTopology", self._action, text)
         gangs: tuple[Job | SubJob, ...] = (job, *job.subs)
         limits = [limit for gang in gangs if (limit := cycle.pipeline.limit(gang)) is not None]
         if limits and min(limits) < int(cycle.topology.tier[ROOT]):

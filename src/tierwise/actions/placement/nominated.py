@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tierwise.actions.placement.apart import apart_from_others
 from tierwise.actions.placement.choose import search_group
 from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup
 from tierwise.actions.placement.problem import BOTH, Placement, SearchResult, place_tasks
@@ -30,7 +31,8 @@ def place_nominated(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | Non
     with cycle.ledger.statement() as statement:
         placements: list[Placement] = []
         for task_group in asked.task_groups:
-            found = _place_task_group(cycle, job, task_group)
+            with apart_from_others(cycle, job, task_group.sub):
+                found = _place_task_group(cycle, job, task_group)
             if found is None:
                 return None
             placements += found

@@ -57,6 +57,10 @@ def solve(
     If pods share something that is created where the first one lands, such as a volume of a zone, each zone is tried by
     itself first. If a job with sub-groups finds no place, each zone that pod affinity could tie it to is tried.
     """
+    if any(policy.apart for policy in job.policies):
+        from tierwise.actions.placement.apart import place_apart  # few gangs ask for it
+
+        return place_apart(cycle, job, asked, within, pools)
     cut, options = cycle.report.search_counts.cut, cycle.pipeline.gather_options(job, asked.need)
     if options:
         from tierwise.actions.placement.quanta import place_in_multiples  # rarely needed, and slow to import

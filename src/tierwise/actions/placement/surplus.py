@@ -170,6 +170,15 @@ def _must_be_whole(cycle: Cycle, job: Job, task_group: TaskGroup) -> bool:
 
 def place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
     """Place what fits of a task group: a sub-job below its own minimum whole or not at all, other tasks one by one."""
+    if job.policies and any(policy.apart for policy in job.policies):
+        from tierwise.actions.placement.apart import apart_from_others  # few gangs ask for it
+
+        with apart_from_others(cycle, job, task_group.sub):
+            return _place_surplus(cycle, job, task_group)
+    return _place_surplus(cycle, job, task_group)
+
+
+def _place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
     options = cycle.pipeline.gather_options(job, task_group.need)
     if options or cycle.snapshot.on_several_trees(job):
         return _as_many_as_fit(cycle, job, task_group, options)

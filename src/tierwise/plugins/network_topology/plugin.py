@@ -182,7 +182,8 @@ class NetworkTopologyAware:
             if reason is not None:
                 return reason
         parts: tuple[Job | Policy | InnerGroup, ...] = (job, *job.policies, *job.inner_groups)
-        listed = (constraint for part in parts for constraint in part.further)
+        listed = [constraint for part in parts for constraint in part.further]
+        listed += (rule.constraint for policy in job.policies for rule in policy.apart)
         further = (self._missing(constraint) or self._above_all(constraint) for constraint in listed)
         return next((reason for reason in further if reason is not None), None)
 

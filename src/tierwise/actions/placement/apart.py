@@ -1,0 +1,163 @@
+"""Sub-groups of a gang that stand apart: at most so many of a policy in one domain of a tier.
+
+They are placed one after the other, the hardest first, and the domains that hold as many of the others as they may are
+closed to each of them. For alike sub-groups that lie inside one domain of the tier that is exact: such domains do not
+touch each other, and whichever is taken first, each takes as many as it holds. Others may be missed, and the answer
+says so. A soft rule is kept where that is possible, and dropped otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from tierwise.actions.placement.bounds import Room, may_hold_all
+from tierwise.actions.placement.choose import gradients_of, order_of, search_group
+from tierwise.actions.placement.demand import Demand
+from tierwise.actions.placement.limits import domain_of_rows
+from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult, tightness
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.ledger import Pool, job_ready
+from tierwise.model.arrays import Bools, Ints, Why, distinct
+from tierwise.model.job import Job, Reason, SetRule, Status, SubJob
+
+__all__ = ["apart_from_others", "place_apart", "why_not_apart"]
+
+_SHORTLIST = 8
+"""Domains of a tier in which all sub-groups are tried."""
+
+
+@contextmanager
+def apart_from_others(cycle: Cycle, job: Job, sub: SubJob, *, soft: bool = False) -> Iterator[None]:
+    """Inside, the domains are closed to a sub-group that hold as many others of its policy as they may."""
+    rules = job.policies[sub.policy].apart if sub.policy >= 0 else ()
+    rules = tuple(rule for rule in rules if soft or rule.constraint.hard)
+    if not rules:
+        yield
+        return
+    before = cycle.fit_counts.closed
+    why: Why = np.zeros(len(cycle.nodes), dtype=np.uint16) if before is None else before.copy()
+    for rule in rules:
+        homes = domain_of_rows(cycle, rule.constraint)
+        if homes is not None:
+            closed = (homes < 0) | _full(cycle, job, sub, rule, homes)[homes]
+            why[closed & (why == 0)] = cycle.view.reasons.number(_on_nodes(job, sub, rule))
+    cycle.fit_counts.close(why if why.any() else None)
+    try:
+        yield
+    finally:
+        cycle.fit_counts.close(before)
+
+
+def _full(cycle: Cycle, job: Job, sub: SubJob, rule: SetRule, homes: Ints) -> Bools:
+    """Which domains hold as many other sub-groups as they may; those in which it stands itself are open."""
+    number = np.zeros(int(homes.max(initial=-1)) + 1, dtype=np.int64)
+    for other in job.subs:
+        if other.policy == sub.policy and other is not sub:
+            number[_homes_of(cycle, other, homes)] += 1
+    full: Bools = number >= rule.most
+    full[_homes_of(cycle, sub, homes)] = False
+    return full
+
+
+def _homes_of(cycle: Cycle, sub: SubJob, homes: Ints) -> Ints:
+    """The domains in which tasks of a sub-group stand, or are leaving."""
+    leaving = [task.node for task in sub.tasks if task.status is Status.RELEASING and task.node >= 0]
+    rows = cycle.nodes.rows[np.array(leaving, dtype=np.int64)]
+    placed = cycle.ledger.placed_rows(sub)
+    if placed is not None:
+        rows = np.concatenate((rows, placed[0][placed[1] > 0]))
+    found = distinct(homes[rows])
+    return found[found >= 0]
+
+
+def place_apart(cycle: Cycle, job: Job, asked: Demand, within: int, pools: tuple[Pool, ...]) -> SearchResult | NoPlace:
+    """The best place for a demand in which sub-groups stand apart, on the ledger."""
+    rules = [rule for policy in job.policies for rule in policy.apart]
+    found = _placed(cycle, job, asked, within, pools, soft=True)
+    if isinstance(found, NoPlace) and not all(rule.constraint.hard for rule in rules):
+        found = _placed(cycle, job, asked, within, pools, soft=False)
+    return found
+
+
+def _placed(
+    cycle: Cycle, job: Job, asked: Demand, within: int, pools: tuple[Pool, ...], *, soft: bool
+) -> SearchResult | NoPlace:
+    exact = _counted(cycle, job, asked)
+    for gradient in gradients_of(cycle, job, within):
+        domains = gradient[may_hold_all(Room(cycle, pools[-1]), asked, gradient)]
+        if not len(domains):
+            continue
+        worth = np.asarray(sum(cycle.pipeline.score_domains(group.sub, domains) for group in asked.task_groups))
+        order = order_of(cycle, domains, worth, cycle.current_domain(job))
+        for number, i in enumerate(order):
+            if number == _SHORTLIST:
+                exact = False
+                break
+            with cycle.ledger.statement() as statement:
+                placements = _below(cycle, job, asked, int(domains[i]), pools, soft=soft)
+                if placements is not None:
+                    statement.keep()
+                    return SearchResult(int(domains[i]), tuple(placements), float(worth[i]), terms=order.decided(i))
+    return NoPlace.of(bounded=not exact)
+
+
+def _below(
+    cycle: Cycle, job: Job, asked: Demand, domain: int, pools: tuple[Pool, ...], *, soft: bool
+) -> list[Placement] | None:
+    """Place one sub-group after the other below a domain, until the job is ready."""
+    placements: list[Placement] = []
+    groups = sorted(asked.task_groups, key=lambda group: tightness(cycle, group))
+    for task_group in (*groups, *asked.substitutes):
+        if asked.substitutes and placements and job_ready(cycle.ledger, job, waiting=True):
+            break
+        with apart_from_others(cycle, job, task_group.sub, soft=soft):
+            found = search_group(cycle, job, task_group, within=domain, pools=pools)
+        if isinstance(found, SearchResult):
+            placements += found.placements
+        elif not asked.substitutes:
+            return None
+    return placements if job_ready(cycle.ledger, job, waiting=True) else None
+
+
+def _counted(cycle: Cycle, job: Job, asked: Demand) -> bool:
+    """Whether sub-groups that find no place one after the other have none: alike ones, each inside one domain."""
+    if asked.substitutes or asked.alternatives is not None or asked.cut or cycle.ledger.any_releasing:
+        return False
+    kinds = {(group.need, group.sub.policy, group.firm()) for group in asked.task_groups}
+    if len(kinds) != 1 or len(next(iter(kinds))[2]) != 1:
+        return False
+    first = asked.task_groups[0]
+    rules, limit = (
+        job.policies[first.sub.policy].apart if first.sub.policy >= 0 else (),
+        cycle.pipeline.limit(first.sub),
+    )
+    if len(rules) != 1 or limit is None or cycle.snapshot.alternate_topology(rules[0].constraint) is not None:
+        return False
+    if any(cycle.pipeline.moving(shape) for shape in first.by_shape()) or cycle.current_domain(job) is not None:
+        return False
+    asked_tier, names = rules[0].constraint, cycle.topology.tier_names
+    tier = asked_tier.tier if asked_tier.tier is not None else names.get(asked_tier.tier_name)
+    return tier is not None and limit <= tier
+
+
+def why_not_apart(cycle: Cycle, job: Job, asked: Demand, found_without: SearchResult | NoPlace) -> Reason | None:
+    """Why a job waits whose sub-groups would have a place closer to each other; None where they would not."""
+    if isinstance(found_without, NoPlace):
+        return None
+    rules = [(policy, rule) for policy in job.policies for rule in policy.apart if rule.constraint.hard]
+    if not rules:
+        return None
+    policy, rule = rules[0]
+    tier = rule.constraint.tier_name or "domain"
+    subs = len({group.sub.number for group in asked.task_groups if job.policies[group.sub.policy] is policy})
+    text = f"{subs} sub-groups {policy.name} with at most {rule.most} in one {tier}: too few {tier}s hold them so"
+    return Reason("NotApart", "sets", text)
+
+
+def _on_nodes(job: Job, sub: SubJob, rule: SetRule) -> Reason:
+    tier, name = rule.constraint.tier_name or "domain", job.policies[sub.policy].name
+    most = "another sub-group" if rule.most == 1 else f"{rule.most} other sub-groups"
+    return Reason("NotApart", "sets", f"had {most} {name} in their {tier}, which is the most")
