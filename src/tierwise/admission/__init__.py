@@ -308,7 +308,7 @@ class _Checks:
                 assert isinstance(example, Pod)  # it was decoded as one already
                 yield from node_pod.check_support(example, f"{template}.")
                 yield from network_aware.check_pod(example.metadata.labels, self._objects, f"{template}.")
-            why = workloads.waits(raw)
+            why = workloads.waits(raw, self._objects)
             if why:
                 field, _, text = why.partition(": ")
                 yield error(field, text)

@@ -550,6 +550,8 @@ _VERSIONS.update(
         ("workloads.x-k8s.io", "v1alpha2 v1alpha1", "RoleBasedGroup"),
         ("workload.serving.volcano.sh", "v1alpha1", "ModelServing"),
         ("orchestration.aibrix.ai", "v1alpha1", "StormService RoleSet"),
+        ("serving.kserve.io", "v1beta1", "InferenceService"),
+        ("serving.kserve.io", "v1alpha1", "ServingRuntime ClusterServingRuntime"),
         ("nvidia.com", "v1beta1 v1alpha1", "DynamoGraphDeployment"),
         ("jobset.x-k8s.io", "v1alpha2", "JobSet"),
         ("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet"),

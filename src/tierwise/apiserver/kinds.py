@@ -107,7 +107,7 @@ def _kinds() -> Iterator[ServedKind]:
             yield _custom(group, versions, kind, namespaced=namespaced)
     for group, kind in (*workloads.WORKLOADS, *sorted(workloads.READ_BESIDE)):
         known = table.pop((group, kind), None)
-        cluster_wide = kind == "ClusterTrainingRuntime"
+        cluster_wide = kind in ("ClusterTrainingRuntime", "ClusterServingRuntime")
         yield known or _custom(group, codec.versions_of(group, kind), kind, namespaced=not cluster_wide)
     yield from table.values()
 

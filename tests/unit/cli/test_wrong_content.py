@@ -40,6 +40,7 @@ SPECS: dict[tuple[str, str], Raw] = {
     },
     ("orchestration.aibrix.ai", "StormService"): {"template": {"spec": {"roles": [{"name": "w", "template": PODS}]}}},
     ("orchestration.aibrix.ai", "RoleSet"): {"roles": [{"name": "w", "template": PODS}]},
+    ("serving.kserve.io", "InferenceService"): {"predictor": PODS["spec"]},
     ("nvidia.com", "DynamoGraphDeployment"): {"components": [{"name": "w", "podTemplate": PODS}]},
     ("batch", "CronJob"): {"schedule": "0 * * * *", "jobTemplate": {"spec": {"template": ENDING}}},
     ("kubeflow.org", "PyTorchJob"): {"pytorchReplicaSpecs": {"Worker": {"template": PODS}}},

@@ -67,6 +67,7 @@ WORKLOADS: Final[Mapping[tuple[str, str], str]] = {
     ("orchestration.aibrix.ai", "RoleSet"): "aibrix:role_set",
     ("nvidia.com", "DynamoGraphDeployment"): "dynamo:dynamo_graph_deployment",
     ("grove.io", "PodCliqueSet"): "grove:pod_clique_set",
+    ("serving.kserve.io", "InferenceService"): "kserve:inference_service",
     ("batch", "Job"): "kubernetes:job",
 }
 """What says what becomes of an object, by API group and kind: a module of this folder, which is imported on use."""
@@ -77,6 +78,8 @@ READ_BESIDE: Final = frozenset(
         ("trainer.kubeflow.org", "TrainingRuntime"),
         ("grove.io", "ClusterTopologyBinding"),
         ("grove.io", "ClusterTopology"),
+        ("serving.kserve.io", "ServingRuntime"),
+        ("serving.kserve.io", "ClusterServingRuntime"),
     }
 )
 """Kinds that make nothing themselves, and are read for those that do."""
@@ -90,7 +93,6 @@ ELSEWHERE: Final[Mapping[tuple[str, str], str]] = {
     ("argoproj.io", "Workflow"): "the Jobs of its steps",
     ("argoproj.io", "CronWorkflow"): "the Jobs of its steps",
     ("argoproj.io", "Rollout"): "a Deployment",
-    ("serving.kserve.io", "InferenceService"): "a Deployment, or a LeaderWorkerSet where it spans nodes",
     ("serving.kserve.io", "LLMInferenceService"): "a Deployment, or a LeaderWorkerSet where it spans nodes",
     ("serving.knative.dev", "Service"): "a Deployment",
     ("workload.serving.volcano.sh", "ModelBooster"): "the ModelServing that its controller makes",
@@ -144,11 +146,11 @@ def notes(objects: Objects) -> Iterator[tuple[Key, str]]:
             yield key_of_raw(owner.raw), f"makes pods that wait: {expansion.waits}"
 
 
-def waits(raw: Raw) -> str:
+def waits(raw: Raw, objects: Objects | None = None) -> str:
     """Why the pods of a workload will wait whatever room there is; empty where nothing says so, or for other kinds."""
     key = key_of_raw(raw)
     said = WORKLOADS.get((key.group, key.kind))
-    return _expanded(Owner(raw), _expander(said)).waits if said is not None else ""
+    return _expanded(Owner(raw, Family(objects or Objects())), _expander(said)).waits if said is not None else ""
 
 
 def check(raw: Raw) -> dict[str, Raw]:

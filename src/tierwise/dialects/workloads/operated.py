@@ -23,6 +23,7 @@ _NAMED_BY: Final[Mapping[tuple[str, str], Sequence[str]]] = {
     ("workload.serving.volcano.sh", "ModelServing"): ("modelserving.volcano.sh/name",),
     ("orchestration.aibrix.ai", "StormService"): ("storm-service-name",),
     ("orchestration.aibrix.ai", "RoleSet"): ("roleset-name",),
+    ("serving.kserve.io", "InferenceService"): ("serving.kserve.io/inferenceservice",),
     ("nvidia.com", "DynamoGraphDeployment"): ("nvidia.com/dynamo-graph-deployment-name",),
     ("grove.io", "PodCliqueSet"): ("app.kubernetes.io/part-of",),
 }
