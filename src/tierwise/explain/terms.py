@@ -26,13 +26,12 @@ _WORDS = {
     Term.PLACES: "it takes least from later gangs",
     Term.SCORE: "it has the highest score",
     Term.SURPLUS_ROOM: "it has most room for pods beyond the minimum",
-    Term.NAME: "it is the first by name",
+    Term.NAME: "nothing else tells them apart",
 }
-_PLAIN = {Term.SCORE, Term.NAME}
 
 
 def because(name: str, terms: Sequence[Term], *, always: bool = False) -> str:
-    """Why this hyperNode comes first; nothing where scores and names show it, unless it is `always` told."""
-    if not terms or (_PLAIN.issuperset(terms) and not always):
+    """Why this hyperNode comes first; nothing where scores alone show it, unless it is `always` told."""
+    if not terms or (tuple(terms) == (Term.SCORE,) and not always):
         return ""
     return f"{name} comes first by {', '.join(terms)}: {_WORDS[terms[0]]}"

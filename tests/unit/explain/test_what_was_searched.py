@@ -57,6 +57,40 @@ def test_a_half_running_gang_is_searched_in_its_own_hypernode(tmp_path: Path) ->
     assert {} == seen["hyperNodeScores"]
 
 
+def test_nodes_that_its_job_may_not_use_do_not_take_the_pod(tmp_path: Path) -> None:
+    """Every filter lets the pod in on the free racks of s1, as the JSON says; the page says that they are out."""
+    world = draw("s0[r0[n0 n1] r1[n2 n3]] s1[r2[n4 n5] r3[n6 n7]]", node="cpu=8", running="n2:cpu=8")
+    half = gang("g", each="cpu=8", within=2, groups=(groups(2, size=2, within=1),), on="n0 n1")
+    file = _file(tmp_path, world, half)
+    page = run("explain", "-f", file, "default/g-part-1-0", width=120).stdout
+
+    assert "Nodes: 1 of 8 take the pod" in page
+    assert re.search(r"4  outside of s0, where its job's pods run +n\[4-7\]", page)
+    assert answer("explain", "-f", file, "default/g-part-1-0")["nodes"]["n4"]["feasible"]
+
+
+def test_nodes_outside_of_a_hard_limit_do_not_take_the_rest(tmp_path: Path) -> None:
+    """Of a gang that runs in one rack; one that merely prefers it may go elsewhere."""
+    racks = draw("r0[n0 n1] r1[n2 n3]", node="cpu=16")
+    rest = _file(tmp_path, racks, gang("g", tasks=3, minimum=2, each="cpu=8", within=1, on="n0 n1 -"))
+    page = run("explain", "-f", rest, "default/g-2", width=120).stdout
+    assert "Nodes: 2 of 4 take the pod" in page
+    assert "outside of r0, where its job's pods run" in page
+
+    soft = _file(tmp_path, racks, gang("g", tasks=3, minimum=2, each="cpu=8", soft=True, on="n0 n1 -"))
+    assert "Nodes: 4 of 4 take the pod" in run("explain", "-f", soft, "default/g-2", width=120).stdout
+
+
+def test_a_tie_by_name_is_told(tmp_path: Path) -> None:
+    """Two racks with equal scores: the page of `schedule` and that of the job name what decided."""
+    file = _file(tmp_path, draw("r0[n0] r1[n1]", node="cpu=8"), gang("g", tasks=1, each="cpu=8", within=1))
+
+    for words in (["schedule"], ["explain", "--job", "default/g"]):
+        text = " ".join(run(*words, "-f", file, width=160).stdout.split())
+        assert "r0 comes first by name: nothing else tells them apart" in text
+    assert ["name"] == answer("schedule", "-f", file)["podGroups"]["default/g"]["decidedBy"]
+
+
 def test_scores_are_those_before_the_proposal_was_placed(tmp_path: Path) -> None:
     """A recommended rack that the gang fills has no room afterwards, which would count as a score of 0."""
     world = draw("r0[n0 n1] r1[n2 n3]", node="cpu=8")

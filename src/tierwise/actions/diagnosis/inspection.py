@@ -81,6 +81,7 @@ class PodInspection(msgspec.Struct, frozen=True):
     sub: SubJob
     task: Task
     within: str  # the domain that its gang is searched in; "" where its running pods leave it none
+    reach: str  # the same, with what the gang's own running pods leave it
     gradients: tuple[tuple[str, ...], ...]
     candidates: Candidates
     nodes: tuple[NodeInspection, ...]
@@ -124,6 +125,7 @@ class PodInspector:
             sub=sub,
             task=task,
             within=names[within] if within is not None else "",
+            reach=names[_reach(cycle, gang, within)] if within is not None else "",
             gradients=tuple(tuple(names[d] for d in group.tolist()) for group in groups),
             candidates=candidates(cycle, job, sub),
             nodes=self._nodes(cycle, Ask(task.shape, sub, job)),
@@ -151,6 +153,12 @@ class PodInspector:
             )
             for row, name in enumerate(cycle.nodes.names)
         )
+
+
+def _reach(cycle: Cycle, gang: Job | SubJob, within: int) -> int:
+    """The widest domain around the running pods of a gang that its limit allows."""
+    around = gradients_of(cycle, gang, within) if cycle.current_domain(gang) is not None else ()
+    return next((int(group[0]) for group in around), within)
 
 
 def _fabrics(cycle: Cycle, job: Job) -> tuple[Tried, ...]:

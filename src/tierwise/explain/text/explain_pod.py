@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from tierwise.actions.diagnosis.inspection import NodeInspection, PodInspection
 from tierwise.api.natural import natural
 from tierwise.api.quantity import show
@@ -102,6 +104,7 @@ def pod_lines(page: Page, inspection: PodInspection, snapshot: Snapshot, report:
     lines += [*heading("Search"), *_gradients(page, inspection, snapshot)]
     for tried in inspection.fabrics:
         lines += wrapped(Text(f"by itself, {tried_line(tried)}"), page.width, first="  ", rest="    ")
+    inspection = replace(inspection, nodes=_within_reach(inspection, snapshot))
     lines += [
         *heading(_node_title(inspection.nodes)),
         *_feasible(page, inspection, snapshot),
@@ -223,6 +226,21 @@ def _scores(page: Page, inspection: PodInspection) -> list[Text]:
     first = next(iter(found.scores))
     why = because("the whole cluster" if first == ROOT_NAME else first, found.decided, always=True)
     return [*lines, *wrapped(Text(why), page.width, first="  ", rest="    ")] if why else lines
+
+
+def _within_reach(inspection: PodInspection, snapshot: Snapshot) -> tuple[NodeInspection, ...]:
+    """The nodes; those take the pod no more that its job may not use, because of where its pods run."""
+    if inspection.fabrics or snapshot.alternate_topology(inspection.job.constraint) is not None:
+        return inspection.nodes  # the candidates are of another tree
+    topology, inside = snapshot.topology, inspection.reach
+    span = topology.span(topology.index[inside]) if inside else slice(0)
+    why = f"outside of {inside}, where its job's pods run" if inside else "its job's running pods leave it no place"
+    return tuple(
+        node
+        if span.start <= snapshot.nodes.row[node.name] < span.stop
+        else replace(node, feasible=False, now=False, reasons=(why, *node.reasons))
+        for node in inspection.nodes
+    )
 
 
 def _node_title(nodes: Sequence[NodeInspection]) -> str:
