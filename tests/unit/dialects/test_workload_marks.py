@@ -26,6 +26,7 @@ GROUPS = {"PodGroup", "PodGang"}
 KUEUE: Raw = {"kueue.x-k8s.io/queue-name": "team"}
 PLUGINS = "scheduler-plugins-scheduler"
 SINGLE = {"Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job", "CronJob", "JobSet"}
+SINGLE |= {"RoleBasedGroup", "RoleSet", "StormService"}  # these ask for a gang in fields that the drawn ones lack
 """Kinds of which Volcano makes a group, by their pods' controller, and nobody else does."""
 GANG: Raw = {"schedulingPolicy": {"gang": {}}}
 """What makes a gang of a workload that Kubernetes' controllers look after."""
