@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 
 import pytest
+from msgspec.structs import replace
 from tests.support.depth import size
 from tests.support.draw import allocate
 from tests.support.ruled_gangs import Instance, drawn, startable
@@ -42,3 +44,22 @@ def _fault(instance: Instance) -> str:
     ):
         return f"a false never: {rejection}"
     return ""
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+@pytest.mark.parametrize("packed", [False, True])
+def test_leaving_a_rule_out_never_makes_a_gang_wait(batch: int, packed: bool) -> None:
+    """What starts with a rule starts without it: a rule may only take places away."""
+    for seed in range(batch * SIZE, (batch + 1) * SIZE):
+        instance = drawn(random.Random(f"a rule less {seed}"), packed=packed)
+        if allocate(instance.world(), instance.asked()).bindings:
+            for fewer in _with_a_rule_less(instance):
+                assert allocate(fewer.world(), fewer.asked()).bindings, f"{seed}\n{instance}\n{fewer}"
+
+
+def _with_a_rule_less(instance: Instance) -> Iterator[Instance]:
+    """The instance without one rule of one kind of pods of its gang, for each of them."""
+    for i, (kind, number) in enumerate(instance.gang):
+        for rule in kind.rules:
+            bare = replace(kind, rules=tuple(other for other in kind.rules if other is not rule))
+            yield replace(instance, gang=(*instance.gang[:i], (bare, number), *instance.gang[i + 1 :]))

@@ -15,7 +15,7 @@ from tests.support.drawn_gang import manifest
 
 from tierwise.api.codec import Raw
 
-__all__ = ["Instance", "Kind", "Node", "drawn", "startable"]
+__all__ = ["HOST", "ZONE", "Drawn", "Instance", "Kind", "Node", "Rule", "drawn", "startable"]
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 

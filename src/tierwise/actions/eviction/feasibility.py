@@ -19,6 +19,7 @@ import numpy as np
 
 from tierwise.actions.placement.bounds import Room, may_hold_all
 from tierwise.actions.placement.demand import Demand, TaskGroup
+from tierwise.actions.placement.exact import statable, that_must_stay
 from tierwise.actions.placement.problem import SearchResult, amounts_of
 from tierwise.actions.placement.solve import solve
 from tierwise.framework.cycle import Cycle
@@ -29,6 +30,9 @@ from tierwise.model.job import Reason, Shape
 
 __all__ = ["Feasibility", "Mixture", "Quotas", "Tried", "fits_in", "place_in", "quota_objection"]
 
+
+_ASKED_ABOUT = 256
+"""Of more victims it is not asked who of them must stay."""
 
 _AT_FIRST = 32
 """How many parts from the front are looked at first: mostly few are enough."""
@@ -82,6 +86,10 @@ class Feasibility(ABC):
     def some_suffice(self, victims: Ints) -> bool:
         """Whether some of these victims could make room; never too strict: rules between pods may want some to stay."""
         return True
+
+    def that_must_stay(self, victims: Ints) -> Bools | None:
+        """Of victims who make no room if all of them go, those whom the gang needs to stand where they do."""
+        return None
 
 
 def _fewest(enough: Callable[[Ints], bool], victims: Ints, start: Ints, least: int = 0) -> int | None:
@@ -510,6 +518,17 @@ class Tried(Feasibility):
                 cycle.ledger.evict(preemptor.running, victims)
             found = place_in(cycle, preemptor, self._asked, self._domain)
             return found is not None and job_ready(cycle.ledger, preemptor.job, waiting=True)
+
+    def that_must_stay(self, victims: Ints) -> Bools | None:
+        cycle, running = self._cycle, self._cause.running
+        moving = any(map(cycle.pipeline.moving, self._asked.shapes))
+        if not moving or not 0 < len(victims) <= _ASKED_ABOUT or statable(cycle, self._cause.job) is None:
+            return None
+        shapes = cycle.snapshot.shapes
+        gone = [(shapes[running.shape[victim]], int(running.row[victim])) for victim in victims.tolist()]
+        with cycle.ledger.statement():
+            cycle.ledger.evict(running, victims)
+            return that_must_stay(cycle, self._cause.job, self._asked, self._domain, gone)
 
     def _may_hold(self, victims: Ints) -> bool:
         """Whether the domain has room once the victims are gone: most trials are of too few, and a look tells that."""

@@ -50,10 +50,10 @@ def make_plan(
     gang need be broken, the least important and then the smallest tasks that are enough are weighed against the first
     in order.
     """
-    in_order = np.arange(len(bundles))
-    needed = fits.fewest(bundles.victims, bundles.start)
+    bundles, needed = _enough(bundles, fits)
     if needed is None:
         return None
+    in_order = np.arange(len(bundles))
 
     def weigh(chosen: Ints) -> EvictionPlan:
         left = _needed(bundles, chosen, fits)
@@ -101,8 +101,20 @@ def first_of(plans: Sequence[EvictionPlan], alike_below: float) -> EvictionPlan:
 
 def choose(bundles: Bundles, fits: Feasibility) -> Ints | None:
     """The first bundles that make room, less those that are not needed; None where all of them make too little."""
-    needed = fits.fewest(bundles.victims, bundles.start)
+    bundles, needed = _enough(bundles, fits)
     return None if needed is None else _without_surplus(bundles, _needed(bundles, np.arange(needed), fits), fits)[1]
+
+
+def _enough(bundles: Bundles, fits: Feasibility) -> tuple[Bundles, int | None]:
+    """How many bundles from the front make room. Where all of them together do not, those are left out whom the gang
+    needs to stay, such as pods that its affinity looks for.
+    """
+    needed = fits.fewest(bundles.victims, bundles.start)
+    staying = fits.that_must_stay(bundles.victims) if needed is None else None
+    if staying is not None:
+        bundles = bundles.pick(np.flatnonzero(bundles.numbers(staying) == 0))
+        needed = fits.fewest(bundles.victims, bundles.start)
+    return bundles, needed
 
 
 def _plan(cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, found: tuple[Ints, Ints]) -> EvictionPlan:

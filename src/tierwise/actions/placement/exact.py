@@ -33,13 +33,13 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool, job_ready, lacking_of, ready_tasks
 from tierwise.framework.placer import score_keys
-from tierwise.framework.pod_rules import Near, PodRules, WrittenRule, together
+from tierwise.framework.pod_rules import Even, Near, PodRules, WrittenRule, together
 from tierwise.framework.pod_rules import joined as joined_rules
-from tierwise.model.arrays import EMPTY, Ints, distinct
+from tierwise.model.arrays import EMPTY, Bools, Ints, distinct
 from tierwise.model.job import Constraint, Job, PodSet, Shape, SubJob, group_job
 from tierwise.model.topology import ROOT
 
-__all__ = ["LimitOf", "Wish", "obstacles", "part_name", "place_exactly", "refuted", "statable"]
+__all__ = ["LimitOf", "Wish", "obstacles", "part_name", "place_exactly", "refuted", "statable", "that_must_stay"]
 
 _BUILT = 4
 """Variables and entries of a program that are stated, and made simpler by the solver, in one step of the account."""
@@ -107,6 +107,32 @@ def refuted(cycle: Cycle, job: Job, asked: Demand, *, alone: bool = False) -> bo
     except TooLargeError:
         return False
     return _solved(cycle, program) is No.PROVEN
+
+
+def that_must_stay(
+    cycle: Cycle, job: Job, asked: Demand, within: int, gone: Sequence[tuple[Shape, int]]
+) -> Bools | None:
+    """Of tasks that were taken off the ledger, by shape and row, those that a demand needs to stand where they were.
+
+    As few of them as possible. None where nobody else has a say in the rules of the gang, or no choice makes room.
+    """
+    try:
+        stated = _Stated(cycle, job, asked, within, beside=gone)
+    except _NowhereError:
+        return None
+    if not stated.needs_others:
+        return None
+    for firm in (True, False):
+        try:
+            program = _built(
+                cycle, stated.question(Pool.FUTURE_IDLE, stated.by_score(Pool.FUTURE_IDLE), firm=firm), firm=firm
+            )
+        except TooLargeError:
+            return None
+        dealt = _solved(cycle, program)
+        if isinstance(dealt, list):
+            return stated.staying(dealt)
+    return None
 
 
 def _built(cycle: Cycle, question: Question, *, firm: bool) -> Program:
@@ -192,9 +218,17 @@ class _Stated:
     """What is asked of a gang, in the words of the program."""
 
     def __init__(
-        self, cycle: Cycle, job: Job, asked: Demand, within: int, *, alone: bool = False, shared: Ints | None = None
+        self,
+        cycle: Cycle,
+        job: Job,
+        asked: Demand,
+        within: int,
+        *,
+        alone: bool = False,
+        shared: Ints | None = None,
+        beside: Sequence[tuple[Shape, int]] = (),
     ) -> None:
-        """Raises _NowhereError."""
+        """`beside` are tasks of others by shape and row, which may stand there as well. Raises _NowhereError."""
         self._cycle, self._job, self._asked, self._within = cycle, job, asked, within
         self._limits = Limits(cycle, job, STATED) if cycle.snapshot.on_several_trees(job) else None
         self._scopes: list[Scope] = []
@@ -208,6 +242,9 @@ class _Stated:
         self._groups: dict[int, int] = {}  # the scope of each inner group
         self._minimum = asked.inner_group == 0 and not job_ready(cycle.ledger, job)
         self._state()
+        own = len(self._units)
+        self._beside: dict[tuple[int, int], list[int]] = {}  # by shape and row, which of them
+        self._add_beside(beside)
         shapes = tuple(self._shapes)
         self._rules = cycle.pipeline.pod_rules(shapes) if any(map(cycle.pipeline.moving, shapes)) else PodRules()
         if shared is not None:
@@ -215,6 +252,7 @@ class _Stated:
         if alone:
             self._rules = self._rules.whatever_comes()
         self.loose = bool(self._rules.unstated)
+        self._of_gang = own
 
     # What is asked.
 
@@ -233,6 +271,30 @@ class _Stated:
         else:
             self._levels(top)
         self._merge()
+
+    def _add_beside(self, beside: Sequence[tuple[Shape, int]]) -> None:
+        """A unit for alike tasks of others on one row, none of which is needed."""
+        for i, (shape, row) in enumerate(beside):
+            self._beside.setdefault((self._shapes.setdefault(shape, len(self._shapes)), row), []).append(i)
+        for (number, row), tasks in self._beside.items():
+            place = np.full(len(self._cycle.nodes), -1, dtype=np.int64)
+            place[row] = 0
+            self._scopes.append(Scope(-1, place))
+            self._limit_of.append(None)
+            self._units.append(Unit(len(self._scopes) - 1, ((number, -1, 1),), 1, 1, needed=False, copies=len(tasks)))
+
+    @property
+    def needs_others(self) -> bool:
+        """Whether pods of others may help the gang by standing where they do."""
+        some_look = any(rows.any() for rows in self._rules.lonely.values())
+        return some_look or any(isinstance(rule, Near | Even) for rule in self._rules.records)
+
+    def staying(self, dealt: Dealt) -> Bools:
+        """Which of the tasks of others stand where they did, in what was dealt."""
+        stays = np.zeros(sum(map(len, self._beside.values())), dtype=bool)
+        for tasks, copies in zip(self._beside.values(), dealt[self._of_gang :], strict=True):
+            stays[tasks[: len(copies)]] = True
+        return stays
 
     def _add_group(self, task_group: TaskGroup, top: int) -> None:
         """All that is asked for of a task group."""
@@ -452,6 +514,9 @@ class _Stated:
             for closed in (rules.closed.get(shape.number), rules.lonely.get(shape.number)):
                 if closed is not None:
                     room[i, closed] = 0
+            for (number, row), tasks in self._beside.items():
+                if number == i:
+                    room[i, row] = len(tasks)  # they stand there, whatever filters say
             if firm and shape.number in rules.unstated:
                 room[i, cycle.pipeline.why_not_now(shape, slice(0, len(cycle.nodes))) != 0] = 0
         return Question(

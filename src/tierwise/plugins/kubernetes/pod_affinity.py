@@ -413,7 +413,7 @@ class PodRequirements:
     def _of_gang(self, bound: Mapping[int, _Rules], own: frozenset[int]) -> PodRules:
         closed = {number: self._closed_now(rules, own) for number, rules in bound.items()}
         lonely = {number: self._lonely_now(rules, own) for number, rules in bound.items() if rules.near}
-        records: list[PodRule] = [*_aparts(bound, own), *_nears(bound, own), *_evens(bound, own)]
+        records: list[PodRule] = [*_aparts(bound, own), *_shunned(bound, own), *_nears(bound, own), *_evens(bound, own)]
         return PodRules(closed, tuple(records), lonely=lonely)
 
     def _each_written(self, bound: Mapping[int, _Rules]) -> Iterator[tuple[WrittenRule, dict[int, _Rules]]]:
@@ -599,6 +599,15 @@ def _aparts(bound: Mapping[int, _Rules], own: frozenset[int]) -> Iterator[PodRul
         for some, others in ((alone, met - alone), (carriers - met, met)):
             if some and others:
                 yield Apart(some, others, count.place)
+
+
+def _shunned(bound: Mapping[int, _Rules], own: frozenset[int]) -> Iterator[PodRule]:
+    """Anti-affinity of pods that only stand beside these tasks, and have no further rules of their own here."""
+    for number, rules in bound.items():
+        for count in (count for counts in rules.shunned for count in counts):
+            others = count.shapes & own - bound.keys() - {number}
+            if others:
+                yield Apart(frozenset((number,)), others, count.place)
 
 
 def _nears(bound: Mapping[int, _Rules], own: frozenset[int]) -> Iterator[PodRule]:
