@@ -6,7 +6,7 @@ questions of the search are asked again. Equal snapshot, profile and report give
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 import msgspec
 import numpy as np
@@ -71,11 +71,21 @@ def decision_bases(
     return bases
 
 
-def after_decisions(snapshot: Snapshot, report: CycleReport, profile: Profile) -> Cycle:
-    """A cycle on whose ledger all stands as the decisions of a report have left it."""
+def after_decisions(
+    snapshot: Snapshot,
+    report: CycleReport,
+    profile: Profile,
+    *,
+    before: Callable[[Cycle, Decision], None] = lambda _, __: None,
+) -> Cycle:
+    """A cycle on whose ledger all stands as the decisions of a report have left it.
+
+    `before` is called for each decision, with all that was decided before it, and with its victims still there.
+    """
     current = open_cycle(snapshot, profile)
     victims = _Victims(snapshot, report)
     for decision in report.decisions:
+        before(current, decision)
         victims.let_go(current, decision)
         for placed in decision.placed:
             _stand(current, placed)

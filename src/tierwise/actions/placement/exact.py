@@ -39,7 +39,17 @@ from tierwise.model.arrays import EMPTY, Bools, Ints, distinct
 from tierwise.model.job import Constraint, Job, PodSet, Shape, SubJob, group_job
 from tierwise.model.topology import ROOT
 
-__all__ = ["LimitOf", "Wish", "obstacles", "part_name", "place_exactly", "refuted", "statable", "that_must_stay"]
+__all__ = [
+    "LimitOf",
+    "Wish",
+    "obstacles",
+    "part_name",
+    "place_exactly",
+    "refuted",
+    "relaxed_question",
+    "statable",
+    "that_must_stay",
+]
 
 _BUILT = 4
 """Variables and entries of a program that are stated, and made simpler by the solver, in one step of the account."""
@@ -98,15 +108,23 @@ def refuted(cycle: Cycle, job: Job, asked: Demand, *, alone: bool = False) -> bo
 
     Nodes are then cleared of all others beforehand. False where the program is too large, or ends at its bound.
     """
-    try:
-        stated = _Stated(cycle, job, asked, ROOT, alone=alone)
-        question = stated.question(Pool.FUTURE_IDLE, np.arange(len(cycle.nodes)), firm=False)
-        program = _built(cycle, question, firm=False)
-    except _NowhereError:
+    question = relaxed_question(cycle, job, asked, alone=alone)
+    if question is None:
         return True
+    try:
+        program = _built(cycle, question, firm=False)
     except TooLargeError:
         return False
     return _solved(cycle, program) is No.PROVEN
+
+
+def relaxed_question(cycle: Cycle, job: Job, asked: Demand, *, alone: bool = False) -> Question | None:
+    """Whether a demand has a place, without what filters tell no records of; None: tasks that stand leave it none."""
+    try:
+        stated = _Stated(cycle, job, asked, ROOT, alone=alone)
+    except _NowhereError:
+        return None
+    return stated.question(Pool.FUTURE_IDLE, np.arange(len(cycle.nodes)), firm=False)
 
 
 def that_must_stay(
