@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -129,7 +130,7 @@ class Sets:
             for selector, key, apart in sorted(set.intersection(*terms), key=repr) if terms else ():
                 if (selector, key, apart) not in known and len(known) < _TERMS:
                     if selector not in meant:
-                        meant[selector] = _shapes_meant(selector, snapshot.shapes)
+                        meant[selector] = self._shapes_meant(selector)
                     known[selector, key, apart] = self._wish(len(known), meant[selector], key, apart=apart)
                 wish = known.get((selector, key, apart))
                 if wish is not None:
@@ -138,7 +139,8 @@ class Sets:
 
     def _wish(self, number: int, meant: frozenset[int], key: str, *, apart: bool) -> _Wish | None:
         """What a term about pods of some shapes wishes for; None where no gang has such pods, or no node the label."""
-        gangs = [job for job in self._cycle.snapshot.jobs if any(task.shape.number in meant for task in job.tasks)]
+        numbers = sorted({number for shape in meant for number in self._jobs_of_shape.get(shape, ())})
+        gangs = [self._cycle.snapshot.jobs[number] for number in numbers]
         homes = self._cycle.nodes.labels.column(key).codes.astype(np.int64)
         if not gangs or not (homes >= 0).any():
             return None
@@ -146,6 +148,35 @@ class Sets:
         self._gangs[path] = [(f"gang {job.key}", job) for job in gangs]
         self._meant[path] = frozenset(job.number for job in gangs)
         return _Wish(path, apart, homes)
+
+    # Both are indexes: there may be thousands of shapes, and many more tasks.
+
+    @cached_property
+    def _jobs_of_shape(self) -> dict[int, set[int]]:
+        """The numbers of the jobs that have tasks of each shape."""
+        found: dict[int, set[int]] = {}
+        for job in self._cycle.snapshot.jobs:
+            for task in job.tasks:
+                found.setdefault(task.shape.number, set()).add(job.number)
+        return found
+
+    @cached_property
+    def _shapes_with(self) -> dict[tuple[str, str], list[Shape]]:
+        """Shapes by their labels."""
+        found: dict[tuple[str, str], list[Shape]] = {}
+        for shape in self._cycle.snapshot.shapes:
+            for label in shape.labels.items():
+                found.setdefault(label, []).append(shape)
+        return found
+
+    def _shapes_meant(self, selector: PodSelector) -> frozenset[int]:
+        """The numbers of the shapes whose pods a selector means; none of one that asks for no value of a label."""
+        anchor = selector.anchor()
+        values = anchor.values if anchor is not None else ()
+        shapes = (
+            shape for value in values for shape in self._shapes_with.get((anchor.key if anchor else "", value), ())
+        )
+        return frozenset(s.number for s in shapes if selector.matches(s.namespace, s.labels, s.namespace_labels))
 
     def _part(self, path: str, job: Job) -> str | None:
         """The part of a set that a job belongs to."""
@@ -598,12 +629,6 @@ def _terms_of(shape: Shape) -> Iterator[tuple[PodSelector, str, bool]]:
     for terms, apart in ((wanted, False), (shunned, True)):
         for term in terms:
             yield affinity_pods(term, shape.namespace, shape.labels), term.topology_key, apart
-
-
-def _shapes_meant(selector: PodSelector, shapes: Sequence[Shape]) -> frozenset[int]:
-    """The numbers of the shapes whose pods a selector means."""
-    meant = (s.number for s in shapes if selector.matches(s.namespace, s.labels, s.namespace_labels))
-    return frozenset(meant)
 
 
 def _member(job: Job) -> SetMember:
