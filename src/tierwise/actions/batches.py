@@ -129,13 +129,16 @@ class Batches:
         return {key: _moved(place, before.get(key)) for key, place in plan.items()} if self._otherwise else plan
 
     def _kind(self, gang: Job) -> object:
-        """What gangs have in common of which one is given what another would be; of one with parts, itself."""
+        """What gangs have in common of which one is given what another would be.
+
+        One that has begun and has parts, or that holds out for a time of its own, is alike with itself alone.
+        """
         found = self._kinds.get(gang.number)
         if found is None:
-            parts = len(gang.subs) != 1 or gang.roles or gang.pattern is not None or gang.further or gang.ladder
-            sets = tuple((pod_set.shape.number, len(pod_set.tasks)) for pod_set in gang.pod_sets())
-            kind = sets, gang.minimum, gang.constraint, gang.priority, gang.terms
-            found = self._kinds[gang.number] = gang.key if parts else kind
+            begun = not gang.shape.only_pods and any(len(sub.held) or sub.previous_domain for sub in gang.subs)
+            waits = tuple([tuple([(p.shape.number, p.role, len(p.tasks)) for p in sub.pod_sets]) for sub in gang.subs])
+            kind = gang.shape, waits, gang.priority, gang.terms
+            found = self._kinds[gang.number] = gang.key if begun or gang.ladder else kind
         return found
 
     def _alone(self, gangs: Sequence[Job], kinds: Sequence[object], usual: Sequence[_Worth]) -> list[_Worth]:

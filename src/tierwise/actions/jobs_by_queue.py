@@ -14,6 +14,7 @@ import msgspec
 
 from tierwise.actions.enqueue import admission_reason, queue_reason
 from tierwise.framework.cycle import Cycle
+from tierwise.model.gang import LONE
 from tierwise.model.job import Job, Phase, Reason, Rejection
 
 __all__ = ["JobsByQueue", "Kind", "QueuedJobs", "ServedQueue", "plain_kind"]
@@ -32,16 +33,14 @@ def plain_kind(cycle: Cycle, job: Job) -> Kind | None:
 
     Plugins that ignore names do not distinguish jobs of one kind, and no scorer or filter does.
     """
-    if len(job.tasks) != 1 or len(job.subs) != 1 or job.minimum != 1:
+    if len(job.tasks) != 1 or job.shape is not LONE:
         return None
     if job.key in cycle.snapshot.paused or job.key in cycle.crowded:
         return None
-    if job.constraint is not None or job.policies or job.roles or job.pattern is not None or job.gather is not None:
-        return None
     sub = job.subs[0]
-    if len(sub.pod_sets) != 1 or sub.constraint is not None or sub.previous_domain or sub.ready:
+    if len(sub.pod_sets) != 1 or sub.previous_domain or sub.ready:
         return None
-    if job.repair is not None or job.declared_by is not None or job.further or cycle.nominations.holds(job):
+    if job.repair is not None or job.declared_by is not None or cycle.nominations.holds(job):
         return None
     return (id(sub.pod_sets[0].shape), *_TRAITS(job))
 

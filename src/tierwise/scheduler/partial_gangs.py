@@ -348,7 +348,7 @@ def _in_question(
             return True
     if job.key in bound and job.key in report.rejections:
         return True
-    several = bool(job.roles or job.policies) and any(sub.pod_sets for sub in job.subs)
+    several = not job.shape.only_pods and any(sub.pod_sets for sub in job.subs)
     if job.phase not in _NEVER_WHOLE and not several and sum(sub.ready for sub in job.subs) >= job.minimum:
         return False
     return any(task.status is Status.RUNNING for task in job.tasks)

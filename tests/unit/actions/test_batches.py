@@ -78,3 +78,14 @@ def test_a_minimum_leaves_its_surplus_the_fewest_racks() -> None:
     outcome = allocate(world, gang("a", tasks=10, each="gpu=1", soft=True, minimum=4))
 
     assert {"n0": 5, "n2": 5} == placed(outcome, "a")
+
+
+def test_alike_gangs_with_roles_are_not_placed_in_other_orders() -> None:
+    """Of three alike gangs the earlier one chooses first, whatever form they have: no more is tried than for each."""
+    world = draw("s0[r0[n0] r1[n1]]", nodes={"n0": "gpu=3", "n1": "gpu=3"})
+    roles = (role("chief", 1, "gpu=1"), role("worker", 1, "gpu=1", minimum=1))
+    gangs = [gang(name, within=1, roles=roles, created=i) for i, name in enumerate("abc")]
+
+    looked_at = [allocate(world, *gangs[:number]).report.search_counts.domains for number in (1, 2, 3)]
+
+    assert 3 * looked_at[0] >= looked_at[2]

@@ -97,7 +97,7 @@ class _ClassicPreemptor(Evictor):
     def _kind(self, job: Job) -> object | None:
         """What the answer depends on, the moment included; None for a job of which tasks are placed already."""
         cycle = self._cycle
-        if len(job.subs) != 1 or job.policies or job.roles or job.subs[0].ready or len(job.subs[0].held):
+        if not job.shape.only_pods or job.subs[0].ready or len(job.subs[0].held):
             return None
         if cycle.fit_counts.closed is not None:
             return None

@@ -307,7 +307,7 @@ class ProtectedJobs:
     def _minimum_hangs_on(self, decision: Decision) -> bool:
         """Whether its minimum hangs on what was placed; with minimums of parts of it, that is taken for granted."""
         job = decision.job
-        if job.roles or job.policies:
+        if not job.shape.only_pods:
             return True
         ready = int(self._cycle.ledger.ready[[sub.number for sub in job.subs]].sum())
         return ready - decision.count() < job.minimum

@@ -110,7 +110,7 @@ class Victims(msgspec.Struct, frozen=True):
             if owner is None or owner.lone or owner.number in found or not self.lost.ready(owner):
                 continue
             running = sum(task.status is Status.RUNNING and task.node >= 0 for task in owner.tasks)
-            parts = owner.together or owner.policies or owner.roles or owner.inner_groups
+            parts = owner.together or not owner.shape.only_pods
             surplus = 0 if parts else max(0, running - owner.minimum)
             if running > 1:  # a pod by itself breaks nothing
                 found[owner.number] = self.lost.whole(owner), surplus
