@@ -349,7 +349,7 @@ class _Allocation:
         self, job: Job, asked: Demand, statement: Statement
     ) -> SearchResult | NoPlace | Rejection:
         """A place with which all reservations hold, or why the job has to leave the one that it could have."""
-        found = self._batches.place(job, asked, self._jobs.served.jobs)
+        found = self._batches.place(job, self._jobs.served.jobs) or search_minimum(self._cycle, job, asked)
         if not self._reservations or not isinstance(found, SearchResult):
             return found
         objection = self._reservations.objection(job, found)

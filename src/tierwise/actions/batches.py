@@ -19,8 +19,8 @@ import msgspec
 from msgspec.structs import replace
 
 from tierwise.actions.jobs_by_queue import QueuedJobs
-from tierwise.actions.placement.demand import Demand, demand, needs
-from tierwise.actions.placement.problem import NoPlace, SearchResult, deferral, rows_of, written
+from tierwise.actions.placement.demand import demand, needs
+from tierwise.actions.placement.problem import SearchResult, deferral, rows_of, written
 from tierwise.actions.placement.surplus import search_minimum
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.pipeline import PluginError
@@ -60,8 +60,8 @@ class Batches:
         self._otherwise = False  # whether the plan is another one than that of their turns
         self._kinds: dict[int, object] = {}  # by job, each of which may be in several batches
 
-    def place(self, job: Job, asked: Demand, behind: QueuedJobs) -> SearchResult | NoPlace:
-        """A place for a gang, on the ledger: with regard to those behind it, where that helps."""
+    def place(self, job: Job, behind: QueuedJobs) -> SearchResult | None:
+        """The place of a gang, on the ledger, that was chosen with regard to those behind it; None where none was."""
         planned = self._plan.pop(job.key, None)
         if planned is None:
             self._plan = {}
@@ -74,7 +74,7 @@ class Batches:
                     statement.keep()
                     return planned
         self._plan = {}
-        return search_minimum(self._cycle, job, asked)
+        return None
 
     def _planned(self, job: Job, behind: QueuedJobs) -> SearchResult | None:
         if len(behind) > _FEW:

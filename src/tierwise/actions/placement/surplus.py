@@ -9,6 +9,7 @@ surplus starts at once, so quotas are asked with what terminating tasks still ho
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import numpy as np
 from msgspec.structs import replace
@@ -39,19 +40,16 @@ from tierwise.model.topology import ROOT
 __all__ = ["place_allowed_surplus", "place_surplus", "place_surplus_group", "search_minimum"]
 
 
-def search_minimum(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPlace:
+def search_minimum(cycle: Cycle, job: Job, asked: Demand, *, alone: bool = False) -> SearchResult | NoPlace:
     """Find a place; for a gathered job as a whole, and if there is none, or a quota forbids that, for its minimum.
 
-    The first gang of a set that stays together goes where those find a place that are to come beside it.
+    The first gang of a set that stays together goes where those find a place that are to come beside it; `alone`, that
+    does not matter.
     """
-    if cycle.sets is None or not cycle.sets.concerns(job):
-        return _search(cycle, job, asked)
-    from tierwise.actions.placement.sets import with_regard  # few gangs are in sets
+    if not alone and cycle.sets is not None and cycle.sets.concerns(job):
+        from tierwise.actions.placement.sets import with_regard  # few gangs are in sets
 
-    return with_regard(cycle, job, asked, _search)
-
-
-def _search(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPlace:
+        return with_regard(cycle, job, asked, partial(search_minimum, alone=True))
     mark, bounded = cycle.ledger.mark(), False
     found: SearchResult | NoPlace = NoPlace.PROVEN
     for each in whole_first(cycle, job, asked):

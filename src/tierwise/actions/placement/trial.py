@@ -94,8 +94,12 @@ def _try(
     way: _Way, cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]
 ) -> SearchResult | None:
     """Place a task group in one way; None where that finds no place, and the ledger is as it was."""
-    placements = cycle.ledger.attempt(way, cycle, job, task_group, domain, pools)
-    return None if placements is None else SearchResult(domain, tuple(placements), 0.0)
+    with cycle.ledger.statement() as statement:
+        placements = way(cycle, job, task_group, domain, pools)
+        if placements is None:
+            return None
+        statement.keep()
+    return SearchResult(domain, tuple(placements), 0.0)
 
 
 # Tasks of several shapes in fewer innermost domains.
