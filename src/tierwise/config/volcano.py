@@ -170,13 +170,7 @@ def read_volcano(raw: object, installed: Installed = _NOBODY) -> Profile:
     """
     if not isinstance(raw, Mapping) or not raw:
         raise InputError("a scheduler configuration is a mapping with actions and tiers")
-    check_fields(raw, None, ("actions", "tiers", "configurations", "metrics", _TRUST, _GAP, _WAITING, _GATES))
-    if not isinstance(raw.get(_TRUST, False), bool):
-        raise InputError("expected true or false", field=_TRUST)
-    for field in (_GAP, _WAITING):
-        number = raw.get(field, 0)
-        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise InputError(f"expected {_NUMBERS[field]}, a whole number from 0 on", field=field)
+    _check_settings(raw)
     actions = _actions(raw.get("actions"))
     tiers = DEFAULT.tiers
     if raw.get("tiers") is not None:
@@ -199,24 +193,42 @@ def read_volcano(raw: object, installed: Installed = _NOBODY) -> Profile:
     )
 
 
+def _check_settings(raw: Mapping[object, object]) -> None:
+    """InputError for a field that no configuration has, or a setting of another type."""
+    check_fields(raw, None, ("actions", "tiers", "configurations", "metrics", _TRUST, _GAP, _WAITING, _GATES))
+    if not isinstance(raw.get(_TRUST, False), bool):
+        raise InputError("expected true or false", field=_TRUST)
+    for field in (_GAP, _WAITING):
+        number = raw.get(field, 0)
+        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+            raise InputError(f"expected {_NUMBERS[field]}, a whole number from 0 on", field=field)
+
+
 def _notes(actions: Sequence[str], tiers: Sequence[Sequence[PluginChoice]], without: Collection[str]) -> list[str]:
-    """What of a configuration has no effect."""
-    found = [f"action {name} has no effect: {_IDLE_ACTIONS[name]}" for name in actions if name in _IDLE_ACTIONS]
-    for plugin in (plugin for tier in tiers for plugin in tier):
-        if plugin.name in without:
-            found.append(f"plugin {plugin.name} has no effect: {IDLE_PLUGINS[plugin.name]}")
-        else:
-            idle = (name for name, value in plugin.arguments.items() if name in _IDLE_ARGUMENTS and value)
-            found += [f"argument {name} has no effect: {_IDLE_ARGUMENTS[name]}" for name in idle]
-            off = {name for name, value in plugin.arguments.items() if str(value).lower() in ("false", "f", "0")}
-            found += [
-                f"argument {name} of {plugin.name} has no effect: {why}"
-                for name, value in plugin.arguments.items()
-                if (why := unread(name, value))
-            ]
-            kept = (name for name in _KEPT_RULES if name in off)
-            found += [f"argument {name} has no effect: {_KEPT_RULES[name]}" for name in kept]
-    return found
+    """A sentence for each part of a configuration that has no effect."""
+    notes = [f"action {name} has no effect: {_IDLE_ACTIONS[name]}" for name in actions if name in _IDLE_ACTIONS]
+    for tier in tiers:
+        for plugin in tier:
+            if plugin.name in without:
+                notes.append(f"plugin {plugin.name} has no effect: {IDLE_PLUGINS[plugin.name]}")
+            else:
+                notes += _notes_on_arguments(plugin)
+    return notes
+
+
+def _notes_on_arguments(plugin: PluginChoice) -> list[str]:
+    """A sentence for each argument of a plugin that has no effect."""
+    notes, arguments = [], plugin.arguments
+    for name, value in arguments.items():
+        if name in _IDLE_ARGUMENTS and value:
+            notes.append(f"argument {name} has no effect: {_IDLE_ARGUMENTS[name]}")
+    for name, value in arguments.items():
+        if why := unread(name, value):
+            notes.append(f"argument {name} of {plugin.name} has no effect: {why}")
+    for name in _KEPT_RULES:
+        if str(arguments.get(name, "")).lower() in ("false", "f", "0"):
+            notes.append(f"argument {name} has no effect: {_KEPT_RULES[name]}")
+    return notes
 
 
 def _actions(raw: object) -> tuple[str, ...] | None:

@@ -84,6 +84,37 @@ class _Set(msgspec.Struct, frozen=True):
     device_class: str = ""  # counts requests that name this class; else those whose devices are all in the set
 
 
+class _Choices:
+    """Sets of kinds, as bits, that requests for devices choose from, and how they can be counted."""
+
+    def __init__(self) -> None:
+        self.classes: dict[str, int] = {}  # what each class names
+        self.classes_of: dict[int, set[str]] = {}  # the classes whose requests choose from a set
+        self.counted: dict[int, tuple[str, str]] = {}  # by set: class and shown name of the first request for it
+        self.matched: list[int] = []  # sets for which counting does not tell
+        self.offered: list[int] = []  # counted, for extended resources that nodes offer as well
+        self.claimed: list[int] = []  # counted, for all others
+        self.by_pod: dict[str, set[int]] = {}
+
+    def exact(self) -> Set[int]:
+        """The sets for which counting is exact."""
+        # What a node offers itself is not there for claims: where both are asked for, counting does not tell.
+        both = [one for one in self.offered if any(one & other for other in self.claimed)]
+        return _laminar(list(self.counted), [*self.matched, *both], {frozenset(sets) for sets in self.by_pod.values()})
+
+    def sets(self, exact: Set[int]) -> list[_Set]:
+        """A set for each class, and one for each exact set that no class alone stands for."""
+        sets = [_Set(f"{model.CLASS_PREFIX}{name}", kinds, name) for name, kinds in sorted(self.classes.items())]
+        for kinds, (name, shown) in self.counted.items():
+            if kinds not in exact:
+                continue
+            inside = set().union(*(names for other, names in self.classes_of.items() if other & kinds == other))
+            if self.classes[name] != kinds or inside != {name}:
+                alike = sum(one.name.partition(" #")[0] == shown for one in sets)
+                sets.append(_Set(f"{shown} #{alike + 1}" if alike else shown, kinds))
+        return sets
+
+
 class DeviceReader:
     """Reads devices and claims again and again; what has not changed is taken over."""
 
@@ -452,50 +483,38 @@ class DeviceReader:
 
     def _sort(self, claims: Mapping[str, ResourceClaim]) -> None:
         """Find the sets that requests choose from, and those for which counting is exact."""
-        classes: dict[str, int] = {}
-        counted: dict[int, tuple[str, str]] = {}  # sets of kinds -> the class and the name of the first request for it
-        matched: list[int] = []
-        together: dict[str, set[int]] = {}  # by pod: the sets that it chooses from
+        choices = self._choices(claims)
+        # Those that running pods hold have a column as well, so that columns do not come and go with whoever waits.
+        for name in sorted({*self._naming} - choices.classes.keys()):
+            choices.classes[name] = _mask(self._planner.of_class(name), 1)
+        exact = choices.exact()
+        self._sets = tuple(choices.sets(exact))
+        self._counted = frozenset(exact)
+        several = _bits({k.number for k in self._kinds.values() if k.device.allow_multiple_allocations})
+        self._bounds = frozenset(name for name, kinds in choices.classes.items() if not kinds & several)
+
+    def _choices(self, claims: Mapping[str, ResourceClaim]) -> _Choices:
+        """The sets of kinds that the requests of waiting claims and extended resources choose from."""
+        choices = _Choices()
         shared_kinds = _bits(set(self._table.kind[self._table.row < 0].tolist()))
         odd = _bits({kind.number for kind in self._kinds.values() if not kind.plain}) | shared_kinds
-        by_class: dict[int, set[str]] = {}
-        offered: list[int] = []  # chosen from for extended resources that nodes offer as well
-        claimed: list[int] = []
         for path, spec, waiting in chain(self._waiting(claims), self._extended()):
-            alone = len(waiting) == 1
             plan = self._plan(spec, path)
             if isinstance(plan, str):
                 continue
-            simple = alone and _simple(plan)
+            simple = len(waiting) == 1 and _simple(plan)
             for request in chain.from_iterable(plan.requests):
-                kinds = _mask(request.answers, 1)
-                classes.setdefault(request.device_class, _mask(self._planner.of_class(request.device_class), 1))
-                by_class.setdefault(kinds, set()).add(request.device_class)
+                name, kinds = request.device_class, _mask(request.answers, 1)
+                choices.classes.setdefault(name, _mask(self._planner.of_class(name), 1))
+                choices.classes_of.setdefault(kinds, set()).add(name)
                 if simple and not kinds & odd and not any(answer > 2 for answer in request.answers):
-                    counted.setdefault(kinds, (request.device_class, _shown(spec, request)))
-                    (offered if waiting[0] in self._native else claimed).append(kinds)
+                    choices.counted.setdefault(kinds, (name, _shown(spec, request)))
+                    (choices.offered if waiting[0] in self._native else choices.claimed).append(kinds)
                 else:
-                    matched.append(_mask(request.answers, 1, 2) if request.all else kinds)
+                    choices.matched.append(_mask(request.answers, 1, 2) if request.all else kinds)
                 for pod in waiting:
-                    together.setdefault(pod, set()).add(kinds)
-        # Those that running pods hold have a column as well, so that columns do not come and go with whoever waits.
-        for name in sorted({*self._naming} - classes.keys()):
-            classes[name] = _mask(self._planner.of_class(name), 1)
-        # What a node offers itself is not there for claims: where both are asked for, counting does not tell.
-        matched += (one for one in offered if any(one & other for other in claimed))
-        exact = _laminar(list(counted), matched, {frozenset(chosen) for chosen in together.values()})
-        sets = [_Set(f"{model.CLASS_PREFIX}{name}", kinds, name) for name, kinds in sorted(classes.items())]
-        for kinds, (name, shown) in counted.items():
-            if kinds not in exact:
-                continue
-            inside = set().union(*(by for other, by in by_class.items() if other & kinds == other))
-            if classes[name] != kinds or inside != {name}:
-                alike = sum(one.name.partition(" #")[0] == shown for one in sets)
-                sets.append(_Set(f"{shown} #{alike + 1}" if alike else shown, kinds))
-        self._sets = tuple(sets)
-        self._counted = frozenset(exact)
-        several = _bits({k.number for k in self._kinds.values() if k.device.allow_multiple_allocations})
-        self._bounds = frozenset(name for name, kinds in classes.items() if not kinds & several)
+                    choices.by_pod.setdefault(pod, set()).add(kinds)
+        return choices
 
     def _extended(self) -> Iterator[tuple[str, DeviceClaim, list[str]]]:
         """A claim for each extended resource that a class serves and that some pod names."""

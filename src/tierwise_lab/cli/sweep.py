@@ -61,10 +61,7 @@ def sweep(
     """
     if filename is None:
         raise InputError("a sweep needs a grid: tierwise sweep -f GRID (docs/guides/sweeps.md has one to begin with)")
-    try:
-        grid = read_grid(filename.read_bytes(), str(filename))
-    except OSError as error:
-        raise InputError(error.strerror or str(error), file=str(filename)) from None
+    grid = _read(filename)
     for path in filter(None, (results, html, png, csv)):
         if not path.parent.is_dir():  # told now, not when everything has run
             raise InputError("its folder does not exist", file=str(path))
@@ -90,6 +87,14 @@ def sweep(
     output.show(lambda: _wire(grid, found, differences), lambda page: _lines(page, grid, found, differences))
     if any(result.error for result in found.values()):
         ctx.exit(1)
+
+
+def _read(file: Path) -> Grid:
+    """The grid of a file; InputError where it cannot be read."""
+    try:
+        return read_grid(file.read_bytes(), str(file))
+    except OSError as error:
+        raise InputError(error.strerror or str(error), file=str(file)) from None
 
 
 def _run(grid: Grid, file: ResultFile, workers: Workers) -> None:
@@ -131,11 +136,16 @@ def _lines(page: Page, grid: Grid, found: Mapping[int, CellResult], differences:
         for told in by_setting_text(grid, found, own):
             made += [Text(), *wrapped(Text(told), page.width)]
     failed = {number: result.error for number, result in found.items() if result.error}
-    if failed:
-        made += [Text(), Text(f"{count(len(failed), 'cell')} failed:", style="bold")]
-        first = [cell for cell in grid if cell.number in failed][:_FAILED]
-        for cell in first:
-            told = f"cell {cell.number} ({', '.join(cell.names.values())}): {failed[cell.number]}"
-            made += wrapped(Text(told), page.width, first="  ", rest="    ")
-        made += [Text(f"  and {len(failed) - len(first):,} more")] if len(failed) > len(first) else []
+    return made + _failures(page, grid, failed) if failed else made
+
+
+def _failures(page: Page, grid: Grid, failed: Mapping[int, str]) -> list[Text]:
+    """The first cells that failed, each with its error, and how many more did."""
+    made = [Text(), Text(f"{count(len(failed), 'cell')} failed:", style="bold")]
+    first = [cell for cell in grid if cell.number in failed][:_FAILED]
+    for cell in first:
+        error = f"cell {cell.number} ({', '.join(cell.names.values())}): {failed[cell.number]}"
+        made += wrapped(Text(error), page.width, first="  ", rest="    ")
+    if len(failed) > len(first):
+        made.append(Text(f"  and {len(failed) - len(first):,} more"))
     return made

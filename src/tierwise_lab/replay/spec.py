@@ -11,7 +11,7 @@ The same record gives the same bytes, wherever it runs; what it names as files i
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -196,12 +196,7 @@ def comparison(
 ) -> Comparison:
     """The contenders on their trace, about to start; with `record` what happens is kept to be played."""
     fabric = _fabric(spec)
-    trace = synthetic_trace(spec.trace, spec.seed) if spec.trace.startswith(PREFIX) else read_trace(spec.trace)
-    trace = trace.first(spec.jobs) if spec.jobs else trace
-    trace = trace.with_roles(_roles(spec.roles), fabric.gpus_per_host) if spec.roles else trace
-    trace = trace.elastic(spec.elastic, fabric.gpus_per_host) if spec.elastic < 1 else trace
-    trace = trace.with_services(spec.services, spec.seed) if spec.services else trace
-    trace = trace.at_load(spec.load, fabric.gpus) if spec.load else trace
+    trace = _trace(spec, fabric)
     between, repair = 3600 * spec.mtbf, 3600 * spec.repair
     rules = Rules(
         spec.period,
@@ -216,13 +211,33 @@ def comparison(
     )
     contenders = [_contender(name, spec.seed, profile_of) for name in dict.fromkeys(spec.profile)]
     contenders = [c.with_spares(spec.spares) if c.spares else c for c in contenders]
-    if rules.controllers and any(contender.replaces for contender in contenders):
-        raise InputError("jobs that go through controllers restart as a whole: leave out repair", field="--profile")
-    if rules.controllers and any(contender.rule for contender in contenders):
-        raise InputError("simple rules decide in place of the cycle: they go through no controllers", field="--profile")
-    if rules.controllers and trace.least:
-        raise InputError("gangs that go through controllers start whole: leave out elastic ones", field="--elastic")
+    if rules.controllers:
+        _check_for_controllers(contenders, trace)
     return Comparison(fabric, trace, contenders, rules, record=record)
+
+
+def _trace(spec: ReplaySpec, fabric: Fabric) -> Trace:
+    """The jobs of a trace as the settings change them, one setting after the other."""
+    trace = synthetic_trace(spec.trace, spec.seed) if spec.trace.startswith(PREFIX) else read_trace(spec.trace)
+    if spec.jobs:
+        trace = trace.first(spec.jobs)
+    if spec.roles:
+        trace = trace.with_roles(_roles(spec.roles), fabric.gpus_per_host)
+    if spec.elastic < 1:
+        trace = trace.elastic(spec.elastic, fabric.gpus_per_host)
+    if spec.services:
+        trace = trace.with_services(spec.services, spec.seed)
+    return trace.at_load(spec.load, fabric.gpus) if spec.load else trace
+
+
+def _check_for_controllers(contenders: Sequence[Contender], trace: Trace) -> None:
+    """InputError for contenders and jobs that cannot go through the controllers."""
+    if any(contender.replaces for contender in contenders):
+        raise InputError("jobs that go through controllers restart as a whole: leave out repair", field="--profile")
+    if any(contender.rule for contender in contenders):
+        raise InputError("simple rules decide in place of the cycle: they go through no controllers", field="--profile")
+    if trace.least:
+        raise InputError("gangs that go through controllers start whole: leave out elastic ones", field="--elastic")
 
 
 def _roles(text: str) -> tuple[int, ...]:

@@ -159,13 +159,28 @@ class Engine(ReplayCluster):
         state.cycles += 1
         self._kept = dict(_rows(decision) for decision in report.decisions if not decision.bound)
         self._reserved = {_number(reservation.job): reservation.record for reservation in report.reservations}
+        stopped = self._stop_evicted(report)
+        started = self._place_bound(report, repairing)
+        if not (state.waiting or state.repairing or self.growing):
+            self.agenda.cancel(LookAgain())
+        again = self.agenda.at(LookAgain())
+        state.again = again if again < inf else NEVER
+        return stopped or started == len(self._shown) >= self.rules.look_ahead
+
+    def _stop_evicted(self, report: CycleReport) -> bool:
+        """Take the evicted pods from their gangs; True if there are any."""
         stopped: dict[int, set[int]] = {}
         for eviction in report.evictions:
             stopped.setdefault(_number(eviction.job), set()).add(eviction.task.rank)
         for job, ranks in stopped.items():
             self._shrink(job, ranks)
+        return bool(stopped)
+
+    def _place_bound(self, report: CycleReport, repairing: set[int]) -> int:
+        """Start, grow or repair the jobs that were bound; how many of them had waited to start."""
+        state = self.state
         bound = [_rows(decision) for decision in report.decisions if decision.bound]
-        started = [(job, rows) for job, rows in bound if job not in repairing and job in state.waiting]
+        started = sum(job not in repairing and job in state.waiting for job, _ in bound)
         for job, rows in bound:
             if job in state.waiting:
                 self.start(job, self._by_rank(job, rows))
@@ -174,11 +189,7 @@ class Engine(ReplayCluster):
             elif not self.replace(job, rows):
                 continue
             self._await_end(job)
-        if not (state.waiting or state.repairing or self.growing):
-            self.agenda.cancel(LookAgain())
-        again = self.agenda.at(LookAgain())
-        state.again = again if again < inf else NEVER
-        return bool(stopped) or len(started) == len(self._shown) >= self.rules.look_ahead
+        return started
 
     def _shrink(self, job: int, ranks: set[int]) -> None:
         """Pods of a gang are evicted: an elastic one goes on with the others where these are enough."""

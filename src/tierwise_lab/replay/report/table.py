@@ -182,6 +182,18 @@ def verdict(outcomes: Sequence[dict[str, Any]]) -> list[str]:
         told = ", ".join(f"{figure.title} {figure.text(outcomes[0])}" for figure in DECISIVE)
         jobs = outcomes[0]["jobs"]
         return [f"{outcomes[0]['profile']}: {jobs['finished']:,} of {jobs['arrived']:,} jobs finished; {told}."]
+    wins, differ = _wins(outcomes)
+    if not differ:
+        return [f"No difference: {', '.join(figure.title for figure in DECISIVE)} are the same under all profiles."]
+    order = sorted(wins, key=lambda name: -len(wins[name]))
+    said = [f"{order[0]} is best in {len(wins[order[0]])} of {differ} figures: {'; '.join(wins[order[0]])}."]
+    better = [name for name in order[1:] if set(wins[name]) - set(wins[order[0]])]
+    said += [f"{name} is best in {'; '.join(t for t in wins[name] if t not in wins[order[0]])}." for name in better]
+    return said
+
+
+def _wins(outcomes: Sequence[dict[str, Any]]) -> tuple[dict[str, list[str]], int]:
+    """By profile in which figures it is best, in words; and in how many figures profiles differ at all."""
     wins: dict[str, list[str]] = {outcome["profile"]: [] for outcome in outcomes}
     differ = 0
     for figure in DECISIVE:
@@ -193,13 +205,7 @@ def verdict(outcomes: Sequence[dict[str, Any]]) -> list[str]:
         first = next(o for o in outcomes if o["profile"] in best)
         for name in wins.keys() & best:
             wins[name].append(f"{figure.title} {figure.text(first)} ({others})")
-    if not differ:
-        return [f"No difference: {', '.join(figure.title for figure in DECISIVE)} are the same under all profiles."]
-    order = sorted(wins, key=lambda name: -len(wins[name]))
-    said = [f"{order[0]} is best in {len(wins[order[0]])} of {differ} figures: {'; '.join(wins[order[0]])}."]
-    better = [name for name in order[1:] if set(wins[name]) - set(wins[order[0]])]
-    said += [f"{name} is best in {'; '.join(t for t in wins[name] if t not in wins[order[0]])}." for name in better]
-    return said
+    return wins, differ
 
 
 def _best(figure: Figure, outcomes: Sequence[dict[str, Any]]) -> set[str] | None:

@@ -15,7 +15,7 @@ names for them. Cells are made one by one: a grid of ten thousand costs what it 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from math import prod
 from typing import Any
@@ -91,18 +91,8 @@ def read_grid(data: bytes, file: str) -> Grid:
 def _grid(raw: object) -> Grid:
     if not isinstance(raw, dict) or not isinstance(raw.get("axes"), dict) or not raw["axes"]:
         raise InputError("a grid has axes: settings with the values of each", field="axes")
-    known = [field.encode_name for field in msgspec.structs.fields(ReplaySpec)]
     base = raw.get("base") or {}
-    fields = Grid.__struct_fields__
-    for field in raw:
-        if field not in fields:
-            text = f"is not a field of a grid ({', '.join(fields)}){suggestion(str(field), fields)}"
-            raise InputError(text, field=str(field))
-    for place, given in (("axes", raw["axes"]), ("base", base)):
-        for axis in given:
-            if axis not in known:
-                text = f"no setting of a replay; known are {', '.join(known)}{suggestion(str(axis), known)}"
-                raise InputError(text, field=f"{place}.{axis}")
+    _check_names(raw, base)
     axes = {axis: _named(axis, values) for axis, values in raw["axes"].items()}
     profiles = axes.get(PROFILE) or {"": ""}
     baseline = str(raw.get("baseline") or next(reversed(profiles)))
@@ -112,6 +102,21 @@ def _grid(raw: object) -> Grid:
     grid = Grid(axes, base, baseline)
     grid.check()
     return grid
+
+
+def _check_names(raw: dict[Any, Any], base: Iterable[object]) -> None:
+    """InputError for a field that no grid has, or an axis that is no setting of a replay."""
+    settings = [field.encode_name for field in msgspec.structs.fields(ReplaySpec)]
+    fields = Grid.__struct_fields__
+    for field in raw:
+        if field not in fields:
+            text = f"is not a field of a grid ({', '.join(fields)}){suggestion(str(field), fields)}"
+            raise InputError(text, field=str(field))
+    for place, axes in (("axes", raw["axes"]), ("base", base)):
+        for axis in axes:
+            if axis not in settings:
+                text = f"no setting of a replay; known are {', '.join(settings)}{suggestion(str(axis), settings)}"
+                raise InputError(text, field=f"{place}.{axis}")
 
 
 def _named(axis: str, values: object) -> dict[str, Any]:

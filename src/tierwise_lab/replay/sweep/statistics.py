@@ -73,18 +73,13 @@ class Pairs(msgspec.Struct, frozen=True):
 
 def pairs(grid: Grid, results: Mapping[int, CellResult], rules: Sequence[str] = ()) -> list[Pairs]:
     """Every profile beside the baseline, or beside the best of these in each setting and figure, where all ended."""
-    found: dict[str, dict[tuple[str, ...], CellResult]] = {}
     others = [axis for axis in grid.axes if axis != PROFILE]
-    for cell in grid:
-        result = results.get(cell.number)
-        if result is not None and not result.error:
-            key = tuple(cell.names[axis] for axis in others)
-            found.setdefault(cell.names.get(PROFILE, ""), {})[key] = result
+    by_profile = _by_profile(grid, results, others)
     rules = rules or (grid.baseline,)
-    bases = [found.get(rule, {}) for rule in rules]
+    bases = [by_profile.get(rule, {}) for rule in rules]
     kept = [n for n, axis in enumerate(others) if axis != SEED]
     made = []
-    for profile, cells in found.items():
+    for profile, cells in by_profile.items():
         keys = sorted(set(cells).intersection(*bases))
         if profile not in rules and keys:
             settings = tuple(tuple(key[n] for n in kept) for key in keys)
@@ -92,6 +87,19 @@ def pairs(grid: Grid, results: Mapping[int, CellResult], rules: Sequence[str] = 
             here, *there = (np.array([_row(side[key]) for key in keys]) for side in (cells, *bases))
             made.append(Pairs(profile, here, _best(np.stack(there), settings), settings, seeds))
     return made
+
+
+def _by_profile(
+    grid: Grid, results: Mapping[int, CellResult], others: Sequence[str]
+) -> dict[str, dict[tuple[str, ...], CellResult]]:
+    """Cells that ended without an error: by profile, then by their values on the other axes."""
+    cells: dict[str, dict[tuple[str, ...], CellResult]] = {}
+    for cell in grid:
+        result = results.get(cell.number)
+        if result is not None and not result.error:
+            values = tuple(cell.names[axis] for axis in others)
+            cells.setdefault(cell.names.get(PROFILE, ""), {})[values] = result
+    return cells
 
 
 def _best(sides: Floats, settings: Sequence[tuple[str, ...]]) -> Floats:

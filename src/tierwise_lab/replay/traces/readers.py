@@ -159,14 +159,7 @@ FORMATS: Sequence[TraceFormat] = (
 def read_trace(file: str) -> Trace:
     """Jobs of a published trace or of `sacct`, known by its columns (`FORMATS`)."""
     table = read_table(file)
-    form = min(FORMATS, key=lambda form: len(form.missing(table)) / len(form.columns))
-    missing = form.missing(table)
-    if len(missing) == len(form.columns):
-        known = "; ".join(f"{form.name}: {', '.join(form.columns)}" for form in FORMATS)
-        raise InputError(f"the columns are those of no known trace ({known})", file=file)
-    if missing:
-        needed = ", ".join(form.columns)
-        raise InputError(f"columns {needed} are expected ({form.name}); {missing[0]} is missing", file=file)
+    form = _format_of(table, file)
     gpus = np.array(table.column(form.gpus, _gpus(form)))
     if form.workers:
         gpus = gpus * np.array(table.column(form.workers, _amount))
@@ -194,6 +187,19 @@ def read_trace(file: str) -> Trace:
         _kept(least, kept),
         _kept(pods, kept),
     )
+
+
+def _format_of(table: Table, file: str) -> TraceFormat:
+    """The format most of whose columns a table has; InputError where it lacks one of them."""
+    form = min(FORMATS, key=lambda form: len(form.missing(table)) / len(form.columns))
+    missing = form.missing(table)
+    if len(missing) == len(form.columns):
+        formats = "; ".join(f"{form.name}: {', '.join(form.columns)}" for form in FORMATS)
+        raise InputError(f"the columns are those of no known trace ({formats})", file=file)
+    if missing:
+        needed = ", ".join(form.columns)
+        raise InputError(f"columns {needed} are expected ({form.name}); {missing[0]} is missing", file=file)
+    return form
 
 
 def _kept(column: Sequence[Value], kept: Bools) -> list[Value]:
