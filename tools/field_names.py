@@ -78,8 +78,12 @@ class _Table:
             if (spec["group"], spec["names"]["kind"]) not in _KINDS:
                 continue
             for version in spec["versions"]:
-                fields = self._fields(version["schema"]["openAPIV3Schema"])
-                merged[key] = _union(merged.get(key, {}), fields if isinstance(fields, dict) else {})
+                schema = version["schema"]["openAPIV3Schema"][
+                    "properties"
+                ]  # of an object, even if it is like a template
+                merged[key] = _union(
+                    merged.get(key, {}), {name: self._fields(part, name) for name, part in schema.items()}
+                )
         seen = {json.dumps(fields, sort_keys=True): name for name, fields in self._types.items()}
         for key, fields in merged.items():
             fields |= {"metadata": _META, "apiVersion": None, "kind": None}

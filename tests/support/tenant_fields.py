@@ -201,7 +201,35 @@ def _volcano_job() -> Raw:
     }
 
 
+def _of(version: str, spec: Raw) -> Callable[[], Raw]:
+    """V as a kind whose operator would make its pods."""
+    api_version, _, kind = version.rpartition(" ")
+    return lambda: {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": "v", "namespace": "default", "uid": "v"},
+        "spec": spec,
+    }
+
+
 _WORKLOADS: Final[Mapping[str, Callable[[], Raw]]] = {
+    "RoleBasedGroup": _of(
+        "workloads.x-k8s.io/v1alpha2 RoleBasedGroup",
+        {"roles": [{"name": "w", "replicas": 1, "standalonePattern": {"template": PODS}}]},
+    ),
+    "ModelServing": _of(
+        "workload.serving.volcano.sh/v1alpha1 ModelServing",
+        {"template": {"roles": [{"name": "w", "replicas": 1, "entryTemplate": PODS, "workerReplicas": 0}]}},
+    ),
+    "StormService": _of(
+        "orchestration.aibrix.ai/v1alpha1 StormService",
+        {"template": {"spec": {"roles": [{"name": "w", "template": PODS}]}}},
+    ),
+    "RoleSet": _of("orchestration.aibrix.ai/v1alpha1 RoleSet", {"roles": [{"name": "w", "template": PODS}]}),
+    "DynamoGraphDeployment": _of(
+        "nvidia.com/v1beta1 DynamoGraphDeployment", {"components": [{"name": "w", "podTemplate": PODS}]}
+    ),
+    "InferenceService": _of("serving.kserve.io/v1beta1 InferenceService", {"predictor": PODS["spec"]}),
     "Job": lambda: workload("Job"),
     "JobSet": lambda: workload("JobSet"),
     "LeaderWorkerSet": lambda: workload("LeaderWorkerSet"),
@@ -265,6 +293,17 @@ FIELDS: Final[Mapping[str, Field]] = {
     "CompositePodGroup": Field(_declares("CompositePodGroup"), _ways("CompositePodGroup")),
     "JobSet": Field(_declares("JobSet"), ("JobSet",)),
     "LeaderWorkerSet": Field(_declares("LeaderWorkerSet"), ("LeaderWorkerSet",)),
+    **{
+        kind: Field(_declares(kind), (kind,))
+        for kind in (
+            "RoleBasedGroup",
+            "ModelServing",
+            "StormService",
+            "RoleSet",
+            "DynamoGraphDeployment",
+            "InferenceService",
+        )
+    },
     "Job": Field(_declares("Job"), ("Job", "a Job of Volcano")),
     "AppGroup": Field(_app_group, ("",)),
     "spec.minBandwidth": Field(_bandwidth, ("",)),

@@ -58,6 +58,65 @@ def test_further_pods_are_made_as_these_start(kind: str) -> None:
     assert ({"Running": 2, "Pending": 4}, ["TooManyWaitingPods"]) == _end(*TWO, _many(kind, 9))
 
 
+@pytest.mark.parametrize(
+    ("version", "spec"),
+    [
+        (
+            "workloads.x-k8s.io/v1alpha2 RoleBasedGroup",
+            {"roles": [{"name": "w", "replicas": 9, "standalonePattern": {"template": PODS}}]},
+        ),
+        (
+            "workload.serving.volcano.sh/v1alpha1 ModelServing",
+            {
+                "schedulerName": "default-scheduler",
+                "template": {"roles": [{"name": "w", "replicas": 9, "entryTemplate": PODS}]},
+            },
+        ),
+        ("orchestration.aibrix.ai/v1alpha1 RoleSet", {"roles": [{"name": "w", "replicas": 9, "template": PODS}]}),
+        (
+            "nvidia.com/v1beta1 DynamoGraphDeployment",
+            {"components": [{"name": "w", "replicas": 9, "podTemplate": PODS}]},
+        ),
+    ],
+    ids=lambda value: value.rpartition(" ")[2] if isinstance(value, str) else "",
+)
+def test_further_pods_of_a_graph_are_made_as_these_start(version: str, spec: Raw) -> None:
+    """Kinds of inference projects are charged as Kubernetes' own are."""
+    api_version, _, kind = version.rpartition(" ")
+    meta: Raw = {"name": "v", "namespace": "default", "uid": "v"}
+    given: Raw = {"apiVersion": api_version, "kind": kind, "metadata": meta, "spec": spec}
+
+    assert ({"Running": 2, "Pending": 4}, ["TooManyWaitingPods"]) == _end(*TWO, given)
+
+
+@pytest.mark.parametrize(
+    ("version", "spec"),
+    [
+        (
+            "nvidia.com/v1beta1 DynamoGraphDeployment",
+            {"components": [{"name": name, "replicas": 9, "podTemplate": PODS} for name in "ab"]},
+        ),
+        (
+            "workload.serving.volcano.sh/v1alpha1 ModelServing",
+            {
+                "template": {
+                    "gangPolicy": {"minRoleReplicas": {"a": 1, "b": 1}},
+                    "roles": [{"name": name, "replicas": 9, "entryTemplate": PODS} for name in "ab"],
+                }
+            },
+        ),
+    ],
+    ids=["DynamoGraphDeployment", "ModelServing"],
+)
+def test_what_a_graph_needs_is_made_before_the_rest(version: str, spec: Raw) -> None:
+    """One of each component, and not as many of the first as may wait."""
+    api_version, _, kind = version.rpartition(" ")
+    meta: Raw = {"name": "v", "namespace": "default", "uid": "v"}
+    found, told = _end(*TWO, {"apiVersion": api_version, "kind": kind, "metadata": meta, "spec": spec})
+
+    assert ({"Running": 2, "Pending": 4}, ["TooManyWaitingPods"]) == (found, told)
+
+
 def test_the_same_with_a_job_of_volcano() -> None:
     """Whose controller is tierwise's own."""
     assert ({"Running": 2, "Pending": 4}, ["TooManyWaitingPods"]) == _end(*TWO, _volcano_job(9))

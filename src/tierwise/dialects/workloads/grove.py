@@ -43,13 +43,18 @@ def pod_clique_set(owner: Owner) -> Expansion:
     children: list[Child] = []
     for replica in range(owner.spec.count("replicas", 0)):
         gangs: dict[str, _Gang] = {}
+        needed: list[Child] = []  # before the others, which may have to wait until some of these have started
+        further: list[Child] = []
         for clique, gang, name in _cliques(owner, template, cliques, replica, gangs):
             size = clique.at("spec").count("replicas", 1)
             least = min(clique.at("spec").number("minAvailable", size), size)
             gang.podgroups.append({"name": name, "minReplicas": least, **_near(owner, clique)})
-            children += alike(_member(owner, clique, name, gang.name, replica), size, {_CLIQUE: name})
-        few(owner.spec, "replicas", len(children))
+            members = alike(_member(owner, clique, name, gang.name, replica), size, {_CLIQUE: name})
+            needed += members[:least]
+            further += members[least:]
+            few(owner.spec, "replicas", len(children) + len(needed) + len(further))
         children += (Child(_manifest(owner, gang, replica)) for gang in gangs.values())
+        children += needed + further
     return Expansion(children)
 
 

@@ -90,15 +90,16 @@ def _group(owner: Owner, name: str, roles: Sequence[_Role], unread: Unread) -> I
         spec = made.raw["spec"]
         assert isinstance(spec, dict)
         yield Child({**made.raw, "spec": {**spec, "subGroupPolicy": policy}})
-    for role in roles:
-        for replica in range(role.replicas):
-            own = f"{role.name}-{replica}"
-            labels = {f"{_PREFIX}/group-name": name, _ROLE_ID: own}
-            annotations = {**marks.annotations, _TASK: own} if marks is not None and groups else {}
-            for place in range(1 + role.workers):
-                child = role.worker if place else role.entry
-                raw = with_marks(marked(child.raw, unread), labels, annotations)
-                yield msgspec.structs.replace(child, raw=_called(raw, f"{name}-{own}-{place}"))
+    needed = [(role, replica) for role in roles for replica in range(role.least)]
+    further = [(role, replica) for role in roles for replica in range(role.least, role.replicas)]
+    for role, replica in needed + further:  # the others may have to wait until some of these have started
+        own = f"{role.name}-{replica}"
+        labels = {f"{_PREFIX}/group-name": name, _ROLE_ID: own}
+        annotations = {**marks.annotations, _TASK: own} if marks is not None and groups else {}
+        for place in range(1 + role.workers):
+            child = role.worker if place else role.entry
+            raw = with_marks(marked(child.raw, unread), labels, annotations)
+            yield msgspec.structs.replace(child, raw=_called(raw, f"{name}-{own}-{place}"))
 
 
 def _called(raw: Raw, name: str) -> Raw:

@@ -91,7 +91,17 @@ def _minimum(children: Iterable[Child]) -> int:
             spec = part(raw, "spec")
             gang = part(part(spec, "schedulingPolicy"), "gang")
             number = spec.get("minMember", gang.get("minCount", 0))
+        elif raw["kind"] == "PodGang":
+            number = sum(
+                read_number(str(one.get("minReplicas"))) or 0 for one in _listed(part(raw, "spec"), "podgroups")
+            )
         else:
             number = read_number(str(part(part(raw, "metadata"), "annotations").get(_TOTAL, "")))
         found = max(found, number if isinstance(number, int) else 0)
     return found
+
+
+def _listed(raw: Raw, field: str) -> list[Raw]:
+    """The maps of a list."""
+    found = raw.get(field)
+    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
