@@ -8,9 +8,10 @@ import pytest
 from tests.support.languages import RACK, nodes
 from tests.support.workloads import expanded, group, pods, scheduled
 
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Raw, part
 from tierwise.api.errors import InputError
 from tierwise.dialects import workloads
+from tierwise.port import Key
 
 WORLD = nodes({"s0": {"r0": "n0 n1", "r1": "n2 n3"}}, cpu=1)
 ASKS: Raw = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}
@@ -59,6 +60,16 @@ def test_a_strategy_makes_a_gang_of_each_set() -> None:
     other = _service(*roles, schedulingStrategy={"coschedulingSchedulingStrategy": {"minMember": 3}})
     assert {"minMember": 3} == group(expanded(other), "chat-roleset-00001", "scheduling.x-k8s.io")
     assert {} == scheduled(*WORLD[:-2], other)
+
+
+def test_a_group_says_what_its_service_says() -> None:
+    """Over the RoleSet, which is in between."""
+    given: Any = _service(_role("a"), schedulingStrategy={VOLCANO: {"minMember": 1}})
+    given["metadata"]["annotations"] = {"tierwise.io/expected-duration": "6h"}
+    made = expanded(given).raw(Key("scheduling.volcano.sh", "PodGroup", "default", "chat-roleset-00001"))
+
+    assert made is not None
+    assert "6h" == part(part(made, "metadata"), "annotations")["tierwise.io/expected-duration"]
 
 
 def test_a_role_with_a_size_makes_sets_of_pods() -> None:

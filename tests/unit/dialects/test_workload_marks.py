@@ -28,12 +28,14 @@ PLUGINS = "scheduler-plugins-scheduler"
 SINGLE = {"Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet", "Job", "CronJob", "JobSet"}
 SINGLE |= {"RoleBasedGroup", "RoleSet", "StormService"}  # these ask for a gang in fields that the drawn ones lack
 """Kinds of which Volcano makes a group, by their pods' controller, and nobody else does."""
+ASKING = {"RoleBasedGroup", "StormService", "RoleSet", "InferenceService"}
+"""Kinds whose operator makes a group only where they ask for one, or none at all."""
 GANG: Raw = {"schedulingPolicy": {"gang": {}}}
 """What makes a gang of a workload that Kubernetes' controllers look after."""
 NODE: Raw = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n0"}, "status": {"allocatable": {"cpu": "9"}}}
 CASES = [
     *((kind, "volcano", labels) for kind in SPECS for labels in ({}, KUEUE)),
-    *((kind, PLUGINS, {}) for kind in SPECS if kind[1] not in SINGLE),
+    *((kind, PLUGINS, {}) for kind in SPECS if kind[1] not in SINGLE | ASKING),
 ]
 DECLARING = [("batch", "Job"), ("apps", "StatefulSet"), ("jobset.x-k8s.io", "JobSet")]
 """Kinds that may say in `spec.scheduling` that they are gangs."""

@@ -41,15 +41,15 @@ def storm_service(owner: Owner) -> Expansion:
     few(owner.spec, "replicas", replicas * _size(template.at("spec")))
     mark = {_SERVICE: owner.name}
     raw = with_marks({"metadata": template.at("metadata").raw}, mark)
-    meta = Fields(raw).at("metadata")
+    meta, said = Fields(raw).at("metadata"), marks_of_group(owner)
     made = named(
         owner,
         f"{_AIBRIX}/v1alpha1",
         "RoleSet",
         f"{owner.name}-roleset-",
         {"spec": template.at("spec").raw},
-        labels=meta.texts("labels"),
-        annotations=meta.texts("annotations"),
+        labels={**said.get("labels", {}), **meta.texts("labels")},
+        annotations={**said.get("annotations", {}), **meta.texts("annotations")},
     )
     unread = Unread(_unread(template.at("spec")))
     return Expansion(alike(Child(made), replicas, mark), waits=unread.why, examples=examples)
