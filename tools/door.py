@@ -48,6 +48,7 @@ NOT_HERE = {
     r"-k deploy/|secret generic|--from-file|-n tierwise\b|port-forward|-n volcano-system|--categories|get tierwise": (
         "is about an installation: `make e2e` has one"
     ),
+    r"--traces ": "needs the extra `tracing`",
     r"\.tierwise\\\.io/expected-start": "is about a mark that a running scheduler writes",
     r"\btierwise bench\b": "measures for minutes",
     r"--preset aws": "needs labels that a provider writes: tests/unit/discovery has them",
@@ -271,7 +272,7 @@ class Place:
         lasting = GOES_ON.search(text) is not None
         if lasting and re.search(r"tierwise (up|serve)\b|--serve\b", text):
             text += f" --listen 127.0.0.1:{_port()}"
-        if re.search(r"tierwise probe .*--answer", text):
+        if re.search(r"tierwise probe .*--answer|tierwise webhook ", text):
             text += f" --port {_port()}"
         process = subprocess.Popen(
             ["bash", "-o", "pipefail", "-c", f"exec {text}" if lasting and "|" not in text else text],

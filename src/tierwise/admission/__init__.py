@@ -29,7 +29,7 @@ from tierwise.admission.defaults import complete
 from tierwise.admission.elastic_quota import Forest
 from tierwise.admission.findings import FieldFinding, Issue, ValidationResult, error, warning
 from tierwise.admission.names import check_terms
-from tierwise.admission.passed_over import check_passed_over, known_as, unknown_kind, unserved
+from tierwise.admission.passed_over import NO_CONCERN, check_passed_over, known_as, unknown_kind, unserved
 from tierwise.admission.workload_specs import check_workload, incomplete_workload
 from tierwise.api import field_names
 from tierwise.api.amounts import amounts_of
@@ -60,6 +60,7 @@ from tierwise.model.topology import Topology
 from tierwise.port import Key, Objects, key_of_raw
 
 __all__ = [
+    "NO_CONCERN",
     "FieldFinding",
     "Issue",
     "ReviewContext",
@@ -300,7 +301,9 @@ class _Checks:
         """An object of which pods may be made, or of a kind that is not known."""
         raw = self._objects.raw(key)
         if raw is None or not workloads.understood(key.group, key.kind):
-            yield unknown_kind(kind_of(record))
+            kind = kind_of(record)
+            if (kind.api_version, kind.name) not in NO_CONCERN:
+                yield unknown_kind(kind)
             return
         try:
             for template, pod in workloads.check(raw).items():

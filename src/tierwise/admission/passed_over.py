@@ -6,6 +6,7 @@ Warnings of admission, and notes of verbs that read manifests: nothing is passed
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from typing import Final
 
 from tierwise.admission import koordinator, network_aware
 from tierwise.admission.findings import FieldFinding, Issue, error, warning
@@ -27,7 +28,24 @@ from tierwise.dialects.pod_marks import group_of
 from tierwise.dialects.workloads import checked, understood
 from tierwise.port import Key, Objects
 
-__all__ = ["check_passed_over", "known_as", "unknown_kind", "unserved"]
+__all__ = ["NO_CONCERN", "check_passed_over", "known_as", "unknown_kind", "unserved"]
+
+
+NO_CONCERN: Final = frozenset(
+    {
+        *(("v1", kind) for kind in ("Secret", "ServiceAccount", "Endpoints", "Event")),
+        *(
+            ("rbac.authorization.k8s.io/v1", f"{of}{kind}")
+            for of in ("", "Cluster")
+            for kind in ("Role", "RoleBinding")
+        ),
+        *(("networking.k8s.io/v1", kind) for kind in ("Ingress", "IngressClass")),
+        ("autoscaling/v2", "HorizontalPodAutoscaler"),
+        ("coordination.k8s.io/v1", "Lease"),
+        ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+    }
+)
+"""Kinds of Kubernetes' own that people keep beside their jobs, and that say nothing about scheduling."""
 
 
 def unknown_kind(kind: Kind) -> Issue:

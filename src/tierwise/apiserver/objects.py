@@ -32,6 +32,7 @@ from tierwise.apiserver.patches import json_patch, merge_patch, strategic_patch
 from tierwise.apiserver.protobuf import message_of, unknown_fields
 from tierwise.apiserver.selectors import Selected, selector
 from tierwise.apiserver.store import ServedCluster, established, meta_of
+from tierwise.apiserver.structural_defaults import with_defaults
 from tierwise.controllers.stamp import stamp
 from tierwise.port import Key, Objects
 from tierwise.runtime.review import Request, Reviewer, ReviewResponse
@@ -243,6 +244,8 @@ class ObjectApi:
         served, key = place.served, place.key
         check_bounds(raw)
         raw = normal(key, _identified(place, raw))
+        if served.definition is not None:
+            raw = with_defaults(served.definition.schema, raw)
         _check_precondition(place, raw, old)
         warnings = _unknown_fields(place, raw, old, query)
         if old is None:

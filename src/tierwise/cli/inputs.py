@@ -275,7 +275,7 @@ def not_understood(objects: Objects) -> Iterator[tuple[str, str]]:
     """Each kind of which objects are left out, and what is said of them."""
     from collections import Counter
 
-    from tierwise.admission import known_as
+    from tierwise.admission import NO_CONCERN, known_as
     from tierwise.api.codec import Unknown, api_group, kind_of
     from tierwise.dialects.workloads import ELSEWHERE, understood
 
@@ -284,6 +284,8 @@ def not_understood(objects: Objects) -> Iterator[tuple[str, str]]:
         msgspec.structs.replace(kind_of(record), namespaced=True) for record in unread if isinstance(record, Unknown)
     )
     for kind, number in Counter(found).most_common():
+        if (kind.api_version, kind.name) in NO_CONCERN:
+            continue
         many = f"{number} objects of kind" if number > 1 else "1 object of kind"
         are, were = ("are", "were") if number > 1 else ("is", "was")
         shown = f"{many} {kind.name} ({kind.api_version})"

@@ -139,3 +139,22 @@ def test_a_search_that_stopped_early_says_so(tmp_path: Path, monkeypatch: pytest
     assert "uncordon" in found["notSettled"]
     assert "uncordon" not in found["noHelp"]
     assert "not settled" in run("what-if", "-f", file, "--start", "big").stdout
+
+
+@pytest.mark.parametrize("verb", ["validate", "schedule"])
+def test_kinds_that_stand_beside_jobs_are_known(verb: str, tmp_path: Path) -> None:
+    """A Secret or a ServiceAccount beside a job is no kind that nobody knows; another one is."""
+    beside = [
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "stringData": {"a": "b"}},
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"}},
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "r"}},
+    ]
+    odd = {"apiVersion": "example.com/v1", "kind": "Odd", "metadata": {"name": "o"}}
+    node = draw("n0", node="cpu=9").manifests
+
+    quiet = run(verb, "-f", manifests(tmp_path, *node, *beside))
+    told = run(verb, "-f", manifests(tmp_path, *node, *beside, odd))
+
+    assert (0, "") == (quiet.exit_code, quiet.stderr)
+    assert "not known" not in quiet.stdout
+    assert "Odd" in told.stdout + told.stderr
