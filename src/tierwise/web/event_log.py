@@ -92,11 +92,11 @@ class EventLog:
                 return
 
     def between(self, first: float, last: float) -> Raw:
-        """What happened from one time to another, both included, by kind."""
+        """Events from one time to another, both included, by kind."""
         return self._by_kind(self._found(lambda entry: first <= entry.now <= last, first, last))
 
     def during(self, after: int, upto: int) -> Raw:
-        """What is new in the moments after one, up to another, by kind."""
+        """Events of the moments after one, up to another, by kind."""
         return self._by_kind(self._found(lambda entry: after < entry.moment <= upto))
 
     def life(self, job: str) -> Raw:

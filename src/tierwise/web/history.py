@@ -48,7 +48,7 @@ class History(Protocol):
 
     @property
     def log(self) -> EventLog:
-        """What happened to which job."""
+        """Events of jobs."""
 
     def saw(self, view: RunView) -> None:
         """Keep a view that is shown, where it is new."""
@@ -317,7 +317,7 @@ def _figures(wire: Raw, news: Sequence[Raw]) -> Raw:
 
 
 def _queues(wire: Raw) -> dict[str, int]:
-    """What each queue uses of the first resource."""
+    """Use of the first resource, by queue."""
     queues = cast("list[dict[str, Any]]", wire["queues"])
     return {queue["name"]: queue["used"][0] or 0 for queue in queues}
 

@@ -138,7 +138,7 @@ def _moments(journal: Journal, told: Callable[[int], None]) -> tuple[list[Raw], 
 
 
 class _Lives:
-    """What happened to which gang, from cycle to cycle."""
+    """Events of gangs, from cycle to cycle."""
 
     def __init__(self) -> None:
         self.log = EventLog(most_seconds=inf)
@@ -202,7 +202,7 @@ def _state(found: CycleSummary) -> object:
 
 
 def _figures(found: CycleSummary, held: _Held) -> Raw:
-    """What the series tell of a moment: the cluster with what the cycle bound."""
+    """Figures of a moment for the series: the cluster with the pods that the cycle bound."""
     done = Counter(str(effect["effect"]) for effect in found.effects)
     bound = sum(_asks(held, effect) for effect in found.effects if effect["effect"] == "Bind")
     return {

@@ -209,7 +209,7 @@ def _eta(scenario: Scenario, question: Question, tell: _Teller) -> Raw:
 
 
 def _drainable(scenario: Scenario, question: Question, tell: _Teller) -> Raw:
-    """What draining each domain costs: all are counted at first, then the cheapest are tried."""
+    """Cost of draining each domain: all are counted at first, then the cheapest are tried."""
     last: Raw = {}
 
     def known(found: Drainable) -> None:

@@ -54,7 +54,7 @@ class Bounded(OrderedDict[K, V]):
 
 
 class Basis(msgspec.Struct, frozen=True):
-    """What questions start from: a cluster at one moment, and how it is scheduled."""
+    """A cluster at one moment and its profile, from which questions start."""
 
     objects: Objects
     profile: Profile

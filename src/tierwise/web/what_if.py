@@ -47,7 +47,7 @@ class Questions:
         return name
 
     def read(self, request: web.Request) -> Question:
-        """What a request asks; InputError where it makes no sense."""
+        """The question of a request; InputError where it makes no sense."""
         if request.path == "/api/what-if":
             return self._what_if(request.query.get("if", ""))
         if request.path == "/api/drainable":

@@ -257,7 +257,7 @@ class Workers:
 
 
 def _scene(number: int, basis: Basis, base: int, since: Basis | None) -> Scene:
-    """What differs between a cluster and the last one that the process has."""
+    """Differences between a cluster and the last one that the process has."""
     objects, before = basis.objects, since.objects if since is not None else Objects()
     keys = list(objects) if since is None else [k for found in objects.changed_objects(before).values() for k in found]
     puts, deletes = [], []

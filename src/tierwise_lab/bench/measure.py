@@ -99,7 +99,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def compared(what: str, one: float, other: float) -> tuple[str, float]:
-    """What was measured, with both times, and their ratio."""
+    """Words for a ratio of two times, with both of them, and the ratio."""
     return f"{what} ({duration(one)} ÷ {duration(other)})", one / other
 
 

@@ -82,7 +82,7 @@ def _weights(text: str, trace: Trace) -> Ints:
 
 
 class ReplaySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
-    """What is replayed, and by which rules: the options of `tierwise simulate`, and the axes of a sweep."""
+    """Settings of a replay: the options of `tierwise simulate`, and the axes of a sweep."""
 
     topology: Annotated[
         str, Meta(description="CSV of hosts and their switches, or synthetic:NUMBERS.", extra={"word": "FILE"})
@@ -162,7 +162,7 @@ class ReplaySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class ReplayResult(msgspec.Struct, frozen=True):
-    """What a replay came to; docs/reference/simulation-metrics.md defines every number."""
+    """Result of a replay; docs/reference/simulation-metrics.md defines every number."""
 
     inputs: dict[str, Any]
     outcomes: list[dict[str, Any]]  # of each profile, in the order of the spec

@@ -169,7 +169,7 @@ def _close(topology: Topology, idle: Ints, stands: Sequence[int], sizes: Sequenc
 
 
 def decided(rule: Rule, seen: Snapshot, idle: Ints) -> CycleReport:
-    """What a rule decides in place of a cycle."""
+    """The decisions of a simple rule in place of a cycle."""
     left, decisions = idle.copy(), []
     for job in sorted(seen.jobs, key=lambda job: (-job.priority, job.order)):
         waits = [task for task in job.tasks if task.node < 0]

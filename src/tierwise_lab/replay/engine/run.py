@@ -43,7 +43,7 @@ class Contest(Protocol):
         """All that is needed to go on, as JSON data."""
 
     def progress(self) -> tuple[int, str]:
-        """What is done, and a few words on it."""
+        """How much of the run is done, and a few words on it."""
 
 
 C = TypeVar("C", bound=Contest)
@@ -64,7 +64,7 @@ class Replay(ABC, Generic[C]):
 
     @abstractmethod
     def _outcome(self, current: C) -> Data:
-        """What a contender that is through came to."""
+        """Result of a contender that is through."""
 
     @abstractmethod
     def _inputs(self) -> Data:

@@ -72,7 +72,7 @@ def _ends(values: Floats) -> Data:
 
 
 def of_queue(engine: Engine | EmbeddedReplay, number: int) -> Data:
-    """What came of the jobs of one queue."""
+    """Figures of the jobs of one queue."""
     state, trace = engine.state, engine.trace
     own = trace.queue == number
     ended = own & (state.end >= 0)

@@ -177,7 +177,7 @@ DECISIVE: Sequence[Figure] = tuple(
 
 
 def verdict(outcomes: Sequence[dict[str, Any]]) -> list[str]:
-    """What came out, in a sentence or two: who is best in what, by how much; or that nothing differs."""
+    """The outcome in a sentence or two: who is best in what, by how much; or that nothing differs."""
     if len(outcomes) == 1:
         told = ", ".join(f"{figure.title} {figure.text(outcomes[0])}" for figure in DECISIVE)
         jobs = outcomes[0]["jobs"]
@@ -226,7 +226,7 @@ _MOST_COMPARED: Final = 3
 
 
 def lines(page: Page, results: dict[str, Any], command: str = "") -> list[Text]:
-    """What came out, what was replayed, the numbers side by side, and the command that repeats it."""
+    """The page of a replay: verdict, trace, the numbers side by side, and the command that repeats it."""
     told = results["inputs"]
     load = _share(told["offered_load"])
     head = (

@@ -40,7 +40,7 @@ def comparison_rows(found: Sequence[statistics.Difference]) -> Iterator[tuple[st
 
 
 def by_setting_text(grid: Grid, results: Mapping[int, CellResult], own: Sequence[statistics.Difference]) -> list[str]:
-    """What one profile is worth setting by setting: means over them, and where it is behind the best simple rule."""
+    """How one profile does, setting by setting: means over them, and where it is behind the best simple rule."""
     rules = [name for name in grid.axes.get(PROFILE, ()) if name in SIMPLE] or [grid.baseline]
     side = next((side for side in statistics.pairs(grid, results, rules) if side.profile == own[0].profile), None)
     if side is None or side.seeds < statistics.SEEDS or len(set(side.settings)) < 2:
