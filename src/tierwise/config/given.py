@@ -5,7 +5,6 @@ Used by the readers of both formats. InputError names the field, and the word th
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -16,7 +15,11 @@ __all__ = ["as_written", "check_fields", "entries", "mapping", "named"]
 
 def as_written(value: object) -> str:
     """A value as it stands in a file, without quotes: null and true, not None and True."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if isinstance(value, str):
+        return value
+    import json
+
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def mapping(raw: object, path: str | None, fields: Collection[str] = (), what: str = "a mapping") -> Mapping[Any, Any]:
