@@ -31,6 +31,10 @@ def _within(seconds: float) -> WaitLimits:
     return WaitLimits(seconds, seconds, seconds)
 
 
+_TURNS_TO_ACCEPT = 20
+"""Turns of the event loop that are more than a connection takes from its acceptance to its task."""
+
+
 class _Server:
     """Answers every request with the same bytes, a piece at a time; closes then, where it is told to."""
 
@@ -48,6 +52,8 @@ class _Server:
 
     async def end(self) -> None:
         """Leave nothing open, however busy the machine is."""
+        for _ in range(_TURNS_TO_ACCEPT):  # a connection may have come just now, and nobody serves it yet
+            await asyncio.sleep(0)
         for writer in self._serving.values():
             writer.transport.abort()
         await asyncio.gather(*self._serving, return_exceptions=True)
