@@ -204,8 +204,14 @@ class FakeApi:
         return f"http://{host}:{port}"
 
     async def _end(self) -> None:
-        for transport in list(self._watches):
-            transport.abort()
+        for site in list(self._runner.sites):
+            await site.stop()
+        await asyncio.sleep(0.02)  # what was accepted just before is a connection by now
+        server = self._runner.server
+        connections = list(server.connections) if server is not None else []
+        transports = [connection.transport for connection in connections if connection.transport is not None]
+        for transport in (*transports, *self._watches):
+            transport.abort()  # to close would wait for what a client has not read yet
         await self._runner.cleanup()
         await asyncio.sleep(0.02)  # transports close one turn of the event loop after they are told to
 
