@@ -71,6 +71,8 @@ NOT_DRAWN_KEYS: Final[Mapping[str, str]] = {
     "no-group": "written on pods of workloads whose spec.scheduling is not understood, which wait",
     "job-plugins": "written on pods of Volcano Jobs with plugins that do not act, which wait",
     "unread-fields": "written on pods of workloads with fields that are not read, which wait",
+    "set": "sets have a drawing and a count of their own (tests/properties/test_sets.py)",
+    "set-start": "as set",
 }
 """Keys below tierwise.io/ that no world has, and why."""
 
