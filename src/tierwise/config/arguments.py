@@ -12,6 +12,7 @@ _NUMBERS: Final = re.compile(
     r"(.*\.)?(weight|fading|bindTimeoutSeconds|bindingTimeoutSeconds)"
     r"|(hypernode\.)?binpack\.(cpu|memory|resources\..+)|predicate\.resources\..+"
     r"|(overcommit|max-queue-overcommit)-factor"
+    r"|(min|max)CandidateNodes(Percentage|Absolute)|topologyAwarePreemptWorkerNum"
     r"|ancestorReclaimLevel|cells|efficiencyThreshold|fromPods|maxDomains|resourceStrategyFitWeight|share|stretch"
 )
 _FLAGS: Final = re.compile(

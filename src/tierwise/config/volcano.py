@@ -189,7 +189,7 @@ def read_volcano(raw: object, installed: Installed = _NOBODY) -> Profile:
         protection_gap=raw.get(_GAP, 0),
         max_waiting_pods=raw.get(_WAITING, DEFAULT.max_waiting_pods),
         feature_gates=read_gates(raw.get(_GATES), _GATES),
-        notes=tuple(dict.fromkeys(_notes(actions or (), tiers, idle))),
+        notes=tuple(dict.fromkeys((*_notes(actions or (), tiers, idle), *_notes_on_actions(arguments)))),
     )
 
 
@@ -229,6 +229,14 @@ def _notes_on_arguments(plugin: PluginChoice) -> list[str]:
         if str(arguments.get(name, "")).lower() in ("false", "f", "0"):
             notes.append(f"argument {name} has no effect: {_KEPT_RULES[name]}")
     return notes
+
+
+def _notes_on_actions(arguments: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
+    """A sentence for each argument of an action whose value cannot be read, so that the default counts."""
+    for action, given in arguments.items():
+        for name, value in given.items():
+            if why := unread(name, value):
+                yield f"argument {name} of {action} has no effect: {why}"
 
 
 def _actions(raw: object) -> tuple[str, ...] | None:

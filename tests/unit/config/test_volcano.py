@@ -258,3 +258,30 @@ def test_a_value_that_does_not_count_is_told(value: object) -> None:
     (note,) = read_volcano(raw).notes
 
     assert note.startswith("argument hypernode.binpack.normal-pod.fading of network-topology-aware has no effect:")
+
+
+@pytest.mark.parametrize(
+    ("action", "argument", "value", "why"),
+    [
+        ("gangpreempt", "efficiencyThreshold", "lots", "not a number of at least 0"),
+        ("gangpreempt", "efficiencyThreshold", -1, "not a number of at least 0"),
+        ("gangreclaim", "maxDomains", "many", "not a number of at least 0"),
+        ("jobpreempt", "allowWholeBundle", "perhaps", "neither true nor false"),
+        ("preempt", "minCandidateNodesAbsolute", "few", "not a number of at least 0"),
+        ("enqueue", "overcommit-factor", "x", "not a number of at least 0"),
+    ],
+)
+def test_arguments_of_actions_that_cannot_be_read_are_noted(
+    action: str, argument: str, value: object, why: str
+) -> None:
+    """The default counts then, and a value that can be read is noted by nobody."""
+    raw = {
+        "actions": f"enqueue, allocate, {action}",
+        "configurations": [{"name": action, "arguments": {argument: value}}],
+    }
+    good = {**raw, "configurations": [{"name": action, "arguments": {argument: why.startswith("neither") or 1}}]}
+
+    (note,) = read_volcano(raw).notes
+
+    assert note == f'argument {argument} of {action} has no effect: "{value}" is {why}'
+    assert () == read_volcano(good).notes
