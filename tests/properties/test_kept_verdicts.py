@@ -29,6 +29,9 @@ PROFILES = {
 }
 _VOLCANO = "scheduling.volcano.sh/v1beta1"
 _GANGS = 9
+_READY: Raw = {"allocatable": {"cpu": "1", "pods": "8"}, "conditions": [{"type": "Ready", "status": "True"}]}
+_SMALL_NODES = [manifest("v1", "Node", f"small{number}", status=_READY) for number in range(2)]
+"""Nodes that every world has, and on which hardly anything fits."""
 _PHASES = ("Inqueue", "Inqueue", "Pending")
 
 
@@ -126,6 +129,7 @@ def test_kept_verdicts_say_what_new_ones_say(by: str, what: str, pick: Random) -
         puts = {key: moved(raw, pick) for key, raw in present.items() if key.kind == "Pod" and pick.random() < 0.05}
         drawn = [DRAWN[what](pick) for _ in range(pick.choice([0, 0, 1, 5]) if step else 25)]
         drawn += [raw for _ in range(pick.choice([0, 0, 1]) if step else _GANGS) for raw in _large(pick)]
+        drawn += _SMALL_NODES if not step else []  # without any, no verdict is asked
         puts |= {key_of_raw(raw): raw for raw in drawn}
         gone = [key for key in present if key not in puts and pick.random() < 0.03]
         objects = objects.changed(puts, gone)
