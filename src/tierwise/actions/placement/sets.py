@@ -44,6 +44,8 @@ _TRIED = 16
 """Gangs of a set up to which that is tried; where there are more, they are counted."""
 
 
+_GANGS_A_STEP = 8
+"""Gangs of a set that are looked at for one step."""
 _NAMED = 4
 _TERMS = 64
 """Different terms of pods that are read as wishes in a cycle."""
@@ -66,6 +68,8 @@ class _Standing(msgspec.Struct, frozen=True):
 
     def stand(self, part: str, rows: Ints) -> list[int]:
         """Note that a part has come to rows: the domains in which it did not stand before."""
+        if not len(rows):
+            return []
         known, fresh = self.parts.setdefault(part, set()), []
         for home in distinct(self.homes[rows]).tolist():
             if home >= 0 and home not in known:
@@ -91,11 +95,26 @@ class _Standing(msgspec.Struct, frozen=True):
 
     def all(self) -> set[int]:
         """The domains in which any part stands."""
-        return set().union(*self.parts.values())
+        return set(np.flatnonzero(self.number).tolist())
+
+    def of(self, parts: frozenset[str]) -> set[int]:
+        """The domains in which one of these parts stands."""
+        return set().union(*(homes for part, homes in self.parts.items() if part in parts))
+
+
+class _Together(msgspec.Struct, frozen=True):
+    """The gangs that name one set, by what does not change in a cycle."""
+
+    waiting: Sequence[Job]  # the most important and oldest first
+    has_run: bool  # one of them stood when the cycle began
+    fault: Reason | None  # why they cannot start together, while none of them stands
 
 
 class Sets:
-    """The sets of one cycle."""
+    """The sets of one cycle.
+
+    A set may have thousands of gangs, and each of them asks: what does not change in a cycle is found out once.
+    """
 
     def __init__(self, cycle: Cycle) -> None:
         self._cycle = cycle
@@ -106,6 +125,16 @@ class Sets:
             for path in _member(job).sets():
                 part = _member(job).part_of(path, job.key)
                 self._gangs.setdefault(path, []).append((part or "", job))
+        self._naming: dict[str, list[Job]] = {}  # the gangs that name a set itself
+        for job in self._members:
+            self._naming.setdefault(_member(job).set, []).append(job)
+        self._together: dict[str, _Together] = {}
+        self._started: set[str] = set()  # sets of which a gang was placed in this cycle
+        self._counted = 0  # decisions of the report that are among those who have started
+        self._stating: dict[SetRule, frozenset[str] | None] = {}
+        self._waiting: dict[str, list[Job]] = {}
+        self._parts: dict[str, int] = {}
+        self._rows: dict[int, Ints] = {}
         self._wishes = self._read_terms() if cycle.pipeline.room_ahead else {}
         self._homes: dict[tuple[str, int | None, str], Ints | None] = {}
         self._standing: dict[tuple[str, int], _Standing] = {}  # by set and what is kept of homes
@@ -217,7 +246,15 @@ class Sets:
 
     def _agreed(self, rule: SetRule) -> bool:
         """Whether all gangs of a set state a rule."""
-        return all(rule in _member(job).rules for _, job in self._gangs.get(rule.set, ()))
+        return self._parts_that_state(rule) is None
+
+    def _parts_that_state(self, rule: SetRule) -> frozenset[str] | None:
+        """The parts of a set of which a gang states a rule; None where all gangs do."""
+        if rule not in self._stating:
+            gangs = self._gangs.get(rule.set, ())
+            stating = [part for part, job in gangs if rule in _member(job).rules]
+            self._stating[rule] = frozenset(stating) if len(stating) < len(gangs) else None
+        return self._stating[rule]
 
     def _closed_by(self, rule: SetRule, standing: _Standing, job: Job) -> Bools:
         """The rows that a rule closes to a gang."""
@@ -236,8 +273,8 @@ class Sets:
 
     def _runs_in(self, rule: SetRule, standing: _Standing) -> set[int]:
         """The domain in which a set stays together: that of the parts that state the rule, else those of all others."""
-        stating = {part for part, job in self._gangs.get(rule.set, ()) if rule in _member(job).rules}
-        return set().union(*(standing.own(part) for part in stating)) or standing.all()
+        stating = self._parts_that_state(rule)
+        return (standing.of(stating) if stating is not None else set()) or standing.all()
 
     def _parts_beside(self, rule: SetRule, job: Job) -> int:
         """How many other parts of a set stand in some domain."""
@@ -272,6 +309,11 @@ class Sets:
         return self._homes[key]
 
     def _rows_at_start(self, job: Job) -> Ints:
+        if job.number not in self._rows:
+            self._rows[job.number] = self._rows_of(job)
+        return self._rows[job.number]
+
+    def _rows_of(self, job: Job) -> Ints:
         nodes = [task.node for task in job.tasks if task.status in _STANDS and task.node >= 0]
         nodes += [task.nominated for task in job.tasks if task.nominated >= 0]
         return self._cycle.nodes.rows[np.array(nodes, dtype=np.int64)]
@@ -324,8 +366,8 @@ class Sets:
         for path in job.member.sets():
             if job.key in self._beyond_most(path):
                 name = path.partition("/")[2]
-                parts = len({part for part, _ in self._gangs[path]})
-                text = f"set {name} has {count(parts, 'part')}, and {PARTS} are the most: older ones come first"
+                parts = count(self._number_of_parts(path), "part")
+                text = f"set {name} has {parts}, and {PARTS} are the most: older ones come first"
                 return Reason("InvalidGroup", "sets", text)
         return None
 
@@ -341,6 +383,11 @@ class Sets:
                     return Reason("InvalidGroup", "sets", f"{text}, which is as wide")
         return None
 
+    def _number_of_parts(self, path: str) -> int:
+        if path not in self._parts:
+            self._parts[path] = len({part for part, _ in self._gangs[path]})
+        return self._parts[path]
+
     def _beyond_most(self, path: str) -> frozenset[str]:
         """The keys of gangs that are in parts of a set beyond those that it may have."""
         if path not in self._beyond:
@@ -349,7 +396,7 @@ class Sets:
                 here = not any(task.status in _STANDS for task in job.tasks), job.created, job.order
                 if part not in first or here < first[part]:
                     first[part] = here
-            beyond = sorted(first, key=first.__getitem__)[PARTS:]
+            beyond = set(sorted(first, key=first.__getitem__)[PARTS:])
             gangs = self._gangs.get(path, ())
             self._beyond[path] = frozenset(job.key for part, job in gangs if part in beyond) if beyond else frozenset()
         return self._beyond[path]
@@ -363,41 +410,31 @@ class Sets:
         member = job.member
         if member is None or not member.starts or self.has_started(job):
             return []
-        gangs = [other for other in self._of_set(job) if _waits(other)]
-        gangs.sort(key=lambda gang: (-gang.priority, gang.created, gang.order))
-        return gangs[: member.starts]
+        return list(self._named_as(member.set).waiting[: member.starts])
 
     def has_started(self, job: Job) -> bool:
         """Whether a gang of the set that a job names stands: the others are placed one by one."""
-        decided = {decision.job.key for decision in self._cycle.report.decisions}
-        return any(gang.key in decided or len(self._rows_at_start(gang)) for gang in self._of_set(job))
+        decisions, path = self._cycle.report.decisions, _member(job).set
+        for decision in decisions[self._counted :]:
+            if decision.job.member is not None:
+                self._started.add(decision.job.member.set)
+        self._counted = len(decisions)
+        return path in self._started or self._named_as(path).has_run
 
-    def _of_set(self, job: Job) -> list[Job]:
-        """The gangs that name the same set."""
-        path = _member(job).set
-        return [gang for _, gang in self._gangs.get(path, ()) if _member(gang).set == path]
+    def _named_as(self, path: str) -> _Together:
+        """The gangs that name a set."""
+        if path not in self._together:
+            gangs = self._naming[path]
+            waiting = sorted(filter(_waits, gangs), key=lambda gang: (-gang.priority, gang.created, gang.order))
+            has_run = any(len(self._rows_at_start(gang)) for gang in gangs)
+            self._cycle.steps.charge(1 + len(gangs) // _GANGS_A_STEP)
+            self._together[path] = _Together(waiting, has_run, _fault_of_start(gangs))
+        return self._together[path]
 
     def _joint_fault(self, job: Job) -> Reason | None:
         """Why a set that starts together cannot, whatever room there is."""
-        member = _member(job)
-        gangs = self._of_set(job)
-        starts = {_member(gang).starts for gang in gangs}
-        if not any(starts) or self.has_started(job):
-            return None
-        name = member.set.partition("/")[2]
-        if len(starts) > 1:
-            text = f"annotation {SET_START}: gangs of set {name} say different things"
-            return Reason("InvalidGroup", "sets", text)
-        if len({gang.queue for gang in gangs}) > 1:
-            text = f"annotation {SET_START}: gangs of set {name} are in several queues"
-            return Reason("NotSupported", "sets", text)
-        here = [gang for gang in gangs if sum(len(pod_set.tasks) for pod_set in gang.pod_sets()) >= gang.minimum]
-        if len(here) < member.starts:
-            names = ", ".join(sorted(gang.key.partition("/")[2] for gang in here)[:_NAMED]) or "none"
-            there = f"{len(here)} {verb(len(here), 'exists', 'exist')}"
-            text = f"set {name} starts with {member.starts} gangs, and {there}: {names}"
-            return Reason("SetIncomplete", "sets", text)
-        return None
+        fault = self._named_as(_member(job).set).fault
+        return None if fault is None or self.has_started(job) else fault
 
     # -- what gangs would like
 
@@ -439,13 +476,20 @@ class Sets:
             others: list[Job] = []
             why: Why = np.zeros(len(self._cycle.nodes), dtype=np.uint16)
             for path, homes in some:
-                every = only or [other for _, other in self._gangs[path] if _waits(other)]
-                waiting = [other for other in every if other is not job]
+                waiting = [other for other in only or self._waiting_in(path) if other is not job]
+                self._cycle.steps.charge(1 + len(waiting) // _GANGS_A_STEP)
                 if waiting:
                     why[~self._holds_all(homes, [job, *waiting])] = self._cycle.view.reasons.number(_REGARD)
-                    others += (other for other in waiting if other not in others)
+                    known = {other.number for other in others}
+                    others += (other for other in waiting if other.number not in known)
             if others and not why.all():
                 yield why, others
+
+    def _waiting_in(self, path: str) -> list[Job]:
+        """The gangs of a set that wait."""
+        if path not in self._waiting:
+            self._waiting[path] = [other for _, other in self._gangs[path] if _waits(other)]
+        return self._waiting[path]
 
     def _fresh(self, job: Job) -> list[tuple[str, Ints]]:
         """Sets of a gang that stay together and of which nobody stands, the innermost first, with their domains."""
@@ -629,6 +673,28 @@ def _terms_of(shape: Shape) -> Iterator[tuple[PodSelector, str, bool]]:
     for terms, apart in ((wanted, False), (shunned, True)):
         for term in terms:
             yield affinity_pods(term, shape.namespace, shape.labels), term.topology_key, apart
+
+
+def _fault_of_start(gangs: Sequence[Job]) -> Reason | None:
+    """Why the gangs of a set that are to start together cannot, whatever room there is."""
+    member = _member(gangs[0])
+    starts = {_member(gang).starts for gang in gangs}
+    if not any(starts):
+        return None
+    name = member.set.partition("/")[2]
+    if len(starts) > 1:
+        text = f"annotation {SET_START}: gangs of set {name} say different things"
+        return Reason("InvalidGroup", "sets", text)
+    if len({gang.queue for gang in gangs}) > 1:
+        text = f"annotation {SET_START}: gangs of set {name} are in several queues"
+        return Reason("NotSupported", "sets", text)
+    here = [gang for gang in gangs if sum(len(pod_set.tasks) for pod_set in gang.pod_sets()) >= gang.minimum]
+    if len(here) < member.starts:
+        names = ", ".join(sorted(gang.key.partition("/")[2] for gang in here)[:_NAMED]) or "none"
+        there = f"{len(here)} {verb(len(here), 'exists', 'exist')}"
+        text = f"set {name} starts with {member.starts} gangs, and {there}: {names}"
+        return Reason("SetIncomplete", "sets", text)
+    return None
 
 
 def _member(job: Job) -> SetMember:
