@@ -13,9 +13,11 @@ from tests.support.languages import grove_gang, packed
 from tests.support.sets import CONSTRAINTS, SET, apart, fabric, node, part, stand, together
 from tests.support.sight import schedule
 
+from tierwise.actions.placement import sets
 from tierwise.api.codec import Raw
 from tierwise.audit import audit
 from tierwise.config.profile import PluginChoice, Profile
+from tierwise.model.job import Job
 
 FOUR = {"s0": "r0 r1", "s1": "r2 r3"}
 
@@ -451,3 +453,22 @@ def test_gangs_without_a_set_are_as_before() -> None:
 
     assert {"a": "r0", "z": "r1"} == stand(fabric({"s0": "r0 r1"}), part("a", 2, "serve", apart("serve")), plain)[0]
     assert CONSTRAINTS
+
+
+@pytest.mark.parametrize("rule", [together("serve"), apart("serve")])
+@pytest.mark.parametrize("start", [30, 40, 0])
+def test_gangs_of_a_set_are_looked_at_once_for_all(rule: Raw, start: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many ask: looks at gangs grow as the set does, and not as its square."""
+    looks = 0
+    waits = sets._waits
+
+    def counted(job: Job) -> bool:
+        nonlocal looks
+        looks += 1
+        return waits(job)
+
+    monkeypatch.setattr(sets, "_waits", counted)
+    gangs = [part(f"g{i}", 9, "serve", rule, start=start, within="rack") for i in range(30)]
+    cycles = len(schedule(objects_of(fabric({"s0": "r0"}), *gangs), PREEMPTS, now=0.0).reports)
+
+    assert looks <= 2 * len(gangs) * max(cycles, 1)
