@@ -356,6 +356,7 @@ def test_an_eviction_under_two_budgets_is_refused_once(api: FakeApi, cluster: Ku
 
 def test_a_pod_past_its_budgets_is_deleted(api: FakeApi, cluster: KubeCluster) -> None:
     """The Eviction API is not asked for what it would refuse."""
+    api.kubelet = False  # else the pod may be gone before it is read as terminating
     api.put(pod("victim", on="n0"))
     assert eventually(cluster, lambda: "default/victim" in cluster.read().every(Pod))
     api.fail("POST", "/eviction", 429, times=9)
