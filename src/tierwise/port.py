@@ -132,19 +132,21 @@ class _Log(msgspec.Struct):
 
     def add(self, paths: tuple[str, ...]) -> int:
         """Note a change; the number of the next one."""
-        last, touched = self.last, self.touched
-        touched[last] = paths
+        latest_version, touched = self.last, self.touched
+        touched[latest_version] = paths
         if len(touched) > _LONGEST:
-            del touched[last - _LONGEST]
-        self.last = last + 1
-        return last + 1
+            del touched[latest_version - _LONGEST]
+        self.last = latest_version + 1
+        return latest_version + 1
 
-    def between(self, one: int, other: int) -> Sequence[str] | None:
+    def between(self, version: int, other_version: int) -> Sequence[str] | None:
         """What changes between two moments touched, in that order; None where that is forgotten."""
-        if other == one - 1 or other == one:
-            return self.touched.get(other) if other < one else ()  # as for whoever looks at every change
-        found = [*map(self.touched.get, range(min(one, other), max(one, other)))]
-        return None if None in found else [*dict.fromkeys(chain.from_iterable(found))]  # type: ignore[arg-type]
+        if other_version == version - 1 or other_version == version:
+            return (
+                self.touched.get(other_version) if other_version < version else ()
+            )  # as for whoever looks at every change
+        steps = [*map(self.touched.get, range(min(version, other_version), max(version, other_version)))]
+        return None if None in steps else [*dict.fromkeys(chain.from_iterable(steps))]  # type: ignore[arg-type]
 
 
 _Entry = tuple[Object | None, Raw | Packed | None]
@@ -184,17 +186,17 @@ class _Table(msgspec.Struct, frozen=True, eq=False):
                 over[path] = _GONE
                 gone.append(path)
         for path, (record, raw) in puts.items():
-            known = self.over.get(path)
-            if known is None and path in base.records:
-                known = base.records[path], base.raws.get(path)
-            if known is None or known[0] is None:
+            entry = self.over.get(path)
+            if entry is None and path in base.records:
+                entry = base.records[path], base.raws.get(path)
+            if entry is None or entry[0] is None:
                 size += 1
-            over[path] = record, known[1] if raw is None and known is not None else raw
+            over[path] = record, entry[1] if raw is None and entry is not None else raw
         # Where another table was made from this one already, the two have no history in common from here on.
         log = self.log if self.at == self.log.last and self is not _EMPTY else _Log()
         size -= len(gone)
-        made = _Table(base, over, size, log, log.add((*puts, *gone)))
-        return made if len(over) <= max(size // _FEW, _LEAST) else made.rebased()
+        table = _Table(base, over, size, log, log.add((*puts, *gone)))
+        return table if len(over) <= max(size // _FEW, _LEAST) else table.rebased()
 
     def rebased(self) -> _Table:
         """The table with all changes moved into its base."""
@@ -205,12 +207,12 @@ class _Table(msgspec.Struct, frozen=True, eq=False):
         return _Table(_Base(self.ranks(), self.records(), raws), {}, self.size, self.log, self.at)
 
     def record(self, path: str) -> Object | None:
-        found = self.over.get(path)
-        return found[0] if found is not None else self.base.records.get(path)
+        entry = self.over.get(path)
+        return entry[0] if entry is not None else self.base.records.get(path)
 
     def raw(self, path: str) -> Raw | Packed | None:
-        found = self.over.get(path)
-        return found[1] if found is not None else self.base.raws.get(path)
+        entry = self.over.get(path)
+        return entry[1] if entry is not None else self.base.raws.get(path)
 
     def records(self) -> dict[str, Object]:
         """All of them, in no order."""
@@ -226,18 +228,18 @@ class _Table(msgspec.Struct, frozen=True, eq=False):
 
     def ranks(self) -> list[NaturalKey]:
         """Of their paths, in natural order."""
-        ranks, held = self.base.ranks, self.base.records
-        moved = [natural(path) for path, (record, _) in self.over.items() if (record is None) is (path in held)]
+        ranks, base_records = self.base.ranks, self.base.records
+        moved = [natural(path) for path, (record, _) in self.over.items() if (record is None) is (path in base_records)]
         if not moved:
             return ranks
         if len(moved) > _FEW:
-            fresh, gone = [rank for rank in moved if rank[1] not in held], {rank[1] for rank in moved}
+            fresh, gone = [rank for rank in moved if rank[1] not in base_records], {rank[1] for rank in moved}
             # Timsort merges the sorted old names and the new ones in about one pass.
             return sorted([rank for rank in ranks if rank[1] not in gone] + sorted(fresh))
         ranks = ranks.copy()
         for rank in moved:
             at = bisect_left(ranks, rank)
-            if rank[1] in held:
+            if rank[1] in base_records:
                 del ranks[at]
             else:
                 ranks.insert(at, rank)
@@ -245,29 +247,29 @@ class _Table(msgspec.Struct, frozen=True, eq=False):
 
     def entry(self, path: str) -> _Entry:
         """The record and the manifest of a path."""
-        found = self.over.get(path)
-        return found if found is not None else (self.base.records.get(path), self.base.raws.get(path))
+        entry = self.over.get(path)
+        return entry if entry is not None else (self.base.records.get(path), self.base.raws.get(path))
 
     def lookup(self, paths: Iterable[str]) -> list[Object | None]:
         """The records of these paths, None where there is none."""
-        over, held = self.over, self.base.records
+        over, records = self.over, self.base.records
         if not over:
-            return [*map(held.get, paths)]
-        return [over[path][0] if path in over else held.get(path) for path in paths]
+            return [*map(records.get, paths)]
+        return [over[path][0] if path in over else records.get(path) for path in paths]
 
     def latest(self, since: _Table) -> dict[str, Object | None]:
         """What has come, gone or become another by path, as it is now, in no order that says anything."""
-        shared, told = self.log is since.log, self.log.told
-        if shared and told[:2] == (self.at, since.at):
-            return told[2]  # all who follow a cluster ask the same, one after the other
+        shared, cached = self.log is since.log, self.log.told
+        if shared and cached[:2] == (self.at, since.at):
+            return cached[2]  # all who follow a cluster ask the same, one after the other
         touched = self.log.between(self.at, since.at) if shared else None
         if touched is None:
             touched = [*dict.fromkeys((*since.records(), *self.records()))]
         both = zip(touched, self.lookup(touched), since.lookup(touched), strict=True)
-        found = {path: now for path, now, before in both if now is not before}
+        changed_rows = {path: now for path, now, before in both if now is not before}
         if shared:
-            self.log.told = self.at, since.at, found
-        return found
+            self.log.told = self.at, since.at, changed_rows
+        return changed_rows
 
 
 class _InOrder(Mapping[str, Object]):
@@ -280,10 +282,10 @@ class _InOrder(Mapping[str, Object]):
         self._over, self._base = table.over, table.base.records
 
     def __getitem__(self, path: str) -> Object:
-        found = self.get(path)
-        if found is None:
+        record = self.get(path)
+        if record is None:
             raise KeyError(path)
-        return found
+        return record
 
     def __iter__(self) -> Iterator[str]:
         return map(_PATH, self._table.ranks())
@@ -295,12 +297,12 @@ class _InOrder(Mapping[str, Object]):
         return repr(dict(self))
 
     def __contains__(self, path: object) -> bool:
-        found = self._over.get(path)  # type: ignore[call-overload]
-        return found[0] is not None if found is not None else path in self._base
+        entry = self._over.get(path)  # type: ignore[call-overload]
+        return entry[0] is not None if entry is not None else path in self._base
 
     def get(self, path: str, default: Object | None = None) -> Object | None:  # type: ignore[override]
-        found = self._over.get(path)
-        record = found[0] if found is not None else self._base.get(path)
+        entry = self._over.get(path)
+        record = entry[0] if entry is not None else self._base.get(path)
         return record if record is not None else default
 
     def values(self) -> ValuesView[Object]:
@@ -358,8 +360,8 @@ class Objects(msgspec.Struct, frozen=True):
         for key, raw in puts.items():
             kind, path = (key.group, key.kind), key.path
             before, entry = self._tables.get(kind, _EMPTY).entry(path)
-            known = before is not None and isinstance(entry, dict)
-            record = codec.decode_changed(raw, entry, before) if known else codec.decode(raw)  # type: ignore[arg-type]
+            can_reuse = before is not None and isinstance(entry, dict)
+            record = codec.decode_changed(raw, entry, before) if can_reuse else codec.decode(raw)  # type: ignore[arg-type]
             new.setdefault(kind, {})[path] = record, raw
         return self._with(new, deletes, self.version + 1)
 
@@ -394,11 +396,11 @@ class Objects(msgspec.Struct, frozen=True):
             only: Mapping[str, Any] = _InOrder(self._tables.get(kind, _EMPTY))
             return only
         kinds = codec.KINDS_OF.get(record) or [kind for kind in self._tables if _type(kind) is record]
-        found = [kind for kind in kinds if kind in self._tables]
-        if len(found) < 2:
-            return cast(Mapping[str, R], _InOrder(self._tables[found[0]] if found else _EMPTY))
-        tables = [self._tables[kind] for kind in sorted(found)]
-        merged = {path: found for table in reversed(tables) for path, found in table.records().items()}
+        present = [kind for kind in kinds if kind in self._tables]
+        if len(present) < 2:
+            return cast(Mapping[str, R], _InOrder(self._tables[present[0]] if present else _EMPTY))
+        tables = [self._tables[kind] for kind in sorted(present)]
+        merged = {path: record for table in reversed(tables) for path, record in table.records().items()}
         return MappingProxyType({path: cast(R, merged[path]) for path in sorted(merged, key=natural)})
 
     def of_kind(self, group: str, kind: str) -> Mapping[str, Object]:
@@ -419,8 +421,8 @@ class Objects(msgspec.Struct, frozen=True):
         table = self._tables.get((key.group, key.kind))
         if table is None:
             return None
-        found = table.raw(key.path)
-        return found.unpacked() if isinstance(found, Packed) else found
+        manifest = table.raw(key.path)
+        return manifest.unpacked() if isinstance(manifest, Packed) else manifest
 
     def __iter__(self) -> Iterator[Key]:
         """Every object's key: groups and kinds in alphabetical order, natural order within a kind."""
@@ -428,32 +430,32 @@ class Objects(msgspec.Struct, frozen=True):
             for path in _InOrder(self._tables[group, kind]):
                 yield Key.at(group, kind, path)
 
-    def alike(self, other: Objects, *records: type[Object]) -> bool:
+    def alike(self, other_objects: Objects, *records: type[Object]) -> bool:
         """Whether objects of these types are certainly the same in both: one was made from the other without them."""
-        mine, others = self._tables, other._tables
-        if mine is others:
+        mine, other_tables = self._tables, other_objects._tables
+        if mine is other_tables:
             return True
         for record in records:
-            for kind in codec.KINDS_OF.get(record) or self._differing(other):
-                if mine.get(kind) is not others.get(kind) and _type(kind) is record:
+            for kind in codec.KINDS_OF.get(record) or self._differing(other_objects):
+                if mine.get(kind) is not other_tables.get(kind) and _type(kind) is record:
                     return False
         return True
 
-    def _differing(self, other: Objects, *records: type[Object]) -> list[tuple[str, str]]:
+    def _differing(self, other_objects: Objects, *records: type[Object]) -> list[tuple[str, str]]:
         """Groups and kinds, of these types alone if any, of which not all objects are certainly the same, in order."""
-        mine, others = self._tables, other._tables
-        if mine is others:
+        mine, other_tables = self._tables, other_objects._tables
+        if mine is other_tables:
             return []
         if records:
             kinds = [kind for record in records for kind in codec.KINDS_OF[record]]
-            found = [kind for kind in kinds if mine.get(kind) is not others.get(kind)]
+            differing = [kind for kind in kinds if mine.get(kind) is not other_tables.get(kind)]
         else:
-            found = [*dict(mine.items() ^ others.items())]
-        return sorted(found) if len(found) > 1 else found
+            differing = [*dict(mine.items() ^ other_tables.items())]
+        return sorted(differing) if len(differing) > 1 else differing
 
-    def differing_types(self, other: Objects) -> frozenset[type[Object]]:
+    def differing_types(self, other_objects: Objects) -> frozenset[type[Object]]:
         """The types of which not all objects are certainly the same in both."""
-        return frozenset(map(_type, self._differing(other)))
+        return frozenset(map(_type, self._differing(other_objects)))
 
     def changes(self, since: Objects, record: type[Object]) -> list[str]:
         """Which objects of a type have come, gone or become others, by "namespace/name" or "name", in natural order.
@@ -464,30 +466,30 @@ class Objects(msgspec.Struct, frozen=True):
 
     def latest(self, since: Objects, record: type[R]) -> dict[str, R | None]:
         """Objects of a record that differ from `since`, as they are now; None for one that is gone. In no order."""
-        found: dict[str, R | None] = {}
+        changes: dict[str, R | None] = {}
         for kind in sorted(codec.KINDS_OF.get(record) or self._differing(since)):
             new, old = self._tables.get(kind, _EMPTY), since._tables.get(kind, _EMPTY)
             if new is not old and _type(kind) is record:
-                found |= cast(dict[str, R | None], new.latest(old))
-        return found
+                changes |= cast(dict[str, R | None], new.latest(old))
+        return changes
 
     def changed_objects(self, since: Objects, *records: type[Object]) -> dict[type[Object], dict[Key, Object | None]]:
         """All objects that have come, gone or become others, as they are now, by type; None for one that is gone.
 
         Where types are given, those of them alone. Keys are in natural order.
         """
-        found: dict[type[Object], dict[Key, Object | None]] = {}
-        mine, others = self._tables, since._tables
+        by_type: dict[type[Object], dict[Key, Object | None]] = {}
+        mine, other_tables = self._tables, since._tables
         for kind in self._differing(since, *records):
-            latest = mine.get(kind, _EMPTY).latest(others.get(kind, _EMPTY))
+            latest = mine.get(kind, _EMPTY).latest(other_tables.get(kind, _EMPTY))
             if not latest:
                 continue
             group, name = kind
-            own = found.setdefault(codec.KINDS.get(kind, codec.Unknown), {})
+            of_type = by_type.setdefault(codec.KINDS.get(kind, codec.Unknown), {})
             for path in sorted(latest, key=natural) if len(latest) > 1 else latest:
                 namespace, _, short = path.rpartition("/")
-                own[Key(group, name, namespace, short)] = latest[path]
-        return found
+                of_type[Key(group, name, namespace, short)] = latest[path]
+        return by_type
 
     def __len__(self) -> int:
         return sum(table.size for table in self._tables.values())
@@ -643,21 +645,21 @@ def decided_on(objects: Objects, effects: Iterable[Effect]) -> list[Effect]:
         record = objects.record(key)
         return record.metadata.uid if record is not None else ""
 
-    found: list[Effect] = []
+    checked: list[Effect] = []
     for effect in effects:
         match effect:
             case Bind(pod):
                 claims = tuple([(key, uid(key)) for key, _ in effect.claims])
-                found.append(replace(effect, uid=uid(pod), claims=claims))
+                checked.append(replace(effect, uid=uid(pod), claims=claims))
             case Evict(pod) | Nominate(pod):
-                found.append(replace(effect, uid=uid(pod)))
+                checked.append(replace(effect, uid=uid(pod)))
             case Delete(key):
-                found.append(replace(effect, uid=uid(key)))
-            case Prepare(key, patch) if not effect.version and not effect.create and (known := uid(key)):
-                found.append(replace(effect, patch=with_uid(patch, known)))
+                checked.append(replace(effect, uid=uid(key)))
+            case Prepare(key, patch) if not effect.version and not effect.create and (found_uid := uid(key)):
+                checked.append(replace(effect, patch=with_uid(patch, found_uid)))
             case _:
-                found.append(effect)
-    return found
+                checked.append(effect)
+    return checked
 
 
 def with_uid(patch: Raw, uid: str) -> Raw:

@@ -198,7 +198,7 @@ def test_who_does_not_lead_fetches_nothing(world: _World) -> None:
     """Only a turn fetches, and only the leader turns."""
     world.configure()
     rounds = iter([False, False, True, True])
-    world.loop.run(period=0.01, rest=0.0, stopping=lambda: next(rounds, True), may=lambda: False)
+    world.loop.run(period=0.01, pause=0.0, stopping=lambda: next(rounds, True), may=lambda: False)
 
     assert [] == world.manager.asked
 

@@ -83,7 +83,7 @@ def _goes_on(api: FakeApi, cluster: KubeCluster, also: Callable[[], bool] = lamb
             api.thaw()  # what ends the loop waits for what hangs, for a while
         return bool(ends)
 
-    loop.run(period=0.05, rest=0.0, stopping=bound, may=lambda: True)
+    loop.run(period=0.05, pause=0.0, stopping=bound, may=lambda: True)
     assert [True] == ends[:1]
 
 

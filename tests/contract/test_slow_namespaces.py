@@ -165,7 +165,7 @@ def test_the_loop_goes_on_beside_a_namespace_that_hangs(api: FakeApi, cluster: K
             api.put(*coming.pop())
         return runs("h")
 
-    loop.run(period=0.05, rest=0.0, stopping=_until(both_run, api.thaw), may=lambda: True)
+    loop.run(period=0.05, pause=0.0, stopping=_until(both_run, api.thaw), may=lambda: True)
 
     bound = [found["metadata"]["name"] for found in api.all("pods") if found["spec"].get("nodeName")]
     assert {f"{gang}{i}" for gang in "ph" for i in range(SIZE)} <= {*bound}
@@ -186,6 +186,6 @@ def test_what_is_answered_late_is_seen_to(api: FakeApi, cluster: KubeCluster) ->
         conditions = api.get("podgroups", "late", "slow-a")["status"].get("conditions", [])
         return any("not for you" in condition.get("message", "") for condition in conditions)
 
-    loop.run(period=0.05, rest=0.0, stopping=told, may=lambda: True)
+    loop.run(period=0.05, pause=0.0, stopping=told, may=lambda: True)
 
     assert not api.get("pods", "late", "slow-a")["spec"].get("nodeName")

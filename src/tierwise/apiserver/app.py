@@ -130,10 +130,10 @@ async def _openapi(request: web.Request) -> web.Response:
         if len(parts) == 3
         else ("", "")
     )
-    found = await asyncio.to_thread(openapi.document, *place)
-    if found is None:
+    document_bytes = await asyncio.to_thread(openapi.document, *place)
+    if document_bytes is None:
         return _refusal(ApiFailure(404, "NotFound", "the server could not find the requested resource"))
-    return web.Response(body=found, content_type=_JSON)
+    return web.Response(body=document_bytes, content_type=_JSON)
 
 
 def _accepted(request: web.Request) -> str:
@@ -193,19 +193,19 @@ class _Server:
         return self._discovered(request, discovery.groups(), core=False)
 
     def _discovered(self, request: web.Request, plain: Raw, *, core: bool) -> web.Response:
-        asked = _AGGREGATED.search(request.headers.get("Accept", "").replace(" ", ""))
-        if asked is None:
+        aggregated = _AGGREGATED.search(request.headers.get("Accept", "").replace(" ", ""))
+        if aggregated is None:
             return _body(plain)
-        response = _body(discovery.aggregated(core=core, form=asked[1]))
-        response.headers["Content-Type"] = f"{_JSON};g=apidiscovery.k8s.io;v={asked[1]};as=APIGroupDiscoveryList"
+        response = _body(discovery.aggregated(core=core, form=aggregated[1]))
+        response.headers["Content-Type"] = f"{_JSON};g=apidiscovery.k8s.io;v={aggregated[1]};as=APIGroupDiscoveryList"
         return response
 
     async def metrics(self, request: web.Request) -> web.Response:
         """What nodes or pods use."""
-        asked, cluster = request.match_info, self._api.cluster
-        name, namespace, query = asked.get("name", ""), asked.get("namespace", ""), request.query
+        match, cluster = request.match_info, self._api.cluster
+        name, namespace, query = match.get("name", ""), match.get("namespace", ""), request.query
         try:
-            if asked["kind"] == "nodes":
+            if match["kind"] == "nodes":
                 return _body(await asyncio.to_thread(node_metrics, cluster, name, query))
             return _body(await asyncio.to_thread(pod_metrics, cluster, namespace, name, query))
         except ApiFailure as failure:
@@ -221,22 +221,24 @@ class _Server:
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         path = request.path.rstrip("/")
-        own = _OF_NAMESPACE.fullmatch(path)
-        if own is not None:
+        namespace_match = _OF_NAMESPACE.fullmatch(path)
+        if namespace_match is not None:
             namespaces = find("", "v1", "namespaces")
             assert namespaces is not None
-            return await self._sub_resource(request, Place(namespaces, "v1", "", own["name"]), own["sub"])
-        found = _PATH.fullmatch(path)
-        if found is None:
+            return await self._sub_resource(
+                request, Place(namespaces, "v1", "", namespace_match["name"]), namespace_match["sub"]
+            )
+        match = _PATH.fullmatch(path)
+        if match is None:
             return self._resources(request, path)
-        served = find(found["group"] or "", found["core"] or found["version"], found["plural"])
+        served = find(match["group"] or "", match["core"] or match["version"], match["plural"])
         if served is None:
             raise ApiFailure(404, "NotFound", "the server could not find the requested resource")
-        place = Place(served, found["core"] or found["version"], found["namespace"] or "", found["name"] or "")
+        place = Place(served, match["core"] or match["version"], match["namespace"] or "", match["name"] or "")
         if (place.namespace and not served.namespaced) or (place.name and served.namespaced and not place.namespace):
             raise ApiFailure(404, "NotFound", "the server could not find the requested resource")
-        if found["sub"]:
-            return await self._sub_resource(request, place, found["sub"])
+        if match["sub"]:
+            return await self._sub_resource(request, place, match["sub"])
         if place.name:
             return await self._one(request, place)
         return await self._many(request, place)
@@ -251,8 +253,8 @@ class _Server:
         elif len(parts) == 2 and parts[0] == "apis":
             groups = discovery.groups()["groups"]
             assert isinstance(groups, list)
-            found = next((group for group in groups if group["name"] == parts[1]), None)
-            listed = {"kind": "APIGroup", "apiVersion": "v1", **found} if found is not None else None
+            api_group = next((group for group in groups if group["name"] == parts[1]), None)
+            listed = {"kind": "APIGroup", "apiVersion": "v1", **api_group} if api_group is not None else None
         if listed is None or request.method != "GET":
             raise ApiFailure(404, "NotFound", "the server could not find the requested resource")
         return _body(listed)
@@ -268,8 +270,8 @@ class _Server:
                 return response
             case "GET":
                 people = _wants_table(request)
-                found = await asyncio.to_thread(lambda: self._api.list(place, query, every_form=people))
-                return await asyncio.to_thread(self._shown, request, place, found)  # of many objects it takes a while
+                objects = await asyncio.to_thread(lambda: self._api.list(place, query, every_form=people))
+                return await asyncio.to_thread(self._shown, request, place, objects)  # of many objects it takes a while
             case "POST":
                 raw = await _object(request)
                 spaced = place.served.namespaced and not place.namespace
@@ -324,8 +326,8 @@ class _Server:
             case "GET", "scale" if place.served.scale:
                 answer = Answer(await asyncio.to_thread(api.scale, place))
             case "PUT", "scale" if place.served.scale:
-                wanted = await _object(request)
-                answer = await asyncio.to_thread(api.rescale, place, lambda _: wanted, query)
+                body = await _object(request)
+                answer = await asyncio.to_thread(api.rescale, place, lambda _: body, query)
             case "PATCH", "scale" if place.served.scale:
                 patch = await _object(request)
                 answer = await asyncio.to_thread(api.rescale, place, lambda scale: merge_patch(scale, patch), query)
@@ -337,19 +339,19 @@ class _Server:
         shown = self._form(request, place, answer.body)
         return _body(shown, answer.code, answer.warnings)
 
-    def _shown(self, request: web.Request, place: Place, found: Raw) -> web.Response:
-        return _body(self._form(request, place, found))
+    def _shown(self, request: web.Request, place: Place, content: Raw) -> web.Response:
+        return _body(self._form(request, place, content))
 
-    def _form(self, request: web.Request, place: Place, found: Raw, *, heads: bool = True) -> Raw:
+    def _form(self, request: web.Request, place: Place, content: Raw, *, heads: bool = True) -> Raw:
         """An object or a list as the client wants it: as it is, as a table, or its metadata alone."""
         accept = _accepted(request)
-        listed = found.get("kind") == f"{place.served.kind}List"
-        if found.get("kind") == "Status":
-            return found
-        items = found["items"] if listed else [found]
+        listed = content.get("kind") == f"{place.served.kind}List"
+        if content.get("kind") == "Status":
+            return content
+        items = content["items"] if listed else [content]
         assert isinstance(items, list)
         if _wants_table(request):
-            meta = found["metadata"] if listed else {"resourceVersion": meta_of(found).get("resourceVersion", "")}
+            meta = content["metadata"] if listed else {"resourceVersion": meta_of(content).get("resourceVersion", "")}
             assert isinstance(meta, dict)
             include = request.query.get("includeObject", "Metadata")
             now = self._api.cluster.now
@@ -359,15 +361,15 @@ class _Server:
             partial = [{**about, "metadata": meta_of(item)} for item in items]
             if not listed:
                 return dict(partial[0])
-            return {**about, "kind": "PartialObjectMetadataList", "metadata": found["metadata"], "items": partial}
-        return found
+            return {**about, "kind": "PartialObjectMetadataList", "metadata": content["metadata"], "items": partial}
+        return content
 
     async def _watch(self, request: web.Request, place: Place, response: web.StreamResponse) -> None:
         """Changes as they come, from a version on; all objects first where none is given."""
         query = request.query
-        wanted = self._api.selected(place, query)
-        asked = query.get("resourceVersion", "")
-        initial = query.get("sendInitialEvents") == "true" or asked in ("", "0")
+        is_selected = self._api.selected(place, query)
+        from_version = query.get("resourceVersion", "")
+        initial = query.get("sendInitialEvents") == "true" or from_version in ("", "0")
         bookmarks = query.get("allowWatchBookmarks") == "true"
         deadline = asyncio.get_running_loop().time() + _watch_limit(query)
         await response.prepare(request)
@@ -402,9 +404,9 @@ class _Server:
                 await send("ERROR", expired(f"too old resource version: {at} ({self._api.cluster.version})").wire())
                 return
             for change in changes:
-                told = _told(change, place, wanted)
-                if told is not None:
-                    await send(told, self._api.shown(place, change.new))
+                event = _told(change, place, is_selected)
+                if event is not None:
+                    await send(event, self._api.shown(place, change.new))
                 at = change.version
             now = asyncio.get_running_loop().time()
             if now >= deadline:
@@ -424,15 +426,15 @@ def _watch_limit(query: Mapping[str, str]) -> float:
     return min(float(text) or _LONGEST_WATCH, _LONGEST_WATCH)
 
 
-def _told(change: Change, place: Place, wanted: Callable[[Raw], bool]) -> str | None:
+def _told(change: Change, place: Place, is_selected: Callable[[Raw], bool]) -> str | None:
     """What a watch is told of a change; None where it does not concern the objects that are watched."""
     key = change.key
     if (key.group, key.kind) != (place.served.group, place.served.kind):
         return None
     if (place.namespace and key.namespace != place.namespace) or place.name not in ("", key.name):
         return None
-    was = change.old is not None and wanted(change.old)
-    now = change.type != "DELETED" and wanted(change.new)
+    was = change.old is not None and is_selected(change.old)
+    now = change.type != "DELETED" and is_selected(change.new)
     if now:
         return "MODIFIED" if was else "ADDED"
     return "DELETED" if was else None
@@ -466,19 +468,19 @@ async def _decoded(request: web.Request) -> object:
 def _parsed(data: bytes, kind: str) -> object:
     """What a text says, no deeper and no larger than an object may be."""
     if kind == _PROTOBUF:
-        found: object = protobuf.decode(data)
+        content: object = protobuf.decode(data)
     else:
         try:
-            found = msgspec.json.decode(data)
+            content = msgspec.json.decode(data)
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             if "yaml" not in kind:
                 raise bad_request(f"the body cannot be read: {error}") from None
             listed = [document for document, _ in documents(data, file="body") if document is not None]
             if len(listed) != 1:
                 raise bad_request("the body is not one object") from None
-            found = listed[0]
-    check_bounds(found)
-    return found
+            content = listed[0]
+    check_bounds(content)
+    return content
 
 
 _READ: Final = frozenset(
@@ -497,7 +499,7 @@ _READ: Final = frozenset(
 async def _object(request: web.Request, *, empty: bool = False) -> Raw:
     if empty and not request.can_read_body:
         return {}
-    found = await _decoded(request)
-    if not isinstance(found, dict):
+    content = await _decoded(request)
+    if not isinstance(content, dict):
         raise bad_request("the body is not an object")
-    return found
+    return content

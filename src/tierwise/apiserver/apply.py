@@ -38,28 +38,28 @@ def apply_patch(
     if part(patch, "metadata").get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     keys, work = _keys_of(served), Work()
-    said = dict(_leaves(patch, (), keys, work))
+    applied = dict(_leaves(patch, (), keys, work))
     owners = _owners(live or {}, work)
-    others = {name: fields for name, fields in owners.items() if name != manager}
+    other_owners = {name: fields for name, fields in owners.items() if name != manager}
     disputed = {
-        name: {path for path in fields if path in said and _value(live, path, work) not in (said[path], _MISSING)}
-        for name, fields in others.items()
+        name: {path for path in fields if path in applied and _value(live, path, work) not in (applied[path], _MISSING)}
+        for name, fields in other_owners.items()
     }
     if not force and any(disputed.values()):
         raise _conflict(disputed)
-    others = {name: fields - disputed[name] for name, fields in others.items()}
-    kept = frozenset(said).union(*others.values())
-    around = {path[:length] for path in kept for length in range(1, len(path) + 1)}
+    other_owners = {name: fields - disputed[name] for name, fields in other_owners.items()}
+    owned = frozenset(applied).union(*other_owners.values())
+    around = {path[:length] for path in owned for length in range(1, len(path) + 1)}
     result: object = dict(live) if live is not None else {}
-    for path in sorted(owners.get(manager, frozenset()) - kept, key=len, reverse=True):
+    for path in sorted(owners.get(manager, frozenset()) - owned, key=len, reverse=True):
         result = _without(result, path, around, work)
-    for path, value in said.items():
+    for path, value in applied.items():
         result = _with(result, path, value, work)
     assert isinstance(result, dict)
     entries = [
-        _entry(name, fields, _entry_of(live, name), api_version, now) for name, fields in others.items() if fields
+        _entry(name, fields, _entry_of(live, name), api_version, now) for name, fields in other_owners.items() if fields
     ]
-    entries.append(_entry(manager, frozenset(said), _entry_of(live, manager), api_version, now))
+    entries.append(_entry(manager, frozenset(applied), _entry_of(live, manager), api_version, now))
     return {**result, "metadata": {**part(result, "metadata"), "managedFields": entries}}
 
 
@@ -96,8 +96,8 @@ def _keys_of(served: ServedKind) -> Keys:
         for step in path:
             part = inner.get("items" if step.startswith("k:") else "properties") if isinstance(inner, dict) else None
             inner = part.get(step[2:]) if step.startswith("f:") and isinstance(part, dict) else part
-        found = inner.get("x-kubernetes-list-map-keys") if isinstance(inner, dict) else None
-        return [str(key) for key in found] if isinstance(found, list) else ()
+        key_names = inner.get("x-kubernetes-list-map-keys") if isinstance(inner, dict) else None
+        return [str(key) for key in key_names] if isinstance(key_names, list) else ()
 
     return defined
 
@@ -127,8 +127,8 @@ def _owners(live: Raw, work: Work) -> dict[str, frozenset[Path]]:
 
 
 def _applied(live: Raw) -> Iterator[Raw]:
-    found = part(live, "metadata").get("managedFields")
-    for entry in found if isinstance(found, list) else ():
+    entries = part(live, "metadata").get("managedFields")
+    for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, dict) and entry.get("operation") == "Apply" and entry.get("manager"):
             yield entry
 
@@ -154,9 +154,9 @@ def _entry(manager: str, fields: Iterable[Path], before: Raw, api_version: str, 
     for path in sorted(fields):
         inner = tree
         for step in path:
-            found = inner.setdefault(step, {})
-            assert isinstance(found, dict)
-            inner = found
+            child = inner.setdefault(step, {})
+            assert isinstance(child, dict)
+            inner = child
     if before.get("fieldsV1") == tree:
         return before
     return {
@@ -172,8 +172,8 @@ def _entry(manager: str, fields: Iterable[Path], before: Raw, api_version: str, 
 def _mark(step: str, items: object, work: Work) -> Raw:
     """What tells an item of a list apart, for a search among all of them."""
     work.take(len(step) + (len(items) if isinstance(items, list) else 0))
-    found: Raw = msgspec.json.decode(step[2:])
-    return found
+    values: Raw = msgspec.json.decode(step[2:])
+    return values
 
 
 def _is_marked(item: object, mark: Raw) -> bool:
@@ -188,10 +188,10 @@ def _value(live: object, path: Path, work: Work) -> object:
             live = live[step[2:]]
         else:
             mark = _mark(step, live, work)
-            found = [item for item in live if _is_marked(item, mark)] if isinstance(live, list) else []
-            if not found:
+            matching = [item for item in live if _is_marked(item, mark)] if isinstance(live, list) else []
+            if not matching:
                 return _MISSING
-            live = found[0]
+            live = matching[0]
     return live
 
 
@@ -199,16 +199,16 @@ def _with(value: object, path: Path, leaf: object, work: Work) -> object:
     """A copy with a field put in its place; what is missing on the way is made."""
     if not path:
         return leaf
-    step, rest = path[0], path[1:]
+    step, tail = path[0], path[1:]
     if step.startswith("f:"):
-        name, held = step[2:], value if isinstance(value, dict) else {}
-        work.take(len(held))
-        return {**held, name: _with(held.get(name), rest, leaf, work)}
+        name, present = step[2:], value if isinstance(value, dict) else {}
+        work.take(len(present))
+        return {**present, name: _with(present.get(name), tail, leaf, work)}
     items = value if isinstance(value, list) else []
     mark = _mark(step, items, work)
     if not any(_is_marked(item, mark) for item in items):
-        return [*items, _with(mark, rest, leaf, work)]
-    return [_with(item, rest, leaf, work) if _is_marked(item, mark) else item for item in items]
+        return [*items, _with(mark, tail, leaf, work)]
+    return [_with(item, tail, leaf, work) if _is_marked(item, mark) else item for item in items]
 
 
 def _without(value: object, path: Path, kept: Set[Path], work: Work, above: Path = ()) -> object:
@@ -216,20 +216,20 @@ def _without(value: object, path: Path, kept: Set[Path], work: Work, above: Path
 
     `kept` are the fields that have owners, and all that they are in.
     """
-    step, rest, here = path[0], path[1:], (*above, path[0])
+    step, tail, path_here = path[0], path[1:], (*above, path[0])
     work.take(len(value) if isinstance(value, dict) else 0)
     if step.startswith("f:") and isinstance(value, dict):
         name = step[2:]
         if name not in value:
             return value
-        inner = _without(value[name], rest, kept, work, here) if rest else _MISSING
-        if inner is _MISSING or (inner in ({}, []) and here not in kept):
-            return {other: own for other, own in value.items() if other != name}
+        inner = _without(value[name], tail, kept, work, path_here) if tail else _MISSING
+        if inner is _MISSING or (inner in ({}, []) and path_here not in kept):
+            return {key: entry for key, entry in value.items() if key != name}
         return {**value, name: inner}
     if isinstance(value, list) and step.startswith("k:"):
-        mark, owned = _mark(step, value, work), here in kept
+        mark, owned = _mark(step, value, work), path_here in kept
         return [
-            _without(item, rest, kept, work, here) if _is_marked(item, mark) and rest else item
+            _without(item, tail, kept, work, path_here) if _is_marked(item, mark) and tail else item
             for item in value
             if owned or not _is_marked(item, mark)
         ]

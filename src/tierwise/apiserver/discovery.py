@@ -37,10 +37,10 @@ _BESIDE: Final = {"metrics.k8s.io": ["v1beta1"]}
 @cache
 def _versions() -> dict[str, list[str]]:
     """The versions of every group, the preferred one first."""
-    found: dict[str, dict[str, None]] = {}
+    by_group: dict[str, dict[str, None]] = {}
     for served in KINDS:
-        found.setdefault(served.group, {}).update(dict.fromkeys(served.versions))
-    return {**{group: list(versions) for group, versions in found.items()}, **_BESIDE}
+        by_group.setdefault(served.group, {}).update(dict.fromkeys(served.versions))
+    return {**{group: list(versions) for group, versions in by_group.items()}, **_BESIDE}
 
 
 def core_versions(address: str) -> Raw:
@@ -55,26 +55,26 @@ def groups() -> Raw:
 
 
 def _group(group: str) -> Raw:
-    found = [{"groupVersion": f"{group}/{version}", "version": version} for version in _versions()[group]]
-    return {"name": group, "versions": found, "preferredVersion": found[0]}
+    versions = [{"groupVersion": f"{group}/{version}", "version": version} for version in _versions()[group]]
+    return {"name": group, "versions": versions, "preferredVersion": versions[0]}
 
 
 def resources(group: str, version: str) -> Raw | None:
     """The answer at /api/v1 or /apis/GROUP/VERSION; None where there is no such version."""
-    found = [served for served in KINDS if served.group == group and version in served.versions]
-    if not found and version not in _BESIDE.get(group, ()):
+    served_kinds = [served for served in KINDS if served.group == group and version in served.versions]
+    if not served_kinds and version not in _BESIDE.get(group, ()):
         return None
     listed: list[Raw] = []
-    for served in found:
-        own: Raw = {"name": served.plural, "singularName": served.singular, "namespaced": served.namespaced}
-        own |= {"kind": served.kind, "verbs": list(served.verbs)}
-        own |= {"shortNames": list(served.short_names)} if served.short_names else {}
-        own |= {"categories": list(served.categories)} if served.categories else {}
-        listed.append(own)
+    for served in served_kinds:
+        described: Raw = {"name": served.plural, "singularName": served.singular, "namespaced": served.namespaced}
+        described |= {"kind": served.kind, "verbs": list(served.verbs)}
+        described |= {"shortNames": list(served.short_names)} if served.short_names else {}
+        described |= {"categories": list(served.categories)} if served.categories else {}
+        listed.append(described)
         for name, (of_group, of_version, kind), verbs in _sub_resources(served, version):
             entry: Raw = {"name": f"{served.plural}/{name}", "singularName": "", "namespaced": served.namespaced}
-            other = {"group": of_group, "version": of_version} if (of_group, of_version) != (group, version) else {}
-            listed.append(entry | other | {"kind": kind, "verbs": list(verbs)})
+            gvk = {"group": of_group, "version": of_version} if (of_group, of_version) != (group, version) else {}
+            listed.append(entry | gvk | {"kind": kind, "verbs": list(verbs)})
     api_version = f"{group}/{version}" if group else version
     return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": listed}
 
@@ -111,15 +111,15 @@ def _of_version(group: str, version: str) -> Raw:
     for served in KINDS:
         if served.group != group or version not in served.versions:
             continue
-        own: Raw = {
+        entry: Raw = {
             "resource": served.plural,
             "responseKind": {"group": group, "version": version, "kind": served.kind},
             "scope": "Namespaced" if served.namespaced else "Cluster",
             "singularResource": served.singular,
             "verbs": list(served.verbs),
         }
-        own |= {"shortNames": list(served.short_names)} if served.short_names else {}
-        own |= {"categories": list(served.categories)} if served.categories else {}
+        entry |= {"shortNames": list(served.short_names)} if served.short_names else {}
+        entry |= {"categories": list(served.categories)} if served.categories else {}
         below = [
             {
                 "subresource": name,
@@ -128,5 +128,5 @@ def _of_version(group: str, version: str) -> Raw:
             }
             for name, (of_group, of_version, kind), verbs in _sub_resources(served, version)
         ]
-        listed.append(own | ({"subresources": below} if below else {}))
+        listed.append(entry | ({"subresources": below} if below else {}))
     return {"version": version, "resources": listed, "freshness": "Current"}

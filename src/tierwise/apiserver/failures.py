@@ -65,9 +65,11 @@ def _details(resource: str, name: str) -> Raw:
 
 def invalid(kind: str, name: str, causes: Sequence[tuple[str, str]]) -> ApiFailure:
     """The object is understood and not accepted; `causes` are fields with what is wrong about them."""
-    told = [{"reason": "FieldValueInvalid", "message": text, "field": field or _NO_FIELD} for field, text in causes]
+    causes_wire = [
+        {"reason": "FieldValueInvalid", "message": text, "field": field or _NO_FIELD} for field, text in causes
+    ]
     lines = "; ".join(f"{field}: {text}" if field else text for field, text in causes)
-    details: Raw = {"name": name, "kind": kind, "causes": told}
+    details: Raw = {"name": name, "kind": kind, "causes": causes_wire}
     return ApiFailure(422, "Invalid", f'{kind} "{name}" is invalid: {lines}', details)
 
 
@@ -116,26 +118,26 @@ class Work:
         self._bytes -= check_bounds(value, self._bytes, f"the patch copies more than {MOST_BYTES} bytes")
 
 
-def check_bounds(value: object, most: int = MOST_BYTES, large: str = "") -> int:
+def check_bounds(value: object, limit: int = MOST_BYTES, large: str = "") -> int:
     """About the bytes of a value as JSON, never more than they are; 413 beyond `most`, 400 where it is nested too deep.
 
     Values that stand in several places count in each of them, as they would be written.
     """
     counted = 0
-    left: list[tuple[object, int]] = [(value, 0)]
-    while left:
-        found, depth = left.pop()
-        if isinstance(found, str):
-            counted += len(found) + 2
-        elif isinstance(found, dict):
-            counted += 2 + sum(map(len, found)) + 3 * len(found)
-            left.extend((inner, depth + 1) for inner in found.values())
-        elif isinstance(found, list):
-            counted += 2 + len(found)
-            left.extend((inner, depth + 1) for inner in found)
+    stack: list[tuple[object, int]] = [(value, 0)]
+    while stack:
+        item, depth = stack.pop()
+        if isinstance(item, str):
+            counted += len(item) + 2
+        elif isinstance(item, dict):
+            counted += 2 + sum(map(len, item)) + 3 * len(item)
+            stack.extend((inner, depth + 1) for inner in item.values())
+        elif isinstance(item, list):
+            counted += 2 + len(item)
+            stack.extend((inner, depth + 1) for inner in item)
         else:
             counted += 1
-        if counted > most:
+        if counted > limit:
             raise too_large(large or f"the object is larger than {MOST_BYTES} bytes")
         if depth > DEEPEST:
             raise bad_request(f"nested more than {DEEPEST} deep")

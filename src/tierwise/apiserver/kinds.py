@@ -99,16 +99,16 @@ def _kinds() -> Iterator[ServedKind]:
     """What tierwise reads, in the order of the codec; the workloads that become pods; and the rest of the table."""
     table = {(served.group, served.kind): served for served in _table()}
     for group, kind in codec.KINDS:
-        versions, known = codec.versions_of(group, kind), table.pop((group, kind), None)
-        if known is not None:
-            yield replace(known, versions=versions)
+        versions, record_type = codec.versions_of(group, kind), table.pop((group, kind), None)
+        if record_type is not None:
+            yield replace(record_type, versions=versions)
         else:
             namespaced = codec.kind_of(_example(group, kind)).namespaced
             yield _custom(group, versions, kind, namespaced=namespaced)
     for group, kind in (*workloads.WORKLOADS, *sorted(workloads.READ_BESIDE)):
-        known = table.pop((group, kind), None)
+        record_type = table.pop((group, kind), None)
         cluster_wide = kind in ("ClusterTrainingRuntime", "ClusterServingRuntime")
-        yield known or _custom(group, codec.versions_of(group, kind), kind, namespaced=not cluster_wide)
+        yield record_type or _custom(group, codec.versions_of(group, kind), kind, namespaced=not cluster_wide)
     yield from table.values()
 
 
@@ -165,18 +165,18 @@ def _plural(word: str) -> str:
 
 
 def _place(served: ServedKind) -> tuple[int, int]:
-    known = served.group in _GROUPS_FIRST
-    return (0, _GROUPS_FIRST.index(served.group)) if known else (1, "." in served.group and "k8s" not in served.group)
+    ours = served.group in _GROUPS_FIRST
+    return (0, _GROUPS_FIRST.index(served.group)) if ours else (1, "." in served.group and "k8s" not in served.group)
 
 
 def _told_apart(kinds: Iterable[ServedKind]) -> Iterator[ServedKind]:
     """Short names mean one kind of a group each, the first that has it; between groups kubectl chooses, by order."""
-    taken: set[tuple[str, str]] = set()
+    names: set[tuple[str, str]] = set()
     for served in kinds:
         yield replace(
-            served, short_names=tuple(name for name in served.short_names if (served.group, name) not in taken)
+            served, short_names=tuple(name for name in served.short_names if (served.group, name) not in names)
         )
-        taken.update((served.group, name) for name in served.short_names)
+        names.update((served.group, name) for name in served.short_names)
 
 
 KINDS: Final[tuple[ServedKind, ...]] = tuple(_told_apart(sorted(_kinds(), key=_place)))

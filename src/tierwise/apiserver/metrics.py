@@ -20,16 +20,22 @@ _SHOWN = ("cpu", "memory")
 
 def pod_metrics(cluster: ServedCluster, namespace: str, name: str, query: Mapping[str, str]) -> Raw:
     """Pods that run: one by name, or all of a namespace, or of all."""
-    wanted = selector("Pod", query.get("labelSelector", ""), "")
-    found = []
+    is_selected = selector("Pod", query.get("labelSelector", ""), "")
+    items = []
     for raw in _running(cluster):
         meta = meta_of(raw)
-        if (namespace and meta.get("namespace") != namespace) or name not in ("", meta.get("name")) or not wanted(raw):
+        if (
+            (namespace and meta.get("namespace") != namespace)
+            or name not in ("", meta.get("name"))
+            or not is_selected(raw)
+        ):
             continue
-        containers = [{"name": one.get("name"), "usage": _written(_asked(one))} for one in _containers(raw)]
+        containers = [
+            {"name": container.get("name"), "usage": _written(_asked(container))} for container in _containers(raw)
+        ]
         about = {field: value for field, value in meta.items() if field in ("name", "namespace", "labels")}
-        found.append({**_head("PodMetrics", about, cluster), "containers": containers})
-    return _answer("PodMetrics", "pods", name, found)
+        items.append({**_head("PodMetrics", about, cluster), "containers": containers})
+    return _answer("PodMetrics", "pods", name, items)
 
 
 def node_metrics(cluster: ServedCluster, name: str, query: Mapping[str, str]) -> Raw:
@@ -37,18 +43,18 @@ def node_metrics(cluster: ServedCluster, name: str, query: Mapping[str, str]) ->
     sums: dict[str, dict[str, int]] = {}
     for raw in _running(cluster):
         used = sums.setdefault(str(part(raw, "spec").get("nodeName")), dict.fromkeys(_SHOWN, 0))
-        for one in _containers(raw):
-            for resource, number in _asked(one).items():
+        for container in _containers(raw):
+            for resource, number in _asked(container).items():
                 used[resource] += number
-    wanted = selector("Node", query.get("labelSelector", ""), "")
+    is_selected = selector("Node", query.get("labelSelector", ""), "")
     nothing = dict.fromkeys(_SHOWN, 0)
-    found = []
+    items = []
     for key, raw in cluster.all("", "Node")[0]:
-        if name in ("", key.name) and wanted(raw):
+        if name in ("", key.name) and is_selected(raw):
             about = {field: value for field, value in meta_of(raw).items() if field in ("name", "labels")}
             usage = _written(sums.get(key.name, nothing))
-            found.append({**_head("NodeMetrics", about, cluster), "usage": usage})
-    return _answer("NodeMetrics", "nodes", name, found)
+            items.append({**_head("NodeMetrics", about, cluster), "usage": usage})
+    return _answer("NodeMetrics", "nodes", name, items)
 
 
 def _running(cluster: ServedCluster) -> Iterator[Raw]:
@@ -57,20 +63,20 @@ def _running(cluster: ServedCluster) -> Iterator[Raw]:
 
 def _containers(raw: Raw) -> Iterator[Raw]:
     listed = part(raw, "spec").get("containers")
-    return (one for one in (listed if isinstance(listed, list) else ()) if isinstance(one, dict))
+    return (container for container in (listed if isinstance(listed, list) else ()) if isinstance(container, dict))
 
 
 def _asked(container: Raw) -> dict[str, int]:
     """Cpu in thousandths and memory in bytes; what cannot be read, which admission lets through nowhere, as none."""
     resources = part(container, "resources")
-    asked = {**part(resources, "limits"), **part(resources, "requests")}
-    found = dict.fromkeys(_SHOWN, 0)
+    amounts = {**part(resources, "limits"), **part(resources, "requests")}
+    totals = dict.fromkeys(_SHOWN, 0)
     for name in _SHOWN:
         try:
-            found[name] = amount(name, str(asked.get(name, "0")))
+            totals[name] = amount(name, str(amounts.get(name, "0")))
         except (InputError, ValueError):
             continue
-    return found
+    return totals
 
 
 def _written(amounts: Mapping[str, int]) -> Raw:
@@ -81,9 +87,9 @@ def _head(kind: str, about: Raw, cluster: ServedCluster) -> Raw:
     return {"kind": kind, "apiVersion": _VERSION, "metadata": about, "timestamp": stamp(cluster.now), "window": "1s"}
 
 
-def _answer(kind: str, plural: str, name: str, found: list[Raw]) -> Raw:
+def _answer(kind: str, plural: str, name: str, items: list[Raw]) -> Raw:
     if not name:
-        return {"kind": f"{kind}List", "apiVersion": _VERSION, "metadata": {}, "items": found}
-    if not found:
+        return {"kind": f"{kind}List", "apiVersion": _VERSION, "metadata": {}, "items": items}
+    if not items:
         raise not_found(f"{plural}.metrics.k8s.io", name)
-    return found[0]
+    return items[0]

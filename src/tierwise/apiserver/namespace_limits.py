@@ -54,19 +54,23 @@ def _forbidden(key: Key, why: str) -> ApiFailure:
 def _with_priority(objects: Objects, key: Key, raw: Raw) -> Raw:
     """A pod with the number of its class, or of the default one; of several, the lowest."""
     spec, classes = part(raw, "spec"), objects.every(PriorityClass)
-    usual = sorted((one.value, name) for name, one in classes.items() if one.global_default)
+    usual = sorted(
+        (priority_class.value, name) for name, priority_class in classes.items() if priority_class.global_default
+    )
     name = str(spec.get("priorityClassName") or (usual[0][1] if usual else ""))
     if not name:
         return raw
-    found = classes.get(name)
-    if found is None:
+    priority_class = classes.get(name)
+    if priority_class is None:
         raise _forbidden(key, f"no PriorityClass with name {name} was found")
-    if spec.get("priority") not in (None, found.value):
+    if spec.get("priority") not in (None, priority_class.value):
         text = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec"
-        raise _forbidden(key, f"{text}; priority admission controller computed {found.value} from the PriorityClass")
-    policy = spec.get("preemptionPolicy") or found.preemption_policy or "PreemptLowerPriority"
-    own = {"priorityClassName": name, "priority": found.value, "preemptionPolicy": policy}
-    return {**raw, "spec": {**spec, **own}}
+        raise _forbidden(
+            key, f"{text}; priority admission controller computed {priority_class.value} from the PriorityClass"
+        )
+    policy = spec.get("preemptionPolicy") or priority_class.preemption_policy or "PreemptLowerPriority"
+    defaults = {"priorityClassName": name, "priority": priority_class.value, "preemptionPolicy": policy}
+    return {**raw, "spec": {**spec, **defaults}}
 
 
 # LimitRanges.
@@ -81,18 +85,22 @@ def _with_limits(objects: Objects, key: Key, raw: Raw) -> Raw:
     for field in ("initContainers", "containers"):
         listed = spec.get(field)
         if isinstance(listed, list):
-            spec[field] = [_filled(one, items) if isinstance(one, dict) else one for one in listed]
+            spec[field] = [
+                _filled(container, items) if isinstance(container, dict) else container for container in listed
+            ]
     raw = {**raw, "spec": spec}
     pod: Pod = codec.decode(raw)
-    whole = {"requests": effective_request(pod.spec), "limits": effective_request(_by_limits(pod.spec))}
+    pod_total = {"requests": effective_request(pod.spec), "limits": effective_request(_by_limits(pod.spec))}
     wrong: list[str] = []
     for item in items:
         if item["type"] == "Pod":
-            wrong += _outside(item, whole)
+            wrong += _outside(item, pod_total)
             continue
         for container in (*pod.spec.init_containers, *pod.spec.containers):
-            asked = {"requests": container.resources.requests, "limits": container.resources.limits}
-            wrong += _outside(item, {s: {n: amount(n, q) for n, q in given.items()} for s, given in asked.items()})
+            of_container = {"requests": container.resources.requests, "limits": container.resources.limits}
+            wrong += _outside(
+                item, {s: {n: amount(n, q) for n, q in quantities.items()} for s, quantities in of_container.items()}
+            )
     if wrong:
         raise _forbidden(key, wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
     return raw
@@ -130,24 +138,24 @@ def _filled(container: Raw, items: Sequence[Raw]) -> Raw:
     for item in items:
         if item["type"] == "Container":
             usual = part(item, "max") | part(item, "default")
-            asked = part(item, "min") | usual | part(item, "defaultRequest")
-            limits, requests = {**usual, **limits}, {**asked, **requests}
-    given = {name: amounts for name, amounts in (("limits", limits), ("requests", requests)) if amounts}
-    return {**container, "resources": {**resources, **given}} if given else container
+            default_requests = part(item, "min") | usual | part(item, "defaultRequest")
+            limits, requests = {**usual, **limits}, {**default_requests, **requests}
+    by_side = {name: amounts for name, amounts in (("limits", limits), ("requests", requests)) if amounts}
+    return {**container, "resources": {**resources, **by_side}} if by_side else container
 
 
-def _outside(item: Raw, asked: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+def _outside(item: Raw, resources_by_side: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     """What of a container or pod is less or more than a LimitRange allows."""
     kind = item["type"]
     for bound, side, word in (("min", "requests", "minimum"), ("max", "limits", "maximum")):
         for name, quantity in part(item, bound).items():
-            limit, own = amount(name, str(quantity)), asked[side].get(name)
-            if own is None:
+            limit, quantity_here = amount(name, str(quantity)), resources_by_side[side].get(name)
+            if quantity_here is None:
                 yield f"{word} {name} usage per {kind} is {quantity}.  No {side[:-1]} is specified"
-            elif own < limit if bound == "min" else own > limit:
-                yield f"{word} {name} usage per {kind} is {quantity}, but {side[:-1]} is {show(name, own)}"
+            elif quantity_here < limit if bound == "min" else quantity_here > limit:
+                yield f"{word} {name} usage per {kind} is {quantity}, but {side[:-1]} is {show(name, quantity_here)}"
     for name, quantity in part(item, "maxLimitRequestRatio").items():
-        low, high = asked["requests"].get(name, 0), asked["limits"].get(name, 0)
+        low, high = resources_by_side["requests"].get(name, 0), resources_by_side["limits"].get(name, 0)
         if not low or high * 1000 > amount("cpu", str(quantity)) * low:
             yield f"{name} max limit to request ratio per {kind} is {quantity}, but it is not kept"
 
@@ -167,23 +175,26 @@ def _by_limits(spec: PodSpec) -> PodSpec:
 
 
 def _quotas(objects: Objects, namespace: str) -> list[ResourceQuota]:
-    return [one for one in objects.every(ResourceQuota).values() if (one.metadata.namespace or "default") == namespace]
+    return [
+        quota for quota in objects.every(ResourceQuota).values() if (quota.metadata.namespace or "default") == namespace
+    ]
 
 
 def _check_quota(objects: Objects, quota: ResourceQuota, key: Key, raw: Raw) -> None:
     hard, scopes = quota.spec.hard, _scopes(objects, quota)
-    asked = {name: number for name, number in _use(hard, scopes, key, raw).items() if number}
+    requested = {name: number for name, number in _use(hard, scopes, key, raw).items() if number}
     name = quota.metadata.name
     unsaid = sorted(_unsaid(hard, scopes, key, raw))
     if unsaid:
         raise _forbidden(key, f"failed quota: {name}: must specify {'; '.join(unsaid)}")
-    used = _used(objects, quota, scopes) if asked else {}
-    over = [one for one, number in asked.items() if used.get(one, 0) + number > amount(one, hard[one])]
+    used = _used(objects, quota, scopes) if requested else {}
+    over = [name for name, number in requested.items() if used.get(name, 0) + number > amount(name, hard[name])]
     if over:
         shown = [
-            ",".join(f"{one}={show(one, amounts.get(one, 0))}" for one in sorted(over)) for amounts in (asked, used)
+            ",".join(f"{name}={show(name, amounts.get(name, 0))}" for name in sorted(over))
+            for amounts in (requested, used)
         ]
-        limited = ",".join(f"{one}={hard[one]}" for one in sorted(over))
+        limited = ",".join(f"{name}={hard[name]}" for name in sorted(over))
         text = f"exceeded quota: {name}, requested: {shown[0]}, used: {shown[1]}, limited: {limited}"
         raise _forbidden(key, text)
 
@@ -192,9 +203,9 @@ def quota_statuses(objects: Objects) -> Iterator[Effect]:
     """What every quota allows and has used, where its status says something else."""
     for path, quota in objects.every(ResourceQuota).items():
         hard, used = quota.spec.hard, _used(objects, quota, _scopes(objects, quota))
-        told = {name: show(name, used.get(name, 0)) for name in hard}
-        if quota.status.hard != hard or quota.status.used != told:
-            yield PatchStatus(Key.at("", "ResourceQuota", path), {"hard": dict(hard), "used": told})
+        used_shown = {name: show(name, used.get(name, 0)) for name in hard}
+        if quota.status.hard != hard or quota.status.used != used_shown:
+            yield PatchStatus(Key.at("", "ResourceQuota", path), {"hard": dict(hard), "used": used_shown})
 
 
 def _used(objects: Objects, quota: ResourceQuota, scopes: Sequence[Raw]) -> dict[str, int]:
@@ -212,20 +223,20 @@ def _use(hard: Mapping[str, object], scopes: Sequence[Raw], key: Key, raw: Raw) 
     served = of_kind(key.group, key.kind)
     if served is None or not served.namespaced:
         return {}
-    own = {f"count/{served.resource}": 1} | ({served.plural: 1} if not key.group else {})
+    counts = {f"count/{served.resource}": 1} | ({served.plural: 1} if not key.group else {})
     if (key.group, key.kind) == _POD:
         pod: Pod = codec.decode(raw)
         if pod.status.phase in _ENDED or not all(_within(scope, pod) for scope in scopes):
             return {}
         asked = effective_request(counted(pod))
-        own |= asked | {f"requests.{name}": number for name, number in asked.items()}
-        own |= {f"limits.{name}": number for name, number in effective_request(_by_limits(pod.spec)).items()}
+        counts |= asked | {f"requests.{name}": number for name, number in asked.items()}
+        counts |= {f"limits.{name}": number for name, number in effective_request(_by_limits(pod.spec)).items()}
     elif scopes:
         return {}
     elif (key.group, key.kind) == _CLAIM:
         requests = part(part(part(raw, "spec"), "resources"), "requests")
-        own["requests.storage"] = amount("storage", str(requests.get("storage", "0")))
-    return {name: number for name, number in own.items() if name in hard}
+        counts["requests.storage"] = amount("storage", str(requests.get("storage", "0")))
+    return {name: number for name, number in counts.items() if name in hard}
 
 
 def _unsaid(hard: Mapping[str, object], scopes: Sequence[Raw], key: Key, raw: Raw) -> Iterator[str]:
@@ -238,9 +249,9 @@ def _unsaid(hard: Mapping[str, object], scopes: Sequence[Raw], key: Key, raw: Ra
         if side not in ("requests", "limits") or resource not in _COMPUTE:
             continue
         for container in pod.spec.containers:
-            given = container.resources
-            said = given.limits if side == "limits" else {**given.limits, **given.requests}
-            if resource not in said:
+            resources = container.resources
+            listed = resources.limits if side == "limits" else {**resources.limits, **resources.requests}
+            if resource not in listed:
                 yield f"{name} for: {container.name}"
 
 
@@ -249,19 +260,32 @@ def _scopes(objects: Objects, quota: ResourceQuota) -> list[Raw]:
     raw = objects.raw(Key("", "ResourceQuota", quota.metadata.namespace or "default", quota.metadata.name)) or {}
     spec = part(raw, "spec")
     plain, listed = spec.get("scopes"), part(spec, "scopeSelector").get("matchExpressions")
-    found: list[Raw] = [{"scopeName": one, "operator": "Exists"} for one in plain] if isinstance(plain, list) else []
-    return found + ([one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else [])
+    selectors: list[Raw] = (
+        [{"scopeName": scope, "operator": "Exists"} for scope in plain] if isinstance(plain, list) else []
+    )
+    return selectors + (
+        [selector for selector in listed if isinstance(selector, dict)] if isinstance(listed, list) else []
+    )
 
 
 def _within(scope: Raw, pod: Pod) -> bool:
     """Whether a pod is in a scope."""
     name, operator, values = scope.get("scopeName"), scope.get("operator"), scope.get("values")
     if name == "PriorityClass":
-        own = pod.spec.priority_class_name
+        priority_class = pod.spec.priority_class_name
         listed = values if isinstance(values, list) else ()
-        return {"In": own in listed, "NotIn": own not in listed, "Exists": bool(own)}.get(str(operator), not own)
-    said = any(c.resources.requests or c.resources.limits for c in (*pod.spec.containers, *pod.spec.init_containers))
-    ends = pod.spec.active_deadline_seconds is not None
-    return {"BestEffort": not said, "NotBestEffort": said, "Terminating": ends, "NotTerminating": not ends}.get(
-        str(name), False
+        return {
+            "In": priority_class in listed,
+            "NotIn": priority_class not in listed,
+            "Exists": bool(priority_class),
+        }.get(str(operator), not priority_class)
+    has_resources = any(
+        c.resources.requests or c.resources.limits for c in (*pod.spec.containers, *pod.spec.init_containers)
     )
+    ends = pod.spec.active_deadline_seconds is not None
+    return {
+        "BestEffort": not has_resources,
+        "NotBestEffort": has_resources,
+        "Terminating": ends,
+        "NotTerminating": not ends,
+    }.get(str(name), False)

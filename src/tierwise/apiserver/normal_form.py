@@ -23,9 +23,9 @@ def normal(key: Key, raw: Raw) -> Raw:
     message = message_of(key.group, key.kind)
     if message is None:
         return raw
-    found = _normal(raw, message)
-    assert isinstance(found, dict)
-    return _encoded(found) if (key.group, key.kind) == ("", "Secret") else found
+    normalized = _normal(raw, message)
+    assert isinstance(normalized, dict)
+    return _encoded(normalized) if (key.group, key.kind) == ("", "Secret") else normalized
 
 
 def _encoded(secret: Raw) -> Raw:
@@ -33,8 +33,8 @@ def _encoded(secret: Raw) -> Raw:
     plain = secret.get("stringData")
     if not isinstance(plain, dict):
         return secret
-    held = secret.get("data")
-    data = dict(held) if isinstance(held, dict) else {}
+    data_before = secret.get("data")
+    data = dict(data_before) if isinstance(data_before, dict) else {}
     data |= {name: base64.b64encode(str(text).encode()).decode() for name, text in plain.items()}
     return {name: value for name, value in secret.items() if name != "stringData"} | {"data": data}
 
@@ -84,14 +84,14 @@ def _with_quantities(message: str) -> Mapping[str, tuple[str, bool, bool]]:
 @cache
 def _holders() -> frozenset[str]:
     """The messages that have a quantity somewhere inside."""
-    found: set[str] = set()
+    messages_holding: set[str] = set()
     while True:
-        more = {
+        new_holders = {
             name
             for name in messages()
-            if name not in found
-            and any(field.type == "quantity" or field.type in found for field in by_name(name).values())
+            if name not in messages_holding
+            and any(field.type == "quantity" or field.type in messages_holding for field in by_name(name).values())
         }
-        if not more:
-            return frozenset(found)
-        found |= more
+        if not new_holders:
+            return frozenset(messages_holding)
+        messages_holding |= new_holders

@@ -122,38 +122,38 @@ class ObjectApi:
         limit = number(query, "limit")
         token = query.get("continue", "")
         if token:
-            left, version = self._page(token)
+            items, version = self._page(token)
         else:
-            wanted = self.selected(place, query)
-            found, version = self.cluster.all(place.served.group, place.served.kind)
-            other = _OTHER_FORM.get((place.served.group, place.served.kind)) if every_form else None
-            if other is not None:
-                found = [*found, *self.cluster.all(*other)[0]]
-            left = [self.shown(place, raw) for key, raw in found if _within(place, key) and wanted(raw)]
+            is_selected = self.selected(place, query)
+            entries, version = self.cluster.all(place.served.group, place.served.kind)
+            other_form = _OTHER_FORM.get((place.served.group, place.served.kind)) if every_form else None
+            if other_form is not None:
+                entries = [*entries, *self.cluster.all(*other_form)[0]]
+            items = [self.shown(place, raw) for key, raw in entries if _within(place, key) and is_selected(raw)]
         meta: Raw = {"resourceVersion": str(version)}
-        if limit and len(left) > limit:
-            meta |= {"continue": self._keep(left[limit:], version), "remainingItemCount": len(left) - limit}
-            left = left[:limit]
-        return {"kind": f"{place.served.kind}List", "apiVersion": place.api_version, "metadata": meta, "items": left}
+        if limit and len(items) > limit:
+            meta |= {"continue": self._keep(items[limit:], version), "remainingItemCount": len(items) - limit}
+            items = items[:limit]
+        return {"kind": f"{place.served.kind}List", "apiVersion": place.api_version, "metadata": meta, "items": items}
 
     def selected(self, place: Place, query: Mapping[str, str]) -> Selected:
         """Which objects a request means, by its selectors."""
         return selector(place.served.kind, query.get("labelSelector", ""), query.get("fieldSelector", ""))
 
-    def _keep(self, rest: Sequence[Raw], version: int) -> str:
+    def _keep(self, remaining: Sequence[Raw], version: int) -> str:
         token = secrets.token_urlsafe(12)
         with self.cluster.lock:
-            self._pages[token] = rest, version
+            self._pages[token] = remaining, version
             while len(self._pages) > _LISTS:
                 self._pages.popitem(last=False)
         return token
 
     def _page(self, token: str) -> tuple[Sequence[Raw], int]:
         with self.cluster.lock:
-            found = self._pages.pop(token, None)
-        if found is None:
+            page = self._pages.pop(token, None)
+        if page is None:
             raise expired("The provided continue parameter is too old: list from the beginning")
-        return found
+        return page
 
     def shown(self, place: Place, raw: Raw) -> Raw:
         """An object in the version that was asked for, with what an API server adds where nothing is said."""
@@ -166,11 +166,13 @@ class ObjectApi:
         meta, status = meta_of(node), part(node, "status")
         lease = self.cluster.raw(Key("coordination.k8s.io", "Lease", "kube-node-lease", str(meta.get("name")))) or {}
         born = meta.get("creationTimestamp")
-        last = str(part(lease, "spec").get("renewTime") or born)[:19].rstrip("Z") + "Z"
+        heartbeat = str(part(lease, "spec").get("renewTime") or born)[:19].rstrip("Z") + "Z"
         listed = status.get("conditions")
         heard = [
-            {"lastTransitionTime": born, "lastHeartbeatTime": last, **one} if isinstance(one, dict) else one
-            for one in (listed if isinstance(listed, list) else ())
+            {"lastTransitionTime": born, "lastHeartbeatTime": heartbeat, **condition}
+            if isinstance(condition, dict)
+            else condition
+            for condition in (listed if isinstance(listed, list) else ())
         ]
         info = {**_NODE_INFO, **{field: meta.get("uid") for field in ("machineID", "systemUUID", "bootID")}}
         info |= part(status, "nodeInfo")
@@ -254,27 +256,27 @@ class ObjectApi:
             warnings = [*warnings, *_idle(served, raw)]
         else:
             _check_change(place, raw, old)
-        raw, told = self._admitted(place, raw, old)
+        raw, more_warnings = self._admitted(place, raw, old)
         _check_readable(place, raw)
         if old is None or part(raw, "spec") != part(old, "spec"):
             _check_workload(place, raw)
         if old is None:
             raw = admitted(self.cluster.read(), key, raw)
         if _dry(query):
-            return Answer(self.shown(place, self.cluster.preview(key, raw)), code, (*warnings, *told))
-        kept = self.cluster.put(key, raw)
-        meta = meta_of(kept)
-        if old is not None and meta.get("deletionTimestamp") and not _finalizers(kept) and not _holds_node(kept):
+            return Answer(self.shown(place, self.cluster.preview(key, raw)), code, (*warnings, *more_warnings))
+        stored = self.cluster.put(key, raw)
+        meta = meta_of(stored)
+        if old is not None and meta.get("deletionTimestamp") and not _finalizers(stored) and not _holds_node(stored):
             self._let_go(place)
-        return Answer(self.shown(place, kept), code, (*warnings, *told))
+        return Answer(self.shown(place, stored), code, (*warnings, *more_warnings))
 
     def _admitted(self, place: Place, raw: Raw, old: Raw | None) -> tuple[Raw, Sequence[str]]:
         """Defaults and checks of tierwise's webhook, for the kinds that it is asked about on a real cluster."""
         if place.served.definition is None:
             return raw, ()
         operation = "CREATE" if old is None else "UPDATE"
-        asked = Request("", operation, place.key.namespace, object=raw, old_object=old)
-        patch = self._reviewer.mutate(asked).patch
+        request = Request("", operation, place.key.namespace, object=raw, old_object=old)
+        patch = self._reviewer.mutate(request).patch
         changed = json_patch(raw, list(patch)) if patch else raw
         assert isinstance(changed, dict)
         response = self._reviewer.validate(Request("", operation, place.key.namespace, object=changed, old_object=old))
@@ -296,7 +298,7 @@ class ObjectApi:
 
     def delete(self, place: Place, options: Raw, query: Mapping[str, str]) -> Answer:
         """Let an object go, with all that it owns; a pod on a node gets its time."""
-        asked = {**query, **{name: value for name, value in options.items() if value is not None}}
+        merged_options = {**query, **{name: value for name, value in options.items() if value is not None}}
         with self.cluster.lock:
             raw = self._held(place)
             required = options.get("preconditions")
@@ -308,13 +310,13 @@ class ObjectApi:
                 response = self._reviewer.validate(Request("", "DELETE", place.key.namespace, old_object=raw))
                 if not response.allowed:
                     raise _denied(place, response)
-            if _dry(asked):
+            if _dry(merged_options):
                 return Answer(self.shown(place, raw))
-            return self._delete(place, raw, asked)
+            return self._delete(place, raw, merged_options)
 
-    def _delete(self, place: Place, raw: Raw, asked: Mapping[str, object]) -> Answer:
-        now, key, patience = self.cluster.now, place.key, _grace_period(asked)
-        if asked.get("propagationPolicy") == "Orphan":
+    def _delete(self, place: Place, raw: Raw, options: Mapping[str, object]) -> Answer:
+        now, key, patience = self.cluster.now, place.key, _grace_period(options)
+        if options.get("propagationPolicy") == "Orphan":
             self._orphan(raw)
         if key.kind == "Pod" and _holds_node(raw) and patience != 0:
             if not meta_of(raw).get("deletionTimestamp"):
@@ -344,13 +346,13 @@ class ObjectApi:
 
     def delete_all(self, place: Place, options: Raw, query: Mapping[str, str]) -> Answer:
         """Let all objects go that a request selects."""
-        wanted = self.selected(place, query)
-        found, _ = self.cluster.all(place.served.group, place.served.kind)
-        for key, raw in found:
-            if _within(place, key) and wanted(raw):
-                one = Place(place.served, place.version, key.namespace, key.name)
+        is_selected = self.selected(place, query)
+        entries, _ = self.cluster.all(place.served.group, place.served.kind)
+        for key, raw in entries:
+            if _within(place, key) and is_selected(raw):
+                object_place = Place(place.served, place.version, key.namespace, key.name)
                 try:
-                    self.delete(one, options, query)
+                    self.delete(object_place, options, query)
                 except ApiFailure as error:
                     if error.code != 404:  # it is gone already
                         raise
@@ -363,9 +365,9 @@ class ObjectApi:
         self.cluster.drop(key)
         for dependent in _dependents(self.cluster.read(), str(uid)):
             raw = self.cluster.raw(dependent)
-            found = of_kind(dependent.group, dependent.kind)
-            if raw is not None and found is not None:
-                below = Place(found, found.versions[0], dependent.namespace, dependent.name)
+            dependent_kind = of_kind(dependent.group, dependent.kind)
+            if raw is not None and dependent_kind is not None:
+                below = Place(dependent_kind, dependent_kind.versions[0], dependent.namespace, dependent.name)
                 self._delete(below, raw, {})
 
     def _orphan(self, raw: Raw) -> None:
@@ -373,12 +375,12 @@ class ObjectApi:
         for dependent in _dependents(self.cluster.read(), str(uid)):
             below = self.cluster.raw(dependent) or {}
             owners = meta_of(below).get("ownerReferences")
-            left = (
-                [one for one in owners if isinstance(one, dict) and one.get("uid") != uid]
+            owners_left = (
+                [owner for owner in owners if isinstance(owner, dict) and owner.get("uid") != uid]
                 if isinstance(owners, list)
                 else []
             )
-            self.cluster.put(dependent, {**below, "metadata": {**meta_of(below), "ownerReferences": left}})
+            self.cluster.put(dependent, {**below, "metadata": {**meta_of(below), "ownerReferences": owners_left}})
 
     # Sub-resources.
 
@@ -407,8 +409,8 @@ class ObjectApi:
             objects = self.cluster.read()
             counted = pod.status.phase not in ("", "Pending", *_ENDED) and not pod.metadata.deletion_timestamp
             for budget in objects.every(PodDisruptionBudget).values() if counted else ():
-                own = (budget.metadata.namespace or "default") == place.namespace
-                if own and matches(budget.spec.selector, pod.metadata.labels):
+                same_namespace = (budget.metadata.namespace or "default") == place.namespace
+                if same_namespace and matches(budget.spec.selector, pod.metadata.labels):
                     status = budget_status(budget, objects.every(Pod).values())
                     if status["disruptionsAllowed"] == 0:
                         raise _too_many(budget.metadata.name, status)
@@ -423,14 +425,14 @@ class ObjectApi:
         """Another number of replicas, from what `change` makes of the present scale."""
         with self.cluster.lock:
             old = self._held(place)
-            wanted = change(_scale(place, old))
-            spec = wanted.get("spec") if isinstance(wanted, dict) else None
+            scale = change(_scale(place, old))
+            spec = scale.get("spec") if isinstance(scale, dict) else None
             replicas = spec.get("replicas", 0) if isinstance(spec, dict) else None
             if not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0:
                 text = f"{replicas!r} is not a number of replicas"
                 raise invalid("Scale", place.name, [("spec.replicas", text)])
-            asked = meta_of(wanted if isinstance(wanted, dict) else {}).get("resourceVersion")
-            meta = {**meta_of(old), "resourceVersion": asked or meta_of(old).get("resourceVersion")}
+            version = meta_of(scale if isinstance(scale, dict) else {}).get("resourceVersion")
+            meta = {**meta_of(old), "resourceVersion": version or meta_of(old).get("resourceVersion")}
             new = {**_in_version(place, old), "metadata": meta, "spec": {**part(old, "spec"), "replicas": replicas}}
             answer = self._write(place, new, old, query)
         return Answer(_scale(place, answer.body), warnings=answer.warnings)
@@ -444,32 +446,32 @@ def number(query: Mapping[str, str], name: str) -> int:
     return int(text[:18])
 
 
-def _dry(asked: Mapping[str, object]) -> bool:
+def _dry(options: Mapping[str, object]) -> bool:
     """Whether a request is only tried; 400 where it asks for a part of it."""
-    stages = asked.get("dryRun")
+    stages = options.get("dryRun")
     if stages and stages not in ("All", ["All"]):
         raise bad_request(f'dryRun: Unsupported value: {stages!r}: supported values: "All"')
     return bool(stages)
 
 
-def _grace_period(asked: Mapping[str, object]) -> int | None:
+def _grace_period(options: Mapping[str, object]) -> int | None:
     """The seconds that a request gives a pod to terminate; None where it leaves that to the pod."""
-    given = asked.get("gracePeriodSeconds")
-    if given is None:
+    grace = options.get("gracePeriodSeconds")
+    if grace is None:
         return None
-    seconds = read_number(str(given)) if isinstance(given, int | str) else None
+    seconds = read_number(str(grace)) if isinstance(grace, int | str) else None
     if seconds is None or not 0 <= seconds < 10**9:
-        raise bad_request(f"gracePeriodSeconds: {str(given)[:300]!r} is not a number of seconds")
+        raise bad_request(f"gracePeriodSeconds: {str(grace)[:300]!r} is not a number of seconds")
     return seconds
 
 
 _OTHER_FORM: Final = {
-    form: other
+    form: counterpart
     for kind, group in (
         ("AppGroup", "appgroup.diktyo.x-k8s.io"),
         ("NetworkTopology", "networktopology.diktyo.x-k8s.io"),
     )
-    for form, other in (((group, kind), (KEP_GROUP, kind)), ((KEP_GROUP, kind), (group, kind)))
+    for form, counterpart in (((group, kind), (KEP_GROUP, kind)), ((KEP_GROUP, kind), (group, kind)))
 }
 """Kinds that exist as the network-aware plugins ship them and as their proposal has them, with the same short name."""
 
@@ -518,16 +520,16 @@ def _as_kubelet(status: Raw, before: Raw) -> Raw:
 
     That is how people advertise a resource that no device plugin has: they patch the capacity alone.
     """
-    capacity, known = part(status, "capacity"), part(before, "capacity")
-    given, had = part(status, "allocatable"), part(before, "allocatable")
+    capacity, old_capacity = part(status, "capacity"), part(before, "capacity")
+    old_allocatable, had = part(status, "allocatable"), part(before, "allocatable")
     changed = {
         name: capacity.get(name)
-        for name in {**known, **capacity}
-        if "/" in name and capacity.get(name) != known.get(name) and given.get(name) == had.get(name)
+        for name in {**old_capacity, **capacity}
+        if "/" in name and capacity.get(name) != old_capacity.get(name) and old_allocatable.get(name) == had.get(name)
     }
     if not changed:
         return status
-    allocatable = {name: value for name, value in {**given, **changed}.items() if value is not None}
+    allocatable = {name: value for name, value in {**old_allocatable, **changed}.items() if value is not None}
     return {**status, "allocatable": allocatable}
 
 
@@ -542,7 +544,9 @@ def _identified(place: Place, raw: Raw) -> Raw:
     """An object that is what its path says; 400 where it claims to be something else. Empty maps say nothing."""
     meta = {field: value for field, value in meta_of(raw).items() if value != {} or field not in _MAPS}
     kind, version = raw.get("kind", place.served.kind), raw.get("apiVersion", place.api_version)
-    if kind != place.served.kind or version not in [place.served.api_version(one) for one in place.served.versions]:
+    if kind != place.served.kind or version not in [
+        place.served.api_version(version_name) for version_name in place.served.versions
+    ]:
         text = f"{version} {kind} in the data does not match the expected {place.api_version} {place.served.kind}"
         raise bad_request(text)
     if meta.get("name", place.name) != place.name:
@@ -591,11 +595,11 @@ def _unknown_fields(place: Place, raw: Raw, old: Raw | None, query: Mapping[str,
 
 def _unheard(served: ServedKind, raw: Raw) -> Iterator[tuple[str, str]]:
     """Path and message of every field that a kind does not have."""
-    found = list(field_names.unheard(raw, served.group, served.kind))
-    for path, message in found:
+    unheard_fields = list(field_names.unheard(raw, served.group, served.kind))
+    for path, message in unheard_fields:
         yield path, message.replace(f'"{path.rpartition(".")[2]}"', f'"{path}"', 1)
     name = message_of(served.group, served.kind)
-    if name is not None and not found:
+    if name is not None and not unheard_fields:
         body = {field: value for field, value in raw.items() if field not in ("apiVersion", "kind")}
         for path in unknown_fields(body, name):
             yield path, f'unknown field "{path}"'
@@ -688,10 +692,10 @@ def _addressed(service: Raw) -> Raw:
         spec |= {"clusterIP": address, "clusterIPs": [address]}
     ports, outside = spec.get("ports"), spec["type"] in ("NodePort", "LoadBalancer")
     if isinstance(ports, list):
-        first = 30_000 + int.from_bytes(mark[2:4], "big") % 2_500
+        base_port = 30_000 + int.from_bytes(mark[2:4], "big") % 2_500
         spec["ports"] = [
             {"protocol": "TCP", "targetPort": port.get("port")}
-            | ({"nodePort": first + index} if outside else {})
+            | ({"nodePort": base_port + index} if outside else {})
             | port
             if isinstance(port, dict)
             else port
@@ -707,8 +711,8 @@ def _check_change(place: Place, raw: Raw, old: Raw) -> None:
     wrong = [field for field in _IMMUTABLE.get(kind, ()) if spec.get(field) != before.get(field)]
     if wrong:
         raise invalid(place.served.kind, place.name, [(f"spec.{field}", "field is immutable") for field in wrong])
-    whole, held = (part(_defaulted(place.served, one), "spec") for one in (raw, old))
-    if kind == ("", "Pod") and _fixed(whole) != _fixed(held):
+    new_spec, old_spec = (part(_defaulted(place.served, manifest), "spec") for manifest in (raw, old))
+    if kind == ("", "Pod") and _fixed(new_spec) != _fixed(old_spec):
         allowed = ", ".join(f"spec.{field}" for field in ("containers[*].image", *_MUTABLE_IN_PODS))
         raise invalid(
             "Pod", place.name, [("spec", f"Forbidden: pod updates may not change fields other than {allowed}")]
@@ -717,12 +721,12 @@ def _check_change(place: Place, raw: Raw, old: Raw) -> None:
 
 def _fixed(spec: Raw) -> Raw:
     """What of a pod's spec may not change."""
-    kept = {name: value for name, value in spec.items() if name not in _MUTABLE_IN_PODS}
+    mutable_free = {name: value for name, value in spec.items() if name not in _MUTABLE_IN_PODS}
     for field in ("containers", "initContainers"):
-        items = kept.get(field)
+        items = mutable_free.get(field)
         if isinstance(items, list):
-            kept[field] = [{**item, "image": ""} if isinstance(item, dict) else item for item in items]
-    return kept
+            mutable_free[field] = [{**item, "image": ""} if isinstance(item, dict) else item for item in items]
+    return mutable_free
 
 
 def _check_readable(place: Place, raw: Raw) -> None:
@@ -761,8 +765,8 @@ def _denied(place: Place, response: ReviewResponse) -> ApiFailure:
 
 def _cause(error: str) -> tuple[str, str]:
     """The field that an error begins with, and the rest of it."""
-    field, _, rest = error.partition(": ")
-    return (field, rest) if rest and " " not in field else ("", error)
+    field, _, message = error.partition(": ")
+    return (field, message) if message and " " not in field else ("", error)
 
 
 def _too_many(budget: str, status: Raw) -> ApiFailure:
@@ -774,8 +778,12 @@ def _too_many(budget: str, status: Raw) -> ApiFailure:
 
 def _finalizers(raw: Raw) -> list[str]:
     """What must happen before an object is gone, and is for others to do."""
-    found = meta_of(raw).get("finalizers")
-    return [str(one) for one in found if not str(one).startswith(_OWN_FINALIZERS)] if isinstance(found, list) else []
+    finalizers = meta_of(raw).get("finalizers")
+    return (
+        [str(finalizer) for finalizer in finalizers if not str(finalizer).startswith(_OWN_FINALIZERS)]
+        if isinstance(finalizers, list)
+        else []
+    )
 
 
 def _holds_node(raw: Raw) -> bool:
@@ -785,13 +793,13 @@ def _holds_node(raw: Raw) -> bool:
 
 def _dependents(objects: Objects, uid: str) -> Iterable[Key]:
     """Objects that no one but the owner of a uid owns."""
-    found = []
+    dependents = []
     for key in objects:
         record = objects.record(key)
         owners = record.metadata.owner_references if record is not None else ()
         if owners and all(owner.uid == uid for owner in owners):
-            found.append(key)
-    return found
+            dependents.append(key)
+    return dependents
 
 
 def _scale(place: Place, raw: Raw) -> Raw:

@@ -46,11 +46,11 @@ V2_PROTOBUF: Final = b"\x0a\x032.0\x12\x0e\x0a\x08tierwise\x12\x02v1\x42\x00"
 
 def index() -> Raw:
     """The answer at /openapi/v3: where the document of each version is."""
-    found: dict[str, Raw] = {}
+    documents: dict[str, Raw] = {}
     for group, version in dict.fromkeys((served.group, version) for served in KINDS for version in served.versions):
         path = f"apis/{group}/{version}" if group else f"api/{version}"
-        found[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={_mark()}"}
-    return {"paths": found}
+        documents[path] = {"serverRelativeURL": f"/openapi/v3/{path}?hash={_mark()}"}
+    return {"paths": documents}
 
 
 @cache
@@ -61,19 +61,19 @@ def _mark() -> str:
 @cache
 def document(group: str, version: str) -> bytes | None:
     """The document of one version; None where there is no such version."""
-    found = [served for served in KINDS if served.group == group and version in served.versions]
-    if not found:
+    served_kinds = [served for served in KINDS if served.group == group and version in served.versions]
+    if not served_kinds:
         return None
     schemas: dict[str, Raw] = {}
     paths: dict[str, Raw] = {}
-    for served in found:
+    for served in served_kinds:
         gvk: Raw = {"group": group, "version": version, "kind": served.kind}
         name = f"{group or 'core'}.{version}.{served.kind}"
         schemas[name] = {**_schema(served), "x-kubernetes-group-version-kind": [gvk]}
         paths |= _paths(served, version, gvk, name)
     schemas |= dict(_needed(schemas))
-    whole = {"openapi": "3.0.0", "info": _TITLE, "paths": paths, "components": {"schemas": schemas}}
-    return msgspec.json.encode(whole)
+    content = {"openapi": "3.0.0", "info": _TITLE, "paths": paths, "components": {"schemas": schemas}}
+    return msgspec.json.encode(content)
 
 
 def _schema(served: ServedKind) -> Raw:
@@ -100,12 +100,12 @@ def _reference(name: str, about: str = "") -> Raw:
 
 def _needed(schemas: dict[str, Raw]) -> Iterator[tuple[str, Raw]]:
     """The types that schemas refer to, and those that these refer to."""
-    found: set[str] = set()
+    names: set[str] = set()
     waiting = [name for schema in schemas.values() for name in _references(schema)]
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found.add(name)
+        if name not in names:
+            names.add(name)
             schema: Raw = {"type": "object", "properties": _properties(name)}
             yield name, schema
             waiting += _references(schema)
@@ -125,18 +125,18 @@ def _references(value: object) -> Iterator[str]:
 
 def _properties(message: str) -> Raw:
     """The fields of a message; those of an inline one are among them."""
-    found: Raw = {}
+    properties: Raw = {}
     for field in messages()[message].values():
         if field.inline:
-            found |= _properties(field.type)
+            properties |= _properties(field.type)
             continue
         inner: Raw = _reference(field.type) if field.type in messages() else dict(_SCALARS.get(field.type, {}))
         if field.many:
             inner = {"type": "array", "items": inner}
         elif field.mapped:
             inner = {"type": "object", "additionalProperties": inner}
-        found[field.name] = inner
-    return found
+        properties[field.name] = inner
+    return properties
 
 
 def _paths(served: ServedKind, version: str, gvk: Raw, name: str) -> dict[str, Raw]:
@@ -150,15 +150,15 @@ def _paths(served: ServedKind, version: str, gvk: Raw, name: str) -> dict[str, R
     ]
 
     def operation(action: str, *, writes: bool = False) -> Raw:
-        found: Raw = {"x-kubernetes-action": action, "x-kubernetes-group-version-kind": gvk}
+        described: Raw = {"x-kubernetes-action": action, "x-kubernetes-group-version-kind": gvk}
         answer = {"responses": {"200": {"description": "OK", **body}}}
-        return found | answer | ({"parameters": parameters} if writes else {})
+        return described | answer | ({"parameters": parameters} if writes else {})
 
     many: Raw = {"get": operation("list"), "post": operation("post", writes=True)}
-    one: Raw = {
+    object_paths: Raw = {
         "get": operation("get"),
         "put": operation("put", writes=True),
         "patch": operation("patch", writes=True),
         "delete": operation("delete", writes=True),
     }
-    return {f"{root}{inside}/{served.plural}": many, f"{root}{inside}/{served.plural}/{{name}}": one}
+    return {f"{root}{inside}/{served.plural}": many, f"{root}{inside}/{served.plural}/{{name}}": object_paths}

@@ -109,18 +109,18 @@ def _edited(
     if not steps:
         return value
     work.take(len(raw) if isinstance(raw, dict | list) else 0)
-    step, rest = steps[0], steps[1:]
+    step, tail = steps[0], steps[1:]
     if isinstance(raw, dict):
-        if rest:
-            return {**raw, step: _edited(_at(raw, [step]), rest, work, value, insert=insert, remove=remove)}
-        return {name: own for name, own in raw.items() if name != step} | ({} if remove else {step: value})
+        if tail:
+            return {**raw, step: _edited(_at(raw, [step]), tail, work, value, insert=insert, remove=remove)}
+        return {name: inner for name, inner in raw.items() if name != step} | ({} if remove else {step: value})
     if isinstance(raw, list):
-        end = step == "-" and insert and not rest
+        end = step == "-" and insert and not tail
         index = len(raw) if end else _index(step)
-        if index is None or index >= len(raw) + (insert and not rest):
+        if index is None or index >= len(raw) + (insert and not tail):
             raise _impossible(f"{step[:300]} is not an index of the list")
-        if rest:
-            inner = _edited(raw[index], rest, work, value, insert=insert, remove=remove)
+        if tail:
+            inner = _edited(raw[index], tail, work, value, insert=insert, remove=remove)
             return [*raw[:index], inner, *raw[index + 1 :]]
         return [*raw[:index], *([] if remove else [value]), *raw[index + (not insert) :]]
     raise _impossible(f"there is nothing at {step}")
@@ -163,9 +163,9 @@ def strategic_patch(raw: Raw, patch: Raw, work: Work | None = None) -> Raw:
     for name, value in patch.items():
         if name.startswith(_REMOVED):
             field = name.removeprefix(_REMOVED)
-            dropped, held = _listed(patch, name), _items(result, field)
-            work.take(len(held) * len(dropped))
-            result[field] = [item for item in held if item not in dropped]
+            dropped, items = _listed(patch, name), _items(result, field)
+            work.take(len(items) * len(dropped))
+            result[field] = [item for item in items if item not in dropped]
         elif name.startswith("$"):
             continue
         elif value is None:
@@ -193,22 +193,22 @@ def _directive(patch: Raw) -> str:
     """What a patch says is to be done instead of merging; 400 where that is nothing known. Kubernetes answers 500."""
     if _DIRECTIVE not in patch:
         return ""
-    found = patch[_DIRECTIVE]
-    if found not in ("replace", "delete"):
-        raise bad_request(f"unknown patch type: {str(found)[:100]}")
-    return str(found)
+    directive = patch[_DIRECTIVE]
+    if directive not in ("replace", "delete"):
+        raise bad_request(f"unknown patch type: {str(directive)[:100]}")
+    return str(directive)
 
 
 def _listed(patch: Raw, name: str) -> list[Json]:
-    found = patch[name]
-    if not isinstance(found, list):
+    items = patch[name]
+    if not isinstance(items, list):
         raise bad_request(f"invalid patch format of {name[:100]}: it is no list")
-    return found
+    return items
 
 
 def _items(raw: Raw, field: str) -> list[Json]:
-    found = raw.get(field)
-    return list(found) if isinstance(found, list) else []
+    items = raw.get(field)
+    return list(items) if isinstance(items, list) else []
 
 
 def _merged(field: str, current: list[Json], patch: list[Json], work: Work) -> list[Json]:
@@ -216,21 +216,21 @@ def _merged(field: str, current: list[Json], patch: list[Json], work: Work) -> l
         work.take(len(current) * len(patch))
         return [*current, *(item for item in patch if item not in current)]
     key = merge_key(field, [*current, *patch])
-    own = [item for item in patch if not (isinstance(item, dict) and _directive(item) == "replace")]
-    if not key and any(isinstance(item, dict) and _directive(item) == "delete" for item in own):
+    replaced = [item for item in patch if not (isinstance(item, dict) and _directive(item) == "replace")]
+    if not key and any(isinstance(item, dict) and _directive(item) == "delete" for item in replaced):
         raise bad_request(f"items of {field[:100]} have no key by which one could be deleted")
-    if not key or len(own) < len(patch) or any(not isinstance(item, dict) for item in (*current, *patch)):
-        return own
-    found = {_mark(item, key): item for item in current}
-    for item in own:
+    if not key or len(replaced) < len(patch) or any(not isinstance(item, dict) for item in (*current, *patch)):
+        return replaced
+    by_mark = {_mark(item, key): item for item in current}
+    for item in replaced:
         assert isinstance(item, dict)
         place = _mark(item, key)
         if _directive(item) == "delete":
-            found.pop(place, None)
+            by_mark.pop(place, None)
         else:
-            before = found.get(place)
-            found[place] = strategic_patch(before if isinstance(before, dict) else {}, item, work)
-    return list(found.values())
+            before = by_mark.get(place)
+            by_mark[place] = strategic_patch(before if isinstance(before, dict) else {}, item, work)
+    return list(by_mark.values())
 
 
 def _mark(item: Json, key: str) -> str:
@@ -245,7 +245,7 @@ def _ordered(field: str, items: list[Json], order: list[Json]) -> list[Json]:
     key = merge_key(field, [*items, *order])
     marks = [_mark(entry, key) if key else str(entry) for entry in order]
     named = {mark: place for place, mark in enumerate(marks)}
-    found = [(_mark(item, key) if key else str(item), item) for item in items]
-    ours = sorted((entry for entry in found if entry[0] in named), key=lambda entry: named[entry[0]])
-    others = [item for mark, item in found if mark not in named]
-    return [*(item for _, item in ours), *others]
+    marked = [(_mark(item, key) if key else str(item), item) for item in items]
+    ours = sorted((entry for entry in marked if entry[0] in named), key=lambda entry: named[entry[0]])
+    unnamed = [item for mark, item in marked if mark not in named]
+    return [*(item for _, item in ours), *unnamed]

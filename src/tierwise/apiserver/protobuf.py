@@ -71,9 +71,9 @@ def messages() -> dict[str, dict[int, Field]]:
 
 def unknown_fields(value: object, message: str, path: str = "") -> Iterator[str]:
     """Where JSON has fields that a message does not have."""
-    known = by_name(message)
+    fields = by_name(message)
     for name, inner in value.items() if isinstance(value, dict) else ():
-        place, field = f"{path}.{name}" if path else str(name), known.get(name)
+        place, field = f"{path}.{name}" if path else str(name), fields.get(name)
         if field is None:
             yield place
         elif field.type in messages():
@@ -90,28 +90,28 @@ def unknown_fields(value: object, message: str, path: str = "") -> Iterator[str]
 @cache
 def by_name(message: str) -> dict[str, Field]:
     """The fields that JSON has."""
-    found: dict[str, Field] = {}
+    fields: dict[str, Field] = {}
     for field in messages()[message].values():
-        found |= by_name(field.type) if field.inline else {field.name: field}
-    return found
+        fields |= by_name(field.type) if field.inline else {field.name: field}
+    return fields
 
 
 @cache
 def _read() -> tuple[dict[str, str], dict[str, dict[int, Field]]]:
     kinds: dict[str, str] = {}
-    found: dict[str, dict[int, Field]] = {}
+    messages_read: dict[str, dict[int, Field]] = {}
     for line in files("tierwise.apiserver").joinpath("kubernetes_types.txt").read_text(encoding="ascii").splitlines():
         name, colon, fields = line.partition(": ")
         if colon or line.endswith(":"):
-            found[name.removesuffix(":")] = dict(map(_field, fields.split()))
+            messages_read[name.removesuffix(":")] = dict(map(_field, fields.split()))
         else:
             key, _, kinds[key] = line.partition(" ")
-    return kinds, found
+    return kinds, messages_read
 
 
 def _field(text: str) -> tuple[int, Field]:
-    name, _, rest = text.partition("=")
-    number, _, kind = rest.partition(":")
+    name, _, spec = text.partition("=")
+    number, _, kind = spec.partition(":")
     bare = kind.rstrip("~^")
     inner = bare.removeprefix("[]").removeprefix("{}")
     marks = (bare.startswith("[]"), bare.startswith("{}"), kind.endswith("~"), kind.endswith("^"))
@@ -121,27 +121,27 @@ def _field(text: str) -> tuple[int, Field]:
 def _message(name: str, data: memoryview, depth: int) -> Raw:
     if depth > _DEEPEST:
         raise ValueError("nested too deeply")
-    known = messages()[name]
+    fields = messages()[name]
     result: Raw = {}
     for number, value in _fields(data):
-        field = known.get(number)
+        field = fields.get(number)
         if field is None:
             continue  # of a later release of Kubernetes
         if field.mapped:
             entry = dict(_fields(_bytes(value)))
-            held = result.setdefault(field.name, {})
-            assert isinstance(held, dict)
-            held[_text(entry.get(1, b""))] = _value(field.type, entry.get(2, b""), depth)
+            table = result.setdefault(field.name, {})
+            assert isinstance(table, dict)
+            table[_text(entry.get(1, b""))] = _value(field.type, entry.get(2, b""), depth)
             continue
-        found = _value(field.type, value, depth)
-        if field.inline and isinstance(found, dict):
-            result |= found
+        content = _value(field.type, value, depth)
+        if field.inline and isinstance(content, dict):
+            result |= content
         elif field.many:
             listed = result.setdefault(field.name, [])
             assert isinstance(listed, list)
-            listed.append(found)
-        elif found is not None and not (field.omitted and found in ("", 0, False, {})):
-            result[field.name] = found
+            listed.append(content)
+        elif content is not None and not (field.omitted and content in ("", 0, False, {})):
+            result[field.name] = content
     return result
 
 

@@ -59,24 +59,24 @@ def selector(kind: str, labels: str, fields: str) -> Selected:
 
     def selected(raw: Raw) -> bool:
         marks = meta_of(raw).get("labels") if by_label else None
-        found = marks if isinstance(marks, dict) else {}
-        if not all(holds(requirement, found.get(requirement.key)) for requirement in by_label):
+        labels_here = marks if isinstance(marks, dict) else {}
+        if not all(holds(requirement, labels_here.get(requirement.key)) for requirement in by_label):
             return False
-        return all((_field(raw, path) == value) is wanted for path, value, wanted in by_field)
+        return all((_field(raw, path) == value) is equal for path, value, equal in by_field)
 
     return selected
 
 
 def _label_requirements(text: str) -> Sequence[Requirement]:
-    found: list[Requirement] = []
+    requirements: list[Requirement] = []
     at = 0
     while at < len(text.rstrip()):
         part = _SET.match(text, at) or _EQUAL.match(text, at) or _HAS.match(text, at)
         if part is None or (part.end() < len(text) and text[part.end()] != ","):
             raise bad_request(f"unable to parse requirement: {text[at:]!r}")
-        found.append(_requirement(part))
+        requirements.append(_requirement(part))
         at = part.end() + 1
-    return found
+    return requirements
 
 
 def _requirement(part: re.Match[str]) -> Requirement:
@@ -96,13 +96,13 @@ def _requirement(part: re.Match[str]) -> Requirement:
 
 
 def _field_requirement(kind: str, part: str) -> tuple[str, str, bool]:
-    found = _EQUAL.fullmatch(part)
-    if found is None or found["word"] in "<>":
+    match = _EQUAL.fullmatch(part)
+    if match is None or match["word"] in "<>":
         raise bad_request(f"invalid field selector: {part!r}")
-    path = found["key"]
+    path = match["key"]
     if path not in _EVERYWHERE and path not in _FIELDS.get(kind, ()):
         raise bad_request(f"field label not supported: {path}")
-    return path, found["value"], found["word"] != "!="
+    return path, match["value"], match["word"] != "!="
 
 
 def _field(raw: Raw, path: str) -> str:

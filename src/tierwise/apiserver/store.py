@@ -151,12 +151,12 @@ class ServedCluster(EmbeddedCluster):
         with self.lock:
             if version < self._forgotten or version > self.version:
                 return None
-            found: list[Change] = []
+            changes: list[Change] = []
             for change in reversed(self._log):
                 if change.version <= version:
                     break
-                found.append(change)
-            return found[::-1]
+                changes.append(change)
+            return changes[::-1]
 
     # What changes.
 
@@ -164,8 +164,8 @@ class ServedCluster(EmbeddedCluster):
         with self.lock:
             before = self.version
             outcomes = super().apply(effects)
-            told, self.events = self.events, []
-            for event in told:
+            events, self.events = self.events, []
+            for event in events:
                 self._record(event)
             if self.version != before:
                 self._notify()
@@ -235,18 +235,18 @@ class ServedCluster(EmbeddedCluster):
         """
         key = port.key_of_raw(raw)
         owner = _controller(key.namespace, raw)
-        last = self._refused.get(owner)
-        if last is not None and last.limits != self._limits(owner):
-            last = None
-        if last is not None and self.now < last.until:
-            return port.Outcome(port.Create(raw), ok=False, error=last.message)
+        previous = self._refused.get(owner)
+        if previous is not None and previous.limits != self._limits(owner):
+            previous = None
+        if previous is not None and self.now < previous.until:
+            return port.Outcome(port.Create(raw), ok=False, error=previous.message)
         try:
             counted = batch.puts and self._objects.every(ResourceQuota)
             seen = self._objects.changed(batch.puts, batch.deletes) if counted else self._objects
             return super()._one(batch, port.Create(admitted(seen, key, raw)))
         except ApiFailure as error:
             if owner.name:
-                pause = min(2 * last.pause, _LONGEST_PAUSE) if last is not None else _FIRST_PAUSE
+                pause = min(2 * previous.pause, _LONGEST_PAUSE) if previous is not None else _FIRST_PAUSE
                 self._refused[owner] = _Refusal(self.now + pause, pause, self._limits(owner), error.message)
                 text = f"Error creating: {error.message}"
                 self.events.append(port.RecordEvent(owner, "Warning", "FailedCreate", text))
@@ -254,14 +254,14 @@ class ServedCluster(EmbeddedCluster):
 
     def _limits(self, owner: port.Key) -> tuple[object, ...]:
         """What an owner wants and what its namespace allows, by versions: others may let through what was refused."""
-        wanted = meta_of(self._objects.raw(owner) or {}).get("generation")
-        found = [
+        generation = meta_of(self._objects.raw(owner) or {}).get("generation")
+        limits = [
             record.metadata.resource_version
             for kind in _LIMITS
             for record in self._objects.of_kind(*kind).values()
             if record.metadata.namespace in ("", owner.namespace)
         ]
-        return wanted, *found
+        return generation, *limits
 
     def _take(self, batch: Batch) -> None:
         before = self._objects
@@ -303,38 +303,38 @@ class ServedCluster(EmbeddedCluster):
     def _filled(self, key: port.Key, raw: Raw, old: Raw | None) -> Raw:
         """Nodes and pods with what is said of every one of them: phase, that it is scheduled, addresses."""
         status, spec = part(raw, "status"), part(raw, "spec")
-        held, added = part(old or {}, "status"), Raw()
+        old_status, added = part(old or {}, "status"), Raw()
         match key:
             case port.Key("", "Node") if not status.get("addresses"):
-                own = [
+                node_addresses = [
                     {"type": "InternalIP", "address": self._address(10, 0)},
                     {"type": "Hostname", "address": key.name},
                 ]
-                added["addresses"] = held.get("addresses") or own
+                added["addresses"] = old_status.get("addresses") or node_addresses
             case port.Key("", "Pod"):
                 added["phase"] = status.get("phase") or "Pending"
                 node, conditions = spec.get("nodeName"), status.get("conditions")
                 if node and not any(map(_is_scheduled, conditions if isinstance(conditions, list) else ())):
-                    said = {"type": "PodScheduled", "status": "True", "lastTransitionTime": stamp(self.now)}
-                    added["conditions"] = by_type(conditions, [said])
+                    condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": stamp(self.now)}
+                    added["conditions"] = by_type(conditions, [condition])
                 if node and added["phase"] == "Running" and not status.get("podIP"):
                     host = self._host(str(node))
-                    address = host if spec.get("hostNetwork") else held.get("podIP") or self._address(10, 128)
+                    address = host if spec.get("hostNetwork") else old_status.get("podIP") or self._address(10, 128)
                     added |= {"hostIP": host, "hostIPs": [{"ip": host}]}
                     added |= {"podIP": address, "podIPs": [{"ip": address}]}
             case _:
                 return raw
         return {**raw, "status": {**status, **added}} if not added.items() <= status.items() else raw
 
-    def _address(self, first: int, second: int) -> str:
+    def _address(self, octet: int, second: int) -> str:
         """The next address of a network that holds eight million."""
         number = next(self._addresses)
-        return f"{first}.{second + number // 65_536}.{number // 256 % 256}.{number % 256}"
+        return f"{octet}.{second + number // 65_536}.{number // 256 % 256}.{number % 256}"
 
     def _host(self, name: str) -> str:
-        found = part(self._objects.raw(port.Key("", "Node", "", name)) or {}, "status").get("addresses")
-        first = found[0] if isinstance(found, list) and found else {}
-        return str(first.get("address", "")) if isinstance(first, dict) else ""
+        addresses = part(self._objects.raw(port.Key("", "Node", "", name)) or {}, "status").get("addresses")
+        address = addresses[0] if isinstance(addresses, list) and addresses else {}
+        return str(address.get("address", "")) if isinstance(address, dict) else ""
 
     def beat(self, now: float) -> float:
         """Let the kubelets of nodes that are ready renew their leases where it is time; when they will again."""
@@ -345,7 +345,7 @@ class ServedCluster(EmbeddedCluster):
                 return self._beaten + period
             self._beaten = now
             for name, node in nodes.items():
-                if any((one.type, one.status) == ("Ready", "True") for one in node.status.conditions):
+                if any((condition.type, condition.status) == ("Ready", "True") for condition in node.status.conditions):
                     lease = port.Key("coordination.k8s.io", "Lease", "kube-node-lease", name)
                     self.put(lease, _lease(node, period, now))
             return now + period
@@ -371,8 +371,8 @@ class ServedCluster(EmbeddedCluster):
         words = f"{about} {event.type} {event.reason} {event.message}"
         name = f"{about.name}.{hashlib.sha256(words.encode()).hexdigest()[:16]}"
         key = port.Key("", "Event", namespace, name)
-        known = self._aside.get(key)
-        counted = known.get("count") if known is not None else 0
+        known_event = self._aside.get(key)
+        counted = known_event.get("count") if known_event is not None else 0
         raw: Raw = {
             "apiVersion": "v1",
             "kind": "Event",
@@ -382,7 +382,7 @@ class ServedCluster(EmbeddedCluster):
             "message": event.message,
             "type": event.type,
             "count": (counted if isinstance(counted, int) else 0) + 1,
-            "firstTimestamp": known.get("firstTimestamp", now) if known is not None else now,
+            "firstTimestamp": known_event.get("firstTimestamp", now) if known_event is not None else now,
             "lastTimestamp": now,
             "source": {"component": "tierwise"},
             "reportingComponent": "tierwise",
@@ -390,8 +390,8 @@ class ServedCluster(EmbeddedCluster):
         }
         self._recorded.pop(key, None)
         self._recorded[key] = None
-        new = self._aside[key] = self._stamped(key, raw, known)
-        self._note("ADDED" if known is None else "MODIFIED", key, new, known)
+        new = self._aside[key] = self._stamped(key, raw, known_event)
+        self._note("ADDED" if known_event is None else "MODIFIED", key, new, known_event)
         while len(self._recorded) > self._most_events:
             oldest = next(iter(self._recorded))
             del self._recorded[oldest]
@@ -399,13 +399,13 @@ class ServedCluster(EmbeddedCluster):
 
     def _reference(self, about: port.Key) -> Raw:
         served = of_kind(about.group, about.kind)
-        found: Raw = {"kind": about.kind, "name": about.name}
+        reference: Raw = {"kind": about.kind, "name": about.name}
         if about.namespace:
-            found["namespace"] = about.namespace
+            reference["namespace"] = about.namespace
         if served is not None:
-            found["apiVersion"] = served.api_version()
+            reference["apiVersion"] = served.api_version()
         meta = meta_of(self._objects.raw(about) or {})
-        return found | {field: meta[field] for field in ("uid", "resourceVersion") if field in meta}
+        return reference | {field: meta[field] for field in ("uid", "resourceVersion") if field in meta}
 
 
 def _controller(namespace: str, raw: Raw) -> port.Key:
@@ -463,11 +463,15 @@ def _lease(node: Node, period: int, now: float) -> Raw:
 
 def established(definition: Raw) -> Raw:
     """A definition that is in force."""
-    held = part(definition, "spec")
-    versions = held.get("versions")
-    stored = [one.get("name") for one in versions if isinstance(one, dict)] if isinstance(versions, list) else []
+    spec = part(definition, "spec")
+    versions = spec.get("versions")
+    stored = (
+        [version_entry.get("name") for version_entry in versions if isinstance(version_entry, dict)]
+        if isinstance(versions, list)
+        else []
+    )
     conditions = [{"type": kind, "status": "True", "reason": kind} for kind in ("NamesAccepted", "Established")]
-    status = {"conditions": conditions, "acceptedNames": held.get("names", {}), "storedVersions": stored}
+    status = {"conditions": conditions, "acceptedNames": spec.get("names", {}), "storedVersions": stored}
     return {**definition, "status": status}
 
 

@@ -16,27 +16,27 @@ __all__ = ["with_defaults"]
 
 def with_defaults(schema: Raw, raw: Raw) -> Raw:
     """The object with the defaults of its schema; what it says itself stays. The given object is not changed."""
-    found = _with(schema, raw)
-    assert isinstance(found, dict)
-    return found
+    filled = _with(schema, raw)
+    assert isinstance(filled, dict)
+    return filled
 
 
 def _with(schema: Raw, value: object) -> object:
     if isinstance(value, list):
         items = schema.get("items")
-        return [_with(items, one) for one in value] if isinstance(items, dict) else value
+        return [_with(items, item) for item in value] if isinstance(items, dict) else value
     if not isinstance(value, dict):
         return value
-    properties, others = schema.get("properties"), schema.get("additionalProperties")
-    known: Raw = properties if isinstance(properties, dict) else {}
+    properties, additional = schema.get("properties"), schema.get("additionalProperties")
+    schemas: Raw = properties if isinstance(properties, dict) else {}
     result = dict(value)
-    for name, inner in known.items():
+    for name, inner in schemas.items():
         if not isinstance(inner, dict) or "default" not in inner:
             continue
         if name not in result or (result[name] is None and not inner.get("nullable")):
             result[name] = deepcopy(inner["default"])
-    for name, one in result.items():
-        inner = known.get(name, others)
+    for name, inner_value in result.items():
+        inner = schemas.get(name, additional)
         if isinstance(inner, dict):
-            result[name] = _with(inner, one)
+            result[name] = _with(inner, inner_value)
     return result

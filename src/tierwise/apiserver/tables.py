@@ -98,10 +98,10 @@ def _columns(served: ServedKind) -> Sequence[PrinterColumn]:
 @cache
 def _own_columns() -> dict[str, tuple[PrinterColumn, ...]]:
     """Those of Kubernetes' own kinds, by the names of their resources."""
-    ((found, _),) = documents(
+    ((content, _),) = documents(
         get_data("tierwise.apiserver", "printer_columns.yaml") or b"", file="printer_columns.yaml"
     )
-    return msgspec.convert(found, dict[str, tuple[PrinterColumn, ...]])
+    return msgspec.convert(content, dict[str, tuple[PrinterColumn, ...]])
 
 
 _STEP: Final = re.compile(r"\.((?:\\.|[^.\[\]\\])+)|\[(-?[0-9]+)\]|\[((?:'[^'\]]*',?)+)\]")
@@ -143,17 +143,17 @@ def _items(value: object) -> list[Raw]:
 
 
 def _listed(value: object, field: str) -> str:
-    return ",".join(str(one.get(field, "")) for one in _items(value))
+    return ",".join(str(item.get(field, "")) for item in _items(value))
 
 
 def _labels(value: object) -> str:
     return ",".join(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) and value else "<none>"
 
 
-def _of(raw: Raw, done: str, wanted: object) -> str:
+def _of(raw: Raw, done: str, desired: object) -> str:
     """So many of so many."""
     number = _at(raw, done)
-    return f"{number if isinstance(number, int) else 0}/{wanted if isinstance(wanted, int) else 1}"
+    return f"{number if isinstance(number, int) else 0}/{desired if isinstance(desired, int) else 1}"
 
 
 def _pod_status(raw: Raw) -> str:
@@ -167,19 +167,19 @@ def _pod_status(raw: Raw) -> str:
 
 
 def _containers_ready(statuses: object, raw: Raw) -> str:
-    ready = sum(bool(one.get("ready")) for one in _items(statuses))
+    ready = sum(bool(container.get("ready")) for container in _items(statuses))
     return f"{ready}/{len(_items(_at(raw, '.spec.containers')))}"
 
 
 def _restarts(statuses: object, now: float) -> str:
-    counts = (one.get("restartCount") for one in _items(statuses))
+    counts = (container.get("restartCount") for container in _items(statuses))
     total = sum(number for number in counts if isinstance(number, int))
-    ends = [str(end) for one in _items(statuses) if (end := _at(one, ".lastState.terminated.finishedAt"))]
+    ends = [str(end) for container in _items(statuses) if (end := _at(container, ".lastState.terminated.finishedAt"))]
     return f"{total} ({age(max(ends), now)} ago)" if total and ends else str(total)
 
 
 def _node_status(raw: Raw) -> str:
-    ready = [one for one in _items(_at(raw, ".status.conditions")) if one.get("type") == "Ready"]
+    ready = [condition for condition in _items(_at(raw, ".status.conditions")) if condition.get("type") == "Ready"]
     word = "Unknown" if not ready else "Ready" if ready[0].get("status") == "True" else "NotReady"
     if not ready and _at(raw, ".status.allocatable") is not None:
         word = "Ready"  # one that says nothing of itself takes pods here
@@ -188,14 +188,14 @@ def _node_status(raw: Raw) -> str:
 
 def _roles(labels: object) -> str:
     prefix = "node-role.kubernetes.io/"
-    found = [key.removeprefix(prefix) for key in labels if key.startswith(prefix)] if isinstance(labels, dict) else []
-    return ",".join(sorted(found)) or "<none>"
+    roles = [key.removeprefix(prefix) for key in labels if key.startswith(prefix)] if isinstance(labels, dict) else []
+    return ",".join(sorted(roles)) or "<none>"
 
 
 def _job_status(conditions: object, raw: Raw) -> str:
     ended = [str(c.get("type")) for c in _items(conditions) if c.get("status") == "True"]
-    found = next((word for word in ended if word in ("Complete", "Failed", "Suspended", "FailureTarget")), "")
-    return found or ("Suspended" if _at(raw, ".spec.suspend") is True else "Running")
+    ended_as = next((word for word in ended if word in ("Complete", "Failed", "Suspended", "FailureTarget")), "")
+    return ended_as or ("Suspended" if _at(raw, ".spec.suspend") is True else "Running")
 
 
 def _job_time(start: object, raw: Raw, now: float) -> str:
@@ -206,8 +206,8 @@ def _job_time(start: object, raw: Raw, now: float) -> str:
 _MODES: Final = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 
 
-def _modes(found: object) -> str:
-    return ",".join(_MODES.get(str(mode), str(mode)) for mode in found) if isinstance(found, list) else ""
+def _modes(modes: object) -> str:
+    return ",".join(_MODES.get(str(mode), str(mode)) for mode in modes) if isinstance(modes, list) else ""
 
 
 def _claim(claim: object) -> str:
@@ -221,26 +221,31 @@ def _reference(about: object) -> str:
 
 def _used(hard: object, raw: Raw, *, limits: bool) -> str:
     """What is used of a quota, and what there is of it."""
-    given = _at(raw, ".status.used")
-    used = given if isinstance(given, dict) else {}
+    status_used = _at(raw, ".status.used")
+    used = status_used if isinstance(status_used, dict) else {}
     amounts = hard.items() if isinstance(hard, dict) else ()
-    own = [(name, amount) for name, amount in amounts if name.startswith("limits.") == limits]
-    return ", ".join(f"{name}: {used.get(name, 0)}/{amount}" for name, amount in sorted(own))
+    shown_amounts = [(name, amount) for name, amount in amounts if name.startswith("limits.") == limits]
+    return ", ".join(f"{name}: {used.get(name, 0)}/{amount}" for name, amount in sorted(shown_amounts))
 
 
 def _addresses(parts: object) -> str:
     """The addresses of a service; a few of many."""
-    listed = [entry for one in _items(parts) if isinstance(some := one.get("addresses"), list) for entry in some]
-    found = [str(entry.get("ip") if isinstance(entry, dict) else entry) for entry in listed]
-    more = f" + {len(found) - 3} more..." if len(found) > 3 else ""
-    return (",".join(found[:3]) or "<none>") + more
+    listed = [
+        entry
+        for part in _items(parts)
+        if isinstance(entry_addresses := part.get("addresses"), list)
+        for entry in entry_addresses
+    ]
+    addresses = [str(entry.get("ip") if isinstance(entry, dict) else entry) for entry in listed]
+    suffix = f" + {len(addresses) - 3} more..." if len(addresses) > 3 else ""
+    return (",".join(addresses[:3]) or "<none>") + suffix
 
 
 def _ports(ports: object) -> str:
     shown = []
-    for one in _items(ports):
-        outside = f":{one['nodePort']}" if one.get("nodePort") else ""
-        shown.append(f"{one.get('port')}{outside}/{one.get('protocol', 'TCP')}")
+    for port in _items(ports):
+        outside = f":{port['nodePort']}" if port.get("nodePort") else ""
+        shown.append(f"{port.get('port')}{outside}/{port.get('protocol', 'TCP')}")
     return ",".join(shown) or "<none>"
 
 

@@ -86,7 +86,7 @@ def recorded(folder: Path, title: str = "") -> Recording:
     from tierwise.web.journal import JournalRecording
 
     with show_progress("reading the journal") as progress:
-        return JournalRecording(folder, title, told=progress)
+        return JournalRecording(folder, title, tell=progress)
 
 
 def manifest_source(

@@ -46,7 +46,7 @@ class Controllers:
     """All controllers of one cluster; an exception leaves them fit to be run again."""
 
     def __init__(
-        self, profile: Profile = DEFAULT, others: Iterable[WholeController] = (), keys: KeySource | None = None
+        self, profile: Profile = DEFAULT, controllers: Iterable[WholeController] = (), keys: KeySource | None = None
     ) -> None:
         """What quotas may use and whose AppGroup pods mean depends on the scheduler's `profile`. `others` run last.
 
@@ -80,7 +80,7 @@ class Controllers:
                 (Node, Pod, PodGroup, Queue, koordinator.PodGroup),
                 lambda module: module.QuotaFigures(profile).reconcile,
             ),
-            *others,
+            *controllers,
         )
         # Most of them read few kinds of objects and seldom have anything to do: they are not even asked then.
         self._whole: dict[type[Object], list[WholeController]] = {}
@@ -98,8 +98,8 @@ class Controllers:
         """The effects of every controller, in a fixed order; `now` is in seconds since the epoch."""
         self._follow(objects)
         effects: list[Effect] = []
-        for controller, whole in self._in_order:
-            if whole is None or whole.touched:
+        for controller, controller_state in self._in_order:
+            if controller_state is None or controller_state.touched:
                 effects += controller.reconcile(objects, now)
         if not effects:
             return effects
@@ -120,11 +120,11 @@ class Controllers:
             return
         changed = objects.changed_objects(self._seen)
         for kind in changed:
-            for whole in self._about.get(kind, ()):
-                whole.sleeps = not any(objects.every(own) for own in whole.about)
+            for whole_controller in self._about.get(kind, ()):
+                whole_controller.sleeps = not any(objects.every(kind_about) for kind_about in whole_controller.about)
         for kind in changed:
-            for whole in self._whole.get(kind, ()):
-                whole.touched = whole.touched or not whole.sleeps
+            for whole_controller in self._whole.get(kind, ()):
+                whole_controller.touched = whole_controller.touched or not whole_controller.sleeps
         for controller in self._following:
             controller.enqueue(objects, changed)
         self._seen = objects
@@ -172,11 +172,11 @@ def sleeping(
     of: Callable[[Any], Callable[[Objects, float], list[Effect]]] = attrgetter("reconcile"),
 ) -> WholeController:
     """A controller whose module is imported when there are objects that it is about: few clusters have all kinds."""
-    found: list[Callable[[Objects, float], list[Effect]]] = []
+    controllers_found: list[Callable[[Objects, float], list[Effect]]] = []
 
     def reconcile(objects: Objects, now: float) -> list[Effect]:
-        if not found:
-            found.append(of(import_module(module)))
-        return found[0](objects, now)
+        if not controllers_found:
+            controllers_found.append(of(import_module(module)))
+        return controllers_found[0](objects, now)
 
     return WholeController((*about, *besides), reconcile, about=about)

@@ -68,15 +68,15 @@ def _kahn(graph: Graph) -> list[str]:
         for callee in callees:
             callers[callee] += 1
     free = [name for name, number in callers.items() if not number]
-    found = []
+    in_order = []
     while free:
         name = free.pop()
-        found.append(name)
+        in_order.append(name)
         for callee in graph[name]:
             callers[callee] -= 1
             if not callers[callee]:
                 free.append(callee)
-    return found
+    return in_order
 
 
 def _tarjan(graph: Graph) -> list[str]:
@@ -154,8 +154,8 @@ def _of(objects: Objects, group: AppGroup, pods: int | None, now: float) -> Iter
     """What is to be written about a group; `pods` is how many of its pods run, None where it has none."""
     running = pods or 0
     refs, graph = _graph(group)
-    found = cycle(graph)
-    names = list(graph) if found is not None else order(graph, group.spec.topology_sorting_algorithm)
+    found_cycle = cycle(graph)
+    names = list(graph) if found_cycle is not None else order(graph, group.spec.topology_sorting_algorithm)
     index = {name: i for i, name in enumerate(names, start=1)}
     entries = [(refs[name], index[name]) for name in sorted(index)]  # readers of this list search it by halving
     status: Raw = {}
@@ -166,22 +166,22 @@ def _of(objects: Objects, group: AppGroup, pods: int | None, now: float) -> Iter
         status["topologyCalculationTime"] = stamp(now)
     if pods is not None and not group.status.schedule_start_time:
         status["scheduleStartTime"] = stamp(now)
-    wanted = dict(_faults(group, found))
-    told = {c.type: c.message for c in group.status.conditions if c.type in _TOLD}
-    if wanted != told:
-        own = [_condition(code, text, now) for code, text in wanted.items()]
-        status["conditions"] = [*_others(objects, group), *own]
+    faults = dict(_faults(group, found_cycle))
+    reported = {c.type: c.message for c in group.status.conditions if c.type in _TOLD}
+    if faults != reported:
+        conditions = [_condition(code, text, now) for code, text in faults.items()]
+        status["conditions"] = [*_others(objects, group), *conditions]
     if status:
         yield PatchStatus(key_of(group), status)
-    for code, text in wanted.items():
-        if told.get(code) != text:
+    for code, text in faults.items():
+        if reported.get(code) != text:
             yield RecordEvent(key_of(group), "Warning", code, f"{_TOLD[code]}: {text}")
 
 
-def _faults(group: AppGroup, found: list[str] | None) -> Iterator[tuple[str, str]]:
+def _faults(group: AppGroup, dependency_cycle: list[str] | None) -> Iterator[tuple[str, str]]:
     """What is wrong with a group, by the type of its condition."""
-    if found is not None:
-        yield CYCLE, " -> ".join(found)
+    if dependency_cycle is not None:
+        yield CYCLE, " -> ".join(dependency_cycle)
     algorithm = group.spec.topology_sorting_algorithm
     if algorithm and not algorithm_of(algorithm):
         yield UNKNOWN, algorithm

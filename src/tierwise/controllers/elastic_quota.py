@@ -70,10 +70,10 @@ _FIGURES = {
 
 def _patch(quota: elastic_quota.ElasticQuota, name: str, figures: Figures, now: float) -> list[Effect]:
     keys = tuple(quota.spec.max)
-    found = {annotation: figures.of(figure, name, keys) for annotation, figure in _FIGURES.items()}
+    amounts_of_annotations = {annotation: figures.of(figure, name, keys) for annotation, figure in _FIGURES.items()}
     used = figures.of("used", name, keys)
-    texts = {key: elastic_quota.write_amounts(amounts) for key, amounts in found.items()}
-    texts[elastic_quota.OVER_SINCE] = _since(quota, used, found[elastic_quota.RUNTIME], now)
+    texts = {key: elastic_quota.write_amounts(amounts) for key, amounts in amounts_of_annotations.items()}
+    texts[elastic_quota.OVER_SINCE] = _since(quota, used, amounts_of_annotations[elastic_quota.RUNTIME], now)
     shown = quota.metadata.annotations
     annotations = {key: text for key, text in texts.items() if shown.get(key, "") != text}
     before = {resource: amount(resource, quantity) for resource, quantity in quota.status.used.items()}

@@ -41,23 +41,23 @@ class GangCountController:
             return []
 
         def one(path: str) -> Requeue:
-            found = gang_object(objects, path)
-            return ([] if found is None else _patch(*found, self._pods[path])), None
+            gang = gang_object(objects, path)
+            return ([] if gang is None else _patch(*gang, self._pods[path])), None
 
         return self._queue.run(now, one)
 
 
 def _patch(key: Key, group: PodGroup, pods: Iterable[Pod]) -> list[Effect]:
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for pod in pods:
         if pod.spec.node_name:
-            found["scheduled"] += 1
+            counts["scheduled"] += 1
         if pod.status.phase in _PHASES:
-            found[_PHASES[pod.status.phase]] += 1
+            counts[_PHASES[pod.status.phase]] += 1
     status: Raw = {
-        field: found[field]
+        field: counts[field]
         for field in ("scheduled", "running", "succeeded", "failed")
-        if getattr(group.status, field) != found[field]
+        if getattr(group.status, field) != counts[field]
     }
     if not status:
         return []

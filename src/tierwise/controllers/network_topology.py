@@ -58,9 +58,11 @@ class WeightsFormat(msgspec.Struct, frozen=True):
             keys.append({"topologyKey": key, self.origins: listed})
         return {"name": name, self.keys: keys}
 
-    def with_reserved(self, weight: Raw, taken: Mapping[Link, int]) -> Raw:
+    def with_reserved(self, weight: Raw, reserved_by_link: Mapping[Link, int]) -> Raw:
         """A copy in which every pair says what is reserved on it."""
-        changed = {id(entry): self._noted(entry, taken.get(link, 0)) for link, entry in self._entries(weight)}
+        changed = {
+            id(entry): self._noted(entry, reserved_by_link.get(link, 0)) for link, entry in self._entries(weight)
+        }
         keys = [
             {
                 **key,
@@ -77,8 +79,8 @@ class WeightsFormat(msgspec.Struct, frozen=True):
         capacity = entry.get("bandwidthCapacity")
         noted = {**entry, "bandwidthAllocated": _kept(entry.get("bandwidthAllocated"), number, like=capacity)}
         if self.writes_left and isinstance(capacity, str | int | float):
-            left = whole(capacity) - number
-            noted["bandwidthAllocatable"] = _kept(entry.get("bandwidthAllocatable"), left, like=capacity)
+            free = whole(capacity) - number
+            noted["bandwidthAllocatable"] = _kept(entry.get("bandwidthAllocatable"), free, like=capacity)
         return noted
 
     def _entries(self, weight: Raw) -> Iterator[tuple[Link, Raw]]:
@@ -102,8 +104,8 @@ def weights_format_of(topology: NetworkTopology | KepNetworkTopology) -> Weights
 
 
 def _dicts(raw: Raw, field: str) -> list[Raw]:
-    found = raw.get(field)
-    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+    entries = raw.get(field)
+    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
 
 def _kept(present: object, number: int, *, like: object) -> object:
@@ -175,9 +177,9 @@ def reserved(
         for dependency in services.dependencies(group):
             if not dependency.bandwidth:
                 continue
-            for one, callers in placed.get((key, dependency.caller), {}).items():
-                for other, callees in placed.get((key, dependency.callee), {}).items():
-                    link = link_between(one, other)
+            for node, callers in placed.get((key, dependency.caller), {}).items():
+                for peer, callees in placed.get((key, dependency.callee), {}).items():
+                    link = link_between(node, peer)
                     if link is not None:
                         total[link] = total.get(link, 0) + dependency.bandwidth * callers * callees
     return total
@@ -194,32 +196,36 @@ def reconcile(objects: Objects, now: float, profile: Profile = DEFAULT) -> list[
         return []
     groups = services.app_groups(objects.every(AppGroup), objects.every(KepAppGroup))
     nodes = objects.every(Node)
-    taken = reserved(groups, objects.every(Pod).values(), nodes, profile)
+    reserved_by_link = reserved(groups, objects.every(Pod).values(), nodes, profile)
     effects: list[Effect] = []
     for topology in topologies.values():
-        effects += _of(objects, topology, taken, nodes, now)
+        effects += _of(objects, topology, reserved_by_link, nodes, now)
     return effects
 
 
 def _of(
     objects: Objects,
     topology: NetworkTopology | KepNetworkTopology,
-    taken: Mapping[Link, int],
+    reserved_by_link: Mapping[Link, int],
     nodes: Mapping[str, Node],
     now: float,
 ) -> Iterable[Effect]:
     key, form = key_of(topology), weights_format_of(topology)
     raw = objects.raw(key) or {}
     spec = part(raw, "spec")
-    given = _dicts(spec, "weights")
+    declared_weights = _dicts(spec, "weights")
     namespace = topology.metadata.namespace or "default"
     config = objects.every(ConfigMap).get(f"{namespace}/{topology.spec.measurements}")
-    weights = given if config is None else _with_measured(given, measured(config.data, nodes), form)
-    recounted = [form.with_reserved(weight, taken) for weight in weights]
-    if recounted != given:
+    weights = (
+        declared_weights if config is None else _with_measured(declared_weights, measured(config.data, nodes), form)
+    )
+    recounted = [form.with_reserved(weight, reserved_by_link) for weight in weights]
+    if recounted != declared_weights:
         yield Update(key, {**raw, "spec": {**spec, "weights": recounted}})
     status: Raw = {"nodeCount": len(nodes)}
-    fresh = form.listed(_named(given, MEASURED), "networkCost") == form.listed(_named(weights, MEASURED), "networkCost")
+    fresh = form.listed(_named(declared_weights, MEASURED), "networkCost") == form.listed(
+        _named(weights, MEASURED), "networkCost"
+    )
     if config is not None and not (fresh and topology.status.weight_calculation_time):
         status["weightCalculationTime"] = stamp(now)
     changes = {k: v for k, v in status.items() if part(raw, "status").get(k) != v}
@@ -239,7 +245,7 @@ def _with_measured(weights: list[Raw], costs: Mapping[Link, int], form: WeightsF
         capacity = capacities.get(link, _DEFAULT_CAPACITY)
         shown = {} if capacity is None else {"bandwidthCapacity": capacity}
         entries[link] = {"destination": link.destination, **shown, "networkCost": cost}
-    made = form.weight(MEASURED, entries)
+    measured_weight = form.weight(MEASURED, entries)
     if any(weight.get("name") == MEASURED for weight in weights):
-        return [made if weight.get("name") == MEASURED else weight for weight in weights]
-    return [*weights, made]
+        return [measured_weight if weight.get("name") == MEASURED else weight for weight in weights]
+    return [*weights, measured_weight]

@@ -105,10 +105,10 @@ def _chain(
 ) -> Iterator[tuple[OwnerReference, ObjectMeta]]:
     for _ in range(_DEEPEST):
         reference = _controller(meta)
-        found = _find(objects, reference, namespace, consulted) if reference is not None else None
-        if reference is None or found is None:
+        owner = _find(objects, reference, namespace, consulted) if reference is not None else None
+        if reference is None or owner is None:
             return
-        meta = found.metadata
+        meta = owner.metadata
         yield reference, meta
 
 
@@ -125,9 +125,9 @@ def _find(objects: Objects, owner: OwnerReference, namespace: str, consulted: di
     for place in (namespace, "") if namespace == "default" else (namespace,):
         key = Key(group, owner.kind, place, owner.name)
         consulted[key] = None
-        found = objects.record(key)
-        if found is not None and owner.uid in ("", found.metadata.uid or owner.uid):
-            return found
+        record = objects.record(key)
+        if record is not None and owner.uid in ("", record.metadata.uid or owner.uid):
+            return record
     return None
 
 
@@ -150,14 +150,14 @@ _OWNED: Final = ("minMember", "minResources", "networkTopology", "priorityClassN
 def manifest(members: Sequence[tuple[Pod, OwnerChain]]) -> Raw:
     """The group of these pods, which share it, as it should be."""
     pod, above = min(members, key=lambda member: _newest_first(member[0]))
-    said = _said(pod, above)
+    annotations = _said(pod, above)
     metadata: Raw = {
         "name": above.group,
         "namespace": pod.metadata.namespace or "default",
         "labels": {**_said_by_label(above), **_inherited(pod.metadata.labels.items())},
         "annotations": {
             **_said_for_the_job(above),
-            **_inherited(said.items()),
+            **_inherited(annotations.items()),
             MADE_FOR: f"{above.owner.kind} {above.owner.name}",
         },
         "ownerReferences": [_reference(above.owner)],
@@ -169,24 +169,24 @@ def manifest(members: Sequence[tuple[Pod, OwnerChain]]) -> Raw:
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
         "metadata": metadata,
-        "spec": _spec(pod, said),
+        "spec": _spec(pod, annotations),
         "status": {"phase": "Pending"},
     }
 
 
-def followed(raw: Raw, wanted: Raw) -> Raw:
+def followed(raw: Raw, wanted_manifest: Raw) -> Raw:
     """A group that exists with all that this controller decides as it should be, and all else as it is.
 
     The API server drops maps that are empty, so an empty one is no difference to none.
     """
     present = part(raw, "metadata")
-    marks = {field: _marks(raw, _without_words(wanted), field) for field in ("labels", "annotations")}
+    marks = {field: _marks(raw, _without_words(wanted_manifest), field) for field in ("labels", "annotations")}
     return {
         **raw,
-        "metadata": {**present, **{field: kept for field, kept in marks.items() if kept or field in present}},
+        "metadata": {**present, **{field: values for field, values in marks.items() if values or field in present}},
         "spec": {
             **{field: value for field, value in part(raw, "spec").items() if field not in _OWNED},
-            **part(wanted, "spec"),
+            **part(wanted_manifest, "spec"),
         },
     }
 
@@ -198,47 +198,47 @@ def _newest_first(pod: Pod) -> tuple[float, object]:
 
 def _said(pod: Pod, above: OwnerChain) -> dict[str, str]:
     """All annotations that count, each by its nearest speaker."""
-    said: dict[str, str] = {}
+    annotations: dict[str, str] = {}
     for speaker in (*reversed(above.annotations), pod.metadata.annotations):
-        said |= speaker
-    return said
+        annotations |= speaker
+    return annotations
 
 
 def _said_for_the_job(above: OwnerChain) -> dict[str, str]:
     """What the workloads above the pods say for their job, each by its nearest speaker."""
-    said: dict[str, str] = {}
+    annotations: dict[str, str] = {}
     for speaker in reversed(above.annotations):
-        said |= {key: value for key, value in sorted(speaker.items()) if said_by_jobs(key)}
-    return said
+        annotations |= {key: value for key, value in sorted(speaker.items()) if said_by_jobs(key)}
+    return annotations
 
 
 def _said_by_label(above: OwnerChain) -> dict[str, str]:
     """The labels of the workloads above the pods that say something for their job, each by its nearest speaker."""
-    said: dict[str, str] = {}
+    annotations: dict[str, str] = {}
     for speaker in reversed(above.labels):
-        said |= {key: value for key, value in sorted(speaker.items()) if key in labels_said_by_jobs()}
-    return said
+        annotations |= {key: value for key, value in sorted(speaker.items()) if key in labels_said_by_jobs()}
+    return annotations
 
 
-def _without_words(wanted: Raw) -> Raw:
+def _without_words(manifest: Raw) -> Raw:
     """A group without what is handed on when it is made alone: from then on it may be held and released by itself."""
-    meta, marks = part(wanted, "metadata"), {}
+    meta, marks = part(manifest, "metadata"), {}
     for form, words in (("annotations", said_by_jobs), ("labels", labels_said_by_jobs().__contains__)):
-        said = part(meta, form).items()
-        marks[form] = {key: value for key, value in said if key.startswith(_INHERITED) or not words(key)}
-    return {**wanted, "metadata": {**meta, **marks}}
+        entries = part(meta, form).items()
+        marks[form] = {key: value for key, value in entries if key.startswith(_INHERITED) or not words(key)}
+    return {**manifest, "metadata": {**meta, **marks}}
 
 
 def _inherited(marks: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {key: value for key, value in sorted(marks) if key.startswith(_INHERITED)}
 
 
-def _marks(raw: Raw, wanted: Raw, field: str) -> Raw:
+def _marks(raw: Raw, manifest: Raw, field: str) -> Raw:
     """Labels or annotations: the inherited ones as wanted, those of others as they are, and what it was made for."""
     present = part(part(raw, "metadata"), field)
-    kept = {key: value for key, value in present.items() if not key.startswith(_INHERITED)}
-    made = {MADE_FOR: present[MADE_FOR]} if MADE_FOR in present else {}
-    return kept | part(part(wanted, "metadata"), field) | made
+    inherited = {key: value for key, value in present.items() if not key.startswith(_INHERITED)}
+    made_for = {MADE_FOR: present[MADE_FOR]} if MADE_FOR in present else {}
+    return inherited | part(part(manifest, "metadata"), field) | made_for
 
 
 def _reference(owner: OwnerReference) -> Raw:
@@ -252,25 +252,28 @@ def _reference(owner: OwnerReference) -> Raw:
     }
 
 
-def _spec(pod: Pod, said: dict[str, str]) -> Raw:
-    least = said.get(_MIN_MEMBER, "1")
-    number = read_number(least)
+def _spec(pod: Pod, annotations: dict[str, str]) -> Raw:
+    minimum_text = annotations.get(_MIN_MEMBER, "1")
+    number = read_number(minimum_text)
     minimum = min(number, PODS) if number is not None and number >= 0 else 1  # Volcano goes on with one
-    spec: Raw = {"minMember": minimum, "queue": said.get(_QUEUE) or pod.metadata.labels.get(KAI_QUEUE) or DEFAULT_QUEUE}
-    asked = {name: min(number * minimum, LARGEST) for name, number in effective_request(pod.spec).items()}
-    if any(asked.values()):
-        spec["minResources"] = {name: show(name, number) for name, number in sorted(asked.items())}
+    spec: Raw = {
+        "minMember": minimum,
+        "queue": annotations.get(_QUEUE) or pod.metadata.labels.get(KAI_QUEUE) or DEFAULT_QUEUE,
+    }
+    requests = {name: min(number * minimum, LARGEST) for name, number in effective_request(pod.spec).items()}
+    if any(requests.values()):
+        spec["minResources"] = {name: show(name, number) for name, number in sorted(requests.items())}
     if pod.spec.priority_class_name:
         spec["priorityClassName"] = pod.spec.priority_class_name
-    if not said.keys().isdisjoint((_MODE, _HIGHEST_TIER, _HIGHEST_TIER_OF_RAY)):
-        spec["networkTopology"] = _topology(said)
+    if not annotations.keys().isdisjoint((_MODE, _HIGHEST_TIER, _HIGHEST_TIER_OF_RAY)):
+        spec["networkTopology"] = _topology(annotations)
     return spec
 
 
-def _topology(said: dict[str, str]) -> Raw:
+def _topology(annotations: dict[str, str]) -> Raw:
     """Hard unless soft is asked for; a tier that is no number limits nothing, as in Volcano."""
-    topology: Raw = {"mode": "soft" if said.get(_MODE, "").lower() == "soft" else "hard"}
-    tier = said.get(_HIGHEST_TIER) or said.get(_HIGHEST_TIER_OF_RAY, "")
+    topology: Raw = {"mode": "soft" if annotations.get(_MODE, "").lower() == "soft" else "hard"}
+    tier = annotations.get(_HIGHEST_TIER) or annotations.get(_HIGHEST_TIER_OF_RAY, "")
     number = read_number(tier)
     if number is not None and number >= 0:
         topology["highestTierAllowed"] = min(number, TIER)
@@ -299,8 +302,10 @@ class PodGroupController:
         touched.update([key.path for key in changed.get(PodGroup, ())])
         if touched:
             groups = objects.every(PodGroup)
-            found = [(path, groups.get(path)) for path in touched]
-            self._queue.add([path for path, group in found if group is None or is_made(group)])  # most are not ours
+            touched_groups = [(path, groups.get(path)) for path in touched]
+            self._queue.add(
+                [path for path, group in touched_groups if group is None or is_made(group)]
+            )  # most are not ours
         for keys in changed.values() if self._owned else ():
             self._queue.add(group for key in keys for group in self._owned.get(key, ()))
 
@@ -310,11 +315,11 @@ class PodGroupController:
             return []
         groups = objects.every(PodGroup)
         fresh: dict[str, list[tuple[Pod, OwnerChain]]] = {}
-        told: list[Effect] = []
+        effects: list[Effect] = []
         for pod in self._pods[_NAMES_NONE]:
             above = owner_chain(objects, pod)
             fresh.setdefault(f"{pod.metadata.namespace or 'default'}/{above.group}", []).append((pod, above))
-            told.append(PatchStatus(key_of(pod), {}, {GROUP_ANNOTATION: above.group}))
+            effects.append(PatchStatus(key_of(pod), {}, {GROUP_ANNOTATION: above.group}))
         self._queue.add(fresh)
 
         def one(path: str) -> Requeue:
@@ -329,7 +334,7 @@ class PodGroupController:
             deserted = path not in self._pods
             return ([Delete(key_of(group))] if group is not None and deserted else []), None
 
-        return told + self._queue.run(now, one)
+        return effects + self._queue.run(now, one)
 
     def _follow_owners(self, group: str, members: Iterable[tuple[Pod, OwnerChain]]) -> None:
         """Remember by whose settings a group is what it is, so that it is looked at again when they change."""
@@ -354,11 +359,11 @@ def _is_served(pod: Pod) -> bool:
 
 
 def _bring(objects: Objects, group: PodGroup | None, members: list[tuple[Pod, OwnerChain]]) -> list[Effect]:
-    wanted = manifest(members)
+    wanted_manifest = manifest(members)
     if group is None:
-        return [Create(wanted)]
+        return [Create(wanted_manifest)]
     if not is_made(group):
         return []
     raw = objects.raw(key_of(group)) or {}
-    changed = followed(raw, wanted)
+    changed = followed(raw, wanted_manifest)
     return [Update(key_of(group), changed)] if changed != raw else []

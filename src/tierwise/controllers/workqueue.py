@@ -40,9 +40,9 @@ class Index(Generic[R]):
         latest: Mapping[Key, Any] = changed.get(self._record, {})
         if not latest:
             return set()
-        said = [(key, record, self._key(record) if record is not None else None) for key, record in latest.items()]
+        named = [(key, record, self._key(record) if record is not None else None) for key, record in latest.items()]
         touched: set[str] = set()
-        for key, record, name in said:
+        for key, record, name in named:
             old = self._keys.get(key)
             if old is not None and old != name:
                 touched.add(old)
@@ -57,10 +57,10 @@ class Index(Generic[R]):
 
     def __getitem__(self, key: str) -> list[R]:
         """The objects of a key in natural order."""
-        found = self._found.get(key, {})
-        if len(found) < 2:
-            return [*found.values()]
-        return [found[of] for of in sorted(found, key=lambda of: natural(of.path))]
+        entries = self._found.get(key, {})
+        if len(entries) < 2:
+            return [*entries.values()]
+        return [entries[of] for of in sorted(entries, key=lambda of: natural(of.path))]
 
     def of(self, key: str) -> Collection[R]:
         """Records under a key, in no particular order."""
@@ -97,11 +97,11 @@ class WorkQueue:
             self._waiting.add(name)
         effects: list[Effect] = []
         for name in self.waiting():
-            asked, at = reconcile(name)
+            effects_of_name, at = reconcile(name)
             self.after(name, at)
-            if not asked:
+            if not effects_of_name:
                 self._waiting.discard(name)
-            effects += asked
+            effects += effects_of_name
         return effects
 
     def after(self, name: str, at: float | None) -> None:

@@ -21,11 +21,11 @@ _ORIGIN: Final = re.compile(r"netperf\.p\d+\.latency\.milliseconds\.origin\.(.+)
 def entries(origin: str, destination: str, seconds: Sequence[float]) -> dict[str, str]:
     """The percentiles of some round trips, in milliseconds."""
     times = sorted(seconds)
-    found = {}
+    percentiles = {}
     for percentile in _PERCENTILES if times else ():
         time = times[max(0, ceil(len(times) * percentile / 100) - 1)]
-        found[_KEY.format(percentile=percentile, origin=origin, destination=destination)] = f"{time * 1000:.3f}"
-    return found
+        percentiles[_KEY.format(percentile=percentile, origin=origin, destination=destination)] = f"{time * 1000:.3f}"
+    return percentiles
 
 
 def publish(
@@ -37,11 +37,11 @@ def publish(
     """
     key = Key("", "ConfigMap", namespace, name)
     raw = objects.raw(key)
-    kept = {key: str(time) for key, time in part(raw, "data").items() if _stays(key, origin, nodes)}
-    wanted = dict(sorted({**kept, **data}.items()))
+    kept_entries = {key: str(time) for key, time in part(raw, "data").items() if _stays(key, origin, nodes)}
+    data_after = dict(sorted({**kept_entries, **data}.items()))
     if raw is None:
-        return [Create(manifest("v1", "ConfigMap", name, namespace, data=wanted))]
-    return [] if wanted == raw.get("data") else [Update(key, {**raw, "data": wanted})]
+        return [Create(manifest("v1", "ConfigMap", name, namespace, data=data_after))]
+    return [] if data_after == raw.get("data") else [Update(key, {**raw, "data": data_after})]
 
 
 def _stays(key: str, origin: str, nodes: Collection[str]) -> bool:

@@ -23,13 +23,13 @@ def pairs(nodes: Mapping[str, Node]) -> list[tuple[str, str]]:
         zone = zone_of(nodes[name])
         if any(zone) and _ready(nodes[name]):
             speakers.setdefault(zone, name)
-    found: dict[Link, tuple[str, str]] = {}
-    for one, origin in speakers.items():
-        for other, destination in speakers.items():
-            link = link_between(one, other)
+    by_link: dict[Link, tuple[str, str]] = {}
+    for node, origin in speakers.items():
+        for peer, destination in speakers.items():
+            link = link_between(node, peer)
             if link is not None and link.origin and link.destination:
-                found.setdefault(link, (origin, destination))
-    return list(found.values())
+                by_link.setdefault(link, (origin, destination))
+    return list(by_link.values())
 
 
 def address_of(node: Node) -> str:

@@ -46,10 +46,10 @@ def measure(host: str, port: int, *, count: int, timeout: float) -> list[float]:
 def _receive(connection: socket.socket) -> bytes:
     data = b""
     while len(data) < SIZE:
-        more = connection.recv(SIZE - len(data))
-        if not more:
+        received = connection.recv(SIZE - len(data))
+        if not received:
             raise ConnectionError("the other side closed the connection")
-        data += more
+        data += received
     return data
 
 
@@ -98,7 +98,7 @@ class Answerer:
                 assert isinstance(key.fileobj, socket.socket)
                 self._echo(key.fileobj)
         idle = time.monotonic() - _IDLE_SECONDS
-        for guest in [guest for guest, known in self._guests.items() if known.heard < idle]:
+        for guest in [guest for guest, guest_state in self._guests.items() if guest_state.heard < idle]:
             self._dismiss(guest)
 
     def _welcome(self) -> None:
@@ -113,15 +113,15 @@ class Answerer:
             self._selector.register(guest, selectors.EVENT_READ)
 
     def _echo(self, guest: socket.socket) -> None:
-        known = self._guests[guest]
+        guest_state = self._guests[guest]
         try:
             data = guest.recv(SIZE)
             guest.sendall(data)
         except OSError:
             data = b""
-        known.bytes += len(data)
-        known.heard = time.monotonic()
-        if not data or known.bytes > SIZE * _MOST_MESSAGES:
+        guest_state.bytes += len(data)
+        guest_state.heard = time.monotonic()
+        if not data or guest_state.bytes > SIZE * _MOST_MESSAGES:
             self._dismiss(guest)
 
     def _dismiss(self, guest: socket.socket) -> None:

@@ -47,13 +47,13 @@ def confined(folder: Path, place: str) -> Path:
     refusal = InputError(f"{place} is not below {folder}, and files elsewhere are not read", field="config.path")
     try:
         root = folder.resolve()
-        found = Path(root, place).resolve()
+        resolved = Path(root, place).resolve()
     except (OSError, RuntimeError, ValueError):  # links in a circle, or characters that no path has
         raise refusal from None
     # What follows links in a circle may be left as it is, and then says nothing about where it leads.
-    if not found.is_relative_to(root) or ".." in found.parts:
+    if not resolved.is_relative_to(root) or ".." in resolved.parts:
         raise refusal
-    return found
+    return resolved
 
 
 FROM_MANIFESTS: Final = ("label", *presets.PRESETS, "hypernodes")
@@ -91,10 +91,10 @@ def discover(origin: SourceLocation, objects: Objects, stdin: TextIO | BinaryIO 
 def _slurm(origin: SourceLocation, _objects: Objects, stdin: TextIO | BinaryIO | None) -> Discovered:
     place, path = origin.place, _path(origin, origin.place)
     if path is not None and path.is_dir():
-        found = [name for name in _SLURM_FILES if Path(path, name).is_file()]
-        if not found:
+        files = [name for name in _SLURM_FILES if Path(path, name).is_file()]
+        if not files:
             raise InputError(f"holds neither {' nor '.join(_SLURM_FILES)}", file=place)
-        place = str(Path(place, found[0]))
+        place = str(Path(place, files[0]))
     data, file = _read(origin, place, stdin)
     if not _is_yaml(data):
         return slurm.parse_conf(_text(data, file), file)
@@ -105,8 +105,8 @@ def _slurm(origin: SourceLocation, _objects: Objects, stdin: TextIO | BinaryIO |
 def _is_yaml(data: bytes) -> bool:
     """Whether the first line that says something starts a YAML document or list; a line of the other format cannot."""
     lines = (line.strip() for line in data.removeprefix(b"\xef\xbb\xbf").splitlines())
-    first = next((line for line in lines if line and not line.startswith((b"#", b"%"))), b"")
-    return first.startswith((b"-", b"[", b"{"))
+    first_line = next((line for line in lines if line and not line.startswith((b"#", b"%"))), b"")
+    return first_line.startswith((b"-", b"[", b"{"))
 
 
 def _csv(origin: SourceLocation, _objects: Objects, stdin: TextIO | BinaryIO | None) -> Discovered:
@@ -116,9 +116,9 @@ def _csv(origin: SourceLocation, _objects: Objects, stdin: TextIO | BinaryIO | N
 
 def _json(origin: SourceLocation, _objects: Objects, stdin: TextIO | BinaryIO | None) -> Discovered:
     data, file = _read(origin, origin.place, stdin)
-    found = values(data, file=file)
+    values_read = values(data, file=file)
     # Objects one to a line are a list without its brackets.
-    content = found[0] if len(found) == 1 else found
+    content = values_read[0] if len(values_read) == 1 else values_read
     return host_map.parse_json(content, file, origin.host, origin.tiers)
 
 
@@ -134,11 +134,11 @@ def _preset(origin: SourceLocation, objects: Objects, _stdin: TextIO | BinaryIO 
 def _hypernodes(origin: SourceLocation, objects: Objects, _stdin: TextIO | BinaryIO | None) -> Discovered:
     fabrics = by_fabric(objects.every(HyperNode).values())
     if fabrics and origin.fabric not in fabrics:
-        known = ", ".join(name or "one without a name" for name in fabrics)
-        raise InputError(f'no hyperNode belongs to fabric "{origin.fabric}": there are {known}', file=str(origin))
-    kept, merged = from_hypernodes.without_planes(fabrics.get(origin.fabric, ()))
-    found = from_hypernodes.read(kept, objects.every(Node).values())
-    return Discovered.of(found.tree, (*merged, *found.remarks))
+        names = ", ".join(name or "one without a name" for name in fabrics)
+        raise InputError(f'no hyperNode belongs to fabric "{origin.fabric}": there are {names}', file=str(origin))
+    hypernodes, merged = from_hypernodes.without_planes(fabrics.get(origin.fabric, ()))
+    tree_read = from_hypernodes.read(hypernodes, objects.every(Node).values())
+    return Discovered.of(tree_read.tree, (*merged, *tree_read.remarks))
 
 
 _READERS: Final[dict[str, Callable[[SourceLocation, Objects, TextIO | BinaryIO | None], Discovered]]] = {

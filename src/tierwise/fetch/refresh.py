@@ -29,12 +29,12 @@ def refresh(
     """
     try:
         origin = _server(source, secret) if source.kind == "ufm" else _file(source, files)
-        found = discover(origin, Objects())
+        discovered = discover(origin, Objects())
     except (FetchError, InputError) as error:
         return fetch_record.failed(before, str(error), now)
-    if found.errors:
-        return fetch_record.failed(before, "; ".join(map(str, found.errors)), now)
-    return fetch_record.fetched(found.tree, now)
+    if discovered.errors:
+        return fetch_record.failed(before, "; ".join(map(str, discovered.errors)), now)
+    return fetch_record.fetched(discovered.tree, now)
 
 
 def _file(source: OtherSource, files: Path | None) -> SourceLocation:

@@ -123,10 +123,10 @@ def _get(opener: OpenerDirector, ufm: Ufm, path: str) -> object:
     if len(data) > LARGEST_ANSWER:
         raise FetchError(f"{url}: the answer is larger than {LARGEST_ANSWER >> 20} MiB")
     try:
-        found: object = json.loads(data)
+        content: object = json.loads(data)
     except (ValueError, RecursionError):
         raise FetchError(f"{url}: the answer is not JSON") from None
-    return found
+    return content
 
 
 def _authorization(ufm: Ufm) -> dict[str, str]:

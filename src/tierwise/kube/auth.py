@@ -65,19 +65,19 @@ def in_cluster(folder: Path = _ACCOUNT) -> Access:
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
         raise InputError("not in a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
-    read = _reading(folder / "token")
+    read_token = _reading(folder / "token")
     try:
-        if not read():
+        if not read_token():
             raise InputError(f"not in a cluster: {folder / 'token'} is empty")
         authority = folder / "ca.crt"
         trust = Trust(lambda: (authority.read_bytes(), b"", b""), _strict)
     except (OSError, ValueError) as error:
-        said = (error.strerror if isinstance(error, OSError) else "") or error
-        raise InputError(f"not in a cluster: {folder}: {said}") from None
+        cause = (error.strerror if isinstance(error, OSError) else "") or error
+        raise InputError(f"not in a cluster: {folder}: {cause}") from None
     address = f"https://{f'[{host}]' if ':' in host else host}:{port}"
     if not is_address(address):
         raise InputError(f"not in a cluster: {address!r} is not the address of a host and a port")
-    return Access(address, trust.context, read)
+    return Access(address, trust.context, read_token)
 
 
 def own_namespace(fallback: str) -> str:
@@ -98,26 +98,26 @@ class Trust:
     What can no longer be read, or not be used, leaves everything as it was: a file may be read half-written.
     """
 
-    def __init__(self, read: Callable[[], Material], build: Callable[[bytes], ssl.SSLContext]) -> None:
+    def __init__(self, read_material: Callable[[], Material], build: Callable[[bytes], ssl.SSLContext]) -> None:
         """OSError or ValueError where what is there now cannot be used; `build` makes a context of authorities."""
-        self._read, self._build = read, build
+        self._read, self._build = read_material, build
         self._lock = Lock()
         self._given: tuple[bytes, bytes] = (b"", b"")  # a certificate and its key from a program
-        self._seen = read()
+        self._seen = read_material()
         self._context = self._built(self._seen)
 
     def context(self) -> ssl.SSLContext:
         """For a new connection. Reads small files, and builds anew what has changed in them."""
         with self._lock:
             try:
-                found = self._read()
+                material = self._read()
             except (OSError, ValueError, InputError) as error:
                 self._keep(str(error))
                 return self._context
-            if found != self._seen:
-                self._seen = found  # what cannot be used is told once
+            if material != self._seen:
+                self._seen = material  # what cannot be used is told once
                 try:
-                    self._context = self._built(found)
+                    self._context = self._built(material)
                     log.info("the authorities of the API server, or our certificate, have changed: read again")
                 except (OSError, ValueError) as error:
                     self._keep(str(error))
@@ -278,11 +278,11 @@ class ExecPlugin:
     def token(self) -> str | None:
         """The header; OSError where the program gives nothing that can be used."""
         with self._lock:
-            last = self._last
-            ends = last.expiration_timestamp if last is not None else None
-            if last is None or (ends is not None and datetime.now(UTC) > ends - _BEFOREHAND):
-                last = self._last = self._ask()
-            return f"Bearer {last.token}" if last.token else None
+            previous_token = self._last
+            ends = previous_token.expiration_timestamp if previous_token is not None else None
+            if previous_token is None or (ends is not None and datetime.now(UTC) > ends - _BEFOREHAND):
+                previous_token = self._last = self._ask()
+            return f"Bearer {previous_token.token}" if previous_token.token else None
 
     def forget(self) -> None:
         """The server does not accept the last answer."""
@@ -290,37 +290,40 @@ class ExecPlugin:
             self._last = None
 
     def _ask(self) -> _Status:
-        asked = self._asked
-        interactive = asked.interactive_mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
-        if asked.interactive_mode == "Always" and not interactive:
+        command = self._asked
+        interactive = command.interactive_mode != "Never" and sys.stdin is not None and sys.stdin.isatty()
+        if command.interactive_mode == "Always" and not interactive:
             raise self._failed("it wants to ask a person, and standard input is no terminal")
         spec: dict[str, object] = {"interactive": interactive}
-        if asked.provide_cluster_info:
+        if command.provide_cluster_info:
             spec["cluster"] = self._cluster()
-        told = {"apiVersion": asked.api_version, "kind": "ExecCredential", "spec": spec}
-        variables = {**os.environ, **{entry.name: entry.value for entry in asked.env or []}}
+        request = {"apiVersion": command.api_version, "kind": "ExecCredential", "spec": spec}
+        variables = {**os.environ, **{entry.name: entry.value for entry in command.env or []}}
         try:
             done = subprocess.run(
-                [asked.command, *(asked.args or [])],
-                env={**variables, "KUBERNETES_EXEC_INFO": json.dumps(told)},
+                [command.command, *(command.args or [])],
+                env={**variables, "KUBERNETES_EXEC_INFO": json.dumps(request)},
                 stdin=None if interactive else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=None if interactive else subprocess.PIPE,
                 check=False,
             )
         except OSError as error:
-            hint = f"; {asked.install_hint}" if asked.install_hint else ""
+            hint = f"; {command.install_hint}" if command.install_hint else ""
             raise self._failed(f"{error.strerror}{hint}") from None
         if done.returncode:
-            said = (done.stderr or b"").decode(errors="replace")
-            raise self._failed(f"exit status {done.returncode}{f': {said}' if said.strip() else ''}")
+            stderr = (done.stderr or b"").decode(errors="replace")
+            raise self._failed(f"exit status {done.returncode}{f': {stderr}' if stderr.strip() else ''}")
         try:
-            found = msgspec.json.decode(done.stdout, type=_Credential)
+            credential = msgspec.json.decode(done.stdout, type=_Credential)
         except msgspec.MsgspecError as error:
             raise self._failed(f"its answer is not an ExecCredential: {error}") from None
-        if (found.api_version, found.kind) != (asked.api_version, "ExecCredential") or found.status is None:
-            raise self._failed(f"its answer is not an ExecCredential of {asked.api_version} with a status")
-        status = found.status
+        if (credential.api_version, credential.kind) != (
+            command.api_version,
+            "ExecCredential",
+        ) or credential.status is None:
+            raise self._failed(f"its answer is not an ExecCredential of {command.api_version} with a status")
+        status = credential.status
         if not status.token and not status.client_certificate_data:
             raise self._failed("its answer has neither a token nor a certificate")
         if status.client_certificate_data:
@@ -333,7 +336,7 @@ class ExecPlugin:
     def _cluster(self) -> dict[str, object]:
         """What the program may know of the server."""
         server = self._server
-        wanted = {
+        settings = {
             "server": server.server,
             "tls-server-name": server.tls_server_name,
             "insecure-skip-tls-verify": server.insecure_skip_tls_verify,
@@ -344,9 +347,9 @@ class ExecPlugin:
         named = (
             e.get("extension") for e in server.extensions or () if e.get("name") == "client.authentication.k8s.io/exec"
         )
-        found: dict[str, object] = {key: value for key, value in wanted.items() if value}
+        present: dict[str, object] = {key: value for key, value in settings.items() if value}
         config = next(named, None)
-        return found if config is None else {**found, "config": config}
+        return present if config is None else {**present, "config": config}
 
     def _failed(self, why: str) -> OSError:
         return OSError(f"{self._user.at}.exec: {self._asked.command}: {' '.join(why.split())}")

@@ -142,10 +142,10 @@ class Binder:
 
     def _claim_fault(self, key: Key, uid: str) -> str:
         """What a place was chosen for holds for that claim, with its volume or its devices, and for no other."""
-        known = self._store.find(key)
-        if known is None:
+        entry = self._store.find(key)
+        if entry is None:
             return f"{key} is gone"
-        meta = known[0].metadata
+        meta = entry[0].metadata
         if meta.uid != uid:
             return f"{key} is gone, and another of its name is there"
         return f"{key} is leaving" if meta.deletion_timestamp else ""
@@ -182,12 +182,12 @@ class Binder:
         for attempt in range(_ATTEMPTS):
             unanswered = unanswered or refusal.unanswered
             if not refusal.certain:
-                found = await self._look_up(bind, pod)
-                if found is not None:
-                    return found
+                outcome = await self._look_up(bind, pod)
+                if outcome is not None:
+                    return outcome
             if attempt + 1 == _ATTEMPTS:
                 break
-            await asyncio.sleep(pause(attempt, least=0.05) if refusal.wait is None else refusal.wait)
+            await asyncio.sleep(pause(attempt, shortest=0.05) if refusal.wait is None else refusal.wait)
             async with self._slots.of(bind.pod.namespace):
                 answer = await self._attempt(bind, may, pod)
             if isinstance(answer, Outcome):
@@ -285,8 +285,10 @@ class Binder:
                     return
                 if certain:
                     break
-            left = given_up - clock()
-            await asyncio.sleep(min(pause(attempt, most=30.0), left) if left > 0.0 else pause(attempt, most=30.0))
+            seconds_left = given_up - clock()
+            await asyncio.sleep(
+                min(pause(attempt, longest=30.0), seconds_left) if seconds_left > 0.0 else pause(attempt, longest=30.0)
+            )
         log.info("%s was not bound after all", bind.pod)
         self._store.forget(bind.pod, pod.metadata.uid)
 

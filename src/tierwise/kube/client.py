@@ -77,9 +77,9 @@ _TOKEN_AGE: Final = 30.0
 _PAGED: Final = "page"
 
 
-def pause(attempt: int, *, least: float = 0.1, most: float = 5.0) -> float:
+def pause(attempt: int, *, shortest: float = 0.1, longest: float = 5.0) -> float:
     """Seconds to wait after a failure: twice as long each time, and never two clients in step."""
-    return min(most, least * 2.0**attempt) * random.uniform(0.5, 1.0)
+    return min(longest, shortest * 2.0**attempt) * random.uniform(0.5, 1.0)
 
 
 def always() -> bool:
@@ -106,12 +106,12 @@ class Client:
         self._headers: dict[str, dict[str, str]] = {}  # header fields by what distinguishes requests: see `_fields`
 
     async def __aenter__(self) -> Client:
-        way = self._access
+        access = self._access
         self._transport: Transport
-        if way.proxy:
-            self._transport = ProxyTransport(way.server, way.tls, way.server_name, way.proxy)
+        if access.proxy:
+            self._transport = ProxyTransport(access.server, access.tls, access.server_name, access.proxy)
         else:
-            self._transport = DirectTransport(way.server, way.tls, way.server_name)
+            self._transport = DirectTransport(access.server, access.tls, access.server_name)
         return self
 
     async def __aexit__(
@@ -166,17 +166,19 @@ class Client:
         A yes that is not of the API server is no answer: a gateway may put its own page in its place. It must be an
         object whose kind ends as `expects` says.
         """
-        asked = {**query} if query is not None else {}
+        parameters = {**query} if query is not None else {}
         if method != "GET":
-            asked = {"timeout": f"{within}s", **asked}
-        paged = "limit" in asked
+            parameters = {"timeout": f"{within}s", **parameters}
+        paged = "limit" in parameters
         limits = _PAGE if paged else WaitLimits(within + 2.0, within + 2.0, within + 2.0)
         try:
             await self._introduce()
             content_type = kind if body is not None else ""
             fields = self._fields(_PAGED if paged else content_type)
             data = msgspec.json.encode(body) if body is not None else b""
-            answer = await self._transport.request(Request(method, _target(path, asked), fields, data), may, limits)
+            answer = await self._transport.request(
+                Request(method, _target(path, parameters), fields, data), may, limits
+            )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise UnreachableError(_told(error)) from None
         if answer.status >= 300:
@@ -196,8 +198,8 @@ class Client:
             request = Request("GET", _target(path, query), self._fields(""))
             async with self._transport.stream(request, _STREAM) as answer:
                 if answer.status >= 300:
-                    said = b"".join([part async for part in answer.parts])
-                    raise self._refused(answer.status, answer.headers, said)
+                    body = b"".join([part async for part in answer.parts])
+                    raise self._refused(answer.status, answer.headers, body)
                 yield _lines(answer.parts)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise UnreachableError(_told(error)) from None
@@ -214,20 +216,20 @@ class Client:
             raise UnreachableError(f"there is no token: {_told(error)}") from None
         if token and not token.isprintable():
             raise UnreachableError("there is no token that can be sent: it has a line break or the like in it")
-        own = {"Accept": "application/json", "User-Agent": f"tierwise/{__version__}"}
+        headers = {"Accept": "application/json", "User-Agent": f"tierwise/{__version__}"}
         if token:
-            own["Authorization"] = token
-        if own != self._headers.get(""):
-            self._headers = {"": own}
+            headers["Authorization"] = token
+        if headers != self._headers.get(""):
+            self._headers = {"": headers}
         self._known_at = loop.time()
 
     def _fields(self, kind: str) -> dict[str, str]:
         """Header fields of requests with a body of some kind, with none (""), or for a page of a list."""
-        found = self._headers.get(kind)
-        if found is None:
-            own = {"Accept-Encoding": "gzip"} if kind == _PAGED else {"Content-Type": kind}
-            found = self._headers[kind] = self._headers[""] | own
-        return found
+        headers = self._headers.get(kind)
+        if headers is None:
+            added = {"Accept-Encoding": "gzip"} if kind == _PAGED else {"Content-Type": kind}
+            headers = self._headers[kind] = self._headers[""] | added
+        return headers
 
     def _refused(self, status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
         if status == 401:
@@ -249,8 +251,8 @@ def _check_kind(body: bytes, expects: str | tuple[str, ...]) -> None:
     except RecursionError:
         return  # nested too deeply for this look at it: who reads it knows what to do
     if not kind or not kind.endswith(expects):
-        wanted = expects if isinstance(expects, str) else " or ".join(expects)
-        raise UnreadableError(f"the answer is a {kind or 'thing without a kind'}, and no {wanted or 'object'}")
+        expected = expects if isinstance(expects, str) else " or ".join(expects)
+        raise UnreadableError(f"the answer is a {kind or 'thing without a kind'}, and no {expected or 'object'}")
 
 
 def _target(path: str, query: Mapping[str, str]) -> str:
@@ -264,11 +266,11 @@ def _encoded(*query: tuple[str, str]) -> str:
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
-    rest = b""
+    incomplete = b""
     async for part in parts:
-        *whole, rest = (rest + part).split(b"\n")
-        if whole:
-            yield [line for line in whole if line]
+        *complete, incomplete = (incomplete + part).split(b"\n")
+        if complete:
+            yield [line for line in complete if line]
 
 
 def _told(error: BaseException) -> str:

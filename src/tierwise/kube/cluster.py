@@ -56,8 +56,8 @@ class _Secret(msgspec.Struct):
 async def read_secret(client: Client, namespace: str, name: str) -> dict[str, str]:
     """The entries as text, without the line end that editors leave; ApiError or UnreachableError where it fails."""
     # Both come from a configuration: a slash in them must not lead elsewhere.
-    inside, own = (quote(part, safe="") for part in (namespace, name))
-    path = f"/api/v1/namespaces/{inside}/secrets/{own}"
+    inside, name_in_path = (quote(part, safe="") for part in (namespace, name))
+    path = f"/api/v1/namespaces/{inside}/secrets/{name_in_path}"
     return understood(_entries, await client.ask("GET", path, expects="Secret"))
 
 
@@ -141,7 +141,7 @@ class _BegunWrites:
 
     def waits(self) -> int:
         slow = self._slots.slow
-        return 0 if self.done() else sum(left for names, left in self._left.items() if not names & slow)
+        return 0 if self.done() else sum(estimate for names, estimate in self._left.items() if not names & slow)
 
     def so_far(self) -> list[Outcome | None]:
         return [*self._outcomes]
@@ -335,11 +335,11 @@ class KubeCluster:
 
         That is for their owners to mend, mostly a webhook of theirs: no other replica would be answered sooner.
         """
-        found = self._slots.unanswered()
-        said = [_told_slow(one) for one in found[:_NAMED]]
-        if len(found) > _NAMED:
-            said.append(f"and of {len(found) - _NAMED} more namespaces")
-        return "; ".join(said)
+        namespaces = self._slots.unanswered()
+        sentences = [_told_slow(namespace) for namespace in namespaces[:_NAMED]]
+        if len(namespaces) > _NAMED:
+            sentences.append(f"and of {len(namespaces) - _NAMED} more namespaces")
+        return "; ".join(sentences)
 
     def _call(self, work: Coroutine[object, object, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
@@ -368,7 +368,9 @@ class KubeCluster:
                     self._recorder = Recorder(
                         client, self._store, self._options.component, binds=self._binds, slots=self._slots
                     )
-                    self._publisher = Publisher(lambda told: self._writer.status(told), self._recorder, self._binds)
+                    self._publisher = Publisher(
+                        lambda message: self._writer.status(message), self._recorder, self._binds
+                    )
                     self._behind = {"events": self._recorder.waiting, "statuses": self._publisher.waiting}
                     tasks.create_task(self._end())
                     tasks.create_task(_kept("events", self._recorder.run))
@@ -414,13 +416,13 @@ class KubeCluster:
             self._catching_up = tasks.create_task(self._catch_up(time.monotonic()))
         self._store.nudge()
 
-    async def _catch_up(self, taken: float) -> None:
+    async def _catch_up(self, began: float) -> None:
         """See to it that pods and nodes have been listed since then; `leading` from there on."""
         await self._following.wait()
         for kind in _NEEDED:
             reflector, attempt = self._reflectors[kind], 0
             await reflector.synced.wait()
-            while reflector.begun < taken:
+            while reflector.begun < began:
                 try:
                     await reflector.check()
                 except (ApiError, UnreachableError) as error:
@@ -451,13 +453,13 @@ class KubeCluster:
         attempt = 0
         while True:
             try:
-                found = await discover(client, codec.KINDS)
-                if all(kind in found for kind in _NEEDED):
-                    return found
+                resources = await discover(client, codec.KINDS)
+                if all(kind in resources for kind in _NEEDED):
+                    return resources
                 log.warning("the API server serves no pods or nodes yet")
             except (ApiError, UnreachableError) as error:
                 log.warning("the API server cannot be asked: %s", error)
-            await asyncio.sleep(pause(attempt, least=0.5, most=30.0))
+            await asyncio.sleep(pause(attempt, shortest=0.5, longest=30.0))
             attempt += 1
 
     def _follow(self, tasks: asyncio.TaskGroup, client: Client, resources: Iterable[Resource]) -> None:
@@ -474,11 +476,11 @@ class KubeCluster:
         while True:
             await asyncio.sleep(_LATE)
             try:
-                found = await discover(client, codec.KINDS)
+                resources = await discover(client, codec.KINDS)
             except (ApiError, UnreachableError) as error:
                 log.warning("which kinds are served cannot be asked: %s", error)
                 continue
-            changed = {kind: served for kind, served in found.items() if self._resources.get(kind) != served}
+            changed = {kind: served for kind, served in resources.items() if self._resources.get(kind) != served}
             self._resources.update(changed)
             for kind, resource in changed.items():
                 if kind in self._reflectors:
@@ -499,9 +501,9 @@ class KubeCluster:
                     log.warning("%s cannot be compared with what the watch told: %s", reflector.plural, error)
 
 
-def _told_slow(one: SlowNamespace) -> str:
-    whose = f"namespace {one.name}" if one.name else "objects without a namespace"
-    return f"{one.writes} writes of {whose} have had no answer for {one.seconds:.0f} seconds"
+def _told_slow(namespace: SlowNamespace) -> str:
+    whose = f"namespace {namespace.name}" if namespace.name else "objects without a namespace"
+    return f"{namespace.writes} writes of {whose} have had no answer for {namespace.seconds:.0f} seconds"
 
 
 async def _kept(what: str, work: Callable[[], Coroutine[object, object, None]]) -> None:
@@ -516,8 +518,8 @@ async def _kept(what: str, work: Callable[[], Coroutine[object, object, None]]) 
 
 async def _end_tasks() -> None:
     """End what is left; who waits for an answer in another thread learns that none will come."""
-    own = {asyncio.current_task()}
-    while tasks := asyncio.all_tasks() - own:
+    current = {asyncio.current_task()}
+    while tasks := asyncio.all_tasks() - current:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

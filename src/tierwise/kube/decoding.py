@@ -98,18 +98,18 @@ def decoded(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
 
 def _cut(data: bytes) -> bytes:
     """JSON with a word instead of every value that lies too deep; without recursion, for that is what fails."""
-    kept: list[bytes] = []
+    pieces: list[bytes] = []
     depth = begun = 0  # where the part begins that is kept
     for token in _TOKEN.finditer(data):
         if token[0] in (b"{", b"["):
             depth += 1
             if depth == _DEEPEST:
-                kept += (data[begun : token.start()], _CUT)
+                pieces += (data[begun : token.start()], _CUT)
         elif token[0] in (b"}", b"]"):
             if depth == _DEEPEST:
                 begun = token.end()
             depth -= 1
-    return b"".join((*kept, data[begun:]))
+    return b"".join((*pieces, data[begun:]))
 
 
 def _is_odd(data: bytes) -> bool:
@@ -125,12 +125,12 @@ def _is_odd(data: bytes) -> bool:
 
 def page(resource: Resource, data: bytes) -> ListPage:
     """A page of a list; objects that cannot be read are named in the log and left out."""
-    found = decoded(_LIST, data)
-    if not found.metadata.resource_version:
+    listing = decoded(_LIST, data)
+    if not listing.metadata.resource_version:
         raise ValueError("a list without a version")
-    entries = (read(resource, item) for item in found.items or ())
-    kept = [entry for entry in entries if entry is not None]
-    return ListPage(found.metadata.resource_version, found.metadata.continue_, kept)
+    entries = (read(resource, item) for item in listing.items or ())
+    records = [entry for entry in entries if entry is not None]
+    return ListPage(listing.metadata.resource_version, listing.metadata.continue_, records)
 
 
 def event(resource: Resource, line: bytes) -> Event:
@@ -142,32 +142,32 @@ def event(resource: Resource, line: bytes) -> Event:
 def _lean_event(decoder: msgspec.json.Decoder[_Line[Object]], line: bytes) -> Event | None:
     """A change of an object that is read without its manifest, in one pass; None where that does not do."""
     try:
-        found = decoder.decode(line)
-        record = codec.accepted(found.object) if found.type in _CHANGES else None
+        event = decoder.decode(line)
+        record = codec.accepted(event.object) if event.type in _CHANGES else None
     except Exception:  # noqa: BLE001 - the long way says what is wrong
         return None
     if record is None or not record.metadata.resource_version:
         return None
-    return Event(found.type, record.metadata.resource_version, (record, None))
+    return Event(event.type, record.metadata.resource_version, (record, None))
 
 
 def _event(resource: Resource, line: bytes) -> Event:
     """An event of a watch, decoded in two passes: bookmarks, errors and objects of any kind."""
-    found = decoded(_LINE, line)
-    if found.type == "ERROR":
-        raise refusal(500, found.object)
-    if found.type == "BOOKMARK":
-        version = _MARK.decode(found.object).metadata.resource_version
+    event = decoded(_LINE, line)
+    if event.type == "ERROR":
+        raise refusal(500, event.object)
+    if event.type == "BOOKMARK":
+        version = _MARK.decode(event.object).metadata.resource_version
         if not version:
             raise ValueError("a bookmark without a version")
-        return Event(found.type, version, None)
-    if found.type not in _CHANGES:
-        raise ValueError(f"{found.type!r} is nothing that a watch tells")
-    entry = read(resource, found.object)
-    version = entry[0].metadata.resource_version if entry else _MARK.decode(found.object).metadata.resource_version
+        return Event(event.type, version, None)
+    if event.type not in _CHANGES:
+        raise ValueError(f"{event.type!r} is nothing that a watch tells")
+    entry = read(resource, event.object)
+    version = entry[0].metadata.resource_version if entry else _MARK.decode(event.object).metadata.resource_version
     if not version:
         raise ValueError("a change without a version")
-    return Event(found.type, version, entry)
+    return Event(event.type, version, entry)
 
 
 def read(resource: Resource, data: bytes | msgspec.Raw) -> Entry | None:
@@ -193,6 +193,6 @@ def _read(resource: Resource, data: bytes | msgspec.Raw) -> Entry:
     codec.part(raw, "metadata").pop("managedFields", None)
     record = codec.decode(raw)
     if odd or _CUT in text:
-        found = record.metadata
-        raise InputError("nested too deeply", obj=f"{resource.kind} {found.namespace}/{found.name}")
+        meta = record.metadata
+        raise InputError("nested too deeply", obj=f"{resource.kind} {meta.namespace}/{meta.name}")
     return record, None if lean is not None else raw

@@ -72,10 +72,10 @@ class _Status(msgspec.Struct):
     details: _Details | None = None
 
 
-def understood(read: Callable[[bytes], T], answer: bytes) -> T:
+def understood(decode: Callable[[bytes], T], answer: bytes) -> T:
     """What an answer says; UnreadableError where it is not what the API server would say."""
     try:
-        return read(answer)
+        return decode(answer)
     except (msgspec.MsgspecError, ValueError) as error:  # bytes that are no text are a ValueError
         raise UnreadableError(f"the answer cannot be read: {error}") from None
 

@@ -61,12 +61,12 @@ class Recorder(BehindBinds[tuple[str, ...], _Told]):
 
     def record(self, event: RecordEvent) -> None:
         """Queue an event; the time is now. What waits already and is said again is said with the latest decision."""
-        known = self._store.find(event.about)  # now: by the time that it is written the object may be gone
-        uid, about = known[0].metadata.uid if known is not None else "", event.about
-        same = about.group, about.kind, about.name, uid, event.type, event.reason, event.message
-        before = self._waiting.get(about.namespace, same)
+        entry = self._store.find(event.about)  # now: by the time that it is written the object may be gone
+        uid, about = entry[0].metadata.uid if entry is not None else "", event.about
+        identity = about.group, about.kind, about.name, uid, event.type, event.reason, event.message
+        before = self._waiting.get(about.namespace, identity)
         times = before.times + 1 if before is not None else 1
-        self._put(about.namespace, same, _Told(event, uid, time.time(), times))
+        self._put(about.namespace, identity, _Told(event, uid, time.time(), times))
         self._wake()
 
     async def _write(self, _: tuple[str, ...], value: _Told) -> None:
@@ -94,12 +94,12 @@ class Recorder(BehindBinds[tuple[str, ...], _Told]):
             path = f"{path}/{meta['name']}"
             shown = msgspec.json.decode(await self._client.ask("GET", path, expects="Event"))
             count = shown.get("count")
-            again = {field: manifest[field] for field in ("lastTimestamp", "message")}
-            again["count"] = (count if isinstance(count, int) else 1) + times
+            update = {field: manifest[field] for field in ("lastTimestamp", "message")}
+            update["count"] = (count if isinstance(count, int) else 1) + times
             if "annotations" in meta:
-                again["metadata"] = {"annotations": meta["annotations"]}
+                update["metadata"] = {"annotations": meta["annotations"]}
             await self._client.ask(
-                "PATCH", path, again, kind="application/merge-patch+json", expects="Event", slot=slot
+                "PATCH", path, update, kind="application/merge-patch+json", expects="Event", slot=slot
             )
 
 
@@ -107,8 +107,8 @@ def event_manifest(event: RecordEvent, uid: str, at: float, times: int, by: str)
     """An event as the API has it: said so often, for the last time then, about the object with this uid."""
     about, now = event.about, format_time(at)
     version = codec.version_of(about.group, about.kind)
-    said = "\n".join((uid, event.type, event.reason, event.message))
-    name = f"{about.name[:200]}.{hashlib.sha256(said.encode()).hexdigest()[:16]}"
+    identity = "\n".join((uid, event.type, event.reason, event.message))
+    name = f"{about.name[:200]}.{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
     return {
         "apiVersion": "v1",
         "kind": "Event",

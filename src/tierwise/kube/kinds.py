@@ -100,14 +100,14 @@ _RESOURCES: Final = msgspec.json.Decoder(_Resources)
 
 async def discover(client: Client, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Resource]:
     """The resources of the wanted groups and kinds that are served, each in the best version that tierwise reads."""
-    found: dict[tuple[str, str], Resource] = {}
+    resources: dict[tuple[str, str], Resource] = {}
     by_version: dict[tuple[int, str, str], list[str]] = {}
     for group, kind in wanted:
         for place, version in enumerate(codec.versions_of(group, kind)):
             by_version.setdefault((place, group, version), []).append(kind)
     answers: dict[tuple[str, str], list[_Served]] = {}
     for (_, group, version), kinds in sorted(by_version.items()):
-        missing = [kind for kind in kinds if (group, kind) not in found]
+        missing = [kind for kind in kinds if (group, kind) not in resources]
         if not missing:
             continue
         if (group, version) not in answers:
@@ -116,10 +116,10 @@ async def discover(client: Client, wanted: Iterable[tuple[str, str]]) -> dict[tu
         names = {entry.name for entry in served}
         for entry in served:
             if entry.kind in missing and "/" not in entry.name and {"list", "watch"} <= set(entry.verbs):
-                found[group, entry.kind] = Resource(
+                resources[group, entry.kind] = Resource(
                     group, version, entry.kind, entry.name, entry.namespaced, f"{entry.name}/status" in names
                 )
-    return found
+    return resources
 
 
 async def _served(client: Client, group: str, version: str) -> list[_Served]:

@@ -31,8 +31,8 @@ class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
 
     def wrong(self, field: str, error: object) -> InputError:
         """What is the matter with one of its fields."""
-        said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        return InputError(said, file=self.file, field=f"{self.at}.{field}")
+        cause = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        return InputError(cause, file=self.file, field=f"{self.at}.{field}")
 
     def content(self, field: str, data: str, path: str) -> bytes:
         """What a field holds: itself in base64, which counts first, or a file."""
@@ -119,10 +119,10 @@ def load(kubeconfig: str | None, context: str | None) -> tuple[Server, User]:
     merged: dict[str, dict[str, tuple[Path, Any]]] = {name: {} for name in _LISTS}
     current = context or ""
     for file in files:
-        read = _read(file)
-        current = current or str(read.get("current-context") or "")
+        config = _read(file)
+        current = current or str(config.get("current-context") or "")
         for name in _LISTS:
-            for entry in _list(file, name, read.get(name)):
+            for entry in _list(file, name, config.get(name)):
                 merged[name].setdefault(entry["name"], (file, entry.get(name[:-1]) or {}))
     place = os.pathsep.join(str(file) for file in files)
     if not current:
@@ -138,20 +138,20 @@ def _read(file: Path) -> dict[str, Any]:
     import yaml
 
     try:
-        found = yaml.safe_load(file.read_bytes())
+        content = yaml.safe_load(file.read_bytes())
     except OSError as error:
         raise InputError(error.strerror or str(error), file=str(file)) from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InputError(f"not YAML: {error}", file=str(file)) from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise InputError("not a kubeconfig", file=str(file))
-    return found
+    return content
 
 
-def _list(file: Path, name: str, found: object) -> list[dict[str, Any]]:
-    if found is None:
+def _list(file: Path, name: str, value: object) -> list[dict[str, Any]]:
+    if value is None:
         return []
-    entries: list[Any] = found if isinstance(found, list) else [None]
+    entries: list[Any] = value if isinstance(value, list) else [None]
     seen: set[str] = set()
     for number, entry in enumerate(entries):
         named = isinstance(entry, dict) and isinstance(entry.get("name"), str)
@@ -166,32 +166,32 @@ def _list(file: Path, name: str, found: object) -> list[dict[str, Any]]:
 def _chosen(
     merged: dict[str, dict[str, tuple[Path, Any]]], kind: str, name: str, place: str
 ) -> tuple[Path, dict[str, Any]]:
-    known = merged[kind]
-    if name not in known:
-        raise InputError(f"there is no {kind[:-1]} {name!r}{suggestion(name, known)}", file=place)
-    return known[name]
+    by_name = merged[kind]
+    if name not in by_name:
+        raise InputError(f"there is no {kind[:-1]} {name!r}{suggestion(name, by_name)}", file=place)
+    return by_name[name]
 
 
 def _entry(kind: type[T], merged: dict[str, dict[str, tuple[Path, Any]]], part: str, name: str, place: str) -> T:
     """An entry, typed; paths in it are relative to its file."""
-    file, found = _chosen(merged, part, name, place)
+    file, entry = _chosen(merged, part, name, place)
     at = f"{part}[{name}]"
-    known = {field.encode_name for field in msgspec.structs.fields(kind)}
-    for field in found:
+    fields = {field.encode_name for field in msgspec.structs.fields(kind)}
+    for field in entry:
         if field == "auth-provider":
             raise InputError("no longer done by kubectl either: use exec", file=str(file), field=f"{at}.{field}")
         if field == "as" or str(field).startswith("as-"):
             raise InputError("impersonation is not supported", file=str(file), field=f"{at}.{field}")
-        if field not in known:
-            raise InputError(f"not understood{suggestion(str(field), known)}", file=str(file), field=f"{at}.{field}")
+        if field not in fields:
+            raise InputError(f"not understood{suggestion(str(field), fields)}", file=str(file), field=f"{at}.{field}")
     paths = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
     moved: dict[str, Any] = {
-        path: str(file.parent / found[path]) for path in paths if isinstance(found.get(path), str) and found[path]
+        path: str(file.parent / entry[path]) for path in paths if isinstance(entry.get(path), str) and entry[path]
     }
-    if isinstance(program := found.get("exec"), dict) and os.sep in str(program.get("command", "")):
+    if isinstance(program := entry.get("exec"), dict) and os.sep in str(program.get("command", "")):
         moved["exec"] = {**program, "command": str(file.parent / str(program["command"]))}
     try:
-        return msgspec.convert({**found, **moved, "(file)": str(file), "(at)": at}, kind)
+        return msgspec.convert({**entry, **moved, "(file)": str(file), "(at)": at}, kind)
     except msgspec.ValidationError as error:
         raise InputError(str(error), file=str(file), field=at) from None
 

@@ -101,11 +101,11 @@ class Lease:
 
     def _look(self, changed: Callable[[], None]) -> None:
         """Tell of a lease that we hold since we last looked, or no longer do."""
-        held = self.held()
-        if held == self._told:
+        is_held = self.held()
+        if is_held == self._told:
             return
-        self._told = held
-        if held:
+        self._told = is_held
+        if is_held:
             log.info("holding the lease %s", self._name)
         elif not self._over:
             self.losses += 1
@@ -118,11 +118,11 @@ class Lease:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LAST), self._renewing:
                 pass
-        held = self._unanswered or self._in_time()
+        was_held = self._unanswered or self._in_time()
         self._renewed = float("-inf")
-        if not held:
+        if not was_held:
             return
-        for last in (False, False, True):
+        for final in (False, False, True):
             try:
                 lease = await self._read()
                 if part(lease, "spec").get("holderIdentity") == self._identity:
@@ -130,7 +130,7 @@ class Lease:
             except (ApiError, UnreachableError) as error:
                 # A renewal of our own may have been under way, or something has answered in the server's place.
                 passing = error.status == 409 if isinstance(error, ApiError) else isinstance(error, UnreadableError)
-                if last or not passing:
+                if final or not passing:
                     log.warning("the lease %s was not given back: %s", self._name, error)
                     return
             else:
@@ -158,19 +158,19 @@ class Lease:
         patience = float(duration) if isinstance(duration, int) else self._times.duration
         if self.holder not in ("", self._identity) and begun < self._seen[1] + patience:
             return
-        taken = self.holder != self._identity
+        takes_over = self.holder != self._identity
         before = spec.get("leaseTransitions")
         transitions = before if isinstance(before, int) else 0
         change: Raw = {"renewTime": _now(), "leaseDurationSeconds": max(1, round(self._times.duration))}
-        if taken:
+        if takes_over:
             change |= {"holderIdentity": self._identity, "acquireTime": _now(), "leaseTransitions": transitions + 1}
         await self._write(lease, change)
         self._renewed, self.holder = begun, self._identity
 
     async def _read(self) -> Raw:
         answer = await self._client.send("GET", f"{self._path}/{self._name}", expects="Lease")
-        found: Raw = understood(msgspec.json.decode, answer)
-        return found
+        answer_body: Raw = understood(msgspec.json.decode, answer)
+        return answer_body
 
     async def _create(self, begun: float) -> None:
         now = _now()

@@ -39,7 +39,7 @@ class NodeView(msgspec.Struct, frozen=True):
 
 
 async def report(
-    access: Access, sight: NodeView, find: Callable[[Objects], T], wanted: Callable[[Objects, T], Sequence[Effect]]
+    access: Access, sight: NodeView, find: Callable[[Objects], T], effects_of: Callable[[Objects, T], Sequence[Effect]]
 ) -> None:
     """Read, find something out, and write what is wanted then; ApiError and UnreachableError where that fails.
 
@@ -48,10 +48,10 @@ async def report(
     """
     async with Client(access) as client:
         objects = await _look(client, sight)
-        found = await asyncio.to_thread(find, objects)
+        reports = await asyncio.to_thread(find, objects)
         for attempt in range(_ATTEMPTS):
             try:
-                for effect in wanted(objects, found):
+                for effect in effects_of(objects, reports):
                     await _write(client, objects, effect)
                 return
             except ApiError as error:
@@ -63,15 +63,15 @@ async def report(
 
 async def _look(client: Client, sight: NodeView) -> Objects:
     """Read the ConfigMap before the nodes: the author of each entry is then among the nodes, or deleted."""
-    found: list[Raw] = []
+    objects_read: list[Raw] = []
     if sight.config_map is not None:
-        found += await _one(client, _path(sight.config_map), "ConfigMap")
+        objects_read += await _one(client, _path(sight.config_map), "ConfigMap")
     if sight.node:
-        found += await _one(client, f"/api/v1/nodes/{quote(sight.node)}", "Node")
+        objects_read += await _one(client, f"/api/v1/nodes/{quote(sight.node)}", "Node")
     else:
         about = {"apiVersion": "v1", "kind": "Node"}
-        found += [about | item async for page in pages(client, "/api/v1/nodes", _PAGE) for item in page]
-    return Objects.of((codec.decode(raw), raw) for raw in found)
+        objects_read += [about | item async for page in pages(client, "/api/v1/nodes", _PAGE) for item in page]
+    return Objects.of((codec.decode(raw), raw) for raw in objects_read)
 
 
 async def _one(client: Client, path: str, kind: str) -> list[Raw]:
@@ -94,7 +94,7 @@ async def _write(client: Client, objects: Objects, effect: Effect) -> None:
             locked = {"metadata": {"resourceVersion": codec.part(before, "metadata").get("resourceVersion")}}
             await client.ask("PATCH", _path(key), _difference(before, raw) | locked, kind=_MERGE)
         case PatchStatus(key, status):
-            body = {"status": _difference(codec.part(objects.raw(key), "status"), status, whole=False)}
+            body = {"status": _difference(codec.part(objects.raw(key), "status"), status, replaces=False)}
             await client.ask("PATCH", f"{_path(key)}/status", body, kind=_MERGE)
         case _:
             raise AssertionError(f"programs on nodes ask for no {type(effect).__name__}")
@@ -107,9 +107,9 @@ def _path(key: Key) -> str:
     return f"/api/v1/namespaces/{quote(key.namespace)}/configmaps" + (f"/{quote(key.name)}" if key.name else "")
 
 
-def _difference(before: Raw, after: Raw, *, whole: bool = True) -> Raw:
+def _difference(before: Raw, after: Raw, *, replaces: bool = True) -> Raw:
     """The merge patch from one to the other; where `after` is not whole, fields that it lacks stay."""
-    patch: Raw = dict.fromkeys(before.keys() - after.keys()) if whole else {}
+    patch: Raw = dict.fromkeys(before.keys() - after.keys()) if replaces else {}
     for name, value in after.items():
         current = before.get(name)
         if isinstance(value, dict) and isinstance(current, dict):

@@ -59,7 +59,7 @@ async def list_once(access: Access, left_out: Callable[[str], None]) -> list[Raw
         async with Client(access) as client:
             served = await discover(client, codec.KINDS)
             lists = [_every(client, resource, left_out) for _, resource in sorted(served.items())]
-            return [raw for found in await asyncio.gather(*lists) for raw in found]
+            return [raw for items in await asyncio.gather(*lists) for raw in items]
     except ApiError as error:
         hint = " (the ClusterRole tierwise-read has all that is needed)" if error.status == 403 else ""
         raise InputError(f"{error}{hint}", file=access.server) from None

@@ -21,9 +21,9 @@ _MOST: Final = 50_000
 class Outbox(Generic[K, V]):
     """Values by namespace and key; of one key the newest counts, and it keeps the place of the one before."""
 
-    def __init__(self, most: int = _MOST) -> None:
+    def __init__(self, capacity: int = _MOST) -> None:
         """Beyond `most` values the oldest of the namespace that has the most of them goes."""
-        self._most = most
+        self._most = capacity
         self._rows: dict[str, dict[K, tuple[float, V]]] = {}  # namespaces in the order in which they are served next
         self._size = 0
 
@@ -32,8 +32,8 @@ class Outbox(Generic[K, V]):
 
     def get(self, namespace: str, key: K) -> V | None:
         """What waits under a key."""
-        found = self._rows.get(namespace, {}).get(key)
-        return found[1] if found is not None else None
+        entry = self._rows.get(namespace, {}).get(key)
+        return entry[1] if entry is not None else None
 
     def put(self, namespace: str, key: K, value: V, at: float = 0.0) -> None:
         """Let a value wait, in place of an older one; it waits since the first of them was put, `at` some time."""

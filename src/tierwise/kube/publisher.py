@@ -68,11 +68,11 @@ class Publisher(BehindBinds[_Slot, _Told]):
                 else:
                     self._recorder.record(effect)
         for slot, status in statuses.items():
-            told = _Told(status, tuple(warnings.get(slot[0], ())) if slot[1] is None else ())
-            if told == self._under_way.get(slot) or told == self._written.get(slot):
+            message = _Told(status, tuple(warnings.get(slot[0], ())) if slot[1] is None else ())
+            if message == self._under_way.get(slot) or message == self._written.get(slot):
                 self._waiting.drop(slot[0].namespace, slot)
             else:
-                self._put(slot[0].namespace, slot, told)
+                self._put(slot[0].namespace, slot, message)
         if by:
             for slot in self._by.get(by, set()) - statuses.keys():
                 self._waiting.drop(slot[0].namespace, slot)
@@ -80,16 +80,16 @@ class Publisher(BehindBinds[_Slot, _Told]):
             self._written.clear()
         self._wake()
 
-    async def _write(self, slot: _Slot, told: _Told) -> None:
-        self._under_way[slot] = told
+    async def _write(self, slot: _Slot, message: _Told) -> None:
+        self._under_way[slot] = message
         try:
-            outcome = await self._patch(told.status)
+            outcome = await self._patch(message.status)
         finally:
-            if self._under_way.get(slot) is told:
+            if self._under_way.get(slot) is message:
                 del self._under_way[slot]
         if outcome.ok:
-            self._written[slot] = told
-            for warning in told.warnings:
+            self._written[slot] = message
+            for warning in message.warnings:
                 self._recorder.record(warning)
         elif not outcome.withheld:
             log.warning("the status of %s was not written: %s", slot[0], outcome.error)

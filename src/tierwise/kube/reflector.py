@@ -80,7 +80,7 @@ class Reflector:
                 begun = clock()
                 await self._follow()
                 failures = 0 if clock() - begun > _STEADY else failures
-            await asyncio.sleep(pause(failures, least=_FIRST_PAUSE, most=30.0))
+            await asyncio.sleep(pause(failures, shortest=_FIRST_PAUSE, longest=30.0))
             failures += 1
 
     def moved(self, resource: Resource) -> None:
@@ -97,17 +97,17 @@ class Reflector:
         """List everything; the version from which to watch."""
         begun, since = time.monotonic(), self._store.told(self._resource)
         entries: list[Entry] = []
-        rest = ""
+        continue_token = ""
         while True:
-            query = {"limit": _PAGE, **({"continue": rest} if rest else {})}
+            query = {"limit": _PAGE, **({"continue": continue_token} if continue_token else {})}
             answer = await self._client.ask("GET", self._resource.collection, query=query, expects="List")
-            found = understood(partial(page, self._resource), answer)
-            entries += filter(self._counts, found.entries)
-            rest = found.rest
-            if not rest:
+            listing = understood(partial(page, self._resource), answer)
+            entries += filter(self._counts, listing.entries)
+            continue_token = listing.rest
+            if not continue_token:
                 break
-        missed = self._store.listed(self._resource, entries, found.version, since=since)
-        if is_restored(found.version, since):
+        missed = self._store.listed(self._resource, entries, listing.version, since=since)
+        if is_restored(listing.version, since):
             self._begin_anew()
         if missed and self.synced.is_set():
             log.error("%s: the watch had missed %d changes", self._resource.plural, missed)
@@ -115,7 +115,7 @@ class Reflector:
         self.heard = self.answered = time.monotonic()
         self.begun = begun
         self.synced.set()
-        return found.version
+        return listing.version
 
     async def _follow(self) -> None:
         """Watch through broken connections; returns where everything must be listed again.
@@ -147,7 +147,7 @@ class Reflector:
                 self._watching = None
             failures = 0 if clock() - begun > _SHORTEST else failures + 1
             if failures:
-                await asyncio.sleep(pause(failures, most=30.0))
+                await asyncio.sleep(pause(failures, longest=30.0))
 
     def _begin_anew(self) -> None:
         """End the watch: a server that was restored from a backup may say nothing to one from a version ahead of it."""
@@ -176,14 +176,14 @@ class Reflector:
                     self._take(understood(partial(event, self._resource), line))
                 await asyncio.sleep(_REST)
 
-    def _take(self, found: Event) -> None:
-        if found.entry is None:
-            self._store.marked(self._resource, found.version)
-        elif found.type == "DELETED" or not self._counts(found.entry):
-            self._store.delete(self._resource, found.entry)
+    def _take(self, event: Event) -> None:
+        if event.entry is None:
+            self._store.marked(self._resource, event.version)
+        elif event.type == "DELETED" or not self._counts(event.entry):
+            self._store.delete(self._resource, event.entry)
         else:
-            self._store.put(self._resource, found.entry)
-        self._version = found.version
+            self._store.put(self._resource, event.entry)
+        self._version = event.version
 
     def _counts(self, entry: Entry) -> bool:
         record = entry[0]

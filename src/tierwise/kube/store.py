@@ -106,25 +106,25 @@ class Store:
         """
         kind, now = (resource.group, resource.kind), _number(version)
         with self._changed:
-            known, told = self._known.setdefault(kind, {}), self._progress.get(kind, 0)
+            versions, progress = self._known.setdefault(kind, {}), self._progress.get(kind, 0)
             # Beside a running watch a list may be the older one. But none is older than its question: versions only go
             # back so far where the server was restored from a backup, and then nothing that we know is newer.
             restored = is_restored(version, since)
-            late = now < told and not restored
+            late = now < progress and not restored
             missed = changes = 0
             seen: set[Key] = set()
             for entry in entries:
                 key, at = _key(resource, entry), _number(_version(entry))
                 seen.add(key)
-                if late and key not in known:
+                if late and key not in versions:
                     continue  # deleted since
-                if (restored or at != known.get(key)) and self._put(key, entry, force=restored):
+                if (restored or at != versions.get(key)) and self._put(key, entry, force=restored):
                     changes += 1
-                    missed += at <= told
-            for key in [key for key, at in known.items() if key not in seen and (restored or at <= now)]:
+                    missed += at <= progress
+            for key in [key for key, at in versions.items() if key not in seen and (restored or at <= now)]:
                 self._drop(key)
                 changes += 1
-            self._progress[kind] = now if restored else max(now, told)
+            self._progress[kind] = now if restored else max(now, progress)
             self._whole[kind] = now if restored else max(now, self._whole.get(kind, 0))
             if restored:
                 self._gone.clear()  # versions that were used before count again
@@ -205,11 +205,11 @@ class Store:
     def forget(self, key: Key, uid: str, aspect: Aspect = "node") -> None:
         """Assume one thing of a pod no more: it did not happen, or the server shows it by now."""
         with self._changed:
-            known = self._pod(key)
-            if known is None or known.metadata.uid != uid:
+            pod_now = self._pod(key)
+            if pod_now is None or pod_now.metadata.uid != uid:
                 return
             pod = self.assumed.end(key, aspect)
-            if pod is not None and pod != known:
+            if pod is not None and pod != pod_now:
                 self._publish(key, (pod, None))
 
     def patch(self, key: Key, patch: Raw, *, create: bool) -> int | None:
@@ -240,15 +240,15 @@ class Store:
                 self._bump()
 
     def _pod(self, key: Key) -> Pod | None:
-        found = self._puts[key][0] if key in self._puts else self._objects.record(key)
-        return found if isinstance(found, Pod) and key not in self._deletes else None
+        record = self._puts[key][0] if key in self._puts else self._objects.record(key)
+        return record if isinstance(record, Pod) and key not in self._deletes else None
 
     def _put(self, key: Key, entry: Entry, *, force: bool = False) -> bool:
-        known = self._known.setdefault((key.group, key.kind), {})
+        versions = self._known.setdefault((key.group, key.kind), {})
         version = _number(_version(entry))
-        if not force and known.get(key, -1) > version:
+        if not force and versions.get(key, -1) > version:
             return False
-        known[key] = version
+        versions[key] = version
         record, raw = entry
         if isinstance(record, Node) and self._repeats(key, record):
             return False
@@ -264,11 +264,11 @@ class Store:
 
     def _repeats(self, key: Key, node: Node) -> bool:
         """Whether a node says what it said before: kubelets report every few minutes, which wakes no one."""
-        known = self.find(key)
-        if known is None:
+        entry = self.find(key)
+        if entry is None:
             return False
-        meta = replace(node.metadata, resource_version=known[0].metadata.resource_version)
-        return known[0] == replace(node, metadata=meta)
+        meta = replace(node.metadata, resource_version=entry[0].metadata.resource_version)
+        return entry[0] == replace(node, metadata=meta)
 
     def _drop(self, key: Key) -> None:
         self._known.get((key.group, key.kind), {}).pop(key, None)
@@ -312,8 +312,8 @@ def _concerns(before: Object, now: Object) -> bool:
 def _judged(record: Object) -> Object:
     """A record as far as an iteration could be about it."""
     if isinstance(record, Pod):
-        told = tuple([condition for condition in record.status.conditions if condition.type != "PodScheduled"])
-        meta, status = replace(record.metadata, resource_version=""), replace(record.status, conditions=told)
+        conditions = tuple([condition for condition in record.status.conditions if condition.type != "PodScheduled"])
+        meta, status = replace(record.metadata, resource_version=""), replace(record.status, conditions=conditions)
         return replace(record, metadata=meta, status=status)
     if isinstance(record, PodGroup):
         meta, phase = replace(record.metadata, resource_version=""), record.status.phase

@@ -137,8 +137,8 @@ class _Chunked:
                 inside = self._missing - 2
                 if inside > 0:
                     parts.append(data[at : at + inside])
-                taken = min(len(data) - at, self._missing)
-                at, self._missing = at + taken, self._missing - taken
+                length = min(len(data) - at, self._missing)
+                at, self._missing = at + length, self._missing - length
                 if self._missing:
                     break
             end = data.find(b"\r\n", at)
@@ -203,9 +203,9 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        found = transport.get_extra_info("socket")
-        if found is not None:
-            _keep_alive(found)
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            _keep_alive(sock)
 
     def data_received(self, data: bytes) -> None:
         self._received = self._received + data if self._received else data
@@ -290,26 +290,26 @@ class _Connection(asyncio.Protocol):
         while True:
             end = data.find(b"\r\n\r\n")
             if end < 0:
-                more = await self.more()
-                if not more:
+                received = await self.more()
+                if not received:
                     raise _BrokenError("the server closed the connection before it answered")
-                data += more
+                data += received
                 if len(data) > _LONGEST_HEAD and b"\r\n\r\n" not in data:
                     raise _BrokenError("the server sent a head that does not end")
                 continue
-            first, *lines = data[:end].decode("latin-1").split("\r\n")
-            version, _, rest = first.partition(" ")
-            if version not in ("HTTP/1.1", "HTTP/1.0") or not rest[:3].isdecimal():
+            status_line, *lines = data[:end].decode("latin-1").split("\r\n")
+            version, _, status_text = status_line.partition(" ")
+            if version not in ("HTTP/1.1", "HTTP/1.0") or not status_text[:3].isdecimal():
                 raise _BrokenError("the server does not speak HTTP/1.1")
-            data, status = data[end + 4 :], int(rest[:3])
+            data, status = data[end + 4 :], int(status_text[:3])
             if status >= 200:  # what is below only announces an answer
                 break
         headers = {}
         for line in lines:
             name, _, value = line.partition(":")
             headers[name.lower()] = value.strip()
-        kept = version == "HTTP/1.1" and "close" not in headers.get("connection", "").lower()
-        return _Incoming(self, status, headers, _framing(method, status, headers), data, kept=kept)
+        keep_alive = version == "HTTP/1.1" and "close" not in headers.get("connection", "").lower()
+        return _Incoming(self, status, headers, _framing(method, status, headers), data, keep_alive=keep_alive)
 
 
 class _Incoming:
@@ -323,9 +323,9 @@ class _Incoming:
         framing: _Framing,
         data: bytes,
         *,
-        kept: bool,
+        keep_alive: bool,
     ) -> None:
-        self._connection, self._framing, self._data, self._kept = connection, framing, data, kept
+        self._connection, self._framing, self._data, self._kept = connection, framing, data, keep_alive
         self.status, self.headers = status, headers
 
     async def part(self, within: float, until: float = _FOREVER) -> bytes:
@@ -502,11 +502,11 @@ class DirectTransport:
         """
         tls = (self._tls() or ssl.create_default_context()) if self._secure else None
         async with asyncio.timeout(_CONNECT):
-            found = dict.fromkeys(str(one[4][0]) for one in await loop.getaddrinfo(self._host, self._port))
+            addresses = dict.fromkeys(str(entry[4][0]) for entry in await loop.getaddrinfo(self._host, self._port))
         error: OSError = _BrokenError("the server has no address")
-        for address in found:
+        for address in addresses:
             try:
-                async with asyncio.timeout(_CONNECT / len(found)):
+                async with asyncio.timeout(_CONNECT / len(addresses)):
                     _, connection = await loop.create_connection(
                         _Connection, address, self._port, ssl=tls, server_hostname=self._server_name
                     )
@@ -523,8 +523,8 @@ class DirectTransport:
             written = "".join([f"{name}: {value}\r\n" for name, value in request.headers.items()])
             self._fields = request.headers, written
         length = f"Content-Length: {len(request.body)}\r\n" if request.body or request.method != "GET" else ""
-        first = f"{request.method} {self._prefix}{request.target} HTTP/1.1\r\nHost: {self._named}\r\n"
-        return f"{first}{self._fields[1]}{length}\r\n".encode() + request.body
+        head = f"{request.method} {self._prefix}{request.target} HTTP/1.1\r\nHost: {self._named}\r\n"
+        return f"{head}{self._fields[1]}{length}\r\n".encode() + request.body
 
 
 def _keep_alive(connection: socket.socket) -> None:
@@ -535,9 +535,9 @@ def _keep_alive(connection: socket.socket) -> None:
 
 
 def _socket(kind: tuple[int, int, int]) -> socket.socket:
-    made = socket.socket(*kind)
-    _keep_alive(made)
-    return made
+    sock = socket.socket(*kind)
+    _keep_alive(sock)
+    return sock
 
 
 def _plain(body: bytes, headers: dict[str, str]) -> bytes:

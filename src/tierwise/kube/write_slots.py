@@ -90,144 +90,144 @@ class WriteSlots:
 
         Any thread may ask.
         """
-        now, found = self._ticks(), []
-        for one in list(self._namespaces.values()):
-            begun = [request.begun for request in list(one.unanswered)]
+        now, slow = self._ticks(), []
+        for namespace in list(self._namespaces.values()):
+            begun = [request.begun for request in list(namespace.unanswered)]
             if begun:
-                found.append(SlowNamespace(one.name, len(begun), now - min(begun)))
-        return sorted(found, key=lambda slow: (-slow.seconds, slow.name))
+                slow.append(SlowNamespace(namespace.name, len(begun), now - min(begun)))
+        return sorted(slow, key=lambda slow: (-slow.seconds, slow.name))
 
     async def begin(self, request: _Request) -> None:
         """Wait for a slot."""
-        one = self._namespaces.get(request.namespace)
-        if one is None:
-            one = self._namespaces[request.namespace] = _Namespace(request.namespace)
-        if one.waiting or not self._may_begin(one):
-            await self._turn_of(one)
+        namespace = self._namespaces.get(request.namespace)
+        if namespace is None:
+            namespace = self._namespaces[request.namespace] = _Namespace(request.namespace)
+        if namespace.waiting or not self._may_begin(namespace):
+            await self._turn_of(namespace)
         else:
-            self._take(one)
+            self._take(namespace)
         request.begun, request.holds = self._ticks(), True
         self._prompt[request] = None
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(PROMPT, self._ring)
 
-    async def _turn_of(self, one: _Namespace) -> None:
+    async def _turn_of(self, namespace: _Namespace) -> None:
         """Wait until a namespace is dealt a slot for the request that asks."""
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        one.waiting.append(granted)
-        self._turns.setdefault(one.name, one)
+        namespace.waiting.append(granted)
+        self._turns.setdefault(namespace.name, namespace)
         try:
             await granted
         except asyncio.CancelledError:
             if not granted.cancelled():  # it was dealt a slot at the same moment
-                self._give_back(one)
-            elif granted in one.waiting:
-                one.waiting.remove(granted)
-            self._settle(one)
+                self._give_back(namespace)
+            elif granted in namespace.waiting:
+                namespace.waiting.remove(granted)
+            self._settle(namespace)
             self._deal()
             raise
 
     def end(self, request: _Request) -> None:
         """A request was answered, or given up."""
-        one = self._namespaces[request.namespace]
+        namespace = self._namespaces[request.namespace]
         if request.holds:
             del self._prompt[request]
-            self._give_back(one)
+            self._give_back(namespace)
         else:
-            del one.unanswered[request]
+            del namespace.unanswered[request]
             self._unanswered -= 1
-        if not one.unanswered and self._ticks() - request.begun < PROMPT:
-            self._judge(one, slow=False)
-        self._settle(one)
+        if not namespace.unanswered and self._ticks() - request.begun < PROMPT:
+            self._judge(namespace, slow=False)
+        self._settle(namespace)
         self._deal()
 
-    def _may_begin(self, one: _Namespace) -> bool:
+    def _may_begin(self, namespace: _Namespace) -> bool:
         """Whether a namespace may have another slot now."""
         if self._held >= self._slots:
             return False
-        free = self._slots - (self._held - one.holding)
-        if one.holding >= max(1, free // 2):
+        free = self._slots - (self._held - namespace.holding)
+        if namespace.holding >= max(1, free // 2):
             return False
-        if not one.slow:
+        if not namespace.slow:
             return True
-        under_way = one.holding + len(one.unanswered)
+        under_way = namespace.holding + len(namespace.unanswered)
         return (
             self._held_by_slow < max(1, self._slots // 4)
             and under_way < max(1, self._slots // 2)
             and self._unanswered < MOST_UNANSWERED
         )
 
-    def _take(self, one: _Namespace) -> None:
-        one.holding += 1
+    def _take(self, namespace: _Namespace) -> None:
+        namespace.holding += 1
         self._held += 1
-        self._held_by_slow += one.slow
+        self._held_by_slow += namespace.slow
 
-    def _give_back(self, one: _Namespace) -> None:
-        one.holding -= 1
+    def _give_back(self, namespace: _Namespace) -> None:
+        namespace.holding -= 1
         self._held -= 1
-        self._held_by_slow -= one.slow
+        self._held_by_slow -= namespace.slow
 
     def _deal(self) -> None:
         """Give free slots to those who wait, namespace after namespace."""
         served = True
         while served and self._held < self._slots:
             served = False
-            for name, one in list(self._turns.items()):
-                if not self._may_begin(one):
+            for name, namespace in list(self._turns.items()):
+                if not self._may_begin(namespace):
                     continue
                 del self._turns[name]
-                granted = one.waiting.popleft()
-                if one.waiting:
-                    self._turns[name] = one
+                granted = namespace.waiting.popleft()
+                if namespace.waiting:
+                    self._turns[name] = namespace
                 served = True
                 if not granted.cancelled():
-                    self._take(one)
+                    self._take(namespace)
                     granted.set_result(None)
 
     def _ring(self) -> None:
         self._timer = None
-        left = self.look()
-        if left is not None:
-            self._timer = asyncio.get_running_loop().call_later(left, self._ring)
+        seconds_left = self.look()
+        if seconds_left is not None:
+            self._timer = asyncio.get_running_loop().call_later(seconds_left, self._ring)
 
     def look(self) -> float | None:
         """Let requests go on without a slot that have had no answer for too long; seconds until the next one has."""
-        now, left = self._ticks(), None
+        now, seconds_left = self._ticks(), None
         for request in list(self._prompt):
-            left = request.begun + PROMPT - now
-            if left > 0.0:
+            seconds_left = request.begun + PROMPT - now
+            if seconds_left > 0.0:
                 break
-            left = None
-            one = self._namespaces[request.namespace]
+            seconds_left = None
+            namespace = self._namespaces[request.namespace]
             del self._prompt[request]
-            self._give_back(one)
+            self._give_back(namespace)
             request.holds = False
-            one.unanswered[request] = None
+            namespace.unanswered[request] = None
             self._unanswered += 1
-            self._judge(one, slow=True)
+            self._judge(namespace, slow=True)
         self._deal()
-        return left
+        return seconds_left
 
-    def _judge(self, one: _Namespace, *, slow: bool) -> None:
+    def _judge(self, namespace: _Namespace, *, slow: bool) -> None:
         """Note whether a namespace is slow."""
-        if one.slow is slow:
+        if namespace.slow is slow:
             return
-        one.slow = slow
-        self._held_by_slow += one.holding if slow else -one.holding
+        namespace.slow = slow
+        self._held_by_slow += namespace.holding if slow else -namespace.holding
         self.slow = frozenset(_names(self._namespaces.values()))
 
-    def _settle(self, one: _Namespace) -> None:
+    def _settle(self, namespace: _Namespace) -> None:
         """Forget a namespace of which nothing is to be known any more."""
-        if not one.waiting:
-            self._turns.pop(one.name, None)
-        if one.idle and (not one.slow or len(self._namespaces) > _MOST_REMEMBERED):
-            del self._namespaces[one.name]
-            if one.slow:
+        if not namespace.waiting:
+            self._turns.pop(namespace.name, None)
+        if namespace.idle and (not namespace.slow or len(self._namespaces) > _MOST_REMEMBERED):
+            del self._namespaces[namespace.name]
+            if namespace.slow:
                 self.slow = frozenset(_names(self._namespaces.values()))
 
 
 def _names(namespaces: Iterable[_Namespace]) -> Iterable[str]:
-    return (one.name for one in namespaces if one.slow)
+    return (namespace.name for namespace in namespaces if namespace.slow)
 
 
 class _Request:

@@ -109,9 +109,9 @@ class Writer:
 
     def only(self, may: Callable[[], bool]) -> Writer:
         """A copy of this writer that writes only while `may` returns True."""
-        found = copy(self)
-        found._may = may
-        return found
+        writer = copy(self)
+        writer._may = may
+        return writer
 
     def assume(self, effects: Sequence[port.Effect]) -> list[Callable[[port.Outcome], None] | None]:
         """Let reads show effects as done before they are sent; may be called from any thread.
@@ -123,9 +123,9 @@ class Writer:
     def _assume(self, effect: port.Effect) -> Callable[[port.Outcome], None] | None:
         match effect:
             case port.Bind(pod, node, annotations):
-                known = self._store.pod(pod)
-                if known is not None and effect.uid in ("", known.metadata.uid):
-                    self._store.assume(pod, known.metadata.uid, node=node, marks=annotations)
+                entry = self._store.pod(pod)
+                if entry is not None and effect.uid in ("", entry.metadata.uid):
+                    self._store.assume(pod, entry.metadata.uid, node=node, marks=annotations)
                 return None  # the binder knows when that has not come to be
             case port.Evict(pod):
                 uid = effect.uid or self._uid(pod)
@@ -156,11 +156,11 @@ class Writer:
         `groups` are numbers of effects.
         """
         turns = self._turns(effects)
-        found: list[port.Outcome | None] = [None] * len(effects)
+        outcomes: list[port.Outcome | None] = [None] * len(effects)
 
         async def group(numbers: Sequence[int]) -> None:
             def told(number: int, outcome: port.Outcome) -> None:
-                found[numbers[number]] = outcome
+                outcomes[numbers[number]] = outcome
                 ended(numbers[number], outcome)
 
             await self._in_order([effects[number] for number in numbers], [turns.get(n) for n in numbers], told)
@@ -170,7 +170,7 @@ class Writer:
         finally:
             for turn in turns.values():
                 turn.end(None)
-        return [outcome for outcome in found if outcome is not None]
+        return [outcome for outcome in outcomes if outcome is not None]
 
     async def apply(self, effects: Sequence[port.Effect]) -> list[port.Outcome]:
         """Carry out effects in order, neighbours of one kind at the same time.
@@ -186,8 +186,8 @@ class Writer:
         for number, effect in enumerate(effects):
             if isinstance(effect, port.Prepare | port.Nominate):
                 written = type(effect), port.about(effect)
-                last = self._last.get(written)
-                turn = turns[number] = self._last[written] = _Turn(last.ended if last is not None else None)
+                previous = self._last.get(written)
+                turn = turns[number] = self._last[written] = _Turn(previous.ended if previous is not None else None)
                 turn.ended.add_done_callback(partial(self._forget_turn, written, turn))
         return turns
 
@@ -199,7 +199,7 @@ class Writer:
         self,
         effects: Sequence[port.Effect],
         turns: Sequence[_Turn | None],
-        told: Callable[[int, port.Outcome], None],
+        report_outcome: Callable[[int, port.Outcome], None],
     ) -> None:
         stuck: dict[str, str] = {}  # gangs that are not nominated -> why
         unprepared: dict[str, str] = {}  # gangs that are not bound -> why
@@ -218,7 +218,7 @@ class Writer:
                 outcome = await self._guarded(effect, stuck)
             if turn is not None:
                 turn.end(outcome)
-            told(number, outcome)
+            report_outcome(number, outcome)
             match outcome.effect:
                 case port.Evict(by=gang) if not outcome.ok:
                     stuck[gang] = f"withheld, because an eviction for it failed: {outcome.error}"
@@ -230,7 +230,9 @@ class Writer:
             numbers = list(stretch)
             if kind is port.Bind:
                 await self._bind(
-                    [(n, effect) for n in numbers if isinstance(effect := effects[n], port.Bind)], unprepared, told
+                    [(n, effect) for n in numbers if isinstance(effect := effects[n], port.Bind)],
+                    unprepared,
+                    report_outcome,
                 )
                 continue
             for number in numbers:
@@ -243,7 +245,7 @@ class Writer:
         self,
         binds: Sequence[tuple[int, port.Bind]],
         unprepared: Mapping[str, str],
-        told: Callable[[int, port.Outcome], None],
+        report_outcome: Callable[[int, port.Outcome], None],
     ) -> None:
         """Bind those whose gangs are prepared."""
         sent = [(number, bind) for number, bind in binds if bind.gang not in unprepared]
@@ -251,15 +253,17 @@ class Writer:
             if bind.gang in unprepared:
                 outcome = port.Outcome(bind, ok=False, error=unprepared[bind.gang], withheld=True)
                 self._binder.forget(bind)
-                told(number, outcome)
-        await self._binder.bind([bind for _, bind in sent], self._may, lambda i, outcome: told(sent[i][0], outcome))
+                report_outcome(number, outcome)
+        await self._binder.bind(
+            [bind for _, bind in sent], self._may, lambda i, outcome: report_outcome(sent[i][0], outcome)
+        )
 
     async def _prepare(
         self, effect: port.Prepare, turn: _Turn, after: Mapping[port.Key, asyncio.Future[port.Outcome]]
     ) -> port.Outcome:
         """Write what builds on earlier writes of the object, and on the object that it comes `after`: once they are."""
-        first = after.get(effect.after) if effect.after is not None else None
-        for before in (turn.before, first):
+        required = after.get(effect.after) if effect.after is not None else None
+        for before in (turn.before, required):
             if before is not None:
                 await asyncio.wait([before])
                 if before.cancelled():
@@ -371,8 +375,8 @@ class Writer:
         resource = self._resource(key)
         if status:
             merged = (key.group, key.kind) in LEAN
-            known = self._store.find(key)
-            shown = part(known[1], "status") if known is not None else {}
+            entry = self._store.find(key)
+            shown = part(entry[1], "status") if entry is not None else {}
             body = status if merged else _replacing(status, shown)
             await self._patch(key, {"status": body}, kind=_STRATEGIC if merged else _MERGE, status=resource.status)
         if annotations:
@@ -383,8 +387,8 @@ class Writer:
         await self._answered(key, "PATCH", path, body, kind=kind)
 
     def _uid(self, key: port.Key) -> str:
-        known = self._store.find(key)
-        return known[0].metadata.uid if known is not None else ""
+        entry = self._store.find(key)
+        return entry[0].metadata.uid if entry is not None else ""
 
     async def _evict(self, key: port.Key, uid: str) -> None:
         """Ask for an eviction: disruption budgets may refuse it, and that is final for this cycle.

@@ -65,8 +65,8 @@ def guarded(access: Access, *, refuse: Refuse = _in_words, rate: float = _RATE, 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         entering = bool(access.token) and request.path == "/" and _same(request.query.get("token", ""), access.token)
-        known = entering or not access.token or _knows(request, access)
-        if not allowance.take((request.remote or "", known)):
+        is_known = entering or not access.token or _knows(request, access)
+        if not allowance.take((request.remote or "", is_known)):
             answer = refuse(429, "TooManyRequests", "too many requests: try again in a second")
             answer.headers["Retry-After"] = "1"
             return answer
@@ -76,7 +76,7 @@ def guarded(access: Access, *, refuse: Refuse = _in_words, rate: float = _RATE, 
             return refuse(403, "Forbidden", "this came through a proxy: start with --host NAME, and use its token")
         if entering:
             raise _remembered(request, access.token)
-        if not known:
+        if not is_known:
             return refuse(401, "Unauthorized", "the token is missing, or another")
         if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
             return refuse(403, "Forbidden", "pages of other sites may not ask")
@@ -97,12 +97,12 @@ class _Allowance:
     def take(self, client: tuple[str, bool]) -> bool:
         """Whether a client may make a request now."""
         now = time.monotonic()
-        left, since = self._left.pop(client, (self._burst, now))
-        left = min(left + (now - since) * self._rate, self._burst)
-        self._left[client] = (left - 1 if left >= 1 else left), now
+        tokens, since = self._left.pop(client, (self._burst, now))
+        tokens = min(tokens + (now - since) * self._rate, self._burst)
+        self._left[client] = (tokens - 1 if tokens >= 1 else tokens), now
         if len(self._left) > _CLIENTS:
             self._left.popitem(last=False)
-        return left >= 1
+        return tokens >= 1
 
 
 def _names(request: web.Request, hosts: Collection[str]) -> bool:
@@ -113,9 +113,9 @@ def _names(request: web.Request, hosts: Collection[str]) -> bool:
 def _remembered(request: web.Request, token: str) -> web.HTTPException:
     """A browser cannot send the token by itself: it gets a cookie, and an address without the token."""
     secure = request.secure or request.headers.get("X-Forwarded-Proto", "") == "https"
-    found = web.HTTPSeeOther("/")
-    found.set_cookie(_COOKIE, token, httponly=True, secure=secure, samesite="Strict")
-    return found
+    redirect = web.HTTPSeeOther("/")
+    redirect.set_cookie(_COOKIE, token, httponly=True, secure=secure, samesite="Strict")
+    return redirect
 
 
 def _knows(request: web.Request, access: Access) -> bool:
@@ -126,8 +126,8 @@ def _knows(request: web.Request, access: Access) -> bool:
     return reads and _same(request.cookies.get(_COOKIE, ""), access.token)
 
 
-def _same(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode(), other.encode())
+def _same(presented: str, expected: str) -> bool:
+    return hmac.compare_digest(presented.encode(), expected.encode())
 
 
 def _own_origin(request: web.Request) -> bool:

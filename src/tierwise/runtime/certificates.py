@@ -185,12 +185,12 @@ def tls_of(bundle: Bundle) -> ssl.SSLContext:
 async def _find(client: _Asks, names: CertificateNames) -> dict[str, Any] | None:
     try:
         answer = await client.ask("GET", f"{_secrets(names)}/{names.secret}", expects="Secret")
-        found: dict[str, Any] = msgspec.json.decode(answer)
+        content: dict[str, Any] = msgspec.json.decode(answer)
     except ApiError as error:
         if error.status != 404:
             raise
         return None
-    return found
+    return content
 
 
 def _bundle(secret: Mapping[str, Any]) -> Bundle | None:
@@ -208,10 +208,10 @@ async def _renew(
     client: _Asks, names: CertificateNames, secret: dict[str, Any] | None, present: Bundle | None, now: datetime
 ) -> Bundle | None:
     """A new certificate in the Secret; None where another was faster."""
-    made = issue(names.hosts(), now)
+    bundle = issue(names.hosts(), now)
     before = present.authority.partition(_END) if present is not None else (b"", b"", b"")
-    made = Bundle(made.authority + before[0] + before[1], made.certificate, made.key)
-    texts = {"ca.crt": made.authority, "tls.crt": made.certificate, "tls.key": made.key}
+    bundle = Bundle(bundle.authority + before[0] + before[1], bundle.certificate, bundle.key)
+    texts = {"ca.crt": bundle.authority, "tls.crt": bundle.certificate, "tls.key": bundle.key}
     data = {name: base64.b64encode(text).decode() for name, text in texts.items()}
     kind = {"apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls", "data": data}
     try:
@@ -224,25 +224,25 @@ async def _renew(
             raise
         return None
     log.info("a certificate for %s was made", ", ".join(names.hosts()))
-    return made
+    return bundle
 
 
 async def _trust(client: _Asks, names: CertificateNames, authority: bytes) -> None:
     """Let the API server believe what the authority has signed; nothing is written where it does already."""
-    wanted = base64.b64encode(authority).decode()
+    ca_bundle = base64.b64encode(authority).decode()
     for plural in _CONFIGURATIONS:
         path = f"/apis/admissionregistration.k8s.io/v1/{plural}/{names.configuration}"
         try:
-            found = msgspec.json.decode(await client.ask("GET", path, expects="WebhookConfiguration"))
+            configuration = msgspec.json.decode(await client.ask("GET", path, expects="WebhookConfiguration"))
         except ApiError as error:
             if error.status != 404:
                 raise
             log.warning("there is no %s %s: nothing calls this webhook", plural.removesuffix("s"), names.configuration)
             continue
         patch = [
-            {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": wanted}
-            for index, hook in enumerate(found.get("webhooks") or ())
-            if hook.get("clientConfig", {}).get("caBundle") != wanted
+            {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": ca_bundle}
+            for index, hook in enumerate(configuration.get("webhooks") or ())
+            if hook.get("clientConfig", {}).get("caBundle") != ca_bundle
         ]
         if patch:
             await client.ask("PATCH", path, patch, kind="application/json-patch+json")
@@ -287,12 +287,12 @@ class Certificate:
         _log.info("the certificate in %s was read again", self._files[0].parent)
         return True
 
-    async def watch(self, interval: float, taken: Callable[[], None]) -> None:
+    async def watch(self, interval: float, on_change: Callable[[], None]) -> None:
         """Refresh for ever, and say when something was taken."""
         while True:
             await asyncio.sleep(interval)
             if self.refresh():
-                taken()
+                on_change()
 
     def pem(self) -> bytes:
         """The certificate as its file holds it."""

@@ -59,49 +59,49 @@ class DefragExecutor:
         self.refused: tuple[str, ...] = ()  # what the last step could not do
         self._begun: Begun = Ended(())
 
-    def record(self, read: Objects | None = None) -> DefragRecord | None:
+    def record(self, objects: Objects | None = None) -> DefragRecord | None:
         """As it is now; None where there is none. InputError where the ConfigMap is another's."""
-        config = self._config(read)
+        config = self._config(objects)
         try:
             return defrag_record.read_record(config) if config is not None else None
         except ValueError as error:
             raise InputError(str(error), obj=str(self._key)) from None
 
-    def scenario(self, read: Objects | None = None) -> Scenario:
-        return Scenario(read or self._cluster.read(), self._profile, self._clock(), schedulers=self._schedulers)
+    def scenario(self, objects: Objects | None = None) -> Scenario:
+        return Scenario(objects or self._cluster.read(), self._profile, self._clock(), schedulers=self._schedulers)
 
     def begin(self, room: str, *, step_seconds: float) -> tuple[DefragRecord, DefragPlan]:
         """Plan, and write the first record; InputError where an execution is under way, or it cannot be written."""
-        read = self._cluster.read()
-        before = self.record(read)
+        objects = self._cluster.read()
+        before = self.record(objects)
         if before is not None and not before.over:
             raise InputError(f"an execution by {before.by} is under way ({before.phase})", obj=str(self._key))
-        record, plan = begin(self.scenario(read), room, by=self.by, step_seconds=step_seconds)
+        record, plan = begin(self.scenario(objects), room, by=self.by, step_seconds=step_seconds)
         if plan.moves:
-            self.write(record, before, read)
+            self.write(record, before, objects)
         return record, plan
 
-    def write(self, record: DefragRecord, before: DefragRecord | None, read: Objects | None = None) -> None:
+    def write(self, record: DefragRecord, before: DefragRecord | None, objects: Objects | None = None) -> None:
         """Write a record in place of another, which was `read`; InputError where that fails."""
         since = self._clock() - _HOUR
         earlier = (*before.earlier, *before.finished) if before is not None and before.over else record.earlier
         revision = max(record.revision, before.revision + 1 if before is not None and before.over else 0)
-        kept = tuple(move for move in earlier if move.at > since)
-        self._write(replace(record, earlier=kept, revision=revision), read)
+        recent_moves = tuple(move for move in earlier if move.at > since)
+        self._write(replace(record, earlier=recent_moves, revision=revision), objects)
 
-    def _write(self, record: DefragRecord, read: Objects | None) -> None:
-        outcome = self._put(record, self._config(read))
+    def _write(self, record: DefragRecord, objects: Objects | None) -> None:
+        outcome = self._put(record, self._config(objects))
         if not outcome.ok:
             raise InputError(f"it cannot be written: {outcome.error}", obj=str(self._key))
 
     def take_over(self) -> DefragRecord:
         """Go on with an execution that another has begun; InputError where there is none."""
-        read = self._cluster.read()
-        record = self.record(read)
+        objects = self._cluster.read()
+        record = self.record(objects)
         if record is None or record.over:
             raise InputError("no execution is under way", obj=str(self._key))
         record = replace(record, by=self.by)
-        self._write(record, read)
+        self._write(record, objects)
         return record
 
     def begin_step(self) -> None:
@@ -131,31 +131,31 @@ class DefragExecutor:
             return None
         if record.phase is MovePhase.RESERVING and defrag_record.observed(config) >= record.revision and not stopping:
             self._refresh()
-        read = self._cluster.read()
-        config, record = self._config(read), self.record(read)
+        objects = self._cluster.read()
+        config, record = self._config(objects), self.record(objects)
         if config is None or record is None or record.by != self.by:
             return None
-        found = proceed(record, self.scenario(read), observed=defrag_record.observed(config), stopping=stopping)
+        step = proceed(record, self.scenario(objects), observed=defrag_record.observed(config), stopping=stopping)
         self.refused = ()
-        if found.record != record or any(isinstance(effect, Evict) for effect in found.effects):
-            outcome = self._put(found.record, config)
+        if step.record != record or any(isinstance(effect, Evict) for effect in step.effects):
+            outcome = self._put(step.record, config)
             if not outcome.ok:  # another was faster: what to do is decided again
                 self.refused = (outcome.error,)
                 return record
-            self._cluster.tell(self._events(record, found.record))
-        self._begun = perform(decided_on(read, found.effects))
-        return found.record
+            self._cluster.tell(self._events(record, step.record))
+        self._begun = perform(decided_on(objects, step.effects))
+        return step.record
 
-    def _config(self, read: Objects | None = None) -> ConfigMap | None:
-        config = (read or self._cluster.read()).record(self._key)
+    def _config(self, objects: Objects | None = None) -> ConfigMap | None:
+        config = (objects or self._cluster.read()).record(self._key)
         return config if isinstance(config, ConfigMap) else None
 
     def _put(self, record: DefragRecord, config: ConfigMap | None) -> Outcome:
-        wanted = defrag_record.record_manifest(record, self._key.namespace)
+        manifest = defrag_record.record_manifest(record, self._key.namespace)
         if config is None:
-            effect = Prepare(self._key, wanted, create=True)
+            effect = Prepare(self._key, manifest, create=True)
         else:
-            effect = Prepare(self._key, {"data": wanted["data"]}, version=config.metadata.resource_version)
+            effect = Prepare(self._key, {"data": manifest["data"]}, version=config.metadata.resource_version)
         (outcome,) = self._cluster.apply([effect])
         return outcome
 
@@ -215,9 +215,9 @@ class DefragController:
                 log.error("defragmentation: %s", error)
             self._said = str(error)
             return
-        found, self._found = self._found, None
-        if found is not None:
-            self._begin(*found, record)
+        plan, self._found = self._found, None
+        if plan is not None:
+            self._begin(*plan, record)
         elif not self._planning and self._clock() >= self._looked + self._settings.every:
             self._looked, self._planning = self._clock(), True
             self._run(lambda: self._plan(self._executor.scenario()))
@@ -236,9 +236,9 @@ class DefragController:
         """The first room that is not there and can be opened; nothing is written."""
         try:
             for room in self._settings.rooms:
-                found = begin(scenario, room, by="", step_seconds=self._settings.step_seconds)
-                if found[1].moves:
-                    self._found = found
+                plan = begin(scenario, room, by="", step_seconds=self._settings.step_seconds)
+                if plan[1].moves:
+                    self._found = plan
                     break
         except Exception:  # whatever it is, the next look may go better
             log.exception("planning a defragmentation failed")

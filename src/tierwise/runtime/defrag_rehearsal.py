@@ -73,24 +73,24 @@ class _Owners:
 
     def __init__(self, objects: Objects) -> None:
         metas = (part(objects.raw(key), "metadata") for key in objects if key.kind != "Pod")
-        known = {str(meta["uid"]) for meta in metas if meta.get("uid")}
+        uids = {str(meta["uid"]) for meta in metas if meta.get("uid")}
         self._made = 0
         self._pods: dict[str, Raw] = {}
         for path, pod in objects.every(Pod).items():
             owners = pod.metadata.owner_references
             raw = objects.raw(pod_key(path))
-            if owners and raw is not None and not any(owner.uid in known for owner in owners):
+            if owners and raw is not None and not any(owner.uid in uids for owner in owners):
                 self._pods[path] = merged(raw, {"status": None, "spec": {"nodeName": None}})
 
     def act(self, objects: Objects, now: float) -> Sequence[Effect]:
-        there = objects.every(Pod)
-        missing = [path for path in self._pods if path not in there]
-        made: list[Effect] = []
+        present = objects.every(Pod)
+        missing = [path for path in self._pods if path not in present]
+        effects: list[Effect] = []
         for path in missing:
             self._made += 1
             meta = {"uid": f"again-{self._made}", "creationTimestamp": None, "deletionTimestamp": None}
-            made.append(Create(merged(self._pods[path], {"metadata": meta})))
-        return made
+            effects.append(Create(merged(self._pods[path], {"metadata": meta})))
+        return effects
 
     def due(self) -> float | None:
         return None

@@ -69,10 +69,10 @@ class ForecastWriter:
         if error is not None:
             log.error("expected starts could not be worked out: %s", error, exc_info=error)
             return
-        found = done.result()
-        report = summary(found, profile, errors=self._errors)
-        for job in found.waiting:
-            self._errors.note(job.key, report.now, range_of_runs(found.starts(job)))
+        forecasts_now = done.result()
+        report = summary(forecasts_now, profile, errors=self._errors)
+        for job in forecasts_now.waiting:
+            self._errors.note(job.key, report.now, range_of_runs(forecasts_now.starts(job)))
         self._cluster.tell(forecast_effects(self._cluster.read(), report), "forecasts")
 
 
@@ -87,17 +87,17 @@ def _ahead(iteration: LoopPass) -> Forecasts:
 
 def forecast_effects(objects: Objects, report: EtaReport) -> list[PatchStatus]:
     """The annotations of podGroups of which something else is to be said than what they have."""
-    found: list[PatchStatus] = []
+    effects: list[PatchStatus] = []
     for eta in report.jobs:
         key = Key.at(_GROUP, "PodGroup", eta.job)
         record = objects.record(key)
         if not isinstance(record, PodGroup):
             continue
-        told = _told(eta, report.now)
-        known = parse_expected_start(record.metadata.annotations.get(EXPECTED_START, ""))
-        if known is None or known.differs(told):
-            found.append(PatchStatus(key, {}, {EXPECTED_START: spell_expected_start(told)}))
-    return found
+        expected_start = _told(eta, report.now)
+        written = parse_expected_start(record.metadata.annotations.get(EXPECTED_START, ""))
+        if written is None or written.differs(expected_start):
+            effects.append(PatchStatus(key, {}, {EXPECTED_START: spell_expected_start(expected_start)}))
+    return effects
 
 
 def _told(eta: Eta, now: float) -> ExpectedStart:

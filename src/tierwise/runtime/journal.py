@@ -135,7 +135,7 @@ class _Cycle(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def decided(snapshot: Snapshot, report: CycleReport) -> bytes:
     """Everything that a cycle decided, as bytes: equal decisions are equal bytes."""
-    told = {
+    fields = {
         "effects": [_effect(effect) for effect in effects(snapshot, report)],
         "waiting": {
             key: [rejection.verdict.value, rejection.reason.code, message(rejection)]
@@ -144,19 +144,19 @@ def decided(snapshot: Snapshot, report: CycleReport) -> bytes:
         "phases": {key: phase.value for key, phase in report.phases.items()},
         "delays": report.delays,
     }
-    return msgspec.json.encode(told)
+    return msgspec.json.encode(fields)
 
 
 def _effect(effect: Effect) -> Raw:
     fields = {name: getattr(effect, name) for name in effect.__struct_fields__}
-    told = {name: str(value) if isinstance(value, Key) else value for name, value in fields.items() if value}
-    return {"effect": type(effect).__name__, **told}
+    arguments = {name: str(value) if isinstance(value, Key) else value for name, value in fields.items() if value}
+    return {"effect": type(effect).__name__, **arguments}
 
 
 def _put(objects: Objects, key: Key) -> _Put | None:
     """What is kept of an object as it is now; None where it is gone, or nothing of it is kept."""
-    told = recorded(objects, key)
-    return None if told is None else _Put(key.group, key.kind, key.path, msgspec.Raw(told))
+    raw = recorded(objects, key)
+    return None if raw is None else _Put(key.group, key.kind, key.path, msgspec.Raw(raw))
 
 
 class JournalWriter:
@@ -167,8 +167,10 @@ class JournalWriter:
         self._folder, self._size = folder, size
         self._profiles = profiles
         self._header = tuple(
-            _WrittenProfile(tuple(sorted(one.schedulers)), msgspec.Raw(msgspec.json.encode(written(one.profile))))
-            for one in profiles
+            _WrittenProfile(
+                tuple(sorted(profile.schedulers)), msgspec.Raw(msgspec.json.encode(written(profile.profile)))
+            )
+            for profile in profiles
         )
         try:
             for part in (*reversed(folder.parents), folder):
@@ -200,10 +202,10 @@ class JournalWriter:
         """End the segment in order; one that a full disk has cut short is read as far as it goes."""
         out, file = self._out, self._file
         self._out = self._file = self._path = None
-        for one in (out, file):
-            if one is not None:
+        for stream in (out, file):
+            if stream is not None:
                 with contextlib.suppress(OSError):
-                    one.close()
+                    stream.close()
 
     def _write(self, iteration: LoopPass, objects: Objects) -> None:
         if self._out is None or self._full():
@@ -213,7 +215,9 @@ class JournalWriter:
             return
         puts, deletes = _changes(objects, self._seen)
         self._seen = objects
-        profile = next(i for i, found in enumerate(self._profiles) if found.profile is iteration.profile)
+        profile = next(
+            i for i, written_profile in enumerate(self._profiles) if written_profile.profile is iteration.profile
+        )
         decision = msgspec.Raw(
             decided(iteration.snapshot, iteration.decided if iteration.decided is not None else iteration.report)
         )
@@ -275,7 +279,7 @@ def _changes(objects: Objects, since: Objects) -> tuple[tuple[_Put, ...], tuple[
     """What has changed between two cycles, by identity."""
     puts: list[_Put] = []
     deletes: list[_Path] = []
-    keys = [key for found in objects.changed_objects(since).values() for key in found]
+    keys = [key for keys_of_kind in objects.changed_objects(since).values() for key in keys_of_kind]
     for key in sorted(keys, key=_kind_of):
         put = _put(objects, key)
         if put is not None:
@@ -355,8 +359,8 @@ def repeat(recorded: RecordedCycle) -> Repetition:
     paused = {job: paused_reason(text) for job, text in recorded.paused.items()}
     snapshot = replace(snapshot, paused=paused) if paused else snapshot
     report = cycle(snapshot, recorded.scheduler.profile)
-    again = decided(snapshot, report)
-    return Repetition(snapshot, report, again, again == recorded.decided)
+    decided_again = decided(snapshot, report)
+    return Repetition(snapshot, report, decided_again, decided_again == recorded.decided)
 
 
 class Journal:
@@ -383,16 +387,16 @@ class Journal:
         """Every cycle with what changed before it, the oldest first."""
         for segment in self._segments:
             begun: dict[Key, Raw] = {}
-            whole = True
+            complete = True
             for line in _lines(segment):
                 if line.startswith(b"["):
                     begun |= {_key(put): _manifest(put, segment) for put in _decoded(line, tuple[_Put, ...], segment)}
                 elif line.startswith(b'{"cycle"'):
-                    found = _decoded(line, _Cycle, segment)
-                    puts = {**begun, **{_key(put): _manifest(put, segment) for put in found.puts}}
-                    gone = tuple(Key.at(*path) for path in found.deletes)
-                    yield JournalStep(_summary(found, segment), puts, gone, whole)
-                    begun, whole = {}, False
+                    cycle_line = _decoded(line, _Cycle, segment)
+                    puts = {**begun, **{_key(put): _manifest(put, segment) for put in cycle_line.puts}}
+                    gone = tuple(Key.at(*path) for path in cycle_line.deletes)
+                    yield JournalStep(_summary(cycle_line, segment), puts, gone, complete)
+                    begun, complete = {}, False
 
     def cycle(self, number: int) -> RecordedCycle:
         """One cycle with all that it saw; InputError where the journal does not have it."""
@@ -401,7 +405,7 @@ class Journal:
     def segment_of(self, number: int) -> Path:
         """The segment that a cycle is in, if it is in any; InputError where all are later."""
         firsts = [int(_NAME.fullmatch(path.name)[1]) for path in self._segments]  # type: ignore[index]
-        earlier = [path for path, first in zip(self._segments, firsts, strict=True) if first <= number]
+        earlier = [path for path, first_number in zip(self._segments, firsts, strict=True) if first_number <= number]
         if not earlier:
             raise self.missing(number)
         return earlier[-1]
@@ -417,7 +421,7 @@ class Journal:
 
     def at(self, time: float) -> int:
         """The number of the last cycle that was not after a time; InputError where all were."""
-        numbers = [found.number for found in self.cycles() if found.now <= time]
+        numbers = [cycle.number for cycle in self.cycles() if cycle.now <= time]
         if not numbers:
             raise InputError("there is no cycle at that time or before", file=str(self._folder))
         return numbers[-1]
@@ -442,24 +446,24 @@ class JournalCursor:
         if self._last is not None and self._last.number == number:
             return self._last
         segment = self._journal.segment_of(number)
-        found = None
+        recorded = None
         if segment == self._segment and self._last is not None and self._last.number < number:
-            found = self._read(segment, number)
-        if found is None:  # also where a segment has grown since its end was read
+            recorded = self._read(segment, number)
+        if recorded is None:  # also where a segment has grown since its end was read
             self._open(segment)
-            found = self._read(segment, number)
-        self._last = found
-        if found is None:
+            recorded = self._read(segment, number)
+        self._last = recorded
+        if recorded is None:
             raise self._journal.missing(number)
-        return found
+        return recorded
 
     def _open(self, segment: Path) -> None:
         self._segment, self._last, self._objects = segment, None, Objects()
         self._lines, self._header = _lines(segment), None
-        first = next(self._lines, None)
-        if first is None:
+        first_line = next(self._lines, None)
+        if first_line is None:
             return  # cut short before its first line was whole
-        header = _decoded(first, _Header, segment)
+        header = _decoded(first_line, _Header, segment)
         if header.format not in (_BEFORE, _FORMAT):
             text = f"is of format {header.format}, and this version reads {_BEFORE} and {_FORMAT}"
             raise InputError(text, file=str(segment))
@@ -469,47 +473,47 @@ class JournalCursor:
         """Go on to a cycle of the segment that is open; None where it ends before."""
         if self._header is None:
             return None
-        held: dict[_Path, _Put | None] = {}  # what has changed on the way, None where it is gone
+        changes: dict[_Path, _Put | None] = {}  # what has changed on the way, None where it is gone
         for line in self._lines:
             if line.startswith(b"["):
-                held |= {(put.group, put.kind, put.path): put for put in _decoded(line, tuple[_Put, ...], segment)}
+                changes |= {(put.group, put.kind, put.path): put for put in _decoded(line, tuple[_Put, ...], segment)}
                 continue
-            found = _decoded(line, _Cycle, segment)
-            held |= {(put.group, put.kind, put.path): put for put in found.puts}
-            held |= dict.fromkeys(found.deletes)
-            if found.cycle == number:
-                self._objects = self._followed(held, segment)
-                if found.profile >= len(self._header.profiles):
+            cycle = _decoded(line, _Cycle, segment)
+            changes |= {(put.group, put.kind, put.path): put for put in cycle.puts}
+            changes |= dict.fromkeys(cycle.deletes)
+            if cycle.cycle == number:
+                self._objects = self._followed(changes, segment)
+                if cycle.profile >= len(self._header.profiles):
                     raise InputError(f"is no journal: cycle {number} names no profile of its own", file=str(segment))
                 return RecordedCycle(
                     number=number,
-                    now=found.now,
+                    now=cycle.now,
                     objects=self._objects,
-                    scheduler=self._scheduler(self._header.profiles[found.profile], segment),
-                    decided=bytes(found.decided),
+                    scheduler=self._scheduler(self._header.profiles[cycle.profile], segment),
+                    decided=bytes(cycle.decided),
                     version=self._header.version,
                     solver=self._header.solver,
-                    paused=found.paused,
+                    paused=cycle.paused,
                 )
         return None
 
-    def _followed(self, held: dict[_Path, _Put | None], segment: Path) -> Objects:
+    def _followed(self, changes: dict[_Path, _Put | None], segment: Path) -> Objects:
         """The objects after what has changed on the way."""
         try:
             return self._objects.changed(
-                {_key(put): _manifest(put, segment) for put in held.values() if put is not None},
-                [Key.at(*path) for path, put in held.items() if put is None],
+                {_key(put): _manifest(put, segment) for put in changes.values() if put is not None},
+                [Key.at(*path) for path, put in changes.items() if put is None],
             )
         except InputError as error:
             raise error if error.file else error.inside(file=str(segment)) from None
 
-    def _scheduler(self, known: _WrittenProfile, segment: Path) -> SchedulerProfile:
+    def _scheduler(self, written: _WrittenProfile, segment: Path) -> SchedulerProfile:
         """Equal profiles are one object, so that a reader of snapshots keeps what it knows."""
-        content = msgspec.json.encode(known)
+        content = msgspec.json.encode(written)
         if content not in self._profiles:
-            raw = _decoded(bytes(known.profile), Raw, segment)
+            raw = _decoded(bytes(written.profile), Raw, segment)
             profile = check_profile(_profile(raw, segment), str(segment))
-            self._profiles[content] = SchedulerProfile(frozenset(known.schedulers), profile)
+            self._profiles[content] = SchedulerProfile(frozenset(written.schedulers), profile)
         return self._profiles[content]
 
 
@@ -549,11 +553,11 @@ def _manifest(put: _Put, segment: Path) -> Raw:
     return {"apiVersion": f"{put.group}/{version}" if put.group else version, "kind": put.kind, **raw}
 
 
-def _summary(found: _Cycle, segment: Path) -> CycleSummary:
-    told = _decoded(bytes(found.decided), _Decided, segment)
-    if any("effect" not in effect for effect in told.effects):
-        raise InputError(f"is no journal: an effect of cycle {found.cycle} does not say what it is", file=str(segment))
-    return CycleSummary(found.cycle, found.now, found.profile, told.effects, told.waiting)
+def _summary(cycle: _Cycle, segment: Path) -> CycleSummary:
+    decided_fields = _decoded(bytes(cycle.decided), _Decided, segment)
+    if any("effect" not in effect for effect in decided_fields.effects):
+        raise InputError(f"is no journal: an effect of cycle {cycle.cycle} does not say what it is", file=str(segment))
+    return CycleSummary(cycle.cycle, cycle.now, cycle.profile, decided_fields.effects, decided_fields.waiting)
 
 
 class _Decided(msgspec.Struct, frozen=True):
@@ -568,11 +572,11 @@ def _lines(segment: Path) -> Iterator[bytes]:
             size = os.fstat(packed.fileno()).st_size
             if size < _HEAD:
                 return
-            left = _SPARED + _RATIO * size
+            bytes_left = _SPARED + _RATIO * size
             with gzip.open(packed, "rb") as file:
-                while line := file.readline(min(left, _LINE) + 1):
-                    left -= len(line)
-                    if left < 0 or len(line) > _LINE:
+                while line := file.readline(min(bytes_left, _LINE) + 1):
+                    bytes_left -= len(line)
+                    if bytes_left < 0 or len(line) > _LINE:
                         text = f"unpacks to more than {_RATIO} times its size, or to a line without end"
                         raise InputError(f"is no journal: it {text}", file=str(segment))
                     if line.endswith(b"\n"):

@@ -122,17 +122,17 @@ def recorded(objects: Objects, key: Key) -> bytes | None:
     return msgspec.json.encode(_convert(record))
 
 
-def _of_unknown(raw: Raw | None, read: Mapping[str, tuple[str, ...]] | None) -> bytes | None:
-    if raw is None or read is None:
+def _of_unknown(raw: Raw | None, fields_read: Mapping[str, tuple[str, ...]] | None) -> bytes | None:
+    if raw is None or fields_read is None:
         return None
     about = codec.part(raw, "metadata")
-    told: Raw = {"apiVersion": raw.get("apiVersion"), "kind": raw.get("kind")}
-    told["metadata"] = {name: about[name] for name in ("name", "namespace", "uid") if name in about}
-    for part, names in read.items():
+    kept_fields: Raw = {"apiVersion": raw.get("apiVersion"), "kind": raw.get("kind")}
+    kept_fields["metadata"] = {name: about[name] for name in ("name", "namespace", "uid") if name in about}
+    for part, names in fields_read.items():
         inner = raw.get(part)
         if isinstance(inner, dict):
-            told[part] = {name: inner[name] for name in names if isinstance(inner.get(name), int)}
-    return msgspec.json.encode(told)
+            kept_fields[part] = {name: inner[name] for name in names if isinstance(inner.get(name), int)}
+    return msgspec.json.encode(kept_fields)
 
 
 def _hook(kind: type[Any], value: Any) -> Any:
@@ -145,7 +145,7 @@ def _hook(kind: type[Any], value: Any) -> Any:
 @cache
 def _is_read(name: str) -> bool:
     domain = name.rpartition("/")[0]
-    of_ours = any(domain == one or domain.endswith(f".{one}") for one in _DOMAINS)
+    of_ours = any(domain == domain_of_ours or domain.endswith(f".{domain_of_ours}") for domain_of_ours in _DOMAINS)
     return of_ours or name in _KEYS or name.startswith(tuple(PREFIXES))
 
 
@@ -158,20 +158,22 @@ def _narrowed(record: type[Any]) -> type[Any]:
     """A type with the fields of a record that are read."""
     names = _SOME[record].split() if record in _SOME else record.__struct_fields__
     fields: list[tuple[str, Any, Any]] = []
-    for found in msgspec.structs.fields(record):
-        if found.name not in names:
+    for field_info in msgspec.structs.fields(record):
+        if field_info.name not in names:
             continue
-        kind = _IN_FULL.get((record, found.name)) or _narrow_type(found.type)
-        if record is core.ObjectMeta and found.name == "annotations":
+        kind = _IN_FULL.get((record, field_info.name)) or _narrow_type(field_info.type)
+        if record is core.ObjectMeta and field_info.name == "annotations":
             kind = _Marks
-        if found.default_factory is not msgspec.NODEFAULT:
-            given = msgspec.field(default_factory=found.default_factory, name=found.encode_name)
-        elif found.default is msgspec.NODEFAULT:
-            given = msgspec.field(name=found.encode_name)
+        if field_info.default_factory is not msgspec.NODEFAULT:
+            new_field = msgspec.field(default_factory=field_info.default_factory, name=field_info.encode_name)
+        elif field_info.default is msgspec.NODEFAULT:
+            new_field = msgspec.field(name=field_info.encode_name)
         else:
-            default = _convert(found.default) if isinstance(found.default, msgspec.Struct) else found.default
-            given = msgspec.field(default=default, name=found.encode_name)
-        fields.append((found.name, kind, given))
+            default = (
+                _convert(field_info.default) if isinstance(field_info.default, msgspec.Struct) else field_info.default
+            )
+            new_field = msgspec.field(default=default, name=field_info.encode_name)
+        fields.append((field_info.name, kind, new_field))
     return msgspec.defstruct(record.__name__, fields, kw_only=True, frozen=True, omit_defaults=True, gc=False)
 
 

@@ -134,8 +134,8 @@ class ConnectionLimiter:
     async def open(self, host: str, port: int) -> None:
         """Listen on every address of the host; OSError where one is taken or cannot be had."""
         loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        for family, address in dict.fromkeys((entry[0], entry[4]) for entry in found):
+        addresses = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, address in dict.fromkeys((entry[0], entry[4]) for entry in addresses):
             listener = socket.socket(family, socket.SOCK_STREAM)
             self._listeners.append(listener)
             listener.setblocking(False)

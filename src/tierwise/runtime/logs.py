@@ -51,7 +51,7 @@ def set_up(out: TextIO, level: str) -> None:
 
 
 def decision_lines(
-    snapshot: Snapshot, report: CycleReport, known: Mapping[str, Rejection] = MappingProxyType({})
+    snapshot: Snapshot, report: CycleReport, earlier: Mapping[str, Rejection] = MappingProxyType({})
 ) -> Iterator[tuple[str, dict[str, object]]]:
     """What a cycle decided, job by job: a text and its fields; without those that wait for what is `known`."""
     names = snapshot.topology.name
@@ -80,17 +80,17 @@ def decision_lines(
                 "reason": eviction.reason,
             },
         )
-    yield from _waiting(snapshot, report, known)
+    yield from _waiting(snapshot, report, earlier)
 
 
 def _waiting(
-    snapshot: Snapshot, report: CycleReport, known: Mapping[str, Rejection]
+    snapshot: Snapshot, report: CycleReport, earlier: Mapping[str, Rejection]
 ) -> Iterator[tuple[str, dict[str, object]]]:
     bound = Counter[str]()
     for decision in report.decisions:
         bound[decision.job.key] += decision.count() if decision.bound else 0
     # A rejection that is the very object of the cycle before is about the same tasks.
-    news = {key: said for key, said in report.rejections.items() if known.get(key) is not said}
+    news = {key: rejection for key, rejection in report.rejections.items() if earlier.get(key) is not rejection}
     jobs = (job for job in snapshot.jobs if job.key in news) if news else ()
     pending = {job.key: sum(len(pod_set.tasks) for pod_set in job.pod_sets()) for job in jobs}
     for key, rejection in news.items():

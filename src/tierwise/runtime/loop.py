@@ -117,17 +117,17 @@ class Loop(LoopState):
         for run in self._runs:
             self.guard.call("starting", partial(run.rehearse, Objects()))
 
-    def run(self, *, period: float, rest: float, stopping: Callable[[], bool], may: Callable[[], bool]) -> None:
+    def run(self, *, period: float, pause: float, stopping: Callable[[], bool], may: Callable[[], bool]) -> None:
         """Iterate after every change, and at least once in `period` seconds, until stopped.
 
         An iteration waits while more changes come, `rest` seconds at most.
         """
         try:
-            self._run(period, rest, stopping, may)
+            self._run(period, pause, stopping, may)
         finally:
             self._conclude_in_time(_LAST_WRITES)
 
-    def _run(self, period: float, rest: float, stopping: Callable[[], bool], may: Callable[[], bool]) -> None:
+    def _run(self, period: float, pause: float, stopping: Callable[[], bool], may: Callable[[], bool]) -> None:
         seen = Version(-1)
         while not stopping():
             # Without the lease there is nothing to do at any time; getting the lease counts as a change.
@@ -139,7 +139,7 @@ class Loop(LoopState):
             if stopping():
                 return
             if version != seen >= 0 and not goes_on:
-                self._let_come(version, rest)
+                self._let_come(version, pause)
             # Noted before reading, so that what changes from here on brings another iteration.
             seen = version
             if may():
@@ -158,20 +158,20 @@ class Loop(LoopState):
             timeout -= _LOOK
         return self.cluster.wait(seen, timeout)
 
-    def _let_come(self, version: Version, rest: float) -> None:
+    def _let_come(self, version: Version, pause: float) -> None:
         """What comes together is decided together: a gang's pods arrive one by one. `rest` seconds at most.
 
         The longer reading and deciding took the last time, the longer must nothing come: else a large cluster in which
         something changes all the time would be read all the time. Where changes come without end, half of the time goes
         into reading and deciding.
         """
-        lull = min(rest, max(_LULL, self.took / 2))
-        left = min(rest, max(2 * _LULL, self.took))
-        while left > 0.0:
-            latest = self.cluster.wait(_NEVER, min(lull, left))
+        lull = min(pause, max(_LULL, self.took / 2))
+        seconds_left = min(pause, max(2 * _LULL, self.took))
+        while seconds_left > 0.0:
+            latest = self.cluster.wait(_NEVER, min(lull, seconds_left))
             if latest == version:
                 return
-            version, left = latest, left - lull
+            version, seconds_left = latest, seconds_left - lull
 
     def _wait_time(self, period: float) -> float:
         """How long to wait for a change: until time alone gives a controller or a cycle something to do."""
@@ -189,37 +189,37 @@ class Loop(LoopState):
 
     def run_once(self) -> None:
         """Everything once; all of it has happened then."""
-        self._iterate(whole=True)
+        self._iterate(everything=True)
         self._conclude_all()
 
-    def _iterate(self, *, whole: bool = False) -> None:
+    def _iterate(self, *, everything: bool = False) -> None:
         """Controllers, scheduler and defragmentation; writes may still be under way after it.
 
         Those of controllers have ended before the scheduler decides where the iteration is to be `whole`.
         """
-        guard, more = self.guard, False
+        guard, unfinished = self.guard, False
         self._conclude_ended()
         if self._with_controllers:
             if self._fetching is not None:
-                guard.call("fetching", partial(self._fetch, whole=whole))
-            more = bool(guard.call("reconciling", partial(self._reconcile, inf if whole else _PROMPT)))
+                guard.call("fetching", partial(self._fetch, everything=everything))
+            unfinished = bool(guard.call("reconciling", partial(self._reconcile, inf if everything else _PROMPT)))
         self.unfinished, self.took = False, 0.0
         for run in self._runs:
             if not guard.run("scheduling", self.cluster.read(), run.schedule, run.rehearse):
                 # No object is to blame: where a plugin cannot be made, its jobs wait and say so.
-                guard.run("scheduling", self.cluster.read(), partial(run.schedule, whole=False), run.rehearse)
-        self.unfinished = self.unfinished or more
+                guard.run("scheduling", self.cluster.read(), partial(run.schedule, everything=False), run.rehearse)
+        self.unfinished = self.unfinished or unfinished
         if self._defrag is not None:
             guard.call("defragmenting", self._defrag.step)
         self.tell_of_crashes()
         self.iterated = self.ticks()
 
-    def _fetch(self, *, whole: bool) -> None:
+    def _fetch(self, *, everything: bool) -> None:
         assert self._fetching is not None
         if not self._fetched.done():
             return
         self._fetched = self.cluster.begin_in_order(self._fetching.step(self.cluster.read()))
-        if whole or self._fetched.done():
+        if everything or self._fetched.done():
             complain(self._fetched())
 
     def _reconcile(self, patience: float) -> bool:
@@ -229,58 +229,62 @@ class Loop(LoopState):
         many seconds as we have `patience`, those of slow namespaces not at all.
         Whether something is left for an iteration that follows at once: beyond so many writes a cycle comes first.
         """
-        left = self.most_writes - sum(one.begun.waits() for one in self._writes.values())
+        free_slots = self.most_writes - sum(writes.begun.waits() for writes in self._writes.values())
         failed: set[str] = set()  # namespaces that are left for the next iteration
         news, passes, begun = True, 0, 0
         while passes < _MOST:
             news = self._conclude_writes(failed) or news
             if news:
-                asked = self._ask(failed, left - begun)
-                if asked is None:
+                number_begun = self._ask(failed, free_slots - begun)
+                if number_begun is None:
                     return bool(begun)
-                passes, begun, news = passes + 1, begun + asked, False
-                if asked:
+                passes, begun, news = passes + 1, begun + number_begun, False
+                if number_begun:
                     continue
-            waits = [one.begun for one in self._writes.values() if one.begun.waits() or patience == inf]
+            waits = [writes.begun for writes in self._writes.values() if writes.begun.waits() or patience == inf]
             if not waits or patience <= 0.0:
                 return False
             waits[0].pause(_LOOK)
             patience -= _LOOK
         return False
 
-    def _ask(self, failed: set[str], most: int) -> int | None:
+    def _ask(self, failed: set[str], limit: int) -> int | None:
         """Begin what the controllers want, so many writes at most; how many were begun, None where none may be."""
-        now, read = self.clock(), self.cluster.read()
+        now, objects = self.clock(), self.cluster.read()
         act = partial(self._controllers.run, now=now)
         rehearse = partial(controllers.run, now=now, profile=self._profile)
         with self.computes("reconciling"):
-            asked = self.guard.run("reconciling", read, act, rehearse) or []
-        asked = [effect for effect in asked if about(effect).namespace not in failed | self._writes.keys()]
-        if asked and most <= 0:
+            effects = self.guard.run("reconciling", objects, act, rehearse) or []
+        effects = [effect for effect in effects if about(effect).namespace not in failed | self._writes.keys()]
+        if effects and limit <= 0:
             return None
         done, self._done = self._done, {}
         rows: dict[str, list[Effect]] = {}
-        for effect in fairly(asked, most):
+        for effect in fairly(effects, limit):
             rows.setdefault(about(effect).namespace, []).append(effect)
-        for name, own in rows.items():
-            if own == done.get(name):
+        for name, effects_of_row in rows.items():
+            if effects_of_row == done.get(name):
                 # The server keeps something else than what was written; writing it again would change nothing.
-                log.error("%s %s was done, and is asked for again", type(own[0]).__name__, about(own[0]))
+                log.error(
+                    "%s %s was done, and is asked for again", type(effects_of_row[0]).__name__, about(effects_of_row[0])
+                )
                 failed.add(name)
             else:
-                self._writes[name] = _Writes(own, self.cluster.begin_in_order(decided_on(read, own)))
+                self._writes[name] = _Writes(
+                    effects_of_row, self.cluster.begin_in_order(decided_on(objects, effects_of_row))
+                )
         return sum(len(self._writes[name].asked) for name in rows if name in self._writes)
 
     def _conclude_writes(self, failed: set[str]) -> bool:
         """See to what became of writes of controllers that have ended; whether some have."""
-        ended = [name for name, one in self._writes.items() if one.begun.done()]
+        ended = [name for name, writes in self._writes.items() if writes.begun.done()]
         for name in ended:
-            one = self._writes.pop(name)
-            outcomes = one.begun()
+            writes = self._writes.pop(name)
+            outcomes = writes.begun()
             complain(outcomes)
             self.cluster.tell(list(self._refused.tell(outcomes)))
             if any(outcome.ok for outcome in outcomes):
-                self._done[name] = one.asked
+                self._done[name] = writes.asked
             else:
                 failed.add(name)
         return bool(ended)
@@ -299,8 +303,8 @@ class Loop(LoopState):
 
     def _conclude_all(self) -> None:
         """Wait for all that is under way, and see to what follows from it."""
-        for one in self._writes.values():
-            one.begun()
+        for writes in self._writes.values():
+            writes.begun()
         self._conclude_writes(set())
         for run in self._runs:
             while run.pending:
@@ -313,5 +317,7 @@ class Loop(LoopState):
         while self._pending and looks:
             self.cluster.wait(_NEVER, _LOOK)
             self._conclude_ended()
-            prompt = any(run.under_way for run in self._runs) or any(one.begun.waits() for one in self._writes.values())
+            prompt = any(run.under_way for run in self._runs) or any(
+                writes.begun.waits() for writes in self._writes.values()
+            )
             looks -= not prompt  # the rest is slow

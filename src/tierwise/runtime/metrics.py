@@ -33,10 +33,12 @@ def registry() -> CollectorRegistry:
     """A registry that knows which version it is of."""
     # Else there is a further series for each counter that says when it began to count.
     disable_created_metrics()  # type: ignore[no-untyped-call]
-    found = CollectorRegistry(auto_describe=True)
-    info = Gauge("tierwise_build_info", "Always 1; the label is the version that runs.", ["version"], registry=found)
+    collectors = CollectorRegistry(auto_describe=True)
+    info = Gauge(
+        "tierwise_build_info", "Always 1; the label is the version that runs.", ["version"], registry=collectors
+    )
     info.labels(__version__).set(1)
-    return found
+    return collectors
 
 
 def tell_features(to: CollectorRegistry, profiles: Sequence[Profile]) -> None:
@@ -152,9 +154,9 @@ class DeclaredMetrics:
         self._of(Histogram, name, labels).observe(seconds)
 
     def _of(self, kind: type[M], name: str, labels: tuple[str, ...]) -> M:
-        found = self._metrics[name]
-        assert isinstance(found, kind)
-        return found.labels(*labels) if labels else found
+        metric = self._metrics[name]
+        assert isinstance(metric, kind)
+        return metric.labels(*labels) if labels else metric
 
 
 class Metrics(DeclaredMetrics):
@@ -226,8 +228,8 @@ class Metrics(DeclaredMetrics):
         self.set("tierwise_defrag_lost_hours", hours)
 
     def _defrag_phase(self, phase: str) -> None:
-        for known in map(str, MovePhase):
-            self.set("tierwise_defrag_phase", known == phase, known)
+        for known_phase in map(str, MovePhase):
+            self.set("tierwise_defrag_phase", known_phase == phase, known_phase)
 
     def slow_writes(self, writes: Mapping[str, tuple[int, float]]) -> None:
         """Writes without an answer, and the seconds since the oldest was sent, by namespace."""

@@ -81,7 +81,7 @@ class OneAtATime:
 
 
 def debug(
-    last: Callable[[], Raw | None],
+    latest_report: Callable[[], Raw | None],
     *,
     access: Access = _THIS_MACHINE,
     loops: Callable[[], Iterable[asyncio.AbstractEventLoop]] = tuple,
@@ -91,7 +91,7 @@ def debug(
     measure = OneAtATime()
 
     async def serve_cycle(_: web.Request) -> web.Response:
-        report = last()
+        report = latest_report()
         if report is None:
             raise web.HTTPNotFound(text="there was no cycle yet\n")
         return _json(report)
@@ -100,10 +100,10 @@ def debug(
         looks, form = int(_seconds(request) / _EVERY), request.query.get("format", "speedscope")
         if form not in ("speedscope", "folded"):
             raise web.HTTPBadRequest(text="format is speedscope or folded\n")
-        found = await measure(partial(profiling.sampled, looks, _EVERY, wait=time.sleep))
+        profile = await measure(partial(profiling.sampled, looks, _EVERY, wait=time.sleep))
         if form == "folded":
-            return web.Response(text=profiling.folded(found))
-        return _json(profiling.speedscope(found, "tierwise"))
+            return web.Response(text=profiling.folded(profile))
+        return _json(profiling.speedscope(profile, "tierwise"))
 
     async def serve_allocations(request: web.Request) -> web.Response:
         return _json(await measure(partial(profiling.allocations, _seconds(request), wait=time.sleep)))

@@ -137,8 +137,8 @@ class CycleTimes:
 
     def stages(self, names: Sequence[str], marks: Sequence[float]) -> None:
         """Stages that followed each other: one between each two marks."""
-        found = zip(names, marks, marks[1:], strict=False)
-        self.found += [Timed(name, begin, end, "cycle") for name, begin, end in found]
+        spans = zip(names, marks, marks[1:], strict=False)
+        self.found += [Timed(name, begin, end, "cycle") for name, begin, end in spans]
 
 
 class SchedulerProfile(msgspec.Struct, frozen=True):
@@ -246,9 +246,9 @@ class _LateJob(msgspec.Struct, frozen=True):
 
     def ended(self) -> list[port.Outcome] | None:
         """What became of its effects; None while that is not known of all."""
-        found = self.writes() if self.writes.done() else self.writes.so_far()
-        own = [one for number in self.numbers if (one := found[number]) is not None]
-        return own if len(own) == len(self.numbers) else None
+        outcomes = self.writes() if self.writes.done() else self.writes.so_far()
+        own_outcomes = [outcome for number in self.numbers if (outcome := outcomes[number]) is not None]
+        return own_outcomes if len(own_outcomes) == len(self.numbers) else None
 
 
 class LoopState:
@@ -326,9 +326,9 @@ class LoopState:
         Jobs that wait because of it get it as their reason; the event is for the cluster's operators.
         """
         for failure in report.failures:
-            told = failure.plugin, failure.method, failure.error
-            if told not in self._failed and len(self._failed) < _MOST_FAILURES:
-                self._failed.add(told)
+            identity = failure.plugin, failure.method, failure.error
+            if identity not in self._failed and len(self._failed) < _MOST_FAILURES:
+                self._failed.add(identity)
                 log.error("%s%s", failure.text, f"\n{failure.traceback}" if failure.traceback else "")
                 self._untold.append(port.RecordEvent(_ABOUT_PLUGINS, "Warning", "PluginFailed", failure.text))
 
@@ -336,9 +336,9 @@ class LoopState:
 class ProfileRun:
     """One scheduler profile on a cluster: what it has read, told and sent so far."""
 
-    def __init__(self, own: SchedulerProfile, name: str, loop: LoopState) -> None:
+    def __init__(self, profile: SchedulerProfile, name: str, loop: LoopState) -> None:
         """Statuses are told under the name: what it tells replaces what it has told before."""
-        self._own = own
+        self._own = profile
         self._name = name
         self._loop = loop
         self._reader = self._new_reader()
@@ -378,7 +378,7 @@ class ProfileRun:
         pod_conditions(objects, snapshot, report)
         release(objects, snapshot, report, partial(decision_id, now))
 
-    def schedule(self, objects: port.Objects, *, whole: bool = True) -> bool:
+    def schedule(self, objects: port.Objects, *, everything: bool = True) -> bool:
         """One cycle and all that follows from it. `whole` raises where a plugin cannot be made.
 
         An object may have kept it from being made: then the guard finds that one, and the others are served.
@@ -390,33 +390,33 @@ class ProfileRun:
         with self._loop.computes("scheduling", marks[-1]):
             snapshot = self._reader.read(objects, self._loop.clock(), self._turns)
             marks.append(self._loop.ticks())
-            paused, left = self._refused_gangs.paused(objects, snapshot, marks[1])
+            paused, seconds_paused = self._refused_gangs.paused(objects, snapshot, marks[1])
             snapshot = replace(snapshot, paused=paused) if paused else snapshot
             limit, plugins = self._loop.most_pods, self._loop.plugins()
             report = cycle(snapshot, self._own.profile, most_pods=limit, plugins=plugins, stopwatch=times)
         self._turns = report.turns
         self._loop.unfinished = self._loop.unfinished or report.goes_on
-        if whole:
+        if everything:
             _check_made(report)
         self._loop.tell_failures(report)
         marks.append(self._loop.ticks())
         self._loop.took += marks[-1] - marks[0]
-        again = report.retry_after(snapshot.now)
-        again = min(again, snapshot.now + left)
-        self.again = again if again < inf else None
+        look_again_at = report.retry_after(snapshot.now)
+        look_again_at = min(look_again_at, snapshot.now + seconds_paused)
+        self.again = look_again_at if look_again_at < inf else None
         stages = ("read", "build", "decide")
         seconds = {s: end - begin for s, begin, end in zip(stages, marks, marks[1:], strict=False)}
         if times is not None:
             times.stages(stages, marks)
-        asked = port.decided_on(objects, effects(snapshot, report, observes=self._observes(snapshot)))
+        decided_effects = port.decided_on(objects, effects(snapshot, report, observes=self._observes(snapshot)))
         under_way = self.under_way
-        while sum(one.writes.waits() for one in under_way) > _MOST_WRITES:
-            next(one for one in under_way if one.writes.waits()).writes.pause(_LOOK)
+        while sum(cycle_writes.writes.waits() for cycle_writes in under_way) > _MOST_WRITES:
+            next(pending for pending in under_way if pending.writes.waits()).writes.pause(_LOOK)
         self.conclude_ended()
         begun = self._loop.ticks()
-        sent = self._loop.cluster.begin(asked)
+        sent = self._loop.cluster.begin(decided_effects)
         at_once = sent.done() and not under_way
-        under_way.append(_UnderWay(snapshot, report, objects, seconds, begun, asked, sent, at_once, times))
+        under_way.append(_UnderWay(snapshot, report, objects, seconds, begun, decided_effects, sent, at_once, times))
         if not at_once and self._may_tell(report):
             # No one who waits is kept from the word by writes of others; whoever is being bound hears of it afterwards.
             complain(self._publish(snapshot, report, (), placed=frozenset(), waiting=True))
@@ -437,8 +437,8 @@ class ProfileRun:
 
     def _every_write(self) -> tuple[port.Begun, ...]:
         """All that is under way."""
-        found = [one.writes for one in self.under_way] + [one.writes for one in self.late]
-        return (*found, *(one.writes for one in self._releases))
+        writes = [cycle.writes for cycle in self.under_way] + [job.writes for job in self.late]
+        return (*writes, *(release_writes.writes for release_writes in self._releases))
 
     def conclude_ended(self) -> None:
         """See to what follows from effects that have ended: in the order of their cycles.
@@ -447,10 +447,11 @@ class ProfileRun:
         """
         while self.under_way and not self.under_way[0].writes.waits():
             self.conclude_oldest()
-        for one in self.under_way:  # refused evictions are heard of at once, lest the next cycle ask for them again
-            if any(isinstance(effect, port.Evict) for effect in one.asked):
-                self._loop.refused.note((o for o in one.writes.so_far() if o is not None), self._loop.ticks())
-        for ended in [one for one in self._releases if one.writes.done()]:
+        for pending in self.under_way:  # refused evictions are heard of at once: the next cycle must not repeat them
+            if any(isinstance(effect, port.Evict) for effect in pending.asked):
+                outcomes_so_far = (outcome for outcome in pending.writes.so_far() if outcome is not None)
+                self._loop.refused.note(outcomes_so_far, self._loop.ticks())
+        for ended in [pending for pending in self._releases if pending.writes.done()]:
             self._releases.remove(ended)
             self._see_to(partial(self._conclude_release, ended))
         for job in list(self.late):
@@ -468,14 +469,14 @@ class ProfileRun:
 
     def conclude_oldest(self) -> None:
         """See to what follows from a cycle whose effects have ended, or of which those that have not are slow."""
-        one = self.under_way.pop(0)
-        found = one.writes() if one.writes.done() else one.writes.so_far()
-        outcomes = [outcome for outcome in found if outcome is not None]
-        if len(outcomes) < len(found):
-            self.late += _late(one, found)
+        oldest = self.under_way.pop(0)
+        so_far = oldest.writes() if oldest.writes.done() else oldest.writes.so_far()
+        outcomes = [outcome for outcome in so_far if outcome is not None]
+        if len(outcomes) < len(so_far):
+            self.late += _late(oldest, so_far)
         applied = self._loop.ticks()
-        self._note(one.objects, one.snapshot, outcomes, applied)
-        self._see_to(partial(self._conclude, one, outcomes, applied))
+        self._note(oldest.objects, oldest.snapshot, outcomes, applied)
+        self._see_to(partial(self._conclude, oldest, outcomes, applied))
 
     def _see_to(self, act: Callable[[], None]) -> None:
         """Do what follows from effects; an object that is in the way of that is set aside."""
@@ -494,38 +495,47 @@ class ProfileRun:
         complain([*outcomes, *released])
         self._answered_late += [*outcomes, *released]
 
-    def _conclude_release(self, one: _Release) -> None:
+    def _conclude_release(self, pending: _Release) -> None:
         """See to what follows from marks that are written, and from evictions of gangs that are a part.
 
         Where a mark is still under way since an earlier cycle, its status waits for that: it is asked for again.
         """
-        outcomes = one.writes()
+        outcomes = pending.writes()
         self._loop.refused.note(outcomes, self._loop.ticks())
         unwritten = {port.about(outcome.effect) for outcome in outcomes if outcome.withheld}
-        behind = [status for status in one.behind if status.key not in unwritten]
-        self._loop.cluster.tell([*behind, *_told(pod_events(one.snapshot, outcomes))])
+        behind = [status for status in pending.behind if status.key not in unwritten]
+        self._loop.cluster.tell([*behind, *_told(pod_events(pending.snapshot, outcomes))])
         complain(outcomes)
         self._answered_late += outcomes
 
-    def _conclude(self, one: _UnderWay, done: Sequence[port.Outcome], applied: float) -> None:
+    def _conclude(self, ended: _UnderWay, done: Sequence[port.Outcome], applied: float) -> None:
         """See to what follows from the outcomes of a cycle: statuses and events, and the observers."""
-        snapshot, outcomes = one.snapshot, list(done)
-        report = amended(one.report, outcomes)
-        waiting = one.at_once and self._may_tell(report)
-        outcomes += self._publish(snapshot, report, outcomes, placed=one.jobs, waiting=waiting)
+        snapshot, outcomes = ended.snapshot, list(done)
+        report = amended(ended.report, outcomes)
+        waiting = ended.at_once and self._may_tell(report)
+        outcomes += self._publish(snapshot, report, outcomes, placed=ended.jobs, waiting=waiting)
         complain(outcomes)
         outcomes, self._answered_late = [*outcomes, *self._answered_late], []
         published = self._loop.ticks()
-        seconds = one.seconds | {"apply": applied - one.begun, "publish": published - applied}
-        if one.times is not None:
-            one.times.stages(("apply", "publish"), (one.begun, applied, published))
-        drift = self._drift(one.objects, snapshot)
-        own, seen = self._own, one.objects
-        told = LoopPass(
-            snapshot, report, outcomes, own.profile, seconds, drift, seen, one.report, one.times, own.schedulers
+        seconds = ended.seconds | {"apply": applied - ended.begun, "publish": published - applied}
+        if ended.times is not None:
+            ended.times.stages(("apply", "publish"), (ended.begun, applied, published))
+        drift = self._drift(ended.objects, snapshot)
+        profile_now, seen = self._own, ended.objects
+        loop_pass = LoopPass(
+            snapshot,
+            report,
+            outcomes,
+            profile_now.profile,
+            seconds,
+            drift,
+            seen,
+            ended.report,
+            ended.times,
+            profile_now.schedulers,
         )
         for observer in self._loop.observers:
-            self._loop.guard.call("telling of an iteration", partial(observer.saw, told))
+            self._loop.guard.call("telling of an iteration", partial(observer.saw, loop_pass))
 
     def _drift(self, objects: port.Objects, snapshot: Snapshot) -> list[str] | None:
         """Now and then: where the snapshot differs from a fresh one, which takes its place then."""
@@ -533,26 +543,26 @@ class ProfileRun:
             return None
         self._checked = self._loop.ticks()
         fresh = self._new_reader()
-        found = differences(snapshot, fresh.read(objects, snapshot.now))
-        if found:
-            log.error("the snapshot had drifted from its objects, and was read again: %s", ", ".join(found[:_SHOWN]))
+        changed = differences(snapshot, fresh.read(objects, snapshot.now))
+        if changed:
+            log.error("the snapshot had drifted from its objects, and was read again: %s", ", ".join(changed[:_SHOWN]))
             self._reader = fresh
-        return found
+        return changed
 
     def _may_tell(self, report: CycleReport) -> bool:
         """Whether it is time to tell all who wait; where it is not, an iteration comes when it is.
 
         Where the next cycle follows at once, statuses wait for it: it asks for those again that still hold.
         """
-        rest = _UNTOLD if report.unfinished else min(_UNTOLD, _SHARE * self._telling)
-        left = self._published + rest - self._loop.ticks()
-        if left > 0.0 and not report.unfinished:
-            self._look_again(self._loop.clock() + left)
-        return left <= 0.0
+        pause = _UNTOLD if report.unfinished else min(_UNTOLD, _SHARE * self._telling)
+        seconds_left = self._published + pause - self._loop.ticks()
+        if seconds_left > 0.0 and not report.unfinished:
+            self._look_again(self._loop.clock() + seconds_left)
+        return seconds_left <= 0.0
 
     def _look_again(self, at: float) -> None:
-        again = self.again
-        self.again = at if again is None else min(at, again)
+        planned = self.again
+        self.again = at if planned is None else min(at, planned)
 
     def _publish(
         self,
@@ -569,43 +579,45 @@ class ProfileRun:
         became of the releases, as far as that is known.
         """
         objects, begun, by = self._loop.guard.over(self._loop.cluster.read()), self._loop.ticks(), ""
-        asked: list[port.Effect] = []
+        effects: list[port.Effect] = []
         released: port.Begun = port.Ended(())
         later: set[port.Key] = set()
-        under_way = frozenset([job.key for job in self.late]).union(*(one.jobs for one in self.under_way))
+        under_way = frozenset([job.key for job in self.late]).union(
+            *(under_way_cycle.jobs for under_way_cycle in self.under_way)
+        )
         if waiting:
             fresh, statuses, conditions = self._fresh(snapshot, report), self._statuses, self._conditions
-            asked += statuses.write(objects, snapshot, _without(report, fresh), under_way, _MOST_TOLD)
-            asked += conditions.write(objects, snapshot, report, fresh, _MOST_TOLD)
+            effects += statuses.write(objects, snapshot, _without(report, fresh), under_way, _MOST_TOLD)
+            effects += conditions.write(objects, snapshot, report, fresh, _MOST_TOLD)
             if statuses.choice.left or conditions.choice.left:
                 self._look_again(self._loop.clock() + _TOLD_IN)
             released, later = self._release(objects, snapshot, report, besides=under_way)
             by, self._published = self._name, self._loop.ticks()
             self._telling = self._published - begun
         elif placed:
-            own = placed - under_way
-            asked += self._statuses.write_some(objects, snapshot, report, own)
-            refused = {key: said for key, said in report.rejections.items() if key in own}
+            decided_jobs = placed - under_way
+            effects += self._statuses.write_some(objects, snapshot, report, decided_jobs)
+            refused = {key: rejection for key, rejection in report.rejections.items() if key in decided_jobs}
             if refused:  # a gang of which a part runs is marked before it is told so
-                asked += pod_conditions(objects, snapshot, replace(report, rejections=refused))
+                effects += pod_conditions(objects, snapshot, replace(report, rejections=refused))
                 released, later = self._release(objects, snapshot, report, refused)
             if report.unfinished:
-                asked = [effect for effect in asked if not _waits(effect)]
+                effects = [effect for effect in effects if not _waits(effect)]
         # A mark must stand before the status that makes its gang queue again: that waits with it.
-        behind = [effect for effect in asked if isinstance(effect, port.PatchStatus) and effect.key in later]
-        asked = [effect for effect in asked if not (isinstance(effect, port.PatchStatus) and effect.key in later)]
-        known: list[port.Outcome] = []
+        behind = [effect for effect in effects if isinstance(effect, port.PatchStatus) and effect.key in later]
+        effects = [effect for effect in effects if not (isinstance(effect, port.PatchStatus) and effect.key in later)]
+        released_outcomes: list[port.Outcome] = []
         if released.done():
-            known += released()
+            released_outcomes += released()
         else:
             self._releases.append(_Release(snapshot, released, behind))
-        asked += pod_events(snapshot, [*outcomes, *known])
-        told = _told(asked)
-        self._loop.cluster.tell(told, by)
-        if len(told) < len(asked):
-            others = [effect for effect in asked if not isinstance(effect, port.PatchStatus | port.RecordEvent)]
-            self._loop.cluster.begin(others)
-        return known
+        effects += pod_events(snapshot, [*outcomes, *released_outcomes])
+        statuses_told = _told(effects)
+        self._loop.cluster.tell(statuses_told, by)
+        if len(statuses_told) < len(effects):
+            changes = [effect for effect in effects if not isinstance(effect, port.PatchStatus | port.RecordEvent)]
+            self._loop.cluster.begin(changes)
+        return released_outcomes
 
     def _release(
         self,
@@ -621,12 +633,16 @@ class ProfileRun:
         part, and is taken away once it is known that it is whole.
         """
         name = partial(decision_id, snapshot.now)
-        wanted = release(objects, snapshot, report, name, self._marks, whose, besides)
-        back = fairly(wanted, self._loop.most_writes)
-        self._loop.unfinished = self._loop.unfinished or len(back) < len(wanted)
+        effects = release(objects, snapshot, report, name, self._marks, whose, besides)
+        back = fairly(effects, self._loop.most_writes)
+        self._loop.unfinished = self._loop.unfinished or len(back) < len(effects)
         begun = self._loop.cluster.begin(port.decided_on(objects, back))
-        done = {port.about(one.effect) for one in begun() if not one.withheld} if begun.done() else set[port.Key]()
-        return begun, {port.about(effect) for effect in wanted} - done
+        done = (
+            {port.about(written.effect) for written in begun() if not written.withheld}
+            if begun.done()
+            else set[port.Key]()
+        )
+        return begun, {port.about(effect) for effect in effects} - done
 
     def _fresh(self, snapshot: Snapshot, report: CycleReport) -> set[str]:
         """Gangs that are told nothing yet: the group is not known, or too few pods of it are, and has
@@ -637,9 +653,9 @@ class ProfileRun:
             rejection = report.rejections.get(job.key)
             if rejection is not None and rejection.reason.code in LACKS_PODS:
                 arriving[job.key] = len(job.tasks)
-        now, last, known = self._loop.ticks(), self._arriving, {}
+        now, before, known = self._loop.ticks(), self._arriving, {}
         for key, pods in arriving.items():
-            known[key] = last[key] if key in last and last[key][0] == pods else (pods, now)
+            known[key] = before[key] if key in before and before[key][0] == pods else (pods, now)
         self._arriving = known
         fresh = {key for key in arriving if now - known[key][1] < _ON_ITS_WAY}
         if fresh:
@@ -647,18 +663,18 @@ class ProfileRun:
         return fresh
 
 
-def _late(one: _UnderWay, found: Sequence[port.Outcome | None]) -> list[_LateJob]:
+def _late(cycle: _UnderWay, outcomes: Sequence[port.Outcome | None]) -> list[_LateJob]:
     """The jobs of a cycle of which outcomes are not known yet, each by itself."""
     numbers: dict[str, list[int]] = {}
-    for number, effect in enumerate(one.asked):
+    for number, effect in enumerate(cycle.asked):
         numbers.setdefault(port.gang_of(effect), []).append(number)
     late: list[_LateJob] = []
-    for key, own in numbers.items():
-        if any(found[number] is None for number in own):
-            decisions = tuple(decision for decision in one.report.decisions if decision.job.key == key)
-            rejections = {job: said for job, said in one.report.rejections.items() if job == key}
-            report = replace(one.report, decisions=decisions, rejections=rejections)
-            late.append(_LateJob(key, one.snapshot, one.objects, report, one.writes, tuple(own)))
+    for key, effect_numbers in numbers.items():
+        if any(outcomes[number] is None for number in effect_numbers):
+            decisions = tuple(decision for decision in cycle.report.decisions if decision.job.key == key)
+            rejections = {job: rejection for job, rejection in cycle.report.rejections.items() if job == key}
+            report = replace(cycle.report, decisions=decisions, rejections=rejections)
+            late.append(_LateJob(key, cycle.snapshot, cycle.objects, report, cycle.writes, tuple(effect_numbers)))
     return late
 
 
@@ -666,7 +682,9 @@ def _without(report: CycleReport, fresh: Container[str]) -> CycleReport:
     """A report that says nothing about these jobs."""
     if not any(key in fresh for key in report.rejections):
         return report
-    return replace(report, rejections={key: said for key, said in report.rejections.items() if key not in fresh})
+    return replace(
+        report, rejections={key: rejection for key, rejection in report.rejections.items() if key not in fresh}
+    )
 
 
 def _told(effects: Sequence[port.Effect]) -> list[port.PatchStatus | port.RecordEvent]:
@@ -689,14 +707,14 @@ def _check_made(report: CycleReport) -> None:
             raise _PluginNotMadeError(failure.text)
 
 
-def fairly(effects: list[port.Effect], most: int) -> list[port.Effect]:
+def fairly(effects: list[port.Effect], limit: int) -> list[port.Effect]:
     """As many effects, of each namespace in turn and of each in its order; those that are left are asked for again."""
-    if len(effects) <= most:
+    if len(effects) <= limit:
         return effects
     rows: Outbox[int, port.Effect] = Outbox(len(effects))
     for number, effect in enumerate(effects):
         rows.put(port.about(effect).namespace, number, effect)
-    return [effects[number] for number in sorted(rows.take()[1] for _ in range(most))]
+    return [effects[number] for number in sorted(rows.take()[1] for _ in range(limit))]
 
 
 def complain(outcomes: Sequence[port.Outcome]) -> None:

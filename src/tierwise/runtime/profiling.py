@@ -47,12 +47,12 @@ class Profile(msgspec.Struct, frozen=True):
 
 
 def _stack(frame: FrameType | None) -> Stack:
-    found = []
+    places = []
     while frame is not None:
         code = frame.f_code
-        found.append(Place(code.co_qualname, code.co_filename, code.co_firstlineno))
+        places.append(Place(code.co_qualname, code.co_filename, code.co_firstlineno))
         frame = frame.f_back
-    return tuple(reversed(found))
+    return tuple(reversed(places))
 
 
 def _names() -> dict[int, str]:
@@ -67,19 +67,19 @@ def sampled(
     frames: Callable[[], Mapping[int, FrameType]] = sys._current_frames,
 ) -> Profile:
     """Look at the stacks of all threads but this one so many times."""
-    own, found = threading.get_ident(), dict[int, list[tuple[Stack, int]]]()
+    this_thread, stacks = threading.get_ident(), dict[int, list[tuple[Stack, int]]]()
     for _ in range(looks):
         for thread, frame in frames().items():
-            if thread == own:
+            if thread == this_thread:
                 continue
-            stack, seen = _stack(frame), found.setdefault(thread, [])
+            stack, seen = _stack(frame), stacks.setdefault(thread, [])
             if seen and seen[-1][0] == stack:
                 seen[-1] = stack, seen[-1][1] + 1
             else:
                 seen.append((stack, 1))
         wait(every)
     names = _names()
-    return Profile(every, {f"{names.get(thread, 'thread')} {thread}": seen for thread, seen in found.items()})
+    return Profile(every, {f"{names.get(thread, 'thread')} {thread}": seen for thread, seen in stacks.items()})
 
 
 def speedscope(profile: Profile, name: str) -> Raw:
@@ -111,7 +111,7 @@ def allocations(seconds: float, *, wait: Callable[[float], object]) -> Raw:
         tracemalloc.start()
     try:
         wait(seconds)
-        held, most = tracemalloc.get_traced_memory()
+        current_bytes, peak_bytes = tracemalloc.get_traced_memory()
         lines = tracemalloc.take_snapshot().statistics("lineno")
     finally:
         if begun:
@@ -119,8 +119,8 @@ def allocations(seconds: float, *, wait: Callable[[float], object]) -> Raw:
     shown = [{"where": str(line.traceback), "bytes": line.size, "blocks": line.count} for line in lines[:_SHOWN]]
     return {
         "seconds": seconds,
-        "heldBytes": held,
-        "mostBytes": most,
+        "heldBytes": current_bytes,
+        "mostBytes": peak_bytes,
         "lines": shown,
         "collector": {"counts": list(gc.get_count()), "frozen": gc.get_freeze_count(), "runs": gc.get_stats()},
     }

@@ -64,39 +64,39 @@ class RefusedGangs:
             elif gang and isinstance(outcome.effect, port.Bind):
                 done[gang] = done.get(gang, True) and outcome.ok
                 begun.update([gang] if outcome.ok else ())
-        for gang, whole in done.items():
-            if whole and gang not in refused:
+        for gang, fully_refused in done.items():
+            if fully_refused and gang not in refused:
                 self._refusals.pop(gang, None)
         jobs = {job.key: job for job in snapshot.jobs if job.key in refused} if refused else {}
         for gang, job in jobs.items():
             self._note(gang, _known(objects, job), refused[gang], now, in_part=gang in begun)
 
-    def _note(self, gang: str, known: _Known, outcome: port.Outcome, now: float, *, in_part: bool) -> None:
+    def _note(self, gang: str, state: _Known, outcome: port.Outcome, now: float, *, in_part: bool) -> None:
         before = self._refusals.get(gang)
-        first = 0.0 if in_part else _FIRST
-        seconds = first if before is None else min(2.0 * before.seconds, LONGEST) or _FIRST
+        initial = 0.0 if in_part else _FIRST
+        seconds = initial if before is None else min(2.0 * before.seconds, LONGEST) or _FIRST
         refused = f"{port.about(outcome.effect)} was refused: {outcome.error}"
         text = f"{refused}; it is tried again within a minute, and when the gang changes"
         changed = before.changed if before is not None else float("-inf")
-        self._refusals[gang] = _Refusal(known, seconds, now + seconds, text, changed)
+        self._refusals[gang] = _Refusal(state, seconds, now + seconds, text, changed)
 
     def paused(self, objects: port.Objects, snapshot: Snapshot, now: float) -> tuple[dict[str, Reason], float]:
         """The gangs that are left alone in the cycle over this snapshot, and in how many seconds the first is not."""
-        self._refusals = {gang: one for gang, one in self._refusals.items() if now < one.until + LONGEST}
+        self._refusals = {gang: refusal for gang, refusal in self._refusals.items() if now < refusal.until + LONGEST}
         if not self._refusals:
             return {}, float("inf")
-        found: dict[str, Reason] = {}
-        left = float("inf")
+        reasons: dict[str, Reason] = {}
+        seconds_left = float("inf")
         for job in snapshot.unsettled:
-            one = self._refusals.get(job.key)
-            if one is None or now >= one.until:
+            refusal = self._refusals.get(job.key)
+            if refusal is None or now >= refusal.until:
                 continue
-            if now - one.changed >= LONGEST and _known(objects, job) != one.known:
-                one.until, one.seconds, one.changed = now, 0.0, now
+            if now - refusal.changed >= LONGEST and _known(objects, job) != refusal.known:
+                refusal.until, refusal.seconds, refusal.changed = now, 0.0, now
                 continue
-            found[job.key] = paused_reason(one.text)
-            left = min(left, one.until - now)
-        return found, left
+            reasons[job.key] = paused_reason(refusal.text)
+            seconds_left = min(seconds_left, refusal.until - now)
+        return reasons, seconds_left
 
 
 def paused_reason(text: str) -> Reason:
@@ -118,11 +118,11 @@ def _gang_of(effect: port.Effect) -> str:
 def _known(objects: port.Objects, job: Job) -> _Known:
     """What may change so that a gang is asked for again."""
     pods = objects.every(Pod)
-    own = [pods[task.key] for task in job.tasks if task.key in pods]
-    known: dict[str, object] = {pod.metadata.name: _asked(pod) for pod in own}
+    pods_of_gang = [pods[task.key] for task in job.tasks if task.key in pods]
+    state: dict[str, object] = {pod.metadata.name: _asked(pod) for pod in pods_of_gang}
     for key, record in declaring(objects, job):
-        known[str(key)] = record.metadata.uid, record.metadata.labels, getattr(record, "spec", None)
-    return known
+        state[str(key)] = record.metadata.uid, record.metadata.labels, getattr(record, "spec", None)
+    return state
 
 
 def _asked(pod: Pod) -> object:

@@ -52,10 +52,12 @@ class RefusedPods:
 def _owner(raw: Raw) -> Key | None:
     """The job that a pod is made for."""
     references = part(raw, "metadata").get("ownerReferences")
-    for one in references if isinstance(references, list) else ():
-        if one.get("controller"):
+    for reference in references if isinstance(references, list) else ():
+        if reference.get("controller"):
             namespace = key_of_raw(raw).namespace or "default"
-            return Key(api_group(str(one["apiVersion"])), str(one["kind"]), namespace, str(one["name"]))
+            return Key(
+                api_group(str(reference["apiVersion"])), str(reference["kind"]), namespace, str(reference["name"])
+            )
     return None
 
 

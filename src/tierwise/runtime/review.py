@@ -86,8 +86,8 @@ def read_request(body: bytes) -> Request:
 class Reviewer:
     """Answers reviews with what `read` knows of the cluster at the moment."""
 
-    def __init__(self, read: Callable[[], Objects]) -> None:
-        self._read = read
+    def __init__(self, read_objects: Callable[[], Objects]) -> None:
+        self._read = read_objects
         self._ground: ReviewContext | None = None
 
     def validate(self, request: Request) -> ReviewResponse:

@@ -159,7 +159,7 @@ class LoopRunner:
             sys.setswitchinterval(_SWITCH)
             self._loop.run(
                 period=self._timing.period,
-                rest=self._timing.rest,
+                pause=self._timing.rest,
                 stopping=self._ended,
                 may=self._may,
             )
@@ -204,8 +204,8 @@ class LoopRunner:
         return True
 
     def _leave_out(self, caught: Caught, times: int, seconds: float) -> None:
-        again = format_time(time.time() + seconds)
-        why = f"{caught.stage} did not end {times} times ({caught.said}; {caught.whose}): left out until {again}"
+        until_time = format_time(time.time() + seconds)
+        why = f"{caught.stage} did not end {times} times ({caught.said}; {caught.whose}): left out until {until_time}"
         if caught.foreign:
             log.error("plugin %s is left out: %s", caught.plugin, why)
             self._loop.leave_out_plugin(caught.plugin, f"plugin {caught.plugin}: {why}", seconds)
@@ -216,8 +216,8 @@ class LoopRunner:
     def _end_stuck(self, caught: Caught, seconds: float) -> None:
         """In the watchdog's thread: say it, leave it to the next one, and end; nothing else can end a busy thread."""
         self._caught = replace(caught, at=time.time())
-        said = f"{caught.said}; {caught.whose}"
-        log.critical("%s has not ended for %.0f seconds, and this process ends: %s", caught.stage, seconds, said)
+        sentence = f"{caught.said}; {caught.whose}"
+        log.critical("%s has not ended for %.0f seconds, and this process ends: %s", caught.stage, seconds, sentence)
         self._cluster.leave_note(self._memory.after(self._caught).text)
         self._cluster.give_up(_LAST_WORDS)
         logging.shutdown()

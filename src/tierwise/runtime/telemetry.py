@@ -79,21 +79,21 @@ class Telemetry:
         self._metrics.count("tierwise_crashes_total", crash.stage, crash.key.kind if crash.key is not None else "")
 
     def _log(self, iteration: LoopPass) -> None:
-        last, self._rejections = self._rejections, iteration.report.rejections
-        said: dict[object, object] = {
-            job: self._said[job] for job, rejection in self._rejections.items() if last.get(job) is rejection
+        earlier, self._rejections = self._rejections, iteration.report.rejections
+        fields_of_jobs: dict[object, object] = {
+            job: self._said[job] for job, rejection in self._rejections.items() if earlier.get(job) is rejection
         }
         lines = (
-            decision_lines(iteration.snapshot, iteration.report, last),
+            decision_lines(iteration.snapshot, iteration.report, earlier),
             release_lines(iteration.snapshot, iteration.outcomes),
         )
         for text, fields in chain(*lines):
             if text == "waiting":
-                job, said[job] = fields["job"], (fields["pods"], fields["why"])
-                if self._said.get(job) == said[job]:
+                job, fields_of_jobs[job] = fields["job"], (fields["pods"], fields["why"])
+                if self._said.get(job) == fields_of_jobs[job]:
                     continue
             log.info(text, extra={"fields": fields})
-        self._said = said
+        self._said = fields_of_jobs
 
     def last(self) -> Raw | None:
         """The last cycle; None before there was one."""
@@ -106,7 +106,7 @@ class Telemetry:
         self._metrics.lease_losses(figures.losses)
         self._metrics.set("tierwise_binds_in_flight", figures.binds)
         slow = figures.slow[:_MOST_SLOW]
-        self._metrics.slow_writes({one.name: (one.writes, one.seconds) for one in slow})
+        self._metrics.slow_writes({namespace.name: (namespace.writes, namespace.seconds) for namespace in slow})
         for what, waiting in figures.behind.items():
             self._metrics.set("tierwise_told_later", waiting.number, what)
             self._metrics.set("tierwise_told_later_seconds", waiting.seconds, what)

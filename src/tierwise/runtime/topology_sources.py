@@ -70,25 +70,25 @@ class Fetching:
 
     def step(self, objects: Objects) -> list[Effect]:
         """Begin whatever is due; the records to write of what has ended."""
-        asked: list[Effect] = []
-        for known in self._known(objects):
-            kind = known.source.kind
+        effects: list[Effect] = []
+        for state in self._known(objects):
+            kind = state.source.kind
             if kind in self._tries:
                 ended = self._tries[kind]
                 if ended is None:
                     continue
-                effect = _written(known, ended)
+                effect = _written(state, ended)
                 if effect is not None:
-                    asked.append(effect)  # again in the next iteration if it cannot be written in this one
+                    effects.append(effect)  # again in the next iteration if it cannot be written in this one
                     continue
                 del self._tries[kind]
-            if self._is_due(known):
-                self._begin(known)
-        return asked
+            if self._is_due(state):
+                self._begin(state)
+        return effects
 
     def due(self, objects: Objects) -> float | None:
         """When the next fetch is to begin; None where nothing waits for its time."""
-        waiting = (known for known in self._known(objects) if known.source.kind not in self._tries)
+        waiting = (state for state in self._known(objects) if state.source.kind not in self._tries)
         moments = [fetch_record.next_try(k.record, k.source.interval) if k.record is not None else 0.0 for k in waiting]
         return min(moments, default=None)
 
@@ -96,21 +96,21 @@ class Fetching:
         """The sources that are fetched; read again where a ConfigMap has changed."""
         if self._seen is None or not objects.alike(self._seen[0], ConfigMap):
             configs = objects.every(ConfigMap).values()
-            found = [_look(objects, source) for source in other_sources(configs) if source.kind in FETCHED]
-            self._seen = objects, found
+            states = [_look(objects, source) for source in other_sources(configs) if source.kind in FETCHED]
+            self._seen = objects, states
         return self._seen[1]
 
-    def _is_due(self, known: _Known) -> bool:
+    def _is_due(self, state: _Known) -> bool:
         """At its time, and at once where its configuration has changed: the old failures tell nothing about it."""
-        changed = self._last.get(known.source.kind, known.source) != known.source
-        return changed or fetch_record.due(known.record, known.source.interval, self._clock())
+        changed = self._last.get(state.source.kind, state.source) != state.source
+        return changed or fetch_record.due(state.record, state.source.interval, self._clock())
 
-    def _begin(self, known: _Known) -> None:
-        source = known.source
+    def _begin(self, state: _Known) -> None:
+        source = state.source
         self._last[source.kind] = source
         # Not waited for at the end of the process either: a server that hangs shall not hold it up.
         self._tries[source.kind] = None
-        threading.Thread(target=self._fetch, args=(source, known.record), name=source.kind, daemon=True).start()
+        threading.Thread(target=self._fetch, args=(source, state.record), name=source.kind, daemon=True).start()
 
     def _fetch(self, source: OtherSource, before: FetchRecord | None) -> None:
         """The thread."""
@@ -152,21 +152,21 @@ class _CredentialsError(Exception):
 
 def _look(objects: Objects, source: OtherSource) -> _Known:
     key = Key("", "ConfigMap", source.namespace, fetch_record.record_name(source.kind))
-    kept = objects.every(ConfigMap).get(key.path)
+    config_map = objects.every(ConfigMap).get(key.path)
     try:
-        found = fetch_record.read(kept) if kept is not None else None
+        record = fetch_record.read(config_map) if config_map is not None else None
     except ValueError:  # the controllers tell people
-        found = None
-    return _Known(source, objects.raw(key), found)
+        record = None
+    return _Known(source, objects.raw(key), record)
 
 
-def _written(known: _Known, ended: _Ended) -> Effect | None:
+def _written(state: _Known, ended: _Ended) -> Effect | None:
     """What is to be written of a try; None where it has been, or no longer fits what is there."""
-    if ended.source != known.source or ended.before != known.record:
+    if ended.source != state.source or ended.before != state.record:
         return None
-    source, present = known.source, known.manifest
-    wanted = fetch_record.manifest(ended.result, source.kind, source.namespace)
+    source, present = state.source, state.manifest
+    content = fetch_record.manifest(ended.result, source.kind, source.namespace)
     if present is None:
-        return Create(wanted)
+        return Create(content)
     key = Key("", "ConfigMap", source.namespace, fetch_record.record_name(source.kind))
-    return Update(key, {**present, "data": wanted["data"]}) if present.get("data") != wanted["data"] else None
+    return Update(key, {**present, "data": content["data"]}) if present.get("data") != content["data"] else None

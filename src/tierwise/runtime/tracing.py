@@ -43,7 +43,7 @@ class TraceWriter:
         if times is None or not times.found:
             return
         since = self._clock() - self._ticks()
-        begin, end = min(one.begin for one in times.found), max(one.end for one in times.found)
+        begin, end = min(timed.begin for timed in times.found), max(timed.end for timed in times.found)
         root = self._span("cycle", begin, since)
         root.set_attributes(
             {
@@ -55,14 +55,14 @@ class TraceWriter:
             }
         )
         spans = {"cycle": root}
-        for one in sorted(times.found, key=lambda one: (one.begin, -one.end)):
-            span = self._span(one.name, one.begin, since, spans.get(one.parent, root))
-            if one.job:
-                span.set_attribute("tierwise.job", one.job)
-                span.set_attribute("tierwise.decision", decision_id(iteration.snapshot.now, one.job))
-            spans[f"gang {one.job}" if one.job else one.name] = span
-            span.end(_nanoseconds(one.end, since))
-        applied = next((one for one in times.found if one.name == "apply"), None)
+        for span_time in sorted(times.found, key=lambda timed: (timed.begin, -timed.end)):
+            span = self._span(span_time.name, span_time.begin, since, spans.get(span_time.parent, root))
+            if span_time.job:
+                span.set_attribute("tierwise.job", span_time.job)
+                span.set_attribute("tierwise.decision", decision_id(iteration.snapshot.now, span_time.job))
+            spans[f"gang {span_time.job}" if span_time.job else span_time.name] = span
+            span.end(_nanoseconds(span_time.end, since))
+        applied = next((timed for timed in times.found if timed.name == "apply"), None)
         if applied is not None:
             self._binds(iteration, applied, spans, since)
         root.end(_nanoseconds(end, since))
@@ -73,7 +73,7 @@ class TraceWriter:
     def _binds(self, iteration: LoopPass, applied: Timed, spans: dict[str, Span], since: float) -> None:
         from opentelemetry.trace import Link
 
-        for decision in [one for one in iteration.report.decisions if one.bound][:_MOST_BINDS]:
+        for decision in [decision for decision in iteration.report.decisions if decision.bound][:_MOST_BINDS]:
             job = decision.job.key
             decided = spans.get(f"gang {job}") or spans.get(decision.action) or spans["cycle"]
             links = [Link(decided.get_span_context())]

@@ -91,10 +91,10 @@ class Caught(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def said(self) -> str:
         """Where it happened, in words."""
-        asked = f"plugin {self.plugin} in {self.method}" if self.plugin else ""
+        who = f"plugin {self.plugin} in {self.method}" if self.plugin else ""
         action = f"action {self.action}" if self.action else ""
         about = f"about {self.about}" if self.about else ""
-        return ", ".join(part for part in (asked, action, about) if part) or "no plugin, no action, no object is known"
+        return ", ".join(part for part in (who, action, about) if part) or "no plugin, no action, no object is known"
 
     @property
     def whose(self) -> str:
@@ -126,24 +126,24 @@ class Memory(msgspec.Struct, frozen=True):
 
     def after(self, caught: Caught) -> Memory:
         """This memory with one catch more; what exceeds the bounds, of all and of each culprit, is forgotten."""
-        kept = [one for one in self._counted(caught.at) if one.culprit[0]]
-        own = [one for one in kept if one.culprit == caught.culprit][1 - _EACH :]
-        kept = [one for one in kept if one.culprit != caught.culprit or one in own]
-        return Memory((*kept[1 - _MOST :], caught))
+        remembered = [catch for catch in self._counted(caught.at) if catch.culprit[0]]
+        same_culprit = [catch for catch in remembered if catch.culprit == caught.culprit][1 - _EACH :]
+        remembered = [catch for catch in remembered if catch.culprit != caught.culprit or catch in same_culprit]
+        return Memory((*remembered[1 - _MOST :], caught))
 
     def left_out(self, now: float) -> Iterator[tuple[Caught, int, float]]:
         """Who is to be left out, how often its culprit was caught, and for how many seconds from now on."""
-        counted, told = self._counted(now), set[tuple[str, str]]()
-        for one in reversed(counted):
-            own = [other for other in counted if other.culprit == one.culprit]
-            what = one.culprit if one.foreign else ("object", str(one.key))
-            seconds = min(max(other.at for other in own) + LEFT_OUT - now, LEFT_OUT)
-            if one.culprit[0] and len(own) > 1 and seconds > 0 and what not in told:
-                told.add(what)
-                yield one, len(own), seconds
+        counted, seen = self._counted(now), set[tuple[str, str]]()
+        for catch in reversed(counted):
+            same_culprit = [earlier for earlier in counted if earlier.culprit == catch.culprit]
+            what = catch.culprit if catch.foreign else ("object", str(catch.key))
+            seconds = min(max(earlier.at for earlier in same_culprit) + LEFT_OUT - now, LEFT_OUT)
+            if catch.culprit[0] and len(same_culprit) > 1 and seconds > 0 and what not in seen:
+                seen.add(what)
+                yield catch, len(same_culprit), seconds
 
     def _counted(self, now: float) -> list[Caught]:
-        return [one for one in self.catches if now - REMEMBERED < one.at]
+        return [catch for catch in self.catches if now - REMEMBERED < catch.at]
 
 
 def overdue(computing: tuple[str, float] | None, now: float, limit: float) -> float:
@@ -178,13 +178,13 @@ class Watchdog:
     def _run(self) -> None:
         stage, seen = None, list[Caught]()
         while not self._ended.wait(self._limit / _LOOKS):
-            found = self._computing()
-            if found != stage:
-                stage, seen = found, []
-            if found is None:
+            current = self._computing()
+            if current != stage:
+                stage, seen = current, []
+            if current is None:
                 continue
-            seen.append(_seen(found[0], sys._current_frames().get(self._thread)))
-            took = overdue(found, self._ticks(), self._limit)
+            seen.append(_seen(current[0], sys._current_frames().get(self._thread)))
+            took = overdue(current, self._ticks(), self._limit)
             if took:
                 self._caught(blamed(seen), took)
                 return
@@ -192,13 +192,13 @@ class Watchdog:
 
 def blamed(seen: Sequence[Caught]) -> Caught:
     """What was seen last of who was seen most, and of its objects of the one that was seen most."""
-    who, times = Counter(one.who for one in seen).most_common(1)[0]
+    who, times = Counter(look.who for look in seen).most_common(1)[0]
     if not who[0] or 2 * times <= len(seen):
         return replace(seen[-1], looks=len(seen))
-    own = [one for one in seen if one.who == who]
-    key, _ = Counter(one.key for one in own).most_common(1)[0]
-    last = next(one for one in reversed(own) if one.key == key)
-    return replace(last, looks=len(seen), share=times / len(seen), steps=max(one.steps for one in own))
+    looks_of_culprit = [looks_at for looks_at in seen if looks_at.who == who]
+    key, _ = Counter(look.key for look in looks_of_culprit).most_common(1)[0]
+    latest = next(look for look in reversed(looks_of_culprit) if look.key == key)
+    return replace(latest, looks=len(seen), share=times / len(seen), steps=max(look.steps for look in looks_of_culprit))
 
 
 def _seen(stage: str, innermost: FrameType | None) -> Caught:
@@ -226,9 +226,9 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
 
 def _asked(local: dict[str, Any]) -> dict[str, str]:
     """The plugin that a frame with these variables was calling, and its method."""
-    asked = local.get("asked")
-    if isinstance(asked, Asked):
-        return {"plugin": asked.name, "method": asked.method}
+    plugin_call = local.get("asked")
+    if isinstance(plugin_call, Asked):
+        return {"plugin": plugin_call.name, "method": plugin_call.method}
     if isinstance(local.get("self"), CyclePlugins) and "factories" in local and "choice" in local:
         return {"plugin": str(local["choice"].name), "method": "__init__"}
     return {}

@@ -38,14 +38,14 @@ def phase_after(job: Job, report: CycleReport, bound: int) -> Phase:
     A group that fell below its minimum queues again, as in Volcano; one that need have it only once stays Running.
     """
     statuses = [task.status for task in job.tasks]
-    held = sum(map(statuses.count, _STANDING)) + bound
+    running_or_bound = sum(map(statuses.count, _STANDING)) + bound
     succeeded = statuses.count(Status.SUCCEEDED)
     ended = succeeded + statuses.count(Status.FAILED)
     if succeeded and ended == len(job.tasks) and succeeded >= job.minimum:
         return Phase.COMPLETED
-    if held and (held >= job.minimum or job.satisfied):
+    if running_or_bound and (running_or_bound >= job.minimum or job.satisfied):
         return Phase.RUNNING
-    if held and job.key in report.rejections:
+    if running_or_bound and job.key in report.rejections:
         return Phase.UNKNOWN
     phase = report.phases.get(job.key, job.phase)
     return Phase.INQUEUE if phase is Phase.INQUEUE else Phase.PENDING
@@ -74,19 +74,19 @@ def conditions(
     reserved: Reservation | None = None,
 ) -> list[Raw]:
     """The conditions of a group whose minimum runs or not, and of which some wait (code and text) or none."""
-    wanted: dict[str, tuple[bool, str, str]] = {
+    states: dict[str, tuple[bool, str, str]] = {
         SCHEDULED: (ready, READY if ready else "NotEnoughTasks", READY if ready else "the gang is below its minimum"),
         UNSCHEDULABLE: (True, *waits) if waits is not None else (False, "NothingWaits", "no task waits for a place"),
         RESERVED: (True, RESERVED, _place(reserved)) if reserved is not None else (False, "NotReserved", _NOT_RESERVED),
     }
-    known = {condition.type: condition for condition in present}
-    kept = [_shown(condition) for condition in present if condition.type not in wanted]
-    for kind, (holds, reason, text) in wanted.items():
-        before = known.get(kind)
+    by_type = {condition.type: condition for condition in present}
+    foreign = [_shown(condition) for condition in present if condition.type not in states]
+    for kind, (holds, reason, text) in states.items():
+        before = by_type.get(kind)
         # That something never was need not be said.
         if holds or before is not None:
-            kept.append(_condition(before, (kind, "True" if holds else "False", reason, text), job.key, now))
-    return kept
+            foreign.append(_condition(before, (kind, "True" if holds else "False", reason, text), job.key, now))
+    return foreign
 
 
 def _place(reserved: Reservation) -> str:
@@ -124,8 +124,8 @@ def _shown(condition: Condition) -> Raw:
 
 def reservation_mark(annotations: Mapping[str, str], reserved: Reservation | None) -> dict[str, str]:
     """The annotation of a reservation where it differs from the present one; empty for one that is no more."""
-    wanted = spell_reservation(reserved.record) if reserved is not None else ""
-    return {RESERVATION: wanted} if annotations.get(RESERVATION, "") != wanted else {}
+    mark = spell_reservation(reserved.record) if reserved is not None else ""
+    return {RESERVATION: mark} if annotations.get(RESERVATION, "") != mark else {}
 
 
 # What a cycle means for one gang, as the function of its language is told that writes its status.

@@ -24,32 +24,32 @@ class FairChoice:
         self.left = False  # whether the last time some were left for the next
 
     def choose(
-        self, due: Iterable[str], most: int | None, decided: Container[str] = (), without: Container[str] = ()
+        self, due: Iterable[str], limit: int | None, decided: Container[str] = (), without: Container[str] = ()
     ) -> set[str]:
         """Of the keys, which are in order, all that were decided about, and at most so many others; none `without`."""
-        told = [key for key in due if key not in without]
-        keys = [key for key in told if key not in decided]
-        self.left = most is not None and len(keys) > most
+        eligible = [key for key in due if key not in without]
+        keys = [key for key in eligible if key not in decided]
+        self.left = limit is not None and len(keys) > limit
         if not self.left:
             self._chosen = {}
-            return set(told)
+            return set(eligible)
         self._rounds += 1
-        known = {key: self._chosen.get(key, 0) for key in keys}
+        rounds = {key: self._chosen.get(key, 0) for key in keys}
         rows: dict[str, list[str]] = {}
-        for key in sorted(known, key=lambda key: known[key]):
+        for key in sorted(rounds, key=lambda key: rounds[key]):
             rows.setdefault(namespace_of(key), []).append(key)
         in_order = chain.from_iterable(zip_longest(*rows.values()))
-        found = set(islice((key for key in in_order if key is not None), most))
-        self._chosen = known | dict.fromkeys(found, self._rounds)
-        return found.union(key for key in told if key in decided)
+        chosen_keys = set(islice((key for key in in_order if key is not None), limit))
+        self._chosen = rounds | dict.fromkeys(chosen_keys, self._rounds)
+        return chosen_keys.union(key for key in eligible if key in decided)
 
 
-def untold(told: Mapping[str, tuple[object, object]], jobs: Sequence[Job], report: CycleReport) -> set[str]:
+def untold(written: Mapping[str, tuple[object, object]], jobs: Sequence[Job], report: CycleReport) -> set[str]:
     """The jobs that have other tasks, or another rejection, than when nothing was left to tell."""
     keys = [job.key for job in jobs]  # of every job in every cycle: no calls for each of them
-    known, now = map(told.get, keys, repeat((None, None))), map(report.rejections.get, keys)
+    written_states, now = map(written.get, keys, repeat((None, None))), map(report.rejections.get, keys)
     return {
         job.key
-        for job, (tasks, before), rejection in zip(jobs, known, now, strict=True)
+        for job, (tasks, before), rejection in zip(jobs, written_states, now, strict=True)
         if tasks is not job.tasks or before is not rejection
     }

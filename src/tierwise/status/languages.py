@@ -41,10 +41,10 @@ _PHASES: Final = {
 def of_gangs(outcome: GangOutcome) -> Iterator[Effect]:
     """The status of each gang of a job that has an object, and events about it: the phase, the message as a mark."""
     for path in pod_groups_of(outcome.job):
-        found = gang_object(outcome.objects, path)
-        if found is None:
+        gang_and_key = gang_object(outcome.objects, path)
+        if gang_and_key is None:
             continue
-        key, gang = found
+        key, gang = gang_and_key
         phase = _PHASES[outcome.phase]
         events, marks = told(outcome, key, gang.metadata)
         yield from events
@@ -95,28 +95,33 @@ def _counts(objects: Objects, job: Job, record: PluginGroup) -> Raw:
     if status.phase in ("Finished", "Failed"):
         return {}
     pods = objects.every(Pod)
-    own = [pods[task.key] for task in job.tasks if task.key in pods]
-    phases = Counter(pod.status.phase for pod in own)
+    pods_of_job = [pods[task.key] for task in job.tasks if task.key in pods]
+    phases = Counter(pod.status.phase for pod in pods_of_job)
     running, succeeded, failed = phases["Running"], phases["Succeeded"], phases["Failed"]
-    phase = _phase(max(record.spec.min_member, 1), len(own), running, succeeded, failed)
-    wanted: Raw = {"phase": phase, "running": running, "succeeded": succeeded, "failed": failed}
-    if phase != "Pending" and not status.occupied_by and own and own[0].metadata.owner_references:
+    phase = _phase(max(record.spec.min_member, 1), len(pods_of_job), running, succeeded, failed)
+    counts: Raw = {"phase": phase, "running": running, "succeeded": succeeded, "failed": failed}
+    if phase != "Pending" and not status.occupied_by and pods_of_job and pods_of_job[0].metadata.owner_references:
         namespace = record.metadata.namespace or "default"
-        owners = (f"{namespace}/{owner.name}" for owner in own[0].metadata.owner_references)
-        wanted["occupiedBy"] = ",".join(sorted(owners))
-    known = {"phase": status.phase, "running": status.running, "succeeded": status.succeeded, "failed": status.failed}
-    return {field: value for field, value in wanted.items() if known.get(field, "") != value}
+        owners = (f"{namespace}/{owner.name}" for owner in pods_of_job[0].metadata.owner_references)
+        counts["occupiedBy"] = ",".join(sorted(owners))
+    old_counts = {
+        "phase": status.phase,
+        "running": status.running,
+        "succeeded": status.succeeded,
+        "failed": status.failed,
+    }
+    return {field: value for field, value in counts.items() if old_counts.get(field, "") != value}
 
 
-def _phase(least: int, pods: int, running: int, succeeded: int, failed: int) -> str:
+def _phase(minimum: int, pods: int, running: int, succeeded: int, failed: int) -> str:
     """Pending until so many pods exist, then by what became of them."""
-    if pods < least:
+    if pods < minimum:
         return "Pending"
-    if succeeded >= least:
+    if succeeded >= minimum:
         return "Finished"
-    if failed and failed + running + succeeded >= least:
+    if failed and failed + running + succeeded >= minimum:
         return "Failed"
-    return "Running" if succeeded + running >= least else "Scheduling"
+    return "Running" if succeeded + running >= minimum else "Scheduling"
 
 
 # scheduling.run.ai: why a group waits, in the condition that KAI writes.
@@ -124,10 +129,10 @@ def _phase(least: int, pods: int, running: int, succeeded: int, failed: int) -> 
 
 def of_kai(outcome: GangOutcome) -> Iterator[Effect]:
     """The status of a PodGroup of KAI's, and events about it."""
-    found = _declared(outcome)
-    if found is None:
+    declared = _declared(outcome)
+    if declared is None:
         return
-    key, record = found
+    key, record = declared
     events, marks = told(outcome, key, record.metadata)
     yield from events
     now, ready = outcome.snapshot.now, outcome.phase in (Phase.RUNNING, Phase.COMPLETED)
@@ -138,18 +143,18 @@ def of_kai(outcome: GangOutcome) -> Iterator[Effect]:
         yield PatchStatus(key, status, marks)
 
 
-def _waiting(objects: Objects, key: Key, now: float, told: str | None, *, waits: bool) -> Raw:
+def _waiting(objects: Objects, key: Key, now: float, message: str | None, *, waits: bool) -> Raw:
     """The scheduling conditions, where what is told has changed, and none where nothing is to be told any more."""
     present = part(objects.raw(key), "status").get("schedulingConditions")
-    if waits and told:
+    if waits and message:
         condition: Raw = {
             "type": "UnschedulableOnNodePool",
             "nodePool": "default",
             "status": "True",
             "reason": "Unschedulable",
-            "message": told,
+            "message": message,
             "lastTransitionTime": stamp(now),
-            "transitionID": made_up_uid("Transition", str(key), f"{stamp(now)} {told}"),
+            "transitionID": made_up_uid("Transition", str(key), f"{stamp(now)} {message}"),
         }
         return {"schedulingConditions": [condition]}
     return {"schedulingConditions": []} if present and not waits else {}
@@ -163,13 +168,13 @@ _FAULTS: Final = frozenset(("PluginFailed", "BindFailed"))
 
 def of_kubernetes(outcome: GangOutcome) -> Iterator[Effect]:
     """The conditions of Kubernetes' own groups, and of Grove's, which are made like them; and events about them."""
-    found = _declared(outcome)
-    if found is None:
+    declared = _declared(outcome)
+    if declared is None:
         return
-    yield from _Kubernetes(outcome).effects(*found)
-    reserved = reservation_mark(found[1].metadata.annotations, outcome.reserved)
+    yield from _Kubernetes(outcome).effects(*declared)
+    reserved = reservation_mark(declared[1].metadata.annotations, outcome.reserved)
     if reserved:
-        yield PatchStatus(found[0], {}, reserved)
+        yield PatchStatus(declared[0], {}, reserved)
 
 
 class _Kubernetes:
@@ -191,26 +196,26 @@ class _Kubernetes:
             return  # it has no status
         if isinstance(record, PodGang):
             phase = "Starting" if ready else "Pending"
-            kept = record.status.phase if ready and record.status.phase == "Running" else phase
-            yield from self._patch(key, GANG_SCHEDULED, ready=ready, phase=kept)
+            phase_shown = record.status.phase if ready and record.status.phase == "Running" else phase
+            yield from self._patch(key, GANG_SCHEDULED, ready=ready, phase=phase_shown)
             return
         if isinstance(record, PodGroup):
             yield from self._patch(key, self._type(key), ready=ready)
             return
         yield from self._patch(key, COMPOSITE_SCHEDULED, ready=ready)
-        whole: dict[str, bool] = {}
-        for name, least, running in self._parts():
-            own = Key(key.group, "PodGroup", key.namespace, name)
-            whole[name] = running >= least
-            yield from self._patch(own, self._type(own), ready=running >= least and ready)
-        for name, stands_whole in self._composites(key, whole):
+        satisfied_by_name: dict[str, bool] = {}
+        for name, minimum, running in self._parts():
+            group_key = Key(key.group, "PodGroup", key.namespace, name)
+            satisfied_by_name[name] = running >= minimum
+            yield from self._patch(group_key, self._type(group_key), ready=running >= minimum and ready)
+        for name, stands_whole in self._composites(key, satisfied_by_name):
             inner = Key(key.group, "CompositePodGroup", key.namespace, name)
             yield from self._patch(inner, COMPOSITE_SCHEDULED, ready=stands_whole and ready)
 
-    def _composites(self, key: Key, whole: Mapping[str, bool]) -> Iterator[tuple[str, bool]]:
+    def _composites(self, key: Key, satisfied_by_name: Mapping[str, bool]) -> Iterator[tuple[str, bool]]:
         """The composites between the one that declares the job and its PodGroups, and whether each has its minimum."""
         inside: dict[str, dict[tuple[str, str], None]] = {}
-        for name in whole:
+        for name in satisfied_by_name:
             child = ("PodGroup", name)
             for _ in range(DEEPEST):
                 record = self._objects.record(Key(key.group, child[0], key.namespace, child[1]))
@@ -223,8 +228,8 @@ class _Kubernetes:
         def stands(name: str) -> bool:
             record = self._objects.record(Key(key.group, "CompositePodGroup", key.namespace, name))
             gang = record.spec.scheduling_policy.gang if isinstance(record, CompositePodGroup) else None
-            found = (whole[part] if kind == "PodGroup" else stands(part) for kind, part in inside[name])
-            return sum(found) >= (max(gang.min_group_count, 1) if gang is not None else 1)
+            satisfied = (satisfied_by_name[part] if kind == "PodGroup" else stands(part) for kind, part in inside[name])
+            return sum(satisfied) >= (max(gang.min_group_count, 1) if gang is not None else 1)
 
         yield from ((name, stands(name)) for name in inside if name and name != key.name)
 
@@ -249,27 +254,27 @@ class _Kubernetes:
         return any(condition.get("message") == text for condition in self._present(key))
 
     def _present(self, key: Key) -> list[Raw]:
-        found = part(self._objects.raw(key), "status").get("conditions")
-        return [c for c in found if isinstance(c, dict)] if isinstance(found, list) else []
+        conditions = part(self._objects.raw(key), "status").get("conditions")
+        return [c for c in conditions if isinstance(c, dict)] if isinstance(conditions, list) else []
 
     def _patch(self, key: Key, kind: str, *, ready: bool, phase: str = "") -> Iterator[Effect]:
         """The conditions of one object, where they change; what has turned true stays so."""
         present = self._present(key)
-        wanted = {str(condition.get("type")): condition for condition in present}
-        before = wanted.get(kind, {})
+        by_type = {str(condition.get("type")): condition for condition in present}
+        before = by_type.get(kind, {})
         rejection = self._outcome.rejection
         if before.get("status") != "True":
             if ready:
-                wanted[kind] = self._condition(before, kind, "True", "Scheduled", READY)
+                by_type[kind] = self._condition(before, kind, "True", "Scheduled", READY)
             elif rejection is not None:
                 reason = "SchedulerError" if rejection.reason.code in _FAULTS else "Unschedulable"
-                wanted[kind] = self._condition(before, kind, "False", reason, message(rejection, key.namespace))
+                by_type[kind] = self._condition(before, kind, "False", reason, message(rejection, key.namespace))
         victim = next((e for e in self._outcome.report.evictions if e.job.key == self._job.key), None)
         if victim is not None and self._job.together:
             text = "its pods make room for another job" if victim.by is not None else "its pods are evicted"
-            known = wanted.get(_DISRUPTION, {})
-            wanted[_DISRUPTION] = self._condition(known, _DISRUPTION, "True", "PreemptionByScheduler", text)
-        status: Raw = {"conditions": list(wanted.values())} if list(wanted.values()) != present else {}
+            disruption = by_type.get(_DISRUPTION, {})
+            by_type[_DISRUPTION] = self._condition(disruption, _DISRUPTION, "True", "PreemptionByScheduler", text)
+        status: Raw = {"conditions": list(by_type.values())} if list(by_type.values()) != present else {}
         if phase and part(self._objects.raw(key), "status").get("phase") != phase:
             status["phase"] = phase
         if status:

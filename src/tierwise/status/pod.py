@@ -63,7 +63,7 @@ class ConditionWriter:
         snapshot: Snapshot,
         report: CycleReport,
         without: Container[str] = frozenset(),
-        most: int | None = None,
+        limit: int | None = None,
     ) -> list[Effect]:
         """As `pod_conditions`, of `most` gangs at most; those that the cycle decided about are all told.
 
@@ -82,13 +82,13 @@ class ConditionWriter:
         for path, orphan in snapshot.orphans.items():
             if (gang := lone_gang(path)) not in self._told:
                 due[gang] = path, orphan
-        chosen = self.choice.choose(due, most, cycle.decided, without)
+        selected = self.choice.choose(due, limit, cycle.decided, without)
         effects: list[Effect] = []
         for gang, about in due.items():
-            if gang in chosen:
-                asked = cycle.orphan(*about) if isinstance(about, tuple) else cycle.job(about)
-                effects += asked
-                if not asked and gang not in cycle.decided:
+            if gang in selected:
+                effects_of_gang = cycle.orphan(*about) if isinstance(about, tuple) else cycle.job(about)
+                effects += effects_of_gang
+                if not effects_of_gang and gang not in cycle.decided:
                     self._keep(gang, about, report)
         if len(self._told) > 2 * (len(snapshot.waiting) + len(snapshot.orphans)) + _MORE:
             self._told, self._gangs = {}, {}
@@ -126,8 +126,8 @@ class _Told:
                 text = f"node {node} is kept for it until resources are released there"
                 effects += self._patch(task.key, Verdict.NOT_NOW.camel, text, None)
             elif rejection is not None:
-                told = None if job.declared and not self._every_pod else decision_id(self._snapshot.now, job.key)
-                effects += self._patch(task.key, _reason(rejection), _words(job, rejection), told)
+                decision = None if job.declared and not self._every_pod else decision_id(self._snapshot.now, job.key)
+                effects += self._patch(task.key, _reason(rejection), _words(job, rejection), decision)
         return effects
 
     def orphan(self, path: str, orphan: Orphan) -> list[Effect]:
@@ -194,16 +194,16 @@ def pod_events(snapshot: Snapshot, outcomes: Sequence[Outcome]) -> list[Effect]:
             case Bind(pod, node):
                 job = outcome.effect.gang
                 text = f"Successfully assigned {pod.path} to {node}"
-                told = ("Normal", "Scheduled", text) if outcome.ok else ("Warning", "FailedBinding", outcome.error)
+                event = ("Normal", "Scheduled", text) if outcome.ok else ("Warning", "FailedBinding", outcome.error)
             case Evict(pod, reason, by, action):
                 job = by or whose.get(pod.path, "")  # of the victim where it goes for a quota's sake, as in the log
                 text = f"{reason} ({action}, for {by})" if by else f"{reason} ({action})"
                 # The victim's users may not read what is over there; the decision's id tells administrators.
                 text = told_in(text, (other_job(by),) if by else (), pod.namespace)
-                told = ("Normal", "Evict", text) if outcome.ok else ("Warning", "FailedEviction", outcome.error)
+                event = ("Normal", "Evict", text) if outcome.ok else ("Warning", "FailedEviction", outcome.error)
             case _:
                 continue
         # One pod of a gang that failed says enough; the others were withheld for its sake.
         if outcome.ok or not outcome.withheld:
-            events.append(RecordEvent(pod, *told, decision_id(snapshot.now, job)))
+            events.append(RecordEvent(pod, *event, decision_id(snapshot.now, job)))
     return events

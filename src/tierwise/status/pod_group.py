@@ -68,7 +68,7 @@ class StatusWriter:
         snapshot: Snapshot,
         report: CycleReport,
         without: Container[str] = frozenset(),
-        most: int | None = None,
+        limit: int | None = None,
     ) -> list[Effect]:
         """As `statuses`, of groups that have changed since they were last written, or that this cycle decided about.
 
@@ -77,14 +77,17 @@ class StatusWriter:
         """
         writer = _Writer(objects, snapshot, report, self._pods)
         decided = {*writer.decisions, *(eviction.job.key for eviction in report.evictions)}
-        reserved, self._reserved = self._reserved, frozenset([found.job.key for found in report.reservations])
+        reserved, self._reserved = (
+            self._reserved,
+            frozenset([reservation.job.key for reservation in report.reservations]),
+        )
         changed = self._changed(objects, snapshot, report, decided.union(report.phases, reserved, self._reserved))
-        chosen = self.choice.choose([job.key for job in changed], most, decided, without)
+        selected = self.choice.choose([job.key for job in changed], limit, decided, without)
         effects: list[Effect] = []
         for job in changed:
-            asked = writer.effects(job) if job.key in chosen else []
-            effects += asked
-            if job.key in chosen and not any(isinstance(effect, PatchStatus) for effect in asked):
+            effects_of_job = writer.effects(job) if job.key in selected else []
+            effects += effects_of_job
+            if job.key in selected and not any(isinstance(effect, PatchStatus) for effect in effects_of_job):
                 self._told[job.key] = job.tasks, report.rejections.get(job.key)
             else:
                 self._told.pop(job.key, None)
@@ -165,8 +168,8 @@ class _Writer:
         language = LANGUAGES.get(job.language)
         if language is None or isinstance(language.status, NotOurs):
             return []
-        own, reserved = self.decisions.get(job.key, []), self._reserved.get(job.key)
-        outcome = GangOutcome(self._objects, self._snapshot, self._report, self._pods, job, own, reserved)
+        decisions_of_job, reserved = self.decisions.get(job.key, []), self._reserved.get(job.key)
+        outcome = GangOutcome(self._objects, self._snapshot, self._report, self._pods, job, decisions_of_job, reserved)
         return list(loaded(language.status)(outcome))
 
 
@@ -181,7 +184,7 @@ def of_volcano(outcome: GangOutcome) -> Iterator[Effect]:
     if rejection is not None:
         code = f"{rejection.verdict.camel}:{rejection.reason.code}"
         waits = code, unschedulable(job, rejection, outcome.bound)
-    wanted = _status(record, outcome, waits)
+    status = _status(record, outcome, waits)
     if outcome.bound or rejection is not None:
         yield from _events(key, record, waits, outcome.decision)
         yield from _unknown_tiers(outcome.snapshot, job, key, outcome.decision)
@@ -192,34 +195,36 @@ def of_volcano(outcome: GangOutcome) -> Iterator[Effect]:
         if outcome.decisions:
             yield RecordEvent(key, "Warning", NOT_RECORDED, _not_recorded(length), outcome.decision)
     marks = stands | reservation_mark(record.metadata.annotations, outcome.reserved)
-    if wanted or any(record.metadata.annotations.get(mark) != value for mark, value in marks.items()):
-        yield PatchStatus(key, wanted, marks)
+    if status or any(record.metadata.annotations.get(mark) != value for mark, value in marks.items()):
+        yield PatchStatus(key, status, marks)
 
 
 def _status(record: PodGroup, outcome: GangOutcome, waits: tuple[str, str] | None) -> Raw:
     """The fields that differ from what is there."""
     status, job, phase = record.status, outcome.job, outcome.phase
     ready, now = phase in (Phase.RUNNING, Phase.COMPLETED), outcome.snapshot.now
-    said = conditions(status.conditions, job, ready=ready, waits=waits, now=now, reserved=outcome.reserved)
+    new_conditions = conditions(status.conditions, job, ready=ready, waits=waits, now=now, reserved=outcome.reserved)
     differing: Raw = {}
     if status.phase != (text := phase.value):
         differing["phase"] = text
-    known = [(c.type, c.transition_id) for c in status.conditions]
-    if known != [(c["type"], c["transitionID"]) for c in said]:
-        differing["conditions"] = said
+    old_conditions = [(c.type, c.transition_id) for c in status.conditions]
+    if old_conditions != [(c["type"], c["transitionID"]) for c in new_conditions]:
+        differing["conditions"] = new_conditions
     return differing | _counts(status, outcome.pods.of(job.key))
 
 
 def _marks(record: PodGroup, outcome: GangOutcome) -> dict[str, str]:
     """Where the group and its sub-groups stand, or last stood: a sub-group that loses its pods returns there."""
-    found = job_location(outcome.snapshot, outcome.job, outcome.decisions)
+    location = job_location(outcome.snapshot, outcome.job, outcome.decisions)
     marks: dict[str, str] = {}
-    if found.whole is not None and not found.whole.anywhere:
-        marks = {HYPERNODE_ANNOTATION: found.whole.name, TIER_ANNOTATION: str(found.whole.tier)}
-    stand = {sub: _wire(place) for sub, place in found.subs.items() if place is not None and not place.anywhere}
+    if location.whole is not None and not location.whole.anywhere:
+        marks = {HYPERNODE_ANNOTATION: location.whole.name, TIER_ANNOTATION: str(location.whole.tier)}
+    stand = {sub: _wire(place) for sub, place in location.subs.items() if place is not None and not place.anywhere}
     if stand:
-        known = {sub: msgspec.to_builtins(place) for sub, place in previous_placements(record.metadata).items()}
-        marks[SUB_GROUPS_ANNOTATION] = json.dumps({**known, **stand}, separators=(",", ":"))
+        previous_places = {
+            sub: msgspec.to_builtins(place) for sub, place in previous_placements(record.metadata).items()
+        }
+        marks[SUB_GROUPS_ANNOTATION] = json.dumps({**previous_places, **stand}, separators=(",", ":"))
     return marks
 
 
@@ -233,8 +238,8 @@ def _not_recorded(length: int) -> str:
 def _counts(status: PodGroupStatus, pods: Iterable[Pod]) -> Raw:
     """The fields that count pods and differ from what is there."""
     counts = Counter(pod.status.phase for pod in pods)
-    known = {"running": status.running, "succeeded": status.succeeded, "failed": status.failed}
-    return {field: counts[field.title()] for field, number in known.items() if number != counts[field.title()]}
+    old_counts = {"running": status.running, "succeeded": status.succeeded, "failed": status.failed}
+    return {field: counts[field.title()] for field, number in old_counts.items() if number != counts[field.title()]}
 
 
 def _wire(place: DomainLocation) -> Raw:

@@ -164,8 +164,10 @@ async def _data(runs: _Runs, path: str, questions: Questions, request: web.Reque
     else:
         answer = await asyncio.to_thread(ASKS[path], show, name, query)
     if answer is None:
-        kept = "" if isinstance(show, RunView) else ": of past moments boards, lists and nodes are kept, and no stories"
-        raise web.HTTPNotFound(text=f"there is nothing of this name{kept}\n")
+        explanation = (
+            "" if isinstance(show, RunView) else ": of past moments boards, lists and nodes are kept, and no stories"
+        )
+        raise web.HTTPNotFound(text=f"there is nothing of this name{explanation}\n")
     return answer
 
 
@@ -215,8 +217,8 @@ async def _happened(runs: _Runs, request: web.Request) -> CachedBody:
     if "after" in query:
         after, upto = number_of(query, "after"), number_of(query, "upto")
         return CachedBody.json(await asyncio.to_thread(history.log.during, after, upto))
-    first, last = number_of(query, "from"), number_of(query, "to")
-    return CachedBody.json(await asyncio.to_thread(history.log.between, first, last))
+    begin, end = number_of(query, "from"), number_of(query, "to")
+    return CachedBody.json(await asyncio.to_thread(history.log.between, begin, end))
 
 
 async def _life(runs: _Runs, request: web.Request) -> CachedBody:

@@ -91,9 +91,9 @@ class EventLog:
             if not self._blocks:
                 return
 
-    def between(self, first: float, last: float) -> Raw:
+    def between(self, begin: float, end: float) -> Raw:
         """Events from one time to another, both included, by kind."""
-        return self._by_kind(self._found(lambda entry: first <= entry.now <= last, first, last))
+        return self._by_kind(self._found(lambda entry: begin <= entry.now <= end, begin, end))
 
     def during(self, after: int, upto: int) -> Raw:
         """Events of the moments after one, up to another, by kind."""
@@ -103,18 +103,18 @@ class EventLog:
         """What happened to a job of this key or name, and to others for it: the last of it."""
         names = list(self._names.items())
         key = job if job in self._names else next((key for key, (_, path) in names if path == job), job)
-        found = self._found(lambda entry: key in (entry.job, entry.by))[-_TOLD:]
-        return {**self._named(key), "entries": [{**self._wire(entry), "own": entry.job == key} for entry in found]}
+        entries = self._found(lambda entry: key in (entry.job, entry.by))[-_TOLD:]
+        return {**self._named(key), "entries": [{**self._wire(entry), "own": entry.job == key} for entry in entries]}
 
-    def _found(self, wanted: Callable[[JobEvent], bool], first: float = -inf, last: float = inf) -> list[JobEvent]:
+    def _found(self, matches: Callable[[JobEvent], bool], begin: float = -inf, end: float = inf) -> list[JobEvent]:
         with self._lock:
             blocks, newest = list(self._blocks), list(self._open)
-        found: list[JobEvent] = []
+        entries: list[JobEvent] = []
         for block in blocks:
-            if block.first <= last and block.last >= first:
+            if block.first <= end and block.last >= begin:
                 packed = zlib.decompress(block.packed)
-                found += filter(wanted, msgspec.msgpack.decode(packed, type=list[JobEvent]))
-        return found + list(filter(wanted, newest))
+                entries += filter(matches, msgspec.msgpack.decode(packed, type=list[JobEvent]))
+        return entries + list(filter(matches, newest))
 
     def _by_kind(self, entries: Iterable[JobEvent]) -> Raw:
         """Of each kind how many jobs and pods, and the first entries."""
@@ -124,11 +124,11 @@ class EventLog:
                 kinds[entry.kind].append(entry)
         return {
             kind: {
-                "count": len({entry.job for entry in found}),
-                "pods": sum(entry.pods for entry in found),
-                "entries": [self._wire(entry) for entry in found[:_TOLD]],
+                "count": len({entry.job for entry in entries}),
+                "pods": sum(entry.pods for entry in entries),
+                "entries": [self._wire(entry) for entry in entries[:_TOLD]],
             }
-            for kind, found in kinds.items()
+            for kind, entries in kinds.items()
         }
 
     def _named(self, key: str) -> Raw:

@@ -75,11 +75,11 @@ class _Listeners:
 
     async def _look(self) -> None:
         """Wake everybody when the source shows another state; ends with the last listener, unless all is recorded."""
-        last: object = None
+        previous: object = None
         while self._changed or self._record:
-            show, cost = await asyncio.to_thread(self._seen, last)
-            if show is not last:
-                last = show
+            show, cost = await asyncio.to_thread(self._seen, previous)
+            if show is not previous:
+                previous = show
                 for changed in self._changed:
                     changed.set()
             self._came.clear()
@@ -89,11 +89,11 @@ class _Listeners:
                 with contextlib.suppress(TimeoutError):  # a page that comes is served at once
                     await asyncio.wait_for(self._came.wait(), max(_RECORD, _SHARE * cost))
 
-    def _seen(self, last: object) -> tuple[object, float]:
+    def _seen(self, previous: object) -> tuple[object, float]:
         """What the source shows, kept where it is new; and the processor time that it took."""
         begun = time.thread_time()
         show = self.source.show()
-        if show is not last and not isinstance(show, str):
+        if show is not previous and not isinstance(show, str):
             self._history.saw(show)
         return show, time.thread_time() - begun
 
@@ -118,12 +118,12 @@ def add_events(app: web.Application, runs: Mapping[str, tuple[RunSource, History
     async def start(_: web.Application) -> None:
         listeners.update({name: _Listeners(*run, record=record) for name, run in runs.items()})
         if record:
-            for found in listeners.values():
-                found.start()
+            for listener in listeners.values():
+                listener.start()
 
     async def end(app: web.Application) -> None:
-        for found in listeners.values():
-            await found.end(app)
+        for listener in listeners.values():
+            await listener.end(app)
 
     app.on_startup.append(start)
     app.router.add_get("/api/events", _stream(listeners))

@@ -83,10 +83,14 @@ class PastView:
     def board(self) -> CachedBody:
         return CachedBody.of(zlib.decompress(self._moment.board))
 
-    def answer(self, ask: Callable[..., object], *given: object) -> CachedBody | None:
+    def answer(self, ask: Callable[..., object], *arguments: object) -> CachedBody | None:
         """What the board said to a question, one of its own methods; None where that is not kept."""
-        kept: dict[str, Callable[..., CachedBody | None]] = {"jobs": self.jobs, "nodes": self.nodes, "node": self.node}
-        return kept[ask.__name__](*given) if ask.__name__ in kept else None
+        recorded: dict[str, Callable[..., CachedBody | None]] = {
+            "jobs": self.jobs,
+            "nodes": self.nodes,
+            "node": self.node,
+        }
+        return recorded[ask.__name__](*arguments) if ask.__name__ in recorded else None
 
     def lines(self) -> list[Line]:
         return msgspec.json.decode(zlib.decompress(self._moment.lines), type=list[Line])
@@ -104,16 +108,16 @@ class PastView:
         below = {tree["name"].index(domain)}
         below.update(d for d, parent in enumerate(tree["parent"]) if parent in below or d in below)  # in preorder
         every = (msgspec.json.decode(raw) for raw in self._nodes.values() if raw)
-        found = [node for node in every if node["hyperNodes"][number] in below]
-        return CachedBody.json({"count": len(found), "nodes": found[:_LINES], "names": self._names()})
+        nodes_below = [node for node in every if node["hyperNodes"][number] in below]
+        return CachedBody.json({"count": len(nodes_below), "nodes": nodes_below[:_LINES], "names": self._names()})
 
     def node(self, name: str) -> CachedBody | None:
         """One node, without labels and taints; None where there was none of this name."""
         raw = self._nodes.get(name)
         if not raw:
             return None
-        found = {**msgspec.json.decode(raw), "labels": {}, "taints": [], "names": self._names()}
-        return CachedBody.json(found)
+        fields = {**msgspec.json.decode(raw), "labels": {}, "taints": [], "names": self._names()}
+        return CachedBody.json(fields)
 
     def _names(self) -> dict[str, tuple[str, str]]:
         return {line.key: (line.name, line.path) for line in self.lines()}
@@ -143,14 +147,14 @@ class BoardHistory:
                 return
             self._last = view
             wire = cast("Raw", msgspec.json.decode(view.board().body))
-            last = next(reversed(self._moments.values()), None)
+            previous = next(reversed(self._moments.values()), None)
             news = [entry for entry in view.news if cast("int", entry["number"]) > self._cycle]
             figures = _figures(wire, news if view.live else cast("list[Raw]", wire["cycles"]))
-            if last is not None and _alike(last.figures, figures):
+            if previous is not None and _alike(previous.figures, figures):
                 return
             self._number += 1
             self._cycle = max((cast("int", entry["number"]) for entry in news), default=self._cycle)
-            before = cast("float", last.figures["now"]) if last is not None else 0.0
+            before = cast("float", previous.figures["now"]) if previous is not None else 0.0
             seen = view.made if wire["mode"] == "manifests" else cast("float", figures["now"])  # files have no clock
             now = figures["now"] = max(before, seen)  # a clock may be set back
             self._note(view, news, now)
@@ -178,8 +182,8 @@ class BoardHistory:
         for entry in entries:
             (self._displaced.add if entry.kind == "evicted" else self._displaced.discard)(entry.job)
         if self._lines is not None:
-            found = _differences(self._lines, lines, now, self._number, decided=view.live)
-            entries += (entry for entry in found if entry.kind != "ended" or entry.job not in self._displaced)
+            entries_found = _differences(self._lines, lines, now, self._number, decided=view.live)
+            entries += (entry for entry in entries_found if entry.kind != "ended" or entry.job not in self._displaced)
         if len(self._displaced) > _LINES:
             self._displaced &= lines.keys()
         self.log.add(sorted(entries, key=lambda entry: entry.now))
@@ -206,25 +210,29 @@ class BoardHistory:
         """Take a moment away; what it counts is counted by the one after it."""
         ids = list(self._moments)
         following = ids[ids.index(number) + 1]
-        gone, kept = self._moments.pop(number), self._moments[following]
-        sums = {name: cast("int", gone.figures[name]) + cast("int", kept.figures[name]) for name in SUMS}
-        nodes = {**gone.nodes, **kept.nodes}
-        merged = replace(kept, figures={**kept.figures, **sums}, nodes=nodes, node_bytes=sum(map(len, nodes.values())))
+        gone, next_moment = self._moments.pop(number), self._moments[following]
+        sums = {name: cast("int", gone.figures[name]) + cast("int", next_moment.figures[name]) for name in SUMS}
+        nodes = {**gone.nodes, **next_moment.nodes}
+        merged = replace(
+            next_moment, figures={**next_moment.figures, **sums}, nodes=nodes, node_bytes=sum(map(len, nodes.values()))
+        )
         self._moments[following] = merged
-        self._bytes += merged.size - kept.size - gone.size
+        self._bytes += merged.size - next_moment.size - gone.size
 
     def at(self, number: int) -> PastView | None:
         """A moment, or the one before it where it was left out; None where nothing is kept of that time."""
         with self._lock:
-            found = next((known for known in reversed(self._moments) if known <= number), None)
-            if found is None or number > self._number:
+            number_at = next(
+                (moment_number for moment_number in reversed(self._moments) if moment_number <= number), None
+            )
+            if number_at is None or number > self._number:
                 return None
             nodes: dict[str, bytes] = {}
-            for known, moment in self._moments.items():
+            for moment_number, moment in self._moments.items():
                 nodes |= moment.nodes
-                if known == found:
+                if moment_number == number_at:
                     break
-            return PastView(self._moments[found], nodes)
+            return PastView(self._moments[number_at], nodes)
 
     def wire(self, since: int = 0) -> Raw:
         """Figures of the moments after one, how many there are, the oldest, and how much memory they take."""
@@ -280,9 +288,11 @@ def _differences(
         before = old.get(key)
         if before is None and line.created > 0:
             yield JobEvent(line.created, moment, "created", key, line.minimum)
-        held = before.pods if before is not None else 0
-        if line.pods != held and not decided:
-            yield JobEvent(now, moment, "started" if line.pods > held else "shrunk", key, abs(line.pods - held))
+        pods_before = before.pods if before is not None else 0
+        if line.pods != pods_before and not decided:
+            yield JobEvent(
+                now, moment, "started" if line.pods > pods_before else "shrunk", key, abs(line.pods - pods_before)
+            )
         if line.waits and not (before is not None and before.waits):
             yield JobEvent(now, moment, "waits", key, line.waiting + line.kept, text=line.decisive)
         elif line.waits and before is not None and line.reason != before.reason:
@@ -322,6 +332,6 @@ def _queues(wire: Raw) -> dict[str, int]:
     return {queue["name"]: queue["used"][0] or 0 for queue in queues}
 
 
-def _alike(one: Raw, other: Raw) -> bool:
+def _alike(figures: Raw, before: Raw) -> bool:
     """Whether two moments show the same: the clock alone makes no new one."""
-    return one["mark"] == other["mark"]
+    return figures["mark"] == before["mark"]

@@ -53,14 +53,14 @@ class JournalRecording(Recording):
         folder: Path,
         title: str = "",
         *,
-        told: Callable[[int], None] = lambda _: None,
+        tell: Callable[[int], None] = lambda _: None,
         ticks: Callable[[], float] = time.monotonic,
     ) -> None:
         """InputError where there is no journal; `told` hears how many cycles were read, `ticks` counts seconds."""
         super().__init__()
         self._ticks = ticks
         self._folder, self._title = folder, title or str(folder)
-        self._told = told
+        self._told = tell
         self._lock = threading.RLock()
         self._due = 0.0
         self._size: object = None
@@ -108,7 +108,7 @@ class JournalRecording(Recording):
             mode="recording",
             title=self._title,
             options=shlex.join(["-f", place, "--config", place]),
-            made=now,
+            made_at=now,
             basis=Basis(recorded.objects, profile.profile, now, profile.schedulers),
         )
 
@@ -117,24 +117,24 @@ def _reader(profile: SchedulerProfile) -> Reader:
     return Reader(profile.profile, schedulers=profile.schedulers)
 
 
-def _moments(journal: Journal, told: Callable[[int], None]) -> tuple[list[Raw], int, EventLog]:
+def _moments(journal: Journal, tell: Callable[[int], None]) -> tuple[list[Raw], int, EventLog]:
     """Figures of the cycles that differ from the one before by the same profile, how many do, and what happened."""
-    found: list[Raw] = []
-    held, lives, count = _Held(), _Lives(), 0
-    last: dict[int, object] = {}
+    moments: list[Raw] = []
+    state_now, lives, count = _Held(), _Lives(), 0
+    states: dict[int, object] = {}
     for number, step in enumerate(journal.steps()):
-        told(number)
-        held.follow(step)
-        lives.follow(step, held.gangs)
-        figures = _figures(step.cycle, held)
-        state = _state(step.cycle), held.state(figures)
-        if figures["placed"] or figures["evicted"] or state != last.get(step.cycle.profile):
-            last[step.cycle.profile] = state
+        tell(number)
+        state_now.follow(step)
+        lives.follow(step, state_now.gangs)
+        figures = _figures(step.cycle, state_now)
+        state = _state(step.cycle), state_now.state(figures)
+        if figures["placed"] or figures["evicted"] or state != states.get(step.cycle.profile):
+            states[step.cycle.profile] = state
             count += 1
-            found.append(figures)
-            if len(found) > 2 * MOST_MOMENTS:
-                found = thinned(found)
-    return thinned(found), count, lives.log
+            moments.append(figures)
+            if len(moments) > 2 * MOST_MOMENTS:
+                moments = thinned(moments)
+    return thinned(moments), count, lives.log
 
 
 class _Lives:
@@ -154,14 +154,14 @@ class _Lives:
                 called = f"{key.namespace}/{owner}"
                 self.log.call(key.path, called, called)
 
-    def _of(self, found: CycleSummary, gangs: Mapping[str, str]) -> Iterator[JobEvent]:
-        now, number, profile = found.now, found.number, found.profile
+    def _of(self, summary: CycleSummary, gangs: Mapping[str, str]) -> Iterator[JobEvent]:
+        now, number, profile = summary.now, summary.number, summary.profile
         for gang, standing in list(self._standing.items()):
             if standing.isdisjoint(gangs):
                 yield JobEvent(now, number, "ended", gang, len(standing))
                 del self._standing[gang]
         lost: Counter[tuple[str, str, str, str]] = Counter()
-        for effect in found.effects:
+        for effect in summary.effects:
             if effect["effect"] == "Evict":
                 pod = str(effect["pod"]).removeprefix("Pod ")
                 gang = gangs.get(pod) or pod
@@ -173,55 +173,57 @@ class _Lives:
             if not self._standing.get(gang, True):
                 del self._standing[gang]
         begun: dict[str, list[str]] = {}
-        for effect in found.effects:
+        for effect in summary.effects:
             if effect["effect"] == "Bind":
                 pod = str(effect["pod"]).removeprefix("Pod ")
                 begun.setdefault(str(effect.get("gang") or pod), []).append(pod)
         for gang, pods in begun.items():
             self._standing.setdefault(gang, set()).update(pods)
             yield JobEvent(now, number, "started", gang, len(pods))
-        for gang, (_, code, text) in found.waiting.items():
+        for gang, (_, code, text) in summary.waiting.items():
             before = self._waiting.get((profile, gang))
             if code != before:
                 yield JobEvent(now, number, "reason" if before else "waits", gang, text=text)
         self._waiting = {key: code for key, code in self._waiting.items() if key[0] != profile}
-        self._waiting |= {(profile, gang): code for gang, (_, code, _) in found.waiting.items()}
+        self._waiting |= {(profile, gang): code for gang, (_, code, _) in summary.waiting.items()}
 
 
 def _owner(raw: Raw) -> str:
     """The workload that a podGroup was made for."""
     owners = part(raw, "metadata").get("ownerReferences")
-    first = owners[0] if isinstance(owners, list) and owners else None
-    return str(first.get("name", "")) if isinstance(first, dict) else ""
+    owner = owners[0] if isinstance(owners, list) and owners else None
+    return str(owner.get("name", "")) if isinstance(owner, dict) else ""
 
 
-def _state(found: CycleSummary) -> object:
+def _state(summary: CycleSummary) -> object:
     """Who waits for what, without the figures of the messages, and for which gangs resources are kept."""
-    kept = [str(effect.get("gang", effect.get("pod"))) for effect in found.effects if effect["effect"] == "Nominate"]
-    return {key: code for key, (_, code, _) in found.waiting.items()}, kept
+    nominated = [
+        str(effect.get("gang", effect.get("pod"))) for effect in summary.effects if effect["effect"] == "Nominate"
+    ]
+    return {key: code for key, (_, code, _) in summary.waiting.items()}, nominated
 
 
-def _figures(found: CycleSummary, held: _Held) -> Raw:
+def _figures(summary: CycleSummary, tracked: _Held) -> Raw:
     """Figures of a moment for the series: the cluster with the pods that the cycle bound."""
-    done = Counter(str(effect["effect"]) for effect in found.effects)
-    bound = sum(_asks(held, effect) for effect in found.effects if effect["effect"] == "Bind")
+    done = Counter(str(effect["effect"]) for effect in summary.effects)
+    bound = sum(_asks(tracked, effect) for effect in summary.effects if effect["effect"] == "Bind")
     return {
-        "id": found.number,
-        "now": found.now,
-        "resource": held.resource,
-        "total": held.total,
-        "used": held.used + bound,
-        "nodes": held.nodes,
-        "shut": len(held.shut),
+        "id": summary.number,
+        "now": summary.now,
+        "resource": tracked.resource,
+        "total": tracked.total,
+        "used": tracked.used + bound,
+        "nodes": tracked.nodes,
+        "shut": len(tracked.shut),
         "fragmented": None,  # known of the moments that a page shows
-        "waiting": len(found.waiting),
+        "waiting": len(summary.waiting),
         "placed": done["Bind"],
         "evicted": done["Evict"],
     }
 
 
-def _asks(held: _Held, effect: Raw) -> int:
-    return held.asks.get(str(effect["pod"]).removeprefix("Pod "), {}).get(held.resource, 0)
+def _asks(tracked: _Held, effect: Raw) -> int:
+    return tracked.asks.get(str(effect["pod"]).removeprefix("Pod "), {}).get(tracked.resource, 0)
 
 
 class _Held:
@@ -264,11 +266,11 @@ class _Held:
 
     def _remove(self, key: Key) -> None:
         if (key.group, key.kind) == ("", "Pod"):
-            asked = self.asks.pop(key.path, {})
+            amounts = self.asks.pop(key.path, {})
             self.gangs.pop(key.path, None)
             if key.path in self._placed:
                 self._placed.remove(key.path)
-                self.used -= self._amount(asked)
+                self.used -= self._amount(amounts)
         elif (key.group, key.kind) == ("", "Node"):
             self.total -= self._amount(self._nodes.pop(key.path, {}))
             self.shut.discard(key.path)

@@ -79,11 +79,11 @@ def _same(old: LoopPass, new: LoopPass) -> bool:
     """Whether an iteration saw what the one before it saw, and had as little to decide."""
     if new.report.decisions or new.report.evictions or old.report.decisions or old.report.evictions:
         return False
-    same = new.snapshot.jobs is old.snapshot.jobs and new.snapshot.nodes is old.snapshot.nodes
-    return same and new.report.rejections == old.report.rejections
+    same_world = new.snapshot.jobs is old.snapshot.jobs and new.snapshot.nodes is old.snapshot.nodes
+    return same_world and new.report.rejections == old.report.rejections
 
 
 def _run(latest: LoopPass) -> Run:
-    told = [Fault(f"Pod {task.key}", reason.code, reason.text) for task, reason in latest.report.complaints]
-    told += plugin_faults(latest.report)
-    return Run([(latest.snapshot, latest.report)], latest.snapshot, latest.profile, latest.report.evictions, told)
+    faults = [Fault(f"Pod {task.key}", reason.code, reason.text) for task, reason in latest.report.complaints]
+    faults += plugin_faults(latest.report)
+    return Run([(latest.snapshot, latest.report)], latest.snapshot, latest.profile, latest.report.evictions, faults)

@@ -121,11 +121,11 @@ def received(channel: socket.socket) -> tuple[bytes, list[int]] | None:
         head += channel.recv(_HEAD.size - len(head))
     if not head:
         return None
-    (left,) = _HEAD.unpack(head)
-    assert left < _TOO_LONG
+    (length,) = _HEAD.unpack(head)
+    assert length < _TOO_LONG
     body = bytearray()
-    while len(body) < left:
-        part = channel.recv(min(1 << 20, left - len(body)))
+    while len(body) < length:
+        part = channel.recv(min(1 << 20, length - len(body)))
         if not part:
             return None
         body += part
@@ -135,8 +135,8 @@ def received(channel: socket.socket) -> tuple[bytes, list[int]] | None:
 def pasted(text: bytes) -> tuple[tuple[codec.Object, Raw], ...]:
     """The manifests that somebody pasted; InputError where there are none."""
     loaded = Objects.holding((entry.key, entry.record, entry.manifest) for entry in read(["-"], io.BytesIO(text)))
-    found = ((loaded.record(key), loaded.raw(key)) for key in loaded)
-    objects = tuple((record, raw) for record, raw in found if record is not None and raw is not None)
+    entries = ((loaded.record(key), loaded.raw(key)) for key in loaded)
+    objects = tuple((record, raw) for record, raw in entries if record is not None and raw is not None)
     if not objects:
         raise InputError("there is no manifest in it", file="the text")
     return objects
@@ -184,49 +184,52 @@ class _Cluster(msgspec.Struct, frozen=True):
 def _least(cluster: _Cluster, scenario: Scenario, question: Question, tell: _Teller) -> Raw:
     """The ways that start a job now, each told when it is found."""
 
-    def told(way: str, runs: int, known: Callable[[], LeastChange]) -> None:
-        tell(f"trying to {way}, {runs} runs so far", lambda: least_change_wire(known()))
+    def told(answer_name: str, runs: int, progress: Callable[[], LeastChange]) -> None:
+        tell(f"trying to {answer_name}, {runs} runs so far", lambda: least_change_wire(progress()))
 
     return least_change_wire(least_in_time(scenario, question.job, BRIEF, told, cluster.reader))
 
 
 def _eta(scenario: Scenario, question: Question, tell: _Teller) -> Raw:
     """When jobs start, first by one run ahead, then by more of them."""
-    last: Raw = {}
+    report_so_far: Raw = {}
     names = (question.job,) if question.job else ()
 
     def ran(report: EtaReport, number: int) -> None:
-        nonlocal last
-        last = etas_wire(report)
-        tell(f"{report.runs} of {number} runs ahead", lambda: last)
+        nonlocal report_so_far
+        report_so_far = etas_wire(report)
+        tell(f"{report.runs} of {number} runs ahead", lambda: report_so_far)
 
     try:
         return etas_wire(etas(scenario, names=names, told=ran))
     except OutOfTime:
-        if not last:
+        if not report_so_far:
             raise InputError(f"no run ahead has ended in {SECONDS} s of a processor") from None
-        return {**last, "stopped": f"stopped after {SECONDS} s of a processor: more runs would say more"}
+        return {**report_so_far, "stopped": f"stopped after {SECONDS} s of a processor: more runs would say more"}
 
 
 def _drainable(scenario: Scenario, question: Question, tell: _Teller) -> Raw:
     """Cost of draining each domain: all are counted at first, then the cheapest are tried."""
-    last: Raw = {}
+    latest: Raw = {}
 
-    def known(found: Drainable) -> None:
-        nonlocal last
-        tried = sum(one.waits is not None for one in found.drains)
-        last = _drains_wire(found)
-        tell(f"{tried} of {len(found.drains)} tried", lambda: last)
+    def known(answer_so_far: Drainable) -> None:
+        nonlocal latest
+        tried = sum(drain.waits is not None for drain in answer_so_far.drains)
+        latest = _drains_wire(answer_so_far)
+        tell(f"{tried} of {len(answer_so_far.drains)} tried", lambda: latest)
 
     try:
-        found = drainable(scenario, question.job, together=question.together, effort=BRIEF, told=known)
-        return _drains_wire(found)
+        result = drainable(scenario, question.job, together=question.together, effort=BRIEF, told=known)
+        return _drains_wire(result)
     except OutOfTime:
-        return {**last, "stopped": f"stopped after {SECONDS} s of a processor: the others are counted, and not tried"}
+        return {**latest, "stopped": f"stopped after {SECONDS} s of a processor: the others are counted, and not tried"}
 
 
-def _drains_wire(found: Drainable) -> Raw:
-    return {**drainable_wire(replace(found, drains=found.drains[:_DRAINS])), "count": len(found.drains)}
+def _drains_wire(drainable_nodes: Drainable) -> Raw:
+    return {
+        **drainable_wire(replace(drainable_nodes, drains=drainable_nodes.drains[:_DRAINS])),
+        "count": len(drainable_nodes.drains),
+    }
 
 
 def _change(question: Question, kind: str, text: str) -> Change:
@@ -240,24 +243,24 @@ def _what_if(cluster: _Cluster, scenario: Scenario, question: Question, tell: _T
     return what_if(scenario, changes, lambda which, cycle: tell(f"{which}: cycle {cycle + 1}"), cluster.reader)
 
 
-def _back(found: WhatIf) -> Mapping[str, str] | None:
+def _back(result: WhatIf) -> Mapping[str, str] | None:
     """For how long gangs that restart are too small, where that is known in time."""
     try:
-        return back_again(found.changed, found.restarts, found.started)
+        return back_again(result.changed, result.restarts, result.started)
     except OutOfTime:
         return None
 
 
-def _view(scenario: Scenario, found: WhatIf) -> RunView:
-    after = found.after
+def _view(scenario: Scenario, result: WhatIf) -> RunView:
+    after = result.after
     run = Run(after.reports, after.after(scenario.now), scenario.profile, after.evictions, after.complaints())
-    return RunView(Board(run), mode="manifests", title=f"what if: {', '.join(found.changes)}")
+    return RunView(Board(run), mode="manifests", title=f"what if: {', '.join(result.changes)}")
 
 
-def _compared(scenario: Scenario, found: WhatIf, back: Mapping[str, str] | None = None) -> Raw:
+def _compared(scenario: Scenario, result: WhatIf, back: Mapping[str, str] | None = None) -> Raw:
     """The answer as the page draws it: counts instead of pods, and which domains these leave for which."""
-    wire = what_if_wire(found, back)
-    snapshots = scenario.snapshot(), found.after.after(scenario.now)
+    wire = what_if_wire(result, back)
+    snapshots = scenario.snapshot(), result.after.after(scenario.now)
 
     def home(node: str) -> str:
         for seen in snapshots:
@@ -266,14 +269,14 @@ def _compared(scenario: Scenario, found: WhatIf, back: Mapping[str, str] | None 
         return ""
 
     flows: dict[tuple[str, str, bool], int] = {}
-    for entry, change in zip(cast("list[dict[str, Any]]", wire["jobs"]), found.comparison.jobs, strict=True):
+    for entry, change in zip(cast("list[dict[str, Any]]", wire["jobs"]), result.comparison.jobs, strict=True):
         before, then = (side.pods if side is not None else {} for side in (change.before, change.after))
         moved = [pod for pod, node in before.items() if then.get(pod, node) != node]
         entry |= {"name": change.name, "moved": len(moved), "stopped": len(before.keys() - then.keys())}
         for pod in before.keys() | then.keys():
             if before.get(pod) != then.get(pod):
-                here, there = (home(side[pod]) if pod in side else "" for side in (before, then))
-                flows[here, there, change.ran] = flows.get((here, there, change.ran), 0) + 1
+                from_home, to_home = (home(side[pod]) if pod in side else "" for side in (before, then))
+                flows[from_home, to_home, change.ran] = flows.get((from_home, to_home, change.ran), 0) + 1
         for state in filter(None, (entry["before"], entry["after"])):
             state["pods"] = len(state["pods"])  # the page draws places, and asks for pods one job at a time
     found_flows = sorted(flows.items(), key=lambda item: -item[1])[:200]
@@ -288,10 +291,10 @@ def _messages(cluster: _Cluster, question: Question, tell: Callable[[Raw], None]
             raise InputError(cluster.fault)
         with limit_processor_time():
             if question.kind == "what-if":
-                found = _what_if(cluster, scenario, question, teller)
-                if any(loss.below for loss in found.restarts):
-                    tell({"progress": "for how long they wait", "part": _compared(scenario, found)})
-                answer, view = _compared(scenario, found, _back(found)), _view(scenario, found)
+                outcome = _what_if(cluster, scenario, question, teller)
+                if any(loss.below for loss in outcome.restarts):
+                    tell({"progress": "for how long they wait", "part": _compared(scenario, outcome)})
+                answer, view = _compared(scenario, outcome, _back(outcome)), _view(scenario, outcome)
             elif question.kind == "drainable":
                 answer = _drainable(scenario, question, teller)
             elif question.kind == "least":
@@ -342,8 +345,8 @@ def _objects(scene: Scene, base: Objects) -> Objects:
 
 
 def _frames(control: socket.socket) -> Iterator[tuple[Frame, list[int]]]:
-    while (found := received(control)) is not None:
-        yield msgspec.msgpack.decode(found[0], type=Frame), found[1]
+    while (message := received(control)) is not None:
+        yield msgspec.msgpack.decode(message[0], type=Frame), message[1]
 
 
 def main(control: socket.socket) -> None:

@@ -55,13 +55,13 @@ class Recording(ABC):
         moments = self.moments()
         if not moments:
             return "nothing is recorded yet"
-        number, known = cast("int", moments[-1]["id"]), self._latest
-        if known is None or known[0] != number:  # it is asked for all the time, whatever others look at
+        number, latest = cast("int", moments[-1]["id"]), self._latest
+        if latest is None or latest[0] != number:  # it is asked for all the time, whatever others look at
             view = self.at(number)
             if view is None:
                 return "nothing is recorded yet"
-            self._latest = known = number, view
-        return known[1]
+            self._latest = latest = number, view
+        return latest[1]
 
     def saw(self, view: RunView) -> None:  # noqa: B027 - meant to do nothing
         """Nothing to keep: everything is recorded already."""
@@ -81,13 +81,13 @@ class Recording(ABC):
         return {**about, "moments": later, "count": self.count()}
 
 
-def thinned(moments: list[Raw], most: int = MOST_MOMENTS) -> list[Raw]:
+def thinned(moments: list[Raw], limit: int = MOST_MOMENTS) -> list[Raw]:
     """No more moments than a page can choose from: where two become one, what happened in both is counted."""
-    while len(moments) > most:
-        last = [] if len(moments) % 2 == 0 else moments[-1:]
+    while len(moments) > limit:
+        newest = [] if len(moments) % 2 == 0 else moments[-1:]
         pairs = zip(moments[::2], moments[1::2], strict=False)
         moments = [{**new, **{name: _number(old[name]) + _number(new[name]) for name in SUMS}} for old, new in pairs]
-        moments += last
+        moments += newest
     return moments
 
 

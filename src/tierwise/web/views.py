@@ -43,9 +43,9 @@ V = TypeVar("V")
 class Bounded(OrderedDict[K, V]):
     """The last entries that were put, so many at most."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, limit: int) -> None:
         super().__init__()
-        self._most = most
+        self._most = limit
 
     def __setitem__(self, key: K, value: V) -> None:
         super().__setitem__(key, value)
@@ -88,7 +88,7 @@ class RunView:
         title: str,
         options: str = "",
         fault: str = "",
-        made: float | None = None,
+        made_at: float | None = None,
         basis: Basis | None = None,
         news: Sequence[Raw] = (),
     ) -> None:
@@ -102,7 +102,7 @@ class RunView:
         self.live = mode == "scheduler"
         self.basis = basis
         self._board = board
-        self.made = time.time() if made is None else made
+        self.made = time.time() if made_at is None else made_at
         self._about: Raw = {
             "version": __version__,
             "mode": mode,
@@ -124,12 +124,12 @@ class RunView:
     def _whole(self, board: Board) -> Raw:
         return {**self._about, **board.wire()}
 
-    def answer(self, ask: Callable[..., Raw | None], *given: object) -> CachedBody | None:
+    def answer(self, ask: Callable[..., Raw | None], *arguments: object) -> CachedBody | None:
         """What the board says to a question, one of its own methods; None where it is about nothing that exists."""
-        key = ask.__name__, given
+        key = ask.__name__, arguments
         with self._lock:
             if key not in self._known:
-                wire = ask(self._board, *given)
+                wire = ask(self._board, *arguments)
                 if wire is None:
                     return None  # not remembered: there is no end of names that do not exist
                 if len(self._known) >= _KEPT:  # nor is there an end of queries
@@ -150,21 +150,21 @@ class RunView:
     def but(self, fault: str) -> RunView:
         """A copy of this view that shows a fault; the age of its board stays what it was."""
         about = {name: str(self._about[name]) for name in ("mode", "title", "options")}
-        return RunView(self._board, **about, fault=fault, made=self.made, basis=self.basis, news=self.news)
+        return RunView(self._board, **about, fault=fault, made_at=self.made, basis=self.basis, news=self.news)
 
 
 _LONGEST: Final = 300
 """Characters of a text that is searched for."""
 
 
-def _text(asked: Mapping[str, str], name: str) -> str:
-    return asked.get(name, "")[:_LONGEST]
+def _text(parameters: Mapping[str, str], name: str) -> str:
+    return parameters.get(name, "")[:_LONGEST]
 
 
-def number_of(asked: Mapping[str, str], name: str, default: str = "") -> int:
+def number_of(parameters: Mapping[str, str], name: str, default: str = "") -> int:
     """A number of a query; InputError where it is none, or negative."""
     try:
-        number = int(asked.get(name, default))
+        number = int(parameters.get(name, default))
     except ValueError:
         raise InputError(f"{name} is a number") from None
     if number < 0:
@@ -172,12 +172,19 @@ def number_of(asked: Mapping[str, str], name: str, default: str = "") -> int:
     return number
 
 
-def job_query(asked: Mapping[str, str]) -> JobQuery:
+def job_query(parameters: Mapping[str, str]) -> JobQuery:
     """The jobs that a page asks for; a number that is none is refused."""
-    offset, limit = number_of(asked, "offset", "0"), number_of(asked, "limit", "60")
-    words = {name: _text(asked, name) for name in ("state", "verdict", "reason", "sort")}
-    first = number_of(asked, "first", "0")
-    return JobQuery(text=_text(asked, "q"), queue=asked.get("queue"), offset=offset, limit=limit, first=first, **words)
+    offset, limit = number_of(parameters, "offset", "0"), number_of(parameters, "limit", "60")
+    words = {name: _text(parameters, name) for name in ("state", "verdict", "reason", "sort")}
+    first_line = number_of(parameters, "first", "0")
+    return JobQuery(
+        text=_text(parameters, "q"),
+        queue=parameters.get("queue"),
+        offset=offset,
+        limit=limit,
+        first=first_line,
+        **words,
+    )
 
 
 class View(Protocol):
@@ -186,7 +193,7 @@ class View(Protocol):
     def board(self) -> CachedBody:
         """All that the page begins with."""
 
-    def answer(self, ask: Callable[..., Raw | None], *given: object) -> CachedBody | None:
+    def answer(self, ask: Callable[..., Raw | None], *arguments: object) -> CachedBody | None:
         """What the board says to a question, one of its own methods; None where it is about nothing that is known."""
 
 
@@ -194,11 +201,11 @@ Ask = Callable[[View, str, Mapping[str, str]], CachedBody | None]
 
 ASKS: Final[Mapping[str, Ask]] = {
     "/api/board": lambda show, _, __: show.board(),
-    "/api/jobs": lambda show, _, asked: show.answer(Board.jobs, job_query(asked)),
-    "/api/search": lambda show, _, asked: show.answer(Board.search, _text(asked, "q")),
-    "/api/nodes/{name:.+}": lambda show, name, asked: show.answer(Board.nodes, name, _text(asked, "fabric")),
+    "/api/jobs": lambda show, _, query: show.answer(Board.jobs, job_query(query)),
+    "/api/search": lambda show, _, query: show.answer(Board.search, _text(query, "q")),
+    "/api/nodes/{name:.+}": lambda show, name, query: show.answer(Board.nodes, name, _text(query, "fabric")),
     "/api/node/{name:.+}": lambda show, name, _: show.answer(Board.node, name),
-    "/api/fits": lambda show, _, asked: show.answer(Board.fits, _text(asked, "shape"), _text(asked, "job")),
+    "/api/fits": lambda show, _, query: show.answer(Board.fits, _text(query, "shape"), _text(query, "job")),
     "/api/nodes-for/{name:.+}": lambda show, name, _: show.answer(Board.nodes_for, name),
     "/api/jobs/{name:.+}": lambda show, name, _: show.answer(Board.job, name),
 }

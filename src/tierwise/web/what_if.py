@@ -60,13 +60,13 @@ class Questions:
         return Question("eta" if request.path.startswith("/api/eta") else "least", name)
 
     def _what_if(self, text: str) -> Question:
-        asked = list(URL.build(query_string=text, encoded=True).query.items())
-        if not 0 < len(asked) <= _CHANGES or any(len(value) > _LONGEST for _, value in asked):
+        changes = list(URL.build(query_string=text, encoded=True).query.items())
+        if not 0 < len(changes) <= _CHANGES or any(len(value) > _LONGEST for _, value in changes):
             raise InputError(f"1 to {_CHANGES} changes are made, each as KIND=TEXT", field="if")
-        names = {value for kind, value in asked if kind == "submit"}
+        names = {value for kind, value in changes if kind == "submit"}
         if not names <= self._manifests.keys():
             raise InputError("these manifests are not kept any more: paste them again", field="submit")
-        return Question("what-if", "", tuple(asked), {name: self._manifests[name] for name in sorted(names)})
+        return Question("what-if", "", tuple(changes), {name: self._manifests[name] for name in sorted(names)})
 
     async def _begun(self, request: web.Request, show: RunView, question: Question) -> Work:
         if show.basis is None:

@@ -163,8 +163,8 @@ class Workers:
     def find(self, basis: Basis | None, question: Question) -> Work | None:
         """The work on a question, of this basis or where that is None of the newest."""
         key = msgspec.msgpack.encode(question)
-        for (about, asked), work in reversed(self._works.items()):
-            if asked == key and (basis is None or about == id(basis)) and not work.fault:
+        for (about, question_key), work in reversed(self._works.items()):
+            if question_key == key and (basis is None or about == id(basis)) and not work.fault:
                 return work
         return None
 
@@ -197,13 +197,13 @@ class Workers:
 
     def _send(self, basis: Basis, question: Question, channel: socket.socket) -> None:
         """Hand a question to the process, with the cluster where that is new; a process that died is begun again."""
-        for last in (False, True):
+        for is_retry in (False, True):
             control = self._started()
             try:
                 if id(basis) not in self._scenes:
                     self._number += 1
-                    known = list(self._scenes.values())
-                    sent(control, Frame(scene=_scene(self._number, basis, *(known[-1] if known else (0, None)))))
+                    scenes = list(self._scenes.values())
+                    sent(control, Frame(scene=_scene(self._number, basis, *(scenes[-1] if scenes else (0, None)))))
                     self._scenes[id(basis)] = self._number, basis
                     while len(self._scenes) > _SCENES:
                         self._scenes.popitem(last=False)
@@ -212,7 +212,7 @@ class Workers:
                 return
             except OSError:
                 self._stop()
-                if last:
+                if is_retry:
                     raise
 
     def _started(self) -> socket.socket:
@@ -259,7 +259,11 @@ class Workers:
 def _scene(number: int, basis: Basis, base: int, since: Basis | None) -> Scene:
     """Differences between a cluster and the last one that the process has."""
     objects, before = basis.objects, since.objects if since is not None else Objects()
-    keys = list(objects) if since is None else [k for found in objects.changed_objects(before).values() for k in found]
+    keys = (
+        list(objects)
+        if since is None
+        else [k for keys_of_kind in objects.changed_objects(before).values() for k in keys_of_kind]
+    )
     puts, deletes = [], []
     for key in keys:
         raw = objects.raw(key)

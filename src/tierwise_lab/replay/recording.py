@@ -135,7 +135,7 @@ class ReplayRecording(Recording):
         run = Run([(seen, happened)], after, self._contender.profile)
         title = f"simulate, profile {self._contender.name}"
         board = Board(run, [cycle_entry(after, happened, number, {})])
-        return RunView(board, mode="recording", title=title, made=after.now)
+        return RunView(board, mode="recording", title=title, made_at=after.now)
 
     def _state(self, end: int) -> ReplayState:
         """The state after so many events."""

@@ -65,6 +65,6 @@ def _every_event(record: Job, job_pods: JobPods) -> list[JobEvent]:
     found = {member.index: member for member in job_pods.current()}
     known = seen(record.status.controlled_resources, "w").indexes
     spec = record.spec.tasks[0]
-    told = [e for i in range(3) for e in events._of_pod(record, spec, i, found.get(i), known=i in known)]
+    told = [e for i in range(3) for e in events._of_pod(record, spec, i, found.get(i), seen_before=i in known)]
     told += events._of_task(record, spec, [found[i] for i in sorted(found)])
     return told + [event for event in job_events(record, None, job_pods) if event.event == "JobUpdated"]

@@ -60,7 +60,7 @@ def test_the_first_object_wakes_it_and_the_last_lets_it_sleep() -> None:
         asked.append(len(objects.every(AppGroup)))
         return []
 
-    controllers = Controllers(others=[WholeController((AppGroup,), reconcile, about=(AppGroup,))])
+    controllers = Controllers(controllers=[WholeController((AppGroup,), reconcile, about=(AppGroup,))])
     alone = read_manifests([node(0), job(0, 2)])
     key = Key("appgroup.diktyo.x-k8s.io", "AppGroup", "d", "shop")
     grouped = alone.changed({key: GROUP})

@@ -38,7 +38,7 @@ def test_namespaces_take_turns() -> None:
 
 def test_too_much_is_at_the_cost_of_who_has_most() -> None:
     """Its oldest goes, and nobody else's."""
-    outbox: Outbox[str, int] = Outbox(most=4)
+    outbox: Outbox[str, int] = Outbox(capacity=4)
     outbox.put("calm", "c", 0)
     for number in range(9):
         outbox.put("noisy", f"n{number}", number)

@@ -183,7 +183,7 @@ def test_binds_under_way_are_waited_for_at_the_end() -> None:
     cluster, watcher = _Refusing([node("n0"), *_gangs("gh")]), _Watcher()
     own = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
     loop = Loop(cluster, [own], clock=lambda: NOW, ticks=lambda: NOW, observers=[watcher], most_pods=1)
-    loop.run(period=0.0, rest=0.0, stopping=lambda: loop.unfinished, may=lambda: True)
+    loop.run(period=0.0, pause=0.0, stopping=lambda: loop.unfinished, may=lambda: True)
 
     assert [1] == [sum(outcome.ok for outcome in turn.outcomes) for turn in watcher.turns]
 
@@ -236,7 +236,7 @@ class _UnderWay:
 def _turning(cluster: _Slow, stopping: Callable[[], bool], period: float = 1.0) -> None:
     own = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
     loop = Loop(cluster, [own], clock=lambda: NOW, ticks=lambda: NOW, observers=[cluster.watcher])
-    loop.run(period=period, rest=0.0, stopping=stopping, may=lambda: True)
+    loop.run(period=period, pause=0.0, stopping=stopping, may=lambda: True)
 
 
 def test_who_comes_while_binds_are_under_way_does_not_wait_for_them() -> None:
@@ -369,7 +369,7 @@ def test_telling_all_who_wait_takes_a_part_of_the_time() -> None:
             cluster.asked.clear()
         return cluster.now > NOW + 30.0
 
-    loop.run(period=60.0, rest=0.0, stopping=stopping, may=lambda: True)
+    loop.run(period=60.0, pause=0.0, stopping=stopping, may=lambda: True)
 
     assert [(2.0, ["w"]), (3.0, ["g"]), (13.0, ["v"])] == words
 
@@ -434,7 +434,7 @@ def test_turns_follow_changes_until_stopped() -> None:
     """The loop turns while it may, and ends when it is told to."""
     cluster, watcher = _Refusing([node("n0"), *_gang(2)]), _Watcher()
     loop = _loop(cluster, watcher)
-    loop.run(period=0.0, rest=0.0, stopping=lambda: len(watcher.turns) >= 3, may=lambda: True)
+    loop.run(period=0.0, pause=0.0, stopping=lambda: len(watcher.turns) >= 3, may=lambda: True)
 
     assert 3 == len(watcher.turns)
 
@@ -454,7 +454,7 @@ def test_follower_only_watches() -> None:
     """Who may not write decides nothing."""
     cluster, watcher = _Refusing([node("n0"), *_gang(2)]), _Watcher()
     looks = iter(range(4))
-    _loop(cluster, watcher).run(period=0.0, rest=0.0, stopping=lambda: next(looks) >= 3, may=lambda: False)
+    _loop(cluster, watcher).run(period=0.0, pause=0.0, stopping=lambda: next(looks) >= 3, may=lambda: False)
 
     assert ([], []) == (watcher.turns, cluster.asked)
 
@@ -478,7 +478,7 @@ def test_follower_is_not_stuck() -> None:
     times, looks = [NOW], iter(range(3))
     loop = Loop(_Refusing([node("n0")]), [], clock=lambda: NOW, ticks=lambda: times[0])
     times[0] += 1000.0
-    loop.run(period=0.0, rest=0.0, stopping=lambda: next(looks) >= 2, may=lambda: False)
+    loop.run(period=0.0, pause=0.0, stopping=lambda: next(looks) >= 2, may=lambda: False)
 
     assert NOW + 1000.0 == loop.iterated
 
@@ -515,7 +515,7 @@ def test_what_comes_together_is_decided_together(coming: int, took: float, waits
             cluster.coming = coming
         return len(watcher.turns) >= 2
 
-    loop.run(period=0.0, rest=0.05, stopping=stopping, may=lambda: True)
+    loop.run(period=0.0, pause=0.05, stopping=stopping, may=lambda: True)
 
     assert [0.0, 0.0, *waits] == pytest.approx(cluster.patience)
 
@@ -692,7 +692,7 @@ def test_loop_wakes_up_when_a_time_is_over() -> None:
 
     def patience(now: float) -> float:
         times[0], steps = now, iter((False, True))
-        loop.run(period=60.0, rest=0.0, stopping=lambda: next(steps), may=lambda: True)
+        loop.run(period=60.0, pause=0.0, stopping=lambda: next(steps), may=lambda: True)
         return cluster.patience[-1]
 
     moments = (0.0, 540.0, 570.0, 599.9, 700.0)
@@ -712,7 +712,7 @@ def test_loop_wakes_up_when_a_claim_has_waited_long_enough(with_controllers: boo
 
     def patience(now: float) -> float:
         times[0], steps = now, iter((False, True))
-        loop.run(period=60.0, rest=0.0, stopping=lambda: next(steps), may=lambda: True)
+        loop.run(period=60.0, pause=0.0, stopping=lambda: next(steps), may=lambda: True)
         return cluster.patience[-1]
 
     assert [60.0, 20.0] == [patience(NOW + after) for after in (0.0, 580.0)]

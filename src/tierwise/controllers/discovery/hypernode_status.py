@@ -56,20 +56,20 @@ class HyperNodeStatus:
         self._settled: Objects | None = None  # what was seen when there was nothing to write
 
     def reconcile(self, objects: Objects, now: float) -> list[Effect]:
-        last = self._settled
-        effects = [] if last is not None and _same(objects, last) else reconcile(objects, now)
+        previous = self._settled
+        effects = [] if previous is not None and _same(objects, previous) else reconcile(objects, now)
         self._settled = objects if not effects else None
         return effects
 
 
-def _same(objects: Objects, last: Objects) -> bool:
+def _same(objects: Objects, previous: Objects) -> bool:
     """Whether everything that statuses follow from is as it was."""
-    nodes, before = objects.every(Node), last.every(Node)
-    for name in objects.changes(last, Node):
+    nodes, before = objects.every(Node), previous.every(Node)
+    for name in objects.changes(previous, Node):
         node, old = nodes.get(name), before.get(name)
         if node is None or old is None or node.metadata.labels != old.metadata.labels:
             return False
-    return not objects.changes(last, HyperNode) and _failures(objects) == _failures(last)
+    return not objects.changes(previous, HyperNode) and _failures(objects) == _failures(previous)
 
 
 def _failures(objects: Objects) -> Mapping[str, str]:
@@ -103,11 +103,11 @@ def _of(objects: Objects, fabric: Sequence[HyperNode], failing: Mapping[str, str
     for hypernode in fabric:
         name = hypernode.metadata.name
         count = _node_count(name, declared, topology)
-        found = _findings(problems.get(name, []), broken=name in broken)
+        findings = _findings(problems.get(name, []), broken=name in broken)
         failure = failing.get(hypernode.metadata.labels.get(SOURCE_LABEL, ""))
         if failure:
-            found.append((_DISCOVERED, "False", "SourceFailed", failure))
-        yield from _patch(objects, hypernode, {"nodeCount": count}, _conditions(hypernode, found, now))
+            findings.append((_DISCOVERED, "False", "SourceFailed", failure))
+        yield from _patch(objects, hypernode, {"nodeCount": count}, _conditions(hypernode, findings, now))
 
 
 def _node_count(name: str, declared: Mapping[str, Declared], topology: Topology) -> int:
@@ -129,16 +129,16 @@ def _node_count(name: str, declared: Mapping[str, Declared], topology: Topology)
 
 def _findings(problems: Sequence[Problem], *, broken: bool) -> list[tuple[str, str, str, str]]:
     """Type, status, reason and message of the conditions to show: whether it is in use, and one for each code."""
-    found = list(problems)
-    if broken and not any(problem.error for problem in found):
-        found.insert(0, Problem("", "BrokenMember", "a hyperNode below it is broken", error=True))
-    if not found:
+    findings = list(problems)
+    if broken and not any(problem.error for problem in findings):
+        findings.insert(0, Problem("", "BrokenMember", "a hyperNode below it is broken", error=True))
+    if not findings:
         return []
-    gravest = [problem for problem in found if problem.error] or found
-    codes = dict.fromkeys(problem.code for problem in found)
+    gravest = [problem for problem in findings if problem.error] or findings
+    codes = dict.fromkeys(problem.code for problem in findings)
     return [
         (_READY, "False" if gravest[0].error else "True", gravest[0].code, _joined(gravest)),
-        *((code, "True", code, _joined(p for p in found if p.code == code)) for code in codes),
+        *((code, "True", code, _joined(p for p in findings if p.code == code)) for code in codes),
     ]
 
 
@@ -146,7 +146,7 @@ def _joined(problems: Iterable[Problem]) -> str:
     return "; ".join(problem.text for problem in problems)
 
 
-def _conditions(hypernode: HyperNode, found: Iterable[tuple[str, str, str, str]], now: float) -> list[Raw]:
+def _conditions(hypernode: HyperNode, findings: Iterable[tuple[str, str, str, str]], now: float) -> list[Raw]:
     """The conditions to show; each keeps the time at which its status last changed."""
     since = {(c.type, c.status): c.last_transition_time for c in hypernode.status.conditions}
     return [
@@ -157,7 +157,7 @@ def _conditions(hypernode: HyperNode, found: Iterable[tuple[str, str, str, str]]
             "message": message,
             "lastTransitionTime": since.get((type_, status)) or stamp(now),
         }
-        for type_, status, reason, message in found
+        for type_, status, reason, message in findings
     ]
 
 
@@ -166,10 +166,10 @@ def _patch(objects: Objects, hypernode: HyperNode, status: Raw, conditions: list
     shown = (objects.raw(key) or {}).get("status")
     shown = shown if isinstance(shown, dict) else {}
     ours: list[object] = []
-    others: list[object] = []
+    foreign: list[object] = []
     for condition in shown.get("conditions") or ():
-        (ours if isinstance(condition, dict) and condition.get("type") in _OURS else others).append(condition)
+        (ours if isinstance(condition, dict) and condition.get("type") in _OURS else foreign).append(condition)
     changes = {field: value for field, value in status.items() if shown.get(field) != value}
     if ours != conditions:
-        changes["conditions"] = [*others, *conditions]
+        changes["conditions"] = [*foreign, *conditions]
     return [PatchStatus(key, changes)] if changes else []

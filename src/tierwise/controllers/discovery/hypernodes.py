@@ -15,7 +15,7 @@ from tierwise.port import Create, Delete, Effect, Objects, Update, key_of, key_o
 __all__ = ["reconcile_hypernodes"]
 
 
-def reconcile_hypernodes(objects: Objects, wanted: Iterable[Raw], source: str) -> list[Effect]:
+def reconcile_hypernodes(objects: Objects, manifests: Iterable[Raw], source: str) -> list[Effect]:
     """Create what is missing, change what differs, delete what the source no longer wants.
 
     Of an existing hyperNode only the spec is replaced; the rest of its manifest stays.
@@ -26,13 +26,13 @@ def reconcile_hypernodes(objects: Objects, wanted: Iterable[Raw], source: str) -
         if hypernode.metadata.labels.get(SOURCE_LABEL) == source
     }
     effects: list[Effect] = []
-    kept = set()
-    for manifest in wanted:
+    present = set()
+    for manifest in manifests:
         key = key_of_raw(manifest)
-        kept.add(key)
+        present.add(key)
         raw = objects.raw(key) if key in mine else None
         if raw is None:
             effects.append(Create(manifest))
         elif raw.get("spec") != manifest["spec"]:
             effects.append(Update(key, {**raw, "spec": manifest["spec"]}))
-    return effects + [Delete(key) for key in mine if key not in kept]
+    return effects + [Delete(key) for key in mine if key not in present]

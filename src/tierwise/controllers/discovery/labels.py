@@ -37,8 +37,8 @@ class _NodePath(NamedTuple):
 
 def reconcile(objects: Objects, now: float) -> list[Effect]:
     """Bring the discovered hyperNodes in line with the labels."""
-    found = wanted(objects)
-    return [] if found is None else reconcile_hypernodes(objects, found, SOURCE)
+    manifests = wanted(objects)
+    return [] if manifests is None else reconcile_hypernodes(objects, manifests, SOURCE)
 
 
 def wanted(objects: Objects) -> list[Raw] | None:
@@ -72,8 +72,8 @@ def _names(trees: Mapping[str, Tree], existing: Mapping[str, HyperNode]) -> dict
     """The name of each domain: that of a hyperNode which stood for it before, else a new one."""
     mine = {name: h for name, h in existing.items() if h.metadata.labels.get(SOURCE_LABEL) == SOURCE}
     labelled: dict[tuple[str, str], list[str]] = {}
-    for name, made in mine.items():
-        for label in made.metadata.labels.items():
+    for name, own_hypernode in mine.items():
+        for label in own_hypernode.metadata.labels.items():
             labelled.setdefault(label, []).append(name)
     names: dict[_NodePath, str] = {}
     used: set[str] = set()
@@ -107,11 +107,13 @@ def _alike(trees: Mapping[str, Tree]) -> dict[tuple[int, str, str, str], list[_N
     return alike
 
 
-def _in_common(place: _NodePath, trees: Mapping[str, Tree], made: HyperNode, names: Mapping[_NodePath, str]) -> int:
+def _in_common(
+    place: _NodePath, trees: Mapping[str, Tree], hypernode: HyperNode, names: Mapping[_NodePath, str]
+) -> int:
     """How many members of a hyperNode the labels still place in a domain."""
     members = trees[place.network].domains[place.path]
     inside = {*members.nodes, *(names[_NodePath(place.network, path)] for path in members.domains)}
-    exact = (member.selector.exact_match for member in made.spec.members)
+    exact = (member.selector.exact_match for member in hypernode.spec.members)
     return len(inside & {match.name for match in exact if match is not None})
 
 

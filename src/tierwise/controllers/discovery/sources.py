@@ -60,54 +60,54 @@ def _source_state(objects: Objects, source: OtherSource) -> SourceState:
     if source.kind == ANY_PRESET:
         carries = carried(nodes)
         if len(carries) != 1:
-            told = (
+            failure = (
                 f"nodes carry the labels of several presets: {', '.join(carries)}" if carries else "no preset is found"
             )
-            return SourceState(source, None, told)
+            return SourceState(source, None, failure)
         preset = PRESETS[next(iter(carries))]
     if preset is not None:
-        found = read_preset(preset, nodes)
-        return SourceState(source, None if found.errors else found.tree, "; ".join(map(str, found.errors)))
+        tree_read = read_preset(preset, nodes)
+        return SourceState(source, None if tree_read.errors else tree_read.tree, "; ".join(map(str, tree_read.errors)))
     if source.kind not in FETCHED:
         return SourceState(source, None, f'"{source.kind}" is not a known source')
-    kept = objects.every(ConfigMap).get(f"{source.namespace}/{fetch_record.record_name(source.kind)}")
-    if kept is None:
+    config_map = objects.every(ConfigMap).get(f"{source.namespace}/{fetch_record.record_name(source.kind)}")
+    if config_map is None:
         return SourceState(source, None, "not fetched yet")
     try:
-        found_record = fetch_record.read(kept)
+        found_record = fetch_record.read(config_map)
     except ValueError as error:
         return SourceState(source, None, str(error))
     return SourceState(source, found_record.tree, _told(found_record, source.interval))
 
 
-def _told(found: fetch_record.FetchRecord, interval: float) -> str:
+def _told(record: fetch_record.FetchRecord, interval: float) -> str:
     """What went wrong, how often, when it is tried again, and how old the tree is that is used meanwhile."""
-    if not found.failures:
+    if not record.failures:
         return ""
-    times = "1 failure" if found.failures == 1 else f"{found.failures} failures in a row"
-    text = f"{found.error}; {times}, next try at {stamp(fetch_record.next_try(found, interval))}"
-    return text + (f"; the tree of {stamp(found.fetched_at)} is kept" if found.tree is not None else "")
+    times = "1 failure" if record.failures == 1 else f"{record.failures} failures in a row"
+    text = f"{record.error}; {times}, next try at {stamp(fetch_record.next_try(record, interval))}"
+    return text + (f"; the tree of {stamp(record.fetched_at)} is kept" if record.tree is not None else "")
 
 
 def failures(objects: Objects) -> dict[str, str]:
     """What is wrong with each source that fails, by its kind."""
-    told = {standing.source.kind: standing.failure for standing in source_states(objects) if standing.failure}
+    by_source = {state.source.kind: state.failure for state in source_states(objects) if state.failure}
     for config in objects.every(ConfigMap).values():
         label = read_label_source(config)
         if label is not None and label.faults:
-            told["label"] = "; ".join(label.faults)
-    return told
+            by_source["label"] = "; ".join(label.faults)
+    return by_source
 
 
 def reconcile(objects: Objects, now: float) -> list[Effect]:
     """Bring the hyperNodes of each enabled source in line with its last tree."""
     effects: list[Effect] = []
     claimed: set[str] = set()
-    for standing in source_states(objects):
-        if standing.tree is not None:
-            wanted = _wanted(objects, standing.tree, standing.source, claimed)
-            claimed |= {key_of_raw(manifest).name for manifest in wanted}
-            effects += reconcile_hypernodes(objects, wanted, standing.source.kind)
+    for state in source_states(objects):
+        if state.tree is not None:
+            manifests = _wanted(objects, state.tree, state.source, claimed)
+            claimed |= {key_of_raw(manifest).name for manifest in manifests}
+            effects += reconcile_hypernodes(objects, manifests, state.source.kind)
     return effects
 
 

@@ -96,15 +96,15 @@ class JobController:
         if self._queue.idle(now):
             return []
         jobs = objects.every(Job)
-        made: dict[str, int] = {}  # pods, by namespace
+        pods_made: dict[str, int] = {}  # pods, by namespace
 
         def bring(case: _Case, due: float | None) -> Requeue:
             namespace = case.job.metadata.namespace or "default"
-            room = WAITING - len(self._waiting.of(namespace)) - made.get(namespace, 0)
-            found = list(_bring(objects, case, self._groups, self._priorities, now, room))
-            new = sum(isinstance(effect, Create) and effect.raw["kind"] == "Pod" for effect in found)
-            made[namespace] = made.get(namespace, 0) + new
-            return self._told_once(key_of(case.job).path, found), due
+            room = WAITING - len(self._waiting.of(namespace)) - pods_made.get(namespace, 0)
+            effects = list(_bring(objects, case, self._groups, self._priorities, now, room))
+            new = sum(isinstance(effect, Create) and effect.raw["kind"] == "Pod" for effect in effects)
+            pods_made[namespace] = pods_made.get(namespace, 0) + new
+            return self._told_once(key_of(case.job).path, effects), due
 
         def one(path: str) -> Requeue:
             job = jobs.get(path)
@@ -125,12 +125,12 @@ class JobController:
 
         return self._queue.run(now, one)
 
-    def _told_once(self, path: str, asked: list[Effect]) -> list[Effect]:
+    def _told_once(self, path: str, effects: list[Effect]) -> list[Effect]:
         """What is to be done for a job, without the event that it makes no further pods where that is known."""
-        told = [e for e in asked if isinstance(e, RecordEvent) and e.reason == TOO_MANY_WAITING]
-        known = path in self._full
-        (self._full.add if told else self._full.discard)(path)
-        return [effect for effect in asked if effect not in told] if told and known else asked
+        warnings = [e for e in effects if isinstance(e, RecordEvent) and e.reason == TOO_MANY_WAITING]
+        was_told = path in self._full
+        (self._full.add if warnings else self._full.discard)(path)
+        return [effect for effect in effects if effect not in warnings] if warnings and was_told else effects
 
     def due(self, objects: Objects) -> float | None:
         """The next moment at which time alone gives a job something to do; None where no timer runs."""
@@ -150,15 +150,15 @@ class JobController:
         return facts
 
     def _case(self, objects: Objects, path: str, declared: Job, facts: _JobFacts) -> _Case:
-        job, own = replace(declared, spec=facts.spec), self._pods[path]
+        job, pods_of_job = replace(declared, spec=facts.spec), self._pods[path]
         group = objects.every(PodGroup).get(f"{facts.key.namespace}/{pod_group_name(job)}")
         raw = objects.raw(facts.key) or {}
-        job_pods = JobPods.of(job, own, facts.slots)
+        job_pods = JobPods.of(job, pods_of_job, facts.slots)
         answers: Sequence[PolicyAction] = ()
         if facts.answered and job_pods.wanted:
             answers = tuple(policy_actions(job, job_events(job, group, job_pods, facts.answered)))
         ordered = commands.in_order(self._commands[path]) if path in self._commands else ()
-        return _Case(job, raw, group, own, job_pods, ordered, answers)
+        return _Case(job, raw, group, pods_of_job, job_pods, ordered, answers)
 
 
 class _JobFacts(msgspec.Struct, frozen=True):
@@ -218,9 +218,9 @@ def _refused(job: Job, message: str) -> list[Effect]:
     state = job.status.state
     if (state.reason, state.message) == (LIMIT_EXCEEDED, message):
         return []
-    said = {"phase": state.phase or "Pending", "reason": LIMIT_EXCEEDED, "message": message}
+    state_fields = {"phase": state.phase or "Pending", "reason": LIMIT_EXCEEDED, "message": message}
     return [
-        PatchStatus(key_of(job), {"state": said}),
+        PatchStatus(key_of(job), {"state": state_fields}),
         RecordEvent(key_of(job), "Warning", LIMIT_EXCEEDED, message),
     ]
 
@@ -279,12 +279,14 @@ def _bring(
     # Whatever command is left was carried out.
     yield from (Delete(key_of(command)) for command in case.commands)
     state = job.status
-    whole = state.state.phase == "Restarting" and not restarts_part(state.controlled_resources, state.retry_count)
-    yield from groups.reconcile(objects, job, group, priorities, wanted=job_pods.wanted and not whole)
-    yield from plugins.reconcile_owned_objects(objects, job, wanted=job_pods.wanted)
+    restarts_whole = state.state.phase == "Restarting" and not restarts_part(
+        state.controlled_resources, state.retry_count
+    )
+    yield from groups.reconcile(objects, job, group, priorities, wants_group=job_pods.wanted and not restarts_whole)
+    yield from plugins.reconcile_owned_objects(objects, job, wants_objects=job_pods.wanted)
     yield from pods.reconcile_pods(every, job, group, job_pods, room)
-    taken = pods.taken_names(every, job, job_pods)
-    step = status.observed(job, group, job_pods, case.answers, taken, now)
+    names_taken = pods.taken_names(every, job, job_pods)
+    step = status.observed(job, group, job_pods, case.answers, names_taken, now)
     memory = commands.remembered(step.controlled_resources, case.commands)
     yield from status.write(job, case.raw, job_pods, step.remembering(memory), now)
 
@@ -303,6 +305,6 @@ def _expiry(job: Job) -> float | None:
         return None
 
 
-def _remove(job: Job, made: Iterable[Object]) -> list[Effect]:
+def _remove(job: Job, owned_objects: Iterable[Object]) -> list[Effect]:
     """Delete what a job made and the job itself: also without a garbage collector nothing stays behind."""
-    return [Delete(key_of(record)) for record in (*made, job) if not record.metadata.deletion_timestamp]
+    return [Delete(key_of(record)) for record in (*owned_objects, job) if not record.metadata.deletion_timestamp]

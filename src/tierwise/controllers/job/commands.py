@@ -42,8 +42,8 @@ def done(command: Command) -> dict[str, str]:
 
 def remembered(memory: Mapping[str, str], present: Sequence[Command]) -> dict[str, str]:
     """The memory, without the marks of commands that are gone."""
-    known = {_mark(command) for command in present} if present else ()
-    return {key: value for key, value in memory.items() if not key.startswith(_PREFIX) or key in known}
+    marks = {_mark(command) for command in present} if present else ()
+    return {key: value for key, value in memory.items() if not key.startswith(_PREFIX) or key in marks}
 
 
 def _mark(command: Command) -> str:

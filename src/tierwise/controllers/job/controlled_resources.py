@@ -113,25 +113,25 @@ def seen_text(indexes: Iterable[int], replicas: int) -> str:
             runs[-1][1] = index
         else:
             runs.append([index, index])
-    listed = ",".join([str(first) if first == last else f"{first}-{last}" for first, last in runs])
+    listed = ",".join([str(begin) if begin == end else f"{begin}-{end}" for begin, end in runs])
     return f"{listed or 'none'} of {replicas}"
 
 
 def restarts(memory: Mapping[str, str]) -> dict[str, int]:
     """The retry count at the last restart of every part that was restarted, by the part's key."""
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for key, count in memory.items():
         if key.startswith(_RESTART) and (number := read_number(count)) is not None:
-            found[key] = number
-    return found
+            numbers[key] = number
+    return numbers
 
 
-def restarted_at(known: Mapping[str, int], task: str, partition: str, index: int) -> int:
+def restarted_at(restarts_by_target: Mapping[str, int], task: str, partition: str, index: int) -> int:
     """The retry count at the last restart of a part that covers a pod; 0 where there was none."""
-    if not known:
+    if not restarts_by_target:
         return 0
     targets = [Target(task), Target(task, index=index)] + ([Target(task, partition)] if partition else [])
-    return max(known.get(target.key, 0) for target in targets)
+    return max(restarts_by_target.get(target.key, 0) for target in targets)
 
 
 def restarts_part(memory: Mapping[str, str], retry_count: int) -> bool:
@@ -146,7 +146,7 @@ def forget(memory: Mapping[str, str]) -> dict[str, str]:
 
 def _numbers(listed: str) -> Iterator[int]:
     for run in listed.split(","):
-        first, _, last = run.partition("-")
-        begin, end = read_number(first), read_number(last or first)
+        begin_text, _, end_text = run.partition("-")
+        begin, end = read_number(begin_text), read_number(end_text or begin_text)
         if begin is not None and end is not None:
             yield from range(begin, min(end, PODS) + 1)  # no job has more

@@ -54,11 +54,11 @@ def job_events(
     news = {"Failed", "Pending"} if "PodPending" in answered else {"Failed"}
     lost = any(losses(job.status.controlled_resources))
     for task in job.spec.tasks:
-        pods, known = present[task.name], seen(job.status.controlled_resources, task.name).indexes
+        pods, seen_indexes = present[task.name], seen(job.status.controlled_resources, task.name).indexes
         for index in range(task.replicas):
             found = pods.get(index)
-            if lost or (index in known if found is None else found.leaving or found.phase in news):
-                yield from _of_pod(job, task, index, found, known=index in known)
+            if lost or (index in seen_indexes if found is None else found.leaving or found.phase in news):
+                yield from _of_pod(job, task, index, found, seen_before=index in seen_indexes)
         if "TaskCompleted" in answered or "TaskFailed" in answered:
             yield from _of_task(job, task, list(pods.values()))
     if group is not None and group.status.phase == "Unknown":
@@ -67,13 +67,13 @@ def job_events(
         yield JobEvent("JobUpdated", "the job was scaled", _last_transition(job))
 
 
-def _of_pod(job: Job, task: TaskSpec, index: int, member: JobPod | None, *, known: bool) -> Iterator[JobEvent]:
+def _of_pod(job: Job, task: TaskSpec, index: int, member: JobPod | None, *, seen_before: bool) -> Iterator[JobEvent]:
     """What has happened to the pod of an index, which was `known` at the last look."""
     partition = partition_of(task, index)
     name = f"pod {job.metadata.name}-{task.name}-{index}"
     missed = job.status.controlled_resources.get(lost_key(task.name, index), "")
     if member is None:
-        if known or missed:
+        if seen_before or missed:
             text = f"{name} was evicted"
             yield JobEvent("PodEvicted", text, _time(missed), task.name, partition, index, left=True)
         return

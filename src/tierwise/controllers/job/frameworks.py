@@ -65,13 +65,13 @@ def _ssh(pod: _Member) -> Pieces:
 
 def _mpi(pod: _Member) -> Pieces:
     """MPI_HOST of the master: the hosts of all workers; and the port of ssh."""
-    told: Mapping[str, str] = {}
+    variables: Mapping[str, str] = {}
     if pod.task.name == pod.flags["master"]:
         workers = _task(pod.job, pod.flags["worker"])
         if workers is None:
             return Pieces()
-        told = {"MPI_HOST": ",".join(hosts_of(pod.job, workers))}
-    return Pieces(variables=told, ports={"mpijob-port": int(pod.flags["port"])}, before_too=True)
+        variables = {"MPI_HOST": ",".join(hosts_of(pod.job, workers))}
+    return Pieces(variables=variables, ports={"mpijob-port": int(pod.flags["port"])}, before_too=True)
 
 
 def _pytorch(pod: _Member) -> Pieces:
@@ -80,16 +80,16 @@ def _pytorch(pod: _Member) -> Pieces:
     if master is None:
         return Pieces()
     address, both = _address(pod.job, master), (flags["master"], flags["worker"])
-    told = {
+    variables = {
         "MASTER_ADDR": address,
         "MASTER_PORT": flags["port"],
-        "WORLD_SIZE": str(sum(other.replicas for other in pod.job.spec.tasks if other.name in both)),
+        "WORLD_SIZE": str(sum(task.replicas for task in pod.job.spec.tasks if task.name in both)),
     }
     if pod.task.name in both:
-        told["RANK"] = "0" if pod.task.name == flags["master"] else str(pod.index + 1)
-    asked = pod.task.name == flags["worker"] and flags["wait-master-enabled"].lower() in ("1", "t", "true")
-    waits = _waiting(address, flags) if asked else None
-    return Pieces(variables=told, ports={"pytorchjob-port": int(flags["port"])}, waits=waits)
+        variables["RANK"] = "0" if pod.task.name == flags["master"] else str(pod.index + 1)
+    waits_for_master = pod.task.name == flags["worker"] and flags["wait-master-enabled"].lower() in ("1", "t", "true")
+    waits = _waiting(address, flags) if waits_for_master else None
+    return Pieces(variables=variables, ports={"pytorchjob-port": int(flags["port"])}, waits=waits)
 
 
 def _tensorflow(pod: _Member) -> Pieces:
@@ -98,7 +98,7 @@ def _tensorflow(pod: _Member) -> Pieces:
     if len(tasks) == 1 and tasks[0].replicas == 1:
         return Pieces()
     roles = {pod.flags[role]: role for role in ("ps", "worker", "chief", "evaluator")}
-    hosts = {roles[other.name]: hosts_of(pod.job, other, other.replicas) for other in tasks if other.name in roles}
+    hosts = {roles[task.name]: hosts_of(pod.job, task, task.replicas) for task in tasks if task.name in roles}
     cluster = {
         role: [f"{host}:{pod.flags['port']}" for host in hosts[role]] for role in roles.values() if hosts.get(role)
     }
@@ -234,10 +234,10 @@ def _task(job: Job, name: str) -> TaskSpec | None:
 def hosts_of(job: Job, task: TaskSpec, number: int | None = None) -> list[str]:
     """The host names of a task's pods, or of a `number`; of all of them one, where the template names them alike."""
     spec = part(task.template.raw, "spec")
-    own, subdomain = spec.get("hostname"), spec.get("subdomain") or job.metadata.name
+    hostname, subdomain = spec.get("hostname"), spec.get("subdomain") or job.metadata.name
     if number is None:
-        number = min(task.replicas, 1) if own else task.replicas
-    return [f"{own or pod_name(job, task, index)}.{subdomain}" for index in range(number)]
+        number = min(task.replicas, 1) if hostname else task.replicas
+    return [f"{hostname or pod_name(job, task, index)}.{subdomain}" for index in range(number)]
 
 
 def _address(job: Job, task: TaskSpec) -> str:

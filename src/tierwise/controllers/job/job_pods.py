@@ -97,16 +97,16 @@ class JobPods(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, job: Job, pods: Sequence[Pod], slots: Mapping[str, PodSlot]) -> JobPods:
         """The pods of a job; `slots` are those that it asks for, see `pod_slots`."""
-        wanted = phase_rule(job.status.state.phase).wants_pods
+        wants_pods = phase_rule(job.status.state.phase).wants_pods
         counts = dict.fromkeys(STANDINGS, 0)
         if not pods:
-            return cls((), (), counts, wanted)
+            return cls((), (), counts, wants_pods)
         restarted = restarts(job.status.controlled_resources)
         members = tuple([_member(job.status.version, restarted, pod, slots) for pod in pods])
-        standings = tuple([_standing(member, wanted=wanted) for member in members])
-        for standing in standings:
-            counts[standing] = counts.get(standing, 0) + 1
-        return cls(members, standings, counts, wanted)
+        standings = tuple([_standing(member, wants_pods=wants_pods) for member in members])
+        for state in standings:
+            counts[state] = counts.get(state, 0) + 1
+        return cls(members, standings, counts, wants_pods)
 
     def current(self) -> list[JobPod]:
         """The pods that the job asks for now, those on their way out included."""
@@ -114,12 +114,12 @@ class JobPods(msgspec.Struct, frozen=True):
 
     def by_task(self) -> dict[str, dict[str, int]]:
         """How many pods of each task are in each phase; those that count as Terminating are left out."""
-        found: dict[str, dict[str, int]] = {}
-        for member, standing in zip(self.members, self.standings, strict=True):
-            if standing != "Terminating":
-                phases = found.setdefault(member.task, {})
-                phases[standing] = phases.get(standing, 0) + 1
-        return found
+        counts: dict[str, dict[str, int]] = {}
+        for member, state in zip(self.members, self.standings, strict=True):
+            if state != "Terminating":
+                phases = counts.setdefault(member.task, {})
+                phases[state] = phases.get(state, 0) + 1
+        return counts
 
 
 def pod_slots(job: Job) -> dict[str, PodSlot]:
@@ -131,8 +131,8 @@ def pod_slots(job: Job) -> dict[str, PodSlot]:
     }
 
 
-def _standing(member: JobPod, *, wanted: bool) -> str:
-    if wanted and not member.current:
+def _standing(member: JobPod, *, wants_pods: bool) -> str:
+    if wants_pods and not member.current:
         return "Terminating"
     return "Terminating" if member.leaving and not member.pod.status.ended else member.phase
 

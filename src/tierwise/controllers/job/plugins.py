@@ -100,17 +100,17 @@ def owned_objects(job: Job) -> Iterator[OwnedObject]:
         yield OwnedObject(head_service(job))
 
 
-def reconcile_owned_objects(objects: Objects, job: Job, *, wanted: bool) -> Iterator[Effect]:
+def reconcile_owned_objects(objects: Objects, job: Job, *, wants_objects: bool) -> Iterator[Effect]:
     """Create, update or delete what the plugins of a job with its defaults filled in want."""
     for prop in owned_objects(job):
         key = key_of_raw(prop.raw)
         record, present = objects.record(key), objects.raw(key)
         if record is None or present is None:
-            if wanted:
+            if wants_objects:
                 yield Create(prop.raw)
         elif not is_owned(record, job) or record.metadata.deletion_timestamp:
             continue
-        elif not wanted:
+        elif not wants_objects:
             yield Delete(key)
         elif _differs(prop, present):
             yield Update(key, {**present, **{field: prop.raw[field] for field in prop.follows}})
@@ -136,7 +136,7 @@ def _with_hosts(spec: Raw, job: Job, task: TaskSpec, index: int) -> Raw:
         "hostname": spec.get("hostname") or pod_name(job, task, index),
         "subdomain": spec.get("subdomain") or job.metadata.name,
     }
-    variables = [variable for other in job.spec.tasks for variable in _variables(other)]
+    variables = [variable for task in job.spec.tasks for variable in _variables(task)]
     references: list[Raw] = [
         {"name": variable, "valueFrom": {"configMapKeyRef": {"name": name, "key": variable}}} for variable in variables
     ]
@@ -188,9 +188,9 @@ def _switched_on(arguments: Sequence[str], flag: str) -> bool:
     """Whether a flag is set, as Go reads flags: the last word on it counts."""
     on = False
     for argument in arguments:
-        name, given, value = argument.lstrip("-").partition("=")
+        name, has_value, value = argument.lstrip("-").partition("=")
         if name == flag:
-            on = not given or value.lower() in ("1", "t", "true")
+            on = not has_value or value.lower() in ("1", "t", "true")
     return on
 
 
@@ -201,9 +201,9 @@ def with_environment(spec: Raw, variables: Sequence[Raw]) -> Raw:
     """A pod's spec with further variables; one that a container sets itself is left as it is."""
 
     def extended(container: Raw) -> Raw:
-        own = _listed(container, "env")
-        names = {entry.get("name") for entry in own}
-        return {**container, "env": [*own, *(entry for entry in variables if entry["name"] not in names)]}
+        present = _listed(container, "env")
+        names = {entry.get("name") for entry in present}
+        return {**container, "env": [*present, *(entry for entry in variables if entry["name"] not in names)]}
 
     return _each(spec, extended)
 
@@ -228,10 +228,12 @@ def _with_pieces(spec: Raw, pieces: Pieces) -> Raw:
             return container
         changed, ports = dict(container), _listed(container, "ports")
         if pieces.variables:
-            kept = [entry for entry in _listed(container, "env") if entry.get("name") not in pieces.variables]
-            changed["env"] = [*kept, *({"name": name, "value": value} for name, value in pieces.variables.items())]
-        known = {port.get("containerPort") for port in ports}
-        further = [{"name": name, "containerPort": port} for name, port in pieces.ports.items() if port not in known]
+            present = [entry for entry in _listed(container, "env") if entry.get("name") not in pieces.variables]
+            changed["env"] = [*present, *({"name": name, "value": value} for name, value in pieces.variables.items())]
+        used_ports = {port.get("containerPort") for port in ports}
+        further = [
+            {"name": name, "containerPort": port} for name, port in pieces.ports.items() if port not in used_ports
+        ]
         if further:
             changed["ports"] = [*ports, *further]
         if pieces.command:
@@ -239,9 +241,11 @@ def _with_pieces(spec: Raw, pieces: Pieces) -> Raw:
         return changed
 
     spec = _each(spec, extended, _BOTH if pieces.before_too else _BOTH[1:])
-    first = _listed(spec, "initContainers")
-    if pieces.waits is not None and not any(container.get("name") == pieces.waits["name"] for container in first):
-        spec = {**spec, "initContainers": [*first, pieces.waits]}
+    init_containers = _listed(spec, "initContainers")
+    if pieces.waits is not None and not any(
+        container.get("name") == pieces.waits["name"] for container in init_containers
+    ):
+        spec = {**spec, "initContainers": [*init_containers, pieces.waits]}
     return spec if pieces.volume is None else _mounted(spec, pieces.volume, pieces.mount)
 
 
@@ -254,5 +258,5 @@ def _each(spec: Raw, change: Callable[[Raw], Raw], fields: Sequence[str] = _BOTH
 
 
 def _listed(raw: Raw, field: str) -> list[Raw]:
-    found = raw.get(field)
-    return found if isinstance(found, list) else []
+    entries = raw.get(field)
+    return entries if isinstance(entries, list) else []

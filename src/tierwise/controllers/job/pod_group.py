@@ -39,9 +39,11 @@ def minimum_resources(job: Job, priorities: Mapping[str, int]) -> dict[str, str]
     tasks = sorted(job.spec.tasks, key=lambda task: -priority(task))
     total: dict[str, int] = {}
     for task, count in zip(tasks, _counts(tasks, job.spec.min_available or 0), strict=True):
-        for resource, asked in effective_request(task.template.spec).items():
-            total[resource] = total.get(resource, 0) + asked * count
-    return {resource: show(resource, min(asked, LARGEST)) for resource, asked in sorted(total.items()) if asked}
+        for resource, quantity in effective_request(task.template.spec).items():
+            total[resource] = total.get(resource, 0) + quantity * count
+    return {
+        resource: show(resource, min(quantity, LARGEST)) for resource, quantity in sorted(total.items()) if quantity
+    }
 
 
 def _counts(tasks: Sequence[TaskSpec], minimum: int) -> list[int]:
@@ -50,12 +52,12 @@ def _counts(tasks: Sequence[TaskSpec], minimum: int) -> list[int]:
     if minimum < sum(needed):
         # Fewer than the tasks' own minimums: the first pods in that order, whatever their task wants.
         needed = [0] * len(tasks)
-    left = minimum - sum(needed)
+    missing = minimum - sum(needed)
     counts = []
-    for task, own in zip(tasks, needed, strict=True):
-        surplus = min(max(task.replicas - own, 0), left)
-        counts.append(own + surplus)
-        left -= surplus
+    for task, needed_here in zip(tasks, needed, strict=True):
+        surplus = min(max(task.replicas - needed_here, 0), missing)
+        counts.append(needed_here + surplus)
+        missing -= surplus
     return counts
 
 
@@ -87,17 +89,17 @@ class PodGroupSpecs:
         self._made.pop(job, None)
 
     def reconcile(
-        self, objects: Objects, job: Job, group: PodGroup | None, priorities: Mapping[str, int], *, wanted: bool
+        self, objects: Objects, job: Job, group: PodGroup | None, priorities: Mapping[str, int], *, wants_group: bool
     ) -> list[Effect]:
         """Create the pod group of a job with its defaults filled in, or let it follow the job; delete it if not wanted.
 
         The same `priorities` of classes must come as the same object for anything to be remembered.
         """
         if group is None:
-            return self._create(job, priorities) if wanted else []
+            return self._create(job, priorities) if wants_group else []
         if group.metadata.deletion_timestamp:
             return []
-        if not wanted:
+        if not wants_group:
             return [Delete(key_of(group))]
         path = f"{job.metadata.namespace or 'default'}/{job.metadata.name}"
         if _same(self._following.get(path), job.spec, group.spec, priorities):
@@ -111,8 +113,8 @@ class PodGroupSpecs:
             self._following[path] = job.spec, group.spec, priorities
             return []
         # Volcano does not hand on later changes of the job's own topology; there is no reason not to.
-        kept = {field: value for field, value in codec.part(raw, "spec").items() if field not in _OWNED}
-        return [Update(key_of(group), {**raw, "spec": {**kept, **codec.part(manifest, "spec")}})]
+        unowned = {field: value for field, value in codec.part(raw, "spec").items() if field not in _OWNED}
+        return [Update(key_of(group), {**raw, "spec": {**unowned, **codec.part(manifest, "spec")}})]
 
     def _create(self, job: Job, priorities: Mapping[str, int]) -> list[Effect]:
         manifest = _manifest(job, priorities)
@@ -120,9 +122,9 @@ class PodGroupSpecs:
         return [Create(manifest)]
 
 
-def _same(known: tuple[object, object, object] | None, *seen: object) -> bool:
+def _same(previous: tuple[object, object, object] | None, *seen: object) -> bool:
     """Whether three things are the very objects that are known."""
-    return known is not None and all(map(is_, known, seen))
+    return previous is not None and all(map(is_, previous, seen))
 
 
 def _meaning(spec: PodGroupSpec) -> tuple[object, ...]:

@@ -80,15 +80,15 @@ _PLACES: Final = {"TIERWISE_HYPERNODE": HYPERNODE_ANNOTATION, "TIERWISE_TOPOLOGY
 
 def with_worker_environment(spec: Raw, job: Job, task: TaskSpec, index: int) -> Raw:
     """A pod's spec with the variables of one worker."""
-    given: list[Raw] = [{"name": name, "value": value} for name, value in _facts(job, task, index).items()]
-    return plugins.with_environment(spec, [*given, *(_variable(*place) for place in _PLACES.items())])
+    variables: list[Raw] = [{"name": name, "value": value} for name, value in _facts(job, task, index).items()]
+    return plugins.with_environment(spec, [*variables, *(_variable(*place) for place in _PLACES.items())])
 
 
 def _facts(job: Job, task: TaskSpec, index: int) -> dict[str, str]:
-    before = [other.replicas for other in job.spec.tasks[: job.spec.tasks.index(task)]]
+    before = [earlier_task.replicas for earlier_task in job.spec.tasks[: job.spec.tasks.index(task)]]
     facts = {
         "TIERWISE_RANK": sum(before) + index,
-        "TIERWISE_WORLD_SIZE": sum(other.replicas for other in job.spec.tasks),
+        "TIERWISE_WORLD_SIZE": sum(any_task.replicas for any_task in job.spec.tasks),
         "TIERWISE_TASK_RANK": index,
         "TIERWISE_TASK_SIZE": task.replicas,
     }
@@ -142,12 +142,14 @@ def reconcile_pods(
         for index in range(task.replicas)
         if f"{namespace}/{volcano_job.pod_name(job, task, index)}" not in every
     ]
-    least = (job.spec.min_available or 0) - sum(not member.pod.status.ended for member in job_pods.members)
-    most, text = max(room, least, 0), MANY_WAIT
-    if least > room + WAITING:
-        most, text = 0, too_many_for_gang(least)
-    if len(missing) > most:
-        missing = sorted(missing, key=lambda one: one[1] >= volcano_job.task_minimum(one[0]))[:most]
+    shortfall = (job.spec.min_available or 0) - sum(not member.pod.status.ended for member in job_pods.members)
+    limit, text = max(room, shortfall, 0), MANY_WAIT
+    if shortfall > room + WAITING:
+        limit, text = 0, too_many_for_gang(shortfall)
+    if len(missing) > limit:
+        missing = sorted(
+            missing, key=lambda task_and_index: task_and_index[1] >= volcano_job.task_minimum(task_and_index[0])
+        )[:limit]
         effects.append(RecordEvent(key_of(job), "Warning", TOO_MANY_WAITING, text))
     return effects + [Create(_manifest(job, task, index)) for task, index in missing]
 
@@ -156,9 +158,12 @@ def taken_names(every: Mapping[str, Pod], job: Job, job_pods: JobPods) -> list[s
     """Pods of others that are called as pods of the job would be, which cannot be made for that."""
     if not job_pods.wanted or len(job_pods.members) >= sum(task.replicas for task in job.spec.tasks):
         return []  # most jobs have all their pods
-    own, namespace = {member.pod.metadata.name for member in job_pods.members}, job.metadata.namespace or "default"
+    pod_names, namespace = (
+        {member.pod.metadata.name for member in job_pods.members},
+        job.metadata.namespace or "default",
+    )
     names = (volcano_job.pod_name(job, task, index) for task in job.spec.tasks for index in range(task.replicas))
-    return [name for name in names if name not in own and f"{namespace}/{name}" in every]
+    return [name for name in names if name not in pod_names and f"{namespace}/{name}" in every]
 
 
 def _delete(members: Iterable[JobPod]) -> list[Effect]:
@@ -180,8 +185,8 @@ def _manifest(job: Job, task: TaskSpec, index: int) -> Raw:
         "ownerReferences": [owner_reference(job)],
     }
     spec = _with_claims(spec, job)
-    told = plugins.on_pod_create(with_rank(spec, job), job, task, index)
-    spec = with_worker_environment(told, job, task, index)
+    pod_spec = plugins.on_pod_create(with_rank(spec, job), job, task, index)
+    spec = with_worker_environment(pod_spec, job, task, index)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 

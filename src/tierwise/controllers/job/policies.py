@@ -39,10 +39,10 @@ class PolicyAction(msgspec.Struct, frozen=True):
         return self.due > -math.inf
 
 
-def policy_actions(job: Job, found: Iterable[JobEvent]) -> Iterator[PolicyAction]:
+def policy_actions(job: Job, events_seen: Iterable[JobEvent]) -> Iterator[PolicyAction]:
     """What the policies of a job say to what has happened, in that order; most events have no answer."""
     of_task = {task.name: task.policies for task in job.spec.tasks}
-    for event in found:
+    for event in events_seen:
         policy = _policy(of_task.get(event.task, ()), event) or _policy(job.spec.policies, event)
         if policy is None:
             continue
@@ -54,12 +54,12 @@ def policy_actions(job: Job, found: Iterable[JobEvent]) -> Iterator[PolicyAction
 
 def answered_events(policies: Iterable[LifecyclePolicy]) -> frozenset[str]:
     """The events that some of these policies may answer; exit codes are those of pods that fail."""
-    found: set[str] = set()
+    answered: set[str] = set()
     for policy in policies:
-        found.update((policy.event, *policy.events))
+        answered.update((policy.event, *policy.events))
         if policy.exit_code is not None:
-            found.add("PodFailed")
-    return EVENTS if _ANY in found else EVENTS & found
+            answered.add("PodFailed")
+    return EVENTS if _ANY in answered else EVENTS & answered
 
 
 def rank(policy_action: PolicyAction) -> int:

@@ -33,7 +33,7 @@ _TRANSIENT: Final = (_WAITS, NAME_TAKEN)
 _MOST: Final = 50
 """How many conditions are kept: a job that is scaled and evicted a lot goes through too many phases to read."""
 
-_COUNTED: Final = {standing.lower(): standing for standing in STANDINGS}
+_COUNTED: Final = {state_name.lower(): state_name for state_name in STANDINGS}
 """The fields of a status that count pods, and what is counted there."""
 
 
@@ -42,10 +42,10 @@ def write(job: Job, raw: Mapping[str, object], job_pods: JobPods, step: PhaseCha
     present = part(raw, "status")
     old, moved_on = job.status.state, step.phase != (job.status.state.phase or "")
     state = {"phase": step.phase, "reason": step.reason, "message": step.message}
-    told = {field: text for field, text in state.items() if text}
+    state_fields = {field: text for field, text in state.items() if text}
     changed_at = stamp(now) if moved_on else old.last_transition_time
-    wanted: Raw = {
-        "state": told | ({"lastTransitionTime": changed_at} if changed_at else {}),
+    status: Raw = {
+        "state": state_fields | ({"lastTransitionTime": changed_at} if changed_at else {}),
         "minAvailable": job.spec.min_available or 0,
         "version": step.version,
         "retryCount": step.retry_count,
@@ -54,18 +54,18 @@ def write(job: Job, raw: Mapping[str, object], job_pods: JobPods, step: PhaseCha
     }
     if moved_on:
         reached = {"status": step.phase, "lastTransitionTime": changed_at}
-        wanted["conditions"] = [*_conditions(present), reached][-_MOST:]
+        status["conditions"] = [*_conditions(present), reached][-_MOST:]
     if phase_rule(step.phase).rests and job.metadata.creation_timestamp:
-        wanted["runningDuration"] = _duration(job, changed_at)
+        status["runningDuration"] = _duration(job, changed_at)
     changed: Raw = {}
-    for field, value in wanted.items():
+    for field, value in status.items():
         before = present.get(field)  # what is absent means nothing
         if before != value if before else value:
             changed[field] = value
     if not changed:
         return []
     events = _events(job, step, news=(step.reason, step.message) != (old.reason, old.message))
-    return [PatchStatus(key_of(job), wanted if moved_on else changed), *events]
+    return [PatchStatus(key_of(job), status if moved_on else changed), *events]
 
 
 def observed(
@@ -73,7 +73,7 @@ def observed(
     group: PodGroup | None,
     job_pods: JobPods,
     answers: Iterable[PolicyAction],
-    taken: Sequence[str],
+    names_taken: Sequence[str],
     now: float,
 ) -> PhaseChange:
     """No change: the phase that the job is in, with what is remembered brought up to date.
@@ -83,17 +83,20 @@ def observed(
     status = job.status
     phase = status.state.phase or "Pending"
     reason, message = _why_it_waits(group) if phase == "Pending" else ("", "")
-    if taken:
-        others = f" and {len(taken) - 1} more" if len(taken) > 1 else ""
-        reason, message = NAME_TAKEN, f"pod {taken[0]}{others} cannot be made: a pod of that name is not the job's"
+    if names_taken:
+        suffix = f" and {len(names_taken) - 1} more" if len(names_taken) > 1 else ""
+        reason, message = (
+            NAME_TAKEN,
+            f"pod {names_taken[0]}{suffix} cannot be made: a pod of that name is not the job's",
+        )
     if not reason and status.state.reason not in _TRANSIENT:
         reason, message = status.state.reason, status.state.message
     lacking = lacking_plugins(job)
-    own = {f"plugin-{name}": name for name in PLUGINS if name in job.spec.plugins and name not in lacking}
-    passing = own.keys() - KEY_MADE.keys()  # the Secret with the key stays as long as the job
+    plugin_memory = {f"plugin-{name}": name for name in PLUGINS if name in job.spec.plugins and name not in lacking}
+    passing = plugin_memory.keys() - KEY_MADE.keys()  # the Secret with the key stays as long as the job
     memory = {key: value for key, value in status.controlled_resources.items() if key not in passing}
     if phase_rule(phase).wants_pods:
-        memory |= own  # as Volcano lists them
+        memory |= plugin_memory  # as Volcano lists them
         _look(job, job_pods, memory)
         for policy_action in answers:
             if policy_action.why.left and policy_action.waits:
@@ -104,24 +107,24 @@ def observed(
 
 def _look(job: Job, job_pods: JobPods, memory: dict[str, str]) -> None:
     """Remember which pods are there, and forget the loss of those that are back."""
-    standing: dict[str, dict[int, str]] = {task.name: {} for task in job.spec.tasks}
+    phases_by_task: dict[str, dict[int, str]] = {task.name: {} for task in job.spec.tasks}
     for member in job_pods.current():
         if not member.leaving:
-            standing[member.task][member.index] = member.phase
+            phases_by_task[member.task][member.index] = member.phase
     for task in job.spec.tasks:
-        here = standing[task.name]
-        if here or pods_key(task.name) in memory:
-            memory[pods_key(task.name)] = seen_text(here, task.replicas)
+        phases = phases_by_task[task.name]
+        if phases or pods_key(task.name) in memory:
+            memory[pods_key(task.name)] = seen_text(phases, task.replicas)
     sizes = {task.name: task.replicas for task in job.spec.tasks}
     for key, name, index in list(losses(memory)):
-        if index >= sizes.get(name, 0) or standing[name].get(index, "Pending") != "Pending":
+        if index >= sizes.get(name, 0) or phases_by_task[name].get(index, "Pending") != "Pending":
             del memory[key]
 
 
 def _why_it_waits(group: PodGroup | None) -> tuple[str, str]:
     """What the scheduler says about a gang that it found no place for."""
-    last = group.status.conditions[-1:] if group is not None else ()
-    for condition in last:
+    condition_now = group.status.conditions[-1:] if group is not None else ()
+    for condition in condition_now:
         if condition.type == "Unschedulable" and condition.status == "True":
             return _WAITS, condition.message
     return "", ""
@@ -129,7 +132,7 @@ def _why_it_waits(group: PodGroup | None) -> tuple[str, str]:
 
 def _counted(job_pods: JobPods) -> Raw:
     counts, by_task = job_pods.counts, job_pods.by_task()
-    fields: Raw = {field: counts[standing] for field, standing in _COUNTED.items()}
+    fields: Raw = {field: counts[state] for field, state in _COUNTED.items()}
     tasks: Raw = {}
     for task in sorted(by_task):
         if task:
@@ -140,8 +143,8 @@ def _counted(job_pods: JobPods) -> Raw:
 
 
 def _conditions(present: Mapping[str, object]) -> list[object]:
-    found = present.get("conditions")
-    return list(found) if isinstance(found, list) else []
+    entries = present.get("conditions")
+    return list(entries) if isinstance(entries, list) else []
 
 
 def _duration(job: Job, ended: str) -> str:

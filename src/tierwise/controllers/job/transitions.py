@@ -66,13 +66,18 @@ def by_policy(job: Job, answers: Iterable[PolicyAction], now: float) -> PhaseCha
     )
     if not due:
         return None
-    first, status = due[0], job.status
-    transition, message = phase_rule(status.state.phase).transitions[first.action], f"{first.why.text}: {first.action}"
-    if first.target is None:
-        return _whole(job, transition, first.action, first.why.event, message)
+    due_action, status = due[0], job.status
+    transition, message = (
+        phase_rule(status.state.phase).transitions[due_action.action],
+        f"{due_action.why.text}: {due_action.action}",
+    )
+    if due_action.target is None:
+        return _whole(job, transition, due_action.action, due_action.why.event, message)
     retries = status.retry_count + transition.retries
     memory = _restarted(job, sorted({a.target for a in due if a.target is not None}), retries)
-    return PhaseChange(transition.phase, first.why.event, message, retries, status.version, memory, first.action)
+    return PhaseChange(
+        transition.phase, due_action.why.event, message, retries, status.version, memory, due_action.action
+    )
 
 
 def applies(job: Job, policy_action: PolicyAction) -> bool:
@@ -117,13 +122,13 @@ def _while_pending(job: Job, counts: Mapping[str, int]) -> PhaseChange | None:
 
 
 def _while_running(job: Job, job_pods: JobPods, counts: Mapping[str, int]) -> PhaseChange | None:
-    needed, wanted = job.spec.min_available or 0, job.spec.min_success
+    needed, min_success = job.spec.min_available or 0, job.spec.min_success
     total = sum(task.replicas for task in job.spec.tasks)
     succeeded, ended = counts["Succeeded"], counts["Succeeded"] + counts["Failed"]
     if not total:
         return None  # scaled to nothing: it goes on once it is scaled up again
-    if wanted is not None and succeeded >= wanted:
-        return _to(job, "Completed", "MinSuccess", f"{count(succeeded, 'pod')} succeeded, minSuccess is {wanted}")
+    if min_success is not None and succeeded >= min_success:
+        return _to(job, "Completed", "MinSuccess", f"{count(succeeded, 'pod')} succeeded, minSuccess is {min_success}")
     if ended >= total:
         return _at_the_end(job, job_pods, succeeded, total)
     if counts["Pending"] > total - needed:
@@ -137,14 +142,14 @@ def _at_the_end(job: Job, job_pods: JobPods, succeeded: int, total: int) -> Phas
     if needed >= sum(task_minimum(task) for task in tasks):
         by_task = job_pods.by_task()
         for task in tasks:
-            least, good = task_minimum(task), by_task.get(task.name, {}).get("Succeeded", 0)
-            if good < least and task.name in by_task:
-                lacking = f"{least} {verb(least, 'is', 'are')} needed"
+            minimum, good = task_minimum(task), by_task.get(task.name, {}).get("Succeeded", 0)
+            if good < minimum and task.name in by_task:
+                lacking = f"{minimum} {verb(minimum, 'is', 'are')} needed"
                 text = f"{of(good, task.replicas, 'pod')} of task {task.name} succeeded, {lacking}"
                 return _to(job, "Failed", "TaskFailed", text)
-    least = max(needed if job.spec.min_success is None else job.spec.min_success, 0)
-    text = f"{of(succeeded, total, 'pod')} succeeded, {least} {verb(least, 'is', 'are')} needed"
-    return _to(job, "Completed", "", text) if succeeded >= least else _to(job, "Failed", "PodFailed", text)
+    minimum = max(needed if job.spec.min_success is None else job.spec.min_success, 0)
+    text = f"{of(succeeded, total, 'pod')} succeeded, {minimum} {verb(minimum, 'is', 'are')} needed"
+    return _to(job, "Completed", "", text) if succeeded >= minimum else _to(job, "Failed", "PodFailed", text)
 
 
 def _after_restart(job: Job, group: PodGroup | None, counts: Mapping[str, int]) -> PhaseChange | None:
@@ -170,10 +175,10 @@ def _restarted(job: Job, targets: Sequence[Target], retries: int) -> dict[str, s
     """The memory once parts of the job are restarted: their pods of now are pods of the past, seen or missed."""
     memory = {**job.status.controlled_resources, **{target.key: str(retries) for target in targets}}
     for task in job.spec.tasks:
-        known = seen(memory, task.name)
-        kept = {i for i in known.indexes if not _covered(targets, task.name, partition_of(task, i), i)}
-        if known.replicas >= 0:
-            memory[pods_key(task.name)] = seen_text(kept, known.replicas)
+        memory_before = seen(memory, task.name)
+        staying = {i for i in memory_before.indexes if not _covered(targets, task.name, partition_of(task, i), i)}
+        if memory_before.replicas >= 0:
+            memory[pods_key(task.name)] = seen_text(staying, memory_before.replicas)
         for key, name, index in list(losses(memory)):
             if name == task.name and _covered(targets, name, partition_of(task, index), index):
                 del memory[key]
