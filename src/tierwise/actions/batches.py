@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from tierwise.actions.jobs_by_queue import QueuedJobs
 from tierwise.actions.placement.demand import demand, needs
 from tierwise.actions.placement.problem import SearchResult, deferral, rows_of, written
-from tierwise.actions.placement.surplus import search_minimum
+from tierwise.actions.placement.solve import search_minimum
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.pipeline import PluginError
 from tierwise.framework.report import Term

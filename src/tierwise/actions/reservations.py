@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from tierwise.actions.placement.bounds import Room, may_hold_all
 from tierwise.actions.placement.demand import Demand, demand, needs
 from tierwise.actions.placement.problem import SearchResult, deferral, held_by, rows_of
-from tierwise.actions.placement.surplus import search_minimum
+from tierwise.actions.placement.solve import search_minimum
 from tierwise.actions.placement.trial import close_others
 from tierwise.api.core import format_time
 from tierwise.api.plurals import count

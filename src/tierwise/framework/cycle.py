@@ -501,31 +501,34 @@ class Cycle(msgspec.Struct, frozen=True):
         self.declined.serve(job, self.report.rejections)
         if self.spares is not None:
             self.spares.serve(job)
-        if self.stopwatch is None and not self.reserved and self.sets is None:
-            return self._attempt(job, serve)
-        with ExitStack() as others:
-            if self.sets is not None:
-                others.enter_context(self.sets.serving(job))
-            if self.stopwatch is not None:
-                others.enter_context(self.stopwatch.job(job))
-            for room in self.reserved:
-                others.enter_context(room.left_alone(job))
-            return self._attempt(job, serve)
+        with self._kept_from(job):
+            mark = self.ledger.mark()
+            decided, evicted = len(self.report.decisions), len(self.report.evictions)
+            self.report.search_counts.cut_before = self.report.search_counts.cut
+            try:
+                with self.steps.searching(job):
+                    return serve(job)
+            except (PluginError, OutOfStepsError) as failure:
+                if len(self.report.decisions) == decided:
+                    self.ledger.rewind(mark)
+                    del self.report.evictions[evicted:]
+                return failure.reason if isinstance(failure, PluginError) else self.steps.out_of_steps(job)
+            finally:
+                if self.nominations.lends(job):
+                    self.nominations.reserve_again(job, self._placed_since(job, decided))
 
-    def _attempt(self, job: Job, serve: Callable[[Job], T]) -> T | Reason:
-        mark = self.ledger.mark()
-        decided, evicted = len(self.report.decisions), len(self.report.evictions)
-        try:
-            with self.steps.searching(job):
-                return serve(job)
-        except (PluginError, OutOfStepsError) as failure:
-            if len(self.report.decisions) == decided:
-                self.ledger.rewind(mark)
-                del self.report.evictions[evicted:]
-            return failure.reason if isinstance(failure, PluginError) else self.steps.out_of_steps(job)
-        finally:
-            if self.nominations.lends(job):
-                self.nominations.reserve_again(job, self._placed_since(job, decided))
+    def _kept_from(self, job: Job) -> AbstractContextManager[object]:
+        """Inside, what is kept from a job, as by rules of its sets and reservations, is closed; and time is taken."""
+        if self.stopwatch is None and not self.reserved and self.sets is None:
+            return nullcontext()
+        others = ExitStack()
+        if self.sets is not None:
+            others.enter_context(self.sets.serving(job))
+        if self.stopwatch is not None:
+            others.enter_context(self.stopwatch.job(job))
+        for room in self.reserved:
+            others.enter_context(room.left_alone(job))
+        return others
 
     def show(self, job: Job, *, replaces: bool = False) -> None:
         """Let `inspect` look at a job that is about to be served, with room that is reserved for it counted as free.

@@ -217,6 +217,12 @@ class SearchCounts(msgspec.Struct):
     domains: int = 0
     cut: int = 0  # searches that stopped at a bound where their answer alone does not say so
     steps: int = 0  # of the account, by all jobs together
+    cut_before: int = 0  # how many had stopped so when the job that is served came up
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether a search for the job that is served was cut short."""
+        return self.cut > self.cut_before
 
 
 class CycleReport(msgspec.Struct, frozen=True):

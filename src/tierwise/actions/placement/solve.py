@@ -1,5 +1,7 @@
 """Find a place for a demand: the one entry for jobs of every kind, for all actions and for diagnosis.
 
+`search_minimum` is the entry for the minimum of a gang, whose surplus is to come beside it, `solve` for all else.
+
 Which module finds the place depends on the job:
 
     gathered, or its only constraint is on another tree than rows follow    quanta: counted in multiples, from rows up
@@ -32,18 +34,30 @@ from tierwise.actions.placement.choose import (
     surplus_keys,
     with_parts,
 )
-from tierwise.actions.placement.demand import Demand
-from tierwise.actions.placement.problem import BOTH, Budget, NoPlace, Part, SearchResult, first_found, parts_of, written
+from tierwise.actions.placement.demand import Demand, TaskGroup, everything, needs, whole_first
+from tierwise.actions.placement.problem import (
+    BOTH,
+    NOW_ONLY,
+    Budget,
+    NoPlace,
+    Part,
+    Placement,
+    SearchResult,
+    first_found,
+    parts_of,
+    rows_of,
+    written,
+)
 from tierwise.actions.placement.trial import common_places, confined, indispensable, large_enough
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Gradients
 from tierwise.framework.ledger import Pool
 from tierwise.framework.report import Term
-from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, Shape, SubJob
+from tierwise.model.arrays import Ints, distinct
+from tierwise.model.job import Job, PodSet, Shape, SubJob
 from tierwise.model.topology import ROOT
 
-__all__ = ["solve"]
+__all__ = ["search_minimum", "solve"]
 
 _SHORTLIST = 8
 """How many candidates of a gradient are packed to compare their scores; more only if all of these fail."""
@@ -67,7 +81,7 @@ def solve(
 
         return _inside(cycle, place_in_multiples(cycle, job, asked.task_groups[0], options, pools), within)
 
-    anywhere = partial(_on_its_trees, cycle, job, asked, within, pools)
+    anywhere = _search_of(cycle, job, asked, within, pools)
     shared = cycle.pipeline.shared_places(job)
     if shared is not None:
         found = _confined(cycle, job, asked, shared, anywhere)
@@ -92,20 +106,118 @@ def solve(
     return found
 
 
-def _on_its_trees(
+# The minimum of a gang: chosen so that all of the gang is in as few innermost domains as it can be.
+
+
+def search_minimum(cycle: Cycle, job: Job, asked: Demand, *, alone: bool = False) -> SearchResult | NoPlace:
+    """Find a place; for a gathered job as a whole, and if there is none, or a quota forbids that, for its minimum.
+
+    The first gang of a set that stays together goes where those find a place that are to come beside it; `alone`, that
+    does not matter.
+    """
+    if not alone and cycle.sets is not None and cycle.sets.concerns(job):
+        from tierwise.actions.placement.sets import with_regard  # few gangs are in sets
+
+        return with_regard(cycle, job, asked, partial(search_minimum, alone=True))
+    mark, bounded = cycle.ledger.mark(), False
+    found: SearchResult | NoPlace = NoPlace.PROVEN
+    for each in whole_first(cycle, job, asked):
+        if each is asked or cycle.over_quota(job, needs(each)) is None:
+            found = solve(cycle, job, each)
+            if isinstance(found, SearchResult):
+                break
+            bounded |= found is NoPlace.BOUNDED
+    if isinstance(found, NoPlace):
+        return NoPlace.of(bounded=bounded)
+    if len(asked.task_groups) > 1:
+        return found
+    return _with_its_surplus(cycle, job, asked, found, mark)
+
+
+def _with_its_surplus(cycle: Cycle, job: Job, asked: Demand, found: SearchResult, mark: int) -> SearchResult | NoPlace:
+    """The place of a minimum, or another of a tier as low from where its surplus is in fewer innermost domains.
+
+    The ledger was at the mark before the place was found. Only the minimum is placed: who is next is another question.
+    """
+    (task_group,) = asked.task_groups
+    left = sum(tasks_left.left for tasks_left in task_group.remaining) - task_group.need
+    if left <= 0 or not _planned_as_one(cycle, job, task_group):
+        return found
+    topology, rows = cycle.topology, rows_of(found.placements)
+    used = np.isin(topology.leaf, topology.leaf[rows])
+    shapes = [tasks_left.pod_set.shape for tasks_left in task_group.remaining]
+    if left <= min(int(cycle.fit_counts.of(shape).rows(Pool.IDLE)[used].sum()) for shape in shapes):
+        return found  # the surplus fits beside it
+    whole = everything(task_group)
+    if cycle.over_quota(job, needs(Demand((whole,)))) is not None:
+        return found
+    cycle.ledger.rewind(mark)
+    with cycle.ledger.statement():
+        together = search_group(cycle, job, whole, pools=NOW_ONLY)
+    part = None
+    if isinstance(together, SearchResult):
+        part = _minimum_of(cycle, task_group, together, int(topology.tier[topology.meet_rows(rows)]))
+    if part is not None:
+        found = replace(part, score=found.score, proposed=found.proposed, terms=(Term.SURPLUS,))
+    return written(cycle, job, found)
+
+
+def _planned_as_one(cycle: Cycle, job: Job, task_group: TaskGroup) -> bool:
+    if job.constraint is None or job.policies or not cycle.pipeline.room_ahead or cycle.beside_gradients(job):
+        return False
+    if len(task_group.sub.held) or task_group.sub.previous_domain:
+        return False
+    return not any(cycle.pipeline.moving(tasks_left.pod_set.shape) for tasks_left in task_group.remaining)
+
+
+def _minimum_of(cycle: Cycle, task_group: TaskGroup, together: SearchResult, tier: int) -> SearchResult | None:
+    """The tasks of the minimum among all of a gang, inside one domain of a tier: those of the fullest leaves first."""
+    topology, wanted = cycle.topology, dict(task_group.taken())
+    by_leaf = np.bincount(topology.leaf[rows_of(together.placements)], minlength=len(topology))
+    every: dict[PodSet, Placement] = {}  # one for each pod set, of which a role's minimum is placed by itself
+    for placement in together.placements:
+        before = every.get(placement.pod_set)
+        rows = placement.rows if before is None else np.concatenate((before.rows, placement.rows))
+        every[placement.pod_set] = replace(placement, rows=rows)
+    best: SearchResult | None = None
+    fewest = len(topology)
+    for domain in np.flatnonzero((topology.tier <= tier) & (topology.roll_up(by_leaf) >= task_group.need)).tolist():
+        chosen: list[Placement] = []
+        for placement in every.values():
+            first, end = topology.start[domain], topology.end[domain]
+            inside = placement.rows[(first <= placement.rows) & (placement.rows < end)]
+            order = np.lexsort((inside, topology.leaf[inside], -by_leaf[topology.leaf[inside]]))
+            chosen.append(replace(placement, rows=np.sort(inside[order[: wanted.get(placement.pod_set, 0)]])))
+        rows = rows_of(chosen)
+        leaves = len(distinct(topology.leaf[rows]))
+        if len(rows) == task_group.need and leaves < fewest:
+            some = tuple(placement for placement in chosen if len(placement.rows))
+            best, fewest = SearchResult(domain, some, 0.0, with_surplus=np.flatnonzero(by_leaf)), leaves
+    return best
+
+
+# A search by the tree, or the trees, that the constraints of a job are on.
+
+
+_Search = Callable[[], SearchResult | NoPlace]
+
+
+def _search_of(cycle: Cycle, job: Job, asked: Demand, within: int, pools: tuple[Pool, ...]) -> _Search:
+    """The search by the tree, or the trees, that the constraints of a job are on."""
+    if cycle.snapshot.on_several_trees(job):
+        return partial(_search_trees, cycle, job, asked, within, pools)
+    if job.policies:
+        return partial(_search_parts, cycle, job, asked, within, pools)
+    return partial(search_group, cycle, job, asked.task_groups[0], within=within, pools=pools)
+
+
+def _search_trees(
     cycle: Cycle, job: Job, asked: Demand, within: int, pools: tuple[Pool, ...]
 ) -> SearchResult | NoPlace:
-    """Find a place by the tree, or the trees, that the constraints of a job are on."""
-    if cycle.snapshot.on_several_trees(job):
-        from tierwise.actions.placement.cells import search_cells  # rarely needed
+    """Find a place for a job with constraints on several trees."""
+    from tierwise.actions.placement.cells import search_cells  # rarely needed
 
-        return _inside(cycle, search_cells(cycle, job, asked, pools), within)
-    if not job.policies:
-        return search_group(cycle, job, asked.task_groups[0], within=within, pools=pools)
-    found = _search_parts(cycle, job, asked, within, pools)
-    if isinstance(found, NoPlace) and asked.alternatives is not None:
-        return _search_parts(cycle, job, asked.alternatives, within, pools)
-    return found
+    return _inside(cycle, search_cells(cycle, job, asked, pools), within)
 
 
 def _inside(cycle: Cycle, found: SearchResult | NoPlace, within: int) -> SearchResult | NoPlace:
@@ -118,7 +230,19 @@ def _inside(cycle: Cycle, found: SearchResult | NoPlace, within: int) -> SearchR
 def _search_parts(
     cycle: Cycle, job: Job, asked: Demand, within: int, pools: tuple[Pool, ...]
 ) -> SearchResult | NoPlace:
-    """Find a place for what a job of several parts, or an inner group of a nested one, lacks."""
+    """Find a place for what a job of several parts, or an inner group of a nested one, lacks: for the parts that come
+    first and those that may stand for them, then for all other selections.
+    """
+    found = _search_tree_of_parts(cycle, job, asked, within, pools)
+    if isinstance(found, NoPlace) and asked.alternatives is not None:
+        return _search_tree_of_parts(cycle, job, asked.alternatives, within, pools)
+    return found
+
+
+def _search_tree_of_parts(
+    cycle: Cycle, job: Job, asked: Demand, within: int, pools: tuple[Pool, ...]
+) -> SearchResult | NoPlace:
+    """Find a place for one tree of parts."""
     whole = parts_of(cycle, job, asked)
     if whole is None or not isinstance(whole.gang, Job):
         return NoPlace.PROVEN
@@ -209,9 +333,7 @@ def _best_of(
 # off the ledger while it is searched, and what was found is written on the ledger as it was.
 
 
-def _confined(
-    cycle: Cycle, job: Job, asked: Demand, places: Ints, search: Callable[[], SearchResult | NoPlace]
-) -> SearchResult | NoPlace:
+def _confined(cycle: Cycle, job: Job, asked: Demand, places: Ints, search: _Search) -> SearchResult | NoPlace:
     """The first place in which a search for a job succeeds, the smallest that may hold it first; on the ledger.
 
     `places` has a number for each row that rows of one place share, -1 for none.

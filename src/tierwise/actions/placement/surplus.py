@@ -1,21 +1,18 @@
 """Place tasks beyond a gang's minimum: as many as fit idle resources, near the gang's other tasks, within its limits.
 
-`search_minimum` chooses the place of a minimum so that all of the gang is in as few innermost domains as it can be.
-
-What places surplus is called by `allocate` once the minimum is placed. It never evicts and never waits for releases:
-surplus starts at once, so quotas are asked with what terminating tasks still hold.
+Called by `allocate` once the minimum is placed. It never evicts and never waits for releases: surplus starts at once,
+so quotas are asked with what terminating tasks still hold.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 
 import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.placement.choose import gradients_of, search_group
-from tierwise.actions.placement.demand import Demand, TaskGroup, everything, needs, whole_first
+from tierwise.actions.placement.demand import Demand, TaskGroup, needs
 from tierwise.actions.placement.problem import (
     NOW_ONLY,
     NoPlace,
@@ -23,108 +20,19 @@ from tierwise.actions.placement.problem import (
     SearchResult,
     first_found,
     found_on,
-    rows_of,
     written,
 )
 from tierwise.actions.placement.solve import solve
 from tierwise.actions.placement.trial import close_others, put
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, GatherOption
-from tierwise.framework.ledger import Pool, sub_ready
-from tierwise.framework.report import Term
-from tierwise.model.arrays import Ints, distinct
+from tierwise.framework.ledger import sub_ready
+from tierwise.model.arrays import Ints
 from tierwise.model.gang import around
-from tierwise.model.job import Job, PodSet, group_job
+from tierwise.model.job import Job, group_job
 from tierwise.model.topology import ROOT
 
-__all__ = ["place_allowed_surplus", "place_surplus", "place_surplus_group", "search_minimum"]
-
-
-def search_minimum(cycle: Cycle, job: Job, asked: Demand, *, alone: bool = False) -> SearchResult | NoPlace:
-    """Find a place; for a gathered job as a whole, and if there is none, or a quota forbids that, for its minimum.
-
-    The first gang of a set that stays together goes where those find a place that are to come beside it; `alone`, that
-    does not matter.
-    """
-    if not alone and cycle.sets is not None and cycle.sets.concerns(job):
-        from tierwise.actions.placement.sets import with_regard  # few gangs are in sets
-
-        return with_regard(cycle, job, asked, partial(search_minimum, alone=True))
-    mark, bounded = cycle.ledger.mark(), False
-    found: SearchResult | NoPlace = NoPlace.PROVEN
-    for each in whole_first(cycle, job, asked):
-        if each is asked or cycle.over_quota(job, needs(each)) is None:
-            found = solve(cycle, job, each)
-            if isinstance(found, SearchResult):
-                break
-            bounded |= found is NoPlace.BOUNDED
-    if isinstance(found, NoPlace):
-        return NoPlace.of(bounded=bounded)
-    if len(asked.task_groups) > 1:
-        return found
-    return _with_its_surplus(cycle, job, asked, found, mark)
-
-
-def _with_its_surplus(cycle: Cycle, job: Job, asked: Demand, found: SearchResult, mark: int) -> SearchResult | NoPlace:
-    """The place of a minimum, or another of a tier as low from where its surplus is in fewer innermost domains.
-
-    The ledger was at the mark before the place was found. Only the minimum is placed: who is next is another question.
-    """
-    (task_group,) = asked.task_groups
-    left = sum(tasks_left.left for tasks_left in task_group.remaining) - task_group.need
-    if left <= 0 or not _planned_as_one(cycle, job, task_group):
-        return found
-    topology, rows = cycle.topology, rows_of(found.placements)
-    used = np.isin(topology.leaf, topology.leaf[rows])
-    shapes = [tasks_left.pod_set.shape for tasks_left in task_group.remaining]
-    if left <= min(int(cycle.fit_counts.of(shape).rows(Pool.IDLE)[used].sum()) for shape in shapes):
-        return found  # the surplus fits beside it
-    whole = everything(task_group)
-    if cycle.over_quota(job, needs(Demand((whole,)))) is not None:
-        return found
-    cycle.ledger.rewind(mark)
-    with cycle.ledger.statement():
-        together = search_group(cycle, job, whole, pools=NOW_ONLY)
-    part = None
-    if isinstance(together, SearchResult):
-        part = _minimum_of(cycle, task_group, together, int(topology.tier[topology.meet_rows(rows)]))
-    if part is not None:
-        found = replace(part, score=found.score, proposed=found.proposed, terms=(Term.SURPLUS,))
-    return written(cycle, job, found)
-
-
-def _planned_as_one(cycle: Cycle, job: Job, task_group: TaskGroup) -> bool:
-    if job.constraint is None or job.policies or not cycle.pipeline.room_ahead or cycle.beside_gradients(job):
-        return False
-    if len(task_group.sub.held) or task_group.sub.previous_domain:
-        return False
-    return not any(cycle.pipeline.moving(tasks_left.pod_set.shape) for tasks_left in task_group.remaining)
-
-
-def _minimum_of(cycle: Cycle, task_group: TaskGroup, together: SearchResult, tier: int) -> SearchResult | None:
-    """The tasks of the minimum among all of a gang, inside one domain of a tier: those of the fullest leaves first."""
-    topology, wanted = cycle.topology, dict(task_group.taken())
-    by_leaf = np.bincount(topology.leaf[rows_of(together.placements)], minlength=len(topology))
-    every: dict[PodSet, Placement] = {}  # one for each pod set, of which a role's minimum is placed by itself
-    for placement in together.placements:
-        before = every.get(placement.pod_set)
-        rows = placement.rows if before is None else np.concatenate((before.rows, placement.rows))
-        every[placement.pod_set] = replace(placement, rows=rows)
-    best: SearchResult | None = None
-    fewest = len(topology)
-    for domain in np.flatnonzero((topology.tier <= tier) & (topology.roll_up(by_leaf) >= task_group.need)).tolist():
-        chosen: list[Placement] = []
-        for placement in every.values():
-            first, end = topology.start[domain], topology.end[domain]
-            inside = placement.rows[(first <= placement.rows) & (placement.rows < end)]
-            order = np.lexsort((inside, topology.leaf[inside], -by_leaf[topology.leaf[inside]]))
-            chosen.append(replace(placement, rows=np.sort(inside[order[: wanted.get(placement.pod_set, 0)]])))
-        rows = rows_of(chosen)
-        leaves = len(distinct(topology.leaf[rows]))
-        if len(rows) == task_group.need and leaves < fewest:
-            some = tuple(placement for placement in chosen if len(placement.rows))
-            best, fewest = SearchResult(domain, some, 0.0, with_surplus=np.flatnonzero(by_leaf)), leaves
-    return best
+__all__ = ["place_allowed_surplus", "place_surplus", "place_surplus_group"]
 
 
 def place_allowed_surplus(

@@ -68,9 +68,11 @@ def fit_any_way(
     mark = cycle.ledger.mark()
     for tried in _orders(cycle, job, task_group, domain, pools):
         cycle.report.search_counts.trials += 1
-        found = _try(fit, cycle, job, tried, domain, pools)
-        if found is not None:
-            return _in_fewer_leaves(cycle, job, task_group, found, mark)
+        with cycle.ledger.statement() as statement:
+            placements = fill(cycle, job, tried, domain, pools)
+            if covers(placements, tried):
+                statement.keep()
+                return _in_fewer_leaves(cycle, job, task_group, SearchResult(domain, tuple(placements), 0.0), mark)
     shapes = {tasks_left.pod_set.shape.number: tasks_left.pod_set.shape for tasks_left in task_group.remaining}
     if any(map(cycle.pipeline.moving, shapes.values())):
         try:
@@ -227,7 +229,12 @@ def fit_tied_too(
 def fit(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]) -> list[Placement] | None:
     """Place a task group below a domain; None if the domain does not hold it."""
     placements = fill(cycle, job, task_group, domain, pools)
-    return placements if sum(len(placement.rows) for placement in placements) >= task_group.need else None
+    return placements if covers(placements, task_group) else None
+
+
+def covers(placements: Sequence[Placement], task_group: TaskGroup) -> bool:
+    """Whether placements are of all the tasks that a task group needs."""
+    return sum(len(placement.rows) for placement in placements) >= task_group.need
 
 
 def fill(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]) -> list[Placement]:

@@ -1,0 +1,112 @@
+"""Sets of gangs that start together: all of them on idle room once the last is served, or none of them.
+
+Called by `allocate` for a gang of such a set, in place of the usual way of a minimum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from itertools import islice, permutations
+from typing import TYPE_CHECKING
+
+from tierwise.actions.enqueue import admission_reason
+from tierwise.actions.placement.commit import commit
+from tierwise.actions.placement.demand import demand
+from tierwise.actions.placement.problem import NoPlace, SearchResult, deferral
+from tierwise.actions.placement.solve import search_minimum
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.ledger import job_ready
+from tierwise.model.job import Job, Reason, Rejection
+
+if TYPE_CHECKING:
+    from tierwise.actions.minimum import Minimums
+    from tierwise.actions.reservations import Reservations
+
+__all__ = ["Together"]
+
+_ORDERS = 6
+"""Orders in which gangs that start together are placed, until all of them have a place."""
+
+
+class Together:
+    """The sets of one pass of `allocate` that start together."""
+
+    def __init__(self, cycle: Cycle, minimums: Minimums, reservations: Reservations | None) -> None:
+        self._cycle = cycle
+        self._minimums = minimums
+        self._reservations = reservations
+
+    def start(self, job: Job, gangs: list[Job]) -> bool:
+        """Bind all gangs of a set, once the last of them is served; returns whether that one has more to place."""
+        name = job.member.set.partition("/")[2] if job.member is not None else ""
+        if job is not gangs[-1]:
+            last = gangs[-1].key.partition("/")[2]
+            self._wait(job, f"set {name} starts together: it is placed with {last}")
+            return False
+        why = ""
+        for order in islice(permutations(sorted(gangs, key=lambda gang: -gang.minimum)), _ORDERS):
+            with self._cycle.ledger.statement() as statement:
+                found = self._all_beside(order)
+                if isinstance(found, list):
+                    statement.keep()
+                    for gang, place in found:
+                        self._bind(gang, place)
+                    return self._cycle.backlog.some_left(job)
+            why = why or found
+        self._wait(job, f"set {name} starts together, and {why}")
+        return False
+
+    def _all_beside(self, gangs: Sequence[Job]) -> list[tuple[Job, SearchResult]] | str:
+        """A place for each of some gangs on idle room, one after the other; why one has none."""
+        found: list[tuple[Job, SearchResult]] = []
+        with ExitStack() as standing:
+            for gang in gangs:
+                place = self._place_beside(gang, standing)
+                if isinstance(place, str):
+                    return f"{gang.key.partition('/')[2]} {place}"
+                found.append((gang, place))
+        return found
+
+    def _bind(self, gang: Job, found: SearchResult) -> None:
+        """Decide on a gang that is on the ledger, on idle room."""
+        said, terms = found.proposed, found.terms
+        commit(
+            self._cycle,
+            gang,
+            found.placements,
+            action="allocate",
+            score=found.score,
+            bound=True,
+            proposed=said,
+            terms=terms,
+        )
+
+    def _place_beside(self, gang: Job, standing: ExitStack) -> SearchResult | str:
+        """A place for a gang of a set beside those that are on the ledger already, on idle room; why there is none."""
+        cycle = self._cycle
+        cycle.nominations.release(gang)
+        asked = demand(cycle, gang)
+        refused = admission_reason(cycle, gang)
+        if refused is not None or not asked.enough or not asked.task_groups:
+            return f"must not start: {refused.text}" if refused is not None else "has too few pods that can be placed"
+        over = self._minimums.over_quota(gang, asked)
+        if over is not None:
+            return f"must not start: {over.text}"
+        with cycle.serving(gang):
+            found = search_minimum(cycle, gang, asked)
+        if isinstance(found, NoPlace) or not job_ready(cycle.ledger, gang):
+            return "has no place beside the others"
+        delay = deferral(cycle, gang, found.placements)
+        if delay is not None:
+            return f"waits: {delay.reason.text}"
+        objection = self._reservations.objection(gang, found) if self._reservations else None
+        if objection is not None:
+            return f"waits: {objection.text}"
+        if cycle.sets is not None:
+            standing.enter_context(cycle.sets.standing_there(gang, [placement.rows for placement in found.placements]))
+        return found
+
+    def _wait(self, job: Job, text: str) -> None:
+        """Refuse a gang of a set that starts together: nobody is evicted for one, and no room is kept."""
+        self._cycle.report.reject(job, Rejection("place", job.key, Reason("SetWaits", "sets", text)))
