@@ -47,6 +47,10 @@ _KUEUE: Final = "kueue.x-k8s.io"
 _GANG: Final = "gang.scheduling.koordinator.sh"
 _QUOTA: Final = "quota.scheduling.koordinator.sh"
 _RACK: Final = "example.com/rack"
+_SPREADING: Final = (
+    '{"workloadLabelSelectors":[{"key":"app","operator":"In","values":["main"]}],'
+    '"rules":[{"topologyKey":"example.com/rack","maxShareAllowingPlacement":"0.5"}]}'
+)
 _GATHER: Final = '{"gatherStrategy":[{"layer":"BlockLayer","strategy":"MustGather"}]}'
 _LONG_AGO: Final = "2025-12-31T23:00:00Z"
 _JUST_NOW: Final = "2025-12-31T23:59:59Z"
@@ -171,6 +175,7 @@ PAIRS: Final[Mapping[str, Pair]] = {
         f"{_KUEUE}/podset": Pair("kueue without its set", "leader"),
         f"{_KUEUE}/podset-group-name": Pair("kueue sets", "all"),
         f"{_KUEUE}/podset-required-topology": Pair("kueue over two racks", _RACK),
+        f"{_KUEUE}/podset-topology-spreading": Pair("kueue beside another", _SPREADING),
         f"{_KUEUE}/podset-preferred-topology": Pair("kueue nearer", _RACK),
         f"{_KUEUE}/podset-slice-required-topology": Pair("kueue slices without a level", _RACK),
         f"{_KUEUE}/podset-slice-size": Pair("kueue slices without a size", "1"),

@@ -281,6 +281,9 @@ def half_running(way: str) -> Scene:
 def partners(way: str) -> Scene:
     """Another gang, whose pods do not exist yet, starts together with v if v says so too."""
     both = {f"{_GANG}/groups": '["default/a","default/v"]'}
+    if way == "volcano":
+        group = volcano_gang("a", 0, least=1)[0]
+        return Scene([*_ROOMY, {**group, "metadata": {"name": "a", "annotations": both}}, *volcano_gang("v", 2)])
     group = gang("a", 0, least=1)[0]
     return Scene([*_ROOMY, {**group, "metadata": {"name": "a", "annotations": both}}, *_koordinator(way)])
 
@@ -485,6 +488,18 @@ def kueue_nearer(way: str) -> Scene:
         return _template(way, "n0 n1", "n2 n3", busy=True)
     busy = [pod(f"u-{i}", on=f"n{i}") for i in (0, 2)]
     return Scene([*_kueue(racks={"r0": "n0 n1", "r1": "n2 n3"}, cpu=2), *busy])
+
+
+@scene_in("")
+def kueue_beside_another(way: str) -> Scene:
+    """A gang of the same label runs in the rack to which v would go."""
+    if way:
+        found = _template(way, "n0 n1 n2", "n3 n4 n5 n6", required_topology="" if way in _UNSIZED else RACK)
+    else:
+        found = Scene(_kueue(racks={"r0": "n0 n1 n2", "r1": "n3 n4 n5 n6"}, required_topology=RACK))
+    labels = {f"{_KUEUE}/pod-group-name": "u", "app": "main"}
+    marks = {f"{_KUEUE}/pod-group-total-count": "1", f"{_KUEUE}/podset-required-topology": RACK}
+    return Scene([*found.manifests, pod("u-0", on="n0", labels=labels, annotations=marks)])
 
 
 _UNSIZED: Final = (

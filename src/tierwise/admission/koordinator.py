@@ -8,7 +8,7 @@ from typing import Final
 from tierwise.admission.context import Surroundings
 from tierwise.admission.findings import Issue, at_least, error, one_of, warning
 from tierwise.api.core import Node, ObjectMeta, Pod, read_number
-from tierwise.api.koordinator import ClusterNetworkTopology, GatherSpec, PodGroup, gang_names, gather_spec
+from tierwise.api.koordinator import GROUPS, ClusterNetworkTopology, GatherSpec, PodGroup, gang_names, gather_spec
 from tierwise.dialects.koordinator import gangs as gangs
 from tierwise.dialects.koordinator.network_topology import Layers, default_topology, layer_faults, read_layers
 from tierwise.port import Key
@@ -43,10 +43,10 @@ def known_layers(found: Mapping[str, ClusterNetworkTopology]) -> Layers | None:
 
 def check_groups(meta: ObjectMeta, key: str, records: Mapping[str, PodGroup], pods: Iterable[Pod]) -> Iterator[Issue]:
     """Warnings of a gang group that binds no gang: one that others do not name as well, or that crosses namespaces."""
-    if key and meta.annotations.get(gangs.GROUPS):
+    if key and meta.annotations.get(GROUPS):
         for fault in gangs.gang_faults(gangs.read_gangs(records, pods)):
             if fault.subject == f"Gang {key}":
-                yield warning(_AT + gangs.GROUPS, fault.text)
+                yield warning(_AT + GROUPS, fault.text)
 
 
 def admit(record: PodGroup, key: Key, around: Surroundings) -> Iterator[Issue]:
@@ -95,9 +95,9 @@ def _check_annotations(meta: ObjectMeta, layers: Layers | None, size: int | None
         yield error(_AT + gangs.TOTAL, f'"{total}" is not a whole number')
     elif total and size is not None and int(total) < size:
         yield error(_AT + gangs.TOTAL, f"the total {total} is less than the minimum {size}")
-    names = gang_names(annotations[gangs.GROUPS]) if annotations.get(gangs.GROUPS) else ()
+    names = gang_names(annotations[GROUPS]) if annotations.get(GROUPS) else ()
     if isinstance(names, str):
-        yield error(_AT + gangs.GROUPS, names)
+        yield error(_AT + GROUPS, names)
     for key in gangs.GATHER:
         asks = gather_spec(annotations[key]) if annotations.get(key) else None
         if isinstance(asks, str):

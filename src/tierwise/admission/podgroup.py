@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -15,11 +15,13 @@ from tierwise.admission.names import dns_subdomain, label_selector
 from tierwise.api import plurals
 from tierwise.api.core import Pod
 from tierwise.api.fabric import fabrics_of_sub_groups
+from tierwise.api.koordinator import GROUPS
 from tierwise.api.limits import PODS, POLICIES
 from tierwise.api.quantity import amount
 from tierwise.api.selector import matches
 from tierwise.api.volcano import PodGroup, SubGroupPolicy
 from tierwise.dialects.kubernetes.requests import effective_request
+from tierwise.dialects.volcano.pod_group import partners_of
 from tierwise.port import Key
 
 __all__ = ["admit"]
@@ -49,11 +51,24 @@ def admit(group: PodGroup, key: Key, around: Surroundings) -> Iterator[Issue]:
     yield from context.priority_class("spec.priorityClassName", spec.priority_class_name)
     yield from _check_priority(group, pods, context)
     yield from network_topology.check("spec.networkTopology", spec.network_topology, context)
+    yield from _check_partners(group, key, around.objects.every(PodGroup))
     policies = [policy.name for policy in spec.sub_group_policy]
     yield from network_topology.check_fabrics(group.metadata, policies, around.cluster)
     yield from one_of("status.phase", group.status.phase, _PHASES)
     yield from _check_policies(group, context)
     yield from _check_room(group, pods, context)
+
+
+def _check_partners(group: PodGroup, key: Key, others: Mapping[str, PodGroup]) -> Iterator[Issue]:
+    """Pod groups that this one would start with, where they cannot be read or do not say so too."""
+    names, where = partners_of(key.path, group.metadata), f"metadata.annotations.{GROUPS}"
+    if isinstance(names, str):
+        yield error(where, names)
+        return
+    for name in sorted(names & others.keys()):
+        if partners_of(name, others[name].metadata) != names:
+            yield warning(where, f"podGroup {name} does not name the same ones: {key.path} starts by itself")
+            return
 
 
 def _check_priority(group: PodGroup, pods: Sequence[Pod], context: ClusterContext) -> Iterator[Issue]:

@@ -5,11 +5,16 @@ Koordinator itself (`networkTopologySpec`, annotations). `dialects.koordinator` 
 checks them.
 """
 
+from typing import Final
+
 import msgspec
 
 from tierwise.api.core import Int, ObjectMeta, Record, ResourceList
 
-__all__ = ["ClusterNetworkTopology", "GatherRule", "GatherSpec", "PodGroup", "gang_names", "gather_spec"]
+__all__ = ["GROUPS", "ClusterNetworkTopology", "GatherRule", "GatherSpec", "PodGroup", "gang_names", "gather_spec"]
+
+GROUPS: Final = "gang.scheduling.koordinator.sh/groups"
+"""On what declares a gang: the gangs that start together, as a JSON list of namespace/name."""
 
 
 class TopologyLayer(Record, frozen=True):

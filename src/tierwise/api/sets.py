@@ -15,12 +15,15 @@ __all__ = [
     "NO_SET",
     "PARTS",
     "RULES",
+    "SELECTIONS",
     "SET",
     "SET_START",
+    "WHOLE",
     "Most",
     "marks_fault",
     "most_of",
     "parse_start",
+    "percent",
     "set_fault",
     "within",
 ]
@@ -35,6 +38,10 @@ NO_SET: Final = f"it names no set to start with ({SET})"
 
 PARTS: Final = 256
 RULES: Final = 8
+SELECTIONS: Final = 64
+"""Ways in which rules of a namespace may select gangs by their labels."""
+WHOLE: Final = 1000
+"""All of something, in the unit of shares."""
 _DEPTH: Final = 4
 _STEP: Final = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 
@@ -43,7 +50,7 @@ class Most(msgspec.Struct, frozen=True):
     """How many parts of a set one domain holds at most: a number, or a share of the parts that stand."""
 
     number: int = 0
-    share: int = 0  # in percent; 0 where it is a number
+    share: int = 0  # in thousandths; 0 where it is a number
 
 
 def set_fault(path: str) -> str:
@@ -74,7 +81,12 @@ def most_of(apart: int | str) -> Most | None:
     if isinstance(apart, int):
         return Most(apart) if 1 <= apart <= PARTS else None
     found = re.fullmatch(r"([0-9]{1,3})%", apart)
-    return Most(share=int(found[1])) if found and 1 <= int(found[1]) <= 100 else None
+    return Most(share=int(found[1]) * WHOLE // 100) if found and 1 <= int(found[1]) <= 100 else None
+
+
+def percent(share: int) -> str:
+    """A share in thousandths, as people write it: 45%, or 12.5%."""
+    return f"{share * 100 / WHOLE:g}%"
 
 
 def parse_start(text: str) -> int | None:

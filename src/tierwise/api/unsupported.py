@@ -55,7 +55,8 @@ KUEUE_READ: Final = _under(
     _KUEUE,
     "pod-group-name pod-group-total-count pod-group-pod-index pod-group-pod-index-label pod-group-fast-admission "
     "pod-group-serving podset-required-topology podset-preferred-topology podset-unconstrained-topology "
-    "podset-slice-required-topology podset-slice-required-topology-constraints podset-slice-size podset-group-name",
+    "podset-slice-required-topology podset-slice-required-topology-constraints podset-slice-size podset-group-name "
+    "podset-topology-spreading",
 )
 _KAI: Final = "kai.scheduler/"
 _KAI_GROUP: Final = "pod-group-name"

@@ -27,7 +27,7 @@ from tierwise.dialects.fabrics import FabricMarks, read_marks
 from tierwise.dialects.jobs import JobBuilder, Member, Split
 from tierwise.dialects.pod_marks import PREEMPTABLE, marked_not_preemptable
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Constraint, Gather, InnerGroup, Job, Phase, Policy, Reason, SetMember, Status
+from tierwise.model.job import Constraint, Gather, InnerGroup, Job, Phase, Policy, Reason, SetMember, SetRule, Status
 from tierwise.model.snapshot import Fault
 from tierwise.model.topology import HYPERNODES, LABELS, is_fabric
 from tierwise.port import Key
@@ -109,6 +109,7 @@ class Group(msgspec.Struct, frozen=True):
     refusal: Reason | None = None  # why it has to wait, whatever room there is
     faults: tuple[Fault, ...] = ()  # what it says of other groups and cannot be
     member: SetMember | None = None  # the set that its language puts it into, by its path, unless it says another
+    labels: Mapping[str, str] = _NOTHING  # by which rules of other gangs may mean it
     keyless: bool = False  # its job does not carry the key of its object, which its own key or its gangs tell
     # Volcano's:
     roles: Mapping[str, int] = _NO_ROLES  # the least of each
@@ -206,7 +207,7 @@ def build_group(
     constraint, further = (marks.own(group.constraint), marks.whole)
     if gathered is not None:
         constraint, further = gathered.constraint, gathered.further
-    member = _member(group.path, marks.member or group.member)
+    member = _member(group, marks.member)
     constraint, further = _within_set(constraint, further, member)
     subs = tuple(_on_fabrics(sub, marks) for sub in group.sub_groups)
     tree = _flattened(SubGroup("", group.minimum, constraint, subs, group.min_sub_groups))
@@ -267,6 +268,7 @@ def build_group(
         satisfied=group.satisfied,
         awaits=dict(group.awaits),
         member=member,
+        labels=group.labels,
     )
     return builder.job(
         draft,
@@ -278,13 +280,24 @@ def build_group(
     )
 
 
-def _member(path: str, member: SetMember | None) -> SetMember | None:
-    """A part of a set of its namespace."""
+def _member(group: Group, said: SetMember | None) -> SetMember | None:
+    """A part of a set of its namespace: as the marks of a group say, else as its language does.
+
+    Rules of its language that mean gangs by their labels hold in any case.
+    """
+    own = group.member
+    member = said or own
     if member is None:
         return None
-    namespace = path.partition("/")[0]
-    rules = tuple(replace(rule, set=f"{namespace}/{rule.set}") for rule in member.rules)
-    return replace(member, set=f"{namespace}/{member.set}", rules=rules)
+    by_labels = [rule for rule in own.rules if rule.among is not None] if own is not None and said is not None else []
+    namespace = group.path.partition("/")[0]
+    rules = tuple(_of_namespace(rule, namespace, group.key.group) for rule in (*member.rules, *by_labels))
+    return replace(member, set=f"{namespace}/{member.set}" if member.set else "", rules=rules)
+
+
+def _of_namespace(rule: SetRule, namespace: str, language: str) -> SetRule:
+    """A rule about a set of a namespace; one that labels mean is of one language, too."""
+    return replace(rule, set=f"{namespace}{f' {language}' if rule.among is not None else ''}/{rule.set}")
 
 
 def _within_set(

@@ -11,6 +11,7 @@ import numpy as np
 from msgspec.structs import force_setattr, replace
 
 from tierwise.api.brief import LONG, brief
+from tierwise.api.core import Requirement
 from tierwise.api.plurals import several
 from tierwise.model.arrays import EMPTY, UNOFFERED, Axis, Ints, seal
 from tierwise.model.gang import LONE, GangShape, GroupForm, LeafForm, around, gang_shape
@@ -397,8 +398,9 @@ class SetRule(msgspec.Struct, frozen=True):
     set: str  # namespace/path
     constraint: Constraint
     most: int = 0  # parts in one domain; 0 for a share, or for parts that stay together
-    share: int = 0  # percent of the parts that stand up to which a domain is open for one more
+    share: int = 0  # thousandths of the parts that stand up to which a domain is open for one more
     agreed: bool = False  # it counts where all gangs of the set say the same
+    among: tuple[Requirement, ...] | None = None  # the set is all gangs of the namespace and language with such labels
 
     @property
     def apart(self) -> bool:
@@ -413,9 +415,10 @@ class SetRule(msgspec.Struct, frozen=True):
 class SetMember(msgspec.Struct, frozen=True):
     """A gang as a part of a set."""
 
-    set: str  # namespace/path
+    set: str  # namespace/path; "" where it names none, and its rules say themselves which gangs they mean
     rules: tuple[SetRule, ...] = ()
     starts: int = 0  # parts that start together; 0: one by one
+    partners: frozenset[str] = frozenset()  # keys of all gangs that are to start together, where it lists them itself
 
     def part_of(self, path: str, key: str) -> str | None:
         """The part of a set that a gang with this key belongs to; None where it is not in the set."""
@@ -583,6 +586,7 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     inner_groups: tuple[InnerGroup, ...] = ()  # of a nested job: itself and its groups of groups, in preorder
     further: tuple[Constraint, ...] = ()  # constraints on other trees
     member: SetMember | None = None  # of a set of gangs; None where it is in none
+    labels: Mapping[str, str] = {}  # by which rules about sets mean it, in languages that have such rules
     found_shape: GangShape | None = None  # what `shape` has found out; copies with other values find it out anew
 
     def __post_init__(self) -> None:

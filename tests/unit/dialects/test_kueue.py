@@ -226,8 +226,8 @@ def test_a_job_never_runs_more_pods_than_it_completes() -> None:
 
 
 def test_a_mark_that_is_not_read_keeps_the_pod_waiting() -> None:
-    """Such as spreading."""
-    assert {"NotSupported"} == _codes(run(WORLD, kueue_gang("g", 1, topology_spreading="{}"))[1])
+    """Such as one that Kueue may have some day."""
+    assert {"NotSupported"} == _codes(run(WORLD, kueue_gang("g", 1, topology_scattering="{}"))[1])
 
 
 # -- beneath Kueue

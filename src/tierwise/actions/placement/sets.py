@@ -25,13 +25,16 @@ from msgspec.structs import replace
 from tierwise.actions.placement.demand import Demand, demand
 from tierwise.actions.placement.limits import domain_of_rows
 from tierwise.actions.placement.problem import NoPlace, SearchResult, rows_of
+from tierwise.api.core import LabelSelector, Requirement
+from tierwise.api.koordinator import GROUPS
 from tierwise.api.plurals import count, verb
-from tierwise.api.sets import PARTS, SET_START
+from tierwise.api.selector import matches
+from tierwise.api.sets import PARTS, SELECTIONS, SET_START, WHOLE, percent
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
 from tierwise.framework.report import Term
 from tierwise.model.arrays import Bools, Ints, Why, distinct
-from tierwise.model.job import Constraint, Job, Reason, SetMember, SetRule, Shape, Status
+from tierwise.model.job import Constraint, Job, Reason, SetMember, SetRule, Shape, Status, namespace_of
 from tierwise.model.pod_terms import PodSelector, affinity_pods
 
 __all__ = ["Sets", "ruled_out", "with_regard"]
@@ -121,14 +124,19 @@ class Sets:
         self._members = [job for job in cycle.snapshot.jobs if job.member is not None]
         self._gangs: dict[str, list[tuple[str, Job]]] = {}
         self._meant: dict[str, frozenset[int]] = {}  # of the sets that terms mean, the numbers of the gangs
+        self._selections: dict[tuple[str, str], int] = {}  # by namespace and language, how often gangs are selected
         for job in self._members:
             for path in _member(job).sets():
                 part = _member(job).part_of(path, job.key)
                 self._gangs.setdefault(path, []).append((part or "", job))
+            for rule in _member(job).rules:
+                if rule.among is not None and rule.set not in self._meant:
+                    self._meant[rule.set] = self._selected(rule.set, rule.among, job)
         self._naming: dict[str, list[Job]] = {}  # the gangs that name a set itself
         for job in self._members:
             self._naming.setdefault(_member(job).set, []).append(job)
         self._together: dict[str, _Together] = {}
+        self._claims: dict[str, bool] = {}  # by set whose gangs list each other, whether one of them does not
         self._started: set[str] = set()  # sets of which a gang was placed in this cycle
         self._counted = 0  # decisions of the report that are among those who have started
         self._stating: dict[SetRule, frozenset[str] | None] = {}
@@ -145,6 +153,25 @@ class Sets:
     def concerns(self, job: Job) -> bool:
         """Whether a job is part of a set, or its pods wish for places that depend on other gangs."""
         return job.member is not None or job.number in self._wishes
+
+    def _selected(self, path: str, among: tuple[Requirement, ...], job: Job) -> frozenset[int]:
+        """The numbers of the gangs that a rule means by their labels: those of the namespace and language of a job."""
+        here = _language_in(job)
+        self._selections[here] = self._selections.get(here, 0) + 1
+        known = self._labelled.get(here, ()) if self._selections[here] <= SELECTIONS else ()
+        selector = LabelSelector(match_expressions=among)
+        gangs = [other for other in known if matches(selector, other.labels)]
+        self._gangs[path] = [(f"gang {other.key}", other) for other in gangs]
+        return frozenset(other.number for other in gangs)
+
+    @cached_property
+    def _labelled(self) -> dict[tuple[str, str], list[Job]]:
+        """The gangs of each namespace and language."""
+        found: dict[tuple[str, str], list[Job]] = {}
+        for job in self._cycle.snapshot.jobs:
+            if job.language:
+                found.setdefault(_language_in(job), []).append(job)
+        return found
 
     def _read_terms(self) -> dict[int, list[_Wish]]:
         """By job that waits, the wishes in the terms of its pods."""
@@ -258,11 +285,13 @@ class Sets:
 
     def _closed_by(self, rule: SetRule, standing: _Standing, job: Job) -> Bools:
         """The rows that a rule closes to a gang."""
-        homes, part = standing.homes, _member(job).part_of(rule.set, job.key)
+        homes, part = standing.homes, self._part(rule.set, job)
         open_homes = np.zeros(len(standing.number), dtype=bool)
         if rule.apart:
             others = standing.others(part)
-            open_homes = others < rule.most if rule.most else others * 100 <= rule.share * self._parts_beside(rule, job)
+            open_homes = (
+                others < rule.most if rule.most else others * WHOLE <= rule.share * self._parts_beside(rule, job)
+            )
             open_homes[[*standing.own(part)]] = True  # no further part comes there
         else:
             open_homes[[*self._runs_in(rule, standing)]] = True
@@ -278,7 +307,7 @@ class Sets:
 
     def _parts_beside(self, rule: SetRule, job: Job) -> int:
         """How many other parts of a set stand in some domain."""
-        standing, part = self._of(rule), _member(job).part_of(rule.set, job.key)
+        standing, part = self._of(rule), self._part(rule.set, job)
         assert standing is not None
         return sum(bool(homes) for other, homes in standing.parts.items() if other != part)
 
@@ -363,7 +392,11 @@ class Sets:
         wide = self._contradiction(job)
         if wide is not None:
             return wide
-        for path in job.member.sets():
+        selected = [rule.set for rule in self.hard_rules(job) if rule.among is not None]
+        if selected and self._selections[_language_in(job)] > SELECTIONS:
+            text = f"gangs of its namespace select other gangs in more than {SELECTIONS} ways by their labels"
+            return Reason("InvalidGroup", "sets", text)
+        for path in (*job.member.sets(), *selected):
             if job.key in self._beyond_most(path):
                 name = path.partition("/")[2]
                 parts = count(self._number_of_parts(path), "part")
@@ -408,9 +441,21 @@ class Sets:
         one, or has started. The last of them is the one with which all of them are placed.
         """
         member = job.member
-        if member is None or not member.starts or self.has_started(job):
+        if member is None or not member.starts or self._one_sided(member) or self.has_started(job):
             return []
         return list(self._named_as(member.set).waiting[: member.starts])
+
+    def _one_sided(self, member: SetMember) -> bool:
+        """Whether a gang that lists its partners names one which exists and does not name the same: it binds nobody."""
+        path = member.set
+        if member.partners and path not in self._claims:
+            known = (self._by_key[name] for name in member.partners if name in self._by_key)
+            self._claims[path] = any(other.member is None or other.member.set != path for other in known)
+        return self._claims.get(path, False)
+
+    @cached_property
+    def _by_key(self) -> dict[str, Job]:
+        return {job.key: job for job in self._cycle.snapshot.jobs}
 
     def has_started(self, job: Job) -> bool:
         """Whether a gang of the set that a job names stands: the others are placed one by one."""
@@ -433,6 +478,8 @@ class Sets:
 
     def _joint_fault(self, job: Job) -> Reason | None:
         """Why a set that starts together cannot, whatever room there is."""
+        if not _member(job).set or self._one_sided(_member(job)):
+            return None
         fault = self._named_as(_member(job).set).fault
         return None if fault is None or self.has_started(job) else fault
 
@@ -450,7 +497,7 @@ class Sets:
                 continue
             homes = standing.homes
             if rule.apart:
-                others = standing.others(_member(job).part_of(rule.set, job.key))
+                others = standing.others(self._part(rule.set, job))
                 over = np.maximum(others - (rule.most - 1 if rule.most else 0), 0)
                 missed += np.where(homes >= 0, over[homes], 0)
             elif standing.all():
@@ -551,10 +598,10 @@ class Sets:
         full = self._closed_by(rule, standing, job)
         with_all = [self._holds_by_counting(homes, home, asked) for home in range(len(standing.number))]
         closed = [home for home, holds in enumerate(with_all) if holds and full[homes == home].all()]
-        others = standing.others(_member(job).part_of(rule.set, job.key))
+        others = standing.others(self._part(rule.set, job))
         least = min((int(others[home]) for home in closed), default=0)
         have = f"{count(least, 'part')} of set {rule.name}"
-        limit = "which is the most" if rule.most else f"and {rule.share}% of the parts is the most"
+        limit = "which is the most" if rule.most else f"and {percent(rule.share)} of the parts is the most"
         if not closed:
             text = f"each place for it takes in a {tier} with as many parts of set {rule.name} as it may have"
             return Reason("NotApart", "sets", text)
@@ -681,13 +728,11 @@ def _fault_of_start(gangs: Sequence[Job]) -> Reason | None:
     starts = {_member(gang).starts for gang in gangs}
     if not any(starts):
         return None
-    name = member.set.partition("/")[2]
+    name, said = member.set.partition("/")[2], f"annotation {GROUPS if member.partners else SET_START}"
     if len(starts) > 1:
-        text = f"annotation {SET_START}: gangs of set {name} say different things"
-        return Reason("InvalidGroup", "sets", text)
+        return Reason("InvalidGroup", "sets", f"{said}: gangs of set {name} say different things")
     if len({gang.queue for gang in gangs}) > 1:
-        text = f"annotation {SET_START}: gangs of set {name} are in several queues"
-        return Reason("NotSupported", "sets", text)
+        return Reason("NotSupported", "sets", f"{said}: gangs of set {name} are in several queues")
     here = [gang for gang in gangs if sum(len(pod_set.tasks) for pod_set in gang.pod_sets()) >= gang.minimum]
     if len(here) < member.starts:
         names = ", ".join(sorted(gang.key.partition("/")[2] for gang in here)[:_NAMED]) or "none"
@@ -700,6 +745,11 @@ def _fault_of_start(gangs: Sequence[Job]) -> Reason | None:
 def _member(job: Job) -> SetMember:
     assert job.member is not None
     return job.member
+
+
+def _language_in(job: Job) -> tuple[str, str]:
+    """The namespace of a gang, and the language that declares it."""
+    return namespace_of(job.key), job.language
 
 
 def _waits(job: Job) -> bool:
@@ -716,7 +766,7 @@ def _nest(outer: Ints, inner: Ints) -> bool:
 def _on_nodes(rule: SetRule) -> Reason:
     """What is said of nodes that a rule closes."""
     if rule.apart:
-        most = count(rule.most, "part") if rule.most else f"more than {rule.share}% of the parts"
+        most = count(rule.most, "part") if rule.most else f"more than {percent(rule.share)} of the parts"
         tier = rule.constraint.tier_name or "domain"
         return Reason("NotApart", "sets", f"had {most} of set {rule.name} in their {tier}, which is the most")
     where = rule.constraint.tier_name or "domain"

@@ -18,7 +18,15 @@ from msgspec.structs import replace
 from tierwise.api.codec import KINDS_OF
 from tierwise.api.core import ObjectMeta, Pod, ResourceList, read_number
 from tierwise.api.fabric import CONSTRAINTS, FABRIC
-from tierwise.api.koordinator import ClusterNetworkTopology, GatherRule, GatherSpec, PodGroup, gang_names, gather_spec
+from tierwise.api.koordinator import (
+    GROUPS,
+    ClusterNetworkTopology,
+    GatherRule,
+    GatherSpec,
+    PodGroup,
+    gang_names,
+    gather_spec,
+)
 from tierwise.api.natural import natural
 from tierwise.api.pattern import PATTERN
 from tierwise.config.profile import Profile
@@ -57,7 +65,6 @@ MINIMUM = f"{_PREFIX}min-available"
 TOTAL = f"{_PREFIX}total-number"
 MODE = f"{_PREFIX}mode"
 MATCH_POLICY = f"{_PREFIX}match-policy"
-GROUPS = f"{_PREFIX}groups"
 GATHER = (f"{_PREFIX}network-topology-spec", f"{_PREFIX}networkTopologyAware")
 INDEX = f"{_PREFIX}network-topology-index"
 SELECTOR = "scheduling.koordinator.sh/network-topology-selector"

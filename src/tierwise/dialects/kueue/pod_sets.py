@@ -17,18 +17,20 @@ from typing import Final
 import msgspec
 
 from tierwise.api.codec import Unknown
-from tierwise.api.core import ObjectMeta, Pod, read_number
+from tierwise.api.core import ObjectMeta, OwnerReference, Pod, Requirement, read_number
 from tierwise.api.duration import seconds
 from tierwise.api.eviction_terms import EXPECTED_DURATION, MINIMUM_RUN_TIME, queue_times
 from tierwise.api.hold import HOLD, held
 from tierwise.api.kueue import GROUP, ClusterQueue, LocalQueue, ResourceFlavor, Topology, Workload
 from tierwise.api.limits import PODS
 from tierwise.api.own_keys import said_by_jobs
+from tierwise.api.quantity import milli
+from tierwise.api.sets import WHOLE
 from tierwise.dialects.elastic_quota import forbearing
 from tierwise.dialects.groups import Group, SubGroup, created, group_marks, not_supported
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.dialects.language import Language, NotOurs, Rules
-from tierwise.model.job import Constraint, Reason
+from tierwise.model.job import Constraint, Reason, SetMember, SetRule
 from tierwise.port import Key, Objects
 
 __all__ = ["LANGUAGE", "assigned", "named"]
@@ -45,12 +47,17 @@ _SLICE: Final = f"{GROUP}/podset-slice-required-topology"
 _SLICE_SIZE: Final = f"{GROUP}/podset-slice-size"
 _SLICES: Final = f"{GROUP}/podset-slice-required-topology-constraints"
 _POD_SET: Final = f"{GROUP}/podset"
+_SPREADING: Final = f"{GROUP}/podset-topology-spreading"
 _SHARED: Final = f"{GROUP}/podset-group-name"
 _REPLICAS: Final = "jobset.sigs.k8s.io/replicatedjob-replicas"
 _INDEX: Final = f"{GROUP}/pod-group-pod-index"
 _INDEX_LABEL: Final = f"{GROUP}/pod-group-pod-index-label"
 _COMPLETION: Final = "batch.kubernetes.io/job-completion-index"
-_ASKS: Final = (_REQUIRED, _PREFERRED, _SLICE, _SLICE_SIZE, _SLICES)
+_ASKS: Final = (_REQUIRED, _PREFERRED, _SLICE, _SLICE_SIZE, _SLICES, _SPREADING)
+_OF_SET: Final = "leaderworkerset.sigs.k8s.io/name"
+"""The label that the pods of one LeaderWorkerSet share; Kueue has one Workload for each of its groups."""
+_TOO_MANY: Final = 2
+_LONGEST: Final = 256
 _TRAILING: Final = r"(\d+)$"
 
 
@@ -77,9 +84,16 @@ def named(pod: Pod) -> str:
         asked.append(f"{_TOTAL[len(GROUP) + 1 :]}={marks.get(_TOTAL, '')}")
         asked += [f"podset={_pod_set(pod)}"] if _pod_set(pod) else []
     if not group:
-        owner = next((reference for reference in meta.owner_references if reference.controller), None)
+        owner = _owner(pod)
         group = f"{owner.kind}/{owner.name}" if owner is not None else f"Pod/{meta.name}"
     return f"{namespace}/{group}" + (f" ({', '.join(asked)})" if asked else "")
+
+
+def _owner(pod: Pod) -> OwnerReference | None:
+    """Who makes the pods that a pod starts with; None for one that starts by itself, as replicas that are spread do."""
+    owner = next((reference for reference in pod.metadata.owner_references if reference.controller), None)
+    alone = owner is not None and owner.kind == "ReplicaSet" and _SPREADING in pod.metadata.annotations
+    return None if alone else owner
 
 
 def _pod_set(pod: Pod) -> str:
@@ -145,7 +159,8 @@ def _group(objects: Objects, path: str, pods: list[Pod]) -> Group | None:
     if record is None and first.metadata.annotations.get(_WORKLOAD) and not _grouped(first):
         return None
     total = _size(objects, record, first)
-    refusal = _refusal(pods, total)
+    spreading = _spreading(objects, pods)
+    refusal = _refusal(pods, total) or (spreading if isinstance(spreading, Reason) else None)
     asks = not assigned(first) and refusal is None
     own = SubGroup(name, 0)
     if asks and _pod_set(first):
@@ -161,7 +176,85 @@ def _group(objects: Objects, path: str, pods: list[Pod]) -> Group | None:
         sub_groups=own.sub_groups,
         forbears=forbearing(record.metadata) if record is not None else "",
         refusal=refusal,
+        member=SetMember("", spreading) if spreading and not isinstance(spreading, Reason) else None,
+        labels=record.metadata.labels if record is not None else first.metadata.labels,
     )
+
+
+class _Rule(msgspec.Struct, frozen=True, rename="camel"):
+    topology_key: str
+    max_share_allowing_placement: str | int | float
+    enforcement_mode: str = ""
+
+
+class _Spreading(msgspec.Struct, frozen=True, rename="camel"):
+    rules: tuple[_Rule, ...]
+    workload_label_selectors: tuple[Requirement, ...] = ()
+
+
+def _spreading(objects: Objects, pods: list[Pod]) -> tuple[SetRule, ...] | Reason:
+    """How a gang stands apart from others that labels mean; why that cannot be read."""
+    texts = {text for pod in pods if (text := pod.metadata.annotations.get(_SPREADING, "").strip())}
+    if not texts or assigned(pods[0]):
+        return ()
+    if len(texts) > 1:
+        return not_supported("several topology spreadings in one pod group", "its pods ask for different ones")
+    try:
+        found = msgspec.json.decode(texts.pop(), type=_Spreading)
+    except msgspec.DecodeError as wrong:
+        return _unreadable(f"it must be JSON with workloadLabelSelectors and rules: {wrong}")
+    fault = _fault_of_spreading(found)
+    if not fault and not any(pod.metadata.annotations.get(_REQUIRED) for pod in pods):
+        fault = f"it counts beside {_REQUIRED}, and that is missing"
+    if fault:
+        return _unreadable(fault)
+    among = found.workload_label_selectors or _default_selector(pods[0])
+    if not among:
+        return ()  # without a selector it means the gangs of one LeaderWorkerSet, and this is none
+    text = ", ".join(f"{entry.key}={'|'.join(entry.values)}" for entry in among)
+    return tuple(_rule(objects, rule, text, among) for rule in found.rules)
+
+
+def _rule(objects: Objects, rule: _Rule, text: str, among: tuple[Requirement, ...]) -> SetRule:
+    """A rule about the gangs that labels select; `text` is what people call these."""
+    hard, level = rule.enforcement_mode != "Preferred", rule.topology_key
+    constraint = Constraint(hard, tier_name=level, kind=_kind(objects, level))
+    return SetRule(text, constraint, share=_share(rule), among=among)
+
+
+def _fault_of_spreading(found: _Spreading) -> str:
+    """What is wrong with a readable spreading; "" where nothing is."""
+    rules, selectors = found.rules, found.workload_label_selectors
+    if not 1 <= len(rules) <= _TOO_MANY or len({rule.topology_key for rule in rules}) < len(rules):
+        return "it must have one rule, or two with different topologyKeys"
+    if not all(rule.topology_key for rule in rules):
+        return "a rule has no topologyKey"
+    if any(rule.enforcement_mode not in ("", "Required", "Preferred") for rule in rules):
+        return "enforcementMode is neither Required nor Preferred"
+    if not all(0 < _share(rule) < WHOLE for rule in rules):
+        return "maxShareAllowingPlacement must be more than 0 and less than 1"
+    if len(selectors) > 1 or any(entry.operator != "In" or not entry.values for entry in selectors):
+        return "workloadLabelSelectors must be one entry with the operator In and values"
+    longest = max((len(entry.key) + sum(map(len, entry.values)) for entry in selectors), default=0)
+    return f"workloadLabelSelectors has more than {_LONGEST} characters" if longest > _LONGEST else ""
+
+
+def _share(rule: _Rule) -> int:
+    """A share in thousandths, rounded up; 0 where it cannot be read."""
+    try:
+        return milli(str(rule.max_share_allowing_placement))
+    except ValueError:
+        return 0
+
+
+def _default_selector(pod: Pod) -> tuple[Requirement, ...]:
+    """The other gangs of a pod's LeaderWorkerSet."""
+    name = pod.metadata.labels.get(_OF_SET, "")
+    return (Requirement(key=_OF_SET, operator="In", values=(name,)),) if name else ()
+
+
+def _unreadable(fault: str) -> Reason:
+    return Reason("InvalidGroup", "pod", f"annotation {_SPREADING}: {fault}")
 
 
 def _asked(objects: Objects, pod: Pod, number: int) -> SubGroup:
@@ -236,7 +329,7 @@ def _size(objects: Objects, record: Workload | None, pod: Pod) -> int | None:
 
 def _of_owner(objects: Objects, pod: Pod) -> int | None:
     """How many pods the Job of a pod has at a time, and those beside it that are of its pod set; 1 without an owner."""
-    owner = next((reference for reference in pod.metadata.owner_references if reference.controller), None)
+    owner = _owner(pod)
     if owner is None:
         return 1
     namespace = pod.metadata.namespace or "default"

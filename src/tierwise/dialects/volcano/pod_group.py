@@ -7,6 +7,7 @@ own (`dialects.groups`).
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Final
 
 import msgspec
@@ -15,20 +16,23 @@ from tierwise.api.core import ObjectMeta, Record, ResourceList
 from tierwise.api.duration import seconds
 from tierwise.api.eviction_terms import queue_times
 from tierwise.api.hold import held
+from tierwise.api.koordinator import GROUPS, gang_names
 from tierwise.api.natural import natural
 from tierwise.api.quantity import amount
+from tierwise.api.sets import PARTS
 from tierwise.api.volcano import PodGroup, Queue, QueueAffinity
 from tierwise.dialects.elastic_quota import forbearing
 from tierwise.dialects.groups import Group, created, group_marks, tier_limit
 from tierwise.dialects.language import Language, Rules
 from tierwise.dialects.pod_marks import GROUP_ANNOTATION, group_of
-from tierwise.model.job import NodeGroups, Phase
+from tierwise.model.job import NodeGroups, Phase, Reason, SetMember, namespace_of
 from tierwise.model.job import Queue as ModelQueue
 from tierwise.port import DEPENDS_ON_ANNOTATION, SUB_GROUPS_ANNOTATION, Key
 
-__all__ = ["LANGUAGE", "PreviousPlacement", "previous_placements", "read_queue"]
+__all__ = ["LANGUAGE", "PreviousPlacement", "partners_of", "previous_placements", "read_queue"]
 
 GROUP: Final = "scheduling.volcano.sh"
+_LONGEST: Final = 100
 _HIERARCHY = "volcano.sh/hierarchy"
 _HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
 _SLA = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
@@ -79,6 +83,7 @@ def _group(path: str, record: PodGroup, rules: Rules) -> Group:
     """What a pod group declares."""
     namespace, _, name = path.partition("/")
     meta, spec = record.metadata, record.spec
+    partners = _partners(path, meta)
     return Group(
         key=Key(GROUP, "PodGroup", namespace, name),
         minimum=spec.min_member or 0,
@@ -97,7 +102,40 @@ def _group(path: str, record: PodGroup, rules: Rules) -> Group:
         keyless=True,
         sla=_sla(meta),
         awaits=_awaits(meta),
+        member=partners if isinstance(partners, SetMember) else None,
+        refusal=partners if isinstance(partners, Reason) else None,
     )
+
+
+def partners_of(path: str, meta: ObjectMeta) -> frozenset[str] | str:
+    """The pod groups that start together by Koordinator's word, this one included, or why they cannot be read.
+
+    Pod groups of other namespaces are passed over: a set is of one namespace.
+    """
+    text = meta.annotations.get(GROUPS, "")
+    listed = gang_names(text) if text else ()
+    if isinstance(listed, str):
+        return listed
+    namespace = namespace_of(path)
+    names = frozenset((path, *(name for name in listed if namespace_of(name) == namespace)))
+    return names if len(names) <= PARTS else f"{len(names)} gangs are more than the {PARTS} that a set may have"
+
+
+def _partners(path: str, meta: ObjectMeta) -> SetMember | Reason | None:
+    """The set of the pod groups that start together; why it cannot be read, and None where there is none."""
+    names = partners_of(path, meta)
+    if isinstance(names, str):
+        return Reason("InvalidGroup", "pod", f"annotation {GROUPS}: {names}")
+    return SetMember(_called(names), starts=len(names), partners=names) if len(names) > 1 else None
+
+
+def _called(names: frozenset[str]) -> str:
+    """A set by the names of its gangs; of many the first two, with what tells it apart from others that begin so."""
+    short = sorted((name.partition("/")[2] for name in names), key=natural)
+    text = "+".join(short)
+    if len(text) <= _LONGEST:
+        return text
+    return f"{'+'.join(short[:2])[:_LONGEST]}+{len(short) - 2} more ({sha256(text.encode()).hexdigest()[:12]})"
 
 
 def _awaits(meta: ObjectMeta) -> dict[str, tuple[str, ...]]:
