@@ -4,7 +4,9 @@ A quota of a trusted namespace (the profile says which) counts for every namespa
 sees those two kinds, and no more. A pod's quota is the one that its label names, else the one called like its
 namespace, else the one that lists its namespace, else the default quota; so is that of a pod whose label names no
 quota that it sees. A pod that sees no quota at all waits in the default queue. Of two quotas with one name the older
-counts.
+counts. A job that names a Queue is in that instead, but the queues that always exist say nothing: a job that names
+`default`, as every group does for which nobody chose a queue, is in the quota of its pods. That quota is the default
+one's only where something limits it.
 
 What a namespace says of itself must cost no other namespace anything. So its quotas share among themselves what is left
 of the cluster, count in what would hold its pods without them as well (`Queue.enclosing`), may hang only below a quota
@@ -32,6 +34,8 @@ from tierwise.model.snapshot import Fault
 __all__ = ["DEEPEST", "DEFAULT_QUEUE", "OWNER", "QUOTA_NAMESPACE", "Quotas", "firm", "shielded", "trusted_namespaces"]
 
 DEFAULT_QUEUE = "default"
+_NO_CHOICE: Final = frozenset((DEFAULT_QUEUE, "root"))
+"""Volcano's queues that always exist."""
 OWNER = "scheduling.koordinator.sh/questioned-object-key"
 """The label by which Koordinator tells which pods belong to one owner when it weighs evictions."""
 
@@ -71,6 +75,8 @@ class Quotas:
         self._declared = frozenset(queues)
         self._own = not any(choice.name in _SHARING for choice in profile.plugins())
         self._trusted_namespaces = trusted = trusted_namespaces(profile)
+        plugins = [choice.arguments for choice in profile.plugins() if choice.name == "elasticquota"]
+        self._default_is_limited = any(arguments.get("defaultQuotaGroupMax") for arguments in plugins)
         found: dict[str, list[api.ElasticQuota]] = {"": []}
         for record in records.values():
             namespace = record.metadata.namespace or "default"
@@ -78,6 +84,7 @@ class Quotas:
             if record.metadata.name != api.ROOT_QUOTA and self._counts(record, own):
                 found.setdefault(own, []).append(record)
         self._trusted = self._scope("", found.pop(""))
+        self._default_is_limited |= api.DEFAULT_QUOTA in self._trusted.records
         self._scopes = {namespace: self._scope(namespace, several) for namespace, several in found.items()}
         self._scopes = {namespace: scope for namespace, scope in self._scopes.items() if scope.records}
         taken = {*self._declared, DEFAULT_QUEUE, *_BUILT_IN, *self._trusted.records}
@@ -152,7 +159,7 @@ class Quotas:
         if not self._names:
             return ()
         lists = ((scope.namespace, *scope.lists.items()) for scope in (self._trusted, *self._scopes.values()))
-        meant = {api.SYSTEM_QUOTA, *self._taken, *(name for _, name in self._names)}
+        meant = {api.SYSTEM_QUOTA, *_NO_CHOICE, *self._taken, *(name for _, name in self._names)}
         return tuple(self._names.items()), tuple(lists), self._declared & meant
 
     def of(self, pod: Pod) -> str:
@@ -166,8 +173,15 @@ class Quotas:
         found = self._seen(namespace, named) if named else self._by_namespace(namespace)
         return found or api.DEFAULT_QUOTA
 
-    def queue(self, name: str, namespace: str) -> str:
-        """The queue that an object of a namespace means by a name: a quota of another namespace is not to be had."""
+    def queue(self, name: str, namespace: str, pod: Pod | None = None) -> str:
+        """The queue that an object of a namespace means by a name: a quota of another namespace is not to be had.
+
+        A queue that always exists is no choice: the quota counts, of the first pod or else of the namespace. Where that
+        is the default quota and nothing limits it, the queue stays, and with it what limits the queue.
+        """
+        if name in _NO_CHOICE and self.sees(namespace) and (name in self._declared or name == DEFAULT_QUEUE):
+            quota = self.of(pod) if pod is not None else self._by_namespace(namespace) or api.DEFAULT_QUOTA
+            return quota if quota != api.DEFAULT_QUOTA or self._default_is_limited else name
         if name in self._declared or not self._names:
             return name
         found = self._seen(namespace, name)

@@ -469,7 +469,7 @@ def _queue(builder: JobBuilder, group: Group, members: Sequence[Member]) -> str:
     if group.gangs:
         return builder.quota_of(members)
     if group.queue:
-        return builder.queue(group.queue, group.key.namespace)
+        return builder.queue(group.queue, group.key.namespace, members)
     return builder.queue_of(members[0].pod) if members else builder.queue("default", group.key.namespace)
 
 

@@ -142,14 +142,15 @@ class JobBuilder:
         least = self._axis.vector({name: n for name, n in amounts.items() if name in self._axis.index})
         return np.full_like(least, MOST) if missing else least
 
-    def queue(self, name: str, namespace: str) -> str:
-        """The queue that an object of a namespace means by a name."""
-        return self._quotas.queue(name, namespace)
+    def queue(self, name: str, namespace: str, members: Sequence[Member] = ()) -> str:
+        """The queue that an object of a namespace, with these pods, means by a name."""
+        return self._quotas.queue(name, namespace, members[0].pod if members else None)
 
     def queue_of(self, pod: Pod) -> str:
         """The queue of a pod without a group: the one that it names, else its quota."""
         named = queue_of(pod)
-        return self.queue(named, pod.metadata.namespace or "default") if named else self._quotas.of(pod)
+        namespace = pod.metadata.namespace or "default"
+        return self._quotas.queue(named, namespace, pod) if named else self._quotas.of(pod)
 
     def quota_of(self, members: Sequence[Member]) -> str:
         """The quota of a gang: that of its first pod, in which all of it is counted."""

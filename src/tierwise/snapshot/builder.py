@@ -140,6 +140,7 @@ class _Jobs(Derived[SortedPods]):
         self._cache = JobCache(
             self._priorities.value,
             alone=(lambda _: True) if singly else self._quotas.value.sees,
+            quotas=self._quotas.value.sees,
             trusts=profile.trust_pod_group_priority or profile.switched_on("priority", "trustPodGroupPriority"),
         )
 

@@ -179,13 +179,22 @@ class JobCache:
     """The jobs of one task store.
 
     `alone` says of which namespaces a running pod of no group is a job too: its quota counts it, or it may be evicted.
+    `quotas` says where a quota does: there a pod whose group is gone is one too, or its owner would free room by that.
     `trusts` says that the class of a podGroup counts as it is.
     """
 
-    def __init__(self, priorities: Priorities, *, alone: Callable[[str], bool], trusts: bool = False) -> None:
+    def __init__(
+        self,
+        priorities: Priorities,
+        *,
+        alone: Callable[[str], bool],
+        quotas: Callable[[str], bool],
+        trusts: bool = False,
+    ) -> None:
         self.priorities = priorities
         self._trusts = trusts
         self._alone = alone
+        self._quotas = quotas
         self._begun = False
         self._resized = False  # whether amounts are to be read again
         self._named: dict[Name, GroupKey] = {}  # the groups that names lead to
@@ -407,7 +416,8 @@ class JobCache:
         in_volcano = any(language == VOLCANO for language, _ in cohort.names)
         for member in cohort.members.values():
             task = member.task
-            counted = cohort.ours and not in_volcano and self._alone(member.pod.metadata.namespace or "default")
+            counts = self._quotas if in_volcano else self._alone
+            counted = cohort.ours and counts(member.pod.metadata.namespace or "default")
             if counted and task.status is Status.RUNNING:
                 rest.standing.append(member)
             elif task.status in (Status.RUNNING, Status.RELEASING):
