@@ -98,7 +98,9 @@ class Batches:
         return self._plan.pop(job.key, None)
 
     def _stands_by_others(self, job: Job) -> bool:
-        """Whether where a job may stand depends on the other gangs of its sets."""
+        """Whether where a job may stand depends on who it is: on the other gangs of its sets, or on when it ends."""
+        if self._cycle.windows is not None and self._cycle.windows.concerns(job):
+            return True
         return self._cycle.sets is not None and self._cycle.sets.concerns(job)
 
     def _may_join(self, job: Job) -> bool:

@@ -89,7 +89,8 @@ class Minimums:
                 self.refusals.add_kept_place(job, asked, kept)
             return Rejection("place", job.key, kept)
         refusal = self._ruled_out(job, asked) or self._diagnosed(job, asked, bounded=found is NoPlace.BOUNDED)
-        if refusal.bounded and self._cycle.steps.is_dear(begun):
+        lasts = refusal.bounded and not self._cycle.fit_counts.barred  # until room grows
+        if lasts and self._cycle.steps.is_dear(begun):
             self._cycle.steps.keep(job, refusal)
         else:
             self._cycle.steps.looked_at(job, refusal, begun)

@@ -179,9 +179,7 @@ class PlainPods:
         Returns the first one that finds no node, or that needs a search; those behind it are not looked at.
         """
         cycle = self._cycle
-        cycle.declined.serve(None, cycle.report.rejections)
-        if cycle.spares is not None:
-            cycle.spares.serve(None)
+        cycle.open_to(None)
         placed: list[Job] = []
         nodes: list[int] = []
         free: dict[int, bool] = {}  # by identity of a shape: its pods need no search

@@ -345,7 +345,9 @@ class Reservations:
     def _moments(self, job: Job, looks: Sequence[float]) -> list[_Moment]:
         """When a job may find a place, in order: after groups of ends, after reservations, and as it looks anew."""
         timeline = self._timeline(job)
-        times = (*looks, *(self._end_of(held, job) for held in self._held))
+        windows = self._cycle.windows
+        opening = windows.ends(job) if windows is not None else ()
+        times = (*looks, *(self._end_of(held, job) for held in self._held), *opening)
         found = {*enumerate(timeline.times), *((timeline.at(time), time) for time in times if self._now < time < inf)}
         return sorted(found)[1:]  # the first one is now
 
@@ -359,6 +361,8 @@ class Reservations:
             if time < inf:
                 run = self._end_from(job, time) - time
                 changes = [t for held in self._held for t in (self._end_of(held, job), held.start - run) if t >= time]
+                if self._cycle.windows is not None:
+                    changes.append(self._cycle.windows.changes(job, time))
                 j = bisect_left(moments, min(changes, default=inf), lo=i + 1, key=lambda moment: moment[1])
             fits = partial(self._may_fit, job, asked, beside=self._overlapping(job, time))
             if fits(moments[j - 1]):
@@ -384,7 +388,7 @@ class Reservations:
         beside = self._overlapping(job, time) if beside is None else beside
         if not self._may_fit(job, asked, (group, time), beside, within):
             return None
-        with cycle.ledger.statement(), cycle.serving(job):
+        with cycle.ledger.statement(), cycle.serving(job, time):
             cycle.declined.open_for(job, time)
             self._let_end(job, group)
             cycle.ledger.go_ahead(time)
@@ -422,7 +426,7 @@ class Reservations:
             inside = free[:, within]
             free[:] = 0
             free[:, within] = inside
-        with self._cycle.serving(job):
+        with self._cycle.serving(job, time):
             return bool(may_hold_all(Room(self._cycle, Pool.FUTURE_IDLE, free=free), asked, np.array([ROOT]))[0])
 
     def _let_end(self, job: Job, group: int) -> None:

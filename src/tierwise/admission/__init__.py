@@ -30,6 +30,7 @@ from tierwise.admission.elastic_quota import Forest
 from tierwise.admission.findings import FieldFinding, Issue, ValidationResult, error, warning
 from tierwise.admission.names import check_terms
 from tierwise.admission.passed_over import NO_CONCERN, check_passed_over, known_as, unknown_kind, unserved
+from tierwise.admission.window import check_window
 from tierwise.admission.workload_specs import check_workload, incomplete_workload
 from tierwise.api import field_names
 from tierwise.api.amounts import amounts_of
@@ -49,6 +50,7 @@ from tierwise.api.resource import DeviceClaim, DeviceClass, ResourceClaim, Resou
 from tierwise.api.scheduler_plugins import PodGroup as PluginGroup
 from tierwise.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from tierwise.api.volcano import Command, HyperNode, Job, PodGroup, Queue
+from tierwise.api.window import Window
 from tierwise.dialects import workloads
 from tierwise.dialects.koordinator.gangs import NAME, gang_of
 from tierwise.dialects.language import Language, NotOurs, loaded
@@ -92,15 +94,15 @@ class ReviewContext(msgspec.Struct, frozen=True):
     fabrics: tuple[Topology, ...] = ()  # the trees of the hyperNodes that name a fabric
 
 
-def review_context(objects: Objects, previous: ReviewContext | None = None) -> ReviewContext:
+def review_context(objects: Objects, last: ReviewContext | None = None) -> ReviewContext:
     """The ground of a collection; that of the `last` one where nodes and hyperNodes are still the same."""
-    if previous is not None and objects.alike(previous.objects, Node, HyperNode):
-        return previous
-    all_nodes = objects.every(Node).values()
+    if last is not None and objects.alike(last.objects, Node, HyperNode):
+        return last
+    known = objects.every(Node).values()
     fabrics = by_fabric(objects.every(HyperNode).values())
-    topology, nodes = hypernode.grown(fabrics.pop("", ()), all_nodes)
-    further_trees = tuple(hypernode.grown(members, all_nodes)[0] for members in fabrics.values())
-    return ReviewContext(objects, topology, TreeCapacity.of(topology, nodes) if nodes else None, further_trees)
+    topology, nodes = hypernode.grown(fabrics.pop("", ()), known)
+    others = tuple(hypernode.grown(members, known)[0] for members in fabrics.values())
+    return ReviewContext(objects, topology, TreeCapacity.of(topology, nodes) if nodes else None, others)
 
 
 def validate(objects: Objects) -> ValidationResult:
@@ -120,37 +122,37 @@ def unheard(objects: Objects) -> list[FieldFinding]:
 
     What an API server has stored is passed over: it has dropped what it does not know, and may know more than we do.
     """
-    findings: list[FieldFinding] = []
+    found: list[FieldFinding] = []
     for key in objects:
         raw = objects.raw(key)
         meta = part(raw, "metadata")
         if raw is not None and not (meta.get("uid") and meta.get("resourceVersion")):
-            findings += (
+            found += (
                 FieldFinding(str(key), path, text) for path, text in field_names.unheard(raw, key.group, key.kind)
             )
-    return findings
+    return found
 
 
 def incomplete(objects: Objects) -> list[FieldFinding]:
     """What pods and workloads leave out that Kubernetes asks for and scheduling does not, such as images."""
-    findings: list[FieldFinding] = []
+    found: list[FieldFinding] = []
     for key in objects:
         raw = objects.raw(key)
         if raw is not None and not part(raw, "metadata").get("resourceVersion"):
-            findings += (FieldFinding(str(key), issue.path, issue.message) for issue in incomplete_workload(key, raw))
-    return findings
+            found += (FieldFinding(str(key), issue.path, issue.message) for issue in incomplete_workload(key, raw))
+    return found
 
 
 def passed_over(objects: Objects) -> list[FieldFinding]:
     """What is written in objects and not read, besides fields that do not exist."""
     declared = every_group(objects)
-    findings: list[FieldFinding] = []
+    found: list[FieldFinding] = []
     for key in objects:
         record = objects.record(key)
         if record is not None:
             issues = check_passed_over(record, objects, key, declared)
-            findings += (FieldFinding(str(key), issue.path, issue.message) for issue in issues)
-    return findings
+            found += (FieldFinding(str(key), issue.path, issue.message) for issue in issues)
+    return found
 
 
 def judge(objects: Objects, key: Key, context: ReviewContext, before: Object | None = None) -> ValidationResult:
@@ -207,8 +209,8 @@ class _Checks:
         self._layers = koordinator.known_layers(objects.every(ClusterNetworkTopology))
         self._quotas = Forest(objects.every(ElasticQuota).values())
         self._members = _members(objects.every(Pod))
-        groups_of_jobs = (f"{path.partition('/')[0]}/{pod_group_name(j)}" for path, j in objects.every(Job).items())
-        self._groups = {*objects.every(PodGroup), *groups_of_jobs}
+        made = (f"{path.partition('/')[0]}/{pod_group_name(j)}" for path, j in objects.every(Job).items())
+        self._groups = {*objects.every(PodGroup), *made}
         self._declared = every_group(objects)
         self._surroundings = Surroundings(objects, self._around, self._layers, self._members)
         self._tree: dict[str, list[Issue]] = {}
@@ -224,11 +226,9 @@ class _Checks:
         record, raw = self._objects.record(key), self._objects.raw(key)
         unread = check_passed_over(record, self._objects, key, self._declared) if record is not None else ()
         meant = list(self.meant(key))
-        refused_paths = {issue.path for issue in meant if issue.fatal}
+        said = {issue.path for issue in meant if issue.fatal}
         stored = raw is None or part(raw, "metadata").get("resourceVersion")
-        refused = (
-            () if stored else (issue for issue in check_workload(key, raw or {}) if issue.path not in refused_paths)
-        )
+        refused = () if stored else (issue for issue in check_workload(key, raw or {}) if issue.path not in said)
         return chain(meant, refused, unread)
 
     def meant(self, key: Key) -> Iterable[Issue]:
@@ -291,6 +291,8 @@ class _Checks:
                 return self._of_devices("spec.spec.devices", record.spec.spec.devices)
             case ConfigMap():
                 return _of_config(record)
+            case Window():
+                return check_window(record)
             case Unknown():
                 return self._of_workload(record, key)
             case _:
@@ -336,10 +338,10 @@ class _Checks:
         return self._tree.get(key.name, ())
 
     def _of_hypernode(self, record: HyperNode, key: Key) -> Iterator[Issue]:
-        issues = list(hypernode.check(record, self._objects.raw(key) or {}))
-        yield from issues
+        own = list(hypernode.check(record, self._objects.raw(key) or {}))
+        yield from own
         # A hyperNode that is wrong by itself selects too little because of that: no need to say so twice.
-        broken = any(issue.fatal for issue in issues)
+        broken = any(issue.fatal for issue in own)
         yield from (issue for issue in self.between(key) if issue.fatal or not broken)
 
 

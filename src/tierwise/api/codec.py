@@ -28,6 +28,7 @@ from tierwise.api import (
     scheduler_plugins,
     storage,
     volcano,
+    window,
     workload,
 )
 from tierwise.api.core import ObjectMeta, Record, parse_time
@@ -91,14 +92,14 @@ def explain(error: ValidationError, raw: object) -> InputError:
 
     Where msgspec leaves open which entry of a map it means, the first that cannot be right is named.
     """
-    match = re.fullmatch(_AT, str(error))
-    if match is None:
+    found = re.fullmatch(_AT, str(error))
+    if found is None:
         return InputError(str(error))
-    path, message = match["path"] or "$", _in_words(match["what"])
-    if match["key"]:
+    path, message = found["path"] or "$", _in_words(found["what"])
+    if found["key"]:
         message = f"{message} as a key (quote it)"
     elif path.endswith("[...]"):
-        path, hint = _culprit(raw, path.removesuffix("[...]"), match["what"])
+        path, hint = _culprit(raw, path.removesuffix("[...]"), found["what"])
         message += hint
     field = path.removeprefix("$").replace("[...]", "[]").removeprefix(".")
     return InputError(message, field=field or None)
@@ -109,33 +110,33 @@ def converted(raw: object, kind: type[R], at: str = "") -> R:
     try:
         return msgspec.convert(raw, kind)
     except ValidationError as error:
-        explained = explain(error, raw)
-        field = explained.field or ""
+        found = explain(error, raw)
+        field = found.field or ""
         between = "." if at and field and not field.startswith("[") else ""
-        raise InputError(explained.message, field=f"{at}{between}{field}" or None) from None
+        raise InputError(found.message, field=f"{at}{between}{field}" or None) from None
 
 
 def said(value: object) -> str:
     """What kind of thing a value is, in the words of a manifest's author."""
     if isinstance(value, bool):
         return "a boolean"
-    for python_type, word in ((str, "str"), (int, "int"), (float, "float"), (dict, "object"), (list, "array")):
-        if isinstance(value, python_type):
+    for known, word in ((str, "str"), (int, "int"), (float, "float"), (dict, "object"), (list, "array")):
+        if isinstance(value, known):
             return _WORDS[word]
     return "null" if value is None else "something else"
 
 
 def _in_words(what: str) -> str:
-    match = re.fullmatch(_EXPECTED, what)
-    if match is None:
+    found = re.fullmatch(_EXPECTED, what)
+    if found is None:
         return what.replace("`", '"')
-    actual = f", got {_words(match['given'])}" if match["given"] else ""
-    return f"expected {_words(match['wanted'])}{actual}{match['rest']}".replace("`", '"')
+    given = f", got {_words(found['given'])}" if found["given"] else ""
+    return f"expected {_words(found['wanted'])}{given}{found['rest']}".replace("`", '"')
 
 
 def _words(types: str) -> str:
-    type_words = [_WORDS.get(part, part) for part in types.split(" | ") if part != "null" or types == "null"]
-    return " or ".join(type_words)
+    wanted = [_WORDS.get(part, part) for part in types.split(" | ") if part != "null" or types == "null"]
+    return " or ".join(wanted)
 
 
 def _culprit(raw: object, path: str, what: str) -> tuple[str, str]:
@@ -221,8 +222,8 @@ Raw = dict[str, object]
 
 def part(raw: Mapping[str, object] | None, name: str) -> Raw:
     """A map inside a manifest; an empty one where there is none."""
-    value = raw.get(name) if raw is not None else None
-    return value if isinstance(value, dict) else {}
+    found = raw.get(name) if raw is not None else None
+    return found if isinstance(found, dict) else {}
 
 
 class Object(Protocol):
@@ -263,8 +264,8 @@ class Packed(msgspec.Struct, frozen=True):
             return raw
 
     def unpacked(self) -> Raw:
-        raw: Raw = msgspec.json.decode(self.text)
-        return raw
+        found: Raw = msgspec.json.decode(self.text)
+        return found
 
 
 KINDS: Final[dict[tuple[str, str], type[Any]]] = {}
@@ -343,13 +344,13 @@ def decode(raw: object) -> Any:
     record = KINDS.get((group_of(api_version, name), name), Unknown)
     shown = _identity(raw, record, name)
     try:
-        record_read = _convert(raw, record)
-        _check(record_read)
+        found = _convert(raw, record)
+        _check(found)
     except InputError as error:
         raise error.inside(obj=shown) from None
     except RecursionError:
         raise InputError("nested too deeply", obj=shown) from None
-    return _completed(record_read)
+    return _completed(found)
 
 
 _PARTS: Final = ("metadata", "spec", "status")
@@ -361,26 +362,26 @@ def decode_changed(raw: Raw, before: Raw, record: Any) -> Any:
     Parts that are the same object in both manifests are taken over. So a status that is written costs no reading of
     the spec, and a cache of what follows from a spec can tell by identity that it still holds.
     """
-    unchanged: dict[str, Any] = {}
+    kept: dict[str, Any] = {}
     for part in _PARTS:
         if part in raw and raw[part] is before.get(part) and part in record.__struct_fields__:
-            unchanged[part] = getattr(record, part)
-    if not unchanged or raw.get("kind") != before.get("kind") or raw.get("apiVersion") != before.get("apiVersion"):
+            kept[part] = getattr(record, part)
+    if not kept or raw.get("kind") != before.get("kind") or raw.get("apiVersion") != before.get("apiVersion"):
         return decode(raw)
-    changed_fields: Raw = {**raw}
-    for part in unchanged:
-        del changed_fields[part]
-    if "metadata" in unchanged:
-        changed_fields["metadata"] = {}
+    rest: Raw = {**raw}
+    for part in kept:
+        del rest[part]
+    if "metadata" in kept:
+        rest["metadata"] = {}
     else:
         _identity(raw, type(record), str(raw["kind"]))
     try:
-        changed = _convert(changed_fields, type(record))
+        changed = _convert(rest, type(record))
         _check(changed)  # what is taken over was checked before
     except InputError:
         return decode(raw)  # which says what is wrong
-    merged = replace(changed, **unchanged)
-    return merged if "spec" in unchanged else _completed(merged)
+    found = replace(changed, **kept)
+    return found if "spec" in kept else _completed(found)
 
 
 _NO_TIME: Final = rb'(?<=[{,])("(?:lastTransitionTime|startedAt|finishedAt)":)null'
@@ -432,11 +433,11 @@ def _reader(record: type[Any]) -> msgspec.json.Decoder[Any]:
 
 def encode(record: Object) -> Raw:
     """The manifest for a record: known fields that differ from their defaults, pod templates as they were written."""
-    content: Any = lists(msgspec.to_builtins(record))
+    found: Any = lists(msgspec.to_builtins(record))
     if isinstance(record, volcano.Job):
-        content = _each_template(content, lambda template: template.get("raw") or template)
+        found = _each_template(found, lambda template: template.get("raw") or template)
     kind = kind_of(record)
-    return {"apiVersion": kind.api_version, "kind": kind.name, **content}
+    return {"apiVersion": kind.api_version, "kind": kind.name, **found}
 
 
 def kind_of(record: Object) -> Kind:
@@ -477,8 +478,8 @@ def _type_of(raw: object) -> tuple[str, str]:
 def _misplaced(raw: dict[str, Any]) -> str:
     """Fields in the wrong place, as in the first examples of Volcano's design."""
     moved = [("version", "apiVersion", "apiVersion"), ("name", "metadata", "metadata.name")]
-    hints = [f"{field} stands for {place}" for field, lacks, place in moved if raw.get(field) and lacks not in raw]
-    return f" ({' and '.join(hints)}?)" if hints else ""
+    found = [f"{field} stands for {place}" for field, lacks, place in moved if raw.get(field) and lacks not in raw]
+    return f" ({' and '.join(found)}?)" if found else ""
 
 
 def _identity(raw: dict[str, Any], record: type[Any], kind: str) -> str:
@@ -616,6 +617,7 @@ _RECORDS: Final[tuple[tuple[str, str, type[Any], str], ...]] = (
     (f"{network_aware.KEP_GROUP}/v1alpha1", "AppGroup", network_aware.KepAppGroup, "signed"),
     (f"{network_aware.KEP_GROUP}/v1alpha1", "NetworkTopology", network_aware.KepNetworkTopology, "signed"),
     ("scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota", elastic_quota.ElasticQuota, "signed"),
+    (f"{window.GROUP}/v1alpha1", "Window", window.Window, "cluster-wide"),
 )
 """The group and versions of each kind, the best first; the kind; its record; and what else `register` is told."""
 

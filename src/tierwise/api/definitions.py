@@ -94,6 +94,7 @@ DEFINITIONS: Final[tuple[Definition, ...]] = tuple(
         "network-aware/scheduling.sigs.x-k8s.io_appgroups",
         "network-aware/scheduling.sigs.x-k8s.io_networktopologies",
         "scheduler-plugins/scheduling.x-k8s.io_podgroups",
+        "tierwise/tierwise.io_windows",
     )
 )
 

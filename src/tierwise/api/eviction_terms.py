@@ -65,20 +65,20 @@ _DURATIONS: Final = {
 
 def parse_terms(marks: Mapping[str, str]) -> EvictionTerms | str | None:
     """The terms among annotations; None where there are none, and a sentence where one cannot be read."""
-    times: dict[str, float] = {}
+    found: dict[str, float] = {}
     for key, field in _DURATIONS.items():
         if key in marks:
             duration = seconds(marks[key])
             if duration is None or duration < 0:
                 return f'annotation {key}: "{marks[key]}" is not a duration such as 30m'
-            times[field] = duration
+            found[field] = duration
     if CHECKPOINTED_AT in marks:
         try:
-            times["checkpointed"] = parse_time(marks[CHECKPOINTED_AT])
+            found["checkpointed"] = parse_time(marks[CHECKPOINTED_AT])
         except ValueError:
-            prefix = f'annotation {CHECKPOINTED_AT}: "{marks[CHECKPOINTED_AT]}"'
-            return f"{prefix} is not a time such as 2026-01-01T00:00:00Z"
-    return EvictionTerms(**times) if times else None
+            said = f'annotation {CHECKPOINTED_AT}: "{marks[CHECKPOINTED_AT]}"'
+            return f"{said} is not a time such as 2026-01-01T00:00:00Z"
+    return EvictionTerms(**found) if found else None
 
 
 def queue_times(marks: Mapping[str, str]) -> tuple[float, float]:
@@ -86,9 +86,9 @@ def queue_times(marks: Mapping[str, str]) -> tuple[float, float]:
 
     0 where it says nothing, or what cannot be read: admission tells.
     """
-    durations = (seconds(marks[key]) if key in marks else None for key in (MINIMUM_RUN_TIME, EXPECTED_DURATION))
-    minimum, expected = (max(0.0, time or 0.0) for time in durations)
-    return minimum, expected
+    told = (seconds(marks[key]) if key in marks else None for key in (MINIMUM_RUN_TIME, EXPECTED_DURATION))
+    least, expected = (max(0.0, time or 0.0) for time in told)
+    return least, expected
 
 
 def told_times(pod: Pod) -> tuple[float, float]:
@@ -108,12 +108,12 @@ def told_times(pod: Pod) -> tuple[float, float]:
 
 def ended_at(pod: Pod) -> float:
     """When the last container of a pod that has succeeded or failed ended; 0 where it is not known."""
-    status, latest = pod.status, 0.0
+    status, last = pod.status, 0.0
     for container in status.container_statuses if status.ended else ():
         state = container.state.terminated
         if state is not None:
-            latest = max(latest, status_time(state.finished_at))
-    return latest
+            last = max(last, status_time(state.finished_at))
+    return last
 
 
 def expected_seconds(pod: Pod) -> float:

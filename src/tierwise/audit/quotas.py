@@ -38,43 +38,38 @@ Known = dict[tuple[str, str], ElasticQuota]
 
 def quotas(objects: Objects) -> Iterator[Finding]:
     """Quotas above their max, and quotas whose non-preemptible pods hold more than min."""
-    quotas_by_key = _known(objects)
-    if not quotas_by_key:
+    known = _known(objects)
+    if not known:
         return
-    used: dict[tuple[str, str], Counter[str]] = {key: Counter() for key in quotas_by_key}
-    firm: dict[tuple[str, str], Counter[str]] = {key: Counter() for key in quotas_by_key}
+    used: dict[tuple[str, str], Counter[str]] = {key: Counter() for key in known}
+    firm: dict[tuple[str, str], Counter[str]] = {key: Counter() for key in known}
     pods, nodes = objects.every(Pod), objects.every(Node)
-    for path, key in _quota_by_pod(objects, quotas_by_key).items():
+    for path, key in _quota_by_pod(objects, known).items():
         pod = pods[path]
-        if (
-            not holds(pod)
-            or pod.metadata.deletion_timestamp
-            or key not in quotas_by_key
-            or pod.spec.node_name not in nodes
-        ):
+        if not holds(pod) or pod.metadata.deletion_timestamp or key not in known or pod.spec.node_name not in nodes:
             continue
         if pod.metadata.labels.get(f"{_PREFIX}preemptible") == "false":
             firm[key].update(asked(pod))
-        for above in _upwards(quotas_by_key, key):
+        for above in _upwards(known, key):
             used[above].update(asked(pod))
-    for key, record in quotas_by_key.items():
+    for key, record in known.items():
         yield from _over("over-max", key[1], used[key], record.spec.max, "uses", "max")
         yield from _over("over-min", key[1], firm[key], record.spec.min, "non-preemptible pods use", "min")
 
 
 def _known(objects: Objects) -> Known:
     """The quotas that count; of two with one name that a namespace sees the older one, then the first."""
-    by_key: Known = {}
+    known: Known = {}
     records = objects.every(ElasticQuota).values()
     for record in sorted(records, key=lambda r: r.metadata.creation_timestamp or ""):
         space, name = record.metadata.namespace or "default", record.metadata.name
         if name == _ROOT or (space != _TRUSTED and name.startswith("koordinator-") and name.endswith("-quota")):
             continue
         if space == _TRUSTED:
-            by_key.setdefault(("", name), record)
-        elif ("", name) not in by_key:
-            by_key.setdefault((space, name), record)
-    return by_key
+            known.setdefault(("", name), record)
+        elif ("", name) not in known:
+            known.setdefault((space, name), record)
+    return known
 
 
 def _over(rule: str, name: str, used: Counter[str], limit: ResourceList, says: str, called: str) -> Iterator[Finding]:
@@ -85,47 +80,47 @@ def _over(rule: str, name: str, used: Counter[str], limit: ResourceList, says: s
             yield Finding(rule, f"ElasticQuota {name}", text)
 
 
-def _upwards(by_key: Known, key: tuple[str, str]) -> list[tuple[str, str]]:
+def _upwards(known: Known, key: tuple[str, str]) -> list[tuple[str, str]]:
     """A quota and those above it in its scope."""
     chain: list[tuple[str, str]] = []
-    while key in by_key and key not in chain:
+    while key in known and key not in chain:
         chain.append(key)
-        key = (key[0], by_key[key].metadata.labels.get(f"{_PREFIX}parent", ""))
+        key = (key[0], known[key].metadata.labels.get(f"{_PREFIX}parent", ""))
     return chain
 
 
-def _quota_by_pod(objects: Objects, by_key: Known) -> dict[str, tuple[str, str]]:
+def _quota_by_pod(objects: Objects, known: Known) -> dict[str, tuple[str, str]]:
     """The quota of each pod by the pod's path."""
     groups, declared = objects.every(PodGroup), objects.every(Queue)
-    key_by_pod: dict[str, tuple[str, str]] = {}
+    found: dict[str, tuple[str, str]] = {}
     for path, pod in objects.every(Pod).items():
         space = pod.metadata.namespace or "default"
         queue = pod.metadata.annotations.get("scheduling.volcano.sh/queue-name", "")
         if group(pod) in groups:
             queue = groups[group(pod)].spec.queue or "default"
         if queue:
-            key_by_pod[path] = ("", "") if queue in declared else _seen(by_key, space, queue)
+            found[path] = ("", "") if queue in declared else _seen(known, space, queue)
         else:
-            key_by_pod[path] = _own(pod, by_key)
+            found[path] = _own(pod, known)
     for gangs, _ in gang_groups(objects):
         ordered = sorted((pod for gang in gangs for pod in gang.pods), key=_rank)
         for pod in ordered:
-            key_by_pod[_path(pod)] = _own(ordered[0], by_key)
-    return key_by_pod
+            found[_path(pod)] = _own(ordered[0], known)
+    return found
 
 
-def _seen(by_key: Known, space: str, name: str) -> tuple[str, str]:
-    return (space, name) if (space, name) in by_key else ("", name)
+def _seen(known: Known, space: str, name: str) -> tuple[str, str]:
+    return (space, name) if (space, name) in known else ("", name)
 
 
-def _own(pod: Pod, by_key: Known) -> tuple[str, str]:
+def _own(pod: Pod, known: Known) -> tuple[str, str]:
     named, space = pod.metadata.labels.get(f"{_PREFIX}name", ""), pod.metadata.namespace or "default"
     if named:
-        key = _seen(by_key, space, named)
-        return key if key in by_key else ("", _DEFAULT)
-    if _seen(by_key, space, space) in by_key:
-        return _seen(by_key, space, space)
-    lists = [key for scope in (space, "") for key in by_key if key[0] == scope and space in _namespaces(by_key[key])]
+        key = _seen(known, space, named)
+        return key if key in known else ("", _DEFAULT)
+    if _seen(known, space, space) in known:
+        return _seen(known, space, space)
+    lists = [key for scope in (space, "") for key in known if key[0] == scope and space in _namespaces(known[key])]
     return lists[0] if lists else ("", _DEFAULT)
 
 
@@ -159,7 +154,7 @@ _QUEUE = "scheduling.volcano.sh/queue-name"
 
 def queues(objects: Objects) -> Iterator[Finding]:
     """Queues above their capability."""
-    queues_by_name = objects.every(Queue)
+    known = objects.every(Queue)
     groups = objects.every(PodGroup)
     used: dict[str, Counter[str]] = {}
     nodes = objects.every(Node)
@@ -168,13 +163,13 @@ def queues(objects: Objects) -> Iterator[Finding]:
             continue
         record, seen = groups.get(group(pod)), set[str]()
         name = pod.metadata.annotations.get(_QUEUE, "") if record is None else record.spec.queue or "default"
-        while name in queues_by_name and name not in seen:
+        while name in known and name not in seen:
             seen.add(name)
             used.setdefault(name, Counter()).update(asked(pod))
-            name = queues_by_name[name].spec.parent or "root"
-    for name, queue in queues_by_name.items():
+            name = known[name].spec.parent or "root"
+    for name, queue in known.items():
         for resource, quantity in sorted(queue.spec.capability.items()):
-            limit, number = amount(resource, quantity), used.get(name, Counter())[resource]
-            if number > limit and (limit or resource not in ("cpu", "memory")):
-                text = f"uses {show(resource, number)} of {resource}, and its capability is {show(resource, limit)}"
+            most, number = amount(resource, quantity), used.get(name, Counter())[resource]
+            if number > most and (most or resource not in ("cpu", "memory")):
+                text = f"uses {show(resource, number)} of {resource}, and its capability is {show(resource, most)}"
                 yield Finding("over-capability", f"Queue {name}", text)

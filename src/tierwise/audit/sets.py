@@ -30,24 +30,24 @@ def sets(objects: Objects, languages: Mapping[str, Named]) -> Iterator[Finding]:
     """Sets whose parts are closer to each other, or further from each other, than their rules allow."""
     nodes = _nodes_of_gangs(objects, languages)
     rules: dict[_Rule, dict[str, set[str]]] = {}  # by rule, the nodes of each part that states it
-    for (language, path), (meta, placed) in nodes.items():
-        namespace, set_of_gang = path.partition("/")[0], meta.annotations.get(_SET, "").strip()
-        for entry in listed(meta) if set_of_gang and placed else ():
-            of, limit = str(entry.get("set") or ""), entry.get("apart")
-            if not of or isinstance(limit, str) or not (set_of_gang == of or set_of_gang.startswith(f"{of}/")):
+    for (language, path), (meta, standing) in nodes.items():
+        namespace, own = path.partition("/")[0], meta.annotations.get(_SET, "").strip()
+        for entry in listed(meta) if own and standing else ():
+            of, most = str(entry.get("set") or ""), entry.get("apart")
+            if not of or isinstance(most, str) or not (own == of or own.startswith(f"{of}/")):
                 continue
-            part = f"gang {path}" if set_of_gang == of else set_of_gang[len(of) + 1 :].partition("/")[0]
-            number = limit if isinstance(limit, int) else 0
+            part = f"gang {path}" if own == of else own[len(of) + 1 :].partition("/")[0]
+            number = most if isinstance(most, int) else 0
             key = f"{namespace}/{of}", str(entry.get("tier")), number, str(entry.get("fabric") or ""), language
-            rules.setdefault(key, {}).setdefault(part, set()).update(placed)
+            rules.setdefault(key, {}).setdefault(part, set()).update(standing)
     fabrics = Fabrics(objects)
-    for (of, tier, limit, fabric, language), parts in sorted(rules.items()):
+    for (of, tier, most, fabric, language), parts in sorted(rules.items()):
         domains = _domains(objects, fabrics, fabric, tier, language)
-        if limit:
+        if most:
             for domain in domains:
-                inside = sorted(part for part, nodes_of_part in parts.items() if not nodes_of_part.isdisjoint(domain))
-                if len(inside) > limit:
-                    text = f"{len(inside)} parts stand in one {tier}, and {limit} may: {', '.join(inside[:4])}"
+                inside = sorted(part for part, own in parts.items() if not own.isdisjoint(domain))
+                if len(inside) > most:
+                    text = f"{len(inside)} parts stand in one {tier}, and {most} may: {', '.join(inside[:4])}"
                     yield Finding("not-apart", f"set {of}", text)
         elif not any(set().union(*parts.values()) <= domain for domain in domains):
             yield Finding(
@@ -59,28 +59,28 @@ def _nodes_of_gangs(
     objects: Objects, languages: Mapping[str, Named]
 ) -> Mapping[tuple[str, str], tuple[ObjectMeta, set[str]]]:
     """By language and path, the marks of each gang that an object declares, and the nodes of its pods."""
-    nodes_by_gang: dict[tuple[str, str], tuple[ObjectMeta, set[str]]] = {
+    found: dict[tuple[str, str], tuple[ObjectMeta, set[str]]] = {
         ("", path): (record.metadata, set()) for path, record in objects.every(PodGroup).items()
     }
-    other_languages = {name: language for name, language in languages.items() if language[0] is not PodGroup}
-    for name, (kind, _) in other_languages.items():
+    others = {name: language for name, language in languages.items() if language[0] is not PodGroup}
+    for name, (kind, _) in others.items():
         for path, record in objects.every(kind).items():
             meta: ObjectMeta | None = getattr(record, "metadata", None)
             if meta is not None:
-                nodes_by_gang[name, path] = meta, set()
+                found[name, path] = meta, set()
     for pod in objects.every(Pod).values():
-        for key in (("", group(pod)), *((name, named(pod)) for name, (_, named) in other_languages.items())):
-            if key in nodes_by_gang and holds(pod):
-                nodes_by_gang[key][1].add(pod.spec.node_name)
-    return nodes_by_gang
+        for key in (("", group(pod)), *((name, named(pod)) for name, (_, named) in others.items())):
+            if key in found and holds(pod):
+                found[key][1].add(pod.spec.node_name)
+    return found
 
 
 def _domains(objects: Objects, fabrics: Fabrics, fabric: str, tier: str, language: str) -> list[frozenset[str]]:
     """The domains that a rule means, as sets of nodes: of hyperNodes, or of the values of a label."""
     level: int | str = int(tier) if tier.isdecimal() else tier
-    named_domains = fabrics.domains("" if fabric == "HyperNode" else fabric, level)
-    if named_domains or fabric or not language:
-        return named_domains
+    known = fabrics.domains("" if fabric == "HyperNode" else fabric, level)
+    if known or fabric or not language:
+        return known
     by_value: dict[str, set[str]] = {}
     for name, node in objects.every(Node).items():
         if value := node.metadata.labels.get(tier, ""):

@@ -88,16 +88,16 @@ def defrag(
         return
     if room is None:
         raise click.UsageError("--resume is about a live cluster, not about manifests")
-    inputs_read = inputs.read()
+    given = inputs.read()
     if execute:
-        need(_EXECUTION, "--execute", inputs_read.profile)
-        _rehearse(inputs_read, room, step_time or _STEP, output)
+        need(_EXECUTION, "--execute", given.profile)
+        _rehearse(given, room, step_time or _STEP, output)
         return
     from tierwise.sim.defragmentation.plan import defrag as plan_of
     from tierwise.sim.what_if.runs import prepared
 
     with show_progress("planning"):
-        plan = plan_of(prepared(*inputs_read[:3]), room)
+        plan = plan_of(prepared(*given[:3]), room)
     _show(plan, None, output)
 
 
@@ -140,20 +140,20 @@ def _ended(plan: DefragPlan | None, record: DefragRecord, output: Format) -> Non
         raise SystemExit(1)
 
 
-def _rehearse(inputs_read: Given, room: str, step_seconds: float, output: Format) -> None:
+def _rehearse(given: Given, room: str, step_seconds: float, output: Format) -> None:
     """The execution on a cluster in memory that begins as the manifests say."""
     from tierwise.runtime.defrag_rehearsal import Rehearsal
 
-    rehearsal = Rehearsal(*inputs_read[:3])
+    rehearsal = Rehearsal(*given[:3])
     with show_progress("planning"):
         record, plan = rehearsal.begin(room, step_seconds=step_seconds)
     if not output.for_programs:
         _show(plan, None, output)
-    show_record = _Told(output)
-    show_record(record, rehearsal.now)
+    told = _Told(output)
+    told(record, rehearsal.now)
     while not record.over:
         record = rehearsal.step() or record
-        show_record(record, rehearsal.now, rehearsal.executor.refused)
+        told(record, rehearsal.now, rehearsal.executor.refused)
     _ended(plan, record, output)
 
 
@@ -175,7 +175,7 @@ def _execute(
     from tierwise.kube.cluster import ClusterOptions, KubeCluster
     from tierwise.runtime.defrag import DefragExecutor
 
-    show_record, plan = _Told(output), None
+    told, plan = _Told(output), None
     trusted = frozenset({namespace} if namespace else {"tierwise", "kube-system"})
     with _stopped() as stopping, KubeCluster(access, ClusterOptions("tierwise-defrag", trusted=trusted)) as cluster:
         _sync(cluster, stopping)
@@ -194,13 +194,9 @@ def _execute(
             record, plan = executor.begin(room, step_seconds=step_seconds)
             if not output.for_programs:
                 _show(plan, None, output)
-        show_record(record, time.time())
+        told(record, time.time())
         record = _carry_out(
-            executor,
-            cluster,
-            record,
-            stopping,
-            lambda record_now: show_record(record_now, time.time(), executor.refused),
+            executor, cluster, record, stopping, lambda found: told(found, time.time(), executor.refused)
         )
     _ended(plan, record, output)
 
@@ -210,7 +206,7 @@ def _carry_out(
     cluster: KubeCluster,
     record: DefragRecord,
     stopping: threading.Event,
-    show_record: Callable[[DefragRecord], None],
+    told: Callable[[DefragRecord], None],
 ) -> DefragRecord:
     """Step after step until the execution is over, or has another executor."""
     from tierwise.api.defrag_record import MovePhase
@@ -220,16 +216,16 @@ def _carry_out(
     seen, extended = Version(-1), 0
     while not record.over:
         try:
-            next_record = executor.step(stopping=stopping.is_set())
+            found = executor.step(stopping=stopping.is_set())
         except (ApiError, UnreachableError) as error:
             click.echo(f"tierwise: {error}; trying again", err=True)
-            next_record = record
-        if next_record is None:
+            found = record
+        if found is None:
             raise InputError("another executor has taken it over")
-        if next_record.phase is MovePhase.RETURNING is record.phase and next_record.deadline != record.deadline:
+        if found.phase is MovePhase.RETURNING is record.phase and found.deadline != record.deadline:
             extended += 1
-        record = next_record
-        show_record(record)
+        record = found
+        told(record)
         if extended:
             click.echo("tierwise: its places stay held for an hour; --resume goes on", err=True)
             return record
@@ -254,20 +250,20 @@ def _namespace(objects: Objects) -> str:
 @contextlib.contextmanager
 def _stopped() -> Iterator[threading.Event]:
     """An event that Ctrl-C and SIGTERM set; the second one ends the process, which is safe: all is in the record."""
-    stop_request = threading.Event()
+    asked = threading.Event()
 
     def end(number: int, frame: FrameType | None) -> None:
-        if stop_request.is_set():
+        if asked.is_set():
             os._exit(128 + number)
-        stop_request.set()
+        asked.set()
         click.echo("tierwise: ending after the move in hand; once more to end now", err=True)
 
     if threading.current_thread() is not threading.main_thread():
-        yield stop_request
+        yield asked
         return
     before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield stop_request
+        yield asked
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

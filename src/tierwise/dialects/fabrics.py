@@ -47,8 +47,8 @@ def read_marks(marks: ObjectMeta | Mapping[str, str], language: str, sub_groups:
     name = fabric.fabric_of(marks)
     text = (marks.annotations if isinstance(marks, ObjectMeta) else marks).get(fabric.CONSTRAINTS, "")
     inside = fabric.fabrics_of_sub_groups(marks)
-    notes = marks.annotations if isinstance(marks, ObjectMeta) else marks
-    path, start = notes.get(sets.SET, "").strip(), notes.get(sets.SET_START, "")
+    said = marks.annotations if isinstance(marks, ObjectMeta) else marks
+    path, start = said.get(sets.SET, "").strip(), said.get(sets.SET_START, "")
     if not name and not text and not inside and not path and not start:
         return _NONE
     wrong = sets.marks_fault(path, start) or ((sets.SET_START, sets.NO_SET) if start.strip() and not path else None)
@@ -64,7 +64,7 @@ def read_marks(marks: ObjectMeta | Mapping[str, str], language: str, sub_groups:
     listed = fabric.parse_constraints(text)
     if isinstance(listed, str):
         return _refused(fabric.CONSTRAINTS, listed)
-    constraints: list[Constraint] = []
+    whole: list[Constraint] = []
     rules: list[SetRule] = []
     between: dict[str, tuple[SetRule, ...]] = {}
     inner: dict[str, tuple[Constraint, ...]] = {}
@@ -79,21 +79,21 @@ def read_marks(marks: ObjectMeta | Mapping[str, str], language: str, sub_groups:
         if entry.set:
             if outside := sets.within(path, entry.set):
                 return _refused(fabric.CONSTRAINTS, outside)
-            limit = sets.most_of(entry.apart) if entry.apart is not None else None
-            rules.append(SetRule(entry.set, constraint, *((limit.number, limit.share) if limit is not None else ())))
+            most = sets.most_of(entry.apart) if entry.apart is not None else None
+            rules.append(SetRule(entry.set, constraint, *((most.number, most.share) if most is not None else ())))
         elif not entry.sub_group:
-            constraints.append(constraint)
+            whole.append(constraint)
         elif entry.apart is not None and entry.sub_group in sub_groups:
-            limit = sets.most_of(entry.apart)
-            rule = SetRule("", constraint, limit.number if limit is not None else 0)
+            most = sets.most_of(entry.apart)
+            rule = SetRule("", constraint, most.number if most is not None else 0)
             between[entry.sub_group] = (*between.get(entry.sub_group, ()), rule)
         elif entry.sub_group in sub_groups:
             inner[entry.sub_group] = (*inner.get(entry.sub_group, ()), constraint)
         else:
             return _refused(fabric.CONSTRAINTS, f'there is no sub-group "{entry.sub_group}"')
-    kinds = {sub_group: fabric_kind(fabric_name) for sub_group, fabric_name in inside.items() if fabric_name}
+    kinds = {sub_group: fabric_kind(found) for sub_group, found in inside.items() if found}
     member = SetMember(path, tuple(rules), sets.parse_start(start) or 0) if path else None
-    return FabricMarks(kind, tuple(constraints), inner, kinds=kinds, member=member, apart=between)
+    return FabricMarks(kind, tuple(whole), inner, kinds=kinds, member=member, apart=between)
 
 
 _NONE = FabricMarks()

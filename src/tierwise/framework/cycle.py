@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from itertools import islice
 from typing import Protocol, TypeVar
 
@@ -22,9 +22,9 @@ from tierwise.framework.declined import DeclinedPlaces, Held
 from tierwise.framework.extension import Ask, CycleView
 from tierwise.framework.idle_room import IdleRoom
 from tierwise.framework.kept import KeptOfLedger
+from tierwise.framework.kept_refusals import KeptRefusals
 from tierwise.framework.ledger import Ledger, Pool
 from tierwise.framework.pipeline import Pipeline, PluginError
-from tierwise.framework.refusals import Refusals
 from tierwise.framework.report import Eviction, ReportBuilder
 from tierwise.framework.steps import OutOfStepsError, StepAccount
 from tierwise.model.arrays import Bools, Ints, Why
@@ -44,6 +44,9 @@ __all__ = ["Cycle", "FitCount", "FitCounts", "Nominations"]
 # the ledger, and adds the differences to the domains above them. Called by placement, eviction and diagnosis; it never
 # writes to the ledger.
 
+
+_CLOSED = 16
+"""Sets of closed rows for which counts are kept."""
 
 WhyNot = Callable[[Shape], Why]
 
@@ -108,7 +111,10 @@ class FitCounts:
     def __init__(self, ledger: Ledger, topology: Topology, why_not: WhyNot) -> None:
         self._ledger, self._topology = ledger, topology
         self._everywhere = self._kept = self._counts(why_not)
-        self._closed: Why | None = None
+        self._closed: Why | None = None  # all that is closed: what was last asked for, and what is barred
+        self._barred: Why | None = None
+        self._asked: Why | None = None
+        self._by_rows: dict[bytes, KeptOfLedger[FitCount]] = {}
 
     def _counts(self, why_not: WhyNot) -> KeptOfLedger[FitCount]:
         ledger, topology = self._ledger, self._topology
@@ -133,9 +139,29 @@ class FitCounts:
         """
         return self._closed
 
+    @property
+    def barred(self) -> bool:
+        """Whether rows are closed for a time."""
+        return self._barred is not None
+
     def close(self, why: Why | None) -> None:
-        """From now on these rows are closed, and no others."""
-        if why is None and self._closed is None:
+        """From now on these rows are closed, those that are barred, and no others."""
+        self._asked = why
+        self._close_all()
+
+    def bar(self, why: Why | None) -> None:
+        """From now on these rows stay closed whatever else is closed or opened."""
+        if why is not self._barred:
+            self._barred = why
+            self._close_all()
+
+    def _close_all(self) -> None:
+        why, barred = self._asked, self._barred
+        if why is None:
+            why = barred
+        elif barred is not None:
+            why = np.where(why != 0, why, barred)
+        if why is self._closed:
             return
         if why is not None and self._closed is not None and np.array_equal(why, self._closed):
             return
@@ -143,14 +169,22 @@ class FitCounts:
         if why is None:
             self._kept = self._everywhere
             return
-        everywhere, closed = self._everywhere, why
+        key = why.tobytes()
+        if key not in self._by_rows:
+            if len(self._by_rows) >= _CLOSED:
+                self._by_rows.clear()
+            self._by_rows[key] = self._counts_beside(why)
+        self._kept = self._by_rows[key]
+
+    def _counts_beside(self, closed: Why) -> KeptOfLedger[FitCount]:
+        everywhere = self._everywhere
 
         def objections(shape: Shape) -> Why:
             own = (everywhere.last(shape.number) or everywhere.of(shape.number, shape)).why
             found: Why = np.where(own != 0, own, closed)
             return found
 
-        self._kept = self._counts(objections)
+        return self._counts(objections)
 
 
 T = TypeVar("T")
@@ -340,6 +374,31 @@ class KeptRoom(Protocol):
         """From now on it is open to a job as far as that may have it; None for whoever may not."""
 
 
+class ClosedTimes(Protocol):
+    """Nodes that are closed for a time, to jobs that would run into it."""
+
+    def serve(self, job: Job | None, at: float | None = None) -> None:
+        """From now on the rows are closed that a job may not use if it starts now, or at a time; None: none."""
+
+    def serving(self, job: Job, at: float | None = None) -> AbstractContextManager[None]:
+        """Close rows for a job inside the context, as `serve` does; after it the rows are as they were before."""
+
+    def concerns(self, job: Job) -> bool:
+        """Whether some rows are closed to a job that starts now."""
+
+    def opens(self, job: Job) -> float:
+        """When the first of the rows that are closed to a job open again; infinite where none is."""
+
+    def empties(self) -> float:
+        """When the next window begins that evicts who is left; infinite where none does."""
+
+    def ends(self, job: Job) -> Sequence[float]:
+        """When rows open that are closed to a job at some time, as far as one looks ahead."""
+
+    def changes(self, job: Job, time: float) -> float:
+        """The first moment from a time on at which other rows are closed to a job; infinite for never."""
+
+
 class ReservedRoom(Protocol):
     """What jobs that wait have reserved for later."""
 
@@ -394,13 +453,14 @@ class Cycle(msgspec.Struct, frozen=True):
     report: ReportBuilder
     declined: DeclinedPlaces
     idle_room: IdleRoom
-    refusals: Refusals
     backlog: Backlog = msgspec.field(default_factory=Backlog)
     inspect: Callable[[Cycle, Job], None] | None = None  # called for each job before it is served; set by `explain`
     spares: KeptRoom | None = None
     sets: BetweenGangs | None = None  # None where no gang of the snapshot is in a set, and no pod has terms about pods
+    windows: ClosedTimes | None = None  # None where no node is ever closed
     reserved: list[ReservedRoom] = []  # by an action that is over; empty where nothing is reserved
     most_pods: int | None = None  # after so many placed pods no further job is served; None: all are
+    kept: KeptRefusals = msgspec.field(default_factory=KeptRefusals)  # from the last cycle
     stopwatch: Stopwatch | None = None
     volumes_for: dict[str, str] = {}  # by claim without a volume: the node that one is made for
     _running: list[RunningTable] = []
@@ -489,18 +549,29 @@ class Cycle(msgspec.Struct, frozen=True):
         """Whether a job finds its place otherwise than by gradients: it is gathered, or on several trees."""
         return self.snapshot.on_several_trees(job) or self.gathered(job)
 
-    def serving(self, job: Job) -> AbstractContextManager[None]:
-        """What is searched for inside is searched for a job: the rules of its sets hold, whoever else is served."""
-        return self.sets.serving(job) if self.sets is not None else nullcontext()
+    @contextmanager
+    def serving(self, job: Job, at: float | None = None) -> Iterator[None]:
+        """Inside, searches are for a job that starts now, or at a time: windows and the rules of its sets hold."""
+        with (
+            self.windows.serving(job, at) if self.windows is not None else nullcontext(),
+            self.sets.serving(job) if self.sets is not None else nullcontext(),
+        ):
+            yield
+
+    def open_to(self, job: Job | None) -> None:
+        """From now on what is kept from some jobs, or closed to them, is open to a job as far as it may have it."""
+        self.declined.serve(job, self.report.rejections)
+        if self.spares is not None:
+            self.spares.serve(job)
+        if self.windows is not None:
+            self.windows.serve(job)
 
     def attempt(self, job: Job, serve: Callable[[Job], T]) -> T | Reason:
         """Serve a job. If a plugin fails, undo what was not decided yet and return the reason.
 
         Every action serves a job through this, so whatever is kept from some jobs is opened and closed here.
         """
-        self.declined.serve(job, self.report.rejections)
-        if self.spares is not None:
-            self.spares.serve(job)
+        self.open_to(job)
         with self._kept_from(job):
             mark = self.ledger.mark()
             decided, evicted = len(self.report.decisions), len(self.report.evictions)

@@ -244,6 +244,7 @@ class CycleReport(msgspec.Struct, frozen=True):
     unfinished: bool = False  # the cycle had placed as many pods as it may, and the rest has its turn in the next one
     turns: Turns = NO_TURNS  # what the next cycle should know of searches and of room that is kept idle
     idle_until: float = inf  # when the first account of room that is kept idle has nothing left
+    opens: float = inf  # when the first window ends that closes nodes to a job which waits
 
     @property
     def goes_on(self) -> bool:
@@ -261,7 +262,7 @@ class CycleReport(msgspec.Struct, frozen=True):
         """
         lapses = (reservation.lapses for reservation in self.reservations if reservation.holds)
         turn = (moment + 1.0,) if self.turns.late else ()
-        times = (*self.delays.values(), *lapses, *turn, self.idle_until)
+        times = (*self.delays.values(), *lapses, *turn, self.idle_until, self.opens)
         return min((at for at in times if at > moment), default=inf)
 
 
@@ -290,6 +291,7 @@ class ReportBuilder(msgspec.Struct):
     unfinished: bool = False
     turns: Turns = NO_TURNS
     idle_until: float = inf
+    opens: float = inf
     bound: int = 0  # pods; those that are nominated come again in the next cycle
 
     def decide(self, decisions: Sequence[Decision]) -> None:

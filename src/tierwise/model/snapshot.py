@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tierwise.model.devices import Devices
     from tierwise.model.finished_run import FinishedRun
     from tierwise.model.services import Services
+    from tierwise.model.window import ClosedTime
 
 __all__ = ["Fault", "KeptVerdicts", "Snapshot"]
 
@@ -117,6 +118,7 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
     forsaken: tuple[str, ...] = ()  # those of `orphans` that are nominated
     turns: Turns = NO_TURNS  # of searches, as the cycle before this one has left them
     paused: Mapping[str, Reason] = {}  # by key of a job that is not served now because its binds were refused
+    windows: tuple[ClosedTime, ...] = ()  # times in which nodes are closed
     endings: Endings | None = None  # of what runs, where `standing` counts it; else they follow from the tasks
 
     kept_columns: KeptColumns | None = None  # see `columns`: what a reader keeps from snapshot to snapshot

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import nullcontext
+from math import inf
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -27,9 +28,9 @@ from tierwise.framework.cycle import Cycle, FitCounts, Nominations, Stopwatch
 from tierwise.framework.declined import DeclinedPlaces, Held
 from tierwise.framework.extension import CycleView, Factory, Purpose
 from tierwise.framework.idle_room import IdleRoom
+from tierwise.framework.kept_refusals import KeptRefusals
 from tierwise.framework.ledger import Ledger
 from tierwise.framework.pipeline import Pipeline
-from tierwise.framework.refusals import Refusals
 from tierwise.framework.registry import extended
 from tierwise.framework.report import CycleReport, Decision, ReportBuilder
 from tierwise.framework.room_ahead import RoomAhead
@@ -233,6 +234,10 @@ def cycle(
     current = replace(opened, most_pods=most_pods, stopwatch=stopwatch)
     if "enqueue" not in profile.actions:
         promote(current)
+    if snapshot.windows:
+        from tierwise.actions.eviction.windows import evict_overrun  # few clusters have windows
+
+        evict_overrun(current)
     wishes = _wishes(snapshot, profile)
     repair: Replacements | None = None
     if wishes:
@@ -240,7 +245,7 @@ def cycle(
     if current.spares is None:
         own = plugins is PLUGINS and all(plugin.name in PLUGINS.built_in for plugin in profile.plugins())
         usual = own and not current.pipeline.failures  # one that could not be made keeps its jobs out
-        current = replace(current, refusals=_refusals(current, profile if usual else None))
+        current = replace(current, kept=KeptRefusals(snapshot, profile if usual else None))
     steps = current.steps
     steps.begin(current.ledger.room)
     done: dict[str, tuple[int, int] | None] = {}  # actions that have run; with the news of then where they ran early
@@ -284,9 +289,7 @@ def cycle(
             done[name] = None
     if not cut():
         follow()
-    current.declined.serve(None, current.report.rejections)
-    if current.spares is not None:
-        current.spares.serve(None)
+    current.open_to(None)
     if _nobody_allocates(profile):
         for job in snapshot.jobs:
             if job.key not in current.report.rejections and current.backlog.open(job):
@@ -314,6 +317,9 @@ def cycle(
     current.report.search_counts.steps = steps.taken
     turns = steps.turns(current.ledger.room, current.report.rejections)
     idle, current.report.idle_until = current.idle_room.after(_kept_idle(current))
+    if current.windows is not None:
+        waiting = (job for job in snapshot.waiting if job.key in current.report.rejections)
+        current.report.opens = min((*map(current.windows.opens, waiting), current.windows.empties()), default=inf)
     current.report.turns = turns if idle is turns.idle else replace(turns, idle=idle)
     return current.report.build()
 
@@ -330,12 +336,6 @@ def _kept_idle(current: Cycle) -> Iterator[tuple[Job, Held]]:
     for held in current.report.reservations:
         if held.holds and not held.bare:
             yield held.job, held.held
-
-
-def _refusals(current: Cycle, by: Profile | None) -> Refusals:
-    """The book of a cycle that knows what the last one has found out by the same profile."""
-    snapshot = current.snapshot
-    return Refusals(current.ledger, current.report, current.nominations, snapshot=snapshot, by=by)
 
 
 def _wishes(snapshot: Snapshot, profile: Profile) -> Mapping[str, OnNodeLoss]:
@@ -389,6 +389,8 @@ def nothing_waits(snapshot: Snapshot, profile: Profile) -> bool:
 def _nothing_moves(snapshot: Snapshot, profile: Profile) -> bool:
     """Whether no action looks at tasks that have their place, and nothing of theirs may have to be given back."""
     if not EVICTING.isdisjoint(profile.actions) or snapshot.devices is not None:
+        return False
+    if any(window.schedule.evicts for window in snapshot.windows):
         return False
     return not any(map(_VOLUMES_OF, snapshot.shapes)) and not _some_lost(snapshot, profile)
 
@@ -466,10 +468,11 @@ def open_cycle(
     nominations = Nominations(snapshot, ledger)
     report, declined = ReportBuilder(watch=watch), DeclinedPlaces(ledger, view.ahead)
     room = IdleRoom(snapshot, ledger, view.ahead, idle_room(profile))
-    book = Refusals(ledger, report, nominations)
-    opened = Cycle(
-        *(snapshot, view, ledger, pipeline, fit_counts, nominations, report, declined, room, book), inspect=inspect
-    )
+    opened = Cycle(snapshot, view, ledger, pipeline, fit_counts, nominations, report, declined, room, inspect=inspect)
+    if snapshot.windows:
+        from tierwise.framework.windows import Windows  # few clusters have windows
+
+        opened = replace(opened, windows=Windows(snapshot, fit_counts, view))
     if not any(True for job in snapshot.jobs if job.member is not None) and not _has_terms(snapshot):
         return opened
     from tierwise.actions.placement.sets import Sets  # few clusters have sets

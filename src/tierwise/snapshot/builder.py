@@ -20,6 +20,7 @@ from tierwise.api.network_aware import AppGroup, KepAppGroup, KepNetworkTopology
 from tierwise.api.nvidia import ComputeDomain
 from tierwise.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from tierwise.api.volcano import PodGroup, Queue
+from tierwise.api.window import Window
 from tierwise.config.actions import EVICTING_BY_POD
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.config.reservations import ReservationRules, reservation_rules
@@ -45,6 +46,7 @@ from tierwise.model.services import Services
 from tierwise.model.snapshot import Fault, KeptVerdicts, Snapshot
 from tierwise.model.turns import NO_TURNS, Turns
 from tierwise.model.volumes import ATTACH_PREFIX
+from tierwise.model.window import ClosedTime
 from tierwise.port import Objects
 from tierwise.snapshot.budgets import SCOPE, Budgets, allowed
 from tierwise.snapshot.derive import Derived, Each, Graph, Order
@@ -242,6 +244,7 @@ class Reader:
             domains=in_domains,
         )
         held = whole(read_held_places, kinds(ConfigMap, Pod), axis, table, jobs)
+        windows = whole(_read_windows, graph.records(Window), table, nodes.trees)
         unknown = equal(_unknown_classes, priorities, jobs.classes, common)
         own = whole(lambda found: tuple(found.jobs), jobs)
         others = whole(lambda found: tuple(chain.from_iterable(found.others)), jobs)
@@ -267,13 +270,14 @@ class Reader:
             kept_unsettled=whole(lambda found: tuple(found.unsettled), jobs),
             orphans=whole(attrgetter("orphans"), jobs),
             forsaken=whole(attrgetter("forsaken"), jobs),
-            faults=whole(_faults, nodes.trees, quotas, jobs, tasks, unknown, table, axis, used, held, history),
+            faults=whole(_faults, nodes.trees, quotas, jobs, tasks, unknown, table, axis, used, held, history, windows),
             budgets=whole(_allowed, budgets, kinds(PodDisruptionBudget, Pod)),
             services=serving,
             storage=whole(lambda found: found.of.storage, volumes),
             resource_quotas=whole(left_by_namespace, kinds(ResourceQuota, Pod), axis),
             held_places=whole(itemgetter(0), held),
             history=whole(itemgetter(0), history),
+            windows=whole(itemgetter(0), windows),
         )
 
     def read(self, objects: Objects, now: float, turns: Turns = NO_TURNS) -> Snapshot:
@@ -359,6 +363,16 @@ def _axis(offered: frozenset[str], common: Common, firm: int, devices: ReadDevic
     apart = firm_request(dict.fromkeys(common.resources & offers, 1)) if firm else {}
     names = offered | {*common.ports.names(), *apart, *devices.names} | attached
     return Axis.of(names | {UNOFFERED})  # also while no pod asks for such: one more column costs less than a change
+
+
+def _read_windows(
+    found: Mapping[str, Window], table: NodeTable, trees: OrderedTopology
+) -> tuple[tuple[ClosedTime, ...], tuple[Fault, ...]]:
+    if not found:
+        return (), ()
+    from tierwise.snapshot.windows import read_windows  # few clusters have windows
+
+    return read_windows(found, table, trees.topology)
 
 
 def _crowd(last: list[int], followed: FollowedPods) -> int:

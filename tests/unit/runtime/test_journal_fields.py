@@ -64,6 +64,7 @@ READ = {
     "scheduling.volcano.sh": "PodGroup Queue",
     "scheduling.x-k8s.io": "PodGroup",
     "storage.k8s.io": "CSIDriver CSINode CSIStorageCapacity StorageClass VolumeAttachment",
+    "tierwise.io": "Window",
     "topology.volcano.sh": "HyperNode",
 }
 """Kinds that scheduling reads, by their group."""

@@ -689,7 +689,7 @@ def _all_follow(cycle: Cycle, sets: Sets, job: Job, found: SearchResult, others:
 def ruled_out(cycle: Cycle, job: Job, asked: Demand, search: Search) -> Reason | None:
     """Why a gang finds no place that would find one without a rule of its sets; None where it would not."""
     sets, closed = cycle.sets, cycle.fit_counts.closed
-    if not isinstance(sets, Sets) or closed is None:
+    if not isinstance(sets, Sets) or closed is None or job.member is None:
         return None
 
     def found_with(rules: Sequence[SetRule]) -> SearchResult | None:

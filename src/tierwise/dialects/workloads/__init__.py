@@ -123,21 +123,21 @@ def children(objects: Objects, room: Room | None = None) -> Iterator[Raw]:
     if not objects.any_of(WORKLOADS):
         return
     family, room = Family.of(objects, WORKLOADS), room or Room(objects)
-    operated_keys = operated(objects, WORKLOADS)
+    others = operated(objects, WORKLOADS)
     for owner, expand in _owners(objects, family):
-        if owner.key in operated_keys:
+        if owner.key in others:
             continue
         if not owner.fields.at("metadata").text("deletionTimestamp"):
-            expanded = _expanded(owner, expand).children
-            yield from room.within(owner, expanded, missing(owner, expanded))
+            wanted = _expanded(owner, expand).children
+            yield from room.within(owner, wanted, missing(owner, wanted))
 
 
 def notes(objects: Objects) -> Iterator[tuple[Key, str]]:
     """Workloads that make no pods for the time being, or none that may start, and why."""
-    operated_keys = operated(objects, WORKLOADS)
+    others = operated(objects, WORKLOADS)
     for owner, expand in _owners(objects, Family(objects)):
         expansion = _expanded(owner, expand)
-        if owner.key in operated_keys:
+        if owner.key in others:
             yield key_of_raw(owner.raw), "makes no pods: those of its own controller are here"
             continue
         if expansion.note:
@@ -149,19 +149,17 @@ def notes(objects: Objects) -> Iterator[tuple[Key, str]]:
 def waits(raw: Raw, objects: Objects | None = None) -> str:
     """Why the pods of a workload will wait whatever room there is; empty where nothing says so, or for other kinds."""
     key = key_of_raw(raw)
-    workload = WORKLOADS.get((key.group, key.kind))
-    return (
-        _expanded(Owner(raw, Family(objects or Objects())), _expander(workload)).waits if workload is not None else ""
-    )
+    said = WORKLOADS.get((key.group, key.kind))
+    return _expanded(Owner(raw, Family(objects or Objects())), _expander(said)).waits if said is not None else ""
 
 
-def check(raw: Raw) -> dict[str, Raw]:
+def check(raw: Raw, key: Key | None = None) -> dict[str, Raw]:
     """An example of the pods of a workload by template; InputError where no pods can be made of an object.
 
     The error names the field that is missing, and one beside it that is probably misspelt. What has a uid was stored by
-    an API server, and is shown here without the parts that are not read.
+    an API server, and is shown here without the parts that are not read. Whoever knows the key of the object gives it.
     """
-    key = key_of_raw(raw)
+    key = key_of_raw(raw) if key is None else key
     try:
         _check_pods(raw, key)
         return _examples(raw, key)
@@ -190,16 +188,16 @@ _LISTS: Final = {("batch.volcano.sh", "Job"): "tasks", ("scheduler.grove.io", "P
 
 
 def _examples(raw: Raw, key: Key) -> dict[str, Raw]:
-    workload = WORKLOADS.get((key.group, key.kind))
-    if workload is None:
+    said = WORKLOADS.get((key.group, key.kind))
+    if said is None:
         return {}
     owner = Owner(raw)
-    first_children: dict[str, Child] = {}
-    expansion = _read(owner, _expander(workload))
+    first: dict[str, Child] = {}
+    expansion = _read(owner, _expander(said))
     for child in expansion.examples or expansion.children:
-        first_children.setdefault(child.template, child)
+        first.setdefault(child.template, child)
     examples: dict[str, Raw] = {}
-    for template, child in first_children.items():
+    for template, child in first.items():
         examples |= _check_child(owner, template, child.raw)
     return examples
 
@@ -234,16 +232,16 @@ def checked(objects: Objects) -> Iterator[tuple[str, str, Raw]]:
 
 
 def _owners(objects: Objects, family: Family) -> Iterator[tuple[Owner, Callable[[Owner], Expansion]]]:
-    for (group, kind), workload in WORKLOADS.items():
+    for (group, kind), said in WORKLOADS.items():
         for path in objects.of_kind(group, kind):
             namespace, _, name = path.rpartition("/")
             raw = objects.raw(Key(group, kind, namespace, name))
             if raw is not None:
-                yield Owner(raw, family), _expander(workload)
+                yield Owner(raw, family), _expander(said)
 
 
-def _expander(function: str) -> Callable[[Owner], Expansion]:
-    return loaded(f"{__name__}.{function}")
+def _expander(said: str) -> Callable[[Owner], Expansion]:
+    return loaded(f"{__name__}.{said}")
 
 
 def _expanded(owner: Owner, expand: Callable[[Owner], Expansion]) -> Expansion:

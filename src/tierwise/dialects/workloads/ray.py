@@ -66,12 +66,12 @@ _OPERATOR: Final = f"{_RAY}/kuberay-operator"
 
 def _desired(entry: Fields) -> int:
     """How many workers a group has."""
-    lowest, highest = entry.count("minReplicas", 0), entry.number("maxReplicas", 2**31 - 1)
-    desired = entry.number("replicas", 0)
+    least, most = entry.count("minReplicas", 0), entry.number("maxReplicas", 2**31 - 1)
+    wanted = entry.number("replicas", 0)
     hosts = entry.count("numOfHosts", 1)
     if entry.flag("suspend"):
         return 0
-    number = lowest if desired < lowest else min(desired, highest)
+    number = least if wanted < least else min(wanted, most)
     return few(entry, "replicas", number * hosts)
 
 
@@ -97,12 +97,12 @@ def _of_group(owner: Owner, template: Fields, name: str, number: int, *, head: b
 def _is_gang(owner: Owner, children: list[Child]) -> bool:
     specs = (child.raw["spec"] for child in children)
     named_schedulers = {spec.get("schedulerName") for spec in specs if isinstance(spec, dict)}
-    named_group = any(key in owner.labels for key in (_GANG, *_QUEUES))
-    return named_group or not named_schedulers.isdisjoint(_SCHEDULERS)
+    asked = any(key in owner.labels for key in (_GANG, *_QUEUES))
+    return asked or not named_schedulers.isdisjoint(_SCHEDULERS)
 
 
 def ray_job(owner: Owner) -> Expansion:
-    """A cluster, unless it chooses one that exists, and once all of that has a node, a Job that submits the work."""
+    """A cluster, unless it chooses one that exists, and a Job that submits the work."""
     spec, cluster = owner.spec, owner.spec.at("rayClusterSpec")
     if not cluster and not spec.at("clusterSelector"):
         raise NoTemplateError("it has no pod template", field=cluster.path)
@@ -112,19 +112,10 @@ def ray_job(owner: Owner) -> Expansion:
         return Expansion()
     if not cluster:
         return Expansion([Child(_submitter(owner, Fields({})), "")] if _submits(spec) else [])
-    made = _cluster(owner, cluster)
-    children = [Child(made, cluster.path)]
-    if not _submits(spec):
-        return Expansion(children)
-    both = [*children, Child(_submitter(owner, cluster), "spec.submitterPodTemplate")]
-    return Expansion(both if _has_nodes(Owner(made, owner.family)) else children, examples=both)
-
-
-def _has_nodes(cluster: Owner) -> bool:
-    """Whether every pod of a cluster has been given a node: until then there is nobody to submit to."""
-    wanted = sum(child.raw["kind"] == "Pod" for child in ray_cluster(cluster).children)
-    placed = sum(bool(one.spec.node_name) and one.status.phase not in ("Failed", "Succeeded") for one in cluster.pods())
-    return 0 < wanted <= placed
+    children = [Child(_cluster(owner, cluster), cluster.path)]
+    if _submits(spec):
+        children.append(Child(_submitter(owner, cluster), "spec.submitterPodTemplate"))
+    return Expansion(children)
 
 
 def ray_service(owner: Owner) -> Expansion:
@@ -139,7 +130,7 @@ def ray_service(owner: Owner) -> Expansion:
 
 def _cluster(owner: Owner, cluster: Fields) -> Raw:
     """The RayCluster of a job or a service; one that it has already is not made again."""
-    present = next((child.metadata.name for child in owner.children() if kind_of(child).name == "RayCluster"), "")
+    present = next((one.metadata.name for one in owner.children() if kind_of(one).name == "RayCluster"), "")
     labels = owner.labels | {_FROM: owner.kind, _FROM_NAME: owner.name}
     name = present or owner.fields.at("status").text("rayClusterName") or f"{owner.name}-00001"
     body: Raw = {"spec": cluster.raw}
