@@ -472,3 +472,13 @@ def test_gangs_of_a_set_are_looked_at_once_for_all(rule: Raw, start: int, monkey
     cycles = len(schedule(objects_of(fabric({"s0": "r0"}), *gangs), PREEMPTS, now=0.0).reports)
 
     assert looks <= 2 * len(gangs) * max(cycles, 1)
+
+
+def test_a_spine_of_one_rack_is_wider_than_the_rack() -> None:
+    """Tiers are compared, not the nodes that happen to be there: a rack more would make no contradiction of it."""
+    rules = [together("serve", "spine"), apart("serve")]
+
+    assert {"a": "r0"} == stand(fabric({"s0": "r0", "s1": "r1"}), part("a", 1, "serve", *rules, within="rack"))[0]
+    wrong = [apart("serve", tier="spine"), together("serve")]
+    why = stand(fabric({"s0": "r0"}), part("a", 1, "serve", *wrong, within="rack"))[1]["a"]
+    assert why.startswith("InvalidGroup: the parts of set serve are to stay in one rack, and apart in each spine")

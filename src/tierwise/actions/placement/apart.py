@@ -8,14 +8,14 @@ says so. A soft rule is kept where that is possible, and dropped otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 
 from tierwise.actions.placement.bounds import Room, may_hold_all
 from tierwise.actions.placement.choose import gradients_of, order_of, search_group
-from tierwise.actions.placement.demand import Demand
+from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.limits import domain_of_rows
 from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult, tightness
 from tierwise.framework.cycle import Cycle
@@ -27,6 +27,8 @@ __all__ = ["apart_from_others", "place_apart", "why_not_apart"]
 
 _SHORTLIST = 8
 """Domains of a tier in which all sub-groups are tried."""
+_ORDERS = 6
+"""Orders of sub-groups that are tried in a domain."""
 
 
 @contextmanager
@@ -97,7 +99,8 @@ def _placed(
                 exact = False
                 break
             with cycle.ledger.statement() as statement:
-                placements = _below(cycle, job, asked, int(domains[i]), pools, soft=soft)
+                orders = 1 if exact else _ORDERS
+                placements = _below(cycle, job, asked, int(domains[i]), pools, soft=soft, orders=orders)
                 if placements is not None:
                     statement.keep()
                     return SearchResult(int(domains[i]), tuple(placements), float(worth[i]), terms=order.decided(i))
@@ -105,20 +108,49 @@ def _placed(
 
 
 def _below(
-    cycle: Cycle, job: Job, asked: Demand, domain: int, pools: tuple[Pool, ...], *, soft: bool
+    cycle: Cycle, job: Job, asked: Demand, domain: int, pools: tuple[Pool, ...], *, soft: bool, orders: int
 ) -> list[Placement] | None:
-    """Place one sub-group after the other below a domain, until the job is ready."""
-    placements: list[Placement] = []
+    """Place one sub-group after the other below a domain, until the job is ready.
+
+    The hardest comes first. One that finds nothing is placed before all others the next time.
+    """
     groups = sorted(asked.task_groups, key=lambda group: tightness(cycle, group))
+    for _ in range(min(len(groups), orders)):
+        with cycle.ledger.statement() as statement:
+            found = _in_order(cycle, job, asked, groups, within=domain, pools=pools, soft=soft)
+            if not isinstance(found, TaskGroup):
+                if found is not None:
+                    statement.keep()
+                return found
+        if found is groups[0]:
+            return None
+        groups = [found, *(group for group in groups if group is not found)]
+    return None
+
+
+def _in_order(
+    cycle: Cycle,
+    job: Job,
+    asked: Demand,
+    groups: Sequence[TaskGroup],
+    *,
+    within: int,
+    pools: tuple[Pool, ...],
+    soft: bool,
+) -> list[Placement] | TaskGroup | None:
+    """Places of sub-groups in this order, until the job is ready; the first that finds none and must have one; None
+    where the job does not become ready.
+    """
+    placements: list[Placement] = []
     for task_group in (*groups, *asked.substitutes):
         if asked.substitutes and placements and job_ready(cycle.ledger, job, waiting=True):
             break
         with apart_from_others(cycle, job, task_group.sub, soft=soft):
-            found = search_group(cycle, job, task_group, within=domain, pools=pools)
+            found = search_group(cycle, job, task_group, within=within, pools=pools)
         if isinstance(found, SearchResult):
             placements += found.placements
         elif not asked.substitutes:
-            return None
+            return task_group
     return placements if job_ready(cycle.ledger, job, waiting=True) else None
 
 

@@ -381,22 +381,25 @@ class Sets:
         """
         if job.member is None:
             return None
-        wrong = self._joint_fault(job)
-        if wrong is not None:
-            return wrong
+        faults = (self._joint_fault, self._missing_tier, self._contradiction, self._beyond_caps)
+        return next((fault for find in faults if (fault := find(job)) is not None), None)
+
+    def _missing_tier(self, job: Job) -> Reason | None:
+        """That a rule is about a tier which its tree does not have."""
         for rule in self.hard_rules(job):
             if self.homes_of(rule.constraint) is None:
                 asked = f"{rule.constraint.where()} of {rule.constraint.kind}".removeprefix("one ")
                 text = f"a rule about set {rule.name} is about {asked}, and there is none"
                 return Reason("UnknownLayer", "sets", text)
-        wide = self._contradiction(job)
-        if wide is not None:
-            return wide
+        return None
+
+    def _beyond_caps(self, job: Job) -> Reason | None:
+        """That a set has more parts than a set may have, or a namespace selects gangs in more ways than it may."""
         selected = [rule.set for rule in self.hard_rules(job) if rule.among is not None]
         if selected and self._selections[_language_in(job)] > SELECTIONS:
             text = f"gangs of its namespace select other gangs in more than {SELECTIONS} ways by their labels"
             return Reason("InvalidGroup", "sets", text)
-        for path in (*job.member.sets(), *selected):
+        for path in (*_member(job).sets(), *selected):
             if job.key in self._beyond_most(path):
                 name = path.partition("/")[2]
                 parts = count(self._number_of_parts(path), "part")
@@ -409,12 +412,24 @@ class Sets:
         rules = self.hard_rules(job)
         for apart in (rule for rule in rules if rule.apart):
             for close in (rule for rule in rules if not rule.apart and rule.set == apart.set):
-                outer, inner = self.homes_of(apart.constraint), self.homes_of(close.constraint)
-                if outer is not None and inner is not None and _nest(outer, inner):
+                if self._as_wide(apart.constraint, close.constraint):
                     where, in_one = apart.constraint.where().removeprefix("one "), close.constraint.where()
                     text = f"the parts of set {apart.name} are to stay in {in_one}, and apart in each {where}"
                     return Reason("InvalidGroup", "sets", f"{text}, which is as wide")
         return None
+
+    def _as_wide(self, outer: Constraint, inner: Constraint) -> bool:
+        """Whether domains of one tier are as wide as those of another: by the tiers of one tree, else by nodes."""
+        wide, narrow = self._tier(outer), self._tier(inner)
+        if outer.kind == inner.kind and wide is not None and narrow is not None:
+            return wide >= narrow
+        homes, inside = self.homes_of(outer), self.homes_of(inner)
+        return homes is not None and inside is not None and _nest(homes, inside)
+
+    def _tier(self, constraint: Constraint) -> int | None:
+        """The number of the tier that a constraint means; None where its tree has none of the name."""
+        known = self._cycle.tree_of(constraint).topology.tier_names
+        return constraint.tier if constraint.tier is not None else known.get(constraint.tier_name)
 
     def _number_of_parts(self, path: str) -> int:
         if path not in self._parts:
@@ -579,22 +594,30 @@ class Sets:
 
     def why_not(self, job: Job, asked: Demand, rule: SetRule, elsewhere: SearchResult) -> Reason:
         """Why a rule keeps a gang waiting that would have a place elsewhere without it."""
+        return self._why_not_apart(job, asked, rule) if rule.apart else self._why_elsewhere(asked, rule, elsewhere)
+
+    def _why_elsewhere(self, asked: Demand, rule: SetRule, elsewhere: SearchResult) -> Reason:
+        """That a gang does not fit where its set runs."""
         standing, cycle = self._of(rule), self._cycle
         assert standing is not None
+        homes, names = standing.homes, cycle.tree_of(rule.constraint).topology.name
+        runs_in = self._runs_in(rule, standing)
+        where = " and ".join(names[home] for home in sorted(runs_in))
+        inside, fits = np.isin(homes, [*runs_in]), 0
+        for shape, number in _minimum_by_shape(asked).items():
+            fits += min(int(cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE)[inside].sum()), number)
+        fit = f"{fits} of {count(asked.need, 'pod')} {verb(fits, 'fits', 'fit')}"
+        text = f"its set {rule.name} runs in {where}, where {fit}"
+        there = distinct(homes[rows_of(elsewhere.placements)])
+        if len(there) == 1 and there[0] >= 0:
+            text += f"; {names[int(there[0])]} would hold all of it"
+        return Reason("SetElsewhere", "sets", text)
+
+    def _why_not_apart(self, job: Job, asked: Demand, rule: SetRule) -> Reason:
+        """That the domains which hold a gang have as many parts of its set as they may."""
+        standing = self._of(rule)
+        assert standing is not None
         homes, tier = standing.homes, rule.constraint.tier_name or "domain"
-        names = cycle.tree_of(rule.constraint).topology.name
-        if not rule.apart:
-            runs_in = self._runs_in(rule, standing)
-            where = " and ".join(names[home] for home in sorted(runs_in))
-            inside, fits = np.isin(homes, [*runs_in]), 0
-            for shape, number in _minimum_by_shape(asked).items():
-                fits += min(int(cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE)[inside].sum()), number)
-            fit = f"{fits} of {count(asked.need, 'pod')} {verb(fits, 'fits', 'fit')}"
-            text = f"its set {rule.name} runs in {where}, where {fit}"
-            there = distinct(homes[rows_of(elsewhere.placements)])
-            if len(there) == 1 and there[0] >= 0:
-                text += f"; {names[int(there[0])]} would hold all of it"
-            return Reason("SetElsewhere", "sets", text)
         full = self._closed_by(rule, standing, job)
         with_all = [self._holds_by_counting(homes, home, asked) for home in range(len(standing.number))]
         closed = [home for home, holds in enumerate(with_all) if holds and full[homes == home].all()]

@@ -224,15 +224,21 @@ def _rule(objects: Objects, rule: _Rule, text: str, among: tuple[Requirement, ..
 
 def _fault_of_spreading(found: _Spreading) -> str:
     """What is wrong with a readable spreading; "" where nothing is."""
-    rules, selectors = found.rules, found.workload_label_selectors
+    return _fault_of_rules(found.rules) or _fault_of_selectors(found.workload_label_selectors)
+
+
+def _fault_of_rules(rules: tuple[_Rule, ...]) -> str:
     if not 1 <= len(rules) <= _TOO_MANY or len({rule.topology_key for rule in rules}) < len(rules):
         return "it must have one rule, or two with different topologyKeys"
     if not all(rule.topology_key for rule in rules):
         return "a rule has no topologyKey"
     if any(rule.enforcement_mode not in ("", "Required", "Preferred") for rule in rules):
         return "enforcementMode is neither Required nor Preferred"
-    if not all(0 < _share(rule) < WHOLE for rule in rules):
-        return "maxShareAllowingPlacement must be more than 0 and less than 1"
+    readable = all(0 < _share(rule) < WHOLE for rule in rules)
+    return "" if readable else "maxShareAllowingPlacement must be more than 0 and less than 1"
+
+
+def _fault_of_selectors(selectors: tuple[Requirement, ...]) -> str:
     if len(selectors) > 1 or any(entry.operator != "In" or not entry.values for entry in selectors):
         return "workloadLabelSelectors must be one entry with the operator In and values"
     longest = max((len(entry.key) + sum(map(len, entry.values)) for entry in selectors), default=0)
