@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.api.core import PodAffinity, PodAffinityTerm, TopologySpreadConstraint
+from tierwise.api.core import PodAffinity, PodAffinityTerm, Requirement, TopologySpreadConstraint
 from tierwise.framework.extension import CycleView, Tie
 from tierwise.framework.kept import KeptOfLedger
 from tierwise.framework.ledger import Tally
@@ -43,17 +43,53 @@ __all__ = ["Count", "PodCounts", "PodPreferences", "PodRequirements", "placeable
 
 
 class Count(msgspec.Struct, frozen=True):
-    """Pods per label value; `place` says which value a row has, -1 for none."""
+    """Pods per label value: those that some tallies count, less those that others count.
 
-    values: Ints  # and one entry more, always 0: what index -1 finds
-    place: Ints
-    evicted: Ints  # likewise, of pods that go since this cycle: empty where they are among the others
-    shapes: frozenset[int]  # the numbers of those whose pods count
-    among: Bools | None  # the rows on which they count; None: on all
+    Where each of a thousand gangs keeps away from all others, they share the tally of all, and each takes off its own.
+    """
+
+    place: Ints  # which value a row has, -1 for none
+    more: tuple[Tally, ...]
+    less: tuple[Tally, ...] = ()
+    among: Bools | None = None  # the rows on which pods count; None: on all
+
+    @property
+    def values(self) -> Ints:
+        """So many pods for each value, and one entry more, always 0: what index -1 finds."""
+        found = reduce(np.add, (tally.values for tally in self.more))
+        return reduce(np.subtract, (tally.values for tally in self.less), found)
+
+    @property
+    def evicted(self) -> Ints:
+        """Likewise, pods that go since this cycle; for counts that they are not among."""
+        found = reduce(np.add, map(_evicted, self.more))
+        return reduce(np.subtract, map(_evicted, self.less), found)
+
+    @property
+    def tallies(self) -> int:
+        """How many are read."""
+        return len(self.more) + len(self.less)
 
     def at(self, span: slice) -> Ints:
         """How many pods stand where each row of the span is; 0 for rows without the label."""
         return self.values[self.place[span]]
+
+    def of(self, shapes: frozenset[int]) -> frozenset[int]:
+        """The numbers of those of some shapes whose pods count."""
+        return frozenset(number for number in shapes if self._weight(number) > 0)
+
+    def counts_beyond(self, shapes: frozenset[int]) -> bool:
+        """Whether pods of further shapes count."""
+        return any(self._weight(number) > 0 for tally in self.more for number in tally.weights if number not in shapes)
+
+    def _weight(self, number: int) -> int:
+        more = sum(tally.weights.get(number, 0) for tally in self.more)
+        return more - sum(tally.weights.get(number, 0) for tally in self.less)
+
+
+def _evicted(tally: Tally) -> Ints:
+    assert tally.evicted is not None
+    return tally.evicted
 
 
 def placeable(view: CycleView) -> tuple[Shape, ...]:
@@ -110,26 +146,66 @@ class PodCounts:
         what = (wanted, key, b"" if among is None else np.packbits(among).tobytes(), leaving)
         found = self._matching.get(what)
         if found is None:
-            meant = dict.fromkeys(self._classes.shapes(wanted), 1)
-            found = self._matching[what] = self._register(meant, key, among=among, leaving=leaving)
+            found = self._matching[what] = self._count(wanted, key, among, leaving=leaving)
         return found
 
-    def carrying(
-        self, terms: Iterable[tuple[int, PodSelector, str, int]], wanted: set[int]
-    ) -> Iterator[tuple[Count, set[int]]]:
-        """For terms that pods carry: the pods that carry each, by weight, and the `wanted` shapes that it means.
+    def _count(self, wanted: frozenset[PodSelector], key: str, among: Bools | None, *, leaving: bool) -> Count:
+        meant = self._classes.meant(*wanted) if len(wanted) == 1 else None
+        if meant is None or not meant.but:
+            numbers = self._classes.shapes(wanted)
+            return Count(self.place(key), (self._register(numbers, key, among, leaving=leaving),), (), among)
+        every = self.matching((meant.base,), key, among=among, leaving=leaving)
+        less = self._register(self._classes.members(meant.but), key, among, leaving=leaving)
+        return replace(every, less=(less,))
 
-        A term is the number of the carrier's shape, which pods it means, how near, and how much it weighs.
+    def carrying(self, terms: Iterable[tuple[int, PodSelector, str, int]], wanted: set[int]) -> dict[int, list[Count]]:
+        """For terms that pods carry: by `wanted` shape, the pods with terms that mean it, one count for each label.
+
+        A term is the number of the carrier's shape, which pods it means, how near, and how much it weighs. Terms that
+        differ only in the few pods that they leave out share a tally, and such pods take off what leaves them out.
         """
-        carriers: dict[tuple[PodSelector, str], dict[int, int]] = {}
+        carriers: dict[str, dict[PodSelector, dict[PodSelector, dict[int, int]]]] = {}
         for number, selector, key, weight in terms:
-            weights = carriers.setdefault((selector, key), {})
+            alike = carriers.setdefault(key, {}).setdefault(self._classes.meant(selector).base, {})
+            weights = alike.setdefault(selector, {})
             weights[number] = weights.get(number, 0) + weight
-        for (selector, key), weights in carriers.items():
-            met = wanted.intersection(self.shapes_matching(selector))
-            if met:
-                carried = {number: weight for number, weight in weights.items() if weight}
-                yield self._register(carried, key, among=None, leaving=True), met
+        found: dict[int, list[Count]] = {}
+        for key, by_base in carriers.items():
+            for number, count in self._carrying_at(key, by_base, wanted):
+                found.setdefault(number, []).append(count)
+        return found
+
+    def _carrying_at(
+        self, key: str, by_base: Mapping[PodSelector, Mapping[PodSelector, dict[int, int]]], wanted: set[int]
+    ) -> Iterator[tuple[int, Count]]:
+        more: dict[int, list[Tally]] = {}
+        less: dict[int, list[Tally]] = {}
+        terms: dict[int, int] = {}  # how many mean each shape, and others with it
+        for base, alike in by_base.items():
+            met = wanted.intersection(self._classes.shapes((base,)))
+            self._share(more, met, _summed(alike.values()), key)
+            for number in met:
+                terms[number] = terms.get(number, 0) + len(alike)
+            for selector, weights in alike.items():
+                but = self._classes.meant(selector).but
+                if but:
+                    self._share(less, met.intersection(self._classes.members(but)), weights, key)
+        known: dict[tuple[int, ...], Count] = {}
+        for number, tallies in more.items():
+            left_out = less.get(number, [])
+            parts = (*map(id, tallies), 0, *map(id, left_out))
+            if parts not in known:
+                known[parts] = Count(self.place(key), tuple(tallies), tuple(left_out))
+            if terms[number] > len(left_out):
+                yield number, known[parts]
+
+    def _share(self, tallies: dict[int, list[Tally]], shapes: set[int], weights: dict[int, int], key: str) -> None:
+        """Register a tally, if any of the shapes needs it, and note it for each."""
+        if shapes:
+            carried = {number: weight for number, weight in weights.items() if weight}
+            tally = self._register(carried, key, None, leaving=True)
+            for number in shapes:
+                tallies.setdefault(number, []).append(tally)
 
     def liked(self, *, hard: int = 0, ignores: bool = False) -> dict[int, list[tuple[Count, int]]]:
         """By shape that may be placed, what ranks nodes for it, with weights; shapes that nothing does are left out.
@@ -144,9 +220,8 @@ class PodCounts:
                 found.setdefault(shape.number, []).append((self.matching((selector,), key), weight))
         asked = {shape.number for shape in own if not ignores or shape.number in found}
         terms = ((shape.number, *term) for shape in shapes for term in (*_wishes(shape), *_needs(shape, hard)))
-        for count, met in self.carrying(terms, asked):
-            for number in met:
-                found.setdefault(number, []).append((count, 1))
+        for number, counts in self.carrying(terms, asked).items():
+            found.setdefault(number, []).extend((count, 1) for count in counts)
         return found
 
     def labelled(self, constraints: Iterable[TopologySpreadConstraint]) -> Bools:
@@ -166,6 +241,10 @@ class PodCounts:
         counted = _counted_by_spread(constraint, shape)
         return self.matching((counted,), constraint.topology_key, among=among, leaving=False)
 
+    def means_any(self, selector: PodSelector) -> bool:
+        """Whether a selector means any shape."""
+        return self._classes.means_any(selector)
+
     def shapes_matching(self, *selectors: PodSelector) -> list[int]:
         """The numbers of the shapes whose tasks every selector means."""
         return self._classes.shapes(selectors)
@@ -176,14 +255,20 @@ class PodCounts:
             found = self._places[key] = places(self._view.nodes, key, by_name=self._by_name)
         return found
 
-    def _register(self, weights: dict[int, int], key: str, *, among: Bools | None, leaving: bool) -> Count:
+    def _register(
+        self, weights: Iterable[int] | dict[int, int], key: str, among: Bools | None, *, leaving: bool
+    ) -> Tally:
+        """Have shapes tallied from now on, each pod by its weight, or as one."""
         place, size = self._place(key)
-        values, evicted = np.zeros(size + 1, dtype=np.int64), np.zeros(0 if leaving else size + 1, dtype=np.int64)
+        carried = weights if isinstance(weights, dict) else dict.fromkeys(weights, 1)
+        values, evicted = np.zeros(size + 1, dtype=np.int64), None
         bucket = place if among is None else np.where(among, place, -1)
         if not leaving:
-            self._leave_out(values, bucket, weights)
-        self._view.ledger.tally(Tally(values, bucket, weights, None if leaving else evicted))
-        return Count(values, place, evicted, frozenset(weights), among)
+            evicted = np.zeros(size + 1, dtype=np.int64)
+            self._leave_out(values, bucket, carried)
+        tally = Tally(values, bucket, carried, evicted)
+        self._view.ledger.tally(tally)
+        return tally
 
     def _leave_out(self, values: Ints, bucket: Ints, weights: dict[int, int]) -> None:
         """Subtract beforehand what the ledger is about to add for pods that are on their way out."""
@@ -194,14 +279,38 @@ class PodCounts:
                 np.subtract.at(values, buckets[buckets >= 0], weight)
 
 
+def _summed(each: Iterable[Mapping[int, int]]) -> dict[int, int]:
+    """The weights of shapes in all of these together."""
+    found: dict[int, int] = {}
+    for weights in each:
+        for number, weight in weights.items():
+            found[number] = found.get(number, 0) + weight
+    return found
+
+
+class _Meant(msgspec.Struct, frozen=True):
+    """Which classes a selector means: those of another one, and few of them not."""
+
+    base: PodSelector
+    but: tuple[int, ...] = ()
+
+
+_FEW = 16
+"""Classes with a label value up to which a selector that leaves them out is counted as all without these."""
+
+
 class _Classes:
     """Shapes by namespace and labels: a selector is asked once per class, and only where its labels occur in the
-    namespaces that it covers.
+    namespaces that it covers. What it leaves out in so many words is looked up as well: a thousand selectors, each of
+    which leaves out its own gang, are one with exceptions.
     """
 
     def __init__(self, shapes: tuple[Shape, ...]) -> None:
         self._shapes = shapes
+        self._meant: dict[PodSelector, _Meant] = {}
+        self._every: dict[PodSelector, list[int]] = {}
         self._members: list[list[int]] = []
+        self._by_key: dict[str, list[int]] = {}
         self._by_label: dict[tuple[str, str], list[int]] = {}
         self._by_namespace: dict[str, list[int]] = {}
         self._by_both: dict[tuple[str, str, str], list[int]] = {}
@@ -213,6 +322,7 @@ class _Classes:
                 self._members.append([])
                 self._by_namespace.setdefault(shape.namespace, []).append(number)
                 for key, value in labels:
+                    self._by_key.setdefault(key, []).append(number)
                     self._by_label.setdefault((key, value), []).append(number)
                     self._by_both.setdefault((shape.namespace, key, value), []).append(number)
             self._members[number].append(shape.number)
@@ -220,27 +330,82 @@ class _Classes:
     def shapes(self, selectors: Iterable[PodSelector]) -> list[int]:
         """The numbers of the shapes that all selectors match, of which there is one at least; ascending."""
         first, *others = selectors
-        common = {number for members in self._hits(first) for number in members}
+        common = set(self.members(self._hits(first)))
         for selector in others:
-            common.intersection_update(number for members in self._hits(selector) for number in members)
+            common.intersection_update(self.members(self._hits(selector)))
         return sorted(common)
 
-    def _hits(self, selector: PodSelector) -> list[list[int]]:
-        candidates = map(self._members.__getitem__, self._candidates(selector))
-        return [members for members in candidates if self._matches(selector, members)]
+    def members(self, classes: Iterable[int]) -> list[int]:
+        """The numbers of the shapes of these classes."""
+        return [number for one in classes for number in self._members[one]]
+
+    def meant(self, selector: PodSelector) -> _Meant:
+        """The classes that a selector means, by one that leaves out fewer of them."""
+        found = self._meant.get(selector)
+        if found is None:
+            found = self._meant[selector] = self._find_meant(selector)
+        return found
+
+    def _find_meant(self, selector: PodSelector) -> _Meant:
+        outside: set[int] = set()
+        conditions = []
+        for condition in selector.labels or ():
+            classes = self._left_out(condition)
+            if classes is None:
+                conditions.append(condition)
+            else:
+                outside.update(classes)
+        if len(conditions) == len(selector.labels or ()):
+            return _Meant(selector)
+        base = replace(selector, labels=tuple(conditions))
+        return _Meant(base, tuple(one for one in sorted(outside) if self._matches(base, self._members[one])))
+
+    def _left_out(self, condition: Requirement) -> set[int] | None:
+        """The few classes that do not meet a condition; None where these are not known or not few."""
+        if condition.operator != "NotIn" or not condition.values:
+            return None
+        found: set[int] = set()
+        for value in condition.values:
+            found.update(self._by_label.get((condition.key, value), ()))
+            if len(found) > _FEW:
+                return None
+        return found
+
+    def _hits(self, selector: PodSelector) -> list[int]:
+        """The classes that a selector means."""
+        meant = self.meant(selector)
+        if meant.base not in self._every:
+            candidates = self._candidates(meant.base)
+            self._every[meant.base] = [one for one in candidates if self._matches(meant.base, self._members[one])]
+        every = self._every[meant.base]
+        return [one for one in every if one not in meant.but] if meant.but else every
+
+    def means_any(self, selector: PodSelector) -> bool:
+        """Whether a selector means any shape."""
+        meant = self.meant(selector)
+        return len(self._hits(meant.base)) > len(meant.but)
 
     def _candidates(self, selector: PodSelector) -> Sequence[int]:
         """The classes that a selector may mean: by its labels, by its namespaces, or by both."""
-        anchor = selector.anchor()
-        everywhere: Sequence[int] = range(len(self._members))
-        if anchor is not None:
-            everywhere = [c for value in anchor.values for c in self._by_label.get((anchor.key, value), ())]
         names = self._namespaces(selector)
-        if names is None or (anchor is not None and len(names) * len(anchor.values) >= len(everywhere)):
+        ways: list[list[Sequence[int]]] = [[range(len(self._members))]]
+        if names is not None:
+            ways.append([self._by_namespace.get(name, ()) for name in names])
+        for condition in selector.labels or ():
+            if condition.operator == "Exists":
+                ways.append([self._by_key.get(condition.key, ())])
+            elif condition.operator == "In":
+                ways.append(self._with_a_value(condition, names))
+        fewest = min(ways, key=lambda way: sum(map(len, way)))
+        return [one for some in fewest for one in some]
+
+    def _with_a_value(self, condition: Requirement, names: Collection[str] | None) -> list[Sequence[int]]:
+        """The classes with one of the values that a condition lists, in these namespaces where that is shorter."""
+        key, values = condition.key, condition.values
+        everywhere: list[Sequence[int]] = [self._by_label.get((key, value), ()) for value in values]
+        if names is None or len(names) * len(values) >= sum(map(len, everywhere)):
             return everywhere
-        if anchor is None:
-            return [c for name in names for c in self._by_namespace.get(name, ())]
-        return [c for name in names for v in anchor.values for c in self._by_both.get((name, anchor.key, v), ())]
+        return [self._by_both.get((name, key, value), ()) for name in names for value in values]
 
     def _namespaces(self, selector: PodSelector) -> Collection[str] | None:
         """Namespaces among which are all that a selector covers; None where these are not known by their names."""
@@ -302,7 +467,7 @@ class _Rules(msgspec.Struct, frozen=True):
     sought: tuple[PodSelector, ...]  # the pods that its affinity looks for, which all of these mean
     founder: bool  # matches its own affinity
     away: tuple[Count, ...]
-    shunned: tuple[tuple[Count, ...], ...]  # pods whose anti-affinity excludes the shape, those over one label together
+    shunned: tuple[Count, ...]  # pods whose anti-affinity excludes the shape
     even: tuple[_SpreadLimit, ...]
     own: int  # how many of them its own tasks change beyond the row that each of them is on
 
@@ -317,7 +482,7 @@ class _Rules(msgspec.Struct, frozen=True):
         elif kind is RuleKind.ANTI_AFFINITY:
             yield from (((count,), replace(alone, away=(count,))) for count in self.away)
         elif kind is RuleKind.OTHERS:
-            yield from ((counts, replace(alone, shunned=(counts,))) for counts in self.shunned)
+            yield from (((count,), replace(alone, shunned=(count,))) for count in self.shunned)
         elif kind is RuleKind.SPREAD:
             same: dict[int, list[_SpreadLimit]] = {}
             for even in self.even:
@@ -327,7 +492,8 @@ class _Rules(msgspec.Struct, frozen=True):
     @property
     def counted(self) -> int:
         """How many counts say which rows are closed."""
-        return len(self.near) + len(self.away) + sum(map(len, self.shunned)) + 3 * len(self.even)
+        once = sum(count.tallies for count in (*self.near, *self.away, *self.shunned))
+        return once + 3 * sum(even.count.tallies for even in self.even)
 
 
 class PodRequirements:
@@ -344,7 +510,7 @@ class PodRequirements:
         self._spread = spread
         self._rules: dict[int, _Rules] = {}
         self._closed: dict[int, list[tuple[Ints, str]]] = {}  # by shape: labels that its static rules need
-        self._shunning: dict[int, list[Count]] = {}
+        self._shunning: dict[int, list[Count]] = {}  # by shape: those whose anti-affinity excludes it
         if not any(self._has_rules(shape) for shape in view.snapshot.shapes if shape.affinity or shape.spread):
             return
         number = view.reasons.number
@@ -387,9 +553,8 @@ class PodRequirements:
             why[even.crowded(span)] = self._uneven
         for even in rules.even:
             why[even.count.place[span] < 0] = self._off_map
-        for counts in rules.shunned:
-            pods = reduce(np.add, (count.values for count in counts))
-            why[pods[counts[0].place[span]] > 0] = self._unwelcome
+        for count in rules.shunned:
+            why[count.at(span) > 0] = self._unwelcome
         for count in rules.away:
             why[count.at(span) > 0] = self._conflict
         if rules.near:
@@ -433,20 +598,21 @@ class PodRequirements:
         """The rows where none stands of the pods that a shape looks for, if no task of its gang is one."""
         lonely = np.zeros(len(self._nodes), dtype=bool)
         for count in rules.near:
-            if not count.shapes & own:
+            if not count.of(own):
                 lonely |= count.at(slice(None)) <= 0
         return lonely
 
     def _closed_now(self, rules: _Rules, own: frozenset[int]) -> Bools:
         """The rows that a shape cannot use, whichever tasks of its gang are placed."""
         closed = np.zeros(len(self._nodes), dtype=bool)
-        for count in (*rules.away, *(count for counts in rules.shunned for count in counts)):
+        self._ledger.steps.charge(_steps_of(rules.counted, len(self._nodes)))
+        for count in (*rules.away, *rules.shunned):
             closed |= count.at(slice(None)) > 0
         for count in rules.near:
             closed |= count.place < 0
         for even in rules.even:
             closed |= even.count.place < 0
-            if not even.count.shapes & own:
+            if not even.count.of(own):
                 closed |= even.crowded(slice(0, len(closed)))
         return closed
 
@@ -483,9 +649,7 @@ class PodRequirements:
             for term in self._away_terms(shape)
             if term.label_selector is None or term.label_selector.match_labels.items() <= there  # or it means none
         )
-        for count, met in self._counts.carrying(terms, wanted):
-            for number in met:
-                self._shunning.setdefault(number, []).append(count)
+        self._shunning = self._counts.carrying(terms, wanted)
 
     def _rules_of(self, shape: Shape) -> _Rules:
         """The rules of a shape that are not static; the rows that static ones close are noted."""
@@ -496,14 +660,14 @@ class PodRequirements:
             self._close(shape, near[0].topology_key, _NEAR)
             near, meant, founder = (), [], True
         away = [(affinity_pods(t, shape.namespace, shape.labels), t.topology_key) for t in self._away_terms(shape)]
-        away = [(selector, key) for selector, key in away if self._counts.shapes_matching(selector)]
+        away = [(selector, key) for selector, key in away if self._counts.means_any(selector)]
         even, uneven = self._evens(shape)
         return _Rules(
             near=tuple(self._counts.matching(meant, term.topology_key) for term in near),
             sought=tuple(meant),
             founder=founder,
             away=tuple(self._counts.matching((selector,), key) for selector, key in away),
-            shunned=tuple(self._shunning_over_one_label(shape)),
+            shunned=tuple(self._shunning.get(shape.number, ())),
             even=even,
             own=self._changed_by_own(shape, meant, away, uneven),
         )
@@ -536,13 +700,6 @@ class PodRequirements:
         found += sum(itself(selector) and wide(key) for selector, key in away)
         return found + sum(itself(_counted_by_spread(c, shape)) for c in uneven)
 
-    def _shunning_over_one_label(self, shape: Shape) -> Iterator[tuple[Count, ...]]:
-        """There may be hundreds: where each gang has a rack to itself, each excludes all others."""
-        by_label: dict[int, list[Count]] = {}
-        for count in self._shunning.get(shape.number, ()):
-            by_label.setdefault(id(count.place), []).append(count)
-        yield from map(tuple, by_label.values())
-
     def _evens(self, shape: Shape) -> tuple[tuple[_SpreadLimit, ...], list[TopologySpreadConstraint]]:
         """The spread constraints of a shape that are not static, and what they were read from."""
         constraints = self._constraints(shape)
@@ -565,7 +722,7 @@ class PodRequirements:
         domains = np.flatnonzero(np.bincount(place[among]))
         number = len(domains)
         few = constraint.min_domains is not None and number < constraint.min_domains
-        counted = self._counts.shapes_matching(_counted_by_spread(constraint, shape))
+        counted = self._counts.means_any(_counted_by_spread(constraint, shape))
         if constraint.max_skew > 0 and (not counted or (number <= 1 and not few)):
             return None
         itself = int(selector.matches(shape.namespace, shape.labels))
@@ -591,7 +748,7 @@ def _aparts(bound: Mapping[int, _Rules], own: frozenset[int]) -> Iterator[PodRul
     """Anti-affinity of shapes to themselves and to each other."""
     counts = {id(count): count for rules in bound.values() for count in rules.away}
     for count in counts.values():
-        met = count.shapes & own
+        met = count.of(own)
         carriers = frozenset(number for number, rules in bound.items() if any(c is count for c in rules.away))
         alone = carriers & met
         if alone:
@@ -604,8 +761,8 @@ def _aparts(bound: Mapping[int, _Rules], own: frozenset[int]) -> Iterator[PodRul
 def _shunned(bound: Mapping[int, _Rules], own: frozenset[int]) -> Iterator[PodRule]:
     """Anti-affinity of pods that only stand beside these tasks, and have no further rules of their own here."""
     for number, rules in bound.items():
-        for count in (count for counts in rules.shunned for count in counts):
-            others = count.shapes & own - bound.keys() - {number}
+        for count in rules.shunned:
+            others = count.of(own - bound.keys() - {number})
             if others:
                 yield Apart(frozenset((number,)), others, count.place)
 
@@ -614,14 +771,14 @@ def _nears(bound: Mapping[int, _Rules], own: frozenset[int]) -> Iterator[PodRule
     """Affinity to pods some of which the gang itself has."""
     wanted: dict[tuple[int, ...], list[int]] = {}
     for number, rules in bound.items():
-        if rules.near and rules.near[0].shapes & own:
+        if rules.near and rules.near[0].of(own):
             wanted.setdefault(tuple(map(id, rules.near)), []).append(number)
     for numbers in wanted.values():
         rules, shapes = bound[numbers[0]], frozenset(numbers)
-        met = rules.near[0].shapes & own
+        met = rules.near[0].of(own)
         found = bool(shapes & met) and not any(count.values.any() for count in rules.near)
         for count in rules.near:
-            others = bool(count.shapes - own)
+            others = count.counts_beyond(own)
             yield Near(shapes, met - shapes, count.place, count.values[:-1] > 0, found, others)
 
 
@@ -630,19 +787,19 @@ def _evens(bound: Mapping[int, _Rules], own: frozenset[int]) -> Iterator[PodRule
     wanted: dict[tuple[int, int, bool], list[tuple[int, _SpreadLimit]]] = {}
     for number, rules in bound.items():
         for even in rules.even:
-            if even.count.shapes & own:
+            if even.count.of(own):
                 wanted.setdefault((id(even.count), even.allowed, even.few), []).append((number, even))
     for carriers in wanted.values():
         even = carriers[0][1]
         count, domains = even.count, even.domains
         compared = np.arange(domains.stop) if isinstance(domains, slice) else domains
-        counted, among = count.shapes & own, count.place >= 0 if count.among is None else count.among
+        counted, among = count.of(own), count.place >= 0 if count.among is None else count.among
         every = frozenset(number for number, _ in carriers)
         for shapes, itself in ((every & counted, 1), (every - counted, 0)):
             for more in ((0, count.evicted) if count.evicted.any() else (0,)) if shapes else ():
                 there = (count.values + more)[:-1]
                 above = even.allowed + itself
-                others = bool(count.shapes - own)
+                others = count.counts_beyond(own)
                 yield Even(shapes, counted, count.place, among, there, compared, above, even.few, others)
 
 
