@@ -10,8 +10,8 @@ from tests.support.draw import Gang, Groups, draw, objects_of
 from tests.support.strategies import Scene, node_names, trees
 
 from tierwise.actions.placement.alike import place_alike
-from tierwise.actions.placement.bounds import Room, held
-from tierwise.actions.placement.choose import gradients_of, search_group
+from tierwise.actions.placement.bounds import Room, gradients_of, held
+from tierwise.actions.placement.choose import search_group
 from tierwise.actions.placement.demand import Demand, demand
 from tierwise.actions.placement.problem import NOW_ONLY, NoPlace, Placement, SearchResult, parts_of
 from tierwise.config.profile import DEFAULT

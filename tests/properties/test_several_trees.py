@@ -10,6 +10,8 @@ from tests.support.several_trees import Group, Scope, fits_somehow, kept, proble
 
 from tierwise.actions.placement.cells import Cells
 from tierwise.actions.placement.problem import Budget, Limit
+from tierwise.actions.placement.program import No, Program, Question, Unit
+from tierwise.actions.placement.program import Scope as ProgramScope
 from tierwise.framework.steps import StepAccount
 from tierwise.model.arrays import Ints
 
@@ -48,14 +50,15 @@ def questions(draw: st.DrawFn) -> tuple[list[Scope], list[Group], Ints]:
     return scopes, parts, room
 
 
-def _found(scopes: list[Scope], parts: list[Group], room: Ints) -> list[list[int]] | None:
-    """Rows of each group, part by part; None where the search says that there are none."""
+def _counted(scopes: list[Scope], parts: list[Group], room: Ints) -> list[list[int]] | None:
+    """Rows of each group, part by part, by cells; None where these say that there are none."""
     cells = Cells(problem(scopes, parts), room, np.arange(len(room)))
-    budget = Budget(10**6, StepAccount())
-    ways = cells.solutions(budget, 10**6)
-    dealt = next((found for _ in ways if (found := cells.deal()) is not None), None)
+    ways = cells.solutions(Budget(10**6, StepAccount()), 10**6)
+    chosen = next(ways, None) is not None
+    dealt = cells.deal() if chosen else None
     assert not cells.bounded
     if dealt is None:
+        assert not chosen, "what was chosen fits"
         return None
     rows: dict[int, list[list[int]]] = {}
     for leaves, placed, _ in dealt:
@@ -64,6 +67,38 @@ def _found(scopes: list[Scope], parts: list[Group], room: Ints) -> list[list[int
         need = parts[part].need
         rows.setdefault(part, []).extend(placed[i * need : (i + 1) * need].tolist() for i in range(len(leaves)))
     return [group for part in range(len(parts)) for group in rows[part]]
+
+
+def _solved(scopes: list[Scope], parts: list[Group], room: Ints) -> list[list[int]] | None:
+    """Rows of each group, part by part, by the integer program; None where it proves that there are none."""
+    used = {0, *(number for part in parts for number in (part.scope, scopes[part.scope].parent))}
+    stated = [_in_program(s) if i in used else ProgramScope(s.parent) for i, s in enumerate(scopes)]
+    units = tuple(Unit(part.scope, ((0, -1, part.need),), part.need, part.need, copies=part.copies) for part in parts)
+    nothing, one = np.zeros((1, 0), dtype=np.int64), np.zeros((0, len(room)), dtype=np.int64)
+    asked = tuple(scope for scope in stated if scope is not None)
+    question = Question((0,), nothing, one, room[None], np.arange(len(room)), asked, units)
+    dealt = None if len(asked) < len(stated) else Program(question, firm=True).solve(1000)
+    assert dealt is not No.UNKNOWN
+    return [rows.tolist() for copies in dealt for (rows,) in copies] if isinstance(dealt, list) else None
+
+
+def _in_program(scope: Scope) -> ProgramScope | None:
+    """A scope in the words of the program; None where what stands is in no one domain."""
+    places, spreads = [], []
+    for limit in scope.limits:
+        own, held = limit.domain_of_row, np.unique(limit.domain_of_row[scope.held])
+        if limit.spread:
+            held = held[held >= 0]
+            spreads.append((np.where(np.isin(own, held), -1, own), limit.spread - len(held)))
+        elif len(held) > 1 or -1 in held:
+            return None
+        else:
+            places.append(np.where(own == held[0], own, -1) if len(held) else own)
+    place = None
+    if places:
+        place = np.unique(np.stack(places), axis=1, return_inverse=True)[1].ravel()
+        place[(np.stack(places) < 0).any(axis=0)] = -1
+    return ProgramScope(scope.parent, place, tuple(spreads))
 
 
 @examples(150)
@@ -108,13 +143,16 @@ def _found(scopes: list[Scope], parts: list[Group], room: Ints) -> list[list[int
 def test_what_exists_is_found_and_what_is_found_keeps_every_limit(
     question: tuple[list[Scope], list[Group], Ints],
 ) -> None:
-    """The search agrees with writing out every way, on every small question."""
+    """Cells and the integer program agree with writing out every way, on every small question."""
     scopes, parts, room = question
     groups = [part for part in parts for _ in range(part.copies)]
-    found = _found(scopes, parts, room)
+    spreads = any(limit.spread for scope in scopes for limit in scope.limits)
+    possible = fits_somehow(scopes, parts, room.tolist())
+    for search in (_solved,) if spreads else (_solved, _counted):
+        found = search(scopes, parts, room)
 
-    assert fits_somehow(scopes, parts, room.tolist()) is (found is not None)
-    if found is not None:
-        assert kept(scopes, groups, found)
-        assert [group.need for group in groups] == [len(rows) for rows in found]
-        assert (np.bincount(np.concatenate([_rows(*rows) for rows in found]), minlength=ROWS) <= room).all()
+        assert possible is (found is not None)
+        if found is not None:
+            assert kept(scopes, groups, found)
+            assert [group.need for group in groups] == [len(rows) for rows in found]
+            assert (np.bincount(np.concatenate([_rows(*rows) for rows in found]), minlength=ROWS) <= room).all()

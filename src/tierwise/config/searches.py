@@ -68,8 +68,7 @@ _MEMORY: Final = ("cells",)
 class SearchBudget(msgspec.Struct, frozen=True):
     """The bound of each search."""
 
-    steps: int = STEPS  # of a search for sub-groups, in all domains; a mixture counts as 10, a trial as 25
-    mixed_steps: int = 20_000  # mixtures in one domain
+    steps: int = STEPS  # of a search for sub-groups, in all domains; a trial counts as 25
     trials: int = 400  # sub-groups that are tried on the ledger in one domain
     ways: int = 64  # selections of tasks for a sub-group that has more than it needs
     tight_steps: int = 5_000  # of these, for the tighter domains of groups of groups first
@@ -81,7 +80,6 @@ class SearchBudget(msgspec.Struct, frozen=True):
     gathered_places: int = 64  # domains of a tier for gathered tasks where counting alone does not tell
     mixed_places: int = 16  # the same for tasks of several shapes
     tree_steps: int = 4096  # choices where limits of several trees hold
-    tree_trials: int = 32  # ways that are then tried on the ledger
     questions: int = 1024  # to quotas about the tasks of a job's minimum, and steps to its selections of sub-groups
     selections: int = 32  # of tasks for a job's minimum, where quotas or fabrics do not take the first
     singles: int = 32  # tasks beyond the minimums of sub-groups that are tried one by one

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 
 from tierwise.actions.diagnosis.causes import NOT_TOGETHER, Causes, asked_pods, causes, once_full
 from tierwise.actions.placement.alike import holds
-from tierwise.actions.placement.bounds import Room, held
-from tierwise.actions.placement.choose import NO_TIER, gradients_of, search_group
+from tierwise.actions.placement.bounds import Room, gradients_of, held
+from tierwise.actions.placement.choose import NO_TIER, search_group
 from tierwise.actions.placement.demand import Demand, TaskGroup, least_needs
 from tierwise.actions.placement.problem import BOTH, NoPlace, SearchResult, parts_of
 from tierwise.actions.placement.solve import solve

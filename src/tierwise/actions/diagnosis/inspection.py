@@ -11,7 +11,8 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.placement.choose import NO_TIER, Order, compared, gradients_of, order_of, surplus_keys
+from tierwise.actions.placement.bounds import gradients_of
+from tierwise.actions.placement.choose import NO_TIER, Order, compared, order_of, surplus_keys
 from tierwise.actions.placement.demand import Demand, TaskGroup, demand, surplus
 from tierwise.actions.placement.problem import BOTH, SearchResult
 from tierwise.actions.placement.solve import solve

@@ -38,8 +38,7 @@ from tierwise.actions.eviction.preemptors import (
 from tierwise.actions.eviction.price_bounds import DomainBounds, Price, StandingTasks
 from tierwise.actions.eviction.review import review
 from tierwise.actions.eviction.victims import EvictionPlan, first_of, make_plan
-from tierwise.actions.placement.bounds import Room, may_hold_all
-from tierwise.actions.placement.choose import gradients_of
+from tierwise.actions.placement.bounds import Room, gradients_of, may_hold_all
 from tierwise.actions.placement.demand import Demand, demand, least_needs, needs, shapes_of
 from tierwise.api.plurals import count
 from tierwise.config.actions import ACTIONS

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.placement import choose
-from tierwise.actions.placement.bounds import Room, held
+from tierwise.actions.placement.bounds import Room, gradients_of, held
 from tierwise.actions.placement.demand import TaskGroup
 from tierwise.actions.placement.problem import NOW_ONLY, NoPlace, Part, Placement, SearchResult, rows_of
 from tierwise.actions.placement.trial import by_size
@@ -95,7 +95,7 @@ def _place(cycle: Cycle, job: Job, part: Part, domain: int, near: int | None) ->
 def _place_group(cycle: Cycle, job: Job, part: Part, within: int, near: int | None) -> list[Placement] | None:
     """Place a group in the best domain of its tightest gradient inside another."""
     able = held(Room(cycle, Pool.IDLE), part.parts[0])
-    gradients = (gradient[able[gradient] >= part.chosen] for gradient in choose.gradients_of(cycle, part.gang, within))
+    gradients = (gradient[able[gradient] >= part.chosen] for gradient in gradients_of(cycle, part.gang, within))
     feasible = next((gradient for gradient in gradients if len(gradient)), None)
     if feasible is None:
         return None

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from tierwise.actions.placement.bounds import Room, may_hold_all
-from tierwise.actions.placement.choose import gradients_of, order_of, search_group
+from tierwise.actions.placement.bounds import Room, gradients_of, may_hold_all
+from tierwise.actions.placement.choose import order_of, search_group
 from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.limits import domain_of_rows
 from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult, tightness

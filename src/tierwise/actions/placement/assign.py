@@ -7,9 +7,9 @@ cheapest that is exact first:
 - `_Counting`, one plain shape: tasks may be split freely inside a domain, so an assignment is feasible exactly when no
   domain, at any tier, gets more tasks than its fit count. Integers alone are compared.
 - `_Trials`, several shapes or rules between pods: each step places a task group on the ledger, by score.
-- `_Mixtures`, several plain shapes, where trials find nothing: domains take mixtures of shapes, by counting.
 
-There is one budget for all of them, and a search that stops there says so. The searches of `cells` are for other trees.
+Where trials of several plain shapes find nothing, the integer program of `exact` decides about the domain. There is one
+budget for both searches, and one that stops there says so. The searches of `cells` are for other trees.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.placement import mixtures, problem
-from tierwise.actions.placement.choose import gradients_of, order_of, ordered
-from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
+from tierwise.actions.placement import problem
+from tierwise.actions.placement.bounds import gradients_of
+from tierwise.actions.placement.choose import order_of, ordered
+from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup
 from tierwise.actions.placement.trial import fit, fit_tied_too
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Gradients
 from tierwise.framework.ledger import Pool, job_ready, sub_ready
-from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, SubJob
 
 __all__ = ["Frame", "Option", "Search", "assign"]
@@ -73,10 +73,7 @@ class Search(ABC):
     """
 
     cost = 1
-    """Steps that a choice counts as."""
-
-    paid = 1
-    """Steps of the cycle's account that it takes, beside what is done to find it."""
+    """Steps that a choice counts as; of the cycle's account it takes one, beside what is done to find it."""
 
     def __init__(self, whole: problem.Part, place: int) -> None:
         self._whole = whole
@@ -132,7 +129,7 @@ class Search(ABC):
         part = parts[this]
         for option in self.options(part, frame.domain):
             self._left -= 1
-            self._pay(self.paid)
+            self._pay(1)
             if self._left < 0:
                 self.bounded = True
                 yield frame
@@ -261,12 +258,13 @@ class DomainSearch(Search):
 def assign(
     cycle: Cycle,
     job: Job,
+    asked: Demand,
     whole: problem.Part,
     domain: int,
     budget: problem.Budget,
     pools: tuple[Pool, ...],
 ) -> problem.SearchResult | problem.NoPlace:
-    """Place what a job lacks below a domain. The caller owns the statement, and rewinds."""
+    """Place what a job lacks, as a demand and in parts, below a domain. The caller owns the statement, and rewinds."""
     moving = any(map(cycle.pipeline.moving, whole.shapes))
     once = len({unit.gang.number for unit in whole.units}) == len(whole.units)
     if once and not moving and len(whole.shapes) == 1:
@@ -280,7 +278,9 @@ def assign(
         # several shapes were tried one by one, never sharing nodes.
         return problem.NoPlace.of(bounded=tried is problem.NoPlace.BOUNDED or moving or len(whole.shapes) > 1)
     cycle.ledger.rewind(mark)
-    return _Mixtures.place(cycle, job, whole, domain, pools, budget)
+    from tierwise.actions.placement.exact import place_exactly  # rarely needed
+
+    return place_exactly(cycle, job, asked, domain, pools)
 
 
 def _counted(
@@ -460,224 +460,3 @@ class _Trials(DomainSearch):
 
     def write(self, chosen: Chosen) -> list[problem.Placement] | None:
         return [placement for _, found in self._placed for placement in found]
-
-
-class _Place(msgspec.Struct, frozen=True, eq=False):
-    """A domain that task groups may be assigned to: those like it inside, and the rows that stand in none of these."""
-
-    domain: int
-    inner: tuple[_Place, ...]
-    rows: Ints
-
-
-class _Mixtures(DomainSearch):
-    """Several plain shapes: domains are given mixtures, then all of them are dealt to nodes at once.
-
-    What inner domains were given counts in those around them, and what they leave counts towards these.
-    """
-
-    cost = 10
-    paid = 4
-
-    @classmethod
-    def place(
-        cls, cycle: Cycle, job: Job, whole: problem.Part, domain: int, pools: tuple[Pool, ...], budget: problem.Budget
-    ) -> problem.SearchResult | problem.NoPlace:
-        """Place what a job lacks below a domain, on idle resources or else on what is being released as well."""
-        usable, most = problem.usable(cycle, pools), cycle.budget.mixed_steps
-        try:
-            return problem.first_found(cls(cycle, job, whole, domain, pools, pool).run(budget, most) for pool in usable)
-        except mixtures.OutOfBoundError:
-            return problem.NoPlace.BOUNDED
-
-    def __init__(
-        self, cycle: Cycle, job: Job, whole: problem.Part, domain: int, pools: tuple[Pool, ...], pool: Pool
-    ) -> None:
-        super().__init__(cycle, job, whole, domain, pools)
-        most, ways = cycle.budget.choices, cycle.budget.ways
-        choices = {
-            unit.number: mixtures.Choices(unit.task_group, most) for unit in whole.units if unit.task_group is not None
-        }
-        self._axes = mixtures.Axes(cycle, mixtures.most_of(choices.values()), pool)
-        self._wanted: dict[int, list[tuple[mixtures.Mix, TaskGroup]]] = {}
-        for number, each in choices.items():
-            mixes = each.mixes(self._axes)
-            self.bounded |= len(mixes) > ways
-            kept = range(min(len(mixes), ways))
-            self._wanted[number] = [(tuple(mixes[i].tolist()), each.task_group(i)) for i in kept]
-        self._mix_of = {id(group): mix for found in self._wanted.values() for mix, group in found}
-        self._given: dict[int, mixtures.Mix] = {}
-        self._blocks: dict[tuple[int, ...], mixtures.Sum | mixtures.Without] = {}
-        self._numbers: dict[bytes, int] = {}
-        self._held: dict[tuple[int, mixtures.Mix], int] = {}
-        self._kinds: dict[int, tuple[object, ...]] = {}  # by place, for as long as nothing in it is given or taken back
-        self._kind_numbers: dict[tuple[object, ...], int] = {}
-        self._plant(set(self._usable(whole, domain)))
-
-    def _usable(self, part: problem.Part, within: int) -> Iterator[int]:
-        """All domains that the parts of a group, and those inside them, may be given."""
-        for inner in part.parts:
-            for option in self.known(inner, within):
-                yield option.place
-                yield from self._usable(inner, option.place)
-
-    def _plant(self, places: set[int]) -> None:
-        """The domains of all options as a tree."""
-        topology = self._cycle.topology
-        places.add(self._domain)
-        around: dict[int, list[_Place]] = {}
-        self._places: dict[int, _Place] = {}
-        self._around: dict[int, int] = {}
-        for domain in sorted(places, reverse=True):  # inner ones first, for domains stand in preorder
-            inner = tuple(reversed(around.pop(domain, [])))
-            span = topology.span(domain)
-            own = np.ones(span.stop - span.start, dtype=bool)
-            for place in inner:
-                inside = topology.span(place.domain)
-                own[inside.start - span.start : inside.stop - span.start] = False
-                self._around[place.domain] = domain
-            place = self._places[domain] = _Place(domain, inner, span.start + np.flatnonzero(own))
-            outer = next((d for d in topology.ancestors(domain) if d != domain and d in places), None)
-            if outer is not None:
-                around.setdefault(outer, []).append(place)
-        self._top = self._places[self._domain]
-
-    def options(self, part: problem.Part, within: int) -> Iterator[Option]:
-        """The places of a part, one of each kind, and of a unit each way to choose its tasks."""
-        tried: set[tuple[object, ...]] = set()
-        for option in self.known(part, within):
-            kind = self._kind(option.place)
-            if kind in tried:
-                continue
-            tried.add(kind)
-            if part.task_group is None:
-                yield option
-            for _, task_group in self._wanted.get(part.number, ()):
-                yield replace(option, task_group=task_group)
-
-    def put(self, part: problem.Part, option: Option) -> bool:
-        """Give a domain a mixture beside what it has, if it takes that."""
-        place, mix = option.place, self._mix_of[id(option.task_group)]
-        before = self._given.get(place)
-        self._given[place] = mix if before is None else problem.plus(before, mix)
-        self._forget(place)
-        if self._holds(place):
-            return True
-        self.take_back(part, option)
-        return False
-
-    def take_back(self, part: problem.Part, option: Option) -> None:
-        place, mix = option.place, self._mix_of[id(option.task_group)]
-        self._given[place] = tuple(a - b for a, b in zip(self._given[place], mix, strict=True))
-        if not any(self._given[place]):
-            del self._given[place]
-        self._forget(place)
-
-    def _forget(self, place: int) -> None:
-        """What was known of a place and of those around it, since it was given something else."""
-        domain: int | None = place
-        while domain is not None:
-            self._kinds.pop(domain, None)
-            domain = self._around.get(domain)
-
-    def write(self, chosen: Chosen) -> list[problem.Placement]:
-        """Place task groups in the domains that were given their mixtures."""
-        groups = [(option.task_group, option.place) for _, option in chosen if option.task_group is not None]
-        groups.sort(key=lambda c: -len(self._cycle.topology.chains[c[1]]))
-        nothing = (0,) * len(self._axes.shapes)
-        rows = self._block(self._top, rest=True).unwind(nothing)
-        return mixtures.write_mixed(self._cycle, self._job, groups, self._axes, rows)
-
-    def state(self, frame: Frame) -> tuple[object, ...]:
-        """What later parts see: alike places in any order, others by what they were given."""
-        own = set(frame.domains())
-        kinds = ((place, self._given.get(place)) if place in own else self._kind(place) for place in self._places)
-        numbers = self._kind_numbers
-        return tuple(sorted([numbers.setdefault(kind, len(numbers)) for kind in kinds]))
-
-    def hopeful(self, frame: Frame) -> bool:
-        """Whether the places would take all task groups of the next one's kind, if there were no others."""
-        if not super().hopeful(frame):
-            return False
-        rest = frame.part.parts[frame.next :]
-        ways = self._wanted.get(rest[0].number, [])
-        if frame.part.optional or len(ways) != 1:
-            return True
-        mix = ways[0][0]
-        like = [part for part in rest if [m for m, _ in self._wanted.get(part.number, ())] == [mix]]
-        places = {option.place for part in like for option in self.known(part, frame.domain)}
-        if any(self._places[place].inner for place in places):
-            return True
-        return sum(self._most(place, mix) for place in places) >= len(like)
-
-    def _most(self, place: int, mix: mixtures.Mix) -> int:
-        """How many task groups of a mixture a domain takes beside what it was given."""
-        table = self._rest(place)
-        known = self._held.get((self._number(table), mix))
-        if known is None:
-            known = 0
-            more = mix
-            while self._within(more) and mixtures.holds(table, more):
-                known += 1
-                more = problem.plus(more, mix)
-            self._held[self._number(table), mix] = known
-        return known
-
-    def _holds(self, place: int) -> bool:
-        """Whether a domain, and each around it, holds what it was given."""
-        domain: int | None = place
-        while domain is not None:
-            mix = self._given.get(domain)
-            if mix is not None and not (
-                self._within(mix) and mixtures.holds(self._block(self._places[domain]).table, mix)
-            ):
-                return False
-            domain = self._around.get(domain)
-        return True
-
-    def _within(self, mix: mixtures.Mix) -> bool:
-        return all(n <= most for n, most in zip(mix, self._axes.most, strict=True))
-
-    def _block(self, place: _Place, *, rest: bool = False) -> mixtures.Sum | mixtures.Without:
-        """What a domain takes beside what those inside were given; `rest` takes off what it was given itself."""
-        below = range(place.domain, int(self._cycle.topology.last[place.domain]))
-        inside = tuple(
-            sorted((d, *mix) for d, mix in self._given.items() if d in below and (rest or d != place.domain))
-        )
-        key = (place.domain, int(rest), *(number for entry in inside for number in entry))
-        block = self._blocks.get(key)
-        if block is None:
-            if rest and place.domain in self._given:
-                block = mixtures.Without(self._block(place), self._given[place.domain])
-            elif place.inner:
-                own = self._rows_of(place)
-                block = mixtures.Sum(self._axes, (own, *(self._block(inner, rest=True) for inner in place.inner)))
-            else:
-                block = self._rows_of(place)
-            self._blocks[key] = block
-        return block
-
-    def _rows_of(self, place: _Place) -> mixtures.Sum | mixtures.Without:
-        key = (-1, place.domain)
-        block = self._blocks.get(key)
-        if block is None:
-            block = self._blocks[key] = mixtures.Sum(self._axes, self._axes.rows(place.rows))
-        return block
-
-    def _rest(self, place: int) -> Ints:
-        return self._block(self._places[place], rest=True).table
-
-    def _number(self, table: Ints) -> int:
-        return self._numbers.setdefault(table.tobytes(), len(self._numbers))
-
-    def _kind(self, place: int) -> tuple[object, ...]:
-        """What tells a place from its siblings: what is left in it, and itself where a task group is tied to it."""
-        kind = self._kinds.get(place)
-        if kind is None:
-            if self.has_placed_tasks(place) or self._places[place].inner:
-                kind = (place, self._given.get(place))
-            else:
-                tier = int(self._cycle.topology.tier[place])
-                kind = (self._around.get(place), self._number(self._rest(place)), tier)
-            self._kinds[place] = kind
-        return kind

@@ -1,4 +1,4 @@
-"""How much the domains of the tree hold: the one count that searches, evicting actions and diagnosis ask.
+"""Which domains are tried, and how much they hold: the one count that searches, evicting actions and diagnosis ask.
 
 A count never says too little, so what it rules out is ruled out. It is exact for tasks of one plain shape, and for
 parts of such tasks that are alike at every level: a domain within the limit of a part holds floor(what is inside it /
@@ -16,11 +16,40 @@ import numpy as np
 from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.problem import Part
 from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Gradients
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Shape
+from tierwise.model.job import Job, Shape, SubJob
 
-__all__ = ["Room", "held", "may_hold", "may_hold_all", "most_tasks"]
+__all__ = ["Room", "chooses_its_host", "gradients_of", "held", "may_hold", "may_hold_all", "most_tasks"]
+
+
+def gradients_of(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients:
+    """The gradients to try, in order.
+
+    A gang with placed tasks has one candidate, the widest domain around them that its limit allows: from there `walk`
+    places the other tasks nearest first, which is finer than any order of domains.
+    """
+    if chooses_its_host(cycle, gang, within):
+        return (np.array([within]),)
+    gradients = cycle.pipeline.gradients(gang, within)
+    if cycle.current_domain(gang) is None:
+        return gradients
+    widest = [int(gradient[0]) for gradient in gradients]
+    return (np.array([min(widest)]),) if widest else ()
+
+
+def chooses_its_host(cycle: Cycle, gang: Job | SubJob, within: int) -> bool:
+    """Whether a gang is one pod with devices that chooses its host, whatever leaf that is in: it is near to nothing,
+    and its limit leaves out no row of the domain.
+    """
+    if not isinstance(gang, Job) or len(gang.tasks) != 1 or not cycle.pipeline.room_ahead:
+        return False
+    request, least = gang.tasks[0].shape.request, gang.min_resources
+    if (least is not None and not bool((least <= request).all())) or not request[cycle.view.axis.devices].any():
+        return False
+    limit = cycle.pipeline.limit(gang)
+    return limit is not None and bool(cycle.topology.loosest[within] <= limit)
 
 
 class Room:

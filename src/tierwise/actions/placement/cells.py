@@ -2,11 +2,12 @@
 
 Constraints become limits that rows know (`limits`). A limit knows nothing of trees: it gives each row the domain that
 the row is in, -1 for none. Rows that no limit tells apart form a *cell*, so what is counted are cells, of which
-there are few, and their capacity. A place of a part is what one domain of each of its limits has in common. The search
-of `assign` runs in two ways, both within one budget. `Cells` chooses places from the outside inwards; a flow says
-whether the tasks fit into the cells that are left, exactly for one plain shape (`tests/support/several_trees.py` states
-the same rule plainly). `_Tasks` puts tasks of several shapes, or with rules between pods, onto the rows of these places
-on the ledger, one after the other.
+there are few, and their capacity. A place of a part is what one domain of each of its limits has in common.
+
+For tasks of one plain shape the search of `assign` chooses places from the outside inwards, and a flow says whether the
+tasks fit into the cells that are left (`tests/support/several_trees.py` states the same rule plainly). Tasks of several
+shapes, or with rules between pods, go to the first places that it finds by score, or as the flow deals them. What that
+leaves open, and what finds no way into enough domains, is asked of the integer program of `exact`.
 """
 
 from __future__ import annotations
@@ -21,36 +22,103 @@ import numpy as np
 from tierwise.actions.placement import problem
 from tierwise.actions.placement.assign import Frame, Option, Search
 from tierwise.actions.placement.bounds import Room, most_tasks
+from tierwise.actions.placement.choose import pending
 from tierwise.actions.placement.demand import Demand, TaskGroup, each_selection
 from tierwise.actions.placement.limits import Tiers, limited, tiers_to_try, within_limits
-from tierwise.actions.placement.mixtures import each_choice
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
-from tierwise.framework.placer import score_keys
+from tierwise.framework.placer import best_row, score_keys
 from tierwise.model.arrays import EMPTY, Bools, Ints, distinct
-from tierwise.model.job import Job, PodSet, Shape
+from tierwise.model.job import Job, PodSet
+from tierwise.model.topology import ROOT
 
 __all__ = ["Cells", "search_cells"]
 
 
 def search_cells(
-    cycle: Cycle, job: Job, asked: Demand, pools: tuple[Pool, ...]
+    cycle: Cycle, job: Job, asked: Demand, within: int, pools: tuple[Pool, ...]
 ) -> problem.SearchResult | problem.NoPlace:
     """The best place for a demand, written to the ledger."""
+    others = tuple(pending(cycle, job)) if asked.substitutes or asked.alternatives is not None else ()
+    shapes = {*asked.shapes, *others}
+    if len(shapes) > 1 or any(map(cycle.pipeline.moving, shapes)):
+        return _tried(cycle, job, asked, within, pools)
     counts, budget = cycle.report.search_counts, problem.Budget(cycle.budget.steps, cycle.steps)
     bounded, cut = False, counts.cut
     every = each_selection(cycle, job, asked)
     selections = islice(every, 1) if _interchangeable(asked) else cycle.first(every, cycle.budget.selections)
     ways = list(product(tiers_to_try(cycle, job), problem.usable(cycle, pools)))
-    tried = ((way, chosen) for some in selections for way in ways for chosen in each_choice(cycle, some))
-    for (tiers, pool), chosen in tried:
+    for chosen, (tiers, pool) in product(selections, ways):
         counts.trials += 1
         found = _place_within(cycle, job, chosen, tiers, pool, budget)
         if not isinstance(found, problem.NoPlace):
-            return problem.found_on(cycle, found)
+            return found
         bounded |= found is problem.NoPlace.BOUNDED
     return problem.NoPlace.of(bounded=bounded or counts.cut > cut)
+
+
+def _tried(
+    cycle: Cycle, job: Job, asked: Demand, within: int, pools: tuple[Pool, ...]
+) -> problem.SearchResult | problem.NoPlace:
+    """The best place for tasks of several shapes, or with rules between them: by score, and else by the program."""
+    budget, doubted = problem.Budget(cycle.budget.steps, cycle.steps), False
+    *tighter, stated = tiers_to_try(cycle, job)
+    for tiers in (*tighter, stated):
+        found = _first_places(cycle, job, asked, tiers, pools, budget)
+        if isinstance(found, problem.SearchResult):
+            return found
+        if found is problem.NoPlace.PROVEN and not asked.substitutes and asked.alternatives is None:
+            continue
+        from tierwise.actions.placement.exact import place_exactly, refuted  # rarely needed
+
+        if not doubted and refuted(cycle, job, asked, within=within):
+            return problem.NoPlace.PROVEN
+        doubted = True
+        if tiers is not stated:  # of these the caller asks the program, as it does for all jobs
+            exactly = place_exactly(cycle, job, asked, within, pools, tiers=tiers)
+            if isinstance(exactly, problem.SearchResult):
+                return exactly
+    return problem.NoPlace.of(bounded=doubted)
+
+
+def _first_places(
+    cycle: Cycle, job: Job, asked: Demand, tiers: Tiers, pools: tuple[Pool, ...], budget: problem.Budget
+) -> problem.SearchResult | problem.NoPlace:
+    """The tasks of a demand in the first places that counting finds, if they go there."""
+    whole, hopeful = limited(cycle, job, asked.task_groups, tiers), False
+    for pool in problem.usable(cycle, pools):
+        cycle.report.search_counts.trials += 1
+        cells = _cells(cycle, job, whole, pool)
+        chosen = next(cells.solutions(budget, cycle.budget.tree_steps), None)
+        hopeful |= chosen is not None or cells.bounded
+        dealt = cells.deal() if chosen is not None else None
+        for by_score in (True, False) if dealt is not None else ():
+            found = cycle.ledger.attempt(_one_by_one, cycle, job, dealt or (), tiers, pool, by_score=by_score)
+            if found is not None:
+                return problem.found_on(cycle, found)
+    return problem.NoPlace.of(bounded=hopeful)
+
+
+def _one_by_one(
+    cycle: Cycle, job: Job, dealt: Sequence[Dealt], tiers: Tiers, pool: Pool, *, by_score: bool
+) -> list[problem.Placement] | None:
+    """Tasks on the best rows of their places, the shapes first that the fewest rows take, or on those that they were
+    dealt; None where one does not fit, or limits are not kept.
+    """
+    everywhere, placements = slice(0, len(cycle.nodes)), list[problem.Placement]()
+    for units, rows, place in dealt:
+        asked = [each for unit in units for each in _asked(job, unit)]
+        if by_score:
+            asked.sort(key=lambda each: int(cycle.fit_counts.of(each[0].shape).rows(pool).sum()))
+        tasks = [(ask, pod_set) for ask, pod_set, number in asked for _ in range(number)]
+        for (ask, pod_set), own in zip(tasks, rows.tolist(), strict=True):
+            among = place if by_score else np.arange(len(place)) == own
+            row = best_row(cycle, ask, everywhere, pool, among=among)
+            if row < 0:
+                return None
+            placements.append(problem.place_tasks(cycle, ask, pod_set, (np.array([row]), np.array([1])), pool))
+    return problem.joined(placements) if placements and within_limits(cycle, job, tiers) else None
 
 
 def _interchangeable(asked: Demand) -> bool:
@@ -64,35 +132,28 @@ def _interchangeable(asked: Demand) -> bool:
 
 def _place_within(
     cycle: Cycle, job: Job, task_groups: tuple[TaskGroup, ...], tiers: Tiers, pool: Pool, budget: problem.Budget
-) -> list[problem.Placement] | problem.NoPlace:
+) -> problem.SearchResult | problem.NoPlace:
     """Where the tasks go within the limits at these tiers, written to the ledger."""
-    whole = limited(cycle, job, task_groups, tiers)
-    rooms = {shape: cycle.fit_counts.of(shape).rows(pool) for shape in whole.shapes}
-    room = most_tasks(Room(cycle, pool), rooms)
-    moving, trials = any(map(cycle.pipeline.moving, rooms)), cycle.budget.tree_trials
-    cells = Cells(whole, room, _by_score(cycle, job, next(whole.task_groups()), room))
-    bounded = moving
-    for _ in islice(cells.solutions(budget, cycle.budget.tree_steps), trials if moving else None):
-        dealt = cells.deal()
-        if dealt is None:
-            continue
-        if len(rooms) == 1 and not moving:
-            return _write(cycle, job, dealt, pool)
-        tasks = _Tasks(cycle, job, whole, dealt, pool, {shape: int(rows.sum()) for shape, rows in rooms.items()})
-        found = tasks.place(tiers, budget)
-        if found is not None:
-            return found
-        bounded |= tasks.bounded
-    return problem.NoPlace.of(bounded=bounded or cells.bounded)
+    cells = _cells(cycle, job, limited(cycle, job, task_groups, tiers), pool)
+    if next(cells.solutions(budget, cycle.budget.tree_steps), None) is None:
+        return problem.NoPlace.of(bounded=cells.bounded)
+    dealt = cells.deal()
+    if dealt is None:
+        from tierwise.actions.placement.exact import place_exactly  # rarely needed
+
+        return place_exactly(cycle, job, Demand(task_groups), ROOT, (pool,), tiers=tiers)
+    return problem.found_on(cycle, _write(cycle, job, dealt, pool))
 
 
-def _by_score(cycle: Cycle, job: Job, first: TaskGroup, room: Ints) -> Ints:
-    """A rank for each row, by score and then by name."""
+def _cells(cycle: Cycle, job: Job, whole: problem.Part, pool: Pool) -> Cells:
+    """The search for places of the parts of a job; rows are filled by score, and then by name."""
+    room = most_tasks(Room(cycle, pool), {shape: cycle.fit_counts.of(shape).rows(pool) for shape in whole.shapes})
+    first = next(whole.task_groups())
     ask = Ask(first.remaining[0].pod_set.shape, first.sub, job)
     keys = score_keys(cycle, ask, slice(0, len(room)), room > 0)
     order = np.empty(len(keys), dtype=np.int64)
     order[np.lexsort((cycle.nodes.rank, -keys))] = np.arange(len(keys))
-    return order
+    return Cells(whole, room, order)
 
 
 def _write(cycle: Cycle, job: Job, dealt: Sequence[Dealt], pool: Pool) -> list[problem.Placement]:
@@ -252,9 +313,9 @@ class Cells(Search):
         ]
 
     def deal(self) -> list[Dealt] | None:
-        """Rows for what is chosen now; None where it does not fit, or is in too few domains."""
+        """Rows for what is chosen now; None where it does not fit, or no way is found into enough domains."""
         supplies = self._supplies()
-        counts = self._spread_out(supplies, self._spreads)
+        counts = self._spread_out(supplies)
         if counts is None:
             return None
         free = self._room[self._rows].copy()
@@ -269,23 +330,10 @@ class Cells(Search):
                 given = np.clip(int(cells[cell]) - (upto - free[inside]), 0, free[inside])
                 free[inside] -= given
                 rows.append(np.repeat(self._rows[inside], given))
-            found = np.sort(np.concatenate(rows)) if rows else EMPTY
             place = np.zeros(len(self._room), dtype=bool)
             place[self._rows[supply.cells[self._cell_of_row]]] = True
-            dealt.append(Dealt(supply.units, found, place))
+            dealt.append(Dealt(supply.units, np.sort(np.concatenate(rows)) if rows else EMPTY, place))
         return dealt
-
-    def _spread_out(self, supplies: list[_Supply], spreads: Sequence[_Spread]) -> Ints | None:
-        """How many tasks of each supply go to each cell, (supplies x cells), in enough domains for every spread."""
-        counts = self._flow(supplies, self._capacity)
-        if counts is None or all(self._met(spread, supplies, counts) for spread in spreads):
-            return counts
-        for spread in spreads:
-            cells = [supply.cells for supply in supplies if self._inside(supply, spread[0])]
-            if not self._reaches(spread, np.logical_or.reduce(cells)):
-                return None
-        fixed = np.zeros((len(supplies), len(self._capacity)), dtype=np.int64)
-        return self._fixing(supplies, fixed, spreads)
 
     @staticmethod
     def _reaches(spread: _Spread, cells: Bools) -> bool:
@@ -308,41 +356,37 @@ class Cells(Search):
     def _inside(self, supply: _Supply, part: problem.Part) -> bool:
         return part in self._around[supply.units[0].number]
 
-    def _fixing(self, supplies: list[_Supply], fixed: Ints, spreads: Sequence[_Spread]) -> Ints | None:
-        """Fix single tasks to domains that would have none, until every spread is met; then the rest goes anywhere."""
-        self._left -= 1
-        if self._left < 0:
-            self.bounded = True
-            return None
-        rest = [s._replace(amount=s.amount - int(fixed[i].sum())) for i, s in enumerate(supplies)]
-        counts = self._flow(rest, self._capacity - fixed.sum(axis=0))
-        if counts is None:
-            return None
-        counts = counts + fixed
-        open_spread = next((spread for spread in spreads if not self._met(spread, supplies, counts)), None)
-        if open_spread is None:
-            return counts
-        part, _, column = open_spread
-        hit = self._hit(open_spread, supplies, fixed)
+    def _spread_out(self, supplies: list[_Supply]) -> Ints | None:
+        """How many tasks of each supply go to each cell, (supplies x cells), in enough domains for every spread.
+
+        Single tasks are fixed to domains that would have none, until every spread is met; the rest goes anywhere.
+        """
+        fixed = np.zeros((len(supplies), len(self._capacity)), dtype=np.int64)
+        while True:
+            rest = [s._replace(amount=s.amount - int(fixed[i].sum())) for i, s in enumerate(supplies)]
+            counts = self._flow(rest, self._capacity - fixed.sum(axis=0))
+            if counts is None:
+                return None
+            counts = counts + fixed
+            unmet = next((spread for spread in self._spreads if not self._met(spread, supplies, counts)), None)
+            if unmet is None:
+                return counts
+            found = self._another_domain(unmet, rest, self._hit(unmet, supplies, fixed), fixed)
+            if found is None:
+                return None
+            fixed[found] += 1
+
+    def _another_domain(
+        self, spread: _Spread, left: list[_Supply], hit: set[int], fixed: Ints
+    ) -> tuple[int, int] | None:
+        """The supply of which a task may go to a domain that has none yet, and its roomiest cell there."""
+        part, _, column = spread
         free = self._capacity - fixed.sum(axis=0)
-        masks = np.stack([supply.cells for supply in supplies]).astype(np.uint8)
-        columns = np.stack([column for _, _, column in spreads])
-        tried: set[tuple[int, bytes, bytes]] = set()  # cells that the same supplies may use, in the same domains
         for cell in np.argsort(-free, kind="stable").tolist():
-            domain = int(column[cell])
-            if domain < 0 or domain in hit or free[cell] < 1:
-                continue
-            for i, supply in enumerate(rest):
-                inside = self._inside(supply, part)
-                alike = (i, masks[:, cell].tobytes(), columns[:, cell].tobytes())
-                if not inside or not supply.amount or not supply.cells[cell] or alike in tried:
-                    continue
-                tried.add(alike)
-                more = fixed.copy()
-                more[i, cell] += 1
-                found = self._fixing(supplies, more, spreads)
-                if found is not None:
-                    return found
+            if column[cell] >= 0 and int(column[cell]) not in hit and free[cell] > 0:
+                for i, supply in enumerate(left):
+                    if supply.amount and supply.cells[cell] and self._inside(supply, part):
+                        return i, cell
         return None
 
     def _flow(self, supplies: Sequence[_Supply], capacity: Ints) -> Ints | None:
@@ -427,90 +471,3 @@ def _push(kind: int, most: int, came: dict[int, tuple[int, int]], flow: Ints, ro
             flow[supply, away] -= amount
     rooms[kind] -= amount
     return amount
-
-
-class _Tasks(Search):
-    """Tasks of any shapes, one by one on the rows of their places: every step is on the ledger.
-
-    The first way is the one that scores ask for, in each group the shapes first that the fewest rows take; it is the
-    only one where rules between pods make what fits depend on the order.
-    """
-
-    cost = 25
-
-    def __init__(
-        self, cycle: Cycle, job: Job, whole: problem.Part, dealt: Sequence[Dealt], pool: Pool, freedom: dict[Shape, int]
-    ) -> None:
-        self._cycle, self._job, self._pool = cycle, job, pool
-        self._tasks: list[tuple[Ask, PodSet, Bools]] = []  # with the rows of the place of each
-        for units, _, place in dealt:
-            for unit in units:
-                for ask, pod_set, number in sorted(_asked(job, unit), key=lambda entry: freedom[entry[0].shape]):
-                    self._tasks += [(ask, pod_set, place)] * number
-        number = len(self._tasks)
-        parts = tuple(problem.Part(i, job, None, 1, (1,)) for i in range(number))
-        super().__init__(problem.group_of(-1, job, number, parts), 0)
-        self._moving = any(map(cycle.pipeline.moving, freedom))
-        self._used = distinct(np.concatenate([shape.asked for shape in freedom]))
-        spread = [limit.domain_of_row for part in whole.every() for limit in part.limits if limit.spread]
-        # Rows that no task of the job could tell apart, but for what is free on them.
-        opened = [cycle.fit_counts.why(shape) == 0 for shape in freedom]
-        places = {id(place): place for *_, place in self._tasks}
-        self._marks: Ints = np.stack([*places.values(), *opened, *spread]).astype(np.int64)
-        free = cycle.ledger.free(self._used, slice(0, len(cycle.nodes)), pool)
-        self._at_first: Ints = np.concatenate((self._marks, free))
-        kinds = {(ask.shape, id(place)): (ask.shape, place) for ask, _, place in self._tasks}
-        mine = np.array([[kind == (ask.shape, id(place)) for ask, _, place in self._tasks] for kind in kinds])
-        left = np.cumsum(mine[:, ::-1], axis=1)[:, ::-1]  # of each kind, from each task on
-        self._left_of = list(zip(kinds.values(), left, strict=True))
-        self._apart = bool(spread) or self._moving  # more than what is free decides whether tasks fit
-        self._placed: list[tuple[int, problem.Placement]] = []  # with the mark of the ledger before it
-
-    def place(self, tiers: Tiers, budget: problem.Budget) -> list[problem.Placement] | None:
-        """A way that keeps all limits at these tiers, written to the ledger, within half of the budget."""
-        most = len(self._tasks) if self._moving else budget.left // (2 * self.cost)
-        with self._cycle.ledger.statement() as statement:
-            for _ in self.solutions(budget, most):
-                if within_limits(self._cycle, self._job, tiers):
-                    statement.keep()
-                    return [placement for _, placement in self._placed]
-        return None
-
-    def options(self, part: problem.Part, within: int) -> Iterator[Option]:
-        """The rows of its place by score, one of each kind."""
-        cycle, everywhere = self._cycle, slice(0, len(self._cycle.nodes))
-        ask, _, place = self._tasks[part.number]
-        fits = cycle.fits(ask, everywhere, self._pool) & place
-        rows = np.flatnonzero(fits)
-        keys = score_keys(cycle, ask, everywhere, fits)[rows]
-        rows = rows[np.lexsort((cycle.nodes.rank[rows], -keys))]
-        alike = np.concatenate((self._marks[:, rows], cycle.ledger.free(self._used, rows, self._pool))).T
-        seen: set[bytes] = set()
-        for row, kind in zip(rows.tolist(), alike, strict=True):
-            if (known := kind.tobytes()) not in seen:
-                seen.add(known)
-                yield Option(row, 0.0)
-
-    def put(self, part: problem.Part, option: Option) -> bool:
-        ask, pod_set, _ = self._tasks[part.number]
-        mark, picks = self._cycle.ledger.mark(), (np.array([option.place]), np.ones(1, dtype=np.int64))
-        self._placed.append((mark, problem.place_tasks(self._cycle, ask, pod_set, picks, self._pool)))
-        return True
-
-    def take_back(self, part: problem.Part, option: Option) -> None:
-        mark, _ = self._placed.pop()
-        self._cycle.ledger.rewind(mark)
-
-    def hopeful(self, frame: Frame) -> bool:
-        """Whether there is room for the rest of each shape, if there were no others."""
-        rooms = ((self._cycle.fit_counts.of(s).rows(self._pool)[place], left) for (s, place), left in self._left_of)
-        return all(int(room.sum()) >= left[frame.next] for room, left in rooms)
-
-    def state(self, frame: Frame) -> tuple[object, ...]:
-        """What is placed on rows of each kind: rows that were alike at first may change places."""
-        if self._apart:
-            return (object(),)
-        on_row: dict[int, list[int]] = {}
-        for _, placement in self._placed:
-            on_row.setdefault(int(placement.rows[0]), []).append(placement.pod_set.shape.number)
-        return tuple(sorted((self._at_first[:, row].tobytes(), *sorted(shapes)) for row, shapes in on_row.items()))

@@ -15,13 +15,13 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.placement.bounds import Room, may_hold
+from tierwise.actions.placement.bounds import Room, chooses_its_host, gradients_of, may_hold
 from tierwise.actions.placement.demand import TaskGroup
 from tierwise.actions.placement.problem import BOTH, NOW_ONLY, NoPlace, Placement, SearchResult, place_tasks
 from tierwise.actions.placement.trial import fit_any_way
 from tierwise.framework.closest import pieces_needed
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Abstained, Ask, Gradients, Proposal, Units
+from tierwise.framework.extension import Abstained, Ask, Proposal, Units
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import GRAIN, Picks, place, room_ahead
 from tierwise.framework.report import Term
@@ -33,7 +33,6 @@ __all__ = [
     "NO_TIER",
     "Order",
     "compared",
-    "gradients_of",
     "order_of",
     "ordered",
     "pending",
@@ -44,34 +43,6 @@ __all__ = [
 
 NO_TIER = 2**62
 """Of a candidate around which no domain within the limit holds all pending tasks."""
-
-
-def gradients_of(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients:
-    """The gradients to try, in order.
-
-    A gang with placed tasks has one candidate, the widest domain around them that its limit allows: from there `walk`
-    places the other tasks nearest first, which is finer than any order of domains.
-    """
-    if _by_host(cycle, gang, within):
-        return (np.array([within]),)
-    gradients = cycle.pipeline.gradients(gang, within)
-    if cycle.current_domain(gang) is None:
-        return gradients
-    widest = [int(gradient[0]) for gradient in gradients]
-    return (np.array([min(widest)]),) if widest else ()
-
-
-def _by_host(cycle: Cycle, gang: Job | SubJob, within: int) -> bool:
-    """Whether a gang is one pod with devices that chooses its host, whatever leaf that is in: it is near to nothing,
-    and its limit leaves out no row of the domain.
-    """
-    if not isinstance(gang, Job) or len(gang.tasks) != 1 or not cycle.pipeline.room_ahead:
-        return False
-    request, least = gang.tasks[0].shape.request, gang.min_resources
-    if (least is not None and not bool((least <= request).all())) or not request[cycle.view.axis.devices].any():
-        return False
-    limit = cycle.pipeline.limit(gang)
-    return limit is not None and bool(cycle.topology.loosest[within] <= limit)
 
 
 def search_group(
@@ -102,6 +73,10 @@ def search_group(
                 return replace(found, score=float(order.scores[i]), proposed=said, terms=terms or order.decided(i))
             bounded |= found is NoPlace.BOUNDED
     return NoPlace.of(bounded=bounded)
+
+
+def _by_host(cycle: Cycle, gang: Job | SubJob, within: int) -> bool:
+    return isinstance(gang, Job) and len(gang.tasks) == 1 and chooses_its_host(cycle, gang, within)
 
 
 # The order of candidates.

@@ -16,9 +16,9 @@ from itertools import islice, permutations
 import msgspec
 import numpy as np
 
-from tierwise.actions.placement.choose import gradients_of
+from tierwise.actions.placement.bounds import gradients_of
 from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup, demand, remaining_tasks
-from tierwise.actions.placement.limits import STATED, Limits
+from tierwise.actions.placement.limits import STATED, Limits, Tiers
 from tierwise.actions.placement.problem import (
     NoPlace,
     Placement,
@@ -62,15 +62,21 @@ _ASKED = 150
 
 
 def place_exactly(
-    cycle: Cycle, job: Job, asked: Demand, within: int, pools: tuple[Pool, ...], shared: Ints | None = None
+    cycle: Cycle,
+    job: Job,
+    asked: Demand,
+    within: int,
+    pools: tuple[Pool, ...],
+    shared: Ints | None = None,
+    tiers: Tiers = STATED,
 ) -> SearchResult | NoPlace:
-    """A place for a demand below a domain, written to the ledger.
+    """A place for a demand below a domain, written to the ledger; on several trees within the limits at some tiers.
 
     All of it stays in one of the `shared` places, by row, where there are any. Not all of it may have to, so that a no
     is no proof then.
     """
     try:
-        stated = _Stated(cycle, job, asked, within, shared=shared)
+        stated = _Stated(cycle, job, asked, within, shared=shared, tiers=tiers)
     except _NowhereError:
         return NoPlace.PROVEN
     proven = False
@@ -103,12 +109,12 @@ def statable(cycle: Cycle, job: Job) -> Demand | None:
     return asked if plain else None
 
 
-def refuted(cycle: Cycle, job: Job, asked: Demand, *, alone: bool = False) -> bool:
+def refuted(cycle: Cycle, job: Job, asked: Demand, *, alone: bool = False, within: int = ROOT) -> bool:
     """Whether it is proven that a demand has no place now; `alone`: nor has, whichever other pods come and go.
 
     Nodes are then cleared of all others beforehand. False where the program is too large, or ends at its bound.
     """
-    question = relaxed_question(cycle, job, asked, alone=alone)
+    question = relaxed_question(cycle, job, asked, alone=alone, within=within)
     if question is None:
         return True
     try:
@@ -118,10 +124,12 @@ def refuted(cycle: Cycle, job: Job, asked: Demand, *, alone: bool = False) -> bo
     return _solved(cycle, program) is No.PROVEN
 
 
-def relaxed_question(cycle: Cycle, job: Job, asked: Demand, *, alone: bool = False) -> Question | None:
+def relaxed_question(
+    cycle: Cycle, job: Job, asked: Demand, *, alone: bool = False, within: int = ROOT
+) -> Question | None:
     """Whether a demand has a place, without what filters tell no records of; None: tasks that stand leave it none."""
     try:
-        stated = _Stated(cycle, job, asked, ROOT, alone=alone)
+        stated = _Stated(cycle, job, asked, within, alone=alone)
     except _NowhereError:
         return None
     return stated.question(Pool.FUTURE_IDLE, np.arange(len(cycle.nodes)), firm=False)
@@ -245,10 +253,11 @@ class _Stated:
         alone: bool = False,
         shared: Ints | None = None,
         beside: Sequence[tuple[Shape, int]] = (),
+        tiers: Tiers = STATED,
     ) -> None:
         """`beside` are tasks of others by shape and row, which may stand there as well. Raises _NowhereError."""
         self._cycle, self._job, self._asked, self._within = cycle, job, asked, within
-        self._limits = Limits(cycle, job, STATED) if cycle.snapshot.on_several_trees(job) else None
+        self._limits = Limits(cycle, job, tiers) if cycle.snapshot.on_several_trees(job) else None
         self._scopes: list[Scope] = []
         self._limit_of: list[LimitOf | None] = []  # by scope, what of it was asked for
         self._units: list[Unit] = []

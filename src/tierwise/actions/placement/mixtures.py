@@ -1,21 +1,18 @@
-"""Place tasks of several shapes on the rows of a domain, by exact counting.
+"""Count which mixtures of several shapes rows take together, for gangs whose pods are gathered in multiples.
 
 A mixture is a number of tasks of each shape. The mixtures that some rows can take together form a set that is closed
 downwards, so one array describes it: for every number of tasks of all shapes but the most numerous, how many of that
 one fit beside them (-1 if the others alone do not fit). Two disjoint sets of rows take every sum of their mixtures,
 which is a convolution of the arrays; counting from the rows up finds a mixture that fits whenever there is one.
 
-`fit_mixed` places one task group below one domain; `assign` gives several task groups to inner domains, and
-`quanta` gathers tasks in multiples, with the same arrays. The work is bounded: by default at most 2^23 array cells are
-kept and 2^28 are added, and `OutOfBoundError` is raised beyond. Two shapes of a thousand tasks each, or three of
-thirty, are far below that.
+Called by `quanta`. The work is bounded: by default at most 2^23 array cells are kept and 2^28 are added, and
+`OutOfBoundError` is raised beyond. Two shapes of a thousand tasks each, or three of thirty, are far below that.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice, product
 from math import prod
 from typing import Protocol
@@ -25,13 +22,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
-from tierwise.actions.placement.problem import BOTH, Placement, place_tasks, plus, usable
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
-from tierwise.framework.placer import score_keys
-from tierwise.model.arrays import Bools, Ints, distinct
-from tierwise.model.job import Job, Shape
+from tierwise.model.arrays import Ints, distinct
+from tierwise.model.job import Shape
 
 __all__ = [
     "Axes",
@@ -42,12 +36,8 @@ __all__ = [
     "OutOfBoundError",
     "Row",
     "Sum",
-    "Without",
     "each_choice",
-    "fit_mixed",
     "holds",
-    "most_of",
-    "write_mixed",
 ]
 
 Mix = tuple[int, ...]
@@ -219,24 +209,6 @@ class Sum:
         return found
 
 
-class Without:
-    """A block of which a mixture is taken: what is left for others. `unwind` gives the rows of both."""
-
-    def __init__(self, block: Sum | Without, mix: Mix) -> None:
-        self._block = block
-        self._mix = mix
-        self.table: Ints = np.full_like(block.table, -1)
-        rest = block.table[tuple(slice(number, None) for number in mix[:-1])] - mix[-1]
-        self.table[tuple(slice(0, size) for size in rest.shape)] = np.maximum(rest, -1)
-
-    @property
-    def options(self) -> Options:
-        return _options(self.table)
-
-    def unwind(self, mix: Mix) -> dict[int, Mix]:
-        return self._block.unwind(plus(mix, self._mix))
-
-
 def _share(options: Options, before: Ints, mix: Mix) -> Mix:
     """The least that the last part takes of a mixture if the parts before it take the rest."""
     offsets, values = options
@@ -247,42 +219,6 @@ def _share(options: Options, before: Ints, mix: Mix) -> Mix:
     able = np.flatnonzero((rest >= 0) & (missing <= values))
     least = able[np.argmin(offsets[able].sum(axis=1) + missing[able])]
     return (*offsets[least].tolist(), int(missing[least]))
-
-
-# One task group in one domain.
-
-
-def fit_mixed(
-    cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]
-) -> list[Placement] | None:
-    """Place a task group of several shapes below a domain if there is any way to; OutOfBoundError where that is not
-    known.
-    """
-    if any(cycle.pipeline.moving(tasks_left.pod_set.shape) for tasks_left in task_group.remaining):
-        raise OutOfBoundError
-    choices = Choices(task_group, cycle.budget.choices)
-    for pool in usable(cycle, pools):
-        axes = Axes(cycle, most_of([choices]), pool)
-        mixes = choices.mixes(axes)
-        rows = _by_preference(cycle, job, task_group, domain, axes.shapes[-1], pool)
-        block = Sum(axes, axes.rows(rows), partial(_any_inside, mixes))
-        able = np.flatnonzero(_inside(block.table, mixes))
-        if len(able):
-            first = int(able[0])
-            return write_mixed(
-                cycle, job, [(choices.task_group(first), domain)], axes, block.unwind(tuple(mixes[first].tolist()))
-            )
-    return None
-
-
-def _inside(table: Ints, mixes: Ints) -> Bools:
-    """Which of some mixtures, (mixtures x shapes), are in the set."""
-    inside: Bools = table[tuple(mixes[:, :-1].T)] >= mixes[:, -1]
-    return inside
-
-
-def _any_inside(mixes: Ints, table: Ints) -> bool:
-    return bool(_inside(table, mixes).any())
 
 
 class Choices:
@@ -326,19 +262,6 @@ class Choices:
             remaining=tuple(RemainingTasks(tasks_left.pod_set, count) for tasks_left, count in pairs if count),
         )
 
-    def mixes(self, axes: Axes) -> Ints:
-        """The choices as mixtures, (choices x shapes)."""
-        mixes = np.zeros((len(self._counts), len(axes.most)), dtype=np.int64)
-        for i, tasks_left in enumerate(self._task_group.remaining):
-            mixes[:, axes.position(tasks_left.pod_set.shape)] += self._counts[:, i]
-        return mixes
-
-    def most(self) -> dict[Shape, int]:
-        """The most tasks of each shape that some choice has."""
-        every = dict.fromkeys(tasks_left.pod_set.shape for tasks_left in self._task_group.remaining)
-        own = {s: [i for i, p in enumerate(self._task_group.remaining) if p.pod_set.shape is s] for s in every}
-        return {s: int(self._counts[:, mine].sum(axis=1).max(initial=0)) for s, mine in own.items()}
-
 
 def each_choice(cycle: Cycle, task_groups: tuple[TaskGroup, ...]) -> Iterator[tuple[TaskGroup, ...]]:
     """Task groups that have more tasks than they need, with tasks of one choice after the other: for searches that
@@ -356,61 +279,3 @@ def each_choice(cycle: Cycle, task_groups: tuple[TaskGroup, ...]) -> Iterator[tu
             return (task_group,)
 
     return cycle.first(product(*map(choices, task_groups)), most)
-
-
-def most_of(every: Iterable[Choices]) -> dict[Shape, int]:
-    """The most tasks of each shape that some task groups have together."""
-    most: dict[Shape, int] = {}
-    for choices in every:
-        for shape, number in choices.most().items():
-            most[shape] = most.get(shape, 0) + number
-    return most
-
-
-def _by_preference(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, shape: Shape, pool: Pool) -> Ints:
-    """Rows below a domain: near what the job has standing, in large inner domains, on nodes with high scores."""
-    topology, span = cycle.topology, cycle.topology.span(domain)
-    leaf = topology.leaf[span]
-    room = cycle.fit_counts.of(shape)
-    ask = Ask(shape, task_group.sub, job, distance_decided=True)
-    scores = score_keys(cycle, ask, span, room.rows(pool)[span] > 0)
-    here = cycle.current_domain(job)
-    far = topology.meeting_tiers(here)[leaf] if here is not None else np.zeros(len(leaf))
-    order = np.lexsort((cycle.nodes.rank[span], -scores, leaf, -room.domains(pool)[leaf], far))
-    rows: Ints = span.start + order
-    return rows
-
-
-def write_mixed(
-    cycle: Cycle, job: Job, task_groups: Sequence[tuple[TaskGroup, int]], axes: Axes, dealt: Mapping[int, Mix]
-) -> list[Placement]:
-    """Give the task groups, inner domains first, their tasks on the rows that they share, and write that to the
-    ledger.
-    """
-    rows = np.array(sorted(dealt), dtype=np.int64)
-    left = np.array([dealt[row] for row in rows.tolist()], dtype=np.int64).reshape(len(rows), len(axes.shapes))
-    placements: list[Placement] = []
-    for task_group, domain in task_groups:
-        span = cycle.topology.span(domain)
-        inside = (rows >= span.start) & (rows < span.stop)
-        for tasks_left in task_group.remaining:
-            column = left[:, axes.position(tasks_left.pod_set.shape)]
-            able = np.where(inside, column, 0)
-            counts = np.clip(tasks_left.left - (np.cumsum(able) - able), 0, able)
-            column -= counts
-            placements += _take(cycle, Ask(tasks_left.pod_set.shape, task_group.sub, job), tasks_left, rows, counts)
-    return placements
-
-
-def _take(cycle: Cycle, ask: Ask, tasks_left: RemainingTasks, rows: Ints, counts: Ints) -> list[Placement]:
-    """On idle room as far as there is any, the rest on what is still being released."""
-    placements = []
-    for pool in BOTH:
-        number = np.minimum(counts, cycle.fit_counts.of(ask.shape).rows(pool)[rows])
-        used = number > 0
-        if used.any():
-            placements.append(place_tasks(cycle, ask, tasks_left.pod_set, (rows[used], number[used]), pool))
-            counts = counts - number
-        if not counts.any():
-            break
-    return placements

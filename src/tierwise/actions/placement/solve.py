@@ -24,10 +24,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.placement.alike import place_alike
-from tierwise.actions.placement.bounds import Room, may_hold_all
+from tierwise.actions.placement.bounds import Room, gradients_of, may_hold_all
 from tierwise.actions.placement.choose import (
     Order,
-    gradients_of,
     order_of,
     pending,
     search_group,
@@ -217,7 +216,7 @@ def _search_trees(
     """Find a place for a job with constraints on several trees."""
     from tierwise.actions.placement.cells import search_cells  # rarely needed
 
-    return _inside(cycle, search_cells(cycle, job, asked, pools), within)
+    return _inside(cycle, search_cells(cycle, job, asked, within, pools), within)
 
 
 def _inside(cycle: Cycle, found: SearchResult | NoPlace, within: int) -> SearchResult | NoPlace:
@@ -270,7 +269,7 @@ def _search_unlike(
         """Within half of what is left of the budget."""
         mine = Budget(budget.left // 2, budget.account)
         budget.left -= mine.left
-        found = assign(cycle, job, whole, domain, mine, pools)
+        found = assign(cycle, job, asked, whole, domain, mine, pools)
         budget.left += mine.left
         return found
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.placement.choose import gradients_of, search_group
+from tierwise.actions.placement.bounds import gradients_of
+from tierwise.actions.placement.choose import search_group
 from tierwise.actions.placement.demand import Demand, TaskGroup, needs
 from tierwise.actions.placement.problem import (
     NOW_ONLY,

@@ -1,8 +1,8 @@
 """Place one task group below one domain on the ledger, or find that the domain does not hold it.
 
 `fit` places tasks in one order, by score and distance, inside a statement that the caller rewinds on failure. Where
-that fails, `fit_any_way` tries other orders, then the places that pod affinity may tie tasks to, and counts mixtures of
-shapes. Tasks use idle resources first and, where the caller allows it, resources that are still being released.
+that fails, `fit_any_way` tries other orders, then the places that pod affinity may tie tasks to, and asks the integer
+program of `exact`. Tasks use idle resources first and, where the caller allows it, those that are still being released.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
+from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup
 from tierwise.actions.placement.problem import (
     NOW_ONLY,
     NoPlace,
@@ -61,18 +61,19 @@ def fit_any_way(
     """Place a task group below a domain.
 
     A task group of several shapes is tried in several orders, placed by score. If all fail, the places that pod
-    affinity may tie tasks to are tried, and where filters do not move `mixtures` counts which mixtures the
-    nodes take.
+    affinity may tie tasks to are tried, and where filters do not move the integer program decides.
     """
     cycle.steps.charge(2)
-    mark = cycle.ledger.mark()
+    several = len(task_group.remaining) > 1  # tasks of one pod set are in the fewest leaves by themselves
+    mark = cycle.ledger.mark() if several else 0
     for tried in _orders(cycle, job, task_group, domain, pools):
         cycle.report.search_counts.trials += 1
         with cycle.ledger.statement() as statement:
             placements = fill(cycle, job, tried, domain, pools)
             if covers(placements, tried):
                 statement.keep()
-                return _in_fewer_leaves(cycle, job, task_group, SearchResult(domain, tuple(placements), 0.0), mark)
+                whole = SearchResult(domain, tuple(placements), 0.0)
+                return _in_fewer_leaves(cycle, job, task_group, whole, mark) if several else whole
     shapes = {tasks_left.pod_set.shape.number: tasks_left.pod_set.shape for tasks_left in task_group.remaining}
     if any(map(cycle.pipeline.moving, shapes.values())):
         try:
@@ -84,12 +85,12 @@ def fit_any_way(
     if len(shapes) == 1:  # there is no mixture
         alone = task_group.need == 1  # every node was asked
         return NoPlace.of(bounded=not alone and not all(map(cycle.pipeline.order_free, shapes.values())))
-    from tierwise.actions.placement.mixtures import OutOfBoundError, fit_mixed  # rarely needed
-
-    try:
-        return _try(fit_mixed, cycle, job, task_group, domain, pools) or NoPlace.PROVEN
-    except OutOfBoundError:
+    if any(map(cycle.pipeline.moving, shapes.values())):
         return NoPlace.BOUNDED
+    from tierwise.actions.placement.exact import place_exactly  # rarely needed
+
+    exactly = place_exactly(cycle, job, Demand((task_group,)), domain, pools)
+    return replace(exactly, domain=domain) if isinstance(exactly, SearchResult) else exactly
 
 
 def _try(
