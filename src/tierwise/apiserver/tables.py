@@ -188,8 +188,8 @@ def _node_status(raw: Raw) -> str:
 
 def _roles(labels: object) -> str:
     prefix = "node-role.kubernetes.io/"
-    roles = [key.removeprefix(prefix) for key in labels if key.startswith(prefix)] if isinstance(labels, dict) else []
-    return ",".join(sorted(roles)) or "<none>"
+    names = [key.removeprefix(prefix) for key in labels if key.startswith(prefix)] if isinstance(labels, dict) else []
+    return ",".join(sorted(names)) or "<none>"
 
 
 def _job_status(conditions: object, raw: Raw) -> str:

@@ -11,14 +11,13 @@ import numpy as np
 from msgspec.structs import force_setattr, replace
 
 from tierwise.api.brief import LONG, brief
-from tierwise.api.core import Requirement
 from tierwise.api.plurals import several
 from tierwise.model.arrays import EMPTY, UNOFFERED, Axis, Ints, seal
 from tierwise.model.gang import LONE, GangShape, GroupForm, LeafForm, around, gang_shape
 from tierwise.model.topology import HYPERNODES, is_fabric
 
 if TYPE_CHECKING:
-    from tierwise.api.core import Affinity, Toleration, TopologySpreadConstraint
+    from tierwise.api.core import Affinity, Requirement, Toleration, TopologySpreadConstraint
     from tierwise.api.eviction_terms import EvictionTerms
     from tierwise.api.expected_start import ExpectedStart
     from tierwise.api.ladder import LadderStep

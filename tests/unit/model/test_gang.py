@@ -31,7 +31,7 @@ _NEITHER = frozenset(
         "found_shape",  # the shape itself
         "min_resources",  # amounts by index, and the axis changes
         "role_names",
-        "member",  # of a set of gangs, which has rules of its own
+        *("member", "labels"),  # of a set of gangs, which has rules of its own
         *("language", "declared_by", "scheduler", "awaits"),
         *("missing", "unsupported", "unready", "refusal", "sla"),  # gates
         *("not_preemptable", "never_preempts", "together", "terms", "repair"),  # evictions
