@@ -22,7 +22,7 @@ from tierwise.apiserver import discovery, openapi, protobuf
 from tierwise.apiserver.failures import MOST_BYTES, ApiFailure, bad_request, check_bounds, expired, too_large
 from tierwise.apiserver.kinds import find
 from tierwise.apiserver.metrics import node_metrics, pod_metrics
-from tierwise.apiserver.objects import Answer, ObjectApi, Place, number
+from tierwise.apiserver.objects import USER_AGENT, Answer, ObjectApi, Place, number
 from tierwise.apiserver.patches import merge_patch
 from tierwise.apiserver.store import Change, meta_of
 from tierwise.apiserver.tables import table
@@ -260,7 +260,7 @@ class _Server:
         return _body(listed)
 
     async def _many(self, request: web.Request, place: Place) -> web.StreamResponse:
-        query = request.query
+        query = _parameters(request)
         match request.method:
             case "GET" if query.get("watch") in ("true", "1"):
                 response = web.StreamResponse(headers={"Content-Type": _JSON, "Cache-Control": "no-cache"})
@@ -288,7 +288,7 @@ class _Server:
                 raise _not_allowed(request)
 
     async def _one(self, request: web.Request, place: Place, sub: str = "") -> web.StreamResponse:
-        api, query = self._api, request.query
+        api, query = self._api, _parameters(request)
         match request.method:
             case "GET":
                 return self._shown(request, place, await asyncio.to_thread(api.get, place))
@@ -305,7 +305,7 @@ class _Server:
                 raise _not_allowed(request)
 
     async def _sub_resource(self, request: web.Request, place: Place, sub: str) -> web.StreamResponse:
-        api, query = self._api, request.query
+        api, query = self._api, _parameters(request)
         pod = (place.served.group, place.served.kind) == ("", "Pod")
         match request.method, sub:
             case _, "status" if place.served.status:
@@ -416,6 +416,11 @@ class _Server:
                 told_at = now
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(news.wait(), min(deadline - now, _LOOK))
+
+
+def _parameters(request: web.Request) -> Mapping[str, str]:
+    """The parameters of a request, with the program that asks."""
+    return {**request.query, USER_AGENT: str(request.headers.get("User-Agent", "")).partition("/")[0][:128]}
 
 
 def _watch_limit(query: Mapping[str, str]) -> float:

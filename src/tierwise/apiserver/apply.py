@@ -1,14 +1,15 @@
 """Server-side apply: who said which field, and what becomes of an object when it is said again.
 
 A manager owns the fields that it applied last. Fields that it no longer names are removed, unless another manager owns
-them as well; a field of another manager with another value is a conflict, unless the request is forced. Ownership is
-kept in `metadata.managedFields` for managers who apply; what is written in other ways belongs to no one.
+them as well; a field of another manager with another value is a conflict, unless the request is forced. Whoever writes
+in another way owns what it changed, and takes that from others. Ownership is kept in `metadata.managedFields`; what the
+cluster's own controllers write belongs to no one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -17,7 +18,7 @@ from tierwise.api.merge_keys import merge_key
 from tierwise.apiserver.failures import ApiFailure, Work, bad_request
 from tierwise.apiserver.kinds import ServedKind
 
-__all__ = ["apply_patch"]
+__all__ = ["apply_patch", "updated"]
 
 Path = tuple[str, ...]
 """Steps to a field, as `fieldsV1` writes them: "f:spec", 'k:{"name":"main"}'."""
@@ -27,6 +28,31 @@ Keys = Callable[[Path, Sequence[object]], Sequence[str]]
 
 _OWN: Final = frozenset({("f:apiVersion",), ("f:kind",), ("f:metadata", "f:name"), ("f:metadata", "f:namespace")})
 _MISSING: Final = object()
+_NOBODYS: Final = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink")
+"""Fields of metadata that are the server's to write."""
+_MOST_UPDATERS: Final = 10
+_ANCIENT: Final = "ancient-changes"
+"""Who owns the fields of those who wrote longest ago, where there are too many of them."""
+_KUBECTL: Final = "kubectl"
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class _Manager(NamedTuple):
+    """Who wrote fields, and in which way."""
+
+    name: str
+    operation: str = "Apply"
+    sub: str = ""
+    version: str = ""  # of the API, for those who do not apply
+
+    @property
+    def shown(self) -> str:
+        """As an API server's messages call it."""
+        by = f' with subresource "{self.sub}"' if self.sub else ""
+        return f'"{self.name}"{by}' + (f" using {self.version}" if self.operation == "Update" else "")
+
+
+_Owned = dict[_Manager, frozenset[Path]]
 
 
 def apply_patch(
@@ -37,46 +63,119 @@ def apply_patch(
         raise bad_request("fieldManager is required for apply patch")
     if part(patch, "metadata").get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
-    keys, work = _keys_of(served), Work()
-    applied = dict(_leaves(patch, (), keys, work))
+    keys, work, applier = _keys_of(served), Work(), _Manager(manager)
+    said = dict(_leaves(patch, (), keys, work))
     owners = _owners(live or {}, work)
-    other_owners = {name: fields for name, fields in owners.items() if name != manager}
+    others = {one: fields for one, fields in owners.items() if one != applier}
     disputed = {
-        name: {path for path in fields if path in applied and _value(live, path, work) not in (applied[path], _MISSING)}
-        for name, fields in other_owners.items()
+        one: {path for path in fields if path in said and _value(live, path, work) not in (said[path], _MISSING)}
+        for one, fields in others.items()
     }
-    if not force and any(disputed.values()):
-        raise _conflict(disputed)
-    other_owners = {name: fields - disputed[name] for name, fields in other_owners.items()}
-    owned = frozenset(applied).union(*other_owners.values())
-    around = {path[:length] for path in owned for length in range(1, len(path) + 1)}
+    if not force:
+        _refuse(disputed, _taken_over(manager, live or {}, keys, work))
+    others = {one: fields - disputed[one] for one, fields in others.items()}
+    kept = frozenset(said).union(*others.values())
+    around = {path[:length] for path in kept for length in range(1, len(path) + 1)}
     result: object = dict(live) if live is not None else {}
-    for path in sorted(owners.get(manager, frozenset()) - owned, key=len, reverse=True):
+    for path in sorted(owners.get(applier, frozenset()) - kept, key=len, reverse=True):
         result = _without(result, path, around, work)
-    for path, value in applied.items():
+    for path, value in said.items():
         result = _with(result, path, value, work)
     assert isinstance(result, dict)
-    entries = [
-        _entry(name, fields, _entry_of(live, name), api_version, now) for name, fields in other_owners.items() if fields
-    ]
-    entries.append(_entry(manager, frozenset(applied), _entry_of(live, manager), api_version, now))
-    return {**result, "metadata": {**part(result, "metadata"), "managedFields": entries}}
+    return _with_owners(result, live, {**others, applier: frozenset(said)}, api_version, now)
 
 
-def _conflict(disputed: Mapping[str, set[Path]]) -> ApiFailure:
+def updated(served: ServedKind, old: Raw | None, new: Raw, *, by: str, sub: str, api_version: str, now: str) -> Raw:
+    """The object with a note of who owns what a write changed; `sub` is the part that was written to, if any.
+
+    Where it is too large to be looked through, as it is.
+    """
+    keys, work = _keys_of(served), Work()
+    meta = part(new, "metadata")
+    given = meta.get("managedFields")
+    live = old or {}
+    if given == [{}]:  # how a client says that nobody owns anything
+        return {**new, "metadata": {name: value for name, value in meta.items() if name != "managedFields"}}
+    base = new if isinstance(given, list) and given else live
+    try:
+        before, after = (dict(_leaves(_body(raw), (), keys, work)) for raw in (live, new))
+        owners = _owners(base, work)
+    except ApiFailure:
+        return new
+    changed = frozenset(path for path, value in after.items() if before.get(path, _MISSING) != value)
+    kept = {one: fields & after.keys() - changed for one, fields in owners.items()}
+    updater = _Manager(by, "Update", sub, api_version)
+    if changed:
+        kept = {one: fields for one, fields in kept.items() if one != updater} | {
+            updater: kept.get(updater, frozenset()) | changed
+        }
+    return _with_owners(new, base, _merged(kept), api_version, now)
+
+
+def _body(raw: Raw) -> Raw:
+    """The fields of an object that somebody may own; its status is its controllers'."""
+    meta = {name: value for name, value in part(raw, "metadata").items() if name not in _NOBODYS}
+    return {name: value for name, value in raw.items() if name != "status"} | {"metadata": meta}
+
+
+def _merged(owners: _Owned) -> _Owned:
+    """No more than so many who update; the last that wrote stands at the end."""
+    updaters = [one for one in owners if one.operation == "Update"]
+    old = updaters[: len(updaters) - _MOST_UPDATERS + 1] if len(updaters) > _MOST_UPDATERS else []
+    if not old:
+        return owners
+    ancient = _Manager(_ANCIENT, "Update", "", old[0].version)
+    fields = frozenset[Path]().union(*(owners[one] for one in old))
+    return {ancient: fields} | {one: own for one, own in owners.items() if one not in old}
+
+
+def _with_owners(raw: Raw, live: Raw | None, owners: _Owned, api_version: str, now: str) -> Raw:
+    known = dict(_entries(live or {}))
+    entries = [_entry(one, fields, known.get(one, {}), api_version, now) for one, fields in owners.items() if fields]
+    meta = {name: value for name, value in part(raw, "metadata").items() if name != "managedFields"}
+    return {**raw, "metadata": meta | ({"managedFields": entries} if entries else {})}
+
+
+def _taken_over(manager: str, live: Raw, keys: Keys, work: Work) -> frozenset[Path]:
+    """Fields that kubectl may take over from its own apply at the client, whose configuration the object remembers."""
+    text = part(part(live, "metadata"), "annotations").get(_LAST_APPLIED)
+    if manager != _KUBECTL or not isinstance(text, str):
+        return frozenset()
+    try:
+        last = msgspec.json.decode(text, type=dict[str, object])
+    except msgspec.DecodeError:
+        return frozenset()
+    return frozenset(path for path, value in _leaves(last, (), keys, work) if _value(live, path, work) == value)
+
+
+def _refuse(disputed: Mapping[_Manager, Set[Path]], allowed: Set[Path]) -> None:
+    """Tell of fields that others own with other values, as an API server does."""
+    left = {one: sorted(paths - allowed) for one, paths in sorted(disputed.items()) if paths - allowed}
+    if not left:
+        return
     causes: list[Raw] = [
-        {"reason": "FieldManagerConflict", "message": f'conflict with "{name}"', "field": _shown(path)}
-        for name, paths in disputed.items()
-        for path in sorted(paths)
+        {"reason": "FieldManagerConflict", "message": f"conflict with {one.shown}", "field": _shown(path)}
+        for one, paths in left.items()
+        for path in paths
     ]
-    lines = "\n".join(f"{cause['message']}: {cause['field']}" for cause in causes)
-    word = "conflict" if len(causes) == 1 else "conflicts"
-    text = f"Apply failed with {len(causes)} {word}: {lines}"
-    return ApiFailure(409, "Conflict", text, {"causes": causes})
+    if len(causes) == 1:
+        text = f"1 conflict: {causes[0]['message']}: {causes[0]['field']}"
+    else:
+        lines = [
+            "\n".join([f"conflicts with {one.shown}:", *(f"- {_shown(path)}" for path in paths)])
+            for one, paths in left.items()
+        ]
+        text = f"{len(causes)} conflicts: " + "\n".join(lines)
+    raise ApiFailure(409, "Conflict", f"Apply failed with {text}", {"causes": causes})
 
 
 def _shown(path: Path) -> str:
-    return "".join(f".{step[2:]}" if step.startswith("f:") else f"[{step[2:]}]" for step in path)
+    return "".join(f".{step[2:]}" if step.startswith("f:") else f"[{_keys_shown(step)}]" for step in path)
+
+
+def _keys_shown(step: str) -> str:
+    mark: dict[str, object] = msgspec.json.decode(step[2:])
+    return ",".join(f"{key}={msgspec.json.encode(value).decode()}" for key, value in sorted(mark.items()))
 
 
 def _keys_of(served: ServedKind) -> Keys:
@@ -121,20 +220,21 @@ def _leaves(value: object, path: Path, keys: Keys, work: Work) -> Iterator[tuple
     yield path, value
 
 
-def _owners(live: Raw, work: Work) -> dict[str, frozenset[Path]]:
-    """Fields by the manager who applied them last."""
-    return {str(entry["manager"]): frozenset(_paths(entry.get("fieldsV1"), (), work)) for entry in _applied(live)}
+def _owners(live: Raw, work: Work) -> _Owned:
+    """Fields by who wrote them last."""
+    return {one: frozenset(_paths(entry.get("fieldsV1"), (), work)) for one, entry in _entries(live)}
 
 
-def _applied(live: Raw) -> Iterator[Raw]:
-    entries = part(live, "metadata").get("managedFields")
-    for entry in entries if isinstance(entries, list) else ():
-        if isinstance(entry, dict) and entry.get("operation") == "Apply" and entry.get("manager"):
-            yield entry
-
-
-def _entry_of(live: Raw | None, manager: str) -> Raw:
-    return next((entry for entry in _applied(live or {}) if entry["manager"] == manager), {})
+def _entries(live: Raw) -> Iterator[tuple[_Manager, Raw]]:
+    found = part(live, "metadata").get("managedFields")
+    for entry in found if isinstance(found, list) else ():
+        if isinstance(entry, dict) and entry.get("operation") in ("Apply", "Update") and entry.get("manager"):
+            applies = entry["operation"] == "Apply"
+            version = "" if applies else str(entry.get("apiVersion", ""))
+            yield (
+                _Manager(str(entry["manager"]), str(entry["operation"]), str(entry.get("subresource", "")), version),
+                entry,
+            )
 
 
 def _paths(fields: object, path: Path, work: Work) -> Iterator[Path]:
@@ -148,7 +248,7 @@ def _paths(fields: object, path: Path, work: Work) -> Iterator[Path]:
             yield from _paths(inner, (*path, str(step)), work)
 
 
-def _entry(manager: str, fields: Iterable[Path], before: Raw, api_version: str, now: str) -> Raw:
+def _entry(manager: _Manager, fields: Iterable[Path], before: Raw, api_version: str, now: str) -> Raw:
     """What `managedFields` says of a manager; as it was where nothing has changed."""
     tree: Raw = {}
     for path in sorted(fields):
@@ -159,14 +259,15 @@ def _entry(manager: str, fields: Iterable[Path], before: Raw, api_version: str, 
             inner = child
     if before.get("fieldsV1") == tree:
         return before
-    return {
-        "manager": manager,
-        "operation": "Apply",
-        "apiVersion": api_version,
+    entry: Raw = {
+        "manager": manager.name,
+        "operation": manager.operation,
+        "apiVersion": manager.version or api_version,
         "time": now,
         "fieldsType": "FieldsV1",
         "fieldsV1": tree,
     }
+    return {**entry, "subresource": manager.sub} if manager.sub else entry
 
 
 def _mark(step: str, items: object, work: Work) -> Raw:

@@ -23,7 +23,7 @@ from tierwise.api.errors import InputError
 from tierwise.api.network_aware import KEP_GROUP
 from tierwise.api.selector import matches
 from tierwise.apiserver import discovery
-from tierwise.apiserver.apply import apply_patch
+from tierwise.apiserver.apply import apply_patch, updated
 from tierwise.apiserver.failures import ApiFailure, bad_request, check_bounds, conflict, expired, invalid, not_found
 from tierwise.apiserver.kinds import DEFINITION, IDLE, ServedKind, of_kind
 from tierwise.apiserver.namespace_limits import admitted, check_limit_range
@@ -41,7 +41,10 @@ from tierwise.sim.cluster.endpoints import check_service
 from tierwise.sim.cluster.pod_behaviour import check_habits
 from tierwise.sim.cluster.store import grace
 
-__all__ = ["Answer", "ObjectApi", "Place", "number"]
+__all__ = ["USER_AGENT", "Answer", "ObjectApi", "Place", "number"]
+
+USER_AGENT: Final = "user-agent"
+"""Where a request's parameters hold the name of the program that asks."""
 
 _LISTS: Final = 16
 """Lists that are read page by page at a time, at most: beyond that the oldest must be begun again."""
@@ -204,13 +207,13 @@ class ObjectApi:
                 details: Raw = {"name": name, "group": place.served.group, "kind": place.served.plural}
                 raise ApiFailure(409, "AlreadyExists", text, details)
             self._check_namespace(place)
-            return self._write(place, fresh, None, query, code=201)
+            return self._write(place, fresh, None, query, code=201, by=_manager(query))
 
     def update(self, place: Place, raw: Raw, query: Mapping[str, str], sub: str = "") -> Answer:
         """A whole object in place of the present one; or its status alone."""
         with self.cluster.lock:
             old = self._held(place)
-            return self._write(place, _kept(place, raw, old, sub), old, query)
+            return self._write(place, _kept(place, raw, old, sub), old, query, by="" if sub else _manager(query))
 
     def patch(self, place: Place, patch: object, kind: str, query: Mapping[str, str], sub: str = "") -> Answer:
         """An object with a patch; server-side apply makes it where there is none."""
@@ -221,13 +224,13 @@ class ObjectApi:
             if old is None:
                 raise not_found(place.served.resource, place.name)
             new = _patched(place, _in_version(place, old), patch, kind)
-            return self._write(place, _kept(place, new, old, sub), old, query)
+            return self._write(place, _kept(place, new, old, sub), old, query, by="" if sub else _manager(query))
 
     def _apply(self, place: Place, patch: Raw, old: Raw | None, query: Mapping[str, str], sub: str) -> Answer:
         applied = apply_patch(
             place.served,
             old,
-            _identified(place, patch),
+            normal(place.key, _identified(place, patch)),
             manager=query.get("fieldManager", ""),
             force=query.get("force") == "true",
             api_version=place.api_version,
@@ -241,8 +244,21 @@ class ObjectApi:
         self._check_namespace(place)
         return self._write(place, {**applied, "metadata": meta}, None, query, code=201)
 
-    def _write(self, place: Place, raw: Raw, old: Raw | None, query: Mapping[str, str], code: int = 200) -> Answer:
-        """Check an object, and put it into the store; the caller holds the lock."""
+    def _write(
+        self,
+        place: Place,
+        raw: Raw,
+        old: Raw | None,
+        query: Mapping[str, str],
+        code: int = 200,
+        *,
+        by: str = "",
+        sub: str = "",
+    ) -> Answer:
+        """Check an object, and put it into the store; the caller holds the lock.
+
+        `by` is who owns from now on what it changes, "" where that is noted already, and `sub` the part written to.
+        """
         served, key = place.served, place.key
         check_bounds(raw)
         raw = normal(key, _identified(place, raw))
@@ -262,6 +278,9 @@ class ObjectApi:
             _check_workload(place, raw)
         if old is None:
             raw = admitted(self.cluster.read(), key, raw)
+        if by:
+            now = stamp(self.cluster.now)
+            raw = updated(served, old, raw, by=by, sub=sub, api_version=place.api_version, now=now)
         if _dry(query):
             return Answer(self.shown(place, self.cluster.preview(key, raw)), code, (*warnings, *more_warnings))
         stored = self.cluster.put(key, raw)
@@ -434,7 +453,7 @@ class ObjectApi:
             version = meta_of(scale if isinstance(scale, dict) else {}).get("resourceVersion")
             meta = {**meta_of(old), "resourceVersion": version or meta_of(old).get("resourceVersion")}
             new = {**_in_version(place, old), "metadata": meta, "spec": {**part(old, "spec"), "replicas": replicas}}
-            answer = self._write(place, new, old, query)
+            answer = self._write(place, new, old, query, by=_manager(query), sub="scale")
         return Answer(_scale(place, answer.body), warnings=answer.warnings)
 
 
@@ -474,6 +493,11 @@ _OTHER_FORM: Final = {
     for form, counterpart in (((group, kind), (KEP_GROUP, kind)), ((KEP_GROUP, kind), (group, kind)))
 }
 """Kinds that exist as the network-aware plugins ship them and as their proposal has them, with the same short name."""
+
+
+def _manager(query: Mapping[str, str]) -> str:
+    """Who writes, by its own word or by that of its program."""
+    return query.get("fieldManager") or query.get(USER_AGENT) or "unknown"
 
 
 def _within(place: Place, key: Key) -> bool:

@@ -118,6 +118,27 @@ def test_describe_says_why_a_gang_waits(up: _Up) -> None:
 
 
 @needs_kubectl
+def test_kubectl_tells_of_conflicts_and_forces_them(up: _Up) -> None:
+    """What `kubectl scale` wrote is not applied over unless it is asked for; going over from the client's apply is no
+    conflict.
+    """
+    text = json.dumps(deployment("argued", replicas=2))
+    server_side = ("apply", "--server-side", "-f", "-")
+    up.kubectl("apply", "-f", "-", stdin=text)
+    up.kubectl(*server_side, stdin=json.dumps(deployment("argued", replicas=1)))
+    up.kubectl("scale", "deployment/argued", "--replicas=3")
+
+    told = up.kubectl(*server_side, stdin=text, fails=True)
+    up.kubectl(*server_side, "--force-conflicts", stdin=text)
+    number = up.kubectl("get", "deployment", "argued", "-o", "jsonpath={.spec.replicas}")
+    up.kubectl("delete", "deployment", "argued")
+
+    assert 'conflict with "kubectl" with subresource "scale" using apps/v1: .spec.replicas' in told
+    assert "--force-conflicts" in told
+    assert "2" == number
+
+
+@needs_kubectl
 @pytest.mark.parametrize("words", [("apply",), ("apply", "--server-side")], ids=["client", "server"])
 def test_a_manifest_is_applied_changed_and_deleted(up: _Up, words: tuple[str, ...]) -> None:
     """The second apply changes nothing, the third scales; what was made goes when the manifest does."""

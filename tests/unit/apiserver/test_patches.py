@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -229,3 +230,121 @@ def test_a_patch_leaves_an_object_its_name(patch: Any, kind: str) -> None:
         ground.patch("apps/v1/deployments", "web", patch, kind)
 
     assert 422 == refused.value.code
+
+
+# -- who wrote what
+
+
+def _owned(raw: Json) -> dict[str, list[str]]:
+    """By manager and operation, the fields at the top of the spec."""
+    entries = raw["metadata"].get("managedFields", [])
+    return {
+        " ".join([entry["manager"], entry["operation"], entry.get("subresource", "")]).strip(): sorted(
+            name.removeprefix("f:") for name in entry["fieldsV1"].get("f:spec", {})
+        )
+        for entry in entries
+    }
+
+
+def _spec(**changes: object) -> Json:
+    return {"spec": changes}
+
+
+def test_who_writes_owns_what_it_changes() -> None:
+    """Whoever creates owns all, a patch what it changes, and who is not named is known by its program."""
+    ground = Playground()
+    ground.create("apps/v1/deployments", deployment(), fieldManager="maker")
+    ground.patch("apps/v1/deployments", "web", _spec(paused=True, replicas=2), fieldManager="changer")
+    by_scale = {"user-agent": "scaler"}
+    ground.api.rescale(ground.place("apps/v1/deployments", "web"), lambda scale: scale | _spec(replicas=5), by_scale)
+
+    assert {
+        "maker Update": ["selector", "template"],
+        "changer Update": ["paused"],
+        "scaler Update scale": ["replicas"],
+    } == _owned(ground.get("apps/v1/deployments", "web"))
+
+
+def test_what_was_written_in_another_way_is_a_conflict_too() -> None:
+    """In the words of an API server, one line for one field and a list for several."""
+    ground = Playground()
+    ground.create("apps/v1/deployments", deployment(), fieldManager="maker")
+    scale = {"fieldManager": "kubectl"}
+    ground.api.rescale(ground.place("apps/v1/deployments", "web"), lambda found: found | _spec(replicas=5), scale)
+
+    with pytest.raises(ApiFailure) as one:
+        _applied(ground, "b", replicas=3)
+    raw = deployment(image="other")
+    with pytest.raises(ApiFailure) as several:
+        ground.patch("apps/v1/deployments", "web", raw, ObjectApi.APPLY, fieldManager="b")
+    forced = _applied(ground, "b", force="true", replicas=3)
+
+    by_scale = '"kubectl" with subresource "scale" using apps/v1'
+    image = '.spec.template.spec.containers[name="main"].image'
+    assert f"Apply failed with 1 conflict: conflict with {by_scale}: .spec.replicas" == one.value.message
+    assert (
+        f"Apply failed with 2 conflicts: conflicts with {by_scale}:\n- .spec.replicas\n"
+        f'conflicts with "maker" using apps/v1:\n- {image}'
+    ) == several.value.message
+    assert [".spec.replicas", image] == [cause["field"] for cause in (several.value.details or {})["causes"]]  # type: ignore[attr-defined]
+    assert 3 == forced["spec"]["replicas"]
+    assert "kubectl Update scale" not in _owned(forced)
+
+
+def test_what_is_equal_is_no_conflict_however_it_is_written() -> None:
+    """A quantity in another spelling is the same."""
+    ground = Playground()
+    ground.create("apps/v1/deployments", deployment(), fieldManager="maker")
+    raw = deployment()
+    raw["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1000m"
+
+    ground.patch("apps/v1/deployments", "web", raw, ObjectApi.APPLY, fieldManager="b")
+
+
+def test_kubectl_takes_over_what_it_applied_at_the_client() -> None:
+    """As long as nobody has changed it since: the object remembers what was applied. Others are refused."""
+    ground = Playground()
+    raw = deployment(replicas=2)
+    raw["metadata"]["annotations"] = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps(deployment())}
+    ground.create("apps/v1/deployments", raw, fieldManager="kubectl-client-side-apply")
+
+    with pytest.raises(ApiFailure, match='"kubectl-client-side-apply" using apps/v1'):
+        _applied(ground, "other", replicas=3)
+    assert 3 == _applied(ground, "kubectl", replicas=3)["spec"]["replicas"]
+    ground.patch("apps/v1/deployments", "web", _spec(replicas=9), fieldManager="someone")
+    with pytest.raises(ApiFailure, match="someone"):
+        _applied(ground, "kubectl", replicas=4)
+
+
+def test_a_client_may_write_the_owners_itself() -> None:
+    """As kubectl does when it goes over to applying at the server; an empty entry lets nobody own anything."""
+    ground = Playground()
+    made = ground.create("apps/v1/deployments", deployment(), fieldManager="maker")
+    entries = [{**entry, "operation": "Apply", "manager": "kubectl"} for entry in made["metadata"]["managedFields"]]
+    where = {"op": "replace", "path": "/metadata/managedFields"}
+    changed = ground.patch("apps/v1/deployments", "web", [{**where, "value": entries}], ObjectApi.JSON_PATCH)
+    emptied = ground.patch("apps/v1/deployments", "web", [{**where, "value": [{}]}], ObjectApi.JSON_PATCH)
+
+    assert ["kubectl Apply"] == list(_owned(changed))
+    assert {} == _owned(emptied)
+
+
+def test_no_more_than_ten_writers_are_told_apart() -> None:
+    """The oldest become one."""
+    ground = Playground()
+    ground.create("v1/configmaps", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}, "data": {}})
+    for number in range(20):
+        ground.patch("v1/configmaps", "c", {"data": {f"k{number}": "v"}}, fieldManager=f"m{number}")
+
+    managers = [entry["manager"] for entry in ground.get("v1/configmaps", "c")["metadata"]["managedFields"]]
+    assert ["ancient-changes", *(f"m{number}" for number in range(11, 20))] == managers
+
+
+def test_an_object_that_is_too_large_to_look_through_is_written_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a note of who owns what."""
+    monkeypatch.setattr("tierwise.apiserver.failures._MOST_STEPS", 5)
+    ground = Playground()
+
+    made = ground.create("apps/v1/deployments", deployment(), fieldManager="maker")
+
+    assert {} == _owned(made)
