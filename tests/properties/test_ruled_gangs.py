@@ -30,6 +30,19 @@ def test_starts_exactly_when_there_is_a_way(batch: int, packed: bool) -> None:
     assert [] == [text for _, text in sorted(wrong)][:1], len(wrong)
 
 
+def test_who_does_not_match_its_own_affinity_founds_no_place() -> None:
+    """Leaders and workers look for leaders on their host: a worker stands where a leader does, and not by itself."""
+    assert not _fault(drawn(random.Random(2670), packed=False))
+
+
+def test_who_states_a_rule_twice_founds_no_second_place() -> None:
+    """Pods that look for each other on their host need one host for all, however often some of them say so."""
+    instance = drawn(random.Random(3958), packed=False)
+
+    assert not startable(instance, cleared=True)
+    assert allocate(instance.world(), instance.asked()).report.rejections["default/g"].verdict is Verdict.NEVER
+
+
 def _fault(instance: Instance) -> str:
     outcome = allocate(instance.world(), instance.asked())
     starts = bool(outcome.bindings)

@@ -662,8 +662,9 @@ class PodRequirements:
         away = [(affinity_pods(t, shape.namespace, shape.labels), t.topology_key) for t in self._away_terms(shape)]
         away = [(selector, key) for selector, key in away if self._counts.means_any(selector)]
         even, uneven = self._evens(shape)
+        sought = (self._counts.matching(meant, term.topology_key) for term in near)
         return _Rules(
-            near=tuple(self._counts.matching(meant, term.topology_key) for term in near),
+            near=tuple({id(count): count for count in sought}.values()),  # once, however often it is stated
             sought=tuple(meant),
             founder=founder,
             away=tuple(self._counts.matching((selector,), key) for selector, key in away),
@@ -774,12 +775,14 @@ def _nears(bound: Mapping[int, _Rules], own: frozenset[int]) -> Iterator[PodRule
         if rules.near and rules.near[0].of(own):
             wanted.setdefault(tuple(map(id, rules.near)), []).append(number)
     for numbers in wanted.values():
-        rules, shapes = bound[numbers[0]], frozenset(numbers)
-        met = rules.near[0].of(own)
-        found = bool(shapes & met) and not any(count.values.any() for count in rules.near)
-        for count in rules.near:
-            others = count.counts_beyond(own)
-            yield Near(shapes, met - shapes, count.place, count.values[:-1] > 0, found, others)
+        counts = bound[numbers[0]].near
+        carriers, met = frozenset(numbers), counts[0].of(own)
+        themselves = carriers & met  # only these can be the first in a place
+        nobody = not any(count.values.any() for count in counts)
+        for shapes, by, found in ((themselves, met - themselves, nobody), (carriers - met, met, False)):
+            for count in counts if shapes else ():
+                others = count.counts_beyond(own)
+                yield Near(shapes, by, count.place, count.values[:-1] > 0, found, others)
 
 
 def _evens(bound: Mapping[int, _Rules], own: frozenset[int]) -> Iterator[PodRule]:
