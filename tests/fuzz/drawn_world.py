@@ -10,6 +10,7 @@ full: a first wave of unimportant gangs asks for more than there is, so that who
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import pairwise
 from random import Random
@@ -71,8 +72,6 @@ NOT_DRAWN_KEYS: Final[Mapping[str, str]] = {
     "no-group": "written on pods of workloads whose spec.scheduling is not understood, which wait",
     "job-plugins": "written on pods of Volcano Jobs with plugins that do not act, which wait",
     "unread-fields": "written on pods of workloads with fields that are not read, which wait",
-    "set": "sets have a drawing and a count of their own (tests/properties/test_sets.py)",
-    "set-start": "as set",
 }
 """Keys below tierwise.io/ that no world has, and why."""
 
@@ -117,6 +116,7 @@ class World:
         language = pick.choice(("volcano", *sorted(LANGUAGES)))
         self.language = next((name for name in LANGUAGES if name in always), "volcano" if self.scene else language)
         self._owners = Random(f"{key} owners")
+        self._sets = Random(f"{key} gangs of sets")
 
     # -- what is there before anybody comes
 
@@ -372,6 +372,26 @@ class World:
         if self.has["fabrics"] and pick.random() < 0.3:
             mode, spread = pick.choice(("hard", "hard", "soft")), pick.choice(("", "", ', "spread": 2'))
             found["tierwise.io/topology-constraints"] = f'[{{"fabric": "nvlink", "tier": 1, "mode": "{mode}"{spread}}}]'
+        of_sets = self.has["sets"] and not self.scene and self.trees in ("hypernodes", "both")  # scenes have no room
+        if of_sets and self._sets.random() < 0.8:
+            found |= self._of_a_set(found)
+        return found
+
+    def _of_a_set(self, marks: Mapping[str, str]) -> dict[str, str]:
+        """The annotations of a gang that is part of a set: what it says of the other parts, and how they start."""
+        pick = self._sets
+        path = pick.choice(("serve", "serve/0", "serve/1", "train"))
+        top = path.partition("/")[0]
+        apart: Manifest = {"tier": "rack", "set": top, "apart": pick.choice((1, 1, 2, "40%"))}
+        together: Manifest = {"tier": "spine", "set": path}
+        rules = pick.choice(([apart], [apart], [together], [apart, together], [{**apart, "mode": "soft"}], []))
+        known = json.loads(marks.get("tierwise.io/topology-constraints", "[]"))
+        said = [*known, *({"fabric": "HyperNode", **rule} for rule in rules)]
+        found: dict[str, str] = {"tierwise.io/set": path}
+        if said:
+            found["tierwise.io/topology-constraints"] = json.dumps(said)
+        if pick.random() < 0.2:
+            found["tierwise.io/set-start"] = "2"
         return found
 
     def _kind(self, language: str, space: str, app: str, priority: int) -> Manifest:
@@ -657,7 +677,7 @@ _OWN: Final[Mapping[str, tuple[str, ...]]] = {
 
 _NAMES: Final = """
     taints budgets volumes devices services quotas capability guarantee queue-tree elastic-quotas fabrics own-keys ports
-    node-affinity pod-affinity spread borrowing rivals spares reservations
+    node-affinity pod-affinity spread borrowing rivals spares reservations sets
 """
 FEATURES: Final = tuple(_NAMES.split())
 """What a world may have beside nodes, queues and gangs; some are of its configuration."""

@@ -79,8 +79,11 @@ class KeptRefusals:
     # -- what jobs were told
 
     def last(self, job: Job) -> ToldJob | None:
-        """What a job was told that is what it was; None where it is not, or nothing is known."""
-        last = self._last.get(job.key)
+        """What a job was told that is what it was; None where it is not, or nothing is known.
+
+        What a part of a set is told depends on the other parts, which may be others now.
+        """
+        last = self._last.get(job.key) if job.member is None else None
         return last if last is not None and last.tasks is job.tasks else None
 
     def passes_gates(self, job: Job) -> bool:

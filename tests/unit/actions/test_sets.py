@@ -16,8 +16,10 @@ from tests.support.sight import schedule
 from tierwise.actions.placement import sets
 from tierwise.api.codec import Raw
 from tierwise.audit import audit
-from tierwise.config.profile import PluginChoice, Profile
+from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.model.job import Job
+from tierwise.scheduler import cycle
+from tierwise.snapshot.builder import Reader
 
 FOUR = {"s0": "r0 r1", "s1": "r2 r3"}
 
@@ -482,3 +484,26 @@ def test_a_spine_of_one_rack_is_wider_than_the_rack() -> None:
     wrong = [apart("serve", tier="spine"), together("serve")]
     why = stand(fabric({"s0": "r0"}), part("a", 1, "serve", *wrong, within="rack"))[1]["a"]
     assert why.startswith("InvalidGroup: the parts of set serve are to stay in one rack, and apart in each spine")
+
+
+def test_a_set_starts_in_the_cycle_in_which_its_last_gang_comes() -> None:
+    """What a waiting gang was told in the last cycle is no reason to tell it again: it is about other gangs."""
+    world, reader = fabric(FOUR), Reader(DEFAULT)
+    first = part("a", 1, "serve", start=2, within="rack")
+    waits = cycle(reader.read(objects_of(world, first), 0.0), DEFAULT)
+    assert ["SetIncomplete"] == [rejection.reason.code for rejection in waits.rejections.values()]
+
+    both = cycle(reader.read(objects_of(world, first, part("b", 1, "serve", start=2, within="rack")), 1.0), DEFAULT)
+
+    assert {"default/a", "default/b"} == {decision.job.key for decision in both.decisions}
+
+
+def test_what_a_waiting_gang_hears_is_about_the_set_of_now() -> None:
+    """A gang that waits for a second one hears in the next cycle that the second says something else."""
+    world, reader = fabric({"s0": "r0"}), Reader(DEFAULT)
+    first = part("a", 1, "serve", start=2, within="rack")
+    cycle(reader.read(objects_of(world, first), 0.0), DEFAULT)
+
+    later = cycle(reader.read(objects_of(world, first, part("c", 1, "serve", within="rack")), 1.0), DEFAULT)
+
+    assert {"InvalidGroup"} == {rejection.reason.code for rejection in later.rejections.values()}

@@ -325,6 +325,27 @@ def test_the_groups_of_a_basic_composite_start_by_themselves() -> None:
     assert {} == run(WORLD, gang)[0]
 
 
+def test_rules_about_sets_are_those_of_the_composite() -> None:
+    """Its groups are one part, wherever they stand; a rule on one of them alone is not passed over."""
+    rule = {
+        "tierwise.io/set": "s",
+        "tierwise.io/topology-constraints": f'[{{"tier": "{RACK}", "set": "s", "apart": 1}}]',
+    }
+    groups = kubernetes_gang("p0", 1, key=RACK, parentCompositePodGroupName="all")
+    groups += kubernetes_gang("p1", 1, key=RACK, parentCompositePodGroupName="all")
+    outer: Any = composite("all", 2, key=SPINE)
+
+    ruled = {**outer, "metadata": {**outer["metadata"], "annotations": rule}}
+    manifests = objects_of(WORLD, [ruled], groups)
+    assert 2 == len(run(WORLD, [ruled], groups)[0])
+    assert [] == audit(schedule(manifests, DEFAULT, now=0.0).cluster.read())
+
+    declared: list[Any] = [raw for raw in groups if raw["kind"] != "Pod"]
+    inner = [{**raw, "metadata": {**raw["metadata"], "annotations": rule}} for raw in declared]
+    why = run(WORLD, [outer], inner, [raw for raw in groups if raw["kind"] == "Pod"])[1]
+    assert {"NotSupported"} == _codes(why)
+
+
 # -- Workloads of 1.35
 
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from tierwise.api import workload as api
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
+from tierwise.api.fabric import CONSTRAINTS
 from tierwise.dialects.elastic_quota import forbearing
 from tierwise.dialects.fabrics import read_marks
 from tierwise.dialects.groups import Group, SubGroup, created, group_marks, joint_marks, not_supported, smallest
@@ -158,7 +159,7 @@ def _of_composite(path: str, record: api.CompositePodGroup, inside: Inside, grou
     refusal = refusal or next(
         filter(None, map(_wrong_constraints, (own, *(g.spec.scheduling_constraints for g in groups)))), None
     )
-    refusal = refusal or next(filter(None, (read_marks(g.metadata, LABELS).refusal for g in groups)), None)
+    refusal = refusal or next(filter(None, (_marks_fault(g, record) for g in groups)), None)
     return replace(
         declared,
         minimum=smallest(subs, least),
@@ -170,6 +171,16 @@ def _of_composite(path: str, record: api.CompositePodGroup, inside: Inside, grou
         marks=joint_marks(parts, fabrics=False),
         refusal=refusal,
     )
+
+
+def _marks_fault(group: api.PodGroup, around: api.CompositePodGroup) -> Reason | None:
+    """What is wrong with the marks of a group below a composite; rules about sets are about the gang as a whole."""
+    own, whole = read_marks(group.metadata, LABELS), read_marks(around.metadata, LABELS)
+    said = own.member.rules if own.member is not None else ()
+    known = whole.member.rules if whole.member is not None else ()
+    if own.refusal is not None or set(said) <= set(known):
+        return own.refusal
+    return not_supported(f"annotation {CONSTRAINTS}: set", "the CompositePodGroup says it for all groups below it")
 
 
 def _children(path: str, inside: Inside, depth: int) -> Iterator[SubGroup]:
