@@ -98,8 +98,8 @@ class Batches:
         return self._plan.pop(job.key, None)
 
     def _stands_by_others(self, job: Job) -> bool:
-        """Whether where a job may stand depends on who it is: on the other gangs of its sets, or on when it ends."""
-        if self._cycle.windows is not None and self._cycle.windows.concerns(job):
+        """Whether a job's place depends on who it is: on its sets, on when it ends, or on nodes that failed it."""
+        if self._cycle.is_closed_to(job):
             return True
         return self._cycle.sets is not None and self._cycle.sets.concerns(job)
 

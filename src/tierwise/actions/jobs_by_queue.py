@@ -37,7 +37,7 @@ def plain_kind(cycle: Cycle, job: Job) -> Kind | None:
         return None
     if job.key in cycle.snapshot.paused or job.key in cycle.crowded:
         return None
-    if cycle.windows is not None and cycle.windows.concerns(job):
+    if cycle.is_closed_to(job):
         return None
     sub = job.subs[0]
     if len(sub.pod_sets) != 1 or sub.previous_domain or sub.ready:

@@ -399,6 +399,16 @@ class ClosedTimes(Protocol):
         """The first moment from a time on at which other rows are closed to a job; infinite for never."""
 
 
+class KnownRows(Protocol):
+    """Nodes that a job would rather not have, as pods failed to start there."""
+
+    def concerns(self, job: Job) -> bool:
+        """Whether a job avoids a node."""
+
+    def first_elsewhere(self, cycle: Cycle, job: Job, search: Callable[[], T], found: Callable[[T], bool]) -> T:
+        """Search without these nodes, and with them where that finds nothing."""
+
+
 class ReservedRoom(Protocol):
     """What jobs that wait have reserved for later."""
 
@@ -458,6 +468,7 @@ class Cycle(msgspec.Struct, frozen=True):
     spares: KeptRoom | None = None
     sets: BetweenGangs | None = None  # None where no gang of the snapshot is in a set, and no pod has terms about pods
     windows: ClosedTimes | None = None  # None where no node is ever closed
+    known: KnownRows | None = None  # None where no failed start is remembered
     reserved: list[ReservedRoom] = []  # by an action that is over; empty where nothing is reserved
     most_pods: int | None = None  # after so many placed pods no further job is served; None: all are
     kept: KeptRefusals = msgspec.field(default_factory=KeptRefusals)  # from the last cycle
@@ -557,6 +568,12 @@ class Cycle(msgspec.Struct, frozen=True):
             self.sets.serving(job) if self.sets is not None else nullcontext(),
         ):
             yield
+
+    def is_closed_to(self, job: Job) -> bool:
+        """Whether some rows are closed to a job, or to be left out first, because of who it is."""
+        if self.windows is not None and self.windows.concerns(job):
+            return True
+        return self.known is not None and self.known.concerns(job)
 
     def open_to(self, job: Job | None) -> None:
         """From now on what is kept from some jobs, or closed to them, is open to a job as far as it may have it."""

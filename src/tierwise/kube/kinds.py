@@ -22,8 +22,8 @@ __all__ = ["Resource", "discover", "of_interest"]
 
 _OTHERS: Final = frozenset({("", "ConfigMap"), ("", "Service"), ("networking.k8s.io", "NetworkPolicy")})
 """Kinds that others keep a great deal in."""
-_RUN_HISTORY: Final = "tierwise-run-history"
-"""The record of jobs that have ended; a profile says in which namespace it counts."""
+_RECORDS: Final = frozenset(("tierwise-run-history", "tierwise-failed-starts"))
+"""The records of jobs that have ended, and of starts that failed; a profile says in which namespace they count."""
 
 
 def of_interest(
@@ -38,7 +38,7 @@ def of_interest(
         return True
     if any(owner.kind == "Job" for owner in meta.owner_references):
         return True
-    if kind == "ConfigMap" and meta.name == _RUN_HISTORY:
+    if kind == "ConfigMap" and meta.name in _RECORDS:
         return True
     measured = any(entry.startswith("netperf") for entry in entries)
     return kind == "ConfigMap" and (measured or _discovers(meta, trusted))

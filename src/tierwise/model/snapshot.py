@@ -22,6 +22,7 @@ from tierwise.model.volumes import Storage
 
 if TYPE_CHECKING:
     from tierwise.model.devices import Devices
+    from tierwise.model.failed_starts import StartMemory
     from tierwise.model.finished_run import FinishedRun
     from tierwise.model.services import Services
     from tierwise.model.window import ClosedTime
@@ -119,6 +120,7 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
     turns: Turns = NO_TURNS  # of searches, as the cycle before this one has left them
     paused: Mapping[str, Reason] = {}  # by key of a job that is not served now because its binds were refused
     windows: tuple[ClosedTime, ...] = ()  # times in which nodes are closed
+    start_memory: StartMemory | None = None  # None where the profile remembers no failed starts
     endings: Endings | None = None  # of what runs, where `standing` counts it; else they follow from the tasks
 
     kept_columns: KeptColumns | None = None  # see `columns`: what a reader keeps from snapshot to snapshot
@@ -144,6 +146,11 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
         if self.kept_columns is not None and self._is_kept:
             return self.kept_columns.times()
         return ColumnCache().times(self.jobs, [self.others])
+
+    @property
+    def keeps_records(self) -> bool:
+        """Whether something is written down of what becomes of pods."""
+        return bool(self.history_in) or self.start_memory is not None
 
     @property
     def used(self) -> Ints | None:

@@ -173,11 +173,12 @@ def check_profile(profile: Profile, file: str | None = None) -> Profile:
             known = ", ".join(sorted(ACTIONS))
             text = f"unknown action {name}{suggestion(name, ACTIONS) or f' (there are {known})'}"
             raise InputError(text, file=file, field="actions")
+    from tierwise.config.failed_starts import failed_start_rules
     from tierwise.config.reservations import reservation_rules
     from tierwise.config.spares import spare_rules
 
     try:
-        for read in (search_steps, cycle_steps, idle_room, reservation_rules, spare_rules):
+        for read in (search_steps, cycle_steps, idle_room, reservation_rules, spare_rules, failed_start_rules):
             read(profile)
     except InputError as error:
         raise error.inside(file=file) from None
@@ -473,6 +474,10 @@ def open_cycle(
         from tierwise.framework.windows import Windows  # few clusters have windows
 
         opened = replace(opened, windows=Windows(snapshot, fit_counts, view))
+    if snapshot.start_memory is not None:
+        from tierwise.actions.placement.known_nodes import KnownNodes  # few profiles remember
+
+        opened = replace(opened, known=KnownNodes(snapshot, view))
     if not any(True for job in snapshot.jobs if job.member is not None) and not _has_terms(snapshot):
         return opened
     from tierwise.actions.placement.sets import Sets  # few clusters have sets

@@ -244,6 +244,13 @@ class Reader:
             domains=in_domains,
         )
         held = whole(read_held_places, kinds(ConfigMap, Pod), axis, table, jobs)
+        told: list[Derived[Any]] = [held, history]
+        optional: dict[str, Derived[Any]] = {}
+        if profile.action_arguments.get("allocate", {}).get("failedStarts"):
+            from tierwise.snapshot.failed_starts import start_memory  # few profiles remember
+
+            told.append(start_memory(graph, profile, pods))
+            optional["start_memory"] = whole(itemgetter(0), told[-1])
         windows = whole(_read_windows, graph.records(Window), table, nodes.trees)
         unknown = equal(_unknown_classes, priorities, jobs.classes, common)
         own = whole(lambda found: tuple(found.jobs), jobs)
@@ -270,7 +277,7 @@ class Reader:
             kept_unsettled=whole(lambda found: tuple(found.unsettled), jobs),
             orphans=whole(attrgetter("orphans"), jobs),
             forsaken=whole(attrgetter("forsaken"), jobs),
-            faults=whole(_faults, nodes.trees, quotas, jobs, tasks, unknown, table, axis, used, held, history, windows),
+            faults=whole(_faults, nodes.trees, quotas, jobs, tasks, unknown, table, axis, used, *told, windows),
             budgets=whole(_allowed, budgets, kinds(PodDisruptionBudget, Pod)),
             services=serving,
             storage=whole(lambda found: found.of.storage, volumes),
@@ -278,6 +285,7 @@ class Reader:
             held_places=whole(itemgetter(0), held),
             history=whole(itemgetter(0), history),
             windows=whole(itemgetter(0), windows),
+            **optional,
         )
 
     def read(self, objects: Objects, now: float, turns: Turns = NO_TURNS) -> Snapshot:

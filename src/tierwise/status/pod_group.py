@@ -95,6 +95,7 @@ class StatusWriter:
             *effects,
             *_complaints(snapshot, report),
             *history_effects(objects, snapshot),
+            *_failed_starts(objects, snapshot),
         ]
 
     def write_some(
@@ -142,6 +143,14 @@ class StatusWriter:
                 or (job.declared_by is not None and job.declared_by.path in touched)
             )
         ]
+
+
+def _failed_starts(objects: Objects, snapshot: Snapshot) -> list[Effect]:
+    if snapshot.start_memory is None:
+        return []
+    from tierwise.snapshot.failed_starts import failed_start_effects  # few profiles remember
+
+    return failed_start_effects(objects, snapshot)
 
 
 def _complaints(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:

@@ -7,6 +7,7 @@ so quotas are asked with what terminating tasks still hold.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 
 import numpy as np
 from msgspec.structs import replace
@@ -77,6 +78,8 @@ def _must_be_whole(cycle: Cycle, job: Job, task_group: TaskGroup) -> bool:
 
 def place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
     """Place what fits of a task group: a sub-job below its own minimum whole or not at all, other tasks one by one."""
+    if cycle.known is not None and cycle.known.concerns(job):
+        return cycle.known.first_elsewhere(cycle, job, partial(place_surplus, cycle, job, task_group), bool)
     if job.policies and any(policy.apart for policy in job.policies):
         from tierwise.actions.placement.apart import apart_from_others  # few gangs ask for it
 

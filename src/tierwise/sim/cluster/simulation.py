@@ -234,8 +234,8 @@ class Simulation(EmbeddedDriver):
             self._observe(snapshot, report, self.guard.over(before))
         after, own = self.cluster.read(), before.version + bool(told)
         settled = decided.idle and after.version == own and _only_counts(told)
-        self._idle = settled and not snapshot.history_in  # a record of ends would be written
-        calm = not self._watched and not snapshot.history_in and not _queued_again(told)
+        self._idle = settled and not snapshot.keeps_records  # a record of ends would be written
+        calm = not self._watched and not snapshot.keeps_records and not _queued_again(told)
         calm = calm and all(outcome.ok and isinstance(outcome.effect, Bind) for outcome in outcomes)
         calm = calm and nothing_is_left(snapshot, self.profile, report)
         self._placed = after if calm else None

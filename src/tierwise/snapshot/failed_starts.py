@@ -1,0 +1,175 @@
+"""Failed starts: which pods tell of one, and the record of them, which survives a restart.
+
+A start has failed where the node did not get to run the pod: its kubelet refused it, an image or a device could not be
+had before the container ran, a check before it failed, or the node was lost. How a container ends that did run, by
+exit code or out of memory, says nothing of the node.
+
+The record is a ConfigMap with a line of JSON for each: the last ones, and few of one namespace, so that no tenant
+displaces what others know.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from tierwise.api.codec import Raw
+from tierwise.api.core import ConfigMap, ContainerStatus, ObjectMeta, Pod
+from tierwise.api.plurals import count
+from tierwise.config.failed_starts import FailedStartRules, failed_start_rules
+from tierwise.config.profile import Profile
+from tierwise.model.failed_starts import FailedStart, StartMemory
+from tierwise.model.job import namespace_of
+from tierwise.model.snapshot import Fault, Snapshot
+from tierwise.port import Create, Effect, Key, Objects, RecordEvent, Update
+from tierwise.snapshot.derive import Derived, Each, Graph, Records
+
+__all__ = [
+    "FAILED_STARTS",
+    "MOST",
+    "MOST_OF_NAMESPACE",
+    "failed_start",
+    "failed_start_effects",
+    "forgiving",
+    "read_failed_starts",
+    "record_key",
+    "start_memory",
+]
+
+FAILED_STARTS: Final = "tierwise-failed-starts"
+"""The name of the ConfigMap; a profile names its namespace."""
+MOST: Final = 1000
+MOST_OF_NAMESPACE: Final = 100
+_STARTS, _FORGIVEN = "starts", "forgiven"
+
+_REFUSED: Final = frozenset(
+    ("UnexpectedAdmissionError", "TopologyAffinityError", "NodeLost", "NodeShutdown", "Shutdown", "NodeAffinity")
+)
+_WAITING: Final = frozenset(
+    ("ErrImagePull", "ImagePullBackOff", "CreateContainerError", "RunContainerError", "CreatePodSandboxError")
+)
+_LOST: Final = "DeletionByTaintManager"
+
+
+def record_key(namespace: str) -> Key:
+    """Where the record is."""
+    return Key("", "ConfigMap", namespace, FAILED_STARTS)
+
+
+def failed_start(pod: Pod) -> tuple[str, str, str] | None:
+    """The uid of a pod, its node and why it did not start there; None where nothing speaks against the node."""
+    node, status = pod.spec.node_name, pod.status
+    if not node:
+        return None
+    why = ""
+    if status.phase == "Failed" and (status.reason in _REFUSED or status.reason.startswith("OutOf")):
+        why = status.reason
+    elif any(c.type == "DisruptionTarget" and c.reason == _LOST for c in status.conditions):
+        why = _LOST
+    elif status.phase in ("Pending", ""):
+        why = next(filter(None, map(_stuck, (*status.init_container_statuses, *status.container_statuses))), "")
+    why = why or next(filter(None, map(_failed_check, status.init_container_statuses)), "")
+    return (pod.metadata.uid or _path(pod.metadata), node, why) if why else None
+
+
+def _path(meta: ObjectMeta) -> str:
+    return f"{meta.namespace}/{meta.name}"
+
+
+def _stuck(status: ContainerStatus) -> str:
+    waiting = status.state.waiting
+    return waiting.reason if waiting is not None and waiting.reason in _WAITING else ""
+
+
+def _failed_check(status: ContainerStatus) -> str:
+    """A check that runs before the containers, and failed."""
+    ended = status.state.terminated
+    return "Init:Error" if ended is not None and ended.exit_code and ended.reason != "OOMKilled" else ""
+
+
+def read_failed_starts(
+    record: ConfigMap | None,
+) -> tuple[tuple[FailedStart, ...], Mapping[str, float], tuple[Fault, ...]]:
+    """Read the record: the failed starts, which nodes were forgiven and when, and what is wrong with it."""
+    if record is None:
+        return (), {}, ()
+    try:
+        lines = record.data.get(_STARTS, "").splitlines()
+        starts = tuple([_read(json.loads(line)) for line in lines])
+        forgiven = {str(node): float(at) for node, at in json.loads(record.data.get(_FORGIVEN, "{}")).items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        text = f"it cannot be read, and nothing is remembered: {error}"
+        return (), {}, (Fault(f"ConfigMap {_path(record.metadata)}", "InvalidFailedStarts", text),)
+    return starts, forgiven, ()
+
+
+def _read(line: Any) -> FailedStart:
+    pod, gang, node, at, why, alone = line
+    return FailedStart(str(pod), str(gang), str(node), float(at), str(why), bool(alone))
+
+
+def start_memory(graph: Graph, profile: Profile, pods: Records[Pod]) -> Derived[tuple[StartMemory, tuple[Fault, ...]]]:
+    """The record and what pods tell of, for a profile that asks for it, and what is wrong with the record."""
+    rules = failed_start_rules(profile)
+    key = record_key(rules.namespace)
+    record = graph.whole(lambda found: found.record(key), graph.kinds(ConfigMap))
+    return graph.whole(partial(_memory, rules), record, Each(pods, failed_start))
+
+
+def _memory(
+    rules: FailedStartRules, record: ConfigMap | None, telling: Mapping[str, tuple[str, str, str] | None]
+) -> tuple[StartMemory, tuple[Fault, ...]]:
+    recorded, forgiven, faults = read_failed_starts(record)
+    memory = StartMemory(rules.namespace, rules.half_life, rules.owners, recorded, forgiven, dict(telling))
+    return memory, faults
+
+
+def failed_start_effects(objects: Objects, snapshot: Snapshot) -> list[Effect]:
+    """Write down the starts that have failed since the record was written; nothing where the profile keeps none."""
+    memory = snapshot.start_memory
+    new = memory.seen_now(snapshot.jobs, snapshot.now) if memory is not None else []
+    if memory is None or not new:
+        return []
+    key = record_key(memory.namespace)
+    told = _suspicions(memory, snapshot)
+    present = objects.raw(key)
+    data: dict[str, Any] = {_STARTS: _spelled((*memory.recorded, *new))}
+    if present is None:
+        metadata = {"name": key.name, "namespace": key.namespace}
+        manifest: Raw = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+        return [Create(manifest), *told]
+    before = present.get("data")
+    return [Update(key, {**present, "data": {**(before if isinstance(before, dict) else {}), **data}}), *told]
+
+
+def _suspicions(memory: StartMemory, snapshot: Snapshot) -> list[Effect]:
+    """An event for each node that the new starts make a suspected one."""
+    now = memory.at(snapshot.jobs, snapshot.now)
+    known = replace(now, starts=memory.recorded).suspected
+    events: list[Effect] = []
+    for node, owners in now.suspected.items():
+        if node not in known:
+            text = f"pods of {count(len(owners), 'namespace')} failed to start here: it is used last for a while"
+            events.append(RecordEvent(Key("", "Node", "", node), "Warning", "NodeSuspected", text))
+    return events
+
+
+def _spelled(starts: Iterable[FailedStart]) -> str:
+    """The last ones, and of each namespace so many at most."""
+    left, kept = Counter[str](), list[list[object]]()
+    for start in sorted(starts, key=lambda start: (-start.at, start.pod)):
+        left[namespace_of(start.gang)] += 1
+        if left[namespace_of(start.gang)] <= MOST_OF_NAMESPACE and len(kept) < MOST:
+            kept.append([start.pod, start.gang, start.node, start.at, start.why, start.alone])
+    return "".join(f"{json.dumps(line, separators=(',', ':'))}\n" for line in reversed(kept))
+
+
+def forgiving(record: ConfigMap | None, nodes: Iterable[str], now: float) -> Raw:
+    """The entry of the record that forgives nodes what was before now."""
+    _, forgiven, _ = read_failed_starts(record)
+    return {_FORGIVEN: json.dumps({**forgiven, **dict.fromkeys(nodes, now)}, sort_keys=True)}
