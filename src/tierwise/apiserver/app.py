@@ -317,7 +317,15 @@ class _Server:
             case "GET", "log" if pod:
                 await asyncio.to_thread(api.get, place)
                 return web.Response(text="this pod is simulated: its containers run for a time, and write nothing\n")
-            case _, "exec" | "attach" | "portforward" | "ephemeralcontainers" | "proxy" if pod:
+            case "GET", "ephemeralcontainers" if pod:
+                answer = Answer(await asyncio.to_thread(api.get, place))
+            case "PUT", "ephemeralcontainers" if pod:
+                wanted = await _object(request)
+                answer = await asyncio.to_thread(api.debug, place, lambda _: wanted, query)
+            case "PATCH", "ephemeralcontainers" if pod:
+                patch, kind = await _decoded(request), request.content_type
+                answer = await asyncio.to_thread(api.debug_patch, place, patch, kind, query)
+            case _, "exec" | "attach" | "portforward" | "proxy" if pod:
                 raise bad_request("this pod is simulated: nothing runs in it that one could talk to")
             case _, "proxy":
                 raise bad_request("nothing answers here: nodes and pods are simulated")

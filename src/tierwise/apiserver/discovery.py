@@ -89,6 +89,7 @@ def _sub_resources(served: ServedKind, version: str) -> Iterator[tuple[str, tupl
         yield "binding", ("", "v1", "Binding"), ("create",)
         yield "eviction", ("policy", "v1", "Eviction"), ("create",)
         yield "log", ("", "v1", "Pod"), ("get",)
+        yield "ephemeralcontainers", ("", "v1", "Pod"), ("get", "patch", "update")
 
 
 def aggregated(*, core: bool, form: str) -> Raw:

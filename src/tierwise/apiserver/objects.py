@@ -41,8 +41,9 @@ from tierwise.sim.cluster.endpoints import check_service
 from tierwise.sim.cluster.pod_behaviour import check_habits
 from tierwise.sim.cluster.store import grace
 
-__all__ = ["USER_AGENT", "Answer", "ObjectApi", "Place", "number"]
+__all__ = ["EPHEMERAL", "USER_AGENT", "Answer", "ObjectApi", "Place", "number"]
 
+EPHEMERAL: Final = "ephemeralcontainers"
 USER_AGENT: Final = "user-agent"
 """Where a request's parameters hold the name of the program that asks."""
 
@@ -226,6 +227,20 @@ class ObjectApi:
             new = _patched(place, _in_version(place, old), patch, kind)
             return self._write(place, _kept(place, new, old, sub), old, query, by="" if sub else _manager(query))
 
+    def debug(self, place: Place, change: Callable[[Raw], object], query: Mapping[str, str]) -> Answer:
+        """A pod with further containers that somebody looks around with, as `change` makes them."""
+        with self.cluster.lock:
+            old = self._held(place)
+            new = change(_in_version(place, old))
+            if not isinstance(new, dict):
+                raise bad_request("a patch leaves no object")
+            debugged = _debugged(place, new, old, self.cluster.now)
+            return self._write(place, debugged, old, query, by=_manager(query), sub=EPHEMERAL)
+
+    def debug_patch(self, place: Place, patch: object, kind: str, query: Mapping[str, str]) -> Answer:
+        """A pod with further containers, as a patch of any kind has them."""
+        return self.debug(place, lambda old: _patched(place, old, patch, kind), query)
+
     def _apply(self, place: Place, patch: Raw, old: Raw | None, query: Mapping[str, str], sub: str) -> Answer:
         applied = apply_patch(
             place.served,
@@ -270,7 +285,7 @@ class ObjectApi:
             _check_name(place)
             raw = _begun(served, raw)
             warnings = [*warnings, *_idle(served, raw)]
-        else:
+        elif sub != EPHEMERAL:
             _check_change(place, raw, old)
         raw, more_warnings = self._admitted(place, raw, old)
         _check_readable(place, raw)
@@ -522,6 +537,36 @@ def _patched(place: Place, old: Raw, patch: object, kind: str) -> Raw:
     return new
 
 
+def _debugged(place: Place, new: Raw, old: Raw, now: float) -> Raw:
+    """The pod with further containers that somebody looks around with: those that are there stay, and those run."""
+    before, after = (part(raw, "spec").get("ephemeralContainers") for raw in (old, new))
+    there, wanted = (listed if isinstance(listed, list) else [] for listed in (before, after))
+    if wanted[: len(there)] != there:
+        text = "existing ephemeral containers may not be removed or changed"
+        raise invalid("Pod", place.name, [("spec.ephemeralContainers", f"Forbidden: {text}")])
+    causes = [
+        (f"spec.ephemeralContainers[{index}].{field}", "Forbidden: cannot be set for an Ephemeral Container")
+        for index, container in enumerate(wanted)
+        for field in _NOT_EPHEMERAL
+        if isinstance(container, dict) and container.get(field)
+    ]
+    if causes:
+        raise invalid("Pod", place.name, causes)
+    status = part(old, "status")
+    if status.get("phase") == "Running":
+        shown = status.get("ephemeralContainerStatuses")
+        told = [*shown] if isinstance(shown, list) else []
+        state = {"state": {"running": {"startedAt": stamp(now)}}, "ready": False, "restartCount": 0}
+        for container in wanted[len(told) :]:
+            image = container.get("image", "")
+            told.append({"name": container.get("name", ""), "image": image, "imageID": image, **state})
+        status = {**status, "ephemeralContainerStatuses": told}
+    return {**old, "spec": {**part(old, "spec"), "ephemeralContainers": wanted}, "status": status}
+
+
+_NOT_EPHEMERAL: Final = ("ports", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resources")
+
+
 def _kept(place: Place, new: Raw, old: Raw, sub: str) -> Raw:
     """What a request may change: at its own path the status alone, elsewhere all but the status."""
     if sub == "status":
@@ -664,6 +709,9 @@ _DEFAULTS: Final[Mapping[tuple[str, str], Raw]] = {
         "replicas": 1,
         "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}},
     },
+    ("", "ReplicationController"): {"replicas": 1},
+    ("apps", "ReplicaSet"): {"replicas": 1},
+    ("batch", "CronJob"): {"concurrencyPolicy": "Allow", "suspend": False},
     ("apps", "StatefulSet"): {
         "replicas": 1,
         "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
