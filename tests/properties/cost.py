@@ -28,12 +28,13 @@ from tests.support.draw import Gang, draw
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT, Profile
+from tierwise.config.searches import CYCLE_STEPS
 from tierwise.framework.steps import CUT_SHORT, NOT_LOOKED_AT
 from tierwise.model.job import namespace_of
 from tierwise.port import Objects
 from tierwise.sim.cluster.rounds import Rounds
 
-__all__ = ["Cost", "Task", "Trick", "climb", "cost", "grown", "manifests", "profile"]
+__all__ = ["Cost", "Task", "Trick", "climb", "cost", "grown", "manifests", "measured", "profile"]
 
 BYTES = 100_000
 """What a stranger may write."""
@@ -176,7 +177,11 @@ def profile(steps: int, *, evicts: bool) -> Profile:
 
 def cost(trick: Trick, under: Profile, *, cycles: int = 3, count: bool = False) -> Cost:
     """What the first cycles take beside a stranger's jobs that are older than the honest gang."""
-    written = manifests(trick)
+    return measured(manifests(trick), under, cycles=cycles, count=count)
+
+
+def measured(written: Sequence[Raw], under: Profile, *, cycles: int = 3, count: bool = False) -> Cost:
+    """As `cost`, of any manifests."""
     mine: Raw = {**_HONEST, "metadata": {**_meta(_HONEST), "creationTimestamp": "2026-01-01T01:00:00Z"}}
     every = (*WORLD, *written, mine)
     rounds = Rounds(Objects.of((codec.decode(one), one) for one in every), under, NOW)
@@ -314,7 +319,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="What a stranger's manifests cost a cycle.")
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--steps", type=int, default=100_000, help="cycleSteps of the profile")
+    parser.add_argument("--steps", type=int, default=CYCLE_STEPS, help="cycleSteps of the profile")
     parser.add_argument("--evicts", action="store_true")
     parser.add_argument("--write", type=Path)
     asked = parser.parse_args(arguments)

@@ -7,11 +7,12 @@ from random import Random
 
 import msgspec
 import pytest
-from tests.properties.cost import HOST, NOW, WORLD, Task, Trick, climb, cost, grown, manifests, profile
+from tests.properties.cost import HOST, NOW, WORLD, ZONE, Task, Trick, climb, cost, grown, manifests, measured, profile
 from tests.support.depth import DEEP, ROTATION, size
 
 from tierwise.actions.placement.program import Program, Question, TooLargeError
 from tierwise.api import codec
+from tierwise.api.codec import Raw
 from tierwise.config.profile import Profile
 from tierwise.port import Objects
 from tierwise.sim.cluster.rounds import Rounds
@@ -38,6 +39,34 @@ def test_a_stranger_keeps_nobody_waiting(
         assert found.decided, trick
         assert found.steps <= STEPS, trick
         assert found.calls <= FIXED + OBJECT * found.objects + EACH * found.steps, trick
+
+
+def _workload(replicas: int, notes: Raw) -> Raw:
+    """A workload of gangs of two pods, each of which takes more than half a node."""
+    pod = {"schedulerName": "volcano", "containers": [{"name": "c", "resources": {"requests": {"cpu": "33"}}}]}
+    size: Raw = {"size": 2, "workerTemplate": {"spec": pod}}
+    meta = {"name": "l", "namespace": "stranger", "annotations": notes, "creationTimestamp": "2026-01-01T00:00:00Z"}
+    spec = {"replicas": replicas, "leaderWorkerTemplate": size}
+    return {"apiVersion": "leaderworkerset.x-k8s.io/v1", "kind": "LeaderWorkerSet", "metadata": meta, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    "notes",
+    [
+        {"leaderworkerset.sigs.k8s.io/exclusive-topology": ZONE},
+        {"leaderworkerset.sigs.k8s.io/exclusive-topology": HOST},
+        {"tierwise.io/set": "s", "tierwise.io/set-start": "100"},
+        {"tierwise.io/set": "s"},
+    ],
+    ids=["a-zone-each", "a-host-each", "that-start-together", "of-a-set"],
+)
+def test_gangs_of_one_workload_keep_nobody_waiting(notes: Raw) -> None:
+    """Some 400 bytes that make a hundred gangs with rules about each other: what is done for the rules is charged."""
+    plain, found = (measured([_workload(100, one)], profile(STEPS, evicts=False), count=True) for one in ({}, notes))
+
+    assert found.decided
+    assert found.steps <= STEPS
+    assert found.calls <= plain.calls + EACH * found.steps
 
 
 RING = Trick(tuple(Task(30, 1000 + 10 * i, near=HOST) for i in range(10)))
@@ -79,7 +108,7 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
     return found
 
 
-@pytest.mark.parametrize("steps", [4000, 8000, 20_000])
+@pytest.mark.parametrize("steps", [6000, 8000, 20_000])
 def test_a_program_is_no_larger_than_the_steps_that_are_left(steps: int, programs: list[tuple[str, int, int]]) -> None:
     """What is built of one that would be is charged, and no later cycle builds it."""
     whole = steps // 4
@@ -104,6 +133,16 @@ def test_a_program_that_can_be_solved_is_charged_by_its_size_and_its_rounds(
     assert sizes
     assert "too large" not in {what for what, *_ in programs}
     assert first >= sum(entries // 4 + entries // 8 for entries in sizes)
+
+
+def test_what_is_tried_before_solving_is_charged(programs: list[tuple[str, int, int]]) -> None:
+    """Each variable at its bounds, in programs that are small enough for it."""
+    few = Trick(tuple(Task(4, 1000 + 10 * i, near=HOST) for i in range(3)))
+    first, *_ = _steps(few, profile(1_000_000, evicts=False), 1)
+
+    sizes = [entries for what, entries, _ in programs if what == "solved"]
+    assert any(1000 <= size <= 4096 for size in sizes), sizes
+    assert first >= sum(size // 4 + size**2 // 8192 for size in sizes if size <= 4096)
 
 
 def test_too_large_for_the_setting_is_charged_and_not_built_again(

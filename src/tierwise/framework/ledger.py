@@ -381,7 +381,7 @@ class Ledger:
     def place(self, shape: Shape, rows: Ints, counts: Ints, *, pool: Pool) -> None:
         """Place `counts` tasks of a shape on `rows`, which are distinct and ascending."""
         counting = self._counting.get(shape.number)
-        self.steps.charge(2 + len(rows) // 64 + (len(counting) // 4 if counting else 0))
+        self.steps.charge(5 + len(rows) // 64 + (len(counting) // 4 if counting else 0))
         amounts, sign = (self.idle, -1) if pool is Pool.IDLE else (self.pipelined, 1)
         self.any_pipelined |= pool is not Pool.IDLE
         asked = shape.asked[:, None]

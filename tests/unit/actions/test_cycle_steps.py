@@ -126,7 +126,7 @@ def test_nobody_has_a_second_turn_before_each_has_had_one(actions: tuple[str, ..
 def test_a_verdict_that_was_dear_is_found_out_once() -> None:
     """Rules between pods leave nothing to count: the cluster without other pods is filled, and once is enough."""
     there = Gang("there", tasks=50, each="cpu=64", on=" ".join(f"n{i}" for i in range(50)))
-    first, second = _cycles(2, {"stranger/apart": _apart("apart", 120, 0), "other/there": there}, _profile(20_000))
+    first, second = _cycles(2, {"stranger/apart": _apart("apart", 120, 0), "other/there": there}, _profile(40_000))
 
     assert first.rejections == second.rejections
     assert ["LargerThanAnyDomain"] == [rejection.reason.code for rejection in second.rejections.values()]

@@ -81,6 +81,12 @@ def _by_host(cycle: Cycle, gang: Job | SubJob, within: int) -> bool:
 
 # The order of candidates.
 
+_LOOKED_AT = 3
+"""Steps of finding out which domains of a gradient may hold a gang, for the first of them."""
+
+_ORDERED = 5
+"""Steps of ordering several of them."""
+
 _Key = Floats | Ints | Bools
 
 
@@ -169,13 +175,14 @@ def compared(
     `room` is what is free there, if that is known to be less than what the last of the pools has.
     """
     cycle.report.search_counts.domains += len(gradient)
-    cycle.steps.charge(3 + len(gradient) // 64)
+    cycle.steps.charge(_LOOKED_AT + len(gradient) // 64)
     feasible = gradient[may_hold(room or Room(cycle, pools[-1]), task_group, gradient)]
     if not len(feasible):
         return Order(feasible, np.zeros(0), [])
     scores = cycle.pipeline.score_domains(task_group.sub, feasible)
     if len(feasible) == 1:
         return Order(feasible, scores, [])
+    cycle.steps.charge(_ORDERED + len(feasible) // 64)
     job = cycle.snapshot.jobs[task_group.sub.job_number]
     gang: Job | SubJob = task_group.sub if job.policies else job
     ahead = surplus_keys(cycle, gang, feasible, task_group.need)

@@ -57,6 +57,9 @@ _BUILT = 4
 _SOLVED = 8
 """The same for a round of solving it."""
 
+_PROBED = 8192
+"""The same for trying each variable at its bounds, of the square of their number."""
+
 _ASKED = 150
 """Steps that the smallest program takes."""
 
@@ -177,6 +180,8 @@ def _built(cycle: Cycle, question: Question, *, firm: bool) -> Program:
 
 def _solved(cycle: Cycle, program: Program) -> Dealt | No:
     """The answer to a program, in no more rounds than there are steps left for. Raises OutOfStepsError."""
+    if program.probed:
+        cycle.steps.charge(program.size**2 // _PROBED)
     each = 1 + program.size // _SOLVED
     dealt = program.solve(cycle.budget.nodes, cycle.steps.left // each + 1)
     cycle.steps.charge(program.rounds * each)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from math import gcd, prod
 from typing import Any
 
@@ -33,7 +34,7 @@ _MIXTURES = 64
 _COUNTED = 2**14
 """Mixtures of a class that are looked at to find the largest of them, a quarter of those of all classes."""
 
-_PROBED = 16_384
+_PROBED = 4_096
 """Larger programs are not probed, one variable after the other, before they are solved: that may take seconds."""
 
 _PROBING = 2**15
@@ -205,8 +206,9 @@ def _alike(rows: Ints, columns: Sequence[Ints]) -> list[Ints]:
     if not len(rows):
         return []
     of_row = np.unique(np.stack([column[rows] for column in columns]), axis=1, return_inverse=True)[1].ravel()
-    ordered = np.argsort(of_row, kind="stable")
-    return np.split(rows[ordered], np.cumsum(np.bincount(of_row))[:-1])
+    ordered = rows[np.argsort(of_row, kind="stable")]
+    ends = np.cumsum(np.bincount(of_row)).tolist()
+    return [ordered[begin:end] for begin, end in pairwise((0, *ends))]
 
 
 def _largest_mixtures(requests: Ints, free: Ints, room: Ints, conflicts: Sequence[tuple[Bools, Bools]]) -> Ints | None:
@@ -290,6 +292,11 @@ class Program:
     def size(self) -> int:
         """Variables and entries together, and what was looked at to find them."""
         return self._columns + self._entries + self._classes.looked
+
+    @property
+    def probed(self) -> bool:
+        """Whether each variable is tried at its bounds first: work that grows with the square of the size."""
+        return self.size <= _PROBED
 
     # What a program is made of: columns, and rows that bound sums of them.
 
@@ -608,7 +615,7 @@ class Program:
         for name, value in (("output_flag", False), ("threads", 1), ("parallel", "off"), ("random_seed", 0)):
             solver.setOptionValue(name, value)
         solver.setOptionValue("mip_max_nodes", nodes)
-        if self.size > _PROBED:
+        if not self.probed:
             solver.setOptionValue("presolve_rule_off", _PROBING)
 
         def between(_kind: object, _text: str, _seen: object, answer: Any, _own: object) -> None:

@@ -103,7 +103,7 @@ def placeable(view: CycleView) -> tuple[Shape, ...]:
 
 def _steps_of(counts: int, rows: int) -> int:
     """The steps of looking at so many counts on so many rows."""
-    return counts * (1024 + rows) // 8192
+    return 1 + counts * (1024 + rows) // 8192
 
 
 def soft(shape: Shape) -> tuple[TopologySpreadConstraint, ...]:
@@ -432,6 +432,9 @@ class _Classes:
         return selector.matches(sample.namespace, sample.labels, sample.namespace_labels)
 
 
+_STATED = 5
+"""Steps of saying what one rule is for the tasks of a gang."""
+
 _HARD = "DoNotSchedule"
 _NEAR, _EVEN = "near", "even"
 """Rules that need a label even where they are static: affinity and topology spread."""
@@ -510,6 +513,7 @@ class PodRequirements:
         self._spread = spread
         self._rules: dict[int, _Rules] = {}
         self._closed: dict[int, list[tuple[Ints, str]]] = {}  # by shape: labels that its static rules need
+        self._amid = KeptOfLedger(view.ledger.moved, PodRequirements._of_shapes)
         self._shunning: dict[int, list[Count]] = {}  # by shape: those whose anti-affinity excludes it
         if not any(self._has_rules(shape) for shape in view.snapshot.shapes if shape.affinity or shape.spread):
             return
@@ -570,12 +574,16 @@ class PodRequirements:
 
     def among(self, shapes: tuple[Shape, ...]) -> PodRules:
         """What placing tasks of these shapes changes for others of them, and the rows that no such task opens."""
+        return self._amid.of(tuple(shape.number for shape in shapes), self, shapes)
+
+    def _of_shapes(self, shapes: tuple[Shape, ...]) -> PodRules:
         bound = {shape.number: self._rules[shape.number] for shape in shapes if shape.number in self._rules}
         own = frozenset(shape.number for shape in shapes)
         each = ((written, self._of_gang(carriers, own)) for written, carriers in self._each_written(bound))
         return joined(replace(rules, parts=((written, rules),)) for written, rules in each)
 
     def _of_gang(self, bound: Mapping[int, _Rules], own: frozenset[int]) -> PodRules:
+        self._ledger.steps.charge(_STATED)
         closed = {number: self._closed_now(rules, own) for number, rules in bound.items()}
         lonely = {number: self._lonely_now(rules, own) for number, rules in bound.items() if rules.near}
         records: list[PodRule] = [*_aparts(bound, own), *_shunned(bound, own), *_nears(bound, own), *_evens(bound, own)]
