@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import stands_in_part
 from tierwise.model.job import Constraint, Job, Named, Phase, Queue, Reason, Rejection, namespace_of
+from tierwise.model.snapshot import Ground
 from tierwise.model.topology import is_fabric
 
 __all__ = ["INCOMPLETE", "admission_reason", "enqueue", "promote", "queue_reason"]
@@ -64,7 +65,7 @@ def _confined(cycle: Cycle, job: Job) -> bool:
 
     Those of Volcano's podGroups on the tree of their language are an exception: without the plugin there are none.
     """
-    if cycle.snapshot.on_several_trees(job):
+    if cycle.snapshot.ground(job) is Ground.TREES:
         plain = replace(job, constraint=Constraint(hard=False, kind=cycle.snapshot.kind))
         return cycle.pipeline.limit(plain) is not None  # who minds such a constraint minds all of them
     if job.declared_by is None and (job.constraint is None or not is_fabric(job.constraint.kind)):

@@ -138,13 +138,11 @@ class PlainPods:
 
     def _has_free_surplus(self, job: Job) -> bool:
         """Whether shares decide after each task, and the tasks beyond a gang's minimum may go anywhere."""
-        pipeline, sub = self._cycle.pipeline, job.subs[0]
+        pipeline = self._cycle.pipeline
         if not pipeline.queue_order or not self._skips_search() or self._cycle.ledger.followed:
             return False
-        free = len(job.subs) == 1 and not job.policies and job.constraint is None and sub.constraint is None
-        free = free and self._cycle.fit_counts.closed is None
-        plain = free and job.gather is None and not job.further and not job.ranks and job.pattern is None
-        return plain and pipeline.limit(job) is None
+        free = len(job.subs) == 1 and job.shape.free and not job.ranks
+        return free and self._cycle.fit_counts.closed is None and pipeline.limit(job) is None
 
     # Which pods go together.
 

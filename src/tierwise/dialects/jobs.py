@@ -418,6 +418,8 @@ def _numbered(job: Job, number: int, first: int) -> Job:
         first += 1
     force_setattr(made, "number", number)
     force_setattr(made, "subs", tuple(subs))
+    if "shape" in job.__dict__:
+        made.__dict__["shape"] = job.shape  # there are no numbers in it
     return made
 
 

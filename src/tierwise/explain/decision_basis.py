@@ -23,7 +23,7 @@ from tierwise.framework.ledger import Pool
 from tierwise.framework.report import CycleReport, Decision, PlacedTasks
 from tierwise.model.job import Job, Reason, Tried
 from tierwise.model.running import running_table
-from tierwise.model.snapshot import Snapshot
+from tierwise.model.snapshot import Ground, Snapshot
 from tierwise.scheduler import open_cycle
 
 __all__ = ["DecisionBasis", "GroupCounts", "after_decisions", "decision_bases"]
@@ -98,11 +98,11 @@ def _basis(current: Cycle, decision: Decision) -> DecisionBasis:
     asked = demand(current, job)
     if not asked.task_groups:
         return DecisionBasis(job, decision)
-    if current.snapshot.on_several_trees(job):
+    if current.snapshot.ground(job) is Ground.TREES:
         return DecisionBasis(job, decision)
     if current.pipeline.gather_options(job, asked.need):
         return DecisionBasis(job, decision, searched(current, job, asked))
-    if job.policies:
+    if job.shape.parted:
         groups = _groups(current, job, asked)
         if groups:
             return DecisionBasis(job, decision, groups=groups)
@@ -115,7 +115,7 @@ def _basis(current: Cycle, decision: Decision) -> DecisionBasis:
 def _groups(current: Cycle, job: Job, asked: Demand) -> tuple[GroupCounts, ...]:
     """Tier by tier how many sub-groups the best domain holds; nothing where they differ or nothing limits the job."""
     whole, limit = parts_of(current, job, asked), current.pipeline.limit(job)
-    if whole is None or whole.kind is None or limit is None or job.inner_groups or len(whole.parts[0].bundle) > 1:
+    if whole is None or whole.kind is None or limit is None or job.shape.nested or len(whole.parts[0].bundle) > 1:
         return ()
     if any(map(current.pipeline.moving, whole.shapes)):
         return ()

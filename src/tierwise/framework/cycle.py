@@ -32,7 +32,7 @@ from tierwise.model.held_places import HeldPlace
 from tierwise.model.job import Constraint, Job, PodSet, Reason, Shape, SubJob, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.running import RunningTable, running_table
-from tierwise.model.snapshot import Snapshot
+from tierwise.model.snapshot import Ground, Snapshot
 from tierwise.model.topology import AlternateTopology, Topology
 
 __all__ = ["Cycle", "FitCount", "FitCounts", "Nominations"]
@@ -552,13 +552,11 @@ class Cycle(msgspec.Struct, frozen=True):
 
     def gathered(self, job: Job) -> bool:
         """Whether a job is gathered: because it asks for it, or because its only constraint is on another tree."""
-        if self.snapshot.on_several_trees(job):
-            return False
-        return job.gather is not None or self.alternate_topology(job) is not None
+        return self.snapshot.ground(job) is Ground.GATHERED
 
     def beside_gradients(self, job: Job) -> bool:
         """Whether a job finds its place otherwise than by gradients: it is gathered, or on several trees."""
-        return self.snapshot.on_several_trees(job) or self.gathered(job)
+        return self.snapshot.ground(job) is not Ground.ROWS
 
     @contextmanager
     def serving(self, job: Job, at: float | None = None) -> Iterator[None]:

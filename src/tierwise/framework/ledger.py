@@ -855,7 +855,7 @@ def halves(ledger: Ledger, job: Job, begun: Collection[SubJob]) -> list[tuple[Su
     `begun` are sub-jobs of which tasks stand. A unit is the sub-job itself, or the largest inner group around it that
     is not whole: what runs in it is of no use either.
     """
-    if not job.policies or job.satisfied:
+    if not job.shape.parted or job.satisfied:
         return []
     shape, left = job.shape, lacking_of(ledger, job)
     units: dict[int | str, tuple[SubJob, ...]] = {}
@@ -902,7 +902,7 @@ def job_ready(ledger: Ledger, job: Job, *, waiting: bool = False) -> bool:
 
 def plain_need(ledger: Ledger, job: Job) -> int | None:
     """How many tasks the minimum of a job lacks that is one pod set of which no task is placed; None for all others."""
-    if job.policies or len(job.subs) != 1:
+    if job.shape.parted or len(job.subs) != 1:
         return None
     sub = job.subs[0]
     if len(sub.pod_sets) != 1 or ledger.placed_rows(sub) is not None:

@@ -36,6 +36,7 @@ from tierwise.framework.report import PluginFailure
 from tierwise.model.arrays import Bools, Floats, Ints, Rows
 from tierwise.model.job import Job, Queue, Reason, Shape, SubJob, Task
 from tierwise.model.running import RunningTable
+from tierwise.model.snapshot import Ground
 
 __all__ = ["Pipeline", "PluginError"]
 
@@ -406,10 +407,9 @@ class Pipeline(Victims):
 
     def gather_options(self, job: Job, count: int) -> tuple[points.GatherOption, ...]:
         """The options for gathering so many tasks of a job; empty if the job is not gathered in one tree."""
-        snapshot = self._view.snapshot
-        if job.gather is None and snapshot.alternate_topology(job.constraint) is None:
+        if self._view.snapshot.ground(job) is not Ground.GATHERED:
             return ()
-        return () if snapshot.on_several_trees(job) else self._gather_options(job, count) or ()
+        return self._gather_options(job, count) or ()
 
     def headroom(self, job: Job, request: Ints, most: int) -> int:
         """How many tasks, up to `most`, the quotas allow a job."""

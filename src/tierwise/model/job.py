@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,10 +12,8 @@ import numpy as np
 from msgspec.structs import force_setattr, replace
 
 from tierwise.api.brief import LONG, brief
-from tierwise.api.plurals import several
 from tierwise.model.arrays import EMPTY, UNOFFERED, Axis, Ints, seal
-from tierwise.model.gang import LONE, GangShape, GroupForm, LeafForm, around, gang_shape
-from tierwise.model.topology import HYPERNODES, is_fabric
+from tierwise.model.gang import LONE, Constraint, GangShape, Gather, GroupForm, LeafForm, Wishes, around, gang_shape
 
 if TYPE_CHECKING:
     from tierwise.api.core import Affinity, Requirement, Toleration, TopologySpreadConstraint
@@ -360,31 +359,6 @@ class Phase(enum.Enum):
     COMPLETED = "Completed"
 
 
-class Constraint(msgspec.Struct, frozen=True):
-    """How far apart the tasks of a gang may be: a tier, by number or by name, hard or soft."""
-
-    hard: bool
-    tier: int | None = None
-    tier_name: str = ""
-    kind: str = HYPERNODES  # the kind that declares the tree it is about
-    preferred: str = ""  # a tier inside the hard one that is asked for without insisting, by name
-    spread: int = 0  # the fewest domains of the tier to be in; 0: within one of them
-    must_exist: bool = False  # of a language that knows no limit which means nothing, on whatever tree
-
-    def words(self) -> str:
-        """Where tasks are to be: "one spine", "one domain of fabric nvlink", "2 feeds of fabric power or more"."""
-        place = f"{self.where()} of {self.kind}" if is_fabric(self.kind) else self.where()
-        return f"{place} or more" if self.spread else place
-
-    def where(self) -> str:
-        """Where the constraint allows pods to stand, without the name of the tree: "one rack"."""
-        number = self.spread or "one"
-        if self.tier_name:
-            return f"{number} {several(self.tier_name) if self.spread else self.tier_name}"
-        level = "" if self.tier is None else f" of tier {self.tier}"
-        return f"{number} {'domains' if self.spread else 'domain'}{level}"
-
-
 # Sets: gangs that stand together, or apart from each other. Their parts are gangs, and the sets one level below.
 
 
@@ -536,7 +510,7 @@ class SubJob(msgspec.Struct, frozen=True, eq=False):
         return sum(len(pod_set.tasks) for pod_set in self.pod_sets)
 
 
-class Job(msgspec.Struct, frozen=True, eq=False):
+class Job(msgspec.Struct, frozen=True, eq=False, dict=True):
     """A pod group: the unit that is queued, gated and started as one."""
 
     key: str
@@ -586,22 +560,26 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     further: tuple[Constraint, ...] = ()  # constraints on other trees
     member: SetMember | None = None  # of a set of gangs; None where it is in none
     labels: Mapping[str, str] = {}  # by which rules about sets mean it, in languages that have such rules
-    found_shape: GangShape | None = None  # what `shape` has found out; copies with other values find it out anew
 
     def __post_init__(self) -> None:
         if self.min_resources is not None:
             seal(self.min_resources)
-        if self.found_shape is not None:
-            force_setattr(self, "found_shape", None)
 
-    @property
+    @cached_property
     def shape(self) -> GangShape:
-        """What the gang needs and where it may be, in the one form that all gangs have."""
-        shape = self.found_shape
-        if shape is None:
-            shape = _shape_of(self)
-            force_setattr(self, "found_shape", shape)
-        return shape
+        """What the gang needs and where it may be, in the one form that all gangs have.
+
+        A copy with other values finds its own out.
+        """
+        return _shape_of(self)
+
+    def gang_of(self, sub: SubJob) -> Job | SubJob:
+        """The part with limits and a place of its own that a sub-job is: a sub-group, or the gang where it has none."""
+        return sub if self.shape.parted else self
+
+    def numbers_of(self, role: str) -> list[int]:
+        """The numbers under which tasks of a role count; none where it has no minimum."""
+        return [number for number, name in self.role_names.items() if name == role]
 
     @property
     def counted_roles(self) -> Mapping[int, int]:
@@ -656,17 +634,24 @@ _NO_ROLES: Mapping[int, int] = {}
 
 
 def _shape_of(job: Job) -> GangShape:
-    limits, further = _limits(job), (job.gather, job.ladder, job.pattern)
-    if job.minimum == len(job.subs) == 1 and not (job.policies or job.roles or limits or any(further)):
+    limits = _limits(job)
+    said = any((job.policies, job.roles, limits, job.gather, job.ladder, job.pattern))
+    if job.minimum == len(job.subs) == 1 and not said:
         return LONE  # as almost all are in a cluster of services
+    parts: tuple[Policy | InnerGroup, ...] = (*job.policies, *job.inner_groups)
+    first = [gang.constraint for gang in (job, *parts) if gang.constraint is not None]
+    further = any(gang.further for gang in (job, *parts))
+    apart = {i for i, policy in enumerate(job.policies) if policy.apart}
     return gang_shape(
         job.minimum,
         roles=tuple(job.counted_roles.values()),
         policies=tuple([policy.minimum for policy in job.policies]),
         groups=tuple([GroupForm(g.parent, g.minimum, _limits(g)) for g in job.inner_groups]),
-        leaves=tuple([LeafForm(sub.minimum, sub.policy, sub.inner_group, _limits(sub)) for sub in job.subs]),
+        leaves=tuple(
+            [LeafForm(sub.minimum, sub.policy, sub.inner_group, _limits(sub), sub.policy in apart) for sub in job.subs]
+        ),
         limits=limits,
-        further=further,
+        wishes=Wishes(job.gather, job.ladder, job.pattern, tuple(first), further),
     )
 
 
@@ -707,20 +692,3 @@ def _group_job(job: Job, number: int, subs: tuple[SubJob, ...]) -> Job:
         min_resources=None,
         subs=subs,
     )
-
-
-# How a gang wants to be gathered: tiers by name, as its owner wrote them.
-#
-# Dialects make a `Gather`; a plugin turns it into `GatherOption`s, which are tried in order.
-
-
-class Gather(msgspec.Struct, frozen=True, eq=False):
-    """What a gang asks of the network; tiers by name, since the tree may not know them."""
-
-    within: tuple[str, ...] = ()  # tiers in one domain of which the whole gang must be
-    prefer: tuple[str, ...] = ()  # tiers in one domain of which it should be, in the order listed
-    multiples: tuple[tuple[str, int], ...] = ()  # in each domain of a tier tasks come in multiples of a number
-    parallel: bool = False  # its tasks form pipelines: domains are filled by name, pipeline by pipeline
-    pipeline: int = 1  # how many tasks, one rank after the other, form a pipeline
-    drawn: Ints = EMPTY  # rows of other tasks that it should be near, one entry each
-    fault: str = ""  # why what it asks for cannot be read

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from functools import cached_property
 from operator import attrgetter
@@ -14,7 +15,7 @@ from tierwise.api.brief import LONG, brief
 from tierwise.model.arrays import Axis, Ints
 from tierwise.model.held import ColumnCache, Endings, KeptColumns, TaskColumns, TaskTimes
 from tierwise.model.held_places import HeldPlaces
-from tierwise.model.job import Constraint, InnerGroup, Job, Policy, Queue, Reason, Shape, Task
+from tierwise.model.job import Constraint, Job, Queue, Reason, Shape, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.topology import HYPERNODES, AlternateTopology, Topology
 from tierwise.model.turns import NO_TURNS, Turns
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from tierwise.model.services import Services
     from tierwise.model.window import ClosedTime
 
-__all__ = ["Fault", "KeptVerdicts", "Snapshot"]
+__all__ = ["Fault", "Ground", "KeptVerdicts", "Snapshot"]
 
 
 _POD_SETS = attrgetter("pod_sets")
@@ -86,6 +87,14 @@ class KeptVerdicts(msgspec.Struct, eq=False):
         """Whether this is of a snapshot and a profile: some snapshots are made from others, with other nodes."""
         own = (name for name in self.__struct_fields__ if name not in ("by", "last"))
         return self.by is by and all(getattr(self, name) is getattr(snapshot, name) for name in own)
+
+
+class Ground(enum.Enum):
+    """On what the place of a gang is looked for."""
+
+    ROWS = "rows"  # the one tree that rows follow, domain by domain; or no tree at all
+    GATHERED = "gathered"  # in multiples, from rows up: it asks for it, or its only constraint is on another tree
+    TREES = "trees"  # several trees at once, or parts on another than rows follow
 
 
 class Snapshot(msgspec.Struct, frozen=True, dict=True):
@@ -196,17 +205,22 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
         """The kinds of all trees, that of the one which rows follow first."""
         return (self.kind, *self.alternate_topologies)
 
+    def ground(self, job: Job) -> Ground:
+        """On what the place of a job is looked for."""
+        shape, wishes = job.shape, job.shape.wishes
+        if wishes.further_limits:
+            return Ground.TREES
+        if wishes.gather is not None:
+            return Ground.GATHERED
+        if not self.alternate_topologies:
+            return Ground.ROWS
+        if shape.parted and any(self.alternate_topology(constraint) is not None for constraint in wishes.first_limits):
+            return Ground.TREES
+        return Ground.ROWS if self.alternate_topology(job.constraint) is None else Ground.GATHERED
+
     def on_several_trees(self, job: Job) -> bool:
         """Whether a job's constraints are on several trees, or those of its parts on another than rows follow."""
-        if job.further or not (job.policies or job.inner_groups):
-            return bool(job.further)
-        parts: tuple[Policy | InnerGroup, ...] = (*job.policies, *job.inner_groups)
-        if any(part.further for part in parts):
-            return True
-        if not self.alternate_topologies or job.gather is not None:
-            return False
-        every = (job.constraint, *(part.constraint for part in parts))
-        return any(self.alternate_topology(constraint) is not None for constraint in every)
+        return self.ground(job) is Ground.TREES
 
     def knows(self, constraint: Constraint) -> bool:
         """Whether there is a tree of the kind that a constraint is about."""

@@ -120,7 +120,7 @@ class GangPlugin:
 
     def _nested(self, job: Job, left: list[list[int]]) -> Reason | None:
         """Of each inner group enough parts must exist whole; the innermost one that lacks some is named."""
-        if not job.inner_groups or left[0][0] <= 0:
+        if not job.shape.nested or left[0][0] <= 0:
             return None
         short, inside = 0, [i for i, group in enumerate(job.inner_groups) if group.parent == 0 and left[i][0] > 0]
         while inside:

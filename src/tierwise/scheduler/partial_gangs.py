@@ -196,7 +196,7 @@ def tallies(snapshot: Snapshot, report: CycleReport, back: Collection[str]) -> L
 
 
 def _count(ledger: Ledger, job: Job, sub: SubJob, task: Task, by: int) -> None:
-    ledger.count_ready(sub, (number for number, name in job.role_names.items() if name == task.role), by)
+    ledger.count_ready(sub, job.numbers_of(task.role), by)
 
 
 PARTIAL: Final = "tierwise.io/partial-since"
@@ -291,7 +291,7 @@ def _halves(
 ) -> Iterator[Effect]:
     """Release sub-groups beyond the minimum of which a part runs; the rest of the gang stays where it is."""
     job, standing = case.job, {_pod_key(pod).path: pod for pod in case.standing}
-    begun = [sub for sub in job.subs if any(task.key in standing for task in sub.tasks)] if job.policies else []
+    begun = [sub for sub in job.subs if any(task.key in standing for task in sub.tasks)] if job.shape.parted else []
     units = halves(after, job, begun)
     placed = {task.key for one in report.decisions if one.job is job for p in one.placed for task in p.tasks}
     for unit in units:

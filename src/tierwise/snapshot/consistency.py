@@ -9,7 +9,7 @@ import numpy as np
 
 from tierwise.model.arrays import Ints
 from tierwise.model.devices import DeviceAsk, Devices
-from tierwise.model.job import Job, Shape, SubJob, Task
+from tierwise.model.job import Shape, SubJob, Task
 from tierwise.model.node import LabelTable, NodeTable
 from tierwise.model.snapshot import Snapshot
 
@@ -59,8 +59,6 @@ def _plain(value: object, rows: Ints = _NO_ROWS) -> object:
                 int(rows[value.nominated]),
                 _fields(value, rows, without=("node", "nominated")),
             )
-        case Job():
-            return _fields(value, rows, without=("found_shape",))
         case SubJob():
             return np.sort(rows[value.held]).tobytes(), _fields(value, rows, without=("held",))
         case DeviceAsk():  # kinds of devices are numbered by who came first

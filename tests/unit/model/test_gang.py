@@ -28,7 +28,6 @@ _WHO = frozenset({"key", "number", "queue", "priority", "created", "order", "dec
 
 _NEITHER = frozenset(
     {
-        "found_shape",  # the shape itself
         "min_resources",  # amounts by index, and the axis changes
         "role_names",
         *("member", "labels"),  # of a set of gangs, which has rules of its own

@@ -27,6 +27,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Reason, Rejection, Shape, SubJob, Tried, group_job
+from tierwise.model.snapshot import Ground
 from tierwise.model.topology import ROOT
 
 __all__ = ["diagnose", "searched", "too_wide"]
@@ -44,7 +45,7 @@ _TRIALS = 3
 
 def diagnose(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool) -> Rejection:
     """Why nothing of the demand was placed."""
-    if any(policy.apart for policy in job.policies):
+    if job.shape.apart:
         from tierwise.actions.placement.apart import why_not_apart  # few gangs ask for it
 
         with cycle.ledger.statement():
@@ -53,7 +54,7 @@ def diagnose(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool) -> Reject
         if reason is not None:
             return Rejection("fit", job.key, reason, bounded=bounded)
     bounded = bounded or _cut_on_nodes(cycle, demand)
-    if cycle.snapshot.on_several_trees(job):
+    if cycle.snapshot.ground(job) is Ground.TREES:
         from tierwise.actions.diagnosis.fabrics import unplaced_on_fabrics  # rarely needed
 
         return unplaced_on_fabrics(cycle, job, demand, bounded=bounded)
@@ -68,7 +69,7 @@ def diagnose(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool) -> Reject
         return Rejection("space", job.key, wide)
     groups = tuple(_searched_for(cycle, job, ROOT))
     tried = tuple(_refused(cycle, job, looked) for looked in _tried(cycle, job, demand, groups))
-    children = tuple(islice(_sub_jobs(cycle, job, demand, groups), _SHOWN)) if job.policies else ()
+    children = tuple(islice(_sub_jobs(cycle, job, demand, groups), _SHOWN)) if job.shape.parted else ()
     return Rejection("fit", job.key, _reason(cycle, job, demand, tried), tried, children, bounded)
 
 
@@ -82,7 +83,7 @@ def _cut_on_nodes(cycle: Cycle, demand: Demand) -> bool:
 
 def searched(cycle: Cycle, job: Job, demand: Demand) -> tuple[Tried, ...]:
     """The domains that a search for a demand looks at, tier by tier, and how far the best of each would come."""
-    if cycle.snapshot.on_several_trees(job):
+    if cycle.snapshot.ground(job) is Ground.TREES:
         return ()
     options = cycle.pipeline.gather_options(job, demand.need)
     if options:
@@ -285,7 +286,7 @@ def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> tuple[int, Int
     """
     tier = int(cycle.topology.tier[group].max())
     apart = any(_confined(cycle, job, task_group, tier) for task_group in demand.task_groups)
-    several = job.inner_groups or len(demand.task_groups) > 1 or apart
+    several = job.shape.nested or len(demand.task_groups) > 1 or apart
     whole = parts_of(cycle, job, demand) if several else None
     if whole is not None and whole.kind is not None and not any(map(cycle.pipeline.moving, whole.parts[0].shapes)):
         each = whole.parts[0]
@@ -313,7 +314,7 @@ def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> tuple[int, Int
 
 def _confined(cycle: Cycle, job: Job, task_group: TaskGroup, tier: int) -> bool:
     """Whether a sub-group must be in one domain inside those of a tier."""
-    limit = cycle.pipeline.limit(task_group.sub) if job.policies else None
+    limit = cycle.pipeline.limit(task_group.sub) if job.shape.parted else None
     return limit is not None and limit < tier
 
 

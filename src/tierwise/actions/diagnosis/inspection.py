@@ -25,6 +25,7 @@ from tierwise.framework.report import APART, CycleReport, Decision, Term
 from tierwise.model.arrays import Floats, Ints
 from tierwise.model.gang import around
 from tierwise.model.job import Job, SubJob, Task, Tried, group_job
+from tierwise.model.snapshot import Ground
 from tierwise.model.topology import ROOT, Topology
 
 __all__ = ["Candidates", "NodeInspection", "PodInspection", "PodInspector", "candidates"]
@@ -88,14 +89,24 @@ class PodInspection(msgspec.Struct, frozen=True):
     nodes: tuple[NodeInspection, ...]
     fabrics: tuple[Tried, ...] = ()  # of a job on several trees: how far each of its constraints comes by itself
 
+    @property
+    def in_sub_group(self) -> bool:
+        """Whether the pod is placed as one of a sub-group with a limit of its own."""
+        return _limited(self.job, self.sub) is self.sub
+
     def after(self, topology: Topology, report: CycleReport) -> PodInspection:
         """The same with the candidate first that its cycle has chosen."""
-        sub = self.sub if self.job.policies and self.sub.constraint is not None else None
+        sub = self.sub if self.in_sub_group else None
         own = (decision for decision in report.decisions if decision.job.key == self.job.key)
         decision = next(
             (d for d in own if sub is None or any(part.sub.number == sub.number for part in d.placed)), None
         )
         return replace(self, candidates=self.candidates.settled(topology, decision, sub))
+
+
+def _limited(job: Job, sub: SubJob) -> Job | SubJob:
+    """The gang by whose limit a pod of a sub-job is placed: a sub-group that has one, else the job."""
+    return job.gang_of(sub) if sub.constraint is not None else job
 
 
 class PodInspector:
@@ -117,7 +128,7 @@ class PodInspector:
                     return
 
     def _inspect(self, cycle: Cycle, job: Job, sub: SubJob, task: Task) -> PodInspection:
-        gang: Job | SubJob = sub if job.policies and sub.constraint is not None else job
+        gang = _limited(job, sub)
         names = cycle.topology.name
         within = search_space(cycle, job, gang)
         groups = cycle.pipeline.gradients(gang, within) if within is not None else ()
@@ -163,7 +174,7 @@ def _reach(cycle: Cycle, gang: Job | SubJob, within: int) -> int:
 
 
 def _fabrics(cycle: Cycle, job: Job) -> tuple[Tried, ...]:
-    asked = demand(cycle, job) if cycle.snapshot.on_several_trees(job) else None
+    asked = demand(cycle, job) if cycle.snapshot.ground(job) is Ground.TREES else None
     if asked is None or not asked.task_groups:
         return ()
     from tierwise.actions.diagnosis.fabrics import each_by_itself  # rarely needed
@@ -216,10 +227,9 @@ def candidates(cycle: Cycle, job: Job, sub: SubJob) -> Candidates:
 
     A job's score for a domain is the sum of its sub-jobs' best scores in it.
     """
-    asked = demand(cycle, job)
-    whole = job.policies and sub.constraint is None and len(asked.task_groups) > 1
+    asked, gang = demand(cycle, job), _limited(job, sub)
+    whole = job.shape.parted and gang is job and len(asked.task_groups) > 1
     task_group = None if whole else _task_group_of(cycle, job, sub, asked)
-    gang: Job | SubJob = sub if job.policies and sub.constraint is not None else job
     within = search_space(cycle, job, gang)
     if within is None or (not whole and task_group is None):
         return Candidates()

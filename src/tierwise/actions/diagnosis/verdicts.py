@@ -45,6 +45,7 @@ from tierwise.framework.steps import CUT_SHORT, NOT_LOOKED_AT, OutOfStepsError
 from tierwise.model.arrays import POD_SLOTS, Ints
 from tierwise.model.held import rows_by_shape
 from tierwise.model.job import Job, Reason, Rejection, Shape, Status, Tried, Verdict
+from tierwise.model.snapshot import Ground
 from tierwise.model.topology import ROOT
 
 __all__ = ["LACKS_PODS", "give_verdicts"]
@@ -376,7 +377,7 @@ class _Judge:
             sub, limit = task_group.sub, cycle.pipeline.limit(task_group.sub)
             limit = cycle.pipeline.limit(job) if limit is None else limit
             domains = self._within(None if cycle.beside_gradients(job) else limit)
-            if job.policies and ready_tasks(cycle.ledger, sub) < sub.minimum:  # it comes whole
+            if job.shape.parted and ready_tasks(cycle.ledger, sub) < sub.minimum:  # it comes whole
                 fits = may_hold(room, task_group, domains)
             else:
                 fits = np.array([room.domains(left.pod_set.shape)[domains].any() for left in task_group.remaining])
@@ -410,7 +411,7 @@ class _Judge:
                 return False
             plain = bool(asked.task_groups) and not cycle.pipeline.gather_options(job, asked.need)
             return not plain or not refuted(cycle, job, asked, alone=True)
-        if cycle.snapshot.on_several_trees(job) and cycle.pipeline.admit(job) is not None:
+        if cycle.snapshot.ground(job) is Ground.TREES and cycle.pipeline.admit(job) is not None:
             return True  # what it lacks is a tree, and not room
         if not asked.task_groups:
             return any(place_surplus(cycle, job, task_group) for task_group in task_groups)

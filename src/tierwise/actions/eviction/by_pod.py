@@ -29,6 +29,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import EMPTY, Bools, Ints, distinct, ordinals
+from tierwise.model.snapshot import Ground
 from tierwise.model.topology import ROOT
 
 __all__ = ["at_least", "fewest", "fewest_in_multiples", "plans_by_pod", "rates"]
@@ -104,8 +105,8 @@ class _Planner:
 
     def _priced(self) -> node_costs.NodeCosts | None:
         """Prices on every node; None where counting would not be exact."""
-        asked = self._asked
-        several = len(asked.task_groups) > 1 or len(asked.shapes) > 1 or asked.substitutes or self._cause.job.policies
+        asked, parted = self._asked, self._cause.job.shape.parted
+        several = parted or len(asked.task_groups) > 1 or len(asked.shapes) > 1 or asked.substitutes
         return None if several or self._cycle.pipeline.moving(asked.shapes[0]) else self._prices_of_first()
 
     def _prices_of_first(self) -> node_costs.NodeCosts:
@@ -179,7 +180,7 @@ class _Planner:
     def _on_other_trees(self) -> bool:
         """Whether nodes are priced on the tree that rows follow, and that is not the job's."""
         cycle, job = self._cycle, self._cause.job
-        return cycle.alternate_topology(job) is not None or cycle.snapshot.on_several_trees(job)
+        return cycle.alternate_topology(job) is not None or cycle.snapshot.ground(job) is Ground.TREES
 
     def plan(self, place: _Place) -> EvictionPlan | None:
         if self._on_other_trees:

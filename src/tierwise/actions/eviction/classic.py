@@ -25,6 +25,7 @@ from tierwise.framework.ledger import Pool, job_ready, sub_ready
 from tierwise.framework.placer import score_keys
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, PodSet, Reason, SubJob, namespace_of
+from tierwise.model.snapshot import Ground
 from tierwise.model.topology import ROOT
 
 __all__ = ["classic_evict"]
@@ -116,10 +117,10 @@ class _ClassicPreemptor(Evictor):
         if cycle.pipeline.gather_options(job, job.minimum):
             text = f"it is gathered, and {self._action} knows no domains: jobpreempt does"
             return Reason("HardTopology", self._action, text)
-        if cycle.snapshot.on_several_trees(job):
+        if cycle.snapshot.ground(job) is Ground.TREES:
             text = f"its constraints are on several trees, and {self._action} knows no domains: gang{self._action} does"
             return Reason("HardTopology", self._action, text)
-        if any(rule.constraint.hard for policy in job.policies for rule in policy.apart):
+        if job.shape.apart and any(rule.constraint.hard for policy in job.policies for rule in policy.apart):
             text = f"its sub-groups stand apart, and {self._action} knows no domains: gang{self._action} does"
             return Reason("HardTopology", self._action, text)
         gangs: tuple[Job | SubJob, ...] = (job, *job.subs)

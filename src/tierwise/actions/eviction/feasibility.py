@@ -27,6 +27,7 @@ from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
 from tierwise.model.arrays import Bools, Ints, begins, distinct, growth, summed
 from tierwise.model.job import Reason, Shape
+from tierwise.model.snapshot import Ground
 
 __all__ = ["Feasibility", "Mixture", "Quotas", "Tried", "fits_in", "place_in", "quota_objection"]
 
@@ -155,7 +156,7 @@ def fits_in(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int, quot
     if (
         sizes
         and not cycle.beside_gradients(preemptor.job)
-        and not (preemptor.job.inner_groups or asked.substitutes)
+        and not (preemptor.job.shape.nested or asked.substitutes)
         and all(_sizes(group) == sizes for group in asked.task_groups)
         and not any(map(cycle.pipeline.moving, sizes))
     ):
@@ -217,7 +218,7 @@ def _inner_domains(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: in
     are placed already.
     """
     span = cycle.topology.span(domain)
-    if not preemptor.job.policies:
+    if not preemptor.job.shape.parted:
         return np.array([0]), np.array([span.stop - span.start])
     if any(cycle.ledger.placed_rows(task_group.sub) is not None for task_group in asked.task_groups):
         return None
@@ -507,7 +508,9 @@ class Tried(Feasibility):
         self._domain = domain
         gathered = bool(cycle.pipeline.gather_options(preemptor.job, asked.need))
         # Rows do not follow its domains, or it may do with other tasks.
-        self._uncounted = gathered or cycle.snapshot.on_several_trees(preemptor.job) or asked.alternatives is not None
+        self._uncounted = (
+            gathered or cycle.snapshot.ground(preemptor.job) is Ground.TREES or asked.alternatives is not None
+        )
 
     def without(self, victims: Ints) -> bool:
         cycle, preemptor = self._cycle, self._cause

@@ -204,7 +204,7 @@ class GangPreemptor(Evictor):
 
     def _kind(self, job: Job, asked: Demand) -> tuple[int, ...] | None:
         """What tells lone tasks apart that fall singly for each other's like; None for any other job."""
-        if not self._options.by_pod or job.declared or job.gather is not None or job.constraint is not None:
+        if not self._options.by_pod or job.declared or not job.shape.free:
             return None
         if self._protection is not None:  # what is protected depends on the namespace as well
             return None

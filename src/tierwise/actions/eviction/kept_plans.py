@@ -69,7 +69,7 @@ def _kind(cycle: Cycle, preemptor: Preemptor, asked: Demand, quotas: Quotas) -> 
     by_amounts = (quotas.silent or quotas.by_amounts) and pipeline.victims_by_amounts
     if cycle.fit_counts.closed is not None:
         return None
-    if not firm or job.policies or cycle.beside_gradients(job) or not by_amounts or pipeline.select_victims:
+    if not firm or job.shape.parted or cycle.beside_gradients(job) or not by_amounts or pipeline.select_victims:
         return None
     if preemptor.purpose is not Purpose.PREEMPT or preemptor.protection is not None:  # what queues hold is read there
         return None

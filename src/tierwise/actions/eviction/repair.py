@@ -173,8 +173,7 @@ def _evict(cycle: Cycle, job: Job, sub: SubJob, task: Task, reason: str) -> None
     if position is not None:
         cycle.ledger.evict(cycle.running, np.array([position]))
     else:
-        roles = [number for number, name in job.role_names.items() if name == task.role]
-        cycle.ledger.count_ready(sub, roles, -1)
+        cycle.ledger.count_ready(sub, job.numbers_of(task.role), -1)
     cycle.evict([Eviction(task, job, None, REPAIR, reason)])
 
 
@@ -189,7 +188,7 @@ def _room_elsewhere(cycle: Cycle, job: Job, gone: Collection[str]) -> bool:
     for sub in gang:
         own = [task for task in sub.tasks if task.key in gone and task.status is Status.RUNNING]
         rest = [task.node for task in sub.tasks if task.status is Status.RUNNING and task.key not in gone]
-        limit = cycle.pipeline.limit(sub if job.policies else job)
+        limit = cycle.pipeline.limit(job.gang_of(sub))
         around = topology.meet_rows(cycle.nodes.rows[rest]) if rest else ROOT
         domain = ROOT if limit is None or not rest else topology.highest(around, limit)
         span = topology.span(around if domain is None else domain)
@@ -385,7 +384,7 @@ def _parts(job: Job, asked: Demand, gone: Collection[str]) -> Iterator[_Part]:
 
 
 def _sets(job: Job, lacking: Sequence[SubJob]) -> Iterator[tuple[Sequence[SubJob], str]]:
-    if job.policies:
+    if job.shape.parted:
         one = len(lacking) == 1
         yield lacking, f"sub-group {lacking[0].key}" if one else f"{count(len(lacking), 'sub-group')}"
     groups = {sub.inner_group for sub in lacking} - {-1, 0}

@@ -36,7 +36,7 @@ def place_alike(cycle: Cycle, job: Job, whole: Part, gradients: Gradients) -> Se
     """
     room = Room(cycle, Pool.IDLE)
     able = held(room, whole.parts[0])
-    if not job.inner_groups:
+    if not job.shape.nested:
         return _AlikeUnits(cycle, whole, room).search(gradients, able)
     near = cycle.current_domain(job)
     for gradient in gradients:

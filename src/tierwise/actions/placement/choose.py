@@ -51,9 +51,9 @@ def search_group(
     """The best place for one task group inside a domain, written to the ledger. A recommended domain of a gradient is
     tried first.
     """
-    gang: Job | SubJob = task_group.sub if job.policies else job
+    gang = job.gang_of(task_group.sub)
     here = cycle.current_domain(job)
-    near = here if job.policies else None
+    near = here if job.shape.parted else None
     units = _units_of(cycle, task_group) if cycle.pipeline.propose and here is None else None
     said: Proposal | Abstained | None = None
     bounded, room = False, _room_with_rules(cycle, job, task_group, pools[-1])
@@ -184,9 +184,9 @@ def compared(
         return Order(feasible, scores, [])
     cycle.steps.charge(_ORDERED + len(feasible) // 64)
     job = cycle.snapshot.jobs[task_group.sub.job_number]
-    gang: Job | SubJob = task_group.sub if job.policies else job
+    gang = job.gang_of(task_group.sub)
     ahead = surplus_keys(cycle, gang, feasible, task_group.need)
-    plain = not ahead and not job.policies  # a surplus wants room, and sub-groups are counted as they come
+    plain = not ahead and not job.shape.parted  # a surplus wants room, and sub-groups are counted as they come
     foreseen = _foreseen(cycle, job, task_group, feasible) if plain else []
     foreseen = with_parts(cycle, job, feasible, foreseen)
     order = order_of(cycle, feasible, scores, near, ahead, foreseen)

@@ -68,10 +68,7 @@ class TaskGroup(msgspec.Struct, frozen=True):
     @property
     def enough(self) -> bool:
         """Whether so many tasks are left, of each role too."""
-        left = dict.fromkeys(self.roles, 0)
-        for tasks_left in self.remaining:
-            if tasks_left.pod_set.role_number in left:
-                left[tasks_left.pod_set.role_number] += tasks_left.left
+        left = by_role(self.remaining)
         short = any(left[role] < least for role, least in self.roles.items())
         return not short and sum(tasks_left.left for tasks_left in self.remaining) >= self.need
 
@@ -133,6 +130,14 @@ class Demand(msgspec.Struct, frozen=True):
         return shapes_of(self.task_groups)
 
 
+def by_role(remaining: Iterable[RemainingTasks]) -> Counter[int]:
+    """How many tasks of each role there are, those without a minimum under -1."""
+    found: Counter[int] = Counter()
+    for tasks_left in remaining:
+        found[tasks_left.pod_set.role_number] += tasks_left.left
+    return found
+
+
 def shapes_of(task_groups: Iterable[TaskGroup]) -> tuple[Shape, ...]:
     """The shapes of the remaining tasks of some task groups, each once, in their order."""
     return tuple({left.pod_set.shape: None for task_group in task_groups for left in task_group.remaining})
@@ -160,7 +165,7 @@ def selections(cycle: Cycle, job: Job, asked: Demand) -> Iterator[Demand]:
     """
     if not cycle.pipeline.quota_exceeded:
         return
-    if not job.policies:
+    if not job.shape.parted:
         (task_group,) = asked.task_groups
         whole = _minimum_in_one_group(cycle, job)
         taken = dict(task_group.taken())
@@ -198,14 +203,14 @@ def each_selection(cycle: Cycle, job: Job, asked: Demand) -> Iterator[tuple[Task
 
 def _has_choice(job: Job, asked: Demand) -> bool:
     """Whether other tasks than those that a demand takes first may meet the minimum, and ask for something else."""
-    if job.policies:
+    if job.shape.parted:
         return bool(asked.substitutes) or any(len(task_group.remaining) > 1 for task_group in asked.task_groups)
     (task_group,) = asked.task_groups
     return len(task_group.remaining) > 1 and sum(p.left for p in task_group.remaining) > task_group.need
 
 
 def _first_demand(cycle: Cycle, job: Job) -> Demand:
-    if not job.policies:
+    if not job.shape.parted:
         task_group = _minimum_in_one_group(cycle, job)
         return Demand((task_group,), enough=task_group.need > 0 and task_group.enough)
     asked = _Choice(cycle, job).demand()
@@ -229,7 +234,7 @@ def surplus(cycle: Cycle, job: Job) -> Iterator[TaskGroup]:
         if gangs and sub.inner_group >= 0 and left[sub.inner_group][0] > 0:
             continue  # `surplus_groups` has it: the group around it comes whole
         remaining = remaining_tasks(cycle, sub)
-        missing = sub.minimum - ready_tasks(cycle.ledger, sub) if gangs and job.policies else 0
+        missing = sub.minimum - ready_tasks(cycle.ledger, sub) if gangs and job.shape.parted else 0
         if missing > 0:
             if sum(p.left for p in remaining) >= missing:
                 yield _affordable_group(cycle, job, TaskGroup(sub, remaining, missing))
@@ -253,7 +258,7 @@ def surplus_groups(cycle: Cycle, job: Job) -> Iterator[Demand]:
 
     Groups within one that is not whole come with it.
     """
-    if not job.inner_groups or not cycle.pipeline.gangs:
+    if not job.shape.nested or not cycle.pipeline.gangs:
         return
     left = lacking_of(cycle.ledger, job)
     for i, group in enumerate(job.inner_groups):
@@ -378,10 +383,10 @@ class _Affordable:
 
     def _lacking(self, i: int, taken: list[int]) -> int:
         """How many tasks of a pod set its role needs, whatever is taken of those behind it."""
-        role = self._roles[i]
-        given = sum(number for number, other in zip(taken, self._roles, strict=False) if other == role)
-        behind = sum(n for n, other in zip(self._left[i + 1 :], self._roles[i + 1 :], strict=True) if other == role)
-        return self._least.get(role, 0) - given - behind
+        known: Counter[int] = Counter()  # by role, what is taken before it and what there is behind it
+        for number, role in zip((*taken, 0, *self._left[i + 1 :]), self._roles, strict=True):
+            known[role] += number
+        return self._least.get(self._roles[i], 0) - known[self._roles[i]]
 
     def _cheapest(self, i: int, number: int) -> Ints:
         """The least that so many tasks of the pod sets from one on ask for, each resource by itself."""
@@ -485,7 +490,7 @@ class _Choice:
 
     def _inside(self, number: int) -> set[int]:
         """An inner group of a nested job and those in it; of another job -1, which its sub-jobs have for none."""
-        groups, inside = self._job.inner_groups, {number if self._job.inner_groups else -1}
+        groups, inside = self._job.inner_groups, {number if self._job.shape.nested else -1}
         for i in range(number + 1, len(groups)):  # parts come after the groups that they are in
             if groups[i].parent in inside:
                 inside.add(i)
@@ -495,7 +500,7 @@ class _Choice:
         return any(self._cycle.ledger.placed_rows(sub) is not None for sub in subs)
 
     def demand(self) -> Demand:
-        if self._job.inner_groups:
+        if self._job.shape.nested:
             return self.nested()
         ordered = self._in_order()
         open_subs = [s for s in ordered if self._ready_by_sub[s.number] < s.minimum and self._missing(s)]
@@ -591,7 +596,7 @@ class _Choice:
             elif not any(map(met, _fewer(options, numbers))):
                 made = self._made(subs, numbers)
                 self._add(*made)
-                ready = self._ready() or bool(self._job.inner_groups)
+                ready = self._ready() or self._job.shape.nested
                 self._add(*made, sign=-1)
                 if ready:
                     yield made
@@ -611,7 +616,7 @@ class _Choice:
     def _numbers(self, sub: SubJob) -> tuple[int, ...]:
         """How many more tasks of a sub-job may count, none last: those that make it whole, and more of a whole one."""
         missing, left = sub.minimum - self._ready_by_sub[sub.number], self._left_by_sub[sub.number]
-        if self._job.inner_groups:
+        if self._job.shape.nested:
             return (missing, 0) if 0 < missing <= left else (0,)
         short = sum(max(self._short[at], 0) for at in self._roles.values())
         useful = min(left, max(missing, self._tasks_short, short))
@@ -623,13 +628,11 @@ class _Choice:
         roles = {role: self._job.roles[role] - self._short[at] for role, at in self._roles.items()}
         ready = [number + more.get(sub, 0) for sub, number in self._ready_by_sub.items()]
         for sub, number in zip(subs, numbers, strict=False):
-            of_role: Counter[int] = Counter()
-            for tasks_left in self._remaining_by_sub[sub.number]:
-                of_role[tasks_left.pod_set.role_number] += tasks_left.left
+            of_role = by_role(self._remaining_by_sub[sub.number])
             for role in self._roles:
                 roles[role] += min(of_role[role], number)
         left = lacking(self._job.shape, ready, list(roles.values()))
-        return left[inner_group][0] <= 0 if self._job.inner_groups else max(left[0]) <= 0
+        return left[inner_group][0] <= 0 if self._job.shape.nested else max(left[0]) <= 0
 
     def _made(self, subs: Sequence[SubJob], numbers: Sequence[int]) -> tuple[TaskGroup, ...]:
         """Task groups of so many tasks of sub-jobs, with the roles that those before them leave open."""
@@ -669,10 +672,9 @@ class _Choice:
             return 0
         remaining = self._remaining_by_sub[sub.number]
         numbers = task_group.counts() if task_group is not None else [0] * len(remaining)
-        left_over = dict.fromkeys(self._roles, 0)
+        left_over = by_role(remaining)
         for tasks_left, number in zip(remaining, numbers, strict=True):
-            if tasks_left.pod_set.role_number in left_over:
-                left_over[tasks_left.pod_set.role_number] += tasks_left.left - number
+            left_over[tasks_left.pod_set.role_number] -= number
         short_of_roles = sum(min(left_over[n], max(self._short[at], 0)) for n, at in self._roles.items())
         left = self._left_by_sub[sub.number] - taken
         return max(0, min(left, max(self._tasks_short, short_of_roles)))
@@ -680,10 +682,9 @@ class _Choice:
     def _task_group(self, sub: SubJob, need: int) -> TaskGroup:
         """A task group of `need` tasks of a sub-job, first those of roles that the job is short of."""
         remaining = self._remaining_by_sub[sub.number]
-        roles, left = {}, need
+        roles, left, able = {}, need, by_role(remaining)
         for number, at in self._roles.items():
-            able = sum(p.left for p in remaining if p.pod_set.role_number == number)
-            wanted = min(able, left, max(self._short[at], 0))
+            wanted = min(able[number], left, max(self._short[at], 0))
             if wanted:
                 roles[number] = wanted
                 left -= wanted
@@ -702,8 +703,9 @@ class _Choice:
             if leaf.whole is not None and not leaf.whole.group:
                 self._short[leaf.whole.at] -= int(after >= leaf.size) - int(before >= leaf.size)
             for pod_set, number in task_group.taken() if self._roles else ():
-                if pod_set.role_number in self._roles:
-                    self._short[self._roles[pod_set.role_number]] -= sign * number
+                at = self._roles.get(pod_set.role_number)
+                if at is not None:
+                    self._short[at] -= sign * number
 
 
 def _fewer(options: Sequence[Sequence[int]], numbers: tuple[int, ...]) -> Iterator[tuple[int, ...]]:

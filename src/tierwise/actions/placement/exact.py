@@ -37,6 +37,7 @@ from tierwise.framework.pod_rules import Even, Near, PodRules, WrittenRule, toge
 from tierwise.framework.pod_rules import joined as joined_rules
 from tierwise.model.arrays import EMPTY, Bools, Ints, distinct
 from tierwise.model.job import Constraint, Job, PodSet, Shape, SubJob, group_job
+from tierwise.model.snapshot import Ground
 from tierwise.model.topology import ROOT
 
 __all__ = [
@@ -262,7 +263,7 @@ class _Stated:
     ) -> None:
         """`beside` are tasks of others by shape and row, which may stand there as well. Raises _NowhereError."""
         self._cycle, self._job, self._asked, self._within = cycle, job, asked, within
-        self._limits = Limits(cycle, job, tiers) if cycle.snapshot.on_several_trees(job) else None
+        self._limits = Limits(cycle, job, tiers) if cycle.snapshot.ground(job) is Ground.TREES else None
         self._scopes: list[Scope] = []
         self._limit_of: list[LimitOf | None] = []  # by scope, what of it was asked for
         self._units: list[Unit] = []
@@ -413,7 +414,7 @@ class _Stated:
 
     def _around(self, sub: SubJob, top: int) -> int:
         """The scope of a sub-job, inside those of the groups around it."""
-        if not self._job.policies:
+        if not self._job.shape.parted:
             return top
         scope, groups = top, list[int]()
         number = sub.inner_group

@@ -99,7 +99,7 @@ def limited(cycle: Cycle, job: Job, task_groups: Sequence[TaskGroup], tiers: Tie
     for i, task_group in enumerate(task_groups):
         unit = builder.unit(len(job.inner_groups) + 2 + i, task_group)
         known.setdefault(unit.kind or (unit.number,), []).append(unit)
-    inside: list[list[Part]] = [[] for _ in job.inner_groups] or [[]]
+    inside: list[list[Part]] = [[] for _ in job.shape.groups]
     for units in known.values():
         inside[max(units[0].task_group.sub.inner_group, 0) if units[0].task_group else 0] += units
     for number in reversed(range(1, len(inside))):

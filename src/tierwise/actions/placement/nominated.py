@@ -21,6 +21,7 @@ from tierwise.framework.placer import takes
 from tierwise.framework.report import Term
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, PodSet, SubJob, group_job
+from tierwise.model.snapshot import Ground
 from tierwise.model.topology import ROOT
 
 __all__ = ["place_nominated", "to_nominate"]
@@ -98,7 +99,7 @@ def _place_on(cycle: Cycle, ask: Ask, pod_set: PodSet, rows: Ints) -> list[Place
 
 def _within_limits(cycle: Cycle, job: Job) -> bool:
     """Whether a gang, its inner groups and its sub-groups stand within their topology limits."""
-    if cycle.snapshot.on_several_trees(job):
+    if cycle.snapshot.ground(job) is Ground.TREES:
         from tierwise.actions.placement.limits import within_limits
 
         return within_limits(cycle, job)

@@ -191,7 +191,7 @@ _FEW = 8
 
 def parts_of(cycle: Cycle, job: Job, asked: Demand) -> Part | None:
     """What a demand asks for as a tree; None where too few parts of a nested job can be placed, or it is whole."""
-    return _nested(cycle, job, asked) if job.inner_groups else _two_levels(cycle, job, asked)
+    return _nested(cycle, job, asked) if job.shape.nested else _two_levels(cycle, job, asked)
 
 
 def tightness(cycle: Cycle, task_group: TaskGroup) -> tuple[int, int]:
@@ -212,8 +212,9 @@ def _two_levels(cycle: Cycle, job: Job, asked: Demand) -> Part:
         if leaf.whole is not None and before < leaf.size <= before + task_group.need:
             counts[leaf.whole.at] += 1
         for pod_set, number in task_group.taken():
-            if pod_set.role_number in roles:
-                counts[roles[pod_set.role_number].at] += number
+            slot = roles.get(pod_set.role_number)
+            if slot is not None:
+                counts[slot.at] += number
         return tuple(counts)
 
     chosen = sorted(asked.task_groups, key=lambda task_group: tightness(cycle, task_group))

@@ -54,6 +54,7 @@ from tierwise.framework.ledger import Pool
 from tierwise.framework.report import Term
 from tierwise.model.arrays import Ints, distinct
 from tierwise.model.job import Job, PodSet, Shape, SubJob
+from tierwise.model.snapshot import Ground
 from tierwise.model.topology import ROOT
 
 __all__ = ["search_minimum", "solve"]
@@ -70,7 +71,7 @@ def solve(
     If pods share something that is created where the first one lands, such as a volume of a zone, each zone is tried by
     itself first. If a job with sub-groups finds no place, each zone that pod affinity could tie it to is tried.
     """
-    if any(policy.apart for policy in job.policies):
+    if job.shape.apart:
         from tierwise.actions.placement.apart import place_apart  # few gangs ask for it
 
         return place_apart(cycle, job, asked, within, pools)
@@ -87,7 +88,7 @@ def solve(
         if isinstance(found, SearchResult):
             return replace(found, terms=(Term.TIED, *found.terms))
     found = anywhere()
-    if isinstance(found, NoPlace) and job.policies:
+    if isinstance(found, NoPlace) and job.shape.parted:
         ties = [tie for shape in pending(cycle, job) for tie in cycle.pipeline.ties(shape)]
         tied = _confined(cycle, job, asked, common_places(ties), anywhere) if ties else found
         if isinstance(tied, SearchResult):
@@ -165,7 +166,7 @@ def _with_its_surplus(cycle: Cycle, job: Job, asked: Demand, found: SearchResult
 
 
 def _planned_as_one(cycle: Cycle, job: Job, task_group: TaskGroup) -> bool:
-    if job.constraint is None or job.policies or not cycle.pipeline.room_ahead or cycle.beside_gradients(job):
+    if job.constraint is None or job.shape.parted or not cycle.pipeline.room_ahead or cycle.beside_gradients(job):
         return False
     if len(task_group.sub.held) or task_group.sub.previous_domain:
         return False
@@ -206,9 +207,9 @@ _Search = Callable[[], SearchResult | NoPlace]
 
 def _search_of(cycle: Cycle, job: Job, asked: Demand, within: int, pools: tuple[Pool, ...]) -> _Search:
     """The search by the tree, or the trees, that the constraints of a job are on."""
-    if cycle.snapshot.on_several_trees(job):
+    if cycle.snapshot.ground(job) is Ground.TREES:
         return partial(_search_trees, cycle, job, asked, within, pools)
-    if job.policies:
+    if job.shape.parted:
         return partial(_search_parts, cycle, job, asked, within, pools)
     return partial(search_group, cycle, job, asked.task_groups[0], within=within, pools=pools)
 

@@ -32,6 +32,7 @@ from tierwise.framework.ledger import sub_ready
 from tierwise.model.arrays import Ints
 from tierwise.model.gang import around
 from tierwise.model.job import Job, group_job
+from tierwise.model.snapshot import Ground
 from tierwise.model.topology import ROOT
 
 __all__ = ["place_allowed_surplus", "place_surplus", "place_surplus_group"]
@@ -73,14 +74,14 @@ def _number_allowed(cycle: Cycle, job: Job, task_group: TaskGroup) -> int:
 
 def _must_be_whole(cycle: Cycle, job: Job, task_group: TaskGroup) -> bool:
     """Whether a task group is a sub-job below its own minimum, which is placed whole or not at all."""
-    return bool(job.policies) and cycle.pipeline.gangs and not sub_ready(cycle.ledger, task_group.sub)
+    return job.shape.parted and cycle.pipeline.gangs and not sub_ready(cycle.ledger, task_group.sub)
 
 
 def place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
     """Place what fits of a task group: a sub-job below its own minimum whole or not at all, other tasks one by one."""
     if cycle.known is not None and cycle.known.concerns(job):
         return cycle.known.first_elsewhere(cycle, job, partial(place_surplus, cycle, job, task_group), bool)
-    if job.policies and any(policy.apart for policy in job.policies):
+    if job.shape.apart:
         from tierwise.actions.placement.apart import apart_from_others  # few gangs ask for it
 
         with apart_from_others(cycle, job, task_group.sub):
@@ -90,12 +91,12 @@ def place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placeme
 
 def _place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
     options = cycle.pipeline.gather_options(job, task_group.need)
-    if options or cycle.snapshot.on_several_trees(job):
+    if options or cycle.snapshot.ground(job) is Ground.TREES:
         return _as_many_as_fit(cycle, job, task_group, options)
     if _must_be_whole(cycle, job, task_group):
         return _first_place(cycle, job, task_group)
     placements: list[Placement] = []
-    gang = task_group.sub if job.policies else job
+    gang = job.gang_of(task_group.sub)
     if cycle.pipeline.limit(gang) is not None and cycle.current_domain(gang) is None:
         # Its domain limits where the other tasks may go.
         placements += _first_place(cycle, job, replace(task_group, need=1))
@@ -157,7 +158,7 @@ def place_surplus_group(cycle: Cycle, job: Job, asked: Demand) -> list[Placement
     if cycle.over_quota(job, needs(asked), leaving=True) is not None:
         return []
     parent = job.inner_groups[asked.inner_group].parent
-    outer = [ROOT] if cycle.snapshot.on_several_trees(job) else _domains(cycle, job, parent)
+    outer = [ROOT] if cycle.snapshot.ground(job) is Ground.TREES else _domains(cycle, job, parent)
     return _first_of(cycle, (solve(cycle, job, asked, within=domain, pools=NOW_ONLY) for domain in outer))
 
 
@@ -166,7 +167,7 @@ def _domains(cycle: Cycle, job: Job, inner_group: int) -> list[int]:
 
     For a part of an inner group, those that this group may use inside them, and inside the groups around it.
     """
-    if not job.policies:
+    if not job.shape.parted:
         return [ROOT]  # its only sub-job has the same gradients
     groups = reversed([number for number in around(job.shape, inner_group) if number > 0])
     domains = [ROOT]

@@ -148,7 +148,7 @@ def _parts(trees: Trees, job: Job, standing: Sequence[BoardPod]) -> list[Raw]:
     found: list[tuple[str, int, tuple[SubJob, ...]]] = [
         (sub_id(sub), sub.minimum, (sub,)) for sub in job.subs if sub_id(sub)
     ]
-    if job.inner_groups:
+    if job.shape.nested:
         inner = enumerate(job.inner_groups[1:], start=1)
         found += ((group.path, group.pods, group_job(job, number).subs) for number, group in inner)
         found.sort(key=lambda part: natural(part[0]))

@@ -55,7 +55,7 @@ def search_texts(run: Run, job: Job) -> list[Text]:
     number, snapshot, basis = _first_basis(run, job)
     if basis is None:
         return []
-    anywhere = job.constraint is None and job.gather is None
+    anywhere = job.constraint is None and job.shape.wishes.gather is None
     asked = "looked for in the whole cluster" if anywhere else limits_line(snapshot, job)
     texts = looked_at(snapshot, basis) or [Text(asked)]
     texts += proposal_lines(snapshot, basis.decision) + pattern_lines(snapshot, basis.decision)

@@ -176,7 +176,7 @@ def _amount(snapshot: Snapshot, shape: Shape, resource: int) -> str:
 
 def _gradients(page: Page, inspection: PodInspection, snapshot: Snapshot) -> list[Text]:
     """Gradient by gradient the candidates, then the scores of the first gradient with a solution."""
-    whose = "its sub-group" if inspection.job.policies and inspection.sub.constraint is not None else "its job"
+    whose = "its sub-group" if inspection.in_sub_group else "its job"
     if not inspection.gradients:
         here = "" if inspection.within in ("", ROOT_NAME) else f" in {inspection.within}, where its job's pods run,"
         text = f"no candidates: no hyperNode within the limit{here} has enough left, even in sum, for the minimum of"

@@ -158,7 +158,7 @@ def partition_lines(page: Page, objects: Objects, snapshot: Snapshot, found: Seq
     rows: list[list[Cell]] = []
     pods = objects.every(Pod)
     for progress in found:
-        if progress.job is None or not progress.job.policies:
+        if progress.job is None or not progress.job.shape.parted:
             continue
         places = job_location(snapshot, progress.job).subs
         for sub in sorted(progress.job.subs, key=lambda sub: (sub.policy, sub.match_index, sub.order)):

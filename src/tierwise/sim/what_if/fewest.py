@@ -19,7 +19,7 @@ from tierwise.config.profile import Profile
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Constraint, Job, PodSet
-from tierwise.model.snapshot import Snapshot
+from tierwise.model.snapshot import Ground, Snapshot
 from tierwise.model.topology import ROOT
 from tierwise.scheduler.cycle import open_cycle
 from tierwise.sim.what_if.changes import Scenario
@@ -200,12 +200,12 @@ class Counting(msgspec.Struct, frozen=True):
         snapshot = scenario.snapshot()
         job = next(found for found in snapshot.jobs if found.key == job.key)
         pod_sets = list(job.pod_sets())
-        if len(pod_sets) != 1 or job.policies or len(job.subs) != 1:
+        if len(pod_sets) != 1 or job.shape.parted or len(job.subs) != 1:
             return None
         shape, constraint, topology = pod_sets[0].shape, job.constraint, snapshot.topology
         if shape.affinity is not None or shape.spread or shape.volumes is not None or shape.devices is not None:
             return None
-        if len(job.subs[0].held) or snapshot.alternate_topology(constraint) is not None or job.gather is not None:
+        if len(job.subs[0].held) or snapshot.ground(job) is not Ground.ROWS:
             return None
         limit = _limit(snapshot, constraint)
         allowed = np.flatnonzero(topology.tier <= limit) if limit is not None else np.array([ROOT])
