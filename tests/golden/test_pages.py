@@ -60,6 +60,8 @@ FILES = {
     "topology-export": ("topology", "export", "-f", EXAMPLES / "02-why-not"),
     "hold": ("hold", "-f", EXAMPLES / "18-expected-start", "ml/train-b", "--reason", "wrong data"),
     "release": ("release", "-f", EXAMPLES / "18-expected-start", "ml/train-b"),
+    "forgive": ("forgive", "-f", EXAMPLES / "16-reservations", "a0"),
+    "windows": ("windows", "--from-slurm", Path(__file__).parent / "reservations.slurm"),
     "topology-import": ("topology", "import", Path(__file__).parent / "topology-export.txt"),
     "crds": ("crds", "--family", "scheduler-plugins"),
     "config-convert": ("config", "convert", EXAMPLES / "06-koordinator-gather" / "scheduler.yaml"),

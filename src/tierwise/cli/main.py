@@ -43,6 +43,7 @@ VERBS = {
     "serve": ("tierwise.cli.serve:serve", "Show in a browser what is full, what waits and why."),
     "up": ("tierwise.cli.up:up", "Run a cluster in memory that kubectl works against."),
     "validate": ("tierwise.cli.validate:validate", "Check manifests as admission would."),
+    "windows": ("tierwise.cli.windows:windows", "Print Slurm's reservations as windows of nodes."),
     "topology": ("tierwise.cli.topology:topology", "Show the tree of hyperNodes, or generate it."),
     "submit": ("tierwise.cli.submit:submit", "Run the whole life of jobs, with simulated kubelets."),
     "reconcile": ("tierwise.cli.reconcile:reconcile", "Run the controllers alone, and show what they change."),
