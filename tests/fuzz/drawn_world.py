@@ -54,6 +54,7 @@ NOT_DRAWN_KINDS: Final[Mapping[tuple[str, str], str]] = {
     ("scheduling.koordinator.sh", "PodGroup"): "a second name of scheduling.sigs.k8s.io",
     ("scheduling.sigs.x-k8s.io", "AppGroup"): "a second name of appgroup.diktyo.x-k8s.io",
     ("scheduling.sigs.x-k8s.io", "NetworkTopology"): "a second name of networktopology.diktyo.x-k8s.io",
+    ("tierwise.io", "Window"): "its rule has a virtual clock of its own (tests/properties/test_windows.py)",
     ("scheduling.k8s.io", "Workload"): "read for the templates of its groups' status, and not by a cycle",
 }
 """Kinds that no world has, and why."""

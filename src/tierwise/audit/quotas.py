@@ -3,7 +3,8 @@
 Non-preemptible pods fit into the min of their quota.
 
 Pods count in the quota that their label names, that is called like their namespace, or that lists it; all of a gang
-in the quota of its first pod, and the pods of a group of Volcano's in the quota that the group names as its queue. Only
+in the quota of its first pod, and the pods of a group of Volcano's in the quota that the group names as its queue. The
+queues that always exist are no quota and no choice: a group that names one is in the quota of its first pod. Only
 quotas of the pod's own namespace and of the quota root's count for it. A pod whose node is gone uses nothing.
 """
 
@@ -27,10 +28,13 @@ __all__ = ["queues", "quotas"]
 
 _PREFIX = "quota.scheduling.koordinator.sh/"
 _DEFAULT, _ROOT = "koordinator-default-quota", "koordinator-root-quota"
+_QUEUE = "scheduling.volcano.sh/queue-name"
 _INDEX = "gang.scheduling.koordinator.sh/network-topology-index"
 
 
 _TRUSTED = "koordinator-system"
+_NO_CHOICE = frozenset(("default", "root"))
+"""Volcano's queues that always exist."""
 
 Known = dict[tuple[str, str], ElasticQuota]
 """By scope, "" for the quota root's, and name."""
@@ -92,16 +96,20 @@ def _upwards(known: Known, key: tuple[str, str]) -> list[tuple[str, str]]:
 def _quota_by_pod(objects: Objects, known: Known) -> dict[str, tuple[str, str]]:
     """The quota of each pod by the pod's path."""
     groups, declared = objects.every(PodGroup), objects.every(Queue)
+    pods = objects.every(Pod)
+    first: dict[str, Pod] = {}
+    for path in sorted(pods, key=natural):
+        first.setdefault(group(pods[path]), pods[path])
     found: dict[str, tuple[str, str]] = {}
-    for path, pod in objects.every(Pod).items():
+    for path, pod in pods.items():
         space = pod.metadata.namespace or "default"
-        queue = pod.metadata.annotations.get("scheduling.volcano.sh/queue-name", "")
+        queue, spokesman = pod.metadata.annotations.get(_QUEUE, ""), pod
         if group(pod) in groups:
-            queue = groups[group(pod)].spec.queue or "default"
-        if queue:
-            found[path] = ("", "") if queue in declared else _seen(known, space, queue)
+            queue, spokesman = groups[group(pod)].spec.queue or "default", first[group(pod)]
+        if not queue or (queue in _NO_CHOICE and (queue in declared or queue == "default")):
+            found[path] = _own(spokesman, known)
         else:
-            found[path] = _own(pod, known)
+            found[path] = ("", "") if queue in declared else _seen(known, space, queue)
     for gangs, _ in gang_groups(objects):
         ordered = sorted((pod for gang in gangs for pod in gang.pods), key=_rank)
         for pod in ordered:
@@ -144,12 +152,9 @@ def _path(pod: Pod) -> str:
 
 # No queue, and none above it, uses more than its capability.
 #
-# Pods count in the queue that their group names, or they themselves where they have none. A queue that names no parent
-# is below the queue "root", where there is one. A capability of no cpu or no memory is none, as in Volcano. A pod
-# whose node is gone uses nothing.
-
-
-_QUEUE = "scheduling.volcano.sh/queue-name"
+# Pods count in the queue that their group names, or they themselves where they have none, but for pods that an elastic
+# quota counts. A queue that names no parent is below the queue "root", where there is one. A capability of no cpu or
+# no memory is none, as in Volcano. A pod whose node is gone uses nothing.
 
 
 def queues(objects: Objects) -> Iterator[Finding]:
@@ -158,8 +163,12 @@ def queues(objects: Objects) -> Iterator[Finding]:
     groups = objects.every(PodGroup)
     used: dict[str, Counter[str]] = {}
     nodes = objects.every(Node)
-    for pod in objects.every(Pod).values():
+    elastic = _known(objects)
+    quota_by_pod = _quota_by_pod(objects, elastic) if elastic else {}
+    for path, pod in objects.every(Pod).items():
         if not holds(pod) or pod.metadata.deletion_timestamp or pod.spec.node_name not in nodes:
+            continue
+        if quota_by_pod.get(path) in elastic:
             continue
         record, seen = groups.get(group(pod)), set[str]()
         name = pod.metadata.annotations.get(_QUEUE, "") if record is None else record.spec.queue or "default"

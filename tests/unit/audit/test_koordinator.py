@@ -140,6 +140,27 @@ def test_quotas_keep_to_their_max_along_the_hierarchy() -> None:
     assert [] == _found(machines, tree, full, [worker("p2", quota="b", gpu=1, on="n1!")])  # it is leaving
 
 
+def test_pods_of_a_queue_that_always_exists_are_in_their_quota() -> None:
+    """A group that names the queue `default` chose nothing: its pods count in a quota, and else in that queue."""
+    machines = nodes("n0 n1")
+    tree = [quota("e", most=2)]
+    queue: Raw = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "default"}}
+    queue["spec"] = {"weight": 1, "capability": {"nvidia.com/gpu": "2"}}
+    group: Raw = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup"}
+    group |= {"metadata": {"name": "g", "namespace": "default"}, "spec": {"minMember": 1, "queue": "default"}}
+    in_quota = [worker("p0", quota="e", gpu=2, on="n0"), worker("p1", gpu=1, on="n0")]
+    for raw in in_quota:
+        _meta(raw)["annotations"] = {"scheduling.k8s.io/group-name": "g"}
+    elsewhere = worker("p2", gpu=2, on="n1")
+    _meta(elsewhere)["annotations"] = {"scheduling.volcano.sh/queue-name": "default"}
+
+    assert [] == _found(machines, [*tree, queue, group], in_quota[:1], [elsewhere])
+    above = [("over-max", "ElasticQuota e", "uses 3 of nvidia.com/gpu, and its max is 2")]
+    assert above == _found(machines, [*tree, queue, group], in_quota)
+    crowded = [("over-capability", "Queue default", "uses 3 of nvidia.com/gpu, and its capability is 2")]
+    assert crowded == _found(machines, [queue, group], in_quota)
+
+
 def test_pods_are_in_the_quota_of_label_namespace_or_list() -> None:
     """The label counts, then a quota called like the namespace, then one that lists it; gangs count as their first."""
     lists = {"quota.scheduling.koordinator.sh/namespaces": json.dumps(["other"])}
