@@ -181,7 +181,7 @@ class _Allocation:
         """
         if self._preempt is not None or self._repair is not None or self._reservations is not None:
             return None
-        return self._cycle.kept.nowhere(job, releasing=self._cycle.ledger.any_releasing)
+        return self._cycle.refusals.nowhere(job, releasing=self._cycle.ledger.any_releasing)
 
     # The refusal: a reason, then room that is made at once, or a reservation.
 

@@ -144,7 +144,7 @@ def promote(cycle: Cycle) -> None:
 
 def _of_open_queues(cycle: Cycle) -> list[Job]:
     """The jobs in phase Pending whose queue is there and open; the others are refused."""
-    found, gates, queues = [], cycle.kept.gates, cycle.snapshot.queues
+    found, gates, queues = [], cycle.refusals.gates, cycle.snapshot.queues
     for job in cycle.snapshot.unsettled:
         if job.phase is not Phase.PENDING:
             continue

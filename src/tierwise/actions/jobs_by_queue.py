@@ -137,7 +137,7 @@ class JobsByQueue:
     def admit(self, jobs: Iterable[Job]) -> None:
         """Admit the jobs that have tasks to place; those that their queue or a gate keeps out are rejected."""
         admitted: dict[str, list[Entry]] = {}
-        kept, backlog, report = self._cycle.kept, self._cycle.backlog, self._cycle.report
+        kept, backlog, report = self._cycle.refusals, self._cycle.backlog, self._cycle.report
         untouched = backlog.untouched  # then all that waited are open
         for job in jobs:
             refused = kept.gates.get(job.key)
@@ -235,7 +235,7 @@ class JobsByQueue:
             kind = None
         known = self._admissions.get(kind) if kind is not None else None
         if known is None:
-            passes = not pending and self._cycle.kept.passes_gates(job)
+            passes = not pending and self._cycle.refusals.passes_gates(job)
             reason = None if passes else admission_reason(self._cycle, job)
             order, queue = (pipeline.job_order(job), self.queue_of(job)) if reason is None else ((), "")
             known = _Admission(reason, order, queue)

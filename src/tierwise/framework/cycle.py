@@ -22,9 +22,9 @@ from tierwise.framework.declined import DeclinedPlaces, Held
 from tierwise.framework.extension import Ask, CycleView
 from tierwise.framework.idle_room import IdleRoom
 from tierwise.framework.kept import KeptOfLedger
-from tierwise.framework.kept_refusals import KeptRefusals
 from tierwise.framework.ledger import Ledger, Pool
 from tierwise.framework.pipeline import Pipeline, PluginError
+from tierwise.framework.refusals import Refusals
 from tierwise.framework.report import Eviction, ReportBuilder
 from tierwise.framework.steps import OutOfStepsError, StepAccount
 from tierwise.model.arrays import Bools, Ints, Why
@@ -463,6 +463,7 @@ class Cycle(msgspec.Struct, frozen=True):
     report: ReportBuilder
     declined: DeclinedPlaces
     idle_room: IdleRoom
+    refusals: Refusals
     backlog: Backlog = msgspec.field(default_factory=Backlog)
     inspect: Callable[[Cycle, Job], None] | None = None  # called for each job before it is served; set by `explain`
     spares: KeptRoom | None = None
@@ -471,7 +472,6 @@ class Cycle(msgspec.Struct, frozen=True):
     known: KnownRows | None = None  # None where no failed start is remembered
     reserved: list[ReservedRoom] = []  # by an action that is over; empty where nothing is reserved
     most_pods: int | None = None  # after so many placed pods no further job is served; None: all are
-    kept: KeptRefusals = msgspec.field(default_factory=KeptRefusals)  # from the last cycle
     stopwatch: Stopwatch | None = None
     volumes_for: dict[str, str] = {}  # by claim without a volume: the node that one is made for
     _running: list[RunningTable] = []

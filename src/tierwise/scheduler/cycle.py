@@ -28,9 +28,9 @@ from tierwise.framework.cycle import Cycle, FitCounts, Nominations, Stopwatch
 from tierwise.framework.declined import DeclinedPlaces, Held
 from tierwise.framework.extension import CycleView, Factory, Purpose
 from tierwise.framework.idle_room import IdleRoom
-from tierwise.framework.kept_refusals import KeptRefusals
 from tierwise.framework.ledger import Ledger
 from tierwise.framework.pipeline import Pipeline
+from tierwise.framework.refusals import Refusals
 from tierwise.framework.registry import extended
 from tierwise.framework.report import CycleReport, Decision, ReportBuilder
 from tierwise.framework.room_ahead import RoomAhead
@@ -246,7 +246,7 @@ def cycle(
     if current.spares is None:
         own = plugins is PLUGINS and all(plugin.name in PLUGINS.built_in for plugin in profile.plugins())
         usual = own and not current.pipeline.failures  # one that could not be made keeps its jobs out
-        current = replace(current, kept=KeptRefusals(snapshot, profile if usual else None))
+        current = replace(current, refusals=_refusals(current, profile if usual else None))
     steps = current.steps
     steps.begin(current.ledger.room)
     done: dict[str, tuple[int, int] | None] = {}  # actions that have run; with the news of then where they ran early
@@ -337,6 +337,12 @@ def _kept_idle(current: Cycle) -> Iterator[tuple[Job, Held]]:
     for held in current.report.reservations:
         if held.holds and not held.bare:
             yield held.job, held.held
+
+
+def _refusals(current: Cycle, by: Profile | None) -> Refusals:
+    """The book of a cycle that knows what the last one has found out by the same profile."""
+    snapshot = current.snapshot
+    return Refusals(current.ledger, current.report, current.nominations, snapshot=snapshot, by=by)
 
 
 def _wishes(snapshot: Snapshot, profile: Profile) -> Mapping[str, OnNodeLoss]:
@@ -469,7 +475,10 @@ def open_cycle(
     nominations = Nominations(snapshot, ledger)
     report, declined = ReportBuilder(watch=watch), DeclinedPlaces(ledger, view.ahead)
     room = IdleRoom(snapshot, ledger, view.ahead, idle_room(profile))
-    opened = Cycle(snapshot, view, ledger, pipeline, fit_counts, nominations, report, declined, room, inspect=inspect)
+    book = Refusals(ledger, report, nominations)
+    opened = Cycle(
+        *(snapshot, view, ledger, pipeline, fit_counts, nominations, report, declined, room, book), inspect=inspect
+    )
     if snapshot.windows:
         from tierwise.framework.windows import Windows  # few clusters have windows
 

@@ -1,9 +1,9 @@
-"""Remember the rejections of this pass, so that equal jobs are rejected without another search.
+"""Refusals of gangs by what they ask for, so that equal jobs are refused without another search.
 
-While nothing is released, capacity only shrinks: a gang of the same kind that needs as much or more is rejected too. A
-kind is cached only where counting is exact and the answer depends on capacity alone. Each job's message has its own
-figures. They are counted at the end of the pass, once for all jobs with equal requests, so that a long backlog costs
-little; where a refused job preempts at once, its message is needed at once.
+A gang of the same kind that needs as much or more than one that was refused is refused too (`framework.refusals`
+keeps both pages, and says how long). A kind is known only where counting is exact and the answer depends on capacity
+alone. Each job's message has its own figures. They are counted at the end of the pass, once for all jobs with equal
+requests, so that a long backlog costs little; where a refused job preempts at once, its message is needed at once.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import Demand, TaskGroup, asks_beyond, demand, needs, shapes_of
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.kept_refusals import KindAsked
 from tierwise.framework.ledger import plain_need
+from tierwise.framework.refusals import KindAsked, Page, SmallestRefused, What
 from tierwise.model.job import Job, Reason, Rejection, Shape
 
 __all__ = ["RejectionCache"]
@@ -31,29 +31,26 @@ class RejectionCache:
     def __init__(self, cycle: Cycle, *, told_at_once: bool) -> None:
         self._cycle = cycle
         self._told_at_once = told_at_once
-        self._known: dict[Kind, dict[float, tuple[int, Rejection]]] = {}
+        book = cycle.refusals
+        self._refused: SmallestRefused[Rejection] = SmallestRefused(book.page(What.MINIMUM, self.tell))
+        self._kept_places: Page[Reason] = book.page(What.KEPT_PLACE)
         self._untold: dict[
             tuple[Kind, int, float, bool], list[tuple[Job, Rejection]]
         ] = {}  # rejected in the words for another job
-        self._releases = cycle.ledger.releases
-        self._kept_places: dict[tuple[object, ...], Reason] = {}
-        self._decided = 0  # decisions of the cycle when the first of these was found
 
     def lookup(self, job: Job, asked: Demand) -> Rejection | None:
         """A refusal that holds for this job too: of as much or less, with no more room to search.
 
         A wider limit leaves more room, and a gang that is not cut into sub-jobs is easier to place than one that is.
         """
-        self._forget_after_releases()
-        kind = self._kind(job, asked) if self._known else None
+        kind = self._kind(job, asked) if self._refused else None
         return self._told_to(job, kind, asked.need, shapes_of(asked.task_groups)) if kind is not None else None
 
     def lookup_early(self, job: Job) -> Rejection | None:
         """The same without working out what a job asks for, where one look tells: a long backlog is full of such."""
-        self._forget_after_releases()
-        if not self._known:
+        if not self._refused:
             return None
-        last = self._cycle.kept.kind_asked(job)
+        last = self._cycle.refusals.kind_asked(job)
         if last is not None and self._cycle.backlog.all_left(job):
             return None if any(map(self._cycle.pipeline.moving, last.shapes)) else self._refused_as(job, last)
         if job.satisfied or not job.subs or len(job.subs[0].pod_sets) != 1:
@@ -114,7 +111,7 @@ class RejectionCache:
         known = self._speaks_for(asked.kind, asked.pods, asked.limit)
         if known is None:
             return None
-        self._cycle.kept.asked[job.key] = asked
+        self._cycle.refusals.asked[job.key] = asked
         if self._told_at_once:
             return replace(self._diagnose(job), children=())
         rejection = replace(known, subject=job.key, children=())
@@ -130,55 +127,36 @@ class RejectionCache:
 
     def _speaks_for(self, kind: Kind, tasks: int, limit: float) -> Rejection | None:
         """A refusal of as much or less, or of what is easier, within a limit as wide."""
-        for easier in (kind, (kind[0], ())) if kind[1] else (kind,):
-            for wide, (size, found) in self._known.get(easier, {}).items():
-                if wide >= limit and tasks >= size:
-                    return found
-        return None
+        easier = (kind, (kind[0], ())) if kind[1] else (kind,)
+        return self._refused.speaks_for(easier, tasks, limit)
 
     def add(self, job: Job, asked: Demand, rejection: Rejection) -> None:
         """Remember a refusal, unless one of less is remembered already."""
         kind = self._kind(job, asked)
         if kind is None or rejection.bounded or self._cycle.fit_counts.closed is not None:
             return
-        by_limit = self._known.setdefault(kind, {})
-        known = by_limit.get(self._limit(job))
-        if known is None or asked.need < known[0]:
-            by_limit[self._limit(job)] = (asked.need, rejection)
+        self._refused.add(kind, asked.need, self._limit(job), rejection)
 
     # -- places that are kept for gangs that have declined them
 
     def kept_place(self, job: Job, asked: Demand) -> Reason | None:
         """Why jobs of a kind had no place but one that is kept for another gang, if that holds for this job too.
 
-        With what is kept for others closed, room only shrinks; with all of it open, it is what it was until a job is
-        given a place. Jobs of a kind may run for different times, so each might have been kept from another place.
+        Jobs of a kind may run for different times, so each might have been kept from another place.
         """
-        self._forget_after_releases()
-        if self._decided != len(self._cycle.report.decisions) or not self._cycle.declined.all_closed:
+        known = self._kept_places.entries()
+        if not known or not self._cycle.declined.all_closed or self._cycle.fit_counts.closed is not None:
             return None
-        if self._cycle.fit_counts.closed is not None:
-            return None
-        return self._kept_places.get(self._kept_key(job, asked)) if self._kept_places else None
+        return known.get(self._kept_key(job, asked))
 
     def add_kept_place(self, job: Job, asked: Demand, reason: Reason) -> None:
         """Remember for jobs of a kind that a gang keeps the place that they could have."""
-        if self._decided != len(self._cycle.report.decisions):
-            self._decided = len(self._cycle.report.decisions)
-            self._kept_places.clear()
         key = self._kept_key(job, asked)
         if key[0] is not None and self._cycle.declined.all_closed and self._cycle.fit_counts.closed is None:
-            self._kept_places[key] = reason
+            self._kept_places.add(key, reason)
 
     def _kept_key(self, job: Job, asked: Demand) -> tuple[object, ...]:
         return self._kind(job, asked), asked.need, self._limit(job), job.constraint
-
-    def _forget_after_releases(self) -> None:
-        if self._releases != self._cycle.ledger.releases:
-            self._releases = self._cycle.ledger.releases
-            self.tell()
-            self._known.clear()
-            self._kept_places.clear()
 
     def _limit(self, job: Job) -> float:
         limit = self._cycle.pipeline.limit(job)

@@ -9,7 +9,7 @@ Labels, taints and cordons of nodes count as they are. Conditions that pass by t
 once nodes are ready again waits for them. If required pod affinity, or a rule that depends on running pods, could be
 satisfied by pods that are cleared, only counting may conclude *never*, and the program of `exact` without these rules.
 
-What cleared nodes say of a kind of gang is kept from cycle to cycle (`framework.kept_refusals`), as long as a waiting
+What cleared nodes say of a kind of gang is kept from cycle to cycle (`framework.refusals`), as long as a waiting
 job has asked for it. It reads nothing but the kind (see `_kind`) and what is listed there, so it holds while these are
 the same. What depends on more is found out each time: jobs of which pods run, or ran; rules between pods; volumes,
 devices, spares; and all jobs where a plugin of another package decides, which may look at anything. What was made of a
@@ -37,9 +37,9 @@ from tierwise.actions.placement.surplus import place_surplus
 from tierwise.api.limits import TOO_MANY_WAITING
 from tierwise.api.plurals import count
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.kept_refusals import KeptRefusals, ToldJob
 from tierwise.framework.ledger import Pool, job_ready, plain_need, ready_tasks
 from tierwise.framework.pipeline import PluginError
+from tierwise.framework.refusals import Refusals, ToldJob
 from tierwise.framework.report import Decision
 from tierwise.framework.steps import CUT_SHORT, NOT_LOOKED_AT, OutOfStepsError
 from tierwise.model.arrays import POD_SLOTS, Ints
@@ -114,7 +114,7 @@ def give_verdicts(cycle: Cycle, recovered: Callable[[], Cycle | None]) -> None:
     `recovered` opens the cycle that would be if all nodes were well; None where they are.
     """
     rejections = cycle.report.rejections
-    again = cycle.kept.repeat_gates(rejections)
+    again = cycle.refusals.repeat_gates(rejections)
     left = {key: rejection for key, rejection in rejections.items() if key not in again}
     jobs = {job.key: job for job in cycle.snapshot.unsettled if job.key in left}
     if len(jobs) < len(left):
@@ -122,11 +122,11 @@ def give_verdicts(cycle: Cycle, recovered: Callable[[], Cycle | None]) -> None:
     cycle.steps.explain(jobs)
     with cycle.ledger.statement():  # clearing all nodes once serves all jobs
         going = frozenset(eviction.task.key for eviction in cycle.report.evictions)
-        judge = _Judge(cycle, recovered, going, cycle.kept)
+        judge = _Judge(cycle, recovered, going, cycle.refusals)
         for key, rejection in left.items():
             rejections[key] = judge.judged(jobs[key], rejection)
     if not cycle.pipeline.failures:
-        cycle.kept.hand_on()
+        cycle.refusals.hand_on()
 
 
 class _Judge:
@@ -137,7 +137,7 @@ class _Judge:
         cycle: Cycle,
         recovered: Callable[[], Cycle | None],
         going: Collection[str],
-        known: KeptRefusals,
+        known: Refusals,
         *,
         all_well: bool = False,
     ) -> None:

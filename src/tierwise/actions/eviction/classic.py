@@ -23,6 +23,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready, sub_ready
 from tierwise.framework.placer import score_keys
+from tierwise.framework.refusals import Page, What
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, PodSet, Reason, SubJob, namespace_of
 from tierwise.model.snapshot import Ground
@@ -46,7 +47,7 @@ class _ClassicPreemptor(Evictor):
     def __init__(self, cycle: Cycle, purpose: Purpose, action: str, *, by_node: bool) -> None:
         super().__init__(cycle, purpose, action)
         self._by_node = by_node
-        self._futile: dict[object, Reason] = {}  # by kind of job and moment: why no pod was evicted for it
+        self._refused: Page[Reason] = cycle.refusals.page(What.ON_SINGLE_NODES)  # by kind of job
 
     def serve(self, job: Job) -> None:
         cycle = self._cycle
@@ -56,8 +57,9 @@ class _ClassicPreemptor(Evictor):
             return
         cycle.nominations.release(job)
         kind = self._kind(job)
-        if kind is not None and kind in self._futile:
-            self._tell(job, self._futile[kind])
+        refused = self._refused.entries().get(kind) if kind is not None else None
+        if refused is not None:
+            self._tell(job, refused)
             return
         self._catch_up()
         ways = chain(self._notices.first(self._gone), (self._gone,))  # who has notice goes first
@@ -65,7 +67,7 @@ class _ClassicPreemptor(Evictor):
         if found is None:
             why = self._why_not(job)
             if kind is not None:
-                self._futile[kind] = why
+                self._refused.add(kind, why)
             self._tell(job, why)
             return
         places, victims = found
@@ -96,7 +98,7 @@ class _ClassicPreemptor(Evictor):
         return (places, victims) if enough else None
 
     def _kind(self, job: Job) -> object | None:
-        """What the answer depends on, the moment included; None for a job of which tasks are placed already."""
+        """What the answer depends on besides the moment; None for a job of which tasks are placed already."""
         cycle = self._cycle
         if not job.shape.only_pods or job.subs[0].ready or len(job.subs[0].held):
             return None
@@ -105,9 +107,8 @@ class _ClassicPreemptor(Evictor):
         (sub,) = job.subs
         asked = tuple((p.shape.number, cycle.backlog.left(p)) for p in sub.pod_sets)
         best_effort = tuple((p.shape.number, cycle.backlog.left(p)) for _, p in job.best_effort_pod_sets)
-        moment = cycle.ledger.mark(), cycle.ledger.releases, len(cycle.report.decisions), len(cycle.report.evictions)
         tenant = namespace_of(job.key) if self._protection is not None else ""
-        return tenant, job.queue, job.priority, job.minimum, job.scheduler, sub.minimum, asked, best_effort, moment
+        return tenant, job.queue, job.priority, job.minimum, job.scheduler, sub.minimum, asked, best_effort
 
     def _beyond_it(self, job: Job) -> Reason | None:
         """Jobs that must not evict, and jobs with a topology, which victims on single nodes cannot meet."""

@@ -48,6 +48,7 @@ from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Arguments, Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
+from tierwise.framework.refusals import Page, What
 from tierwise.framework.report import BundleSummary, EvictionAttempt
 from tierwise.model.arrays import EMPTY, POD_SLOTS, Bools, Ints
 from tierwise.model.job import Job, Named, Reason, Status, namespace_of
@@ -156,22 +157,17 @@ class GangPreemptor(Evictor):
     def __init__(self, cycle: Cycle, purpose: Purpose, options: EvictionOptions) -> None:
         super().__init__(cycle, purpose, options.action)
         self._options = options
-        self._kept = len(cycle.nominations)
         self._standing = StandingTasks(cycle.topology, self._running)
         self._plans_kept = KeptPlans(cycle, self._running)
         nominal = [name != POD_SLOTS for name in cycle.view.axis.names]
         self._resourceful: Ints = np.flatnonzero(nominal)
-        self._in_vain: dict[
-            tuple[int, ...], EvictionAttempt
-        ] = {}  # by kind of task: it was tried, and no room has come since
+        self._refused: Page[EvictionAttempt] = cycle.refusals.page(What.BY_POD)  # by kind of task
 
     def serve(self, job: Job) -> None:
         cycle = self._cycle
         cycle.nominations.release(job)
-        gone, kept = self._catch_up(), len(cycle.nominations)
-        if gone or self._kept != kept:  # there is more room than when they were tried
-            self._kept = kept
-            self._in_vain.clear()
+        self._catch_up()
+        refused = self._refused.entries()
         wanted = demand(cycle, job)
         if not wanted.task_groups:
             wanted = slots(cycle, job)
@@ -195,12 +191,12 @@ class GangPreemptor(Evictor):
             self._tell(job, reason)
             return
         kind = self._kind(job, asked)
-        known = self._in_vain.get(kind) if kind is not None else None
+        known = refused.get(kind) if kind is not None else None
         attempt = known if known is not None else self._attempt(preemptor, asked)
         if attempt is not None:
             cycle.report.add_eviction_attempt(job, attempt)
             if kind is not None:
-                self._in_vain[kind] = attempt
+                self._refused.add(kind, attempt)
 
     def _kind(self, job: Job, asked: Demand) -> tuple[int, ...] | None:
         """What tells lone tasks apart that fall singly for each other's like; None for any other job."""

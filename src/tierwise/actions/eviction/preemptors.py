@@ -102,14 +102,13 @@ class Evictor(ABC):
     def _tell(self, job: Job, obstacle: Reason) -> None:
         self._cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, obstacle))
 
-    def _catch_up(self) -> bool:
-        """Learn what was decided, and whether pods were evicted, since the last time."""
+    def _catch_up(self) -> None:
+        """Learn what was decided, and who was evicted, since the last time."""
         fresh = self._cycle.report.evictions[self._seen :]
         self._settled.catch_up()
         gone = self._running.at(eviction.task for eviction in fresh)
         self._gone[gone] = self._evicted[gone] = True
         self._seen += len(fresh)
-        return bool(fresh)
 
     def _preemptor(self, job: Job, need: Ints, *, gang: bool, across: bool = False, by_pod: bool = False) -> Preemptor:
         """The preemptor with what ends the protection of running tasks from it now."""

@@ -1,31 +1,125 @@
-"""What the last cycle told jobs that wait, as far as it holds in this one: they are refused without a further look.
+"""The book of refusals: what was found to be impossible, for whom, and what that depends on.
 
-A refusal is kept with what was made of it. All that it reads is the job, and what `KeptVerdicts` declares; where that
-is another, nothing is kept. Where the job is the same, the next cycle refuses it with the very same words if it was
-refused
+Each kind of refusal has a page, and `INPUTS` says what its refusals depend on. Whoever asks a page finds it empty as
+soon as one of these inputs is another than when the page was filled, so nobody clears a page by hand. A refusal is no
+decision: a cycle that forgets all of them decides the same, later.
 
-- by a *gate*: its queue, the profile, or a plugin that says which jobs may be tried. All of these are tierwise's own,
-  and look at the job, its queue and the trees alone;
-- because it fits on no empty node: then it fits on none that other pods stand on.
+Most pages last for one action of one cycle (`Refusals.page`). What is known from the last cycle is read by job:
 
-Every other refusal depends on what other pods hold. Of a job that was looked for, it is kept that it has passed the
-gates, and of which kind it is: one that finds no place is refused with all others of its kind. All that is told is what
-a cycle that begins with nothing tells, in the same order.
+- what a job was told (`last`), as long as the job is what it was. It is refused with the very same words if a *gate*
+  kept it out (its queue, the profile, or a plugin that says which jobs may be tried; all of these are tierwise's own,
+  and look at the job, its queue and the trees alone), or because it fits on no empty node;
+- what is known of cleared nodes, by kind of gang (`get`).
+
+All that these read is the job, and what `KeptVerdicts` declares; where that is another, nothing is kept. All that is
+told is what a cycle that begins with nothing tells, in the same order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import enum
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sized
 from itertools import chain
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from tierwise.framework.ledger import Ledger
+from tierwise.framework.report import ReportBuilder
 from tierwise.model.job import Job, Rejection, Shape, Task
 from tierwise.model.snapshot import Snapshot
 
-__all__ = ["KeptRefusals", "KindAsked", "ToldJob"]
+__all__ = ["INPUTS", "Input", "KindAsked", "Page", "Refusals", "SmallestRefused", "ToldJob", "What"]
 
 _MORE = 64
+
+V = TypeVar("V")
+
+
+class Input(enum.Enum):
+    """What refusals of one cycle may depend on. Each has a number that is another once it has changed."""
+
+    RELEASES = "capacity was released"
+    MOMENT = "the ledger was written"
+    DECISIONS = "a job was given a place"
+    EVICTIONS = "a pod was evicted"
+    NOMINATIONS = "room is kept for more nominated jobs, or for fewer"
+
+
+class What(enum.Enum):
+    """The kinds of refusals that hold within a cycle."""
+
+    MINIMUM = "no place for the minimum of a gang"
+    KEPT_PLACE = "no place but one that a gang keeps which has declined it"
+    ON_SINGLE_NODES = "evicting on single nodes does not make room"
+    BY_POD = "no plan of evictions for a lone pod"
+
+
+INPUTS: Mapping[What, tuple[Input, ...]] = {
+    What.MINIMUM: (Input.RELEASES,),
+    What.KEPT_PLACE: (Input.RELEASES, Input.DECISIONS),
+    What.ON_SINGLE_NODES: (Input.MOMENT, Input.RELEASES, Input.DECISIONS, Input.EVICTIONS),
+    What.BY_POD: (Input.EVICTIONS, Input.NOMINATIONS),
+}
+"""A refusal is forgotten once one of these has changed.
+
+While nothing is released capacity only shrinks, so a gang that found no place will find none. With the places that
+others keep closed room only shrinks, too; with all of them open it is what it was until a job is given a place.
+"""
+
+
+class Page(Generic[V]):
+    """Refusals of one kind by key, as long as all that they depend on is what it was."""
+
+    def __init__(self, inputs: Iterable[Callable[[], int]], forgetting: Callable[[], object] | None) -> None:
+        """`forgetting` is called before refusals are forgotten."""
+        self._inputs, self._forgetting = tuple(inputs), forgetting
+        self._read: list[int] = []  # what the inputs were when the first of the entries was added
+        self._entries: dict[Hashable, V] = {}
+
+    def entries(self) -> Mapping[Hashable, V]:
+        """All that is known and holds now, by key."""
+        if self._entries and self._read != [read() for read in self._inputs]:
+            if self._forgetting is not None:
+                self._forgetting()
+            self._entries = {}
+        return self._entries
+
+    def add(self, key: Hashable, refusal: V) -> None:
+        """Remember a refusal."""
+        if not self.entries():
+            self._read = [read() for read in self._inputs]
+        self._entries[key] = refusal
+
+
+class SmallestRefused(Generic[V]):
+    """The smallest demand of each family that was refused, by the limit within which it was looked for.
+
+    In a family one number says how much is asked for. A refusal of so much speaks for as much and more, and within a
+    limit that is as wide for a narrower one.
+    """
+
+    def __init__(self, page: Page[dict[float, tuple[int, V]]]) -> None:
+        self._page = page
+
+    def __bool__(self) -> bool:
+        return bool(self._page.entries())
+
+    def speaks_for(self, families: Iterable[Hashable], need: int, limit: float) -> V | None:
+        """A refusal of as much or less, in one of these families, within a limit as wide."""
+        entries = self._page.entries()
+        for family in families:
+            for wide, (size, found) in entries.get(family, {}).items():
+                if wide >= limit and need >= size:
+                    return found
+        return None
+
+    def add(self, family: Hashable, need: int, limit: float, refusal: V) -> None:
+        """Remember a refusal, unless one of less is remembered for the limit."""
+        by_limit = self._page.entries().get(family, {})
+        known = by_limit.get(limit)
+        if known is None or need < known[0]:
+            self._page.add(family, {**by_limit, limit: (need, refusal)})
 
 
 class KindAsked(msgspec.Struct, frozen=True):
@@ -51,13 +145,28 @@ class ToldJob(msgspec.Struct, frozen=True):
     asked: KindAsked | None  # None where it was not refused as one of a kind
 
 
-class KeptRefusals:
-    """What is known of jobs and of kinds of gangs from the last cycle, and what the next one will know."""
+class Refusals:
+    """The book of one cycle: its pages, what is known from the last cycle, and what the next one will know."""
 
-    def __init__(self, snapshot: Snapshot | None = None, by: object | None = None) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        report: ReportBuilder,
+        nominated: Sized,
+        *,
+        snapshot: Snapshot | None = None,
+        by: object | None = None,
+    ) -> None:
         """`by` is the profile, where all its plugins decide by the job and by what is declared; None where one of them
-        may not, and nothing is kept.
+        may not: then nothing is known from the last cycle, nor kept for the next one.
         """
+        self._inputs: dict[Input, Callable[[], int]] = {
+            Input.RELEASES: lambda: ledger.releases,
+            Input.MOMENT: ledger.mark,
+            Input.DECISIONS: lambda: len(report.decisions),
+            Input.EVICTIONS: lambda: len(report.evictions),
+            Input.NOMINATIONS: lambda: len(nominated),
+        }
         box = snapshot.kept_verdicts if snapshot is not None else None
         self._box = box if box is not None and snapshot is not None and box.about(snapshot, by) else None
         kinds, jobs = self._box.last if self._box is not None else ({}, {})
@@ -75,6 +184,10 @@ class KeptRefusals:
         self.asked: dict[str, KindAsked] = {}  # by job, the kind as which it was refused in this cycle
         self.read: list[object] = []  # the keys of what was asked for since it was last emptied, and lasts
         self.keeps = self._box is not None
+
+    def page(self, what: What, forgetting: Callable[[], object] | None = None) -> Page[Any]:
+        """An empty page for refusals of a kind, for one action; `forgetting` is called before they are forgotten."""
+        return Page([self._inputs[one] for one in INPUTS[what]], forgetting)
 
     # -- what jobs were told
 
