@@ -136,10 +136,10 @@ def test_kept_verdicts_say_what_new_ones_say(by: str, what: str, pick: Random) -
         present = {key: raw for key, raw in {**present, **puts}.items() if key not in gone}
         kept = reader.read(objects, float(step))
         assert kept.kept_verdicts is not None
-        before = {id(found): found for mapping in kept.kept_verdicts.last for found in mapping.values()}
+        before = {id(found): found for mapping in kept.kept_verdicts.last[:2] for found in mapping.values()}
 
         assert _told(replace(kept, kept_verdicts=None), PROFILES[by]) == _told(kept, PROFILES[by])
 
-        kinds, jobs = (mapping.values() for mapping in kept.kept_verdicts.last)
+        kinds, jobs = (mapping.values() for mapping in kept.kept_verdicts.last[:2])
         saw(taken_over=sum(not isinstance(one, int) and id(one) in before for one in kinds))
         saw(repeated=sum(id(one) in before for one in jobs))

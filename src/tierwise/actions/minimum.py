@@ -131,6 +131,8 @@ class Minimums:
 
     def _beside_reservations(self, job: Job, asked: Demand, statement: Statement) -> SearchResult | NoPlace | Rejection:
         """A place with which all reservations hold, or why the job has to leave the one that it could have."""
+        if self._cycle.refusals.before.jobs and self.refusals.unplaced(job, asked):
+            return NoPlace.PROVEN
         found = self._batches.place(job, self._jobs.served.jobs) or search_minimum(self._cycle, job, asked)
         if not self._reservations or not isinstance(found, SearchResult):
             return found
@@ -217,4 +219,6 @@ class Minimums:
 
         rejection = diagnose(self._cycle, job, asked, bounded=bounded or self._cycle.report.search_counts.cut_short)
         self.refusals.add(job, asked, rejection)
+        if not rejection.bounded:
+            self.refusals.add_unplaced(job, asked)
         return rejection

@@ -9,10 +9,13 @@ Most pages last for one action of one cycle (`Refusals.page`). What is known fro
 - what a job was told (`last`), as long as the job is what it was. It is refused with the very same words if a *gate*
   kept it out (its queue, the profile, or a plugin that says which jobs may be tried; all of these are tierwise's own,
   and look at the job, its queue and the trees alone), or because it fits on no empty node;
-- what is known of cleared nodes, by kind of gang (`get`).
+- what is known of cleared nodes, by kind of gang (`get`);
+- that no place was found for a minimum (`is_unplaced`), as long as it asks for the same, no node has more room than at
+  the end of the last cycle, and the rules between pods that bind it count what they counted. A search that stopped at
+  a bound proves nothing, so it is not among these.
 
-All that these read is the job, and what `KeptVerdicts` declares; where that is another, nothing is kept. All that is
-told is what a cycle that begins with nothing tells, in the same order.
+All that these read besides is what `KeptVerdicts` declares; where that is another, nothing is kept. All that is told is
+what a cycle that begins with nothing tells, in the same order, with the figures of now.
 """
 
 from __future__ import annotations
@@ -23,9 +26,11 @@ from itertools import chain
 from typing import Any, Generic, TypeVar
 
 import msgspec
+import numpy as np
 
-from tierwise.framework.ledger import Ledger
+from tierwise.framework.ledger import Ledger, Pool
 from tierwise.framework.report import ReportBuilder
+from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Rejection, Shape, Task
 from tierwise.model.snapshot import Snapshot
 
@@ -33,11 +38,14 @@ __all__ = ["INPUTS", "Input", "KindAsked", "Page", "Refusals", "SmallestRefused"
 
 _MORE = 64
 
+_UNPLACED = 1000
+"""Jobs for which it is remembered that they found no place; further ones are searched for again in the next cycle."""
+
 V = TypeVar("V")
 
 
 class Input(enum.Enum):
-    """What refusals of one cycle may depend on. Each has a number that is another once it has changed."""
+    """Inputs of refusals within one cycle. Each has a number that is another once it has changed."""
 
     RELEASES = "capacity was released"
     MOMENT = "the ledger was written"
@@ -47,12 +55,14 @@ class Input(enum.Enum):
 
 
 class What(enum.Enum):
-    """The kinds of refusals that hold within a cycle."""
+    """The kinds of refusals that hold within a cycle, and what is found out to tell whether one holds."""
 
     MINIMUM = "no place for the minimum of a gang"
     KEPT_PLACE = "no place but one that a gang keeps which has declined it"
     ON_SINGLE_NODES = "evicting on single nodes does not make room"
     BY_POD = "no plan of evictions for a lone pod"
+    AS_BEFORE = "no node has more room than when the last cycle ended"
+    RULES = "what the rules between pods that bind some shapes say"
 
 
 INPUTS: Mapping[What, tuple[Input, ...]] = {
@@ -60,6 +70,8 @@ INPUTS: Mapping[What, tuple[Input, ...]] = {
     What.KEPT_PLACE: (Input.RELEASES, Input.DECISIONS),
     What.ON_SINGLE_NODES: (Input.MOMENT, Input.RELEASES, Input.DECISIONS, Input.EVICTIONS),
     What.BY_POD: (Input.EVICTIONS, Input.NOMINATIONS),
+    What.AS_BEFORE: (Input.MOMENT, Input.RELEASES),
+    What.RULES: (Input.MOMENT, Input.RELEASES),
 }
 """A refusal is forgotten once one of these has changed.
 
@@ -123,13 +135,28 @@ class SmallestRefused(Generic[V]):
 
 
 class KindAsked(msgspec.Struct, frozen=True):
-    """What the refusal of a job that has passed the gates, and has nothing placed, depends on besides free room."""
+    """Inputs of a refusal besides free room, for a job that has passed the gates and has nothing placed."""
 
     kind: tuple[object, ...]
     pods: int  # that its minimum lacks
     limit: float
     has_surplus: bool
     shapes: tuple[Shape, ...]
+
+
+class Unplaced(msgspec.Struct, frozen=True):
+    """A job whose minimum found no place, and what the search depended on besides room."""
+
+    tasks: tuple[Task, ...]  # another object once anything of the job is another
+    asked: Hashable  # the demand, and the limits of its parts
+    rules: bytes  # a digest of the rules between pods that bind it; empty where none do
+
+
+class UnplacedJobs(msgspec.Struct, frozen=True):
+    """The jobs that found no place in a cycle, and the room with which that is so: with less of it, too."""
+
+    jobs: Mapping[str, Unplaced] = {}
+    room: Ints | None = None  # free, or soon free, when the cycle ended, (resources x rows)
 
 
 class ToldJob(msgspec.Struct, frozen=True):
@@ -143,6 +170,7 @@ class ToldJob(msgspec.Struct, frozen=True):
     gate: bool  # a gate refused it
     nowhere: bool  # it fits on no empty node, and that is all that was to be said
     asked: KindAsked | None  # None where it was not refused as one of a kind
+    rules: bytes | None = None  # a digest of the rules between pods that bind it; None where no search has failed
 
 
 class Refusals:
@@ -169,7 +197,7 @@ class Refusals:
         }
         box = snapshot.kept_verdicts if snapshot is not None else None
         self._box = box if box is not None and snapshot is not None and box.about(snapshot, by) else None
-        kinds, jobs = self._box.last if self._box is not None else ({}, {})
+        kinds, jobs, unplaced = self._box.last if self._box is not None else ({}, {}, None)
         self._kinds: Mapping[object, object] = kinds
         self._last: Mapping[str, ToldJob] = jobs  # type: ignore[assignment]  # it is filled here alone
         jobs_now = snapshot.unsettled if snapshot is not None and self._last else ()
@@ -184,6 +212,11 @@ class Refusals:
         self.asked: dict[str, KindAsked] = {}  # by job, the kind as which it was refused in this cycle
         self.read: list[object] = []  # the keys of what was asked for since it was last emptied, and lasts
         self.keeps = self._box is not None
+        self._ledger = ledger
+        self.before = unplaced if isinstance(unplaced, UnplacedJobs) else UnplacedJobs()  # of the last cycle
+        self._unplaced: dict[str, tuple[int, Unplaced]] = {}  # of this cycle, with the count of releases of then
+        self._as_before: Page[bool] = self.page(What.AS_BEFORE)
+        self.rules: Page[bytes] = self.page(What.RULES)  # digests, by the numbers of shapes
 
     def page(self, what: What, forgetting: Callable[[], object] | None = None) -> Page[Any]:
         """An empty page for refusals of a kind, for one action; `forgetting` is called before they are forgotten."""
@@ -202,7 +235,7 @@ class Refusals:
     def passes_gates(self, job: Job) -> bool:
         """Whether no gate kept a job out in the last cycle, and none does now."""
         last = self.last(job)
-        return last is not None and (last.nowhere or last.asked is not None)
+        return last is not None and (last.nowhere or last.asked is not None or last.rules is not None)
 
     def kind_asked(self, job: Job) -> KindAsked | None:
         """As which kind a job was refused in the last cycle, if it is what it was."""
@@ -238,6 +271,53 @@ class Refusals:
         rejections.update((key, told.told) for key, told in again.items())
         return set(again)
 
+    # -- minimums that found no place
+
+    def was_unplaced(self, job: Job) -> bool:
+        """Whether the last cycle found no place for the minimum of a job that is what it was."""
+        before = self.before.jobs.get(job.key)
+        return before is not None and before.tasks is job.tasks
+
+    def is_unplaced(self, job: Job, asked: Hashable, rules: bytes) -> bool:
+        """Whether the minimum of a job finds no place because the last cycle found none; False where that is open."""
+        if not self.was_unplaced(job):
+            return False
+        before = self.before.jobs[job.key]
+        same = (before.asked, before.rules) == (asked, rules) and self._has_no_more_room()
+        if same:
+            self._unplaced[job.key] = self._ledger.releases, before
+        return same
+
+    def add_unplaced(self, job: Job, asked: Hashable, rules: bytes) -> None:
+        """The minimum of a job has found no place, and it was proven that there is none."""
+        if len(self._unplaced) < _UNPLACED:
+            self._unplaced[job.key] = self._ledger.releases, Unplaced(job.tasks, asked, rules)
+
+    def rules_of_unplaced(self, job: Job) -> bytes | None:
+        """The digest of the rules that bound a job which found no place in this cycle; None for any other job."""
+        unplaced = self._unplaced.get(job.key)
+        return unplaced[1].rules if unplaced is not None else None
+
+    def _has_no_more_room(self) -> bool:
+        """Whether no node has more room now than when the last cycle ended."""
+        known = self._as_before.entries().get(None)
+        if known is None:
+            before, now = self.before.room, self._room()
+            known = before is not None and before.shape == now.shape and not bool((now > before).any())
+            self._as_before.add(None, known)
+        return known
+
+    def _room(self) -> Ints:
+        idle = self._ledger.idle
+        resources, rows = idle.shape
+        return self._ledger.free(np.arange(resources), slice(0, rows), Pool.FUTURE_IDLE)
+
+    def _unplaced_to_hand_on(self) -> UnplacedJobs:
+        """The jobs that found no place since capacity was last released: with the room of now, they find none."""
+        releases = self._ledger.releases
+        jobs = {key: unplaced for key, (then, unplaced) in self._unplaced.items() if then == releases}
+        return UnplacedJobs(jobs, self._room()) if jobs else UnplacedJobs()
+
     # -- what is known of kinds
 
     def get(self, key: object, *, lasts: bool) -> object | None:
@@ -268,4 +348,4 @@ class Refusals:
         if self._again < len(self._last) or len(kinds) > 2 * len(self.jobs) + _MORE:
             asked = set(chain.from_iterable(told.read for told in self.jobs.values()))
             kinds = {key: found for key, found in kinds.items() if key in asked or key in self._now}
-        self._box.last = kinds, self.jobs
+        self._box.last = kinds, self.jobs, self._unplaced_to_hand_on()

@@ -65,7 +65,8 @@ class Orphan(NamedTuple):
 
 
 class KeptVerdicts(msgspec.Struct, eq=False):
-    """What cycles found out about gangs on empty nodes, by kind, and what they made of the rejection of each job.
+    """What cycles found out about gangs on empty nodes, by kind, what they made of the rejection of each job, and which
+    jobs found no place.
 
     All that this may be made from, besides a job and the kind of a gang, is in the other fields. A reader declares
     these: where one of them is another, so is this, and it begins with nothing. Tasks, quotas and the time are not
@@ -81,7 +82,7 @@ class KeptVerdicts(msgspec.Struct, eq=False):
     tree_aliases: dict[str, str]
     queues: dict[str, Queue]  # they may be tied to nodes
     devices: Devices | None  # claims that no pod uses give them back
-    last: tuple[Mapping[object, object], Mapping[str, object]] = ({}, {})
+    last: tuple[Mapping[object, object], Mapping[str, object], object] = ({}, {}, None)
 
     def about(self, snapshot: Snapshot, by: object) -> bool:
         """Whether this is of a snapshot and a profile: some snapshots are made from others, with other nodes."""

@@ -8,8 +8,11 @@ requests, so that a long backlog costs little; where a refused job preempts at o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
+from tierwise.actions.diagnosis.bound_shapes import names_of, objections_of, rules_digest
 from tierwise.actions.placement.demand import Demand, TaskGroup, asks_beyond, demand, needs, shapes_of
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import plain_need
@@ -35,7 +38,7 @@ class RejectionCache:
         self._refused: SmallestRefused[Rejection] = SmallestRefused(book.page(What.MINIMUM, self.tell))
         self._kept_places: Page[Reason] = book.page(What.KEPT_PLACE)
         self._untold: dict[
-            tuple[Kind, int, float, bool], list[tuple[Job, Rejection]]
+            tuple[tuple[object, ...], tuple[Shape, ...]], list[tuple[Job, Rejection]]
         ] = {}  # rejected in the words for another job
 
     def lookup(self, job: Job, asked: Demand) -> Rejection | None:
@@ -44,7 +47,12 @@ class RejectionCache:
         A wider limit leaves more room, and a gang that is not cut into sub-jobs is easier to place than one that is.
         """
         kind = self._kind(job, asked) if self._refused else None
-        return self._told_to(job, kind, asked.need, shapes_of(asked.task_groups)) if kind is not None else None
+        if kind is None:
+            return None
+        refusal = self._told_to(job, kind, asked.need, shapes_of(asked.task_groups))
+        if refusal is not None and rules_digest(self._cycle, self._every_shape(asked)):
+            self.add_unplaced(job, asked)
+        return refusal
 
     def lookup_early(self, job: Job) -> Rejection | None:
         """The same without working out what a job asks for, where one look tells: a long backlog is full of such."""
@@ -91,11 +99,16 @@ class RejectionCache:
     def tell(self) -> None:
         """Give every job that a remembered refusal rejected a message in its own figures, as things are now."""
         rejections = self._cycle.report.rejections
-        for refused in self._untold.values():
+        told: dict[tuple[object, ...], Rejection] = {}  # with one of those whom the same rules bind under other names
+        for (asked, shapes), refused in self._untold.items():
             waiting = [job for job, rejection in refused if rejections.get(job.key) is rejection]
-            if waiting:
-                told = self._diagnose(waiting[0])
-                rejections |= {job.key: replace(told, subject=job.key, children=()) for job in waiting}
+            if not waiting:
+                continue
+            rules = rules_digest(self._cycle, shapes)
+            same = (asked, rules, objections_of(self._cycle, shapes)) if rules else (asked, shapes)
+            if same not in told:
+                told[same] = self._diagnose(waiting[0])
+            rejections |= {job.key: replace(told[same], subject=job.key, children=()) for job in waiting}
         self._untold.clear()
 
     def _told_to(self, job: Job, kind: Kind, tasks: int, shapes: tuple[Shape, ...]) -> Rejection | None:
@@ -116,7 +129,7 @@ class RejectionCache:
             return replace(self._diagnose(job), children=())
         rejection = replace(known, subject=job.key, children=())
         key = asked.kind, asked.pods, asked.limit, asked.has_surplus
-        self._untold.setdefault(key, []).append((job, rejection))
+        self._untold.setdefault((key, asked.shapes), []).append((job, rejection))
         return rejection
 
     def _diagnose(self, job: Job) -> Rejection:
@@ -136,6 +149,52 @@ class RejectionCache:
         if kind is None or rejection.bounded or self._cycle.fit_counts.closed is not None:
             return
         self._refused.add(kind, asked.need, self._limit(job), rejection)
+
+    # -- minimums that found no place in the last cycle
+
+    def unplaced(self, job: Job, asked: Demand) -> bool:
+        """Whether the last cycle proved that there is no place for a minimum, and nothing has changed that it read."""
+        book = self._cycle.refusals
+        if not book.was_unplaced(job) or not self._reads_room_and_rules_alone(asked):
+            return False
+        rules = rules_digest(self._cycle, self._every_shape(asked))
+        return rules is not None and book.is_unplaced(job, self._all_asked(job, asked), rules)
+
+    def add_unplaced(self, job: Job, asked: Demand) -> None:
+        """Remember for the next cycle that a search has proven that there is no place for a minimum."""
+        book = self._cycle.refusals
+        if not book.keeps or not job.tasks or not self._reads_room_and_rules_alone(asked):
+            return
+        rules = rules_digest(self._cycle, self._every_shape(asked))
+        if rules is not None:
+            book.add_unplaced(job, self._all_asked(job, asked), rules)
+
+    def _reads_room_and_rules_alone(self, asked: Demand) -> bool:
+        """Whether a search for a demand depends on nothing but room, rules between pods, and what never changes."""
+        if asked.narrowed or self._cycle.declined or self._cycle.fit_counts.closed is not None:
+            return False
+        return all(shape.volumes is None and shape.devices is None for shape in self._every_shape(asked))
+
+    def _every_shape(self, asked: Demand) -> tuple[Shape, ...]:
+        return shapes_of((*asked.task_groups, *asked.substitutes))
+
+    def _all_asked(self, job: Job, asked: Demand) -> tuple[object, ...]:
+        """All that a job asks for, of which tasks, and the limits of now: those of ladders move with the time.
+
+        Roles are numbered within the job, as other jobs come and go.
+        """
+        limit, roles = self._cycle.pipeline.limit, {number: i for i, number in enumerate(sorted(job.roles))}
+        groups = tuple(
+            (
+                group.sub.key,
+                limit(group.sub),
+                group.need,
+                tuple((roles[number], least) for number, least in group.roles.items()),
+                tuple((left.pod_set.shape.number, left.left) for left in group.remaining),
+            )
+            for group in (*asked.task_groups, *asked.substitutes)
+        )
+        return limit(job), asked.need, asked.inner_group, groups
 
     # -- places that are kept for gangs that have declined them
 
@@ -167,39 +226,41 @@ class RejectionCache:
         first, several = asked.task_groups[0], self._cycle.snapshot.on_several_trees(job)
         if self._cycle.gathered(job) or any(policy.apart for policy in job.policies):
             return None
-        looked_at = asked.task_groups if several else (first,)
-        if any(map(self._cycle.pipeline.moving, shapes_of(looked_at))):
+        names = names_of(self._cycle, self._every_shape(asked))
+        if names is None:
             return None
         if job.min_resources is not None and asks_beyond(job, needs(asked)):
             return None
         if self._cycle.current_domain(job) is not None:
             return None
         if several:
-            return _on_several_trees(job, asked), ()
+            return _on_several_trees(job, asked, names), ()
         shape, role = first.remaining[0].pod_set.shape, first.remaining[0].pod_set.role_number
         if len(first.remaining) != 1 or not first.roles.keys() <= {role}:
-            return None if job.policies else (_mixture(first), ())
+            return None if job.policies else (_mixture(first, names), ())
         if not job.policies:
-            return (shape.number, ()) if first.remaining[0].left >= first.need else None
+            return (names[shape.number], ()) if first.remaining[0].left >= first.need else None
         if len(job.policies) > 1 or job.inner_groups or asked.substitutes or asked.alternatives is not None:
             return None
         sizes = {
             (task_group.need, task_group.remaining[0].pod_set.shape.number, len(task_group.remaining))
             for task_group in asked.task_groups
         }
-        return (shape.number, (first.need, self._cycle.pipeline.limit(first.sub))) if len(sizes) == 1 else None
+        limits = first.need, self._cycle.pipeline.limit(first.sub)
+        return (names[shape.number], limits) if len(sizes) == 1 else None
 
 
-def _on_several_trees(job: Job, asked: Demand) -> tuple[object, ...]:
+def _on_several_trees(job: Job, asked: Demand, names: Mapping[int, object]) -> tuple[object, ...]:
     """All that a job on several trees asks for, and where: as for mixtures, who asks for the same is answered alike."""
-    groups = tuple((_mixture(group), group.sub.policy, group.sub.inner_group) for group in asked.task_groups)
+    groups = tuple((_mixture(group, names), group.sub.policy, group.sub.inner_group) for group in asked.task_groups)
     kept = bool(asked.substitutes), asked.alternatives is not None
     return job.constraint, job.further, job.policies, job.inner_groups, groups, kept
 
 
-def _mixture(task_group: TaskGroup) -> tuple[object, ...]:
+def _mixture(task_group: TaskGroup, names: Mapping[int, object]) -> tuple[object, ...]:
     """All that a group of several shapes or roles asks for: who asks for the same is answered the same."""
     remaining = tuple(
-        (r.pod_set.shape.number, r.left, task_group.roles.get(r.pod_set.role_number, 0)) for r in task_group.remaining
+        (names[r.pod_set.shape.number], r.left, task_group.roles.get(r.pod_set.role_number, 0))
+        for r in task_group.remaining
     )
     return task_group.need, sum(task_group.roles.values()), remaining

@@ -19,13 +19,14 @@ is told the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from tierwise.actions.diagnosis.bound_shapes import names_of
 from tierwise.actions.diagnosis.causes import asked_pods, causes
 from tierwise.actions.diagnosis.diagnose import diagnose
 from tierwise.actions.placement.bounds import Room, may_hold
@@ -155,23 +156,29 @@ class _Judge:
         known = self._known
         last = known.last(job)
         same = last is not None and (last.refusal is rejection or last.refusal == rejection)
-        if last is not None and same and (last.on is None or (last.on == self._here and self._stays(job))):
+        if last is not None and same and (last.on is None or (last.on == self._here and self._stays(job, last.rules))):
             return known.repeat(job, last)
         known.read.clear()
         self._lasting = True
         judged = self._judge(job, rejection)
-        if known.keeps and job.tasks and self._lasting and self._stays(job):
+        rules = known.rules_of_unplaced(job)
+        if known.keeps and job.tasks and self._lasting and self._stays(job, rules):
             gate = known.is_by_gate(job, rejection)
-            nowhere = judged.verdict is Verdict.NEVER and rejection.stage not in _REFUSES
+            nowhere = judged.verdict is Verdict.NEVER and rejection.stage not in _REFUSES and not rules
             on = self._here if _asks_nodes(rejection) else None
             kind, read = known.asked.get(job.key), tuple(known.read)
-            known.jobs[job.key] = ToldJob(job.tasks, rejection, on, judged, read, gate, nowhere, kind)
+            known.jobs[job.key] = ToldJob(job.tasks, rejection, on, judged, read, gate, nowhere, kind, rules)
         return judged
 
-    def _stays(self, job: Job) -> bool:
-        """Whether a job is, in this cycle, nothing but what it was read as, and asks nodes what is read for all."""
+    def _stays(self, job: Job, rules: bytes | None) -> bool:
+        """Whether a job is, in this cycle, nothing but what it was read as, and asks nodes what is read for all.
+
+        Rules between pods count what they counted with `rules`, if these are those of now.
+        """
         if not self._known.keeps or not job.tasks or self._going or job.number in self._decisions:
             return False
+        if self._is_bound_by(job, rules):
+            return True
         try:
             for sub in job.subs:  # loops instead of `all`: it is asked for every waiting job
                 for pod_set in sub.pod_sets:
@@ -250,7 +257,8 @@ class _Judge:
         kind = self._kind(job, asked, task_groups) if not bounded else None
         if kind is None:
             return self._on_cleared_nodes(job, asked, task_groups, bounded=bounded)
-        lasts = self._lasting = all(map(self._lasts, shapes_of((*task_groups, *asked.substitutes))))
+        lasts = all(map(self._lasts, shapes_of((*task_groups, *asked.substitutes))))
+        self._lasting = lasts or self._is_bound_by(job, self._known.rules_of_unplaced(job))
         groups = (f"{job.key}/{group.path}" for group in job.inner_groups)
         subjects = (job.key, *groups, *(task_group.sub.key for task_group in task_groups))
         known = self._known.get(kind, lasts=lasts)
@@ -258,6 +266,17 @@ class _Judge:
             known = _Never(self._on_cleared_nodes(job, asked, task_groups), subjects)
             self._known.put(kind, known, lasts=lasts)
         return known.of(subjects)
+
+    def _names(self, shapes: tuple[Shape, ...]) -> Mapping[int, object] | None:
+        """By number, the name of a shape in a kind: itself, or what its rules between pods say on cleared nodes."""
+        if any(map(self._cycle.pipeline.moving, shapes)):
+            self._clear()
+            return names_of(self._cycle, shapes)
+        return {shape.number: shape for shape in shapes}
+
+    def _is_bound_by(self, job: Job, rules: bytes | None) -> bool:
+        """Whether a job has found no place in this cycle, for which nothing but these rules between pods was read."""
+        return bool(rules) and rules == self._known.rules_of_unplaced(job)
 
     def _lasts(self, shape: Shape) -> bool:
         """Whether nothing but what is read for all says which nodes take tasks of a shape when all others are gone."""
@@ -324,6 +343,9 @@ class _Judge:
             or any(task_group.sub.previous_domain for task_group in task_groups)
         ):
             return None
+        names = self._names(shapes_of((*task_groups, *asked.substitutes)))
+        if names is None:
+            return None
         limit, role = cycle.pipeline.limit, {number: i for i, number in enumerate(sorted(job.roles))}
         least = job.min_resources.tobytes() if job.min_resources is not None else b""
         told = tuple(
@@ -334,7 +356,10 @@ class _Judge:
                 task_group.sub.policy,
                 task_group.sub.inner_group,
                 tuple(sorted((role[number], least) for number, least in task_group.roles.items())),
-                tuple((p.pod_set.shape, role.get(p.pod_set.role_number), p.left) for p in task_group.remaining),
+                tuple(
+                    (names[p.pod_set.shape.number], role.get(p.pod_set.role_number), p.left)
+                    for p in task_group.remaining
+                ),
             )
             for task_group in (*task_groups, *asked.substitutes)
         )
@@ -343,15 +368,19 @@ class _Judge:
         rest = asked.alternatives is not None, asked.needs_substitutes, asked.inner_group
         return *self._here, limit(job), job.constraint, job.policies, job.inner_groups, counts, rest, least, told
 
+    def _clear(self) -> None:
+        """Remove what other pods hold from the ledger."""
+        if not self._cleared:
+            self._cycle.ledger.clear(())
+            self._cleared = True
+
     def _on_cleared_nodes(
         self, job: Job, asked: Demand, task_groups: tuple[TaskGroup, ...], *, bounded: bool = False
     ) -> Rejection | None:
         cycle = self._cycle
         work = cycle.report.search_counts
         before = work.trials, work.domains, work.cut
-        if not self._cleared:
-            cycle.ledger.clear(())
-            self._cleared = True
+        self._clear()
         own = self._own(job)
         if own and not asked.task_groups and self._fits_after_own(job, task_groups):
             return None
