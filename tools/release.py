@@ -250,7 +250,8 @@ def sbom(release: Release) -> None:
         if done.returncode:
             release.lacks(f"no SBOM: {done.stderr.strip().splitlines()[-1]}")
             return
-        shutil.copytree(ROOT / "src/tierwise", inside / "tierwise", dirs_exist_ok=True)
+        for own in ("tierwise", "tierwise_lab"):
+            shutil.copytree(ROOT / "src" / own, inside / own, dirs_exist_ok=True)
         words = [sys.executable, str(ROOT / "tools/sbom.py"), str(inside), str(release.folder), folder]
         subprocess.run(words, check=True, capture_output=True)
     from cyclonedx.schema import SchemaVersion

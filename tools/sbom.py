@@ -38,6 +38,10 @@ def main() -> None:
     version = (packages / "tierwise/__init__.py").read_text().partition('__version__ = "')[2].partition('"')[0]
     own = _component(PackageURL("pypi", name="tierwise", version=version), [LicenseExpression("Apache-2.0")])
     own.type = ComponentType.APPLICATION
+    for name in ("tierwise", "tierwise_lab"):  # the laboratory is a package of its own in one distribution
+        if (packages / name).is_dir():
+            licenses = [LicenseExpression("Apache-2.0")]
+            own.components.add(Component(name=name, version=version, bom_ref=f"package {name}", licenses=licenses))
     python = Component(
         type=ComponentType.APPLICATION,
         name="python",

@@ -14,7 +14,7 @@ from tierwise.api.unsupported import unsupported
 from tierwise.dialects.pod_marks import QUEUE_ANNOTATION, queue_of
 from tierwise.dialects.volcano.job import GROUP_NAME
 
-__all__ = ["check_node", "check_pod", "check_pod_spec", "check_support", "will_wait"]
+__all__ = ["check_node", "check_pod", "check_pod_spec", "check_support", "doubtful", "will_wait"]
 
 _EFFECTS: Final = frozenset({"NoSchedule", "PreferNoSchedule", "NoExecute"})
 _PHASES: Final = frozenset({"", "Pending", "Running", "Succeeded", "Failed", "Unknown"})
@@ -39,10 +39,7 @@ def check_pod(pod: Pod, nodes: Collection[str], groups: Collection[str], context
     if not pod.spec.containers and not pod.metadata.uid:  # else an API server has stored it
         yield error("spec.containers", "at least one container is needed")
     yield from (error(f"spec.{path}", text) for path, text in too_many_resources(pod.spec))
-    yield from check_support(pod)
-    yield from check_ladder(pod.metadata)
-    yield from check_terms(pod.metadata)
-    yield from check_repair(pod.metadata)
+    yield from doubtful(pod)
     if pod.spec.priority is None:  # else it was admitted, and its class is no matter any more
         yield from context.priority_class("spec.priorityClassName", pod.spec.priority_class_name)
     for issue in context.queue(f"metadata.annotations.{QUEUE_ANNOTATION}", queue_of(pod)):
@@ -52,6 +49,14 @@ def check_pod(pod: Pod, nodes: Collection[str], groups: Collection[str], context
     group = pod.metadata.annotations.get(GROUP_NAME)
     if group and f"{pod.metadata.namespace or 'default'}/{group}" not in groups:
         yield warning(f"metadata.annotations.{GROUP_NAME}", f'pod group "{group}" does not exist')
+
+
+def doubtful(pod: Pod) -> Iterator[Issue]:
+    """Issues of what a pod says that keep it waiting, whatever is around it."""
+    yield from check_support(pod)
+    yield from check_ladder(pod.metadata)
+    yield from check_terms(pod.metadata)
+    yield from check_repair(pod.metadata)
 
 
 def check_support(pod: Pod | PodTemplate, path: str = "") -> Iterator[Issue]:

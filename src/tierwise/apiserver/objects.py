@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from tierwise.admission.node_pod import doubtful
 from tierwise.admission.workload_specs import check_workload, incomplete_workload
 from tierwise.api import codec, field_names
 from tierwise.api.codec import Raw, part
@@ -289,6 +290,8 @@ class ObjectApi:
             _check_change(place, raw, old)
         raw, more_warnings = self._admitted(place, raw, old)
         _check_readable(place, raw)
+        if (key.group, key.kind) == ("", "Pod") and old is None:
+            warnings = [*warnings, *(f"{issue.path}: {issue.message}" for issue in doubtful(codec.decode(raw)))]
         if old is None or part(raw, "spec") != part(old, "spec"):
             _check_workload(place, raw)
         if old is None:

@@ -105,3 +105,13 @@ def test_pods_that_are_meant_to_end_do_so() -> None:
     ground.live(30)
 
     assert ["Succeeded", "Running"] == [ground.get("v1/pods", name)["status"]["phase"] for name in ("ends", "stays")]
+
+
+def test_what_keeps_a_pod_waiting_is_told_when_it_is_made() -> None:
+    """As a warning, for a pod is nobody's to refuse; one that is as usual gets none."""
+    ground = Playground(nodes("n0"))
+    doubtful = {**_pod(), "metadata": {"name": "p", "annotations": {"tierwise.io/topology-ladder": "soon"}}}
+
+    (told,) = ground.answer("v1/pods", doubtful).warnings
+    assert told.startswith("metadata.annotations[tierwise.io/topology-ladder]: ")
+    assert () == tuple(ground.answer("v1/pods", _pod("q")).warnings)

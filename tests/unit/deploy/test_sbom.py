@@ -20,6 +20,7 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two installed packages beside tierwise, one with an expression and one with a classifier, and one of Debian."""
     folder = tmp_path_factory.mktemp("image")
     (folder / "tierwise").mkdir(parents=True)
+    (folder / "tierwise_lab").mkdir()
     (folder / "tierwise/__init__.py").write_text('__version__ = "9.8.7"\n')
     for name, said in (("B_c", "License: a\n very long text"), ("a", "License-Expression: MIT OR Apache-2.0")):
         info = folder / f"{name}-1.2.dist-info"
@@ -54,6 +55,8 @@ def test_every_package_is_listed_with_its_licence(made: tuple[str, str]) -> None
     found = {c["name"]: c for c in document["components"] if c.get("purl", "").startswith("pkg:pypi/")}
 
     assert ("tierwise", "9.8.7") == tuple(document["metadata"]["component"][key] for key in ("name", "version"))
+    own = [component["name"] for component in document["metadata"]["component"]["components"]]
+    assert ["tierwise", "tierwise_lab"] == own
     assert ["a", "b-c"] == list(found)
     assert [{"expression": "MIT OR Apache-2.0"}] == found["a"]["licenses"]
     assert [{"license": {"name": "BSD License"}}] == found["b-c"]["licenses"]

@@ -17,8 +17,9 @@ _BUNDLES = 12
 
 
 def eviction_lines(page: Page, attempts: Sequence[EvictionAttempt]) -> list[Text]:
-    """The same for people."""
-    return [line for attempt in attempts for line in _story(page, attempt)]
+    """The stories of attempts for people; one that is the same in several cycles is told once."""
+    different = [attempt for index, attempt in enumerate(attempts) if attempt not in attempts[:index]]
+    return [line for attempt in different for line in _story(page, attempt)]
 
 
 def _story(page: Page, attempt: EvictionAttempt) -> list[Text]:
