@@ -100,8 +100,7 @@ def _rule_fault(entry: FabricConstraint) -> str:
     if not entry.set and entry.sub_group and entry.apart is not None:
         if entry.spread is not None:
             return "apart: it says nothing beside spread"
-        counts = isinstance(entry.apart, int) and most_of(entry.apart) is not None
-        return "" if counts else f'apart: "{entry.apart}" is no number of sub-groups from 1 on'
+        return "" if most_of(entry.apart) is not None else f'apart: "{entry.apart}" is {_APART}'
     if not entry.set:
         why = "apart: it is said of the parts of a set, which `set` names, or of the sub-groups that `subGroup` names"
         return why if entry.apart is not None else ""

@@ -85,7 +85,7 @@ def read_marks(marks: ObjectMeta | Mapping[str, str], language: str, sub_groups:
             whole.append(constraint)
         elif entry.apart is not None and entry.sub_group in sub_groups:
             most = sets.most_of(entry.apart)
-            rule = SetRule("", constraint, most.number if most is not None else 0)
+            rule = SetRule("", constraint, *((most.number, most.share) if most is not None else ()))
             between[entry.sub_group] = (*between.get(entry.sub_group, ()), rule)
         elif entry.sub_group in sub_groups:
             inner[entry.sub_group] = (*inner.get(entry.sub_group, ()), constraint)

@@ -507,3 +507,17 @@ def test_what_a_waiting_gang_hears_is_about_the_set_of_now() -> None:
     later = cycle(reader.read(objects_of(world, first, part("c", 1, "serve", within="rack")), 1.0), DEFAULT)
 
     assert {"InvalidGroup"} == {rejection.reason.code for rejection in later.rejections.values()}
+
+
+def test_a_share_of_the_sub_groups() -> None:
+    """At most half of those that stand in one rack: four are two and two, where one rack holds all; `soft` may miss."""
+    groups = (Groups(count=4, size=1, within="rack", minimum=4),)
+
+    def racks(fabric_: list[Raw], mode: str) -> list[str]:
+        rule = {"tier": "rack", "subGroup": "part", "apart": "50%", "mode": mode}
+        gang = Gang("g", groups=groups, minimum=4, marks={CONSTRAINTS: json.dumps([rule])}).manifests()
+        return sorted(name.rpartition("n")[0] for name in run(fabric_, gang)[0].values())
+
+    assert ["r0", "r0", "r1", "r1"] == racks(fabric({"s0": "r0:4 r1:4"}), "hard")
+    assert [] == racks(fabric({"s0": "r0:4"}), "hard")
+    assert ["r0"] * 4 == racks(fabric({"s0": "r0:4"}), "soft")

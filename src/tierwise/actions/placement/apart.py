@@ -18,6 +18,7 @@ from tierwise.actions.placement.choose import order_of, search_group
 from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.limits import domain_of_rows
 from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult, tightness
+from tierwise.api.sets import WHOLE, percent
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool, job_ready
 from tierwise.model.arrays import Bools, Ints, Why, distinct
@@ -55,11 +56,13 @@ def apart_from_others(cycle: Cycle, job: Job, sub: SubJob, *, soft: bool = False
 
 def _full(cycle: Cycle, job: Job, sub: SubJob, rule: SetRule, homes: Ints) -> Bools:
     """Which domains hold as many other sub-groups as they may; those in which it stands itself are open."""
-    number = np.zeros(int(homes.max(initial=-1)) + 1, dtype=np.int64)
+    number, standing = np.zeros(int(homes.max(initial=-1)) + 1, dtype=np.int64), 0
     for other in job.subs:
         if other.policy == sub.policy and other is not sub:
-            number[_homes_of(cycle, other, homes)] += 1
-    full: Bools = number >= rule.most
+            domains = _homes_of(cycle, other, homes)
+            number[domains] += 1
+            standing += bool(len(domains))
+    full: Bools = number >= rule.most if rule.most else number * WHOLE > rule.share * standing
     full[_homes_of(cycle, sub, homes)] = False
     return full
 
@@ -166,7 +169,12 @@ def _counted(cycle: Cycle, job: Job, asked: Demand) -> bool:
         job.policies[first.sub.policy].apart if first.sub.policy >= 0 else (),
         cycle.pipeline.limit(first.sub),
     )
-    if len(rules) != 1 or limit is None or cycle.snapshot.alternate_topology(rules[0].constraint) is not None:
+    if (
+        len(rules) != 1
+        or not rules[0].most
+        or limit is None
+        or cycle.snapshot.alternate_topology(rules[0].constraint) is not None
+    ):
         return False
     if any(cycle.pipeline.moving(shape) for shape in first.by_shape()) or cycle.current_domain(job) is not None:
         return False
@@ -185,11 +193,17 @@ def why_not_apart(cycle: Cycle, job: Job, asked: Demand, found_without: SearchRe
     policy, rule = rules[0]
     tier = rule.constraint.tier_name or "domain"
     subs = len({group.sub.number for group in asked.task_groups if job.policies[group.sub.policy] is policy})
-    text = f"{subs} sub-groups {policy.name} with at most {rule.most} in one {tier}: too few {tier}s hold them so"
+    text = f"{subs} sub-groups {policy.name} with at most {_most(rule)} in one {tier}: too few {tier}s hold them so"
     return Reason("NotApart", "sets", text)
 
 
 def _on_nodes(job: Job, sub: SubJob, rule: SetRule) -> Reason:
     tier, name = rule.constraint.tier_name or "domain", job.policies[sub.policy].name
-    most = "another sub-group" if rule.most == 1 else f"{rule.most} other sub-groups"
+    others = "another sub-group" if rule.most == 1 else f"{rule.most} other sub-groups"
+    most = others if rule.most else f"more than {percent(rule.share)} of the sub-groups"
     return Reason("NotApart", "sets", f"had {most} {name} in their {tier}, which is the most")
+
+
+def _most(rule: SetRule) -> str:
+    """How many sub-groups may be in one domain, as people say it."""
+    return str(rule.most) if rule.most else f"{percent(rule.share)} of those that stand"
