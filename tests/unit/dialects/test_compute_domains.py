@@ -144,3 +144,18 @@ def test_the_label_that_no_node_has_is_named() -> None:
     rejection = report.rejections["default/g"]
 
     assert any(f'"{CLIQUE}", and no node has this label' in one.reason.text for one in rejection.children)
+
+
+def test_the_template_of_a_domain_is_made_where_the_driver_is() -> None:
+    """Its class of devices says so; without it, and where somebody wrote the template, nothing is made."""
+    machines = [one for i in range(2) for one in _machine(f"n{i}", "a")]
+    with_template = _gang(2)
+    without = [one for one in with_template if one["kind"] != "ResourceClaimTemplate"]
+    bare = [one for one in without if one["kind"] != "DeviceClass"]
+
+    for gang, made in ((without, True), (with_template, False), (bare, False)):
+        history = run(machines, _DOMAIN, gang)
+        templates = history.cluster.read().of_kind("resource.k8s.io", "ResourceClaimTemplate")
+        labels = [one.metadata.labels for one in templates.values()]
+        assert made is any("resource.nvidia.com/computeDomain" in own for own in labels)
+        assert (2 if gang is not bare else 0) == len(history.bindings)

@@ -6,7 +6,7 @@ import pytest
 from tests.support.languages import nodes
 from tests.support.workloads import expanded, group, manifests, pods, scheduled
 
-from tierwise.api.codec import Raw, versions_of
+from tierwise.api.codec import Raw, part, versions_of
 from tierwise.api.errors import InputError
 from tierwise.dialects import workloads
 
@@ -230,15 +230,34 @@ def test_workers_that_exist_count() -> None:
     assert ["demo-head-00001", "demo-small-worker-00001", "demo-small-worker-x"] == list(pods(_ray(), there))
 
 
-def test_a_ray_job_has_a_cluster_and_a_job_that_submits() -> None:
-    """The group is called after the RayJob, and the submitter is in none."""
+def test_a_ray_job_has_a_cluster() -> None:
+    """The group is called after the RayJob."""
     objects = expanded(_ray("RayJob", {"ray.io/gang-scheduling-enabled": "true"}))
     made = pods(_ray("RayJob"))
 
     assert ["default/demo-00001"] == list(objects.of_kind("ray.io", "RayCluster"))
     assert 3 == group(objects, "ray-demo-pg")["minMember"]
-    assert {"demo-00001", "demo-00001-head-00001"} < set(made)
-    assert 4 == len(made)
+    assert {"demo-00001-head-00001"} < set(made)
+    assert 3 == len(made)
+
+
+@pytest.mark.parametrize("labels", [{}, {"ray.io/gang-scheduling-enabled": "true"}])
+def test_what_submits_comes_after_the_cluster(labels: Raw) -> None:
+    """There is nobody to submit to before: half a cluster must not be kept from its node by that."""
+    job = _ray("RayJob", labels)
+    job["spec"] = {**part(job, "spec"), "submitterPodTemplate": TEMPLATE}
+
+    assert ["demo-00001"] == [name for name in scheduled(*FOUR, job) if "head" not in name and "worker" not in name]
+    assert "demo-00001" not in pods(*TWO, job)
+    assert (0 if labels else 2) == len(scheduled(*TWO, job))
+
+
+def test_a_cluster_that_is_chosen_is_not_waited_for() -> None:
+    """It runs by itself: the Job is all that is made."""
+    chosen: Raw = {"entrypoint": "python run.py", "clusterSelector": {"ray.io/cluster": "other"}}
+    made: Raw = {**_ray("RayJob"), "spec": chosen}
+
+    assert ["demo-00001"] == list(pods(made))
 
 
 def test_a_ray_service_has_a_cluster() -> None:

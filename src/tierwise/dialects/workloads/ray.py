@@ -102,7 +102,7 @@ def _is_gang(owner: Owner, children: list[Child]) -> bool:
 
 
 def ray_job(owner: Owner) -> Expansion:
-    """A cluster, unless it chooses one that exists, and a Job that submits the work."""
+    """A cluster, unless it chooses one that exists, and once all of that has a node, a Job that submits the work."""
     spec, cluster = owner.spec, owner.spec.at("rayClusterSpec")
     if not cluster and not spec.at("clusterSelector"):
         raise NoTemplateError("it has no pod template", field=cluster.path)
@@ -112,10 +112,19 @@ def ray_job(owner: Owner) -> Expansion:
         return Expansion()
     if not cluster:
         return Expansion([Child(_submitter(owner, Fields({})), "")] if _submits(spec) else [])
-    children = [Child(_cluster(owner, cluster), cluster.path)]
-    if _submits(spec):
-        children.append(Child(_submitter(owner, cluster), "spec.submitterPodTemplate"))
-    return Expansion(children)
+    made = _cluster(owner, cluster)
+    children = [Child(made, cluster.path)]
+    if not _submits(spec):
+        return Expansion(children)
+    both = [*children, Child(_submitter(owner, cluster), "spec.submitterPodTemplate")]
+    return Expansion(both if _has_nodes(Owner(made, owner.family)) else children, examples=both)
+
+
+def _has_nodes(cluster: Owner) -> bool:
+    """Whether every pod of a cluster has been given a node: until then there is nobody to submit to."""
+    wanted = sum(child.raw["kind"] == "Pod" for child in ray_cluster(cluster).children)
+    placed = sum(bool(one.spec.node_name) and one.status.phase not in ("Failed", "Succeeded") for one in cluster.pods())
+    return 0 < wanted <= placed
 
 
 def ray_service(owner: Owner) -> Expansion:

@@ -1,34 +1,74 @@
 """ResourceClaims in the embedded cluster: does what Kubernetes' controller manager does on a real one.
 
 Creates the claims of pods from their templates, removes reservations of pods that have ended, deallocates unused
-claims, and deletes claims together with the pod that they were created for.
+claims, and deletes claims together with the pod that they were created for. The template that a ComputeDomain names is
+made as NVIDIA's driver makes it, where that is installed: its class of devices says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
+from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
-from tierwise.api.resource import ResourceClaim, ResourceClaimTemplate
+from tierwise.api.nvidia import ComputeDomain
+from tierwise.api.resource import DeviceClass, ResourceClaim
+from tierwise.dialects.identity import made_up_uid
 from tierwise.dialects.kubernetes.devices import claim_name, is_consumer, owns
 from tierwise.port import Create, Delete, Effect, Key, Objects, PatchStatus
 
 __all__ = ["reconcile"]
 
 _GROUP = "resource.k8s.io"
+_NVIDIA: Final = "resource.nvidia.com"
+_CHANNELS: Final = "compute-domain.nvidia.com"
+_CHANNEL_CLASS: Final = "compute-domain-default-channel.nvidia.com"
+
+
+_TEMPLATE: Final = "ResourceClaimTemplate"
 
 
 def reconcile(objects: Objects, now: float) -> list[Effect]:
     """What the controller does next; nothing where all is as it should be."""
-    if not objects.every(ResourceClaim) and not objects.every(ResourceClaimTemplate):
-        return []
-    effects: list[Effect] = []
+    effects: list[Effect] = list(_templates(objects))
     for pod in objects.every(Pod).values():
         if pod.spec.resource_claims and not pod.metadata.deletion_timestamp and not pod.status.ended:
             effects += _made(pod, objects)
     for claim in objects.every(ResourceClaim).values():
         effects += _tended(claim, objects)
     return effects
+
+
+def _templates(objects: Objects) -> Iterator[Effect]:
+    """For each domain the template of the claims by which pods join it; one that is there is left as it is."""
+    if _CHANNEL_CLASS not in objects.every(DeviceClass):
+        return
+    for domain in objects.every(ComputeDomain).values():
+        meta, name = domain.metadata, domain.spec.channel.resource_claim_template.name
+        namespace = meta.namespace or "default"
+        if not name or meta.deletion_timestamp or objects.record(Key(_GROUP, _TEMPLATE, namespace, name)) is not None:
+            continue
+        uid = meta.uid or made_up_uid("ComputeDomain", namespace, meta.name)
+        owner = {"apiVersion": f"{_NVIDIA}/v1beta1", "kind": "ComputeDomain", "name": meta.name, "uid": uid}
+        marks = {"labels": {f"{_NVIDIA}/computeDomain": uid}, "ownerReferences": [{**owner, "controller": True}]}
+        yield Create(
+            {
+                "apiVersion": f"{_GROUP}/v1",
+                "kind": _TEMPLATE,
+                "metadata": {"name": name, "namespace": namespace, **marks},
+                "spec": {"spec": {"devices": _channel(uid)}},
+            }
+        )
+
+
+def _channel(domain: str) -> Raw:
+    """What a pod asks for that joins a domain: one channel of its node, which the driver opens for that domain."""
+    parameters = {"apiVersion": f"{_NVIDIA}/v1beta1", "kind": "ComputeDomainChannelConfig", "domainID": domain}
+    return {
+        "requests": [{"name": "channel", "exactly": {"deviceClassName": _CHANNEL_CLASS}}],
+        "config": [{"requests": ["channel"], "opaque": {"driver": _CHANNELS, "parameters": parameters}}],
+    }
 
 
 def _made(pod: Pod, objects: Objects) -> Iterator[Effect]:
@@ -39,7 +79,7 @@ def _made(pod: Pod, objects: Objects) -> Iterator[Effect]:
     for entry in pod.spec.resource_claims:
         if not entry.resource_claim_template_name or entry.name in known:
             continue
-        template = Key(_GROUP, "ResourceClaimTemplate", namespace, entry.resource_claim_template_name)
+        template = Key(_GROUP, _TEMPLATE, namespace, entry.resource_claim_template_name)
         raw = objects.raw(template)
         spec = raw.get("spec") if raw is not None else None
         if not isinstance(spec, dict):

@@ -14,7 +14,8 @@ import msgspec
 from tierwise.actions.diagnosis.inspection import PodInspection, PodInspector
 from tierwise.api.codec import Unknown
 from tierwise.api.core import Node, Pod
-from tierwise.api.resource import ResourceClaim, ResourceClaimTemplate
+from tierwise.api.nvidia import ComputeDomain
+from tierwise.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from tierwise.api.volcano import PodGroup
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.controllers import Controllers, sleeping
@@ -63,7 +64,9 @@ def no_key(_now: float) -> KeyPair:
 
 def all_controllers(profile: Profile = DEFAULT, keys: KeySource = no_key) -> Controllers:
     """Those of tierwise, and what controllers of other projects do."""
-    claims = sleeping("tierwise.sim.cluster.claims", (ResourceClaim, ResourceClaimTemplate), (Pod,))
+    claims = sleeping(
+        "tierwise.sim.cluster.claims", (ResourceClaim, ResourceClaimTemplate, ComputeDomain), (Pod, DeviceClass)
+    )
     workloads = sleeping("tierwise.sim.cluster.workloads", (Unknown,), (Pod, Node, PodGroup))
     return Controllers(profile, [claims, workloads], keys)
 
