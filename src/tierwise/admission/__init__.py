@@ -94,15 +94,15 @@ class ReviewContext(msgspec.Struct, frozen=True):
     fabrics: tuple[Topology, ...] = ()  # the trees of the hyperNodes that name a fabric
 
 
-def review_context(objects: Objects, last: ReviewContext | None = None) -> ReviewContext:
+def review_context(objects: Objects, previous: ReviewContext | None = None) -> ReviewContext:
     """The ground of a collection; that of the `last` one where nodes and hyperNodes are still the same."""
-    if last is not None and objects.alike(last.objects, Node, HyperNode):
-        return last
-    known = objects.every(Node).values()
+    if previous is not None and objects.alike(previous.objects, Node, HyperNode):
+        return previous
+    all_nodes = objects.every(Node).values()
     fabrics = by_fabric(objects.every(HyperNode).values())
-    topology, nodes = hypernode.grown(fabrics.pop("", ()), known)
-    others = tuple(hypernode.grown(members, known)[0] for members in fabrics.values())
-    return ReviewContext(objects, topology, TreeCapacity.of(topology, nodes) if nodes else None, others)
+    topology, nodes = hypernode.grown(fabrics.pop("", ()), all_nodes)
+    further_trees = tuple(hypernode.grown(members, all_nodes)[0] for members in fabrics.values())
+    return ReviewContext(objects, topology, TreeCapacity.of(topology, nodes) if nodes else None, further_trees)
 
 
 def validate(objects: Objects) -> ValidationResult:
@@ -122,37 +122,37 @@ def unheard(objects: Objects) -> list[FieldFinding]:
 
     What an API server has stored is passed over: it has dropped what it does not know, and may know more than we do.
     """
-    found: list[FieldFinding] = []
+    findings: list[FieldFinding] = []
     for key in objects:
         raw = objects.raw(key)
         meta = part(raw, "metadata")
         if raw is not None and not (meta.get("uid") and meta.get("resourceVersion")):
-            found += (
+            findings += (
                 FieldFinding(str(key), path, text) for path, text in field_names.unheard(raw, key.group, key.kind)
             )
-    return found
+    return findings
 
 
 def incomplete(objects: Objects) -> list[FieldFinding]:
     """What pods and workloads leave out that Kubernetes asks for and scheduling does not, such as images."""
-    found: list[FieldFinding] = []
+    findings: list[FieldFinding] = []
     for key in objects:
         raw = objects.raw(key)
         if raw is not None and not part(raw, "metadata").get("resourceVersion"):
-            found += (FieldFinding(str(key), issue.path, issue.message) for issue in incomplete_workload(key, raw))
-    return found
+            findings += (FieldFinding(str(key), issue.path, issue.message) for issue in incomplete_workload(key, raw))
+    return findings
 
 
 def passed_over(objects: Objects) -> list[FieldFinding]:
     """What is written in objects and not read, besides fields that do not exist."""
     declared = every_group(objects)
-    found: list[FieldFinding] = []
+    findings: list[FieldFinding] = []
     for key in objects:
         record = objects.record(key)
         if record is not None:
             issues = check_passed_over(record, objects, key, declared)
-            found += (FieldFinding(str(key), issue.path, issue.message) for issue in issues)
-    return found
+            findings += (FieldFinding(str(key), issue.path, issue.message) for issue in issues)
+    return findings
 
 
 def judge(objects: Objects, key: Key, context: ReviewContext, before: Object | None = None) -> ValidationResult:
@@ -209,8 +209,8 @@ class _Checks:
         self._layers = koordinator.known_layers(objects.every(ClusterNetworkTopology))
         self._quotas = Forest(objects.every(ElasticQuota).values())
         self._members = _members(objects.every(Pod))
-        made = (f"{path.partition('/')[0]}/{pod_group_name(j)}" for path, j in objects.every(Job).items())
-        self._groups = {*objects.every(PodGroup), *made}
+        groups_of_jobs = (f"{path.partition('/')[0]}/{pod_group_name(j)}" for path, j in objects.every(Job).items())
+        self._groups = {*objects.every(PodGroup), *groups_of_jobs}
         self._declared = every_group(objects)
         self._surroundings = Surroundings(objects, self._around, self._layers, self._members)
         self._tree: dict[str, list[Issue]] = {}
@@ -226,9 +226,11 @@ class _Checks:
         record, raw = self._objects.record(key), self._objects.raw(key)
         unread = check_passed_over(record, self._objects, key, self._declared) if record is not None else ()
         meant = list(self.meant(key))
-        said = {issue.path for issue in meant if issue.fatal}
+        refused_paths = {issue.path for issue in meant if issue.fatal}
         stored = raw is None or part(raw, "metadata").get("resourceVersion")
-        refused = () if stored else (issue for issue in check_workload(key, raw or {}) if issue.path not in said)
+        refused = (
+            () if stored else (issue for issue in check_workload(key, raw or {}) if issue.path not in refused_paths)
+        )
         return chain(meant, refused, unread)
 
     def meant(self, key: Key) -> Iterable[Issue]:
@@ -338,10 +340,10 @@ class _Checks:
         return self._tree.get(key.name, ())
 
     def _of_hypernode(self, record: HyperNode, key: Key) -> Iterator[Issue]:
-        own = list(hypernode.check(record, self._objects.raw(key) or {}))
-        yield from own
+        issues = list(hypernode.check(record, self._objects.raw(key) or {}))
+        yield from issues
         # A hyperNode that is wrong by itself selects too little because of that: no need to say so twice.
-        broken = any(issue.fatal for issue in own)
+        broken = any(issue.fatal for issue in issues)
         yield from (issue for issue in self.between(key) if issue.fatal or not broken)
 
 

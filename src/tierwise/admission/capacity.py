@@ -43,20 +43,20 @@ class TreeCapacity(msgspec.Struct, frozen=True):
         """Whether one domain up to a tier has room for all shares, each on its own, and for an amount in total."""
         every = np.arange(len(self.topology))
         allowed = every == ROOT if limit is None else self.topology.tier <= limit
-        for asked, count in shares:
-            allowed &= self._pods(asked) >= count
+        for request, count in shares:
+            allowed &= self._pods(request) >= count
         for resource, total in together.items():
             if total > 0:
                 allowed &= self._has(resource, total)
         return bool(allowed.any())
 
-    def _pods(self, asked: Amounts) -> Ints:
+    def _pods(self, request: Amounts) -> Ints:
         """How many pods that ask for this fit into each domain."""
-        wanted = frozenset((resource, count) for resource, count in asked.items() if count > 0)
-        if wanted not in self._counts:
-            per_row = np.array([_fitting(wanted, node) for node in self.allocatable], dtype=np.int64)
-            self._counts[wanted] = self.topology.totals(per_row)
-        return self._counts[wanted]
+        amounts = frozenset((resource, count) for resource, count in request.items() if count > 0)
+        if amounts not in self._counts:
+            per_row = np.array([_fitting(amounts, node) for node in self.allocatable], dtype=np.int64)
+            self._counts[amounts] = self.topology.totals(per_row)
+        return self._counts[amounts]
 
     def _has(self, resource: str, total: int) -> Bools:
         """Which domains have that much of a resource; counted without arrays, where a sum of bytes might overflow."""
@@ -64,26 +64,28 @@ class TreeCapacity(msgspec.Struct, frozen=True):
             upto = list(accumulate((node.get(resource, 0) for node in self.allocatable), initial=0))
             spans = zip(self.topology.start.tolist(), self.topology.end.tolist(), strict=True)
             self._sums[resource] = [upto[end] - upto[start] for start, end in spans]
-        return np.array([held >= total for held in self._sums[resource]], dtype=np.bool_)
+        return np.array([sums >= total for sums in self._sums[resource]], dtype=np.bool_)
 
 
 def smallest(requests: Iterable[Amounts]) -> dict[str, int]:
     """The least that any of these pods asks for, resource by resource."""
-    least: dict[str, int] | None = None
-    for asked in requests:
-        if least is None:
-            least = dict(asked)
+    minimum: dict[str, int] | None = None
+    for request in requests:
+        if minimum is None:
+            minimum = dict(request)
         else:
-            least = {resource: min(count, asked[resource]) for resource, count in least.items() if resource in asked}
-    return least or {}
+            minimum = {
+                resource: min(count, request[resource]) for resource, count in minimum.items() if resource in request
+            }
+    return minimum or {}
 
 
 def _counted(node: Node) -> dict[str, int]:
     return {resource: amount(resource, quantity) for resource, quantity in node.status.allocatable.items()}
 
 
-def _fitting(wanted: Iterable[tuple[str, int]], node: Amounts) -> int:
-    rooms = [node.get(resource, 0) // count for resource, count in wanted]
+def _fitting(amounts: Iterable[tuple[str, int]], node: Amounts) -> int:
+    rooms = [node.get(resource, 0) // count for resource, count in amounts]
     if "pods" in node:
         rooms.append(node["pods"])
     return min([*rooms, _PLENTY])

@@ -107,7 +107,7 @@ def cluster_context(objects: Objects, capacity: TreeCapacity | None) -> ClusterC
         tiers=tiers,
         capacity=capacity,
         fabrics=fabrics,
-        numbers={name: range(min(found), max(found) + 1) for name, found in numbers.items()},
+        numbers={name: range(min(numbers_seen), max(numbers_seen) + 1) for name, numbers_seen in numbers.items()},
         highest=max(heights, default=None),
         aliases=frozenset(fabric_title(kind) for kind in tree_aliases(objects)),
     )

@@ -47,8 +47,8 @@ def _with_modes(raw: Raw) -> Raw:
         return changed
 
     spec = part(raw, "spec")
-    found = lowered(spec)
-    return raw if found == spec else {**raw, "spec": found}
+    lower_spec = lowered(spec)
+    return raw if lower_spec == spec else {**raw, "spec": lower_spec}
 
 
 def _quota(raw: Raw, record: ElasticQuota) -> Raw:

@@ -27,11 +27,11 @@ class Trials:
         """What is wrong with a selector that can be read, as far as a trial tells; CelError where it cannot be."""
         from tierwise.api.cel import LIMIT, EvaluationError, TooMuchWorkError, Work, selector
 
-        found = selector(expression)
+        compiled = selector(expression)
         if expression not in self._known and self._left >= LIMIT:
             budget, self._known[expression] = Work(self._left), ""
             try:
-                found.matches("", resource.Device(name=""), budget)
+                compiled.matches("", resource.Device(name=""), budget)
             except TooMuchWorkError as error:
                 self._known[expression] = str(error)
             except EvaluationError:
@@ -47,16 +47,16 @@ def check_pod(pod: Pod, objects: Objects) -> Iterator[Issue]:
 
 
 def _named(spec: PodSpec, namespace: str, objects: Objects) -> Iterator[Issue]:
-    known = objects.every(resource.ResourceClaim), objects.every(resource.ResourceClaimTemplate)
+    by_name = objects.every(resource.ResourceClaim), objects.every(resource.ResourceClaimTemplate)
     for i, entry in enumerate(spec.resource_claims):
         path = f"spec.resourceClaims[{i}]"
         if bool(entry.resource_claim_name) is bool(entry.resource_claim_template_name):
             yield error(path, "exactly one of resourceClaimName and resourceClaimTemplateName is needed")
-        for kind, name, there in (
-            ("ResourceClaim", entry.resource_claim_name, known[0]),
-            ("ResourceClaimTemplate", entry.resource_claim_template_name, known[1]),
+        for kind, name, present in (
+            ("ResourceClaim", entry.resource_claim_name, by_name[0]),
+            ("ResourceClaimTemplate", entry.resource_claim_template_name, by_name[1]),
         ):
-            if name and f"{namespace}/{name}" not in there:
+            if name and f"{namespace}/{name}" not in present:
                 yield warning(path, f"{kind} {name} does not exist: the pod will wait for it (ClaimNotReady)")
 
 
@@ -73,16 +73,18 @@ def check_requests(
         options: list[tuple[str, resource.ExactDeviceRequest | resource.DeviceSubRequest]] = []
         if request.exactly is not None:
             options.append((f"{where}.exactly", request.exactly))
-        options += [(f"{where}.firstAvailable[{j}]", one) for j, one in enumerate(request.first_available)]
-        for own, one in options:
-            if one.device_class_name not in classes:
-                text = f"device class {one.device_class_name} does not exist: pods will wait for it (ClaimNotReady)"
-                yield warning(f"{own}.deviceClassName", text)
-            if one.allocation_mode not in ("", "ExactCount", "All"):
-                yield error(f"{own}.allocationMode", f'"{one.allocation_mode}" is neither ExactCount nor All')
-            if one.count < 0 or (one.allocation_mode == "All" and one.count):
-                yield error(f"{own}.count", "it is for ExactCount alone, and greater than zero")
-            yield from check_selectors(f"{own}.selectors", one.selectors, trials)
+        options += [(f"{where}.firstAvailable[{j}]", option) for j, option in enumerate(request.first_available)]
+        for option_path, option in options:
+            if option.device_class_name not in classes:
+                text = f"device class {option.device_class_name} does not exist: pods will wait for it (ClaimNotReady)"
+                yield warning(f"{option_path}.deviceClassName", text)
+            if option.allocation_mode not in ("", "ExactCount", "All"):
+                yield error(
+                    f"{option_path}.allocationMode", f'"{option.allocation_mode}" is neither ExactCount nor All'
+                )
+            if option.count < 0 or (option.allocation_mode == "All" and option.count):
+                yield error(f"{option_path}.count", "it is for ExactCount alone, and greater than zero")
+            yield from check_selectors(f"{option_path}.selectors", option.selectors, trials)
     for i, constraint in enumerate(spec.constraints):
         if (constraint.match_attribute is None) is (constraint.distinct_attribute is None):
             yield error(f"{path}.constraints[{i}]", "exactly one of matchAttribute and distinctAttribute is needed")
@@ -92,12 +94,12 @@ def check_selectors(path: str, selectors: Sequence[resource.DeviceSelector], tri
     """A class or a request whose selectors cannot be read chooses no device."""
     from tierwise.api.cel import CelError, NotSupportedError  # most collections have no selectors
 
-    for i, one in enumerate(selectors):
-        if one.cel is None:
+    for i, selector_entry in enumerate(selectors):
+        if selector_entry.cel is None:
             yield warning(f"{path}[{i}]", "a selector of an unknown type: pods that need it will wait")
             continue
         try:
-            fault = trials.fault(one.cel.expression)
+            fault = trials.fault(selector_entry.cel.expression)
         except NotSupportedError as unread:
             fault = str(unread)
         except CelError as unread:

@@ -68,11 +68,11 @@ class Forest:
             yield error(
                 "metadata.name", f"only namespace {QUOTA_NAMESPACE}, or one that the profile trusts, may have it"
             )
-        for other in self._elsewhere[name]:
-            where = other.metadata.namespace or "default"
-            if other is quota:
+        for namesake in self._elsewhere[name]:
+            where = namesake.metadata.namespace or "default"
+            if namesake is quota:
                 continue
-            if _age(other) < _age(quota) and _scope(other) in ("", scope):
+            if _age(namesake) < _age(quota) and _scope(namesake) in ("", scope):
                 yield error("metadata.name", f"there is an older quota of this name in namespace {where}: that counts")
             else:
                 yield warning("metadata.name", f"there is a quota of this name in namespace {where}, too")
@@ -190,12 +190,12 @@ def _check_used(quota: api.ElasticQuota) -> Iterator[Issue]:
     keys = api.read_list(quota.metadata, api.STRICT_KEYS)
     if keys is None:
         yield error(f"{_ANNOTATION}{api.STRICT_KEYS}", "not a JSON list of resources")
-    most, used = quota.spec.max, quota.status.used
+    maximum, used = quota.spec.max, quota.status.used
     for key in keys or ():
-        if key in used and key not in most:
+        if key in used and key not in maximum:
             yield error(f"spec.max.{key}", f"{used[key]} {key} is used, and max does not list it")
-        elif key in used and amount(key, used[key]) > amount(key, most[key]):
-            yield error(f"spec.max.{key}", f"max {most[key]} is less than the {used[key]} of {key} that is used")
+        elif key in used and amount(key, used[key]) > amount(key, maximum[key]):
+            yield error(f"spec.max.{key}", f"max {maximum[key]} is less than the {used[key]} of {key} that is used")
 
 
 def _check_keys(quota: api.ElasticQuota, parent: api.ElasticQuota) -> Iterator[Issue]:
@@ -214,9 +214,10 @@ def _check_keys(quota: api.ElasticQuota, parent: api.ElasticQuota) -> Iterator[I
 def _check_sum(quota: api.ElasticQuota, below: Sequence[api.ElasticQuota]) -> Iterator[Issue]:
     """A parent must be able to keep its word to its children; what the cluster has is not checked."""
     for resource, quantity in quota.spec.min.items() if below else ():
-        asked = sum(amount(resource, child.spec.min.get(resource, 0)) for child in below)
-        if asked > amount(resource, quantity):
-            text = f"the children's min come to {show(resource, asked)} in all, more than the {quantity} of this parent"
+        sum_below = sum(amount(resource, child.spec.min.get(resource, 0)) for child in below)
+        if sum_below > amount(resource, quantity):
+            total = show(resource, sum_below)
+            text = f"the children's min come to {total} in all, more than the {quantity} of this parent"
             yield error(f"spec.min.{resource}", text)
 
 

@@ -57,16 +57,16 @@ def warning(path: str, message: str) -> Issue:
     return Issue(path, message, fatal=False)
 
 
-def at_least(path: str, value: int | None, least: int) -> Iterator[Issue]:
+def at_least(path: str, value: int | None, minimum: int) -> Iterator[Issue]:
     """An error where a number that was given is too small."""
-    if value is not None and value < least:
-        yield error(path, f"{_field(path)} is {value}, it must be at least {least}")
+    if value is not None and value < minimum:
+        yield error(path, f"{_field(path)} is {value}, it must be at least {minimum}")
 
 
-def at_most(path: str, value: int | None, most: int) -> Iterator[Issue]:
+def at_most(path: str, value: int | None, maximum: int) -> Iterator[Issue]:
     """An error where a number that was given is too large."""
-    if value is not None and value > most:
-        yield error(path, f"{_field(path)} is {value}, it must be at most {most}")
+    if value is not None and value > maximum:
+        yield error(path, f"{_field(path)} is {value}, it must be at most {maximum}")
 
 
 def missing(path: str, raw: object, *fields: str) -> Iterator[Issue]:

@@ -61,12 +61,12 @@ def _check_selector(path: str, selector: MemberSelector, named: str) -> Iterator
     """`named` is what the member is called without a selector, as the first examples of Volcano's design have it."""
     exact, regex, labels = selector.exact_match, selector.regex_match, selector.label_match
     kinds = (("exactMatch", exact), ("regexMatch", regex), ("labelMatch", labels))
-    given = [name for name, value in kinds if value is not None]
-    if not given:
+    kinds_given = [name for name, value in kinds if value is not None]
+    if not kinds_given:
         hint = f": selector: {{exactMatch: {{name: {named}}}}} instead of name: {named}?" if named else ""
         yield error(path, f"the selector needs one of exactMatch, regexMatch and labelMatch{hint}")
-    if len(given) > 1:
-        yield error(path, f"the selector takes only one of {', '.join(given)}")
+    if len(kinds_given) > 1:
+        yield error(path, f"the selector takes only one of {', '.join(kinds_given)}")
     if exact is not None and not exact.name:
         yield error(f"{path}.exactMatch.name", "the name is empty")
     elif exact is not None:
@@ -84,16 +84,16 @@ def grown(hypernodes: Iterable[HyperNode], nodes: Iterable[Node]) -> tuple[Topol
     Where no nodes are given, those that members name are used: overlaps show all the same. What patterns and
     label selectors would find is not known then, and not complained about.
     """
-    hypernodes, known = list(hypernodes), list(nodes)
-    stand_in = known or [Node(metadata=ObjectMeta(name=name)) for name in _named(hypernodes)]
+    hypernodes, all_nodes = list(hypernodes), list(nodes)
+    stand_in = all_nodes or [Node(metadata=ObjectMeta(name=name)) for name in _named(hypernodes)]
     declared = declare(hypernodes, stand_in)
-    if not known:
+    if not all_nodes:
         declared = [
             replace(domain, problems=tuple(p for p in domain.problems if p.code != "EmptyMember"))
             for domain in declared
         ]
     topology, order = build_tree(declared, [node.metadata.name for node in stand_in])
-    return topology, [known[row] for row in order.tolist()] if known else []
+    return topology, [all_nodes[row] for row in order.tolist()] if all_nodes else []
 
 
 def check_tree(topology: Topology) -> Iterator[tuple[str, Issue]]:

@@ -241,13 +241,13 @@ def _check_queue(spec: JobSpec, context: ClusterContext) -> Iterator[Issue]:
 
 def _check_start(job: Job) -> Iterator[Issue]:
     """A warning where the minimum counts pods that are made only once others run, and these wait for the minimum."""
-    tasks, least = job.spec.tasks, job.spec.min_available or 0
+    tasks, minimum = job.spec.tasks, job.spec.min_available or 0
     later = [entry for entry in tasks if entry.depends_on is not None and entry.depends_on.name]
     at_once = sum(entry.replicas for entry in tasks) - sum(entry.replicas for entry in later)
-    by_task = least >= sum(map(task_minimum, tasks)) and any(map(task_minimum, later))
-    if later and (least > at_once or by_task):
+    by_task = minimum >= sum(map(task_minimum, tasks)) and any(map(task_minimum, later))
+    if later and (minimum > at_once or by_task):
         awaited = plurals.joined([f'"{name}"' for name in later[0].depends_on.name]) if later[0].depends_on else ""
-        text = f'minAvailable {least} counts pods of task "{later[0].name}", which are made once {awaited} runs'
+        text = f'minAvailable {minimum} counts pods of task "{later[0].name}", which are made once {awaited} runs'
         yield warning("spec.minAvailable", f"{text} (dependsOn): the job never starts, unless minAvailable is less")
 
 
@@ -257,9 +257,9 @@ def _check_room(job: Job, outer: int | None, context: ClusterContext) -> Iterato
         return
     shares = _minimum(job)
     together: dict[str, int] = {}
-    for asked, count in shares:
-        for resource, each in asked.items():
-            together[resource] = together.get(resource, 0) + each * count
+    for request, count in shares:
+        for resource, quantity_each in request.items():
+            together[resource] = together.get(resource, 0) + quantity_each * count
     if not context.capacity.holds(shares, outer, together):
         where = "" if outer is None else f" up to tier {outer}"
         message = f"no domain{where} can ever hold the minimum of {plurals.count(job.spec.min_available or 0, 'pod')}"
@@ -280,7 +280,7 @@ def _minimum(job: Job) -> list[Share]:
     needed = job.spec.min_available or 0
     if needed >= sum(count for _, count in shares):
         return shares
-    return [(smallest(asked for asked, _ in shares), needed)]
+    return [(smallest(request for request, _ in shares), needed)]
 
 
 # Tasks: replicas, minimums, partitions, templates and dependencies.
@@ -339,7 +339,7 @@ def _check_partitions(path: str, task: TaskSpec, outer: int | None, context: Clu
 def _check_dependencies(path: str, tasks: Sequence[TaskSpec]) -> Iterator[Issue]:
     """Issues of what tasks wait for: every name must be a task's, and no task may wait for itself in the end."""
     waits = {task.name: task.depends_on.name if task.depends_on else () for task in tasks}
-    circular = {name: cycle_text(cycle, first) for cycle in find_cycles(waits) for first, name in enumerate(cycle)}
+    circular = {name: cycle_text(cycle, start) for cycle in find_cycles(waits) for start, name in enumerate(cycle)}
     for index, task in enumerate(tasks):
         where = f"{path}[{index}].dependsOn"
         if task.depends_on is None:

@@ -34,9 +34,9 @@ def check_topology(record: ClusterNetworkTopology, nodes: Sequence[Node]) -> Ite
         yield warning("metadata.name", 'only the object named "default" counts')
 
 
-def known_layers(found: Mapping[str, ClusterNetworkTopology]) -> Layers | None:
+def known_layers(topologies: Mapping[str, ClusterNetworkTopology]) -> Layers | None:
     """The layers of the cluster; None where there is no usable tree of them."""
-    record = default_topology(found)
+    record = default_topology(topologies)
     layers = read_layers(record) if record is not None else None
     return layers if layers is not None and not layers.fault else None
 
@@ -64,22 +64,29 @@ def admit(record: PodGroup, key: Key, around: Surroundings) -> Iterator[Issue]:
 def check_pod(pod: Pod, layers: Layers | None) -> Iterator[Issue]:
     """Issues of what a pod's annotations say of its gang."""
     annotations = pod.metadata.annotations
-    least = annotations.get(gangs.MINIMUM, "")
-    if gangs.NAME in annotations and gangs.MINIMUM in annotations and (read_number(least) or -1) < 0 and least != "0":
-        yield error(_AT + gangs.MINIMUM, f'"{least}" is not a whole number')
+    minimum = annotations.get(gangs.MINIMUM, "")
+    if (
+        gangs.NAME in annotations
+        and gangs.MINIMUM in annotations
+        and (read_number(minimum) or -1) < 0
+        and minimum != "0"
+    ):
+        yield error(_AT + gangs.MINIMUM, f'"{minimum}" is not a whole number')
     index = annotations.get(gangs.INDEX)
     if index is not None and read_number(index.strip()) is None:
         yield warning(_AT + gangs.INDEX, f'"{index}" is not a whole number: the pod comes after those that have one')
     if gangs.NAME in annotations:
-        yield from _check_annotations(pod.metadata, layers, read_number(least))
+        yield from _check_annotations(pod.metadata, layers, read_number(minimum))
 
 
 def check_mode(record: PodGroup | Pod) -> Iterator[Issue]:
     """A warning where a gang says in words that are not known how its pods talk to each other."""
-    found = {_AT + key: gather_spec(text) for key in gangs.GATHER if (text := record.metadata.annotations.get(key))}
+    gather_specs = {
+        _AT + key: gather_spec(text) for key in gangs.GATHER if (text := record.metadata.annotations.get(key))
+    }
     if isinstance(record, PodGroup):
-        found["spec.networkTopologyAware"] = record.spec.network_topology_aware or GatherSpec()
-    for path, asks in found.items():
+        gather_specs["spec.networkTopologyAware"] = record.spec.network_topology_aware or GatherSpec()
+    for path, asks in gather_specs.items():
         mode = asks.communication_mode if isinstance(asks, GatherSpec) else ""
         if mode and not gangs.pattern_of(mode):
             text = f'"{mode}" is not known, and has no effect: AllRingDuce, Ring and AllToAll are'
@@ -107,14 +114,14 @@ def _check_annotations(meta: ObjectMeta, layers: Layers | None, size: int | None
 
 
 def _check_asks(path: str, asks: GatherSpec, layers: Layers | None, size: int | None) -> Iterator[Issue]:
-    known = layers.tiers() if layers is not None else None
+    tiers = layers.tiers() if layers is not None else None
     for index, rule in enumerate(asks.gather_strategy):
         where = f"{path}.gatherStrategy[{index}]"
         yield from one_of(
             f"{where}.strategy", _STRATEGIES.get(rule.strategy.lower(), rule.strategy), {*_STRATEGIES.values()}
         )
         yield from at_least(f"{where}.podCountMultiple", rule.pod_count_multiple, 1)
-        if known is not None and rule.layer not in known:
+        if tiers is not None and rule.layer not in tiers:
             yield warning(f"{where}.layer", f'layer "{rule.layer}" is not in the network topology')
         multiple = rule.pod_count_multiple or 1
         if size is not None and multiple > 1 and size % multiple:

@@ -128,22 +128,22 @@ def admit_kai(record: KaiGroup, key: Key, around: Surroundings) -> Iterator[Issu
             yield from _check_levels(f"{path}.topologyConstraint", sub.topology_constraint, topologies)
 
 
-def _check_levels(path: str, asked: TopologyConstraint, topologies: Mapping[str, Topology]) -> Iterator[Issue]:
+def _check_levels(path: str, constraint: TopologyConstraint, topologies: Mapping[str, Topology]) -> Iterator[Issue]:
     """Warnings of a topology, or a level of it, that does not exist; of a preference outside what is required."""
-    wanted = {
-        "requiredTopologyLevel": asked.required_topology_level,
-        "preferredTopologyLevel": asked.preferred_topology_level,
+    levels_asked = {
+        "requiredTopologyLevel": constraint.required_topology_level,
+        "preferredTopologyLevel": constraint.preferred_topology_level,
     }
-    if not any(wanted.values()):
+    if not any(levels_asked.values()):
         return
-    found = topologies.get(asked.topology)
-    if found is None:
-        yield warning(f"{path}.topology", f'Topology "{asked.topology}" does not exist')
+    topology = topologies.get(constraint.topology)
+    if topology is None:
+        yield warning(f"{path}.topology", f'Topology "{constraint.topology}" does not exist')
         return
-    levels = [level.node_label for level in found.spec.levels]
-    for field, level in wanted.items():
+    levels = [level.node_label for level in topology.spec.levels]
+    for field, level in levels_asked.items():
         if level and level not in levels:
-            yield warning(f"{path}.{field}", f'"{level}" is no level of Topology {asked.topology}')
+            yield warning(f"{path}.{field}", f'"{level}" is no level of Topology {constraint.topology}')
 
 
 def admit_grove(record: PodGang, key: Key, around: Surroundings) -> Iterator[Issue]:

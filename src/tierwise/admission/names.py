@@ -67,10 +67,10 @@ def check_repair(meta: ObjectMeta) -> Iterator[Issue]:
     yield from _unread(parse_repair(meta.annotations))
 
 
-def _unread(found: object) -> Iterator[Issue]:
+def _unread(problem: object) -> Iterator[Issue]:
     """An error where a sentence was found in place of what annotations say."""
-    if isinstance(found, str):
-        key, _, why = found.removeprefix("annotation ").partition(": ")
+    if isinstance(problem, str):
+        key, _, why = problem.removeprefix("annotation ").partition(": ")
         yield error(f"metadata.annotations[{key}]", why)
 
 

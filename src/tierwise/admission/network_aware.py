@@ -77,13 +77,15 @@ def _check_key(path: str, key: Raw, names: _Names) -> Iterator[Issue]:
             number = cost.get("networkCost")
             yield from at_least(f"{cost_path}.networkCost", number if isinstance(number, int) else None, 0)
             for field in _BANDWIDTHS:
-                given = cost.get(field)
-                yield from at_least(f"{cost_path}.{field}", whole(given) if isinstance(given, str | int) else None, 0)
+                cost_value = cost.get(field)
+                yield from at_least(
+                    f"{cost_path}.{field}", whole(cost_value) if isinstance(cost_value, str | int) else None, 0
+                )
 
 
 def _each(path: str, raw: object, field: str) -> Iterator[tuple[str, Raw]]:
-    found = raw.get(field) if isinstance(raw, dict) else None
-    entries: Sequence[object] = found if isinstance(found, list) else ()
+    value = raw.get(field) if isinstance(raw, dict) else None
+    entries: Sequence[object] = value if isinstance(value, list) else ()
     for i, entry in enumerate(entries):
         if isinstance(entry, dict):
             yield f"{path}[{i}]", entry
@@ -129,10 +131,10 @@ def check_pod(labels: Labels, objects: Objects, path: str = "") -> Iterator[Issu
     if not name:
         return
     groups = app_groups(objects.every(network_aware.AppGroup), objects.every(network_aware.KepAppGroup))
-    known = [group for key, group in groups.items() if key.partition("/")[2] == name]
-    if not known:
+    groups_of_name = [group for key, group in groups.items() if key.partition("/")[2] == name]
+    if not groups_of_name:
         return
-    listed = sorted({entry.workload.identity for group in known for entry in group.spec.workloads})
+    listed = sorted({entry.workload.identity for group in groups_of_name for entry in group.spec.workloads})
     if not workload:
         text = f"the label is missing: the pod is in AppGroup {name} and counts for none of its workloads"
         yield warning(f"{path}metadata.labels[{WORKLOAD_LABEL}]", text)
@@ -142,7 +144,7 @@ def check_pod(labels: Labels, objects: Objects, path: str = "") -> Iterator[Issu
 
 
 def _check_ref(path: str, ref: network_aware.WorkloadRef, *, shipped: bool) -> Iterator[Issue]:
-    given = {"kind": ref.kind, "name": ref.name, "selector": ref.selector}
+    values = {"kind": ref.kind, "name": ref.name, "selector": ref.selector}
     for field in ("kind", "name", "selector") if shipped else ("kind", "name"):
-        if not given[field]:
+        if not values[field]:
             yield error(f"{path}.{field}", f"the {field} is missing")

@@ -61,9 +61,9 @@ def doubtful(pod: Pod) -> Iterator[Issue]:
 
 def check_support(pod: Pod | PodTemplate, path: str = "") -> Iterator[Issue]:
     """A warning about what a pod, or a template at a path, names and what keeps its pods waiting."""
-    found = unsupported(pod) if isinstance(pod, PodTemplate) or not pod.spec.node_name else None
-    if found is not None:
-        yield warning(f"{path}{found.field}", will_wait(found.why))
+    unsupported_field = unsupported(pod) if isinstance(pod, PodTemplate) or not pod.spec.node_name else None
+    if unsupported_field is not None:
+        yield warning(f"{path}{unsupported_field.field}", will_wait(unsupported_field.why))
 
 
 def will_wait(why: str) -> str:

@@ -57,9 +57,11 @@ def unknown_kind(kind: Kind) -> Issue:
 def known_as(kind: Kind) -> str:
     """The versions of a kind that exist, or the groups that have a kind of this name; empty where there is none."""
     group, name = api_group(kind.api_version), kind.name
-    found = [f"{group}/{version}" if group else version for version in versions_of(group, name)]
-    found = found or [f"{group}/{version_of(group, name)}" for group, other in KINDS if other == name and group]
-    return f" (known is {', '.join(found)})" if found else ""
+    versions = [f"{group}/{version}" if group else version for version in versions_of(group, name)]
+    versions = versions or [
+        f"{group}/{version_of(group, name)}" for group, kind_name in KINDS if kind_name == name and group
+    ]
+    return f" (known is {', '.join(versions)})" if versions else ""
 
 
 def unserved(objects: Objects, served: Collection[str]) -> Iterator[FieldFinding]:
@@ -102,32 +104,32 @@ def _keys(record: Object, raw: Raw | None) -> Iterator[Issue]:
         return
     meta: ObjectMeta | None = getattr(record, "metadata", None)
     if isinstance(record, Pod) or raw is None:
-        found = unknown_keys(meta.labels, meta.annotations, "metadata") if meta is not None else iter(())
+        unknown = unknown_keys(meta.labels, meta.annotations, "metadata") if meta is not None else iter(())
     else:
-        found = unknown_keys_in(raw)
-    yield from (warning(path, message) for path, message in found)
+        unknown = unknown_keys_in(raw)
+    yield from (warning(path, message) for path, message in unknown)
 
 
 def _marks(pod: Pod, objects: Objects, declared: Mapping[Name, Group]) -> Iterator[Issue]:
     """Constraints on further fabrics that are on a pod, where those of its group count, or where it has none."""
-    own = {key: value for key, value in group_marks(pod.metadata).items() if _of_fabrics(key)}
-    if not own:
+    fabric_marks = {key: value for key, value in group_marks(pod.metadata).items() if _of_fabrics(key)}
+    if not fabric_marks:
         return
     name, namespace = named_group(pod), pod.metadata.namespace or "default"
     if group := group_of(pod):
         path = f"{namespace}/{group.rpartition('/')[2]}"
         record = objects.every(PodGroup).get(path)
-        there, whose = group_marks(record.metadata) if record is not None else {}, f"PodGroup {path}"
+        group_marks_here, whose = group_marks(record.metadata) if record is not None else {}, f"PodGroup {path}"
     elif gang_of(pod):
         return  # of a gang the marks of its first pod count, where no object declares it
     elif name is not None and name in declared:
-        there, whose = declared[name].marks, f"{declared[name].key.kind} {name[1]}"
+        group_marks_here, whose = declared[name].marks, f"{declared[name].key.kind} {name[1]}"
     elif name is None:
-        there, whose = {}, ""
+        group_marks_here, whose = {}, ""
     else:
         return  # its group does not exist, and it waits for it
-    for key, value in own.items():
-        if there.get(key) == value:
+    for key, value in fabric_marks.items():
+        if group_marks_here.get(key) == value:
             continue
         why = f"it counts on {whose}, and not on its pods" if whose else "a pod without a group has no such constraint"
         yield warning(f"metadata.annotations.{key}", f"it is passed over: {why}")
@@ -144,9 +146,10 @@ def _sub_group(pod: Pod, declared: Mapping[Name, Group]) -> Iterator[Issue]:
     if name is None or group is None or not group.sub_groups:
         return
     called = LANGUAGES[name[0]].sub_group(pod)
-    known = list(_innermost(group.sub_groups))
-    if called and called not in known:
-        text = f'there is no sub-group "{called}" in {name[1]}, which has {joined(known)}: the pod counts for none'
+    sub_group_names = list(_innermost(group.sub_groups))
+    if called and called not in sub_group_names:
+        names = joined(sub_group_names)
+        text = f'there is no sub-group "{called}" in {name[1]}, which has {names}: the pod counts for none'
         yield warning("metadata.labels", text)
 
 

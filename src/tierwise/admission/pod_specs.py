@@ -150,19 +150,19 @@ def _variable(variable: Fields) -> Iterator[Issue]:
 
 def _resources(resources: Fields) -> Iterator[Issue]:
     limits, requests = resources.at("limits"), resources.at("requests")
-    asked = {**limits.raw, **requests.raw}
+    resources_named = {**limits.raw, **requests.raw}
     for side in (limits, requests):
         for name, quantity in side.raw.items():
             yield from _amount(side, name, quantity)
     for name, quantity in requests.raw.items():
-        own, most = _value(quantity), _value(limits.raw.get(name))
-        if own is None or most is None:
+        request, limit = _value(quantity), _value(limits.raw.get(name))
+        if request is None or limit is None:
             continue
-        if name not in _SHARED and own != most:
+        if name not in _SHARED and request != limit:
             yield error(requests.where(name), f"must be the limit of {name}, {limits.raw[name]}")
-        elif own[0] * most[1] > most[0] * own[1]:
+        elif request[0] * limit[1] > limit[0] * request[1]:
             yield error(requests.where(name), f"{quantity} is more than the limit of {name}, {limits.raw[name]}")
-    if any(name.startswith(_HUGE) for name in asked) and not asked.keys() & {"cpu", "memory"}:
+    if any(name.startswith(_HUGE) for name in resources_named) and not resources_named.keys() & {"cpu", "memory"}:
         yield error(resources.path, "huge pages need a request of cpu or memory beside them")
 
 
@@ -314,10 +314,10 @@ def _spreads(spec: Fields) -> Iterator[Issue]:
         if (key, when) in seen:
             yield error(spread.path, f"there is another constraint of {key} with {when}")
         seen.add((key, when))
-        least = spread.raw.get("minDomains")
-        if isinstance(least, int) and least < 1:
+        minimum = spread.raw.get("minDomains")
+        if isinstance(minimum, int) and minimum < 1:
             yield error(spread.where("minDomains"), "minDomains must be at least 1")
-        if least is not None and when == "ScheduleAnyway":
+        if minimum is not None and when == "ScheduleAnyway":
             yield error(spread.where("minDomains"), "minDomains needs whenUnsatisfiable: DoNotSchedule")
         yield from check_label_selector(spread.at("labelSelector"))
 
@@ -328,7 +328,7 @@ def _one_of(fields: Fields, name: str, allowed: Collection[str]) -> Iterator[Iss
         yield error(fields.where(name), f'{name} "{value}" is not known: it must be one of {", ".join(allowed)}')
 
 
-def _least(fields: Fields, name: str, least: int) -> Iterator[Issue]:
+def _least(fields: Fields, name: str, minimum: int) -> Iterator[Issue]:
     value = fields.raw.get(name)
-    if isinstance(value, int) and value < least:
-        yield error(fields.where(name), f"{name} is {value}, it must be at least {least}")
+    if isinstance(value, int) and value < minimum:
+        yield error(fields.where(name), f"{name} is {value}, it must be at least {minimum}")

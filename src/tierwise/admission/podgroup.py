@@ -126,11 +126,11 @@ def _check_room(group: PodGroup, pods: Sequence[Pod], context: ClusterContext) -
         yield warning("spec.minMember", f"no domain{_up_to(outer)} can ever hold the minimum of {needed}")
     for index, policy in enumerate(spec.sub_group_policy):
         inner = network_topology.limit(policy.network_topology, context.tiers)
-        own = [pod for pod in pods if matches(policy.label_selector, pod.metadata.labels, absent=True)]
+        pods_matching = [pod for pod in pods if matches(policy.label_selector, pod.metadata.labels, absent=True)]
         size = policy.sub_group_size or 1
-        if own and inner is not None:
-            asked = smallest(effective_request(pod.spec) for pod in own)
-            if not context.capacity.holds([(asked, size)], inner, {}):
+        if pods_matching and inner is not None:
+            smallest_request = smallest(effective_request(pod.spec) for pod in pods_matching)
+            if not context.capacity.holds([(smallest_request, size)], inner, {}):
                 message = f"no domain{_up_to(inner)} can ever hold the {plurals.count(size, 'pod')} of a sub-group"
                 path = f"spec.subGroupPolicy[{index}].subGroupSize"
                 yield warning(path, f'subGroupPolicy "{policy.name}": {message}')

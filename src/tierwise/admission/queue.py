@@ -45,7 +45,9 @@ def check_deletion(queue: Queue, objects: Objects) -> Iterator[Issue]:
     if name in (DEFAULT_QUEUE, ROOT_QUEUE):
         yield error("metadata.name", f'queue "{name}" cannot be deleted: the scheduler relies on it')
         return
-    below = sorted(other for other, child in objects.every(Queue).items() if child.spec.parent == name != other)
+    below = sorted(
+        queue_name for queue_name, child in objects.every(Queue).items() if child.spec.parent == name != queue_name
+    )
     if below:
         what = plurals.count(len(below), "queue")
         yield error("metadata.name", f'queue "{name}" has {what} below it ({_some(below)}): delete or move them first')
@@ -57,13 +59,13 @@ def check_deletion(queue: Queue, objects: Objects) -> Iterator[Issue]:
 
 def _jobs_in(name: str, objects: Objects) -> Iterator[str]:
     """Jobs and podGroups of a queue that have not ended; the podGroup of a job is not counted beside it."""
-    made: set[str] = set()
+    groups_of_jobs: set[str] = set()
     for path, job in objects.every(Job).items():
-        made.add(f"{path.partition('/')[0]}/{pod_group_name(job)}")
+        groups_of_jobs.add(f"{path.partition('/')[0]}/{pod_group_name(job)}")
         if job.spec.queue == name and job.status.state.phase not in _ENDED:
             yield path
     for path, group in objects.every(PodGroup).items():
-        if group.spec.queue == name and path not in made and group.status.phase not in _ENDED:
+        if group.spec.queue == name and path not in groups_of_jobs and group.status.phase not in _ENDED:
             yield path
 
 
@@ -101,13 +103,15 @@ def _check_children(queue: Queue, below: Sequence[Queue]) -> Iterator[Issue]:
 
 
 def _covers(
-    path: str, own: ResourceList, below: Sequence[ResourceList], issue: Callable[[str, str], Issue]
+    path: str, resources: ResourceList, below: Sequence[ResourceList], issue: Callable[[str, str], Issue]
 ) -> Iterator[Issue]:
     """Issues where what the queues below ask for adds up to more than their parent has."""
-    for resource, quantity in own.items():
-        limit, asked = amount(resource, quantity), sum(amount(resource, b.get(resource, 0)) for b in below)
-        if asked > limit:
-            shown = f"{show(resource, asked)} {resource} in all, more than the {show(resource, limit)} of this queue"
+    for resource, quantity in resources.items():
+        limit, sum_below = amount(resource, quantity), sum(amount(resource, b.get(resource, 0)) for b in below)
+        if sum_below > limit:
+            shown = (
+                f"{show(resource, sum_below)} {resource} in all, more than the {show(resource, limit)} of this queue"
+            )
             yield issue(f"{path}.{resource}", f"the queues below ask for {shown}")
 
 

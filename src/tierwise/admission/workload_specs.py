@@ -90,7 +90,7 @@ def _set(key: Key, spec: Fields) -> Iterator[Issue]:
         yield from check_label_selector(selector)
         yield from _selects(selector, template)
     yield from _runs_on(
-        key, template, claims=[one.at("metadata").text("name") for one in spec.each("volumeClaimTemplates")]
+        key, template, claims=[claim.at("metadata").text("name") for claim in spec.each("volumeClaimTemplates")]
     )
 
 
@@ -118,11 +118,11 @@ def _runs_on(key: Key, template: Fields, claims: list[str] | None = None) -> Ite
 
 def _selects(selector: Fields, template: Fields) -> Iterator[Issue]:
     try:
-        wanted = msgspec.convert(selector.raw, LabelSelector)
+        label_selector = msgspec.convert(selector.raw, LabelSelector)
     except msgspec.ValidationError as wrong:
         yield error(selector.path, str(wrong))
         return
-    if not matches(wanted, template.at("metadata").texts("labels")):
+    if not matches(label_selector, template.at("metadata").texts("labels")):
         yield _unselected(template)
 
 

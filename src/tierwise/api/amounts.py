@@ -44,11 +44,11 @@ def amounts_of(record: msgspec.Struct) -> Iterator[tuple[str, Quantity]]:
 
 
 def _found(record: msgspec.Struct) -> _Found:
-    found: _Found = []
+    amounts_found: _Found = []
     find = _finder(type(record))
     if find is not None:
-        find(record, (), found)
-    return found
+        find(record, (), amounts_found)
+    return amounts_found
 
 
 @cache
@@ -65,9 +65,9 @@ def _finder(kind: object) -> _Find | None:
     if find is None:
         return None
 
-    def of_each(value: Any, path: _Path, found: _Found) -> None:
-        for name, one in value.items() if origin is dict else enumerate(value):
-            find(one, (path, name), found)
+    def of_each(value: Any, path: _Path, amounts_found: _Found) -> None:
+        for name, item in value.items() if origin is dict else enumerate(value):
+            find(item, (path, name), amounts_found)
 
     return of_each
 
@@ -80,18 +80,18 @@ def _of_struct(kind: type[msgspec.Struct]) -> _Find | None:
     if not parts:
         return None
 
-    def of_struct(value: Any, path: _Path, found: _Found) -> None:
+    def of_struct(value: Any, path: _Path, amounts_found: _Found) -> None:
         for attribute, name, find in parts:
             part = getattr(value, attribute)
             if part or find is _itself:
-                find(part, (path, name), found)
+                find(part, (path, name), amounts_found)
 
     return of_struct
 
 
-def _itself(value: Quantity | None, path: _Path, found: _Found) -> None:
+def _itself(value: Quantity | None, path: _Path, amounts_found: _Found) -> None:
     if value is not None:
-        found.append((path, value))
+        amounts_found.append((path, value))
 
 
 def _text(path: _Path) -> str:

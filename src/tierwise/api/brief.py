@@ -20,7 +20,7 @@ def brief(text: str) -> str:
     """A message with values that are cut where they are long, and said to be; most messages are as they were."""
     if len(text) <= LONG:
         return text
-    text = _VALUES.sub(lambda found: _cut(found[0], _SHOWN) if len(found[0]) > LONG else found[0], text)
+    text = _VALUES.sub(lambda match: _cut(match[0], _SHOWN) if len(match[0]) > LONG else match[0], text)
     return text if len(text) <= LONGEST else _cut(text, LONGEST - 100)
 
 

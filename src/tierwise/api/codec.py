@@ -92,14 +92,14 @@ def explain(error: ValidationError, raw: object) -> InputError:
 
     Where msgspec leaves open which entry of a map it means, the first that cannot be right is named.
     """
-    found = re.fullmatch(_AT, str(error))
-    if found is None:
+    match = re.fullmatch(_AT, str(error))
+    if match is None:
         return InputError(str(error))
-    path, message = found["path"] or "$", _in_words(found["what"])
-    if found["key"]:
+    path, message = match["path"] or "$", _in_words(match["what"])
+    if match["key"]:
         message = f"{message} as a key (quote it)"
     elif path.endswith("[...]"):
-        path, hint = _culprit(raw, path.removesuffix("[...]"), found["what"])
+        path, hint = _culprit(raw, path.removesuffix("[...]"), match["what"])
         message += hint
     field = path.removeprefix("$").replace("[...]", "[]").removeprefix(".")
     return InputError(message, field=field or None)
@@ -110,33 +110,33 @@ def converted(raw: object, kind: type[R], at: str = "") -> R:
     try:
         return msgspec.convert(raw, kind)
     except ValidationError as error:
-        found = explain(error, raw)
-        field = found.field or ""
+        explained = explain(error, raw)
+        field = explained.field or ""
         between = "." if at and field and not field.startswith("[") else ""
-        raise InputError(found.message, field=f"{at}{between}{field}" or None) from None
+        raise InputError(explained.message, field=f"{at}{between}{field}" or None) from None
 
 
 def said(value: object) -> str:
     """What kind of thing a value is, in the words of a manifest's author."""
     if isinstance(value, bool):
         return "a boolean"
-    for known, word in ((str, "str"), (int, "int"), (float, "float"), (dict, "object"), (list, "array")):
-        if isinstance(value, known):
+    for python_type, word in ((str, "str"), (int, "int"), (float, "float"), (dict, "object"), (list, "array")):
+        if isinstance(value, python_type):
             return _WORDS[word]
     return "null" if value is None else "something else"
 
 
 def _in_words(what: str) -> str:
-    found = re.fullmatch(_EXPECTED, what)
-    if found is None:
+    match = re.fullmatch(_EXPECTED, what)
+    if match is None:
         return what.replace("`", '"')
-    given = f", got {_words(found['given'])}" if found["given"] else ""
-    return f"expected {_words(found['wanted'])}{given}{found['rest']}".replace("`", '"')
+    actual = f", got {_words(match['given'])}" if match["given"] else ""
+    return f"expected {_words(match['wanted'])}{actual}{match['rest']}".replace("`", '"')
 
 
 def _words(types: str) -> str:
-    wanted = [_WORDS.get(part, part) for part in types.split(" | ") if part != "null" or types == "null"]
-    return " or ".join(wanted)
+    type_words = [_WORDS.get(part, part) for part in types.split(" | ") if part != "null" or types == "null"]
+    return " or ".join(type_words)
 
 
 def _culprit(raw: object, path: str, what: str) -> tuple[str, str]:
@@ -222,8 +222,8 @@ Raw = dict[str, object]
 
 def part(raw: Mapping[str, object] | None, name: str) -> Raw:
     """A map inside a manifest; an empty one where there is none."""
-    found = raw.get(name) if raw is not None else None
-    return found if isinstance(found, dict) else {}
+    value = raw.get(name) if raw is not None else None
+    return value if isinstance(value, dict) else {}
 
 
 class Object(Protocol):
@@ -264,8 +264,8 @@ class Packed(msgspec.Struct, frozen=True):
             return raw
 
     def unpacked(self) -> Raw:
-        found: Raw = msgspec.json.decode(self.text)
-        return found
+        raw: Raw = msgspec.json.decode(self.text)
+        return raw
 
 
 KINDS: Final[dict[tuple[str, str], type[Any]]] = {}
@@ -344,13 +344,13 @@ def decode(raw: object) -> Any:
     record = KINDS.get((group_of(api_version, name), name), Unknown)
     shown = _identity(raw, record, name)
     try:
-        found = _convert(raw, record)
-        _check(found)
+        record_read = _convert(raw, record)
+        _check(record_read)
     except InputError as error:
         raise error.inside(obj=shown) from None
     except RecursionError:
         raise InputError("nested too deeply", obj=shown) from None
-    return _completed(found)
+    return _completed(record_read)
 
 
 _PARTS: Final = ("metadata", "spec", "status")
@@ -362,26 +362,26 @@ def decode_changed(raw: Raw, before: Raw, record: Any) -> Any:
     Parts that are the same object in both manifests are taken over. So a status that is written costs no reading of
     the spec, and a cache of what follows from a spec can tell by identity that it still holds.
     """
-    kept: dict[str, Any] = {}
+    unchanged: dict[str, Any] = {}
     for part in _PARTS:
         if part in raw and raw[part] is before.get(part) and part in record.__struct_fields__:
-            kept[part] = getattr(record, part)
-    if not kept or raw.get("kind") != before.get("kind") or raw.get("apiVersion") != before.get("apiVersion"):
+            unchanged[part] = getattr(record, part)
+    if not unchanged or raw.get("kind") != before.get("kind") or raw.get("apiVersion") != before.get("apiVersion"):
         return decode(raw)
-    rest: Raw = {**raw}
-    for part in kept:
-        del rest[part]
-    if "metadata" in kept:
-        rest["metadata"] = {}
+    changed_fields: Raw = {**raw}
+    for part in unchanged:
+        del changed_fields[part]
+    if "metadata" in unchanged:
+        changed_fields["metadata"] = {}
     else:
         _identity(raw, type(record), str(raw["kind"]))
     try:
-        changed = _convert(rest, type(record))
+        changed = _convert(changed_fields, type(record))
         _check(changed)  # what is taken over was checked before
     except InputError:
         return decode(raw)  # which says what is wrong
-    found = replace(changed, **kept)
-    return found if "spec" in kept else _completed(found)
+    merged = replace(changed, **unchanged)
+    return merged if "spec" in unchanged else _completed(merged)
 
 
 _NO_TIME: Final = rb'(?<=[{,])("(?:lastTransitionTime|startedAt|finishedAt)":)null'
@@ -433,11 +433,11 @@ def _reader(record: type[Any]) -> msgspec.json.Decoder[Any]:
 
 def encode(record: Object) -> Raw:
     """The manifest for a record: known fields that differ from their defaults, pod templates as they were written."""
-    found: Any = lists(msgspec.to_builtins(record))
+    content: Any = lists(msgspec.to_builtins(record))
     if isinstance(record, volcano.Job):
-        found = _each_template(found, lambda template: template.get("raw") or template)
+        content = _each_template(content, lambda template: template.get("raw") or template)
     kind = kind_of(record)
-    return {"apiVersion": kind.api_version, "kind": kind.name, **found}
+    return {"apiVersion": kind.api_version, "kind": kind.name, **content}
 
 
 def kind_of(record: Object) -> Kind:
@@ -478,8 +478,8 @@ def _type_of(raw: object) -> tuple[str, str]:
 def _misplaced(raw: dict[str, Any]) -> str:
     """Fields in the wrong place, as in the first examples of Volcano's design."""
     moved = [("version", "apiVersion", "apiVersion"), ("name", "metadata", "metadata.name")]
-    found = [f"{field} stands for {place}" for field, lacks, place in moved if raw.get(field) and lacks not in raw]
-    return f" ({' and '.join(found)}?)" if found else ""
+    hints = [f"{field} stands for {place}" for field, lacks, place in moved if raw.get(field) and lacks not in raw]
+    return f" ({' and '.join(hints)}?)" if hints else ""
 
 
 def _identity(raw: dict[str, Any], record: type[Any], kind: str) -> str:

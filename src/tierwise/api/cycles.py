@@ -22,7 +22,7 @@ def find_cycles(dependencies: Mapping[str, Sequence[str]]) -> list[list[str]]:
     """
     position: dict[str, int] = {}  # on the path of the walk; -1 once a name has been left
     path: list[str] = []
-    taken: list[int] = []  # positions on the path of names that are in a cycle already, in ascending order
+    in_cycles: list[int] = []  # positions on the path of names that are in a cycle already, in ascending order
     cycles: list[list[str]] = []
     for start in dependencies:
         pending: list[tuple[str, bool]] = [(start, False)]
@@ -30,23 +30,25 @@ def find_cycles(dependencies: Mapping[str, Sequence[str]]) -> list[list[str]]:
             name, leaving = pending.pop()
             if leaving:
                 position[path.pop()] = -1
-                while taken and taken[-1] >= len(path):
-                    taken.pop()
+                while in_cycles and in_cycles[-1] >= len(path):
+                    in_cycles.pop()
             elif name not in position:
                 position[name] = len(path)
                 path.append(name)
                 pending.append((name, True))
-                pending += [(other, False) for other in reversed(dependencies[name]) if other in dependencies]
-            elif position[name] >= 0 and not (taken and taken[-1] >= position[name]):
+                pending += [
+                    (dependency, False) for dependency in reversed(dependencies[name]) if dependency in dependencies
+                ]
+            elif position[name] >= 0 and not (in_cycles and in_cycles[-1] >= position[name]):
                 cycles.append(path[position[name] :])
-                taken += range(position[name], len(path))
+                in_cycles += range(position[name], len(path))
     return cycles
 
 
-def cycle_text(cycle: Sequence[str], first: int = 0) -> str:
+def cycle_text(cycle: Sequence[str], start: int = 0) -> str:
     """A cycle as text, from one of its names back to it; of a long one the beginning, and how many more there are."""
     count = len(cycle)
-    names = [cycle[(first + i) % count] for i in range(min(count, _SHOWN))]
+    names = [cycle[(start + i) % count] for i in range(min(count, _SHOWN))]
     if count > _SHOWN:
         names.append(f"{count - _SHOWN} more")
-    return " -> ".join([*names, cycle[first]])
+    return " -> ".join([*names, cycle[start]])

@@ -27,13 +27,13 @@ _LONGEST_TEXT: Final = 64
 @lru_cache(maxsize=1 << 12)
 def seconds(text: str) -> float | None:
     """The duration in seconds; None where the text is no duration that Go would read."""
-    sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
-    if rest == "0":
+    sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
+    if digits == "0":
         return 0.0
-    if not rest or len(text) > _LONGEST_TEXT:  # before the search, which takes the square of the length
+    if not digits or len(text) > _LONGEST_TEXT:  # before the search, which takes the square of the length
         return None
-    parts = re.findall(_PART, rest)
-    if "".join(number + unit for number, unit in parts) != rest:
+    parts = re.findall(_PART, digits)
+    if "".join(number + unit for number, unit in parts) != digits:
         return None
     return sign * sum(_exact(number) * _UNITS[unit] for number, unit in parts) / (_UNITS["s"] * _exact("1"))
 
@@ -46,6 +46,6 @@ def _exact(number: str) -> int:
 
 def spelled(duration: float) -> str:
     """Whole seconds as Go spells them: "1h2m3s", "0s"."""
-    minutes, rest = divmod(int(duration), 60)
+    minutes, seconds_left = divmod(int(duration), 60)
     hours, minutes = divmod(minutes, 60)
-    return (f"{hours}h" if hours else "") + (f"{minutes}m" if hours or minutes else "") + f"{rest}s"
+    return (f"{hours}h" if hours else "") + (f"{minutes}m" if hours or minutes else "") + f"{seconds_left}s"

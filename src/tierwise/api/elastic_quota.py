@@ -105,17 +105,17 @@ class ElasticQuota(Record, frozen=True):
 
 def read_amounts(quota: ElasticQuota, annotation: str) -> dict[str, int] | None:
     """Amounts in the units of their resources, {} where none are given; None where they cannot be read."""
-    found = _json(quota.metadata.annotations.get(annotation, ""), dict[str, str | int | float], {})
+    amounts = _json(quota.metadata.annotations.get(annotation, ""), dict[str, str | int | float], {})
     try:
-        return None if found is None else {name: amount(name, quantity) for name, quantity in found.items()}
+        return None if amounts is None else {name: amount(name, quantity) for name, quantity in amounts.items()}
     except ValueError:
         return None
 
 
 def read_list(meta: ObjectMeta, annotation: str) -> tuple[str, ...] | None:
     """A JSON list of texts, () where there is none; None where it cannot be read."""
-    found = _json(meta.annotations.get(annotation, ""), list[str], [])
-    return None if found is None else tuple(found)
+    items = _json(meta.annotations.get(annotation, ""), list[str], [])
+    return None if items is None else tuple(items)
 
 
 def write_amounts(amounts: Mapping[str, int]) -> str:

@@ -50,13 +50,13 @@ def _rebuild(message: str, file: str | None, obj: str | None, field: str | None)
     return InputError(message, file=file, obj=obj, field=field)
 
 
-def suggestion(word: str, known: Collection[str]) -> str:
+def suggestion(word: str, names: Collection[str]) -> str:
     """The known word that is nearest to a misspelt one, as the end of a message; nothing where none is near."""
     from difflib import get_close_matches  # only mistakes pay for it
 
     # What a namespace or a prefix makes alike says nothing about the name.
     by_name: dict[str, dict[str, str]] = {}
-    for name in sorted(known, reverse=True):
+    for name in sorted(names, reverse=True):
         by_name.setdefault(name.lower().rpartition("/")[2], {})[name.lower()] = name
     near = get_close_matches(word.lower().rpartition("/")[2], by_name, n=1, cutoff=0.6)
     if not near:

@@ -65,20 +65,20 @@ _DURATIONS: Final = {
 
 def parse_terms(marks: Mapping[str, str]) -> EvictionTerms | str | None:
     """The terms among annotations; None where there are none, and a sentence where one cannot be read."""
-    found: dict[str, float] = {}
+    times: dict[str, float] = {}
     for key, field in _DURATIONS.items():
         if key in marks:
             duration = seconds(marks[key])
             if duration is None or duration < 0:
                 return f'annotation {key}: "{marks[key]}" is not a duration such as 30m'
-            found[field] = duration
+            times[field] = duration
     if CHECKPOINTED_AT in marks:
         try:
-            found["checkpointed"] = parse_time(marks[CHECKPOINTED_AT])
+            times["checkpointed"] = parse_time(marks[CHECKPOINTED_AT])
         except ValueError:
-            said = f'annotation {CHECKPOINTED_AT}: "{marks[CHECKPOINTED_AT]}"'
-            return f"{said} is not a time such as 2026-01-01T00:00:00Z"
-    return EvictionTerms(**found) if found else None
+            prefix = f'annotation {CHECKPOINTED_AT}: "{marks[CHECKPOINTED_AT]}"'
+            return f"{prefix} is not a time such as 2026-01-01T00:00:00Z"
+    return EvictionTerms(**times) if times else None
 
 
 def queue_times(marks: Mapping[str, str]) -> tuple[float, float]:
@@ -86,9 +86,9 @@ def queue_times(marks: Mapping[str, str]) -> tuple[float, float]:
 
     0 where it says nothing, or what cannot be read: admission tells.
     """
-    told = (seconds(marks[key]) if key in marks else None for key in (MINIMUM_RUN_TIME, EXPECTED_DURATION))
-    least, expected = (max(0.0, time or 0.0) for time in told)
-    return least, expected
+    durations = (seconds(marks[key]) if key in marks else None for key in (MINIMUM_RUN_TIME, EXPECTED_DURATION))
+    minimum, expected = (max(0.0, time or 0.0) for time in durations)
+    return minimum, expected
 
 
 def told_times(pod: Pod) -> tuple[float, float]:
@@ -108,12 +108,12 @@ def told_times(pod: Pod) -> tuple[float, float]:
 
 def ended_at(pod: Pod) -> float:
     """When the last container of a pod that has succeeded or failed ended; 0 where it is not known."""
-    status, last = pod.status, 0.0
+    status, latest = pod.status, 0.0
     for container in status.container_statuses if status.ended else ():
         state = container.state.terminated
         if state is not None:
-            last = max(last, status_time(state.finished_at))
-    return last
+            latest = max(latest, status_time(state.finished_at))
+    return latest
 
 
 def expected_seconds(pod: Pod) -> float:

@@ -38,17 +38,17 @@ class ExpectedStart(msgspec.Struct, frozen=True):
         return abs(self.start - other.start) > max(_LEAST, _SHARE * (self.start - self.said))
 
 
-def spell_expected_start(told: ExpectedStart) -> str:
+def spell_expected_start(expected: ExpectedStart) -> str:
     """As it is annotated."""
-    times = {"start": told.start, "range50": told.half, "range90": told.most}
+    times = {"start": expected.start, "range50": expected.half, "range90": expected.most}
     return json.dumps(
         {
-            "kind": told.kind,
+            "kind": expected.kind,
             **{name: _spelled(time) for name, time in times.items() if time is not None},
-            "position": told.position,
-            "of": told.of,
-            "said": format_time(told.said),
-            "text": told.text,
+            "position": expected.position,
+            "of": expected.of,
+            "said": format_time(expected.said),
+            "text": expected.text,
         }
     )
 
@@ -56,17 +56,17 @@ def spell_expected_start(told: ExpectedStart) -> str:
 def parse_expected_start(text: str) -> ExpectedStart | None:
     """What an annotation says; None where there is none that can be read."""
     try:
-        found = json.loads(text) if text else None
-        if not isinstance(found, dict):
+        fields = json.loads(text) if text else None
+        if not isinstance(fields, dict):
             return None
-        start = parse_time(found["start"]) if "start" in found else None
-        said, place = parse_time(str(found["said"])), (int(found["position"]), int(found["of"]))
-        return ExpectedStart(str(found["kind"]), str(found["text"]), said, *place, start=start)
+        start = parse_time(fields["start"]) if "start" in fields else None
+        said_at, place = parse_time(str(fields["said"])), (int(fields["position"]), int(fields["of"]))
+        return ExpectedStart(str(fields["kind"]), str(fields["text"]), said_at, *place, start=start)
     except (KeyError, TypeError, ValueError):
         return None
 
 
 def _spelled(time: float | tuple[float, float | None]) -> str | list[str | None]:
     if isinstance(time, tuple):
-        return [format_time(one) if one is not None else None for one in time]
+        return [format_time(instant) if instant is not None else None for instant in time]
     return format_time(time)

@@ -56,8 +56,8 @@ def fabric_of(marks: ObjectMeta | Mapping[str, str]) -> str:
 
 def fabrics_of_sub_groups(marks: ObjectMeta | Mapping[str, str]) -> dict[str, str]:
     """The fabrics that a group names for its sub-groups, by their names."""
-    found = {**marks.annotations, **marks.labels} if isinstance(marks, ObjectMeta) else marks
-    return {key[len(_PREFIX) :]: name.strip() for key, name in found.items() if key.startswith(_PREFIX)}
+    values = {**marks.annotations, **marks.labels} if isinstance(marks, ObjectMeta) else marks
+    return {key[len(_PREFIX) :]: name.strip() for key, name in values.items() if key.startswith(_PREFIX)}
 
 
 def fabric_name_fault(name: str) -> str:
@@ -68,19 +68,21 @@ def fabric_name_fault(name: str) -> str:
 def parse_constraints(text: str) -> tuple[FabricConstraint, ...] | str:
     """The constraints of an annotation, or what is wrong with it."""
     try:
-        found = msgspec.json.decode(text, type=tuple[FabricConstraint, ...]) if text.strip() else ()
+        constraints = msgspec.json.decode(text, type=tuple[FabricConstraint, ...]) if text.strip() else ()
     except msgspec.DecodeError as error:
         text = str(error)
         text = text if text[1:2].isupper() else text[:1].lower() + text[1:]  # "JSON is malformed" stays as it is
         return f"it must be a JSON list such as {FORM}: {text}"
-    if len(found) > _MOST:
-        return f"{len(found)} constraints are more than the {_MOST} that a group may have"
-    for i, entry in enumerate(found):
+    if len(constraints) > _MOST:
+        return f"{len(constraints)} constraints are more than the {_MOST} that a group may have"
+    for i, entry in enumerate(constraints):
         fault = _fault(entry) or _rule_fault(entry)
         if fault:
             return f"[{i}].{fault}"
-    rules = sum(bool(entry.set) for entry in found)
-    return found if rules <= RULES else f"{rules} rules about sets are more than the {RULES} that a group may have"
+    rules = sum(bool(entry.set) for entry in constraints)
+    return (
+        constraints if rules <= RULES else f"{rules} rules about sets are more than the {RULES} that a group may have"
+    )
 
 
 def _fault(entry: FabricConstraint) -> str:

@@ -25,8 +25,8 @@ def unheard(raw: Mapping[str, object], group: str, kind: str) -> Iterator[tuple[
 
     Each with its place, and a message with the name that was probably meant.
     """
-    first = table()[0].get(f"{group}/{kind}")
-    for path, message in _within(raw, first, "") if first is not None else ():
+    root = table()[0].get(f"{group}/{kind}")
+    for path, message in _within(raw, root, "") if root is not None else ():
         if f"{group}/{kind} {path}" in _COMING:
             text = (
                 f'{kind}s of today have no field "scheduling", and API servers drop it; it is read here as that of Jobs'
@@ -46,12 +46,12 @@ def _within(value: object, name: str, path: str) -> Iterator[tuple[str, str]]:
         for i, item in enumerate(value):
             yield from _within(item, name, f"{path}[{i}]")
     elif isinstance(value, dict):
-        known = fields(name)
+        known_fields = fields(name)
         for key, inner in value.items():
-            within = known.get(key, known.get(_ANYTHING))
+            within = known_fields.get(key, known_fields.get(_ANYTHING))
             place = f"{path}.{key}" if path else str(key)
             if within is None:
-                yield place, f'unknown field "{key}"{suggestion(str(key), known)}'
+                yield place, f'unknown field "{key}"{suggestion(str(key), known_fields)}'
             elif within and within != _ANYTHING:
                 yield from _within(inner, within, place)
 
@@ -59,7 +59,7 @@ def _within(value: object, name: str, path: str) -> Iterator[tuple[str, str]]:
 @cache
 def fields(name: str) -> Mapping[str, str]:
     """The fields of a type with theirs: "" for a plain value."""
-    return {field: within for field, _, within in (one.partition(">") for one in table()[1][name].split())}
+    return {field: within for field, _, within in (entry.partition(">") for entry in table()[1][name].split())}
 
 
 @cache

@@ -29,29 +29,29 @@ class Pattern(Protocol):
     def finditer(self, text: str | bytes) -> Iterator[_Match]: ...
 
 
-def options(**chosen: object) -> Any:
+def options(**settings: object) -> Any:
     """RE2's options with these, and without messages on the terminal."""
     import re2
 
-    found = re2.Options()
-    found.log_errors = False
-    for name, value in chosen.items():
-        setattr(found, name, value)
-    return found
+    options_object = re2.Options()
+    options_object.log_errors = False
+    for name, value in settings.items():
+        setattr(options_object, name, value)
+    return options_object
 
 
-def compile_pattern(text: str | bytes, **chosen: object) -> Pattern:
+def compile_pattern(text: str | bytes, **settings: object) -> Pattern:
     """A compiled pattern; ValueError, with what is wrong, where it is none."""
     import re2
 
     if _asks_for_a_byte(text):
         raise ValueError("invalid escape sequence: \\C")
     try:
-        found: Pattern = re2.compile(text, options=options(**chosen))
+        pattern: Pattern = re2.compile(text, options=options(**settings))
     except re2.error as error:
         why = error.args[0] if error.args else "unknown error"
         raise ValueError(why.decode(errors="replace") if isinstance(why, bytes) else str(why)) from None
-    return found
+    return pattern
 
 
 def _asks_for_a_byte(text: str | bytes) -> bool:

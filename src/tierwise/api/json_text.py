@@ -93,10 +93,10 @@ class ItemReader:
         beginning = text.read(_ENDS)
         text.seek(-min(text.seek(0, os.SEEK_END), _ENDS), os.SEEK_END)
         end = text.read()
-        found = re.search(_ITEMS, beginning)
-        if found is None:
+        match = re.search(_ITEMS, beginning)
+        if match is None:
             return None
-        before = _members(beginning[: found.start()].rstrip().removesuffix(b",") + b"}")
+        before = _members(beginning[: match.start()].rstrip().removesuffix(b",") + b"}")
         after = _members(b"{" + end.rpartition(b"]")[2].lstrip().removeprefix(b","))
         if before is None or after is None or "items" in after:
             return None
@@ -104,13 +104,13 @@ class ItemReader:
         kind = before.get("kind", after.get("kind"))
         if not isinstance(kind, str) or not (kind == "List" or ("kind" in before and kind.endswith("List"))):
             return None
-        return cls(text, file=file, head={**after, **before, "kind": kind}, start=found.end())
+        return cls(text, file=file, head={**after, **before, "kind": kind}, start=match.end())
 
     def __iter__(self) -> Iterator[tuple[object, int]]:
         """Every item, and at which byte of the text reading has come by then."""
         expected = "]"  # what may come here besides an item
-        while (found := self._next()) != "]":
-            if found == ",":
+        while (token := self._next()) != "]":
+            if token == ",":
                 if expected != ",":
                     self._broken("Expecting value")
                 self._position += 1
@@ -153,26 +153,26 @@ class ItemReader:
 
     def _read_on(self) -> None:
         """Read more, as much as there is in the window at least, and forget what was read before."""
-        dropped, kept = self._window[: self._position], self._window[self._position :]
+        dropped, unread = self._window[: self._position], self._window[self._position :]
         lines = dropped.count("\n")
         self._column = len(dropped) - dropped.rfind("\n") - 1 if lines else self._column + len(dropped)
         self._lines += lines
-        data = self._text.read(max(_CHUNK, len(kept)))
+        data = self._text.read(max(_CHUNK, len(unread)))
         self._ended = not data
         try:
-            self._window, self._position = kept + self._decode(data, final=self._ended), 0
+            self._window, self._position = unread + self._decode(data, final=self._ended), 0
         except UnicodeDecodeError:
-            self._window, self._position = kept, len(kept)
+            self._window, self._position = unread, len(unread)
             self._broken("the text is not UTF-8")
 
     def _close(self) -> None:
         """Nothing but the end of the list may follow, and it must say what it seemed to say."""
         while not self._ended:
             self._read_on()
-        rest = self._window[self._position :].strip()
-        if rest != "}" and not rest.startswith(","):
+        remainder = self._window[self._position :].strip()
+        if remainder != "}" and not remainder.startswith(","):
             self._broken("Expecting ',' delimiter")
-        members = _members(b"{" + rest.removeprefix(",").encode())
+        members = _members(b"{" + remainder.removeprefix(",").encode())
         if members is None or "items" in members or members.get("kind", self.head["kind"]) != self.head["kind"]:
             self._broken("the list does not end as it began")
 
@@ -186,7 +186,7 @@ class ItemReader:
 def _members(text: bytes) -> dict[str, object] | None:
     """A JSON object that is small; None for anything else."""
     try:
-        found = msgspec.json.decode(text)
+        members = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
-    return found if isinstance(found, dict) else None
+    return members if isinstance(members, dict) else None

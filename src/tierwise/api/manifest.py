@@ -22,8 +22,8 @@ def manifest(
 ) -> Manifest:
     """An object; `marks` are its annotations."""
     meta = {"name": name, "namespace": namespace, "labels": labels, "annotations": marks}
-    given = {key: value for key, value in meta.items() if value}
-    return {"apiVersion": version, "kind": kind, "metadata": given, **body}
+    stated = {key: value for key, value in meta.items() if value}
+    return {"apiVersion": version, "kind": kind, "metadata": stated, **body}
 
 
 def members(kind: str, names: Iterable[str]) -> list[Manifest]:

@@ -38,11 +38,15 @@ def natural_order(names: Sequence[str]) -> list[int]:
     stems: dict[str, str] = {}
     keys: list[str] = []
     for name in names:
-        stem, dash, last = name.rpartition("-")
+        stem, dash, ending_text = name.rpartition("-")
         written = stems.get(stem)
         if written is None:
             written = stems[stem] = _NUMBER.sub(_written, stem)
-        ending = _digits(last) if last.isdecimal() and last.isascii() else _NUMBER.sub(_written, last)
+        ending = (
+            _digits(ending_text)
+            if ending_text.isdecimal() and ending_text.isascii()
+            else _NUMBER.sub(_written, ending_text)
+        )
         keys.append(f"{written}{dash}{ending}{_BELOW}{_BELOW}{name}")
     return sorted(range(len(keys)), key=keys.__getitem__)
 

@@ -211,5 +211,9 @@ def algorithm_of(text: str) -> str:
 _ALGORITHMS: Final = {
     "kahn": "KahnSort",
     "tarjan": "TarjanSort",
-    **{f"{way}{name}".lower(): f"{way}{name}" for way in ("Alternate", "Reverse") for name in ("Kahn", "Tarjan")},
+    **{
+        f"{prefix}{name}".lower(): f"{prefix}{name}"
+        for prefix in ("Alternate", "Reverse")
+        for name in ("Kahn", "Tarjan")
+    },
 }

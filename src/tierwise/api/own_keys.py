@@ -73,10 +73,10 @@ def unknown_keys(labels: Mapping[str, str], annotations: Mapping[str, str], path
                 yield f"{path}.{form}s.{key}", f'"{key}" is passed over: Kueue alone reads it{near}'
             if not key.startswith(PREFIX):
                 continue
-            known = _forms().get(f"{FABRIC}.*" if key.startswith(f"{FABRIC}.") else key, "")
-            if form not in known:
-                why = f"is read as {known}, not as {form}" if known else "is not known"
-                hint = "" if known else suggestion(key, own_keys())
+            form_read = _forms().get(f"{FABRIC}.*" if key.startswith(f"{FABRIC}.") else key, "")
+            if form not in form_read:
+                why = f"is read as {form_read}, not as {form}" if form_read else "is not known"
+                hint = "" if form_read else suggestion(key, own_keys())
                 yield f"{path}.{form}s.{key}", f'"{key}" {why}: it is passed over{hint}'
 
 

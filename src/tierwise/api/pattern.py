@@ -43,11 +43,11 @@ class Pattern(msgspec.Struct, frozen=True):
         """The place of a rank, as `dp=0,pp=1,tp=3`; nothing where no grid has so many ranks."""
         if not self.grid or prod(size for _, size in self.grid) != ranks:
             return ""
-        found = []
+        coordinates_found = []
         for name, size in reversed(self.grid):
             rank, place = divmod(rank, size)
-            found.append(f"{name}={place}")
-        return ",".join(reversed(found))
+            coordinates_found.append(f"{name}={place}")
+        return ",".join(reversed(coordinates_found))
 
 
 def parse_pattern(text: str) -> Pattern | None:
@@ -56,9 +56,9 @@ def parse_pattern(text: str) -> Pattern | None:
         return None
     if text in ("ring", "all-to-all"):
         return Pattern(text)
-    found = [re.fullmatch(_DIMENSION, part) for part in text.split(",")]
-    grid = tuple((match[1], int(match[2])) for match in found if match is not None)
-    volumes = tuple(int(match[3]) for match in found if match is not None and match[3] is not None)
-    if len(grid) < len(found) or len(dict(grid)) < len(grid) or len(volumes) not in (0, len(grid)):
+    matches = [re.fullmatch(_DIMENSION, part) for part in text.split(",")]
+    grid = tuple((match[1], int(match[2])) for match in matches if match is not None)
+    volumes = tuple(int(match[3]) for match in matches if match is not None and match[3] is not None)
+    if len(grid) < len(matches) or len(dict(grid)) < len(grid) or len(volumes) not in (0, len(grid)):
         return None
     return Pattern("grid", grid, volumes)

@@ -30,14 +30,14 @@ def verb(number: int, singular: str, plural: str) -> str:
     return singular if number == 1 else plural
 
 
-def of(part: int, whole: int, word: str, singular: str = "", plural: str = "") -> str:
+def of(part: int, total: int, word: str, singular: str = "", plural: str = "") -> str:
     """A part of a whole, with a verb where one is given: "0 of 1 pod fits", "1 of 4 pods fits", "2 of 4 pods fit"."""
-    text = f"{_shown(part)} of {count(whole, word)}"
-    return f"{text} {singular if part == 1 or whole == 1 else plural}" if singular else text
+    text = f"{_shown(part)} of {count(total, word)}"
+    return f"{text} {singular if part == 1 or total == 1 else plural}" if singular else text
 
 
-def joined(words: Sequence[str], most: int = 3) -> str:
+def joined(words: Sequence[str], limit: int = 3) -> str:
     """Words in a row, "a, b and c", or the first few and how many more there are."""
-    if len(words) > most:
-        return f"{', '.join(words[: most - 1])} and {len(words) - most + 1} more"
+    if len(words) > limit:
+        return f"{', '.join(words[: limit - 1])} and {len(words) - limit + 1} more"
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else list(words))

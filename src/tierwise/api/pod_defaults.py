@@ -39,13 +39,13 @@ def filled_pod(pod: Pod) -> Pod:
 def filled(spec: PodSpec) -> PodSpec:
     """A pod's spec with every default; the same record where none is missing."""
     containers = _filled(spec.containers, host=spec.host_network)
-    first = _filled(spec.init_containers, host=spec.host_network)
-    if containers is not spec.containers or first is not spec.init_containers:
-        spec = replace(spec, containers=containers, init_containers=first)
+    init_containers = _filled(spec.init_containers, host=spec.host_network)
+    if containers is not spec.containers or init_containers is not spec.init_containers:
+        spec = replace(spec, containers=containers, init_containers=init_containers)
     if spec.resources is None or not (spec.resources.limits or spec.resources.requests):
         return spec
-    whole = _filled_whole(spec, spec.resources)
-    return spec if whole is spec.resources else replace(spec, resources=whole)
+    resources = _filled_whole(spec, spec.resources)
+    return spec if resources is spec.resources else replace(spec, resources=resources)
 
 
 def _filled(containers: tuple[Container, ...], *, host: bool) -> tuple[Container, ...]:
@@ -54,17 +54,19 @@ def _filled(containers: tuple[Container, ...], *, host: bool) -> tuple[Container
 
 
 def _container(container: Container, *, host: bool) -> Container:
-    given = container.resources
-    if any(name not in given.requests for name in given.limits):
-        container = replace(container, resources=replace(given, requests={**given.limits, **given.requests}))
+    resources = container.resources
+    if any(name not in resources.requests for name in resources.limits):
+        container = replace(
+            container, resources=replace(resources, requests={**resources.limits, **resources.requests})
+        )
     if host and any(not port.host_port for port in container.ports):
         ports = tuple(replace(p, host_port=p.host_port or p.container_port) for p in container.ports)
         container = replace(container, ports=ports)
     return container
 
 
-def _filled_whole(spec: PodSpec, whole: ResourceRequirements) -> ResourceRequirements:
-    limits, requests = dict(whole.limits), dict(whole.requests)
+def _filled_whole(spec: PodSpec, resources: ResourceRequirements) -> ResourceRequirements:
+    limits, requests = dict(resources.limits), dict(resources.requests)
     for name, number in container_requests(spec, limits=True).items():
         if name.startswith(_HUGE) and name not in requests and name not in limits:
             limits[name] = show(name, min(number, LARGEST))
@@ -75,9 +77,9 @@ def _filled_whole(spec: PodSpec, whole: ResourceRequirements) -> ResourceRequire
         for name, quantity in limits.items():
             if whole_pod_resource(name) and name not in requests:
                 requests[name] = quantity
-    if limits == whole.limits and requests == whole.requests:
-        return whole
-    return replace(whole, limits=limits, requests=requests)
+    if limits == resources.limits and requests == resources.requests:
+        return resources
+    return replace(resources, limits=limits, requests=requests)
 
 
 def container_requests(spec: PodSpec, *, limits: bool = False, missing: Mapping[str, int] = _NOTHING) -> dict[str, int]:
@@ -89,10 +91,10 @@ def container_requests(spec: PodSpec, *, limits: bool = False, missing: Mapping[
     """
 
     def own(container: Container) -> dict[str, int]:
-        given: ResourceList = container.resources.limits if limits else container.resources.requests
+        quantities: ResourceList = container.resources.limits if limits else container.resources.requests
         if not limits and container.resources.limits:
-            given = {**container.resources.limits, **given}
-        return {**missing, **{name: amount(name, quantity) for name, quantity in given.items()}}
+            quantities = {**container.resources.limits, **quantities}
+        return {**missing, **{name: amount(name, quantity) for name, quantity in quantities.items()}}
 
     running: dict[str, int] = {}
     peak: dict[str, int] = {}
@@ -101,20 +103,20 @@ def container_requests(spec: PodSpec, *, limits: bool = False, missing: Mapping[
             _add(running, own(container))
             _raise(peak, running)
         else:
-            asked = own(container)
-            _add(asked, running)
-            _raise(peak, asked)
+            request = own(container)
+            _add(request, running)
+            _raise(peak, request)
     for container in spec.containers:
         _add(running, own(container))
     _raise(peak, running)
     return peak
 
 
-def _add(total: dict[str, int], more: dict[str, int]) -> None:
-    for name, number in more.items():
+def _add(total: dict[str, int], added: dict[str, int]) -> None:
+    for name, number in added.items():
         total[name] = total.get(name, 0) + number
 
 
-def _raise(peak: dict[str, int], other: dict[str, int]) -> None:
-    for name, number in other.items():
+def _raise(peak: dict[str, int], minimum: dict[str, int]) -> None:
+    for name, number in minimum.items():
         peak[name] = max(peak.get(name, 0), number)

@@ -64,8 +64,8 @@ def _decimal(before: str, after: str, power: int) -> tuple[int, int]:
     power -= len(after)
     if len(number) > _DIGITS:
         power += len(number) - _DIGITS
-        rest = number[_DIGITS:].strip("0")
-        number = str(int(number[:_DIGITS]) + 1) if rest else number[:_DIGITS]
+        dropped_digits = number[_DIGITS:].strip("0")
+        number = str(int(number[:_DIGITS]) + 1) if dropped_digits else number[:_DIGITS]
     # Bounded before it is raised to: "1e999999999" must not be computed, and neither must its inverse.
     power = max(-3 * _DIGITS, min(power, _DIGITS))
     return int(number) * 10 ** max(power, 0), min(power, 0)

@@ -60,10 +60,10 @@ def parse_repair(marks: Mapping[str, str]) -> RepairTerms | str | None:
         return None
     wish: OnNodeLoss | None = None
     if ON_NODE_LOSS in marks:
-        read = parse_on_node_loss(marks[ON_NODE_LOSS])
-        if isinstance(read, str):
-            return f"annotation {ON_NODE_LOSS}: {read}"
-        wish = read
+        policy = parse_on_node_loss(marks[ON_NODE_LOSS])
+        if isinstance(policy, str):
+            return f"annotation {ON_NODE_LOSS}: {policy}"
+        wish = policy
     spares = re.fullmatch(_SPARES, marks.get(SPARES, "0"))
     if spares is None:
         return f'annotation {SPARES}: "{marks[SPARES]}" is not a number of spares such as 2 or 1@rack'

@@ -28,16 +28,16 @@ class ReservationRecord(msgspec.Struct, frozen=True):
 
 def spell_reservation(record: ReservationRecord) -> str:
     """A record as it is annotated."""
-    known = {"from": format_time(record.start)} if record.start < inf else {}
-    return json.dumps({"domain": record.domain, **known})
+    start_field = {"from": format_time(record.start)} if record.start < inf else {}
+    return json.dumps({"domain": record.domain, **start_field})
 
 
 def parse_reservation(text: str) -> ReservationRecord | None:
     """The record of an annotation; None where there is none that can be read."""
     try:
-        found = json.loads(text) if text else None
-        if not isinstance(found, dict) or not isinstance(found.get("domain"), str):
+        fields = json.loads(text) if text else None
+        if not isinstance(fields, dict) or not isinstance(fields.get("domain"), str):
             return None
-        return ReservationRecord(found["domain"], parse_time(str(found["from"])) if "from" in found else inf)
+        return ReservationRecord(fields["domain"], parse_time(str(fields["from"])) if "from" in fields else inf)
     except ValueError:
         return None

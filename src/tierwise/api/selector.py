@@ -100,5 +100,8 @@ def stays_for(tolerations: tuple[Toleration, ...], taint: Taint) -> float:
     The least time that a matching toleration gives counts, as in Kubernetes; infinity where all match for good.
     """
     meant = [toleration for toleration in tolerations if tolerates((toleration,), taint)]
-    times = (math.inf if one.toleration_seconds is None else max(one.toleration_seconds, 0) for one in meant)
+    times = (
+        math.inf if toleration.toleration_seconds is None else max(toleration.toleration_seconds, 0)
+        for toleration in meant
+    )
     return min(times, default=0.0)

@@ -169,12 +169,12 @@ def _in_spec(spec: PodSpec) -> Unsupported | None:
         for i, container in enumerate(containers):
             if any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules):
                 return Unsupported(f"spec.{part}[{i}].restartPolicyRules", SPEC_FIELDS["restartPolicyRules"])
-            found = _in_resources(container.resources)
-            if found is not None:
-                return Unsupported(f"spec.{part}[{i}].resources.{found.field}", found.why)
-    found = _in_resources(spec.resources) if spec.resources is not None else None
-    if found is not None:
-        return Unsupported(f"spec.resources.{found.field}", found.why)
+            lack = _in_resources(container.resources)
+            if lack is not None:
+                return Unsupported(f"spec.{part}[{i}].resources.{lack.field}", lack.why)
+    lack = _in_resources(spec.resources) if spec.resources is not None else None
+    if lack is not None:
+        return Unsupported(f"spec.resources.{lack.field}", lack.why)
     for where, text in too_many_resources(spec):
         return Unsupported(f"spec.{where}", text)
     everyone = (*spec.containers, *spec.init_containers)
@@ -244,7 +244,7 @@ def _matches(name: str, pattern: str) -> bool:
 
 @lru_cache(maxsize=1 << 12)
 def _why(key: str, *, labels: bool) -> str:
-    found = LABELS.get(key) or ("" if labels else ANNOTATIONS.get(key, ""))
-    if found or not key.startswith(_BEGINNINGS):
-        return found
+    text = LABELS.get(key) or ("" if labels else ANNOTATIONS.get(key, ""))
+    if text or not key.startswith(_BEGINNINGS):
+        return text
     return next(why for prefix, why in PREFIXES.items() if key.startswith(prefix))

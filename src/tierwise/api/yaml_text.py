@@ -144,10 +144,10 @@ def read_plain(data: bytes) -> object:
     """The map that a plain text holds; None where it holds none, or where yaml-rs refuses it for whatever reason."""
     loads = _yaml_rs()
     try:
-        found = loads(data.decode()) if loads is not None else None
+        document = loads(data.decode()) if loads is not None else None
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None
 
 
 @cache

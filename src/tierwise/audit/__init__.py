@@ -24,7 +24,9 @@ __all__ = ["Finding", "audit"]
 
 def audit(objects: Objects) -> list[Finding]:
     """Everything that is wrong, rule by rule."""
-    own = [loaded(language.check) for language in LANGUAGES.values() if not isinstance(language.check, NotOurs)]
+    checks_of_languages = [
+        loaded(language.check) for language in LANGUAGES.values() if not isinstance(language.check, NotOurs)
+    ]
     declaring = {name: (language.declares[0], language.named) for name, language in LANGUAGES.items()}
     checks: tuple[Callable[[Objects], Iterable[Finding]], ...] = (
         nodes,
@@ -32,7 +34,7 @@ def audit(objects: Objects) -> list[Finding]:
         neighbours,
         volumes,
         devices,
-        *own,
+        *checks_of_languages,
         topology,
         partial(sets, languages=declaring),
         gathered,

@@ -22,61 +22,61 @@ _ONCE_WHOLE = ("Running", "Unknown", "Completed")
 
 def members(objects: Objects) -> dict[str, list[Pod]]:
     """The pods of each pod group."""
-    found: dict[str, list[Pod]] = {path: [] for path in objects.every(PodGroup)}
+    by_group: dict[str, list[Pod]] = {path: [] for path in objects.every(PodGroup)}
     for pod in objects.every(Pod).values():
-        if group(pod) in found:
-            found[group(pod)].append(pod)
-    return found
+        if group(pod) in by_group:
+            by_group[group(pod)].append(pod)
+    return by_group
 
 
 def gangs(objects: Objects) -> Iterator[Finding]:
     """Gangs of which a part is placed."""
     inside = members(objects)
     for path, record in objects.every(PodGroup).items():
-        standing = [pod for pod in inside[path] if counts(pod)]
-        if not standing or was_whole(record.metadata, said=record.status.phase in _ONCE_WHOLE):
+        placed = [pod for pod in inside[path] if counts(pod)]
+        if not placed or was_whole(record.metadata, by_status=record.status.phase in _ONCE_WHOLE):
             continue
-        for text in _missing(record, standing):
+        for text in _missing(record, placed):
             yield Finding("part-of-gang", f"PodGroup {path}", text)
 
 
-def was_whole(meta: ObjectMeta, *, said: bool) -> bool:
+def was_whole(meta: ObjectMeta, *, by_status: bool) -> bool:
     """Whether a gang has stood whole: as its phase has said, but a mark of the scheduler's knows better."""
     if meta.annotations.get("tierwise.io/partial-since"):
         return False
-    return said or bool(meta.annotations.get("tierwise.io/diminished-since"))
+    return by_status or bool(meta.annotations.get("tierwise.io/diminished-since"))
 
 
-def _missing(record: PodGroup, standing: list[Pod]) -> Iterator[str]:
+def _missing(record: PodGroup, placed: list[Pod]) -> Iterator[str]:
     spec = record.spec
-    if len(standing) < spec.min_member:
-        yield f"{len(standing)} of {spec.min_member} pods stand"
+    if len(placed) < spec.min_member:
+        yield f"{len(placed)} of {spec.min_member} pods stand"
     roles = Counter(
         pod.metadata.annotations.get("volcano.sh/task-spec") or pod.metadata.labels.get("volcano.sh/task-spec", "")
-        for pod in standing
+        for pod in placed
     )
     if sum(spec.min_task_member.values()) <= spec.min_member:
-        for role, least in sorted(spec.min_task_member.items()):
-            if roles[role] < least:
-                yield f"{roles[role]} of {least} pods of task {role} stand"
-    for policy, groups in sub_groups(record, standing):
-        whole = sum(len(pods) >= (policy.sub_group_size or 1) for pods in groups.values())
-        if whole < (policy.min_sub_groups or 0):
-            yield f"{whole} of {policy.min_sub_groups} sub-groups of {policy.name} stand whole"
+        for role, minimum in sorted(spec.min_task_member.items()):
+            if roles[role] < minimum:
+                yield f"{roles[role]} of {minimum} pods of task {role} stand"
+    for policy, groups in sub_groups(record, placed):
+        complete = sum(len(pods) >= (policy.sub_group_size or 1) for pods in groups.values())
+        if complete < (policy.min_sub_groups or 0):
+            yield f"{complete} of {policy.min_sub_groups} sub-groups of {policy.name} stand whole"
 
 
 def sub_groups(record: PodGroup, pods: list[Pod]) -> Iterator[tuple[SubGroupPolicy, dict[tuple[str, ...], list[Pod]]]]:
     """The sub-groups of each policy by their label values; a pod belongs to the first policy that takes it."""
-    left = pods
+    unsorted_pods = pods
     for policy in record.spec.sub_group_policy:
-        found: dict[tuple[str, ...], list[Pod]] = {}
-        rest = []
-        for pod in left:
+        by_values: dict[tuple[str, ...], list[Pod]] = {}
+        unmatched = []
+        for pod in unsorted_pods:
             labels = pod.metadata.labels
             values = tuple(labels.get(key, "") for key in policy.match_label_keys)
             if all(values) and matches(policy.label_selector, labels, absent=True):
-                found.setdefault(values, []).append(pod)
+                by_values.setdefault(values, []).append(pod)
             else:
-                rest.append(pod)
-        left = rest
-        yield policy, found
+                unmatched.append(pod)
+        unsorted_pods = unmatched
+        yield policy, by_values

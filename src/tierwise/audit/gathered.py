@@ -28,8 +28,8 @@ def gathered(objects: Objects) -> Iterator[Finding]:
             if layer not in chain:
                 continue
             around = list(chain)[list(chain).index(layer) :]  # the layer itself, and all that are further out
-            there = [pod.spec.node_name for pod in gang.standing() if holds(pod)]
-            on = [nodes[name] for name in there if name in nodes]
+            placed_on = [pod.spec.node_name for pod in gang.standing() if holds(pod)]
+            on = [nodes[name] for name in placed_on if name in nodes]
             domains = {tuple(_label(node, chain[name]) for name in around) for node in on}
             if len(domains) > 1:
                 shown = ", ".join(sorted(path[0] or "none" for path in domains))
@@ -72,5 +72,5 @@ def _must(gang: AuditedGang) -> list[str]:
 
 def _noted(notes: dict[str, str]) -> GatherSpec | None:
     text = next((text for key in _NOTES if (text := notes.get(key, ""))), "")
-    found = gather_spec(text) if text else ""
-    return None if isinstance(found, str) else found
+    spec = gather_spec(text) if text else ""
+    return None if isinstance(spec, str) else spec

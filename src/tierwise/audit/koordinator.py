@@ -49,7 +49,7 @@ class AuditedGang(msgspec.Struct):
 
 def gangs_of(objects: Objects) -> dict[str, AuditedGang]:
     """Every gang by its key, with its pods; a pod that is in a group of Volcano's is in no gang."""
-    found = {
+    annotated = {
         key: AuditedGang(key, record.metadata, record.spec.min_member, record)
         for key, record in objects.every(PodGroup).items()
     }
@@ -57,40 +57,43 @@ def gangs_of(objects: Objects) -> dict[str, AuditedGang]:
     pods = [pod for pod in objects.every(Pod).values() if gang(pod) and group(pod) not in volcano]
     for pod in pods:
         notes = pod.metadata.annotations
-        if gang(pod) not in found and notes.get(f"{_PREFIX}name") and f"{_PREFIX}min-available" in notes:
+        if gang(pod) not in annotated and notes.get(f"{_PREFIX}name") and f"{_PREFIX}min-available" in notes:
             text = notes[f"{_PREFIX}min-available"]
-            found[gang(pod)] = AuditedGang(gang(pod), pod.metadata, read_number(text))
+            annotated[gang(pod)] = AuditedGang(gang(pod), pod.metadata, read_number(text))
     for pod in pods:
-        if gang(pod) in found:
-            found[gang(pod)].pods.append(pod)
-    return found
+        if gang(pod) in annotated:
+            annotated[gang(pod)].pods.append(pod)
+    return annotated
 
 
 def koordinator_gangs(objects: Objects) -> Iterator[Finding]:
     """Gangs of which a part is placed, and gangs that are placed without those that start with them."""
     for several, missing in gang_groups(objects):
-        if not any(one.standing() for one in several) or _was_whole(several):
+        if not any(audited.standing() for audited in several) or _was_whole(several):
             continue
         for key in missing:
             yield Finding("part-of-gang", f"Gang {key}", "does not exist, and gangs that start with it are placed")
-        for one in several:
-            number = len(one.standing())
-            if one.minimum is not None and number < one.minimum:
-                yield Finding("part-of-gang", one.name, f"{number} of {one.minimum} pods stand")
+        for audited in several:
+            number = len(audited.standing())
+            if audited.minimum is not None and number < audited.minimum:
+                yield Finding("part-of-gang", audited.name, f"{number} of {audited.minimum} pods stand")
 
 
 def gang_groups(objects: Objects) -> list[tuple[list[AuditedGang], list[str]]]:
     """Gangs of a namespace that all list the same group, and what they list and does not exist; others are alone."""
     every = gangs_of(objects)
-    lists = {one.key: {one.key, *(p for p in one.partners() if _space(p) == _space(one.key))} for one in every.values()}
-    found: list[tuple[list[AuditedGang], list[str]]] = []
+    lists = {
+        audited.key: {audited.key, *(p for p in audited.partners() if _space(p) == _space(audited.key))}
+        for audited in every.values()
+    }
+    groups_found: list[tuple[list[AuditedGang], list[str]]] = []
     for key, names in lists.items():
         agree = all(lists[name] == names for name in names if name in every)
         if not agree:
-            found.append(([every[key]], []))
+            groups_found.append(([every[key]], []))
         elif key == min(name for name in names if name in every):
-            found.append(([every[k] for k in sorted(names) if k in every], sorted(names - every.keys())))
-    return found
+            groups_found.append(([every[k] for k in sorted(names) if k in every], sorted(names - every.keys())))
+    return groups_found
 
 
 def _space(key: str) -> str:
@@ -98,10 +101,12 @@ def _space(key: str) -> str:
 
 
 def _was_whole(several: list[AuditedGang]) -> bool:
-    records = [one.record for one in several if one.record is not None]
+    records = [audited.record for audited in several if audited.record is not None]
     if not records:
-        return diminished([pod for one in several for pod in one.pods], sum(one.minimum or 0 for one in several))
+        return diminished(
+            [pod for audited in several for pod in audited.pods], sum(audited.minimum or 0 for audited in several)
+        )
     if any(record.metadata.annotations.get("tierwise.io/partial-since") for record in records):
         return False
-    said = all(record.status.phase in _ONCE_WHOLE for record in records)
-    return any(was_whole(record.metadata, said=said) for record in records)
+    all_started = all(record.status.phase in _ONCE_WHOLE for record in records)
+    return any(was_whole(record.metadata, by_status=all_started) for record in records)

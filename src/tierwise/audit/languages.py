@@ -50,8 +50,8 @@ def plugin_groups(objects: Objects) -> Iterator[Finding]:
     fabrics = Fabrics(objects)
     inside = _standing(objects, lambda pod: pod.metadata.labels.get("scheduling.x-k8s.io/pod-group", ""))
     for path, record in objects.every(PluginGroup).items():
-        said = record.status.phase in ("Running", "Finished", "Failed", "Unknown")
-        if not was_whole(record.metadata, said=said):
+        by_status = record.status.phase in ("Running", "Finished", "Failed", "Unknown")
+        if not was_whole(record.metadata, by_status=by_status):
             yield from _part(f"PodGroup {path}", len(inside.get(path, ())), record.spec.min_member)
         yield from fabrics.findings(record.metadata, f"PodGroup {path}", inside.get(path, []))
 
@@ -69,11 +69,11 @@ def _pod_groups(objects: Objects) -> Iterator[Finding]:
         objects, lambda pod: pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group else ""
     )
     for path, record in objects.every(KubernetesGroup).items():
-        policy, standing = record.spec.scheduling_policy.gang, inside.get(path, [])
-        said = any(c.type in _STARTED and c.status == "True" for c in record.status.conditions)
-        if policy is not None and not was_whole(record.metadata, said=said):
-            yield from _part(f"PodGroup {path}", len(standing), policy.min_count)
-        yield from _far(objects, fabrics, f"PodGroup {path}", record, standing)
+        policy, placed = record.spec.scheduling_policy.gang, inside.get(path, [])
+        by_status = any(c.type in _STARTED and c.status == "True" for c in record.status.conditions)
+        if policy is not None and not was_whole(record.metadata, by_status=by_status):
+            yield from _part(f"PodGroup {path}", len(placed), policy.min_count)
+        yield from _far(objects, fabrics, f"PodGroup {path}", record, placed)
 
 
 def _composites(objects: Objects) -> Iterator[Finding]:
@@ -85,41 +85,43 @@ def _composites(objects: Objects) -> Iterator[Finding]:
     composites = objects.every(Composite)
     groups: dict[str, list[str]] = {}
     inner: dict[str, list[str]] = {}
-    for found, records in ((groups, objects.every(KubernetesGroup)), (inner, composites)):
+    for by_parent, records in ((groups, objects.every(KubernetesGroup)), (inner, composites)):
         for path, record in records.items():
             parent = record.spec.parent_composite_pod_group_name
             if parent:
-                found.setdefault(f"{path.partition('/')[0]}/{parent}", []).append(path)
+                by_parent.setdefault(f"{path.partition('/')[0]}/{parent}", []).append(path)
 
     def below(path: str, steps: int) -> tuple[list[Pod], int]:
         """The placed pods below a composite, and how many of its parts are whole."""
-        pods, whole = [], 0
+        pods, complete = [], 0
         for name in groups.get(path, ()):
             gang = objects.every(KubernetesGroup)[name].spec.scheduling_policy.gang
             pods += inside.get(name, [])
-            whole += len(inside.get(name, ())) >= (gang.min_count if gang is not None else 1)
+            complete += len(inside.get(name, ())) >= (gang.min_count if gang is not None else 1)
         for name in inner.get(path, ()) if steps else ():
             gangs = composites[name].spec.scheduling_policy.gang
-            more, parts = below(name, steps - 1)
-            pods += more
-            whole += parts >= (gangs.min_group_count if gangs is not None else 1)
-        return pods, whole
+            inner_pods, parts = below(name, steps - 1)
+            pods += inner_pods
+            complete += parts >= (gangs.min_group_count if gangs is not None else 1)
+        return pods, complete
 
     def started(path: str, steps: int) -> bool:
         """Whether a composite, or one around it, was whole once."""
         record = composites.get(path)
         if record is None:
             return False
-        said = any((c.type, c.status) == (_COMPOSITE_STARTED, "True") for c in record.status.conditions)
+        by_status = any((c.type, c.status) == (_COMPOSITE_STARTED, "True") for c in record.status.conditions)
         parent = record.spec.parent_composite_pod_group_name
         around = f"{path.partition('/')[0]}/{parent}"
-        return was_whole(record.metadata, said=said) or (bool(parent and steps) and started(around, steps - 1))
+        return was_whole(record.metadata, by_status=by_status) or (
+            bool(parent and steps) and started(around, steps - 1)
+        )
 
     for path, record in composites.items():
-        pods, whole = below(path, _DEEPEST)
+        pods, complete = below(path, _DEEPEST)
         policy = record.spec.scheduling_policy.gang
-        if policy is not None and pods and whole < policy.min_group_count and not started(path, _DEEPEST):
-            text = f"{whole} of {policy.min_group_count} groups stand whole"
+        if policy is not None and pods and complete < policy.min_group_count and not started(path, _DEEPEST):
+            text = f"{complete} of {policy.min_group_count} groups stand whole"
             yield Finding("part-of-gang", f"CompositePodGroup {path}", text)
         yield from _far(objects, fabrics, f"CompositePodGroup {path}", record, pods)
 
@@ -138,15 +140,21 @@ def _workloads(objects: Objects) -> Iterator[Finding]:
     """Groups of the first Workloads of scheduling.k8s.io of which a part is placed, though all their pods are there."""
 
     def named(pod: Pod) -> str:
-        found = pod.spec.workload_ref
-        return f"{found.name}/{found.pod_group}/{found.pod_group_replica_key}" if found is not None else ""
+        reference = pod.spec.workload_ref
+        return (
+            f"{reference.name}/{reference.pod_group}/{reference.pod_group_replica_key}" if reference is not None else ""
+        )
 
     inside, every = _standing(objects, named), _standing(objects, named, also_waiting=True)
     for path, pods in every.items():
-        namespace, name, own, _ = path.split("/", 3)
+        namespace, name, workload_name, _ = path.split("/", 3)
         record = objects.every(Workload).get(f"{namespace}/{name}")
         for entry in record.spec.pod_groups if record is not None else ():
-            if entry.name == own and entry.policy.gang is not None and len(pods) >= entry.policy.gang.min_count:
+            if (
+                entry.name == workload_name
+                and entry.policy.gang is not None
+                and len(pods) >= entry.policy.gang.min_count
+            ):
                 yield from _part(f"Workload {path}", len(inside.get(path, ())), entry.policy.gang.min_count)
 
 
@@ -159,29 +167,29 @@ def kai_groups(objects: Objects) -> Iterator[Finding]:
     inside = _standing(objects, lambda pod: pod.metadata.annotations.get("pod-group-name", ""))
     topologies = objects.every(Topology)
     for path, record in objects.every(KaiGroup).items():
-        spec, standing = record.spec, inside.get(path, [])
-        said = bool(record.metadata.annotations.get("kai.scheduler/last-start-timestamp"))
-        whole = not standing or was_whole(record.metadata, said=said)
+        spec, placed = record.spec, inside.get(path, [])
+        by_status = bool(record.metadata.annotations.get("kai.scheduler/last-start-timestamp"))
+        was_complete = not placed or was_whole(record.metadata, by_status=by_status)
         listed = (*spec.sub_groups, *spec.subgroups)
         parents = {sub.name: sub.parent or "" for sub in listed}
         limits = [("", spec.topology_constraint)]
         limits += [(s.name, s.topology_constraint) for s in listed if s.topology_constraint is not None]
-        if not whole and not listed:
-            yield from _part(f"PodGroup {path}", len(standing), spec.min_member)
-        for text in _lacking(record, standing) if listed and not whole else ():
+        if not was_complete and not listed:
+            yield from _part(f"PodGroup {path}", len(placed), spec.min_member)
+        for text in _lacking(record, placed) if listed and not was_complete else ():
             yield Finding("part-of-gang", f"PodGroup {path}", text)
-        for name, asked in limits:
-            found = topologies.get(asked.topology)
-            levels = [level.node_label for level in found.spec.levels] if found is not None else []
-            if asked.required_topology_level in levels:
-                outer = levels[: levels.index(asked.required_topology_level) + 1]
-                yield from _apart(objects, f"PodGroup {path}", _below(standing, name, parents), *outer)
+        for name, constraint in limits:
+            topology = topologies.get(constraint.topology)
+            levels = [level.node_label for level in topology.spec.levels] if topology is not None else []
+            if constraint.required_topology_level in levels:
+                outer = levels[: levels.index(constraint.required_topology_level) + 1]
+                yield from _apart(objects, f"PodGroup {path}", _below(placed, name, parents), *outer)
         for name in ("", *(sub.name for sub in listed)):
-            own = _below(standing, name, parents) if name else standing
-            yield from fabrics.findings(record.metadata, f"PodGroup {path}", own, sub_group=name)
+            pods_below = _below(placed, name, parents) if name else placed
+            yield from fabrics.findings(record.metadata, f"PodGroup {path}", pods_below, sub_group=name)
 
 
-def _lacking(record: KaiGroup, standing: list[Pod]) -> Iterator[str]:
+def _lacking(record: KaiGroup, placed: list[Pod]) -> Iterator[str]:
     """What the sub-groups of a group lack: pods of those that must be whole, or whole ones among some."""
     spec = record.spec
     listed = (*spec.sub_groups, *spec.subgroups)
@@ -190,25 +198,25 @@ def _lacking(record: KaiGroup, standing: list[Pod]) -> Iterator[str]:
     for sub in listed:
         inside.setdefault(sub.parent or "", []).append(sub)
 
-    def whole(name: str, some: int | None, least: int | None, steps: int) -> bool:
+    def whole(name: str, minimum: int | None, least: int | None, steps: int) -> bool:
         parts = inside.get(name, []) if steps else []
         if not parts:
-            return len(_below(standing, name, parents)) >= (1 if least is None else least)
+            return len(_below(placed, name, parents)) >= (1 if least is None else least)
         number = sum(whole(sub.name, sub.min_sub_group, sub.min_member, steps - 1) for sub in parts)
-        return number >= (len(parts) if some is None else some)
+        return number >= (len(parts) if minimum is None else minimum)
 
     if whole("", spec.min_sub_group, spec.min_member, DEPTH):
         return
     if spec.min_sub_group is not None or any(sub.min_sub_group is not None for sub in listed):
         number = sum(whole(sub.name, sub.min_sub_group, sub.min_member, DEPTH) for sub in inside.get("", ()))
-        least = len(inside.get("", ())) if spec.min_sub_group is None else spec.min_sub_group
-        yield f"{number} of {least} sub-groups stand whole"
+        minimum = len(inside.get("", ())) if spec.min_sub_group is None else spec.min_sub_group
+        yield f"{number} of {minimum} sub-groups stand whole"
         return
     for sub in listed:
-        number = len(_below(standing, sub.name, parents))
-        least = 1 if sub.min_member is None else sub.min_member
-        if sub.name not in inside and number < least:
-            yield f"{number} of {least} pods of sub-group {sub.name} stand"
+        number = len(_below(placed, sub.name, parents))
+        minimum = 1 if sub.min_member is None else sub.min_member
+        if sub.name not in inside and number < minimum:
+            yield f"{number} of {minimum} pods of sub-group {sub.name} stand"
 
 
 def grove_gangs(objects: Objects) -> Iterator[Finding]:
@@ -216,22 +224,22 @@ def grove_gangs(objects: Objects) -> Iterator[Finding]:
     fabrics = Fabrics(objects)
     inside = _standing(objects, lambda pod: pod.metadata.labels.get("grove.io/podgang", ""))
     for path, record in objects.every(PodGang).items():
-        spec, standing = record.spec, inside.get(path, [])
-        said = any((c.type, c.status) == ("Scheduled", "True") for c in record.status.conditions)
-        cliques = [(pod.metadata.labels.get("grove.io/podclique", ""), pod) for pod in standing]
+        spec, placed = record.spec, inside.get(path, [])
+        by_status = any((c.type, c.status) == ("Scheduled", "True") for c in record.status.conditions)
+        cliques = [(pod.metadata.labels.get("grove.io/podclique", ""), pod) for pod in placed]
         of = {g.name: [pod for clique, pod in cliques if clique == g.name] for g in spec.podgroups}
-        for own in spec.podgroups if standing and not was_whole(record.metadata, said=said) else ():
-            if len(of[own.name]) < own.min_replicas:
-                text = f"{len(of[own.name])} of {own.min_replicas} pods of group {own.name} stand"
+        for pod_group in spec.podgroups if placed and not was_whole(record.metadata, by_status=by_status) else ():
+            if len(of[pod_group.name]) < pod_group.min_replicas:
+                text = f"{len(of[pod_group.name])} of {pod_group.min_replicas} pods of group {pod_group.name} stand"
                 yield Finding("part-of-gang", f"PodGang {path}", text)
-        limits = [(standing, spec.topology_constraint), *((of[g.name], g.topology_constraint) for g in spec.podgroups)]
+        limits = [(placed, spec.topology_constraint), *((of[g.name], g.topology_constraint) for g in spec.podgroups)]
         for config in spec.topology_constraint_group_configs:
             limits.append(([p for n in config.pod_group_names for p in of.get(n, ())], config.topology_constraint))
-        for pods, asked in limits:
-            if asked is not None and asked.pack_constraint.required:
-                yield from _apart(objects, f"PodGang {path}", pods, asked.pack_constraint.required)
+        for pods, constraint in limits:
+            if constraint is not None and constraint.pack_constraint.required:
+                yield from _apart(objects, f"PodGang {path}", pods, constraint.pack_constraint.required)
         for name in ("", *of):
-            yield from fabrics.findings(record.metadata, f"PodGang {path}", of.get(name, standing), sub_group=name)
+            yield from fabrics.findings(record.metadata, f"PodGang {path}", of.get(name, placed), sub_group=name)
 
 
 def kueue_groups(objects: Objects) -> Iterator[Finding]:
@@ -257,7 +265,7 @@ def _slices_apart(objects: Objects, subject: str, pods: list[Pod]) -> Iterator[F
     """A pod set, or a slice of it, in several domains of a level that it requires."""
     listed = [[entry.node_label for entry in t.spec.levels] for t in objects.every(KueueTopology).values()]
     for level, size in _sliced(pods[0].metadata.annotations):
-        levels = next((found for found in listed if level in found), None)
+        levels = next((levels_listed for levels_listed in listed if level in levels_listed), None)
         slices: dict[int, list[Pod]] = {}
         for pod in pods if levels is not None else ():
             slices.setdefault(_index(pod) // size if size else 0, []).append(pod)
@@ -290,9 +298,13 @@ def _kueue_size(objects: Objects, path: str, pod: Pod) -> int:
         return read_number(marks.get("kueue.x-k8s.io/pod-group-total-count", "")) or 0
     if record is not None:
         admission = record.status.admission
-        given = {one.name: one.count for one in admission.pod_set_assignments} if admission is not None else {}
-        counts = ((given.get(pods.name), pods.count) for pods in record.spec.pod_sets)
-        return sum(asked if count is None else count for count, asked in counts)
+        assigned = (
+            {assignment.name: assignment.count for assignment in admission.pod_set_assignments}
+            if admission is not None
+            else {}
+        )
+        counts = ((assigned.get(pods.name), pods.count) for pods in record.spec.pod_sets)
+        return sum(declared if count is None else count for count, declared in counts)
     namespace, _, owner = path.partition("/")
     kind, _, name = owner.partition("/")
     spec = part(objects.raw(Key("batch", "Job", namespace, name)), "spec") if kind == "Job" else {}
@@ -321,8 +333,8 @@ def _sliced(marks: Mapping[str, str]) -> Iterator[tuple[str, int]]:
 def _index(pod: Pod) -> int:
     """The index of a pod in its group: as a label says, else the number at the end of its name."""
     labels, marks = pod.metadata.labels, pod.metadata.annotations
-    own = marks.get("kueue.x-k8s.io/pod-group-pod-index-label", "")
-    for key in (own, "kueue.x-k8s.io/pod-group-pod-index", "batch.kubernetes.io/job-completion-index"):
+    label_of_pod = marks.get("kueue.x-k8s.io/pod-group-pod-index-label", "")
+    for key in (label_of_pod, "kueue.x-k8s.io/pod-group-pod-index", "batch.kubernetes.io/job-completion-index"):
         number = read_number(labels.get(key, "") or marks.get(key, "")) if key else None
         if number is not None:
             return number
@@ -334,26 +346,26 @@ def _below(pods: list[Pod], name: str, parents: dict[str, str]) -> list[Pod]:
     """The pods of a sub-group and of those below it; all of them where no name is given."""
     if not name:
         return pods
-    found = []
+    pods_below = []
     for pod in pods:
-        own, steps = pod.metadata.labels.get("kai.scheduler/subgroup-name", ""), 0
-        while own and own != name and steps <= len(parents):
-            own, steps = parents.get(own, ""), steps + 1
-        if own == name:
-            found.append(pod)
-    return found
+        sub_group, steps = pod.metadata.labels.get("kai.scheduler/subgroup-name", ""), 0
+        while sub_group and sub_group != name and steps <= len(parents):
+            sub_group, steps = parents.get(sub_group, ""), steps + 1
+        if sub_group == name:
+            pods_below.append(pod)
+    return pods_below
 
 
-def _part(subject: str, number: int, least: int) -> Iterator[Finding]:
-    if 0 < number < least:
-        yield Finding("part-of-gang", subject, f"{number} of {least} pods stand")
+def _part(subject: str, number: int, minimum: int) -> Iterator[Finding]:
+    if 0 < number < minimum:
+        yield Finding("part-of-gang", subject, f"{number} of {minimum} pods stand")
 
 
 def _apart(objects: Objects, subject: str, pods: list[Pod], *keys: str) -> Iterator[Finding]:
     """Pods that hold nodes with several values of these labels, from the outermost inwards, or with none."""
     nodes = objects.every(Node)
-    held = [nodes[pod.spec.node_name] for pod in pods if holds(pod) and pod.spec.node_name in nodes]
-    values = {"/".join(node.metadata.labels.get(key, "") for key in keys) for node in held}
+    placed_nodes = [nodes[pod.spec.node_name] for pod in pods if holds(pod) and pod.spec.node_name in nodes]
+    values = {"/".join(node.metadata.labels.get(key, "") for key in keys) for node in placed_nodes}
     if len(values) > 1:
         text = f"its pods stand in several domains of {keys[-1]}: {', '.join(sorted(values))}"
         yield Finding("topology", subject, text)
@@ -361,10 +373,10 @@ def _apart(objects: Objects, subject: str, pods: list[Pod], *keys: str) -> Itera
 
 def _standing(objects: Objects, named: Callable[[Pod], str], *, also_waiting: bool = False) -> dict[str, list[Pod]]:
     """The placed pods, by namespace and what they name; groups of Volcano's and Koordinator's come first."""
-    first, second = objects.every(VolcanoGroup), objects.every(KoordinatorGroup)
-    found: dict[str, list[Pod]] = {}
+    volcano_groups, second = objects.every(VolcanoGroup), objects.every(KoordinatorGroup)
+    by_group: dict[str, list[Pod]] = {}
     for pod in objects.every(Pod).values():
         name = named(pod)
-        if name and group(pod) not in first and gang(pod) not in second and (also_waiting or counts(pod)):
-            found.setdefault(f"{pod.metadata.namespace or 'default'}/{name}", []).append(pod)
-    return found
+        if name and group(pod) not in volcano_groups and gang(pod) not in second and (also_waiting or counts(pod)):
+            by_group.setdefault(f"{pod.metadata.namespace or 'default'}/{name}", []).append(pod)
+    return by_group

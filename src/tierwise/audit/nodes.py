@@ -24,24 +24,24 @@ __all__ = ["devices", "neighbours", "nodes", "support", "volumes"]
 
 def _by_claim(pod: Pod) -> set[str]:
     served = pod.status.extended_resource_claim_status
-    return {one.resource_name for one in served.request_mappings} if served is not None else set()
+    return {mapping.resource_name for mapping in served.request_mappings} if served is not None else set()
 
 
 def nodes(objects: Objects) -> Iterator[Finding]:
     """Nodes above their allocatable, and pods on unknown nodes."""
     used: dict[str, Counter[str]] = {}
-    known = objects.every(Node)
+    nodes_by_name = objects.every(Node)
     for path, pod in objects.every(Pod).items():
         if holds(pod):
-            if pod.spec.node_name not in known:
+            if pod.spec.node_name not in nodes_by_name:
                 yield Finding(
                     "unknown-node", f"Pod {path}", f"stands on node {pod.spec.node_name}, which does not exist"
                 )
-            wanted = asked(pod)
+            requests = asked(pod)
             for resource in _by_claim(pod):  # devices that a class serves are held by a claim, and not by the node
-                wanted.pop(resource, None)
-            used.setdefault(pod.spec.node_name, Counter()).update(wanted)
-    for name, node in known.items():
+                requests.pop(resource, None)
+            used.setdefault(pod.spec.node_name, Counter()).update(requests)
+    for name, node in nodes_by_name.items():
         has = {resource: amount(resource, q) for resource, q in node.status.allocatable.items()}
         for resource, number in sorted(used.get(name, {}).items()):
             if number > has.get(resource, 0):
@@ -52,9 +52,9 @@ def nodes(objects: Objects) -> Iterator[Finding]:
 def support(objects: Objects) -> Iterator[Finding]:
     """Pods of the scheduler tierwise, or with its marks, that should still wait."""
     for path, pod in objects.every(Pod).items():
-        found = unsupported(pod) if ours(pod) and pod.spec.node_name and counts(pod) else None
-        if found is not None:
-            yield Finding("not-supported", f"Pod {path}", f"was bound although {found}")
+        lack = unsupported(pod) if ours(pod) and pod.spec.node_name and counts(pod) else None
+        if lack is not None:
+            yield Finding("not-supported", f"Pod {path}", f"was bound although {lack}")
 
 
 # Check that no pod of tierwise's is beside one that required anti-affinity excludes, or shares a port of its node.
@@ -79,15 +79,15 @@ def neighbours(objects: Objects) -> Iterator[Finding]:
             key = term.topology_key
             if key not in places:
                 places[key] = {}
-                for other, one in pods.items():
-                    node = nodes.get(one.spec.node_name)
+                for partner, carrier in pods.items():
+                    node = nodes.get(carrier.spec.node_name)
                     labels = node.metadata.labels if node is not None else {}
-                    value = labels.get(key, one.spec.node_name if key == _HOST and unnamed else "")
-                    places[key].setdefault(value, []).append(other)
+                    value = labels.get(key, carrier.spec.node_name if key == _HOST and unnamed else "")
+                    places[key].setdefault(value, []).append(partner)
             value, together = next((v, t) for v, t in places[key].items() if path in t)
-            for other in together if value else ():
-                if other != path and (ours(pod) or ours(pods[other])) and _means(pod, term, pods[other], spaces):
-                    text = f"stands in {key} {value} beside {other}, which its anti-affinity excludes"
+            for partner in together if value else ():
+                if partner != path and (ours(pod) or ours(pods[partner])) and _means(pod, term, pods[partner], spaces):
+                    text = f"stands in {key} {value} beside {partner}, which its anti-affinity excludes"
                     yield Finding("excluded-neighbour", f"Pod {path}", text)
 
 
@@ -99,35 +99,35 @@ def _excluding(pod: Pod) -> tuple[PodAffinityTerm, ...]:
 
 def _means(carrier: Pod, term: PodAffinityTerm, pod: Pod, spaces: Mapping[str, Mapping[str, str]]) -> bool:
     """Whether a term of one pod means another."""
-    own, space = carrier.metadata.namespace or "default", pod.metadata.namespace or "default"
+    own_namespace, space = carrier.metadata.namespace or "default", pod.metadata.namespace or "default"
     named = space in term.namespaces
     if term.namespace_selector is not None:
         named |= matches(term.namespace_selector, {**spaces.get(space, {}), _NAME: space})
     elif not term.namespaces:
-        named = space == own
+        named = space == own_namespace
     labels, mine = pod.metadata.labels, carrier.metadata.labels
-    same = all(labels.get(key) == mine[key] for key in term.match_label_keys if key in mine)
-    other = all(labels.get(key) != mine[key] for key in term.mismatch_label_keys if key in mine)
-    return named and same and other and matches(term.label_selector, labels)
+    same_values = all(labels.get(key) == mine[key] for key in term.match_label_keys if key in mine)
+    different_values = all(labels.get(key) != mine[key] for key in term.mismatch_label_keys if key in mine)
+    return named and same_values and different_values and matches(term.label_selector, labels)
 
 
 def _ports(pods: Mapping[str, Pod]) -> Iterator[Finding]:
     """Ports of nodes that two pods take."""
-    taken: dict[tuple[str, str, int], list[tuple[str, str]]] = {}
+    users_of_ports: dict[tuple[str, str, int], list[tuple[str, str]]] = {}
     for path, pod in pods.items():
         for container in pod.spec.containers:
             for port in container.ports:
                 number = port.host_port or (port.container_port if pod.spec.host_network else 0)
                 if not number:
                     continue
-                users = taken.setdefault((pod.spec.node_name, port.protocol or "TCP", number), [])
-                here = port.host_ip or "0.0.0.0"
-                for other, there in users:
-                    everywhere = "0.0.0.0" in (here, there)
-                    if other != path and (ours(pod) or ours(pods[other])) and (everywhere or here == there):
-                        text = f"takes port {number} of node {pod.spec.node_name}, which {other} has"
+                users = users_of_ports.setdefault((pod.spec.node_name, port.protocol or "TCP", number), [])
+                address = port.host_ip or "0.0.0.0"
+                for user, user_address in users:
+                    everywhere = "0.0.0.0" in (address, user_address)
+                    if user != path and (ours(pod) or ours(pods[user])) and (everywhere or address == user_address):
+                        text = f"takes port {number} of node {pod.spec.node_name}, which {user} has"
                         yield Finding("port-taken", f"Pod {path}", text)
-                users.append((path, here))
+                users.append((path, address))
 
 
 # Check that no pod bound by tierwise is on a node that its volumes cannot reach, or has an unbound claim.
@@ -137,7 +137,7 @@ def _ports(pods: Mapping[str, Pod]) -> Iterator[Finding]:
 
 def volumes(objects: Objects) -> Iterator[Finding]:
     """Pods without their volumes, volumes out of reach, claims for one pod that have two, nodes with too many."""
-    claims, known = objects.every(PersistentVolumeClaim), objects.every(PersistentVolume)
+    claims, volumes_by_name = objects.every(PersistentVolumeClaim), objects.every(PersistentVolume)
     nodes = objects.every(Node)
     users: dict[str, list[str]] = {}
     attached: dict[tuple[str, str], set[str]] = {}
@@ -146,13 +146,13 @@ def volumes(objects: Objects) -> Iterator[Finding]:
             continue
         for name in _claims(pod):
             claim = claims.get(name)
-            volume = known.get(claim.spec.volume_name) if claim is not None else None
+            volume = volumes_by_name.get(claim.spec.volume_name) if claim is not None else None
             alone = claim is not None and "ReadWriteOncePod" in claim.spec.access_modes and not _made_for(pod, name)
             if alone and pod.spec.node_name in nodes:  # what stood on a node that is gone uses nothing
                 users.setdefault(name, []).append(path)
             if volume is not None and volume.spec.csi is not None:
-                here = (pod.spec.node_name, volume.spec.csi.driver)
-                attached.setdefault(here, set()).add(volume.spec.csi.volume_handle)
+                driver_on_node = (pod.spec.node_name, volume.spec.csi.driver)
+                attached.setdefault(driver_on_node, set()).add(volume.spec.csi.volume_handle)
             if not ours(pod):
                 continue
             if claim is None or not claim.spec.volume_name:
@@ -197,8 +197,10 @@ def _reached(volume: PersistentVolume, labels: Mapping[str, str]) -> bool:
 
 def _matches(term: NodeSelectorTerm, labels: Mapping[str, str]) -> bool:
     """Fields of nodes do not count for volumes, and an empty term matches nothing."""
-    known = bool(term.match_expressions or term.match_fields)
-    return known and all(requires(one, labels.get(one.key)) for one in term.match_expressions)
+    has_terms = bool(term.match_expressions or term.match_fields)
+    return has_terms and all(
+        requires(requirement, labels.get(requirement.key)) for requirement in term.match_expressions
+    )
 
 
 def _served_by_driver(volume: PersistentVolume) -> bool:
@@ -235,9 +237,9 @@ def devices(objects: Objects) -> Iterator[Finding]:
 
 def _claims_of(pod: Pod) -> Iterator[str]:
     """The claims of a pod by path; one from a template by what its status says."""
-    made = {one.name: one.resource_claim_name for one in pod.status.resource_claim_statuses}
+    claim_names = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
     for entry in pod.spec.resource_claims:
-        name = entry.resource_claim_name or made.get(entry.name, "")
+        name = entry.resource_claim_name or claim_names.get(entry.name, "")
         if name:
             yield f"{pod.metadata.namespace or 'default'}/{name}"
 
@@ -245,7 +247,8 @@ def _claims_of(pod: Pod) -> Iterator[str]:
 def _reserved(claim: ResourceClaim, pod: Pod) -> bool:
     meta = pod.metadata
     return any(
-        one.uid == meta.uid if one.uid and meta.uid else one.name == meta.name for one in claim.status.reserved_for
+        consumer.uid == meta.uid if consumer.uid and meta.uid else consumer.name == meta.name
+        for consumer in claim.status.reserved_for
     )
 
 
@@ -257,6 +260,6 @@ def _in_reach(claim: ResourceClaim, node: Node) -> bool:
 
 def _meets(term: NodeSelectorTerm, node: Node) -> bool:
     labels, fields = node.metadata.labels, {"metadata.name": node.metadata.name}
-    return all(requires(one, labels.get(one.key)) for one in term.match_expressions) and all(
-        requires(one, fields.get(one.key)) for one in term.match_fields
+    return all(requires(requirement, labels.get(requirement.key)) for requirement in term.match_expressions) and all(
+        requires(requirement, fields.get(requirement.key)) for requirement in term.match_fields
     )

@@ -59,14 +59,16 @@ def diminished(pods: list[Pod], minimum: int) -> bool:
     if len(pods) < minimum or any(ended(pod) for pod in pods):
         return True
     bound = [time for pod in pods if counts(pod) and (time := _bound(pod)) is not None]
-    made = [parse_time(stamp) for pod in pods if not pod.spec.node_name and (stamp := pod.metadata.creation_timestamp)]
-    return bool(bound) and any(time > min(bound) for time in made)
+    created = [
+        parse_time(stamp) for pod in pods if not pod.spec.node_name and (stamp := pod.metadata.creation_timestamp)
+    ]
+    return bool(bound) and any(time > min(bound) for time in created)
 
 
 def _bound(pod: Pod) -> float | None:
     """When a pod was bound; None where nothing says so."""
-    said = (c for c in pod.status.conditions if (c.type, c.status) == ("PodScheduled", "True"))
-    stamps = [c.last_transition_time for c in said] or [pod.status.start_time]
+    scheduled = (c for c in pod.status.conditions if (c.type, c.status) == ("PodScheduled", "True"))
+    stamps = [c.last_transition_time for c in scheduled] or [pod.status.start_time]
     try:
         return parse_time(stamps[0]) if stamps[0] else None
     except ValueError:
@@ -101,8 +103,8 @@ def asked(pod: Pod) -> Counter[str]:
             peak |= before + _amounts(_requests(container))
     total = (total + before) | peak
     if pod.spec.resources is not None and pod.spec.resources.requests:
-        whole = {n: q for n, q in pod.spec.resources.requests.items() if not n.count("/") and n != "ephemeral-storage"}
-        total |= _amounts(whole)
+        of_pod = {n: q for n, q in pod.spec.resources.requests.items() if not n.count("/") and n != "ephemeral-storage"}
+        total |= _amounts(of_pod)
         if pod.status.resources is not None:
             total |= _amounts(pod.status.resources.requests) | _amounts(pod.status.allocated_resources)
     total += _amounts(pod.spec.overhead)
@@ -112,19 +114,19 @@ def asked(pod: Pod) -> Counter[str]:
 
 def _held(pod: Pod, container: Container) -> Counter[str]:
     """What a container asks for, or has: while it is resized in place, the larger of the two."""
-    own = _amounts(_requests(container))
+    requests = _amounts(_requests(container))
     statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
-    told = next((s for s in statuses if s.name == container.name), None)
-    if told is None or told.resources is None:
-        return own
-    has = _amounts(told.resources.requests) | _amounts(told.allocated_resources)
+    status = next((s for s in statuses if s.name == container.name), None)
+    if status is None or status.resources is None:
+        return requests
+    has = _amounts(status.resources.requests) | _amounts(status.allocated_resources)
     out_of_reach = [c for c in pod.status.conditions if c.type == "PodResizePending" and c.reason == "Infeasible"]
-    return has if out_of_reach else own | has
+    return has if out_of_reach else requests | has
 
 
 def _requests(container: Container) -> ResourceList:
     return {**container.resources.limits, **container.resources.requests}
 
 
-def _amounts(given: ResourceList) -> Counter[str]:
-    return Counter({name: amount(name, quantity) for name, quantity in given.items()})
+def _amounts(quantities: ResourceList) -> Counter[str]:
+    return Counter({name: amount(name, quantity) for name, quantity in quantities.items()})

@@ -30,12 +30,12 @@ def topology(objects: Objects) -> Iterator[Finding]:
     fabrics = Fabrics(objects)
     inside = members(objects)
     for path, record in objects.every(PodGroup).items():
-        standing = [pod for pod in inside[path] if counts(pod) and holds(pod)]
+        placed = [pod for pod in inside[path] if counts(pod) and holds(pod)]
         fabric = _fabric(record.metadata)
-        if text := fabrics.tree(fabric).too_wide(record.spec.network_topology, standing):
+        if text := fabrics.tree(fabric).too_wide(record.spec.network_topology, placed):
             yield Finding("too-wide", f"PodGroup {path}", text)
-        yield from fabrics.findings(record.metadata, f"PodGroup {path}", standing)
-        for policy, groups in sub_groups(record, standing):
+        yield from fabrics.findings(record.metadata, f"PodGroup {path}", placed)
+        for policy, groups in sub_groups(record, placed):
             yield from fabrics.crowded(record.metadata, f"PodGroup {path}, {policy.name}", policy.name, groups.values())
             for values, pods in sorted(groups.items()):
                 whose = f"PodGroup {path}, {policy.name} {'-'.join(values)}"
@@ -60,46 +60,46 @@ class Fabrics:
 
         `level` is a constraint of the group's own language, which is about the fabric that the group names.
         """
-        own = _fabric(meta)
+        fabric_of_group = _fabric(meta)
         own_level = (entry for entry in listed(meta) if not entry.get("set") and entry.get("apart") is None)
         entries = [entry for entry in own_level if str(entry.get("subGroup") or "") == sub_group]
-        if level and own:
+        if level and fabric_of_group:
             entries.append({"tier": level})
         for entry in entries:
-            if text := self._misplaced(entry, own, pods):
+            if text := self._misplaced(entry, fabric_of_group, pods):
                 yield Finding("too-wide", subject, text)
 
     def crowded(self, meta: ObjectMeta, subject: str, policy: str, groups: Iterable[list[Pod]]) -> Iterator[Finding]:
         """Domains that hold more sub-groups of a policy than may share one."""
-        held = [{pod.spec.node_name for pod in pods if holds(pod)} for pods in groups]
+        node_sets = [{pod.spec.node_name for pod in pods if holds(pod)} for pods in groups]
         for entry in listed(meta):
-            most, named = entry.get("apart"), entry.get("subGroup") == policy and not entry.get("set")
-            if not named or type(most) is not int:
+            limit, named = entry.get("apart"), entry.get("subGroup") == policy and not entry.get("set")
+            if not named or type(limit) is not int:
                 continue
             fabric = str(entry.get("fabric") or _fabric(meta))
             for domain in self.domains("" if fabric == "HyperNode" else fabric, entry.get("tier")):
-                inside = sum(not nodes.isdisjoint(domain) for nodes in held)
-                if inside > most:
-                    text = f"{inside} sub-groups stand in one {entry.get('tier')}, and {most} may"
+                inside = sum(not nodes.isdisjoint(domain) for nodes in node_sets)
+                if inside > limit:
+                    text = f"{inside} sub-groups stand in one {entry.get('tier')}, and {limit} may"
                     yield Finding("not-apart", subject, text)
 
     def tree(self, fabric: str) -> _Tree:
         """The hyperNodes of a fabric."""
-        found = self._trees.get(fabric)
-        if found is None:
-            found = self._trees[fabric] = _Tree(self._objects, fabric)
-        return found
+        tree = self._trees.get(fabric)
+        if tree is None:
+            tree = self._trees[fabric] = _Tree(self._objects, fabric)
+        return tree
 
     def domains(self, fabric: str, tier: object) -> list[frozenset[str]]:
         """The domains of a tier of a fabric as sets of nodes; none where there is no such tier."""
         if (fabric, str(tier)) not in self._domains:
             self._domains[fabric, str(tier)] = _labelled(self._objects, fabric, str(tier))
-        found = self._domains[fabric, str(tier)]
-        return self.tree(fabric).domains(tier) if found is None else found
+        domains_named = self._domains[fabric, str(tier)]
+        return self.tree(fabric).domains(tier) if domains_named is None else domains_named
 
-    def _misplaced(self, entry: dict[str, object], own: str, pods: list[Pod]) -> str:
+    def _misplaced(self, entry: dict[str, object], fabric_of_group: str, pods: list[Pod]) -> str:
         """What is wrong with where pods are under a listed constraint; "" where nothing is."""
-        fabric = str(entry.get("fabric") or own)
+        fabric = str(entry.get("fabric") or fabric_of_group)
         fabric = "" if fabric == "HyperNode" else fabric
         tier, spread = entry.get("tier"), entry.get("spread") or 0
         pods = [pod for pod in pods if holds(pod)]
@@ -109,13 +109,14 @@ class Fabrics:
         domains = self.domains(fabric, tier)
         if not domains:
             return f"{len(pods)} pods stand, and fabric {fabric or 'HyperNode'} has no domain of tier {tier}"
-        whole, level = f"of fabric {fabric or 'HyperNode'}", f"tier {tier}" if isinstance(tier, int) else f"{tier}"
+        of_fabric, level = f"of fabric {fabric or 'HyperNode'}", f"tier {tier}" if isinstance(tier, int) else f"{tier}"
         used = sum(not nodes.isdisjoint(domain) for domain in domains)
         if spread and used < spread:
-            return f"{len(pods)} pods must stand in {spread} domains of {level} {whole}, and stand in {used}"
+            return f"{len(pods)} pods must stand in {spread} domains of {level} {of_fabric}, and stand in {used}"
         if not spread and not any(nodes <= domain for domain in domains):
-            one = f"domain of {level}" if isinstance(tier, int) else level
-            return f"{len(pods)} pods on {len(nodes)} nodes must stand in one {one} {whole}, and none holds them"
+            domain_text = f"domain of {level}" if isinstance(tier, int) else level
+            place = f"one {domain_text} {of_fabric}"
+            return f"{len(pods)} pods on {len(nodes)} nodes must stand in {place}, and none holds them"
         return ""
 
 
@@ -131,10 +132,10 @@ def listed(meta: ObjectMeta) -> Iterator[dict[str, object]]:
     One that cannot be read has placed no pods.
     """
     try:
-        found = msgspec.json.decode(meta.annotations.get("tierwise.io/topology-constraints", "").strip() or "[]")
+        entries = msgspec.json.decode(meta.annotations.get("tierwise.io/topology-constraints", "").strip() or "[]")
     except (msgspec.DecodeError, RecursionError):  # the latter of lists in lists in lists
-        found = []
-    for entry in found if isinstance(found, list) else ():
+        entries = []
+    for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, dict) and str(entry.get("mode", "hard")).lower() == "hard" and _readable(entry):
             yield entry
 
@@ -159,23 +160,23 @@ def _labelled(objects: Objects, fabric: str, level: str) -> list[frozenset[str]]
         outwards = [(key,) for key in keys[: keys.index(level) + 1]] if level in keys else []
     else:
         return None
-    found: dict[tuple[str, ...], set[str]] = {}
+    by_values: dict[tuple[str, ...], set[str]] = {}
     for name, node in objects.every(Node).items() if outwards else ():
         values = tuple(next((v for key in keys if (v := node.metadata.labels.get(key, ""))), "") for keys in outwards)
         if all(values):
-            found.setdefault(values, set()).add(name)
-    return [frozenset(names) for names in found.values()]
+            by_values.setdefault(values, set()).add(name)
+    return [frozenset(names) for names in by_values.values()]
 
 
 def _named(objects: Objects) -> dict[str, str]:
     """The fabrics that declarations of other trees say to be, and the names of these trees."""
     layered = objects.every(ClusterNetworkTopology).get("default")
-    found = {_fabric(layered.metadata): "ClusterNetworkTopology"} if layered is not None else {}
-    for name, one in objects.every(KaiTopology).items():
-        found[_fabric(one.metadata)] = f"Topology kai.scheduler/{name}"
-    for name, other in objects.every(KueueTopology).items():
-        found[_fabric(other.metadata)] = f"Topology kueue.x-k8s.io/{name}"
-    return {name: tree for name, tree in found.items() if name}
+    carriers = {_fabric(layered.metadata): "ClusterNetworkTopology"} if layered is not None else {}
+    for name, kai_topology in objects.every(KaiTopology).items():
+        carriers[_fabric(kai_topology.metadata)] = f"Topology kai.scheduler/{name}"
+    for name, kueue_topology in objects.every(KueueTopology).items():
+        carriers[_fabric(kueue_topology.metadata)] = f"Topology kueue.x-k8s.io/{name}"
+    return {name: tree for name, tree in carriers.items() if name}
 
 
 class _Tree:
@@ -187,14 +188,14 @@ class _Tree:
         }
         self._nodes = objects.every(Node)
         nodes = _Labelled({name: node.metadata.labels for name, node in self._nodes.items()})
-        others = _Labelled({name: hypernode.metadata.labels for name, hypernode in self._hypernodes.items()})
+        by_label = _Labelled({name: hypernode.metadata.labels for name, hypernode in self._hypernodes.items()})
         self._own: dict[str, set[str]] = {}
         self._inner: dict[str, set[str]] = {}
         for name, hypernode in self._hypernodes.items():
             self._own[name], self._inner[name] = set(), set()
             for member in hypernode.spec.members:
                 if member.type == "HyperNode":
-                    self._inner[name] |= others.selected(member)
+                    self._inner[name] |= by_label.selected(member)
                 else:
                     self._own[name] |= nodes.selected(member)
         self._sets = {name: self._below(name) for name in self._hypernodes}
@@ -203,11 +204,11 @@ class _Tree:
             for node in inside:
                 self._around.setdefault(node, []).append(name)
 
-    def too_wide(self, wanted: NetworkTopologySpec | None, pods: list[Pod]) -> str:
+    def too_wide(self, constraint: NetworkTopologySpec | None, pods: list[Pod]) -> str:
         """What is wrong with where pods are; "" where nothing is."""
-        if wanted is None or wanted.mode.lower() == "soft" or not pods:
+        if constraint is None or constraint.mode.lower() == "soft" or not pods:
             return ""
-        limit = self._limit(wanted)
+        limit = self._limit(constraint)
         if limit is None:
             return ""
         nodes = {pod.spec.node_name for pod in pods}
@@ -226,27 +227,27 @@ class _Tree:
         inner = {child for name in within for child in self._inner[name]}
         return [self._sets[name] for name in within if name not in inner]
 
-    def _limit(self, wanted: NetworkTopologySpec) -> int | None:
+    def _limit(self, constraint: NetworkTopologySpec) -> int | None:
         """The highest tier allowed; None where that is no limit: a name that no hyperNode has, or the whole cluster."""
         highest = max((h.spec.tier for h in self._hypernodes.values()), default=0)
-        limit = wanted.highest_tier_allowed
-        if wanted.highest_tier_name:
-            named = [h.spec.tier for h in self._hypernodes.values() if h.spec.tier_name == wanted.highest_tier_name]
+        limit = constraint.highest_tier_allowed
+        if constraint.highest_tier_name:
+            named = [h.spec.tier for h in self._hypernodes.values() if h.spec.tier_name == constraint.highest_tier_name]
             limit = max(named, default=None)
         return None if limit is None or limit > highest else limit
 
     def _below(self, name: str) -> frozenset[str]:
         """The nodes below a hyperNode; what is deeper than a tree may be belongs to none that is in use."""
-        found: set[str] = set()
+        names_below: set[str] = set()
         seen: set[str] = set()
         layer = {name}
         for _ in range(DEPTH):
             seen |= layer
-            found.update(*(self._own[inner] for inner in layer))
+            names_below.update(*(self._own[inner] for inner in layer))
             layer = {inner for outer in layer for inner in self._inner[outer]} - seen
             if not layer:
                 break
-        return frozenset(found)
+        return frozenset(names_below)
 
 
 class _Labelled:
@@ -255,8 +256,8 @@ class _Labelled:
     def __init__(self, labels: dict[str, dict[str, str]]) -> None:
         self._labels = labels
         self._by_label: dict[tuple[str, str], list[str]] = {}
-        for name, own in labels.items():
-            for label in own.items():
+        for name, labels_of_node in labels.items():
+            for label in labels_of_node.items():
                 self._by_label.setdefault(label, []).append(name)
 
     def selected(self, member: MemberSpec) -> set[str]:
@@ -272,6 +273,6 @@ class _Labelled:
             return {name for name in self._labels if named.search(name)}
         if select.label_match is None:
             return set()
-        wanted = next(iter(select.label_match.match_labels.items()), None)  # what it lists must be there
-        there = self._labels if wanted is None else self._by_label.get(wanted, ())
-        return {name for name in there if matches(select.label_match, self._labels[name])}
+        pair = next(iter(select.label_match.match_labels.items()), None)  # what it lists must be there
+        candidates = self._labels if pair is None else self._by_label.get(pair, ())
+        return {name for name in candidates if matches(select.label_match, self._labels[name])}

@@ -58,8 +58,8 @@ def advertise_bandwidth(
         return
     from tierwise.kube.node_reports import NodeView
 
-    def wanted(objects: Objects, found: int) -> list[Effect]:
-        return advertise(objects, node, found)
+    def wanted(objects: Objects, bandwidth: int) -> list[Effect]:
+        return advertise(objects, node, bandwidth)
 
     tell(access, NodeView(node), lambda _: bits(), wanted, once=once, interval=interval)
 
@@ -68,12 +68,12 @@ def _print(filenames: tuple[str, ...], node: str, bits: Callable[[], int], inter
     """Print the patch whenever the speed changes; without an interval, once."""
     import time
 
-    last = 0
+    printed = 0
     while True:
-        found = bits()
-        if found != last:
-            _write(filenames, node, found)
-        last = found
+        bandwidth = bits()
+        if bandwidth != printed:
+            _write(filenames, node, bandwidth)
+        printed = bandwidth
         if interval is None:
             return
         time.sleep(interval)

@@ -59,8 +59,8 @@ def audit(
         click.get_current_context().exit(1)
 
 
-def _fetch(asked: ClusterAccess) -> Objects:
-    access = asked.connect()
+def _fetch(options: ClusterAccess) -> Objects:
+    access = options.connect()
     from tierwise.api.errors import InputError
     from tierwise.kube.cluster import KubeCluster
 

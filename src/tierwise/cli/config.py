@@ -73,7 +73,7 @@ def show_defaults() -> None:
     from tierwise.config.profile import DEFAULT
     from tierwise.config.scheduler_profile import written
 
-    _echo(written(DEFAULT, whole=True))
+    _echo(written(DEFAULT, every_field=True))
 
 
 @verb("""

@@ -34,16 +34,16 @@ def crds(
     """
     from tierwise.api.definitions import DEFINITIONS
 
-    known = _names(present) if present is not None else set()
-    wanted = [d for d in DEFINITIONS if (not families or d.family in families) and d.name not in known]
-    if not wanted:
+    names_present = _names(present) if present is not None else set()
+    missing = [d for d in DEFINITIONS if (not families or d.family in families) and d.name not in names_present]
+    if not missing:
         click.echo("nothing is missing", err=True)
     if folder is None:
-        click.echo("---\n".join(definition.text for definition in wanted), nl=False)
+        click.echo("---\n".join(definition.text for definition in missing), nl=False)
         return
     from pathlib import Path
 
-    for definition in wanted:
+    for definition in missing:
         path = Path(folder) / definition.file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(definition.text, encoding="utf-8")

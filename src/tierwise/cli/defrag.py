@@ -88,16 +88,16 @@ def defrag(
         return
     if room is None:
         raise click.UsageError("--resume is about a live cluster, not about manifests")
-    given = inputs.read()
+    inputs_read = inputs.read()
     if execute:
-        need(_EXECUTION, "--execute", given.profile)
-        _rehearse(given, room, step_time or _STEP, output)
+        need(_EXECUTION, "--execute", inputs_read.profile)
+        _rehearse(inputs_read, room, step_time or _STEP, output)
         return
     from tierwise.sim.defragmentation.plan import defrag as plan_of
     from tierwise.sim.what_if.runs import prepared
 
     with show_progress("planning"):
-        plan = plan_of(prepared(*given[:3]), room)
+        plan = plan_of(prepared(*inputs_read[:3]), room)
     _show(plan, None, output)
 
 
@@ -140,20 +140,20 @@ def _ended(plan: DefragPlan | None, record: DefragRecord, output: Format) -> Non
         raise SystemExit(1)
 
 
-def _rehearse(given: Given, room: str, step_seconds: float, output: Format) -> None:
+def _rehearse(inputs_read: Given, room: str, step_seconds: float, output: Format) -> None:
     """The execution on a cluster in memory that begins as the manifests say."""
     from tierwise.runtime.defrag_rehearsal import Rehearsal
 
-    rehearsal = Rehearsal(*given[:3])
+    rehearsal = Rehearsal(*inputs_read[:3])
     with show_progress("planning"):
         record, plan = rehearsal.begin(room, step_seconds=step_seconds)
     if not output.for_programs:
         _show(plan, None, output)
-    told = _Told(output)
-    told(record, rehearsal.now)
+    show_record = _Told(output)
+    show_record(record, rehearsal.now)
     while not record.over:
         record = rehearsal.step() or record
-        told(record, rehearsal.now, rehearsal.executor.refused)
+        show_record(record, rehearsal.now, rehearsal.executor.refused)
     _ended(plan, record, output)
 
 
@@ -175,7 +175,7 @@ def _execute(
     from tierwise.kube.cluster import ClusterOptions, KubeCluster
     from tierwise.runtime.defrag import DefragExecutor
 
-    told, plan = _Told(output), None
+    show_record, plan = _Told(output), None
     trusted = frozenset({namespace} if namespace else {"tierwise", "kube-system"})
     with _stopped() as stopping, KubeCluster(access, ClusterOptions("tierwise-defrag", trusted=trusted)) as cluster:
         _sync(cluster, stopping)
@@ -194,9 +194,13 @@ def _execute(
             record, plan = executor.begin(room, step_seconds=step_seconds)
             if not output.for_programs:
                 _show(plan, None, output)
-        told(record, time.time())
+        show_record(record, time.time())
         record = _carry_out(
-            executor, cluster, record, stopping, lambda found: told(found, time.time(), executor.refused)
+            executor,
+            cluster,
+            record,
+            stopping,
+            lambda record_now: show_record(record_now, time.time(), executor.refused),
         )
     _ended(plan, record, output)
 
@@ -206,7 +210,7 @@ def _carry_out(
     cluster: KubeCluster,
     record: DefragRecord,
     stopping: threading.Event,
-    told: Callable[[DefragRecord], None],
+    show_record: Callable[[DefragRecord], None],
 ) -> DefragRecord:
     """Step after step until the execution is over, or has another executor."""
     from tierwise.api.defrag_record import MovePhase
@@ -216,16 +220,16 @@ def _carry_out(
     seen, extended = Version(-1), 0
     while not record.over:
         try:
-            found = executor.step(stopping=stopping.is_set())
+            next_record = executor.step(stopping=stopping.is_set())
         except (ApiError, UnreachableError) as error:
             click.echo(f"tierwise: {error}; trying again", err=True)
-            found = record
-        if found is None:
+            next_record = record
+        if next_record is None:
             raise InputError("another executor has taken it over")
-        if found.phase is MovePhase.RETURNING is record.phase and found.deadline != record.deadline:
+        if next_record.phase is MovePhase.RETURNING is record.phase and next_record.deadline != record.deadline:
             extended += 1
-        record = found
-        told(record)
+        record = next_record
+        show_record(record)
         if extended:
             click.echo("tierwise: its places stay held for an hour; --resume goes on", err=True)
             return record
@@ -250,20 +254,20 @@ def _namespace(objects: Objects) -> str:
 @contextlib.contextmanager
 def _stopped() -> Iterator[threading.Event]:
     """An event that Ctrl-C and SIGTERM set; the second one ends the process, which is safe: all is in the record."""
-    asked = threading.Event()
+    stop_request = threading.Event()
 
     def end(number: int, frame: FrameType | None) -> None:
-        if asked.is_set():
+        if stop_request.is_set():
             os._exit(128 + number)
-        asked.set()
+        stop_request.set()
         click.echo("tierwise: ending after the move in hand; once more to end now", err=True)
 
     if threading.current_thread() is not threading.main_thread():
-        yield asked
+        yield stop_request
         return
     before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        yield asked
+        yield stop_request
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

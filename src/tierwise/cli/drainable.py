@@ -41,5 +41,5 @@ def drainable(
 
     state = inputs.read()
     with show_progress("trying drains"):
-        found = drains.drainable(prepared(*state[:3]), tier, names, together=together)
-    output.show(lambda: drainable_wire(found), lambda page: drainable_lines(page, found))
+        result = drains.drainable(prepared(*state[:3]), tier, names, together=together)
+    output.show(lambda: drainable_wire(result), lambda page: drainable_lines(page, result))

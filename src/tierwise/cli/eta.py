@@ -37,12 +37,12 @@ def eta(
     from tierwise.sim.forecast.eta import RUNS, etas
     from tierwise.sim.what_if.runs import prepared
 
-    given = inputs.read()
+    inputs_read = inputs.read()
     with show_progress("running ahead"):
         number = RUNS if runs is None else runs
-        report = etas(prepared(*given[:3]), names=jobs, runs=number, seed=seed, alternatives=bool(jobs))
+        report = etas(prepared(*inputs_read[:3]), names=jobs, runs=number, seed=seed, alternatives=bool(jobs))
     output.show(
         lambda: etas_wire(report),
         lambda page: eta_lines(page, report, each=bool(jobs)),
-        lambda: [f"podgroup/{found.name}" for found in report.jobs],
+        lambda: [f"podgroup/{report_shown.name}" for report_shown in report.jobs],
     )

@@ -47,32 +47,32 @@ def explain(
     and their scores, and for every node its scores or what keeps the pod off it.
     A name without a namespace is in "default".
     """
-    wanted = [word for word in (name, pod, job) if word is not None]
-    if len(wanted) != 1:
+    words_given = [word for word in (name, pod, job) if word is not None]
+    if len(words_given) != 1:
         raise click.UsageError("Name one pod, or one job with --job.")
-    path = wanted[0] if "/" in wanted[0] else f"default/{wanted[0]}"
+    path = words_given[0] if "/" in words_given[0] else f"default/{words_given[0]}"
     tell = _tell_pod if job is None else _tell_job
     tell(inputs.read(), path, output)
 
 
-def _tell_pod(given: Given, pod: str, output: Output) -> None:
+def _tell_pod(inputs_read: Given, pod: str, output: Output) -> None:
     from tierwise.sim.cluster.rounds import look
 
     with show_progress("looking"):
-        seen, history = look(given.objects, given.profile, pod, now=given.now)
+        seen, history = look(inputs_read.objects, inputs_read.profile, pod, now=inputs_read.now)
     tell_crashes(history.guard)
     if seen is not None:
-        show_pod(seen, *history.reports[-1], given.profile, history.cycles, output, given.told)
+        show_pod(seen, *history.reports[-1], inputs_read.profile, history.cycles, output, inputs_read.told)
         return
     from tierwise.explain.page import Text, wrapped
     from tierwise.explain.unreached import unreached
     from tierwise.explain.wire import problems_wire
 
-    after = history.after(given.now)
+    after = history.after(inputs_read.now)
     text = unreached(history.cluster.read(), after, history.report, pod)
     if text is None:
         raise no_such_pod(pod, history.cluster.read(), after)
-    problems = problems_wire(after, given.told)
+    problems = problems_wire(after, inputs_read.told)
     output.show(
         lambda: {
             "pod": pod,
@@ -111,7 +111,7 @@ def show_pod(
     profile: Profile,
     cycle: int,
     output: Output,
-    told: Sequence[Fault] = (),
+    problems_told: Sequence[Fault] = (),
 ) -> None:
     """What a pod saw in a cycle; `told` is what was said of the input."""
     seen = seen.after(snapshot.topology, report)
@@ -120,31 +120,31 @@ def show_pod(
     from tierwise.explain.wire import explain_wire, problems_wire
 
     obstacles = obstacles_of(snapshot, report, profile, seen.job)
-    problems: Raw = {"problems": problems_wire(snapshot, told)}
+    problems: Raw = {"problems": problems_wire(snapshot, problems_told)}
     output.show(
         lambda: explain_wire(seen, report) | obstacles_wire(obstacles) | problems,
         lambda page: [*pod_lines(page, seen, snapshot, report, cycle), *obstacle_lines(page, obstacles)],
     )
 
 
-def _tell_job(given: Given, name: str, output: Output) -> None:
+def _tell_job(inputs_read: Given, name: str, output: Output) -> None:
     from tierwise.explain.text.schedule import Run
     from tierwise.sim.cluster.rounds import schedule
 
     with show_progress("scheduling") as progress:
-        history = schedule(given.objects, given.profile, now=given.now, progress=progress)
-        after = history.after(given.now)
+        history = schedule(inputs_read.objects, inputs_read.profile, now=inputs_read.now, progress=progress)
+        after = history.after(inputs_read.now)
     tell_crashes(history.guard)
-    run = Run(history.reports, after, given.profile, history.evictions)
-    show_job(run, _job_named(history.cluster.read(), after, name), history.bindings, output, given.told)
+    run = Run(history.reports, after, inputs_read.profile, history.evictions)
+    show_job(run, _job_named(history.cluster.read(), after, name), history.bindings, output, inputs_read.told)
 
 
-def show_job(run: Run, job: Job, bindings: Mapping[str, str], output: Output, told: Sequence[Fault] = ()) -> None:
+def show_job(run: Run, job: Job, bindings: Mapping[str, str], output: Output, faults: Sequence[Fault] = ()) -> None:
     """What became of a job in a run; `told` is what was said of the input."""
     from tierwise.explain.text.explain_job import job_lines, job_wire
     from tierwise.explain.wire import problems_wire
 
-    problems: Raw = {"problems": problems_wire(run.after, (*run.complaints, *told))}
+    problems: Raw = {"problems": problems_wire(run.after, (*run.complaints, *faults))}
     output.show(lambda: job_wire(run, job, bindings) | problems, lambda page: job_lines(page, run, job))
 
 
@@ -155,14 +155,16 @@ def _job_named(objects: Objects, snapshot: Snapshot, name: str) -> Job:
     from tierwise.explain.naming import belongs_to, full_name
 
     exact = [job for job in snapshot.jobs if job.declared and job.key == name]
-    found = exact or [job for job in snapshot.jobs if job.declared and belongs_to(job, name)]
-    if not found:
+    matching = exact or [job for job in snapshot.jobs if job.declared and belongs_to(job, name)]
+    if not matching:
         for key, why in notes(objects):
             if key.path == name:
                 raise InputError(why, obj=f"{key.kind} {name}")
-        orphan = next((one for one in snapshot.orphans.values() if one.group == name), None)
+        orphan = next(
+            (unknown_group for unknown_group in snapshot.orphans.values() if unknown_group.group == name), None
+        )
         if orphan is not None:
             raise InputError(orphan.text)
         near = suggestion(name, {full_name(job) for job in snapshot.jobs if job.declared})
         raise InputError(f"there is no such podGroup, and no job that has one{near}", obj=f"PodGroup {name}")
-    return found[0]
+    return matching[0]

@@ -89,9 +89,9 @@ def _of_job(objects: Objects, name: str) -> list[Key]:
 
     snapshot = build(objects, moment(objects, None))
     path = name if "/" in name else f"default/{name}"
-    own = Key("batch.volcano.sh", "Job", *path.split("/", 1))
-    if objects.raw(own) is not None and not any(belongs_to(job, path) for job in snapshot.jobs):
-        return [own]
+    job_key = Key("batch.volcano.sh", "Job", *path.split("/", 1))
+    if objects.raw(job_key) is not None and not any(belongs_to(job, path) for job in snapshot.jobs):
+        return [job_key]
     job = job_named(snapshot, name)
     groups = [key for key, _ in declaring(objects, job) if objects.raw(key) is not None]
     return groups or [pod_key(task.key) for task in job.tasks]
@@ -100,11 +100,11 @@ def _of_job(objects: Objects, name: str) -> list[Key]:
 def _of_queue(objects: Objects, name: str) -> Key:
     from tierwise.api.errors import InputError, suggestion
 
-    found = [key for key in objects if key.kind in _QUEUES]
-    for key in found:
+    queue_keys = [key for key in objects if key.kind in _QUEUES]
+    for key in queue_keys:
         if name in (key.path, key.name):
             return key
-    raise InputError(f"there is no such queue{suggestion(name, [key.path for key in found])}", obj=f"Queue {name}")
+    raise InputError(f"there is no such queue{suggestion(name, [key.path for key in queue_keys])}", obj=f"Queue {name}")
 
 
 def _print(objects: Objects, patches: list[tuple[Key, Raw]]) -> None:

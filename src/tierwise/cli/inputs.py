@@ -78,9 +78,9 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     def objects(self, tell: Callable[[Objects], object], nodes: int | None = None) -> Objects:
         """The objects, with so many sample nodes; `tell` says on standard error what becomes of those in manifests."""
         if self.filenames:
-            found = with_nodes(load(self.filenames), nodes)
-            tell(found)
-            return found
+            loaded = with_nodes(load(self.filenames), nodes)
+            tell(loaded)
+            return loaded
         if nodes is not None:
             raise InputError("nodes are added to manifests (-f FILE), not to a cluster", field="--nodes")
         try:
@@ -100,13 +100,13 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
 
     def read(self) -> Given:
         profile = profile_of(self.config_file)
-        told = list(_without_effect(profile, self.config_file))
+        remarks = list(_without_effect(profile, self.config_file))
 
-        def tell(found: Objects) -> None:
-            told.extend((*introduce(found, profile.schedulers), *tell_no_nodes(found)))
+        def tell(loaded: Objects) -> None:
+            remarks.extend((*introduce(loaded, profile.schedulers), *tell_no_nodes(loaded)))
 
         objects = self.source.objects(tell, self.nodes)
-        return Given(objects, profile, moment(objects, self.now), tuple(told))
+        return Given(objects, profile, moment(objects, self.now), tuple(remarks))
 
 
 class Manifests(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,11 +123,11 @@ class Manifests(msgspec.Struct, frozen=True, kw_only=True):
         `places` is False where nothing is placed, so that nobody lacks nodes.
         """
         profile, objects = profile_of(self.config_file), with_nodes(load(self.filenames), self.nodes)
-        told = introduce(objects, schedulers or profile.schedulers, usual=not schedulers)
+        remarks = introduce(objects, schedulers or profile.schedulers, usual=not schedulers)
         if places:
-            told += tell_no_nodes(objects)
-        told += _without_effect(profile, self.config_file)
-        return Given(objects, profile, moment(objects, self.now), told)
+            remarks += tell_no_nodes(objects)
+        remarks += _without_effect(profile, self.config_file)
+        return Given(objects, profile, moment(objects, self.now), remarks)
 
 
 def load(
@@ -168,10 +168,10 @@ def with_nodes(objects: Objects, count: int | None) -> Objects:
 
     if objects.every(Node):
         raise InputError("the manifests have nodes of their own", field="--nodes")
-    made = sample_nodes(count)
+    raws = sample_nodes(count)
     if not objects.every(HyperNode):
-        made += racks_and_spines([key_of_raw(raw).name for raw in made])
-    return objects.changed({key_of_raw(raw): raw for raw in made})
+        raws += racks_and_spines([key_of_raw(raw).name for raw in raws])
+    return objects.changed({key_of_raw(raw): raw for raw in raws})
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -187,9 +187,11 @@ class Told(msgspec.Struct, frozen=True):
         """Of fields of objects."""
         from tierwise.model.snapshot import Fault
 
-        found = list(findings)
-        faults = [Fault(one.object, code, f"{one.path}: {one.message}") for one in found]
-        return cls(faults, [f"{words}{one.object}: {one.path}: {one.message}" for one in found], 3)
+        field_findings = list(findings)
+        faults = [Fault(finding.object, code, f"{finding.path}: {finding.message}") for finding in field_findings]
+        return cls(
+            faults, [f"{words}{finding.object}: {finding.path}: {finding.message}" for finding in field_findings], 3
+        )
 
 
 def tell_unread(objects: Objects) -> tuple[Fault, ...]:
@@ -203,11 +205,11 @@ def _unread(objects: Objects) -> Iterator[Told]:
     from tierwise.model.snapshot import Fault
 
     kinds = [Fault(kind, "NotUnderstood", text) for kind, text in not_understood(objects)]
-    rest = "other kind not understood", "other kinds not understood"
-    yield Told(kinds, [fault.text for fault in kinds], rest=rest)
+    plural_forms = "other kind not understood", "other kinds not understood"
+    yield Told(kinds, [fault.text for fault in kinds], rest=plural_forms)
     idle = [Fault(f"{key.kind} {key.path}", "WorkloadWaits", why) for key, why in notes(objects)]
-    rest = "other object whose pods do not start", "other objects whose pods do not start"
-    yield Told(idle, [f"{fault.subject} {fault.text}" for fault in idle], rest=rest)
+    plural_forms = "other object whose pods do not start", "other objects whose pods do not start"
+    yield Told(idle, [f"{fault.subject} {fault.text}" for fault in idle], rest=plural_forms)
     yield Told.of_fields("NotRead", unheard(objects))
     if len(objects) <= _CHECKED:
         yield Told.of_fields("NotRead", passed_over(objects))
@@ -226,31 +228,31 @@ def _introduced(objects: Objects, schedulers: Sequence[str], *, usual: bool) -> 
     from tierwise.snapshot.builder import SCHEDULER_NAMES
 
     yield from _unread(objects)
-    others = sorted(unserved(objects, SCHEDULER_NAMES.union(schedulers) if usual else schedulers), key=_MESSAGE)
-    for text, group in groupby(others, key=_MESSAGE):
-        found = [finding.object for finding in group]
-        line = f"{joined(found)}: {text} ({len(found)} in all)" if len(found) > 1 else f"{found[0]}: {text}"
-        yield Told([Fault(one, "NotServed", text) for one in found], [line])
+    unserved_here = sorted(unserved(objects, SCHEDULER_NAMES.union(schedulers) if usual else schedulers), key=_MESSAGE)
+    for text, group in groupby(unserved_here, key=_MESSAGE):
+        subjects = [finding.object for finding in group]
+        line = f"{joined(subjects)}: {text} ({len(subjects)} in all)" if len(subjects) > 1 else f"{subjects[0]}: {text}"
+        yield Told([Fault(subject, "NotServed", text) for subject in subjects], [line])
     if len(objects) > _CHECKED:
         text = f"admission was not checked, for there are {len(objects)} objects: tierwise validate does it"
         yield Told([], [text])
         return
-    errors = [found for found in refused(objects) if found.path != "apiVersion"]  # these were named by kind
+    errors = [finding for finding in refused(objects) if finding.path != "apiVersion"]  # these were named by kind
     yield Told.of_fields("Refused", errors, "admission would refuse ")
 
 
 def _tell(every: Iterable[Told]) -> tuple[Fault, ...]:
     """Say it on standard error, each thing once; all that was said."""
-    found: dict[tuple[str, str], Fault] = {}
-    for told in every:
-        named = [(one.subject, one.text.removeprefix(_WAITING)) for one in told.faults]
-        lines = told.lines
+    by_name: dict[tuple[str, str], Fault] = {}
+    for remark in every:
+        named = [(fault.subject, fault.text.removeprefix(_WAITING)) for fault in remark.faults]
+        lines = remark.lines
         if len(lines) == len(named):  # one for each, not one for all
-            lines = [line for line, name in zip(lines, named, strict=True) if name not in found]
-        _warn(lines, *told.rest, most=told.most)
-        for name, fault in zip(named, told.faults, strict=True):
-            found.setdefault(name, fault)
-    return tuple(found.values())
+            lines = [line for line, name in zip(lines, named, strict=True) if name not in by_name]
+        _warn(lines, *remark.rest, limit=remark.most)
+        for name, fault in zip(named, remark.faults, strict=True):
+            by_name.setdefault(name, fault)
+    return tuple(by_name.values())
 
 
 def tell_no_nodes(objects: Objects) -> tuple[Fault, ...]:
@@ -280,10 +282,10 @@ def not_understood(objects: Objects) -> Iterator[tuple[str, str]]:
     from tierwise.dialects.workloads import ELSEWHERE, understood
 
     unread = (objects.record(key) for key in objects if not understood(key.group, key.kind))
-    found = (
+    kinds = (
         msgspec.structs.replace(kind_of(record), namespaced=True) for record in unread if isinstance(record, Unknown)
     )
-    for kind, number in Counter(found).most_common():
+    for kind, number in Counter(kinds).most_common():
         if (kind.api_version, kind.name) in NO_CONCERN:
             continue
         many = f"{number} objects of kind" if number > 1 else "1 object of kind"
@@ -297,7 +299,7 @@ def not_understood(objects: Objects) -> Iterator[tuple[str, str]]:
             yield kind.name, f"{shown} {are} not understood{known_as(kind)} and {were} left out"
 
 
-def moment(objects: Objects, given: float | None) -> float:
+def moment(objects: Objects, stated: float | None) -> float:
     """The time of the run: as given, else of the look at the objects, else the newest in them, else a fixed one.
 
     What statuses say counts too: an export of an old cluster was made long after its objects were.
@@ -305,14 +307,14 @@ def moment(objects: Objects, given: float | None) -> float:
     from tierwise.api.eviction_terms import status_time
     from tierwise.manifests.saved import saved_at
 
-    told = given if given is not None else saved_at(objects)
-    if told is not None:
-        return told
+    time = stated if stated is not None else saved_at(objects)
+    if time is not None:
+        return time
     metas = (record.metadata for key in objects if (record := objects.record(key)) is not None)
     times = {time for meta in metas for time in (meta.creation_timestamp, meta.deletion_timestamp) if time}
-    found = [parse_time(time) for time in times]
-    found += filter(None, map(status_time, set(_in_statuses(objects))))
-    return max(found, default=parse_time(_EPOCH))
+    times_of_objects = [parse_time(time) for time in times]
+    times_of_objects += filter(None, map(status_time, set(_in_statuses(objects))))
+    return max(times_of_objects, default=parse_time(_EPOCH))
 
 
 def _in_statuses(objects: Objects) -> Iterator[str]:
@@ -324,12 +326,18 @@ def _in_statuses(objects: Objects) -> Iterator[str]:
     for name in objects.every(Node):
         # Records leave out when a kubelet was heard of last, because that changes all the time.
         conditions = part(objects.raw(Key("", "Node", "", name)), "status").get("conditions")
-        for one in conditions if isinstance(conditions, list) else ():
-            times = (one.get("lastHeartbeatTime"), one.get("lastTransitionTime")) if isinstance(one, dict) else ()
+        for condition in conditions if isinstance(conditions, list) else ():
+            times = (
+                (condition.get("lastHeartbeatTime"), condition.get("lastTransitionTime"))
+                if isinstance(condition, dict)
+                else ()
+            )
             yield from (time for time in times if isinstance(time, str) and time)
     for pod in objects.every(Pod).values():
         status = pod.status
-        yield from filter(None, (status.start_time, *(one.last_transition_time for one in status.conditions)))
+        yield from filter(
+            None, (status.start_time, *(condition.last_transition_time for condition in status.conditions))
+        )
 
 
 def profile_of(file: str | None) -> Profile:
@@ -343,7 +351,7 @@ def profile_of(file: str | None) -> Profile:
     from tierwise.manifests.configuration import read_profile
 
     profile, where = read_profile(file)
-    _warn([f"{where}: {note}" for note in profile.notes], "", most=len(profile.notes))
+    _warn([f"{where}: {note}" for note in profile.notes], "", limit=len(profile.notes))
     return profile
 
 
@@ -370,17 +378,17 @@ def _recorded_objects(place: str) -> Objects:
     from tierwise.port import Objects
     from tierwise.snapshot.builder import SCHEDULER_NAMES
 
-    found = _recorded(place)
-    every = (raw for key in found.objects if (raw := found.objects.raw(key)) is not None)
-    known = SCHEDULER_NAMES.union(found.scheduler.profile.schedulers)
-    raws = [_ours(raw, known) for raw in served(every, found.scheduler.schedulers)]
-    return Objects.of((codec.decode(raw), raw) for raw in saved(raws, found.now))
+    recorded = _recorded(place)
+    every = (raw for key in recorded.objects if (raw := recorded.objects.raw(key)) is not None)
+    scheduler_names = SCHEDULER_NAMES.union(recorded.scheduler.profile.schedulers)
+    raws = [_ours(raw, scheduler_names) for raw in served(every, recorded.scheduler.schedulers)]
+    return Objects.of((codec.decode(raw), raw) for raw in saved(raws, recorded.now))
 
 
-def _ours(raw: Raw, known: frozenset[str]) -> Raw:
+def _ours(raw: Raw, scheduler_names: frozenset[str]) -> Raw:
     """A waiting pod under a name that every verb serves: it was served under its own."""
     spec = raw.get("spec")
-    if raw.get("kind") != "Pod" or not isinstance(spec, dict) or spec.get("schedulerName", "") in known:
+    if raw.get("kind") != "Pod" or not isinstance(spec, dict) or spec.get("schedulerName", "") in scheduler_names:
         return raw
     return {**raw, "spec": {**spec, "schedulerName": "tierwise"}} if not spec.get("nodeName") else raw
 
@@ -394,11 +402,11 @@ def _recorded(place: str) -> RecordedCycle:
     return Journal(Path(folder)).cycle(int(number))
 
 
-def _warn(texts: Sequence[str], rest: str, rests: str = "", *, most: int = _MOST) -> None:
+def _warn(texts: Sequence[str], noun: str, rests: str = "", *, limit: int = _MOST) -> None:
     from tierwise.api.plurals import count
     from tierwise.cli.main import report_error
 
-    for text in texts[:most]:
+    for text in texts[:limit]:
         report_error(f"warning: {text}")
-    if len(texts) > most:
-        report_error(f"warning: and {count(len(texts) - most, rest, rests or rest)}")
+    if len(texts) > limit:
+        report_error(f"warning: and {count(len(texts) - limit, noun, rests or noun)}")

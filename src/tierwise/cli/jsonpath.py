@@ -23,19 +23,19 @@ _ESCAPES: Final = {"n": "\n", "t": "\t"}
 def filled(template: str, data: object) -> str:
     """The template with what it names; InputError where it cannot be read."""
     parts = list(_parts(template if "{" in template else f"{{{template}}}"))
-    text, rest = _render(parts, 0, data, nested=False)
-    assert rest == len(parts)
+    text, end = _render(parts, 0, data, nested=False)
+    assert end == len(parts)
     return text
 
 
 def _parts(template: str) -> Iterator[tuple[bool, str]]:
     """Expressions and texts, in order."""
     at = 0
-    for found in _PART.finditer(template):
-        if found.start() != at:
+    for match in _PART.finditer(template):
+        if match.start() != at:
             break
-        at = found.end()
-        yield (True, found[1].strip()) if found[1] is not None else (False, found[2])
+        at = match.end()
+        yield (True, match[1].strip()) if match[1] is not None else (False, match[2])
     if at != len(template):
         raise InputError(f"a brace is not closed, or not opened, at {at + 1}", field="jsonpath")
 

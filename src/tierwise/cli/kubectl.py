@@ -19,7 +19,7 @@ __all__ = ["main", "plugin"]
 
 @click.group(
     cls=Verbs,
-    verbs={name: said for name, said in VERBS.items() if name in LIVE},
+    verbs={name: summary for name, summary in VERBS.items() if name in LIVE},
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="""\b
 Examples:

@@ -106,9 +106,9 @@ class Verbs(click.Group):
         if verb is None:
             return None
         module, _, name = verb[0].partition(":")
-        found = getattr(importlib.import_module(module), name)
-        assert isinstance(found, click.Command)
-        return found
+        command = getattr(importlib.import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -186,8 +186,8 @@ def _report_defect(error: Exception) -> None:
 
         traceback.print_exception(error)
         return
-    said = " ".join(str(error).split())
-    text = f"bug in tierwise: {type(error).__name__}{f': {said}' if said else ''}"
+    message = " ".join(str(error).split())
+    text = f"bug in tierwise: {type(error).__name__}{f': {message}' if message else ''}"
     report_error(f"{text} (TIERWISE_DEBUG=1 shows the traceback; please report it)")
 
 

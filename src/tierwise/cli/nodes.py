@@ -32,9 +32,9 @@ def nodes(
     from tierwise.snapshot.builder import build
 
     objects = source.objects(tell_unread)
-    found = node_states(build(objects, moment(objects, now)), objects, by)
+    states = node_states(build(objects, moment(objects, now)), objects, by)
     output.show(
-        lambda: nodes_wire(*found),
-        lambda page: nodes_lines(page, *found),
-        lambda: [f"node/{name}" for one in found[2] for name in one.nodes],
+        lambda: nodes_wire(*states),
+        lambda page: nodes_lines(page, *states),
+        lambda: [f"node/{name}" for state in states[2] for name in state.nodes],
     )

@@ -34,7 +34,7 @@ def tell(
     access: Access,
     sight: NodeView,
     find: Callable[[Objects], T],
-    wanted: Callable[[Objects, T], Sequence[Effect]],
+    effects_of: Callable[[Objects, T], Sequence[Effect]],
     *,
     once: bool,
     interval: int,
@@ -51,7 +51,7 @@ def tell(
     with ending():
         while True:
             try:
-                asyncio.run(report(access, sight, find, wanted))
+                asyncio.run(report(access, sight, find, effects_of))
                 failed = False
             except (ApiError, InputError) as error:
                 report_error(str(error))

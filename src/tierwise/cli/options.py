@@ -63,9 +63,9 @@ class _Declared(msgspec.Struct, frozen=True):
 
     def parameter(self, name: str, hint: object) -> click.Parameter:
         """The option or argument for click."""
-        given = get_args(hint)
-        optional, several = NoneType in given, get_origin(hint) is tuple and self.read is None
-        plain = next((kind for kind in given if kind is not NoneType), hint) if optional or several else hint
+        alternatives = get_args(hint)
+        optional, several = NoneType in alternatives, get_origin(hint) is tuple and self.read is None
+        plain = next((kind for kind in alternatives if kind is not NoneType), hint) if optional or several else hint
         flags = [word for word in self.form.split() if word.startswith("-")]
         metavar = next((word for word in self.form.split() if not word.startswith("-")), None)
         kind = self.kind or self._kind(plain, metavar)
@@ -102,7 +102,7 @@ class _Declared(msgspec.Struct, frozen=True):
         assert self.read is not None
         try:
             if isinstance(value, tuple):
-                return [self.read(one) for one in value]
+                return [self.read(item) for item in value]
             return None if value is None else self.read(value)
         except ValueError as error:
             raise click.BadParameter(str(error), ctx, param) from None
@@ -166,25 +166,28 @@ def _parameters(name: str, hint: Any, defaults: Mapping[str, object]) -> Iterato
 
 def _described(name: str, hint: Any, default: object) -> tuple[_Declared, Any]:
     """The option of a field by its annotation, and its plain type."""
-    told = [meta for meta in getattr(hint, "__metadata__", ()) if isinstance(meta, msgspec.Meta)]
-    kind = get_args(hint)[0] if told else hint
-    told += [meta for one in get_args(kind) for meta in getattr(one, "__metadata__", ())]
-    extra = {key: value for meta in told for key, value in (meta.extra or {}).items()}
+    metas = [meta for meta in getattr(hint, "__metadata__", ()) if isinstance(meta, msgspec.Meta)]
+    kind = get_args(hint)[0] if metas else hint
+    metas += [meta for alternative in get_args(kind) for meta in getattr(alternative, "__metadata__", ())]
+    extra = {key: value for meta in metas for key, value in (meta.extra or {}).items()}
     form = f"{extra.get('flags', '--' + name.replace('_', '-'))} {extra.get('word', '')}"
     bounds: Any = {
-        ours: next((v for m in told if (v := getattr(m, theirs)) is not None), None) for ours, theirs in _BOUNDS
+        ours: next((v for m in metas if (v := getattr(m, theirs)) is not None), None) for ours, theirs in _BOUNDS
     }
     choices = get_args(kind) if get_origin(kind) is Literal else ()
-    text = next((meta.description for meta in told if meta.description), "")
-    given = None if default is msgspec.NODEFAULT else default
-    return _Declared(form, text, given, choices=choices, **bounds), str if choices else _plain(kind)
+    text = next((meta.description for meta in metas if meta.description), "")
+    default_value = None if default is msgspec.NODEFAULT else default
+    return _Declared(form, text, default_value, choices=choices, **bounds), str if choices else _plain(kind)
 
 
 def _plain(kind: Any) -> Any:
     """A type without what is annotated of the parts of a union."""
     if get_origin(kind) is not UnionType and get_origin(kind) is not Union:
         return kind
-    parts = [get_args(one)[0] if hasattr(one, "__metadata__") else one for one in get_args(kind)]
+    parts = [
+        get_args(alternative)[0] if hasattr(alternative, "__metadata__") else alternative
+        for alternative in get_args(kind)
+    ]
     return reduce(or_, parts)
 
 

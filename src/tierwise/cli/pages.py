@@ -74,13 +74,13 @@ def opening(listen: tuple[str, int] | None, names: tuple[str, ...] = ()) -> Open
     from tierwise.runtime.listener import place as read
 
     listen = listen or read(PLACE)
-    here = listen[0] in LOOPBACK
-    if here and not names:
+    is_local = listen[0] in LOOPBACK
+    if is_local and not names:
         return Opening(listen, Access(LOOPBACK))
     import secrets
 
     token = secrets.token_urlsafe(32)
-    if here:
+    if is_local:
         return Opening(listen, Access(LOOPBACK.union(name.lower() for name in names), token))
     from datetime import UTC, datetime
 

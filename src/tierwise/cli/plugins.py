@@ -23,7 +23,9 @@ def plugins(*, names: tuple[str, ...] = argument("[NAME]..."), output: Format) -
     """
     from tierwise.explain.text.plugins import installed, plugin_lines, plugin_wire
 
-    found = installed(names)
-    output.show(lambda: plugin_wire(found), lambda page: plugin_lines(page, found, whole=bool(names)))
-    if any(plugin.problem for plugin in found):
+    installed_plugins = installed(names)
+    output.show(
+        lambda: plugin_wire(installed_plugins), lambda page: plugin_lines(page, installed_plugins, whole=bool(names))
+    )
+    if any(plugin.problem for plugin in installed_plugins):
         click.get_current_context().exit(1)

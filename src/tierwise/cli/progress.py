@@ -61,8 +61,8 @@ class _Waiting:
         with self._lock:
             if self._closed:
                 return
-            left = (TextColumn("left:"), TimeRemainingColumn()) if self._total else ()
-            columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), *left)
+            remaining = (TextColumn("left:"), TimeRemainingColumn()) if self._total else ()
+            columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), *remaining)
             progress = Progress(*columns, console=Console(stderr=True), transient=True)
             self._bar = progress, progress.add_task(self._text, total=self._total, completed=self._done)
             progress.start()

@@ -29,16 +29,16 @@ def queue(*, queues: tuple[str, ...] = argument("[QUEUE]..."), inputs: Inputs, o
     from tierwise.sim.forecast.forward import waits
     from tierwise.sim.what_if.runs import prepared
 
-    given = inputs.read()
-    _, snapshot = waiting_snapshot(prepared(*given[:3]))
+    inputs_read = inputs.read()
+    _, snapshot = waiting_snapshot(prepared(*inputs_read[:3]))
     for name in queues:
         if name not in snapshot.queues:
             raise InputError(f"there is no such queue{suggestion(name, snapshot.queues)}", obj=f"Queue {name}")
     waiting = [job for job in snapshot.jobs if waits(job)]
-    order = positions(snapshot, given.profile, waiting)
-    found = places(snapshot, open_cycle(snapshot, given.profile).pipeline, order, queues)
+    order = positions(snapshot, inputs_read.profile, waiting)
+    queue_places = places(snapshot, open_cycle(snapshot, inputs_read.profile).pipeline, order, queues)
     output.show(
-        lambda: queue_wire(found),
-        lambda page: queue_lines(page, found, given.now),
-        lambda: [f"podgroup/{place.name}" for place in found],
+        lambda: queue_wire(queue_places),
+        lambda page: queue_lines(page, queue_places, inputs_read.now),
+        lambda: [f"podgroup/{place.name}" for place in queue_places],
     )

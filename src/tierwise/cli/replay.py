@@ -72,7 +72,7 @@ def _verify(journal: Journal, output: Format) -> None:
     from tierwise.cli.screen import print_data
     from tierwise.runtime.journal import repeat
 
-    numbers = [found.number for found in journal.cycles()]
+    numbers = [cycle.number for cycle in journal.cycles()]
     with show_progress("repeating", len(numbers)) as progress:
         differ = []
         for done, number in enumerate(numbers):
@@ -84,8 +84,8 @@ def _verify(journal: Journal, output: Format) -> None:
     else:
         from tierwise.api.plurals import count
 
-        same = f"{count(len(numbers) - len(differ), 'cycle')} decided the same"
-        click.echo(f"{same}; others: {', '.join(map(str, differ))}" if differ else f"{same}, byte by byte")
+        summary = f"{count(len(numbers) - len(differ), 'cycle')} decided the same"
+        click.echo(f"{summary}; others: {', '.join(map(str, differ))}" if differ else f"{summary}, byte by byte")
     if differ:
         click.get_current_context().exit(1)
 
@@ -93,25 +93,25 @@ def _verify(journal: Journal, output: Format) -> None:
 def _repeat(recorded: RecordedCycle, pod: str | None, job: str | None, output: Output) -> None:
     from tierwise.runtime.journal import repeat
 
-    again = repeat(recorded)
+    repetition = repeat(recorded)
     if pod is not None:
         _explain_pod(recorded, pod, output)
     elif job is not None:
-        _explain_job(recorded, again, job, output)
+        _explain_job(recorded, repetition, job, output)
     else:
-        output.show(lambda: _told(recorded, again), lambda page: _repeated_lines(page, recorded, again))
-    if not again.same:
+        output.show(lambda: _told(recorded, repetition), lambda page: _repeated_lines(page, recorded, repetition))
+    if not repetition.same:
         from tierwise import __version__
         from tierwise.cli.main import report_error
         from tierwise.framework.solver import solver_version
 
         then, now = f"{recorded.version} with {recorded.solver or 'a solver'}", f"{__version__} with {solver_version()}"
-        other = f" (written by {then}, repeated by {now})" if then != now else ""
-        report_error(f"cycle {recorded.number} decides otherwise now{other}")
+        versions = f" (written by {then}, repeated by {now})" if then != now else ""
+        report_error(f"cycle {recorded.number} decides otherwise now{versions}")
         click.get_current_context().exit(1)
 
 
-def _run(recorded: RecordedCycle, again: Repetition) -> Run:
+def _run(recorded: RecordedCycle, repetition: Repetition) -> Run:
     """One cycle as a run that pages are made of."""
     from tierwise.explain.text.schedule import Run
     from tierwise.scheduler.effects import effects
@@ -119,29 +119,29 @@ def _run(recorded: RecordedCycle, again: Repetition) -> Run:
     from tierwise.snapshot.builder import build
 
     cluster = EmbeddedCluster(recorded.objects)
-    cluster.apply(effects(again.snapshot, again.report))
+    cluster.apply(effects(repetition.snapshot, repetition.report))
     scheduler = recorded.scheduler
     after = build(cluster.read(), recorded.now, scheduler.profile, schedulers=scheduler.schedulers)
-    return Run([(again.snapshot, again.report)], after, scheduler.profile, again.report.evictions)
+    return Run([(repetition.snapshot, repetition.report)], after, scheduler.profile, repetition.report.evictions)
 
 
-def _told(recorded: RecordedCycle, again: Repetition) -> Raw:
+def _told(recorded: RecordedCycle, repetition: Repetition) -> Raw:
     """A repeated cycle for programs."""
     import msgspec
 
-    told: Raw = msgspec.json.decode(again.decided)
+    decided: Raw = msgspec.json.decode(repetition.decided)
     time = format_time(recorded.now)
     by = {"version": recorded.version, "solver": recorded.solver}
-    return {"cycle": recorded.number, "time": time, **by, "same": again.same, **told}
+    return {"cycle": recorded.number, "time": time, **by, "same": repetition.same, **decided}
 
 
-def _repeated_lines(page: Page, recorded: RecordedCycle, again: Repetition) -> list[Text]:
+def _repeated_lines(page: Page, recorded: RecordedCycle, repetition: Repetition) -> list[Text]:
     from tierwise.explain.page import Text
     from tierwise.explain.text.schedule import schedule_lines
 
-    said = "the same decisions, byte by byte" if again.same else "OTHER decisions than were recorded"
-    title = f"cycle {recorded.number} of {format_time(recorded.now)}, repeated: {said}"
-    return [Text(title), Text(""), *schedule_lines(page, _run(recorded, again))]
+    verdict = "the same decisions, byte by byte" if repetition.same else "OTHER decisions than were recorded"
+    title = f"cycle {recorded.number} of {format_time(recorded.now)}, repeated: {verdict}"
+    return [Text(title), Text(""), *schedule_lines(page, _run(recorded, repetition))]
 
 
 def _explain_pod(recorded: RecordedCycle, pod: str, output: Output) -> None:
@@ -162,13 +162,13 @@ def _explain_pod(recorded: RecordedCycle, pod: str, output: Output) -> None:
     show_pod(seen, snapshot, report, recorded.scheduler.profile, recorded.number, output)
 
 
-def _explain_job(recorded: RecordedCycle, again: Repetition, name: str, output: Output) -> None:
+def _explain_job(recorded: RecordedCycle, repetition: Repetition, name: str, output: Output) -> None:
     from tierwise.port import Bind
     from tierwise.scheduler.effects import effects
     from tierwise.sim.what_if.changes import job_named
 
-    run = _run(recorded, again)
-    binds = (effect for effect in effects(again.snapshot, again.report) if isinstance(effect, Bind))
+    run = _run(recorded, repetition)
+    binds = (effect for effect in effects(repetition.snapshot, repetition.report) if isinstance(effect, Bind))
     show_job(run, job_named(run.after, name), {bind.pod.path: bind.node for bind in binds}, output)
 
 
@@ -176,30 +176,30 @@ def _list(journal: Journal, job: str | None, output: Output) -> None:
     path = None if job is None else job if "/" in job else f"default/{job}"
     rows: list[Raw] = []
     waiting: dict[str, tuple[str, str, str]] = {}
-    for found in journal.cycles():
-        row = _row(found, path)
-        news = bool(row["effects"]) or _reasons(found, path) != waiting
-        waiting = _reasons(found, path)
+    for cycle in journal.cycles():
+        row = _row(cycle, path)
+        news = bool(row["effects"]) or _reasons(cycle, path) != waiting
+        waiting = _reasons(cycle, path)
         if news or output.everything:
             rows.append(row)
     output.show(lambda: {"cycles": rows}, lambda page: _rows(page, rows))
 
 
-def _reasons(found: CycleSummary, path: str | None) -> dict[str, tuple[str, str, str]]:
+def _reasons(cycle: CycleSummary, path: str | None) -> dict[str, tuple[str, str, str]]:
     """Why jobs wait, without the figures of the messages where all jobs are told of."""
     if path is None:
-        return {key: (verdict, code, "") for key, (verdict, code, _) in found.waiting.items()}
-    return {key: why for key, why in found.waiting.items() if key == path or key.startswith(f"{path}-")}
+        return {key: (verdict, code, "") for key, (verdict, code, _) in cycle.waiting.items()}
+    return {key: why for key, why in cycle.waiting.items() if key == path or key.startswith(f"{path}-")}
 
 
-def _row(found: CycleSummary, path: str | None) -> Raw:
+def _row(cycle: CycleSummary, path: str | None) -> Raw:
     """A cycle for programs: what it did, and why jobs wait; of one job where one is named."""
-    mine = [effect for effect in found.effects if path is None or _about(effect, path)]
+    mine = [effect for effect in cycle.effects if path is None or _about(effect, path)]
     counts = Counter(str(effect["effect"]) for effect in mine)
-    waiting = _reasons(found, path) if path is not None else found.waiting
+    waiting = _reasons(cycle, path) if path is not None else cycle.waiting
     return {
-        "cycle": found.number,
-        "time": format_time(found.now),
+        "cycle": cycle.number,
+        "time": format_time(cycle.now),
         "effects": dict(sorted(counts.items())),
         "waiting": {key: {"verdict": v, "reason": code, "message": text} for key, (v, code, text) in waiting.items()},
     }
@@ -208,8 +208,8 @@ def _row(found: CycleSummary, path: str | None) -> Raw:
 def _about(effect: Raw, path: str) -> bool:
     """Whether an effect concerns a job: a place for its pods, or an eviction of or for them."""
     gang, by, pod = str(effect.get("gang", "")), str(effect.get("by", "")), str(effect.get("pod", ""))
-    own = pod.removeprefix("Pod ")
-    return any(name == path or name.startswith(f"{path}-") for name in (gang, by, own) if name)
+    pod_path = pod.removeprefix("Pod ")
+    return any(name == path or name.startswith(f"{path}-") for name in (gang, by, pod_path) if name)
 
 
 def _rows(page: Page, rows: list[Raw]) -> list[Text]:

@@ -135,7 +135,7 @@ class DefragOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextlib.contextmanager
 def connected(
-    access: Access, asked: ServeOptions, *, component: str, by_eviction: bool = True
+    access: Access, options: ServeOptions, *, component: str, by_eviction: bool = True
 ) -> Iterator[KubeCluster]:
     """A cluster that lists its objects while what decides about them is still imported.
 
@@ -145,10 +145,10 @@ def connected(
     from tierwise.runtime.logs import set_up
 
     gc.disable()  # until the service knows what stays; nothing that is made before is garbage
-    set_up(sys.stderr, asked.log_level)
+    set_up(sys.stderr, options.log_level)
     before = signal.signal(signal.SIGTERM, _end) if threading.current_thread() is threading.main_thread() else None
     try:
-        with KubeCluster(access, _options(component, asked, by_eviction=by_eviction)) as cluster:
+        with KubeCluster(access, _options(component, options, by_eviction=by_eviction)) as cluster:
             yield cluster
     finally:
         if before is not None:
@@ -161,7 +161,7 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 def serve(
     cluster: KubeCluster,
-    asked: ServeOptions,
+    options: ServeOptions,
     profiles: Sequence[SchedulerProfile],
     *,
     with_controllers: bool = True,
@@ -180,10 +180,10 @@ def serve(
     from tierwise.runtime.service import LoopRunner, LoopTiming
     from tierwise.runtime.telemetry import Telemetry
 
-    found = registry()
-    tell_features(found, [one.profile for one in profiles])
-    told = Telemetry(found, cluster)
-    observers: list[Observer] = [told, *also]
+    metrics = registry()
+    tell_features(metrics, [profile.profile for profile in profiles])
+    telemetry = Telemetry(metrics, cluster)
+    observers: list[Observer] = [telemetry, *also]
     runs: LiveRuns | None = None
     if pages:
         from tierwise.web.live import LiveRuns
@@ -191,46 +191,46 @@ def serve(
         runs = LiveRuns(pages)
         observers.append(runs)
     servers = contextlib.ExitStack()
-    if asked.traces is not None:
+    if options.traces is not None:
         from tierwise.runtime.tracing import TraceWriter, sending
 
-        tracer = servers.enter_context(sending(asked.traces, "--traces"))
+        tracer = servers.enter_context(sending(options.traces, "--traces"))
         observers.append(TraceWriter(tracer, ticks=time.monotonic, clock=time.time))
     service = LoopRunner(
         cluster,
         profiles,
         with_controllers=with_controllers,
-        timing=LoopTiming(asked.period),
+        timing=LoopTiming(options.period),
         observers=observers,
-        files=asked.discovery_files,
+        files=options.discovery_files,
         defrag=defrag,
-        namespace=asked.lease_namespace or own_namespace("kube-system"),
-        cycle_limit=asked.cycle_limit,
-        slow=asked.trace_gangs if asked.traces is not None else None,
-        keys=_keys(asked),
+        namespace=options.lease_namespace or own_namespace("kube-system"),
+        cycle_limit=options.cycle_limit,
+        slow=options.trace_gangs if options.traces is not None else None,
+        keys=_keys(options),
     )
     with servers:
-        if asked.listen is not None:
-            app = probes(found, live=service.live, ready=service.ready, refresh=told.refresh, notes=cluster.slow)
+        if options.listen is not None:
+            app = probes(metrics, live=service.live, ready=service.ready, refresh=telemetry.refresh, notes=cluster.slow)
             if runs is not None:
                 from tierwise.web.app import add_pages
 
                 add_pages(app, runs, record=True)
-            servers.enter_context(listening(app, *asked.listen))
-        if asked.debug_port is not None:
-            servers.enter_context(_debugging(asked, told, cluster))
+            servers.enter_context(listening(app, *options.listen))
+        if options.debug_port is not None:
+            servers.enter_context(_debugging(options, telemetry, cluster))
         service.run()
 
 
-def _keys(asked: ServeOptions) -> KeySource | None:
-    if not asked.job_ssh:
+def _keys(options: ServeOptions) -> KeySource | None:
+    if not options.job_ssh:
         return None
     from tierwise.runtime.job_keys import JobKeys
 
     return JobKeys()
 
 
-def _debugging(asked: ServeOptions, told: Telemetry, cluster: KubeCluster) -> AbstractContextManager[None]:
+def _debugging(options: ServeOptions, telemetry: Telemetry, cluster: KubeCluster) -> AbstractContextManager[None]:
     """What is below /debug: for this machine, or for those who know the token."""
     from tierwise.api.errors import InputError
     from tierwise.runtime.access import LOOPBACK, Access
@@ -238,31 +238,31 @@ def _debugging(asked: ServeOptions, told: Telemetry, cluster: KubeCluster) -> Ab
     from tierwise.runtime.probes import debug
 
     host, access = "127.0.0.1", Access(hosts=LOOPBACK)
-    if asked.debug_token is not None:
+    if options.debug_token is not None:
         try:
-            token = asked.debug_token.read_text().strip()
+            token = options.debug_token.read_text().strip()
         except (OSError, UnicodeError) as error:
-            raise InputError(f"--debug-token cannot be read: {error}", file=str(asked.debug_token)) from None
+            raise InputError(f"--debug-token cannot be read: {error}", file=str(options.debug_token)) from None
         if not token:
-            raise InputError("--debug-token: the file is empty", file=str(asked.debug_token))
+            raise InputError("--debug-token: the file is empty", file=str(options.debug_token))
         host, access = "0.0.0.0", Access(token=token)
-    return listening(debug(told.last, access=access, loops=lambda: (cluster.loop,)), host, asked.debug_port or 0)
+    return listening(debug(telemetry.last, access=access, loops=lambda: (cluster.loop,)), host, options.debug_port or 0)
 
 
-def _options(component: str, asked: ServeOptions, *, by_eviction: bool) -> ClusterOptions:
+def _options(component: str, options: ServeOptions, *, by_eviction: bool) -> ClusterOptions:
     from tierwise.kube.auth import own_namespace
     from tierwise.kube.cluster import ClusterOptions
     from tierwise.kube.lease import LeaseOptions, LeaseTimes
 
-    own = own_namespace("kube-system")
+    namespace = own_namespace("kube-system")
     lease = None
-    if not asked.no_leader_election:
-        duration = asked.lease_duration
+    if not options.no_leader_election:
+        duration = options.lease_duration
         identity = f"{socket.gethostname()}_{os.getpid()}"
         times = LeaseTimes(duration, deadline=duration * 2 / 3, retry=duration * 2 / 15)
-        lease = LeaseOptions(asked.lease_name or component, asked.lease_namespace or own, identity, times)
+        lease = LeaseOptions(options.lease_name or component, options.lease_namespace or namespace, identity, times)
     # Its own namespace counts in any case: the record of a defragmentation is there.
-    trusted = frozenset((*(asked.discovery_namespaces or (_VOLCANO,)), asked.lease_namespace or own))
+    trusted = frozenset((*(options.discovery_namespaces or (_VOLCANO,)), options.lease_namespace or namespace))
     return ClusterOptions(component, by_eviction=by_eviction, lease=lease, trusted=trusted)
 
 
@@ -317,7 +317,7 @@ def run(
     with connected(reached, service, component="tierwise", by_eviction=evict_by == "eviction") as cluster:
         served = profiles_of(names, config_file, profiles)
         if room is not None:
-            need("DefragmentationExecution", "--defrag", *(one.profile for one in served))
+            need("DefragmentationExecution", "--defrag", *(profile.profile for profile in served))
         pages = reached.server if with_pages else ""
         with writing(journal, served) as writers, foretelling(cluster, eta_every) as also:
             observers = (*writers, *also)
@@ -343,15 +343,15 @@ def foretelling(cluster: KubeCluster, every: float | None) -> Iterator[Sequence[
 
 
 @contextlib.contextmanager
-def writing(asked: Journal, profiles: Sequence[SchedulerProfile]) -> Iterator[Sequence[Observer]]:
+def writing(options: Journal, profiles: Sequence[SchedulerProfile]) -> Iterator[Sequence[Observer]]:
     """The writer of a journal, where one is asked for; it ends in order."""
-    if asked.journal is None:
+    if options.journal is None:
         yield ()
         return
-    need("Journal", "--journal", *(one.profile for one in profiles))
+    need("Journal", "--journal", *(profile.profile for profile in profiles))
     from tierwise.runtime.journal import JournalWriter
 
-    writer = JournalWriter(asked.journal, asked.journal_size << 20, tuple(profiles))
+    writer = JournalWriter(options.journal, options.journal_size << 20, tuple(profiles))
     try:
         yield (writer,)
     finally:
@@ -397,15 +397,15 @@ def profiles_of(names: tuple[str, ...], config_file: str | None, profiles: tuple
     """Scheduler names and their profiles, as the options say."""
     from tierwise.runtime.profile_run import SchedulerProfile
 
-    own: dict[str, str] = {}
-    for given in profiles:
-        name, equals, file = given.partition("=")
+    files: dict[str, str] = {}
+    for profile_text in profiles:
+        name, equals, file = profile_text.partition("=")
         if not (name and equals and file):
-            raise click.UsageError(f"--profile takes NAME=FILE, not {given}")
-        own[name] = file
+            raise click.UsageError(f"--profile takes NAME=FILE, not {profile_text}")
+        files[name] = file
     profile = profile_of(config_file)
     # A KubeSchedulerConfiguration names its schedulers itself.
-    usual = () if own and config_file is None else profile.schedulers or ("tierwise",)
-    rest = frozenset(names or usual).difference(own)
-    shared = [SchedulerProfile(rest, profile)] if rest else []
-    return shared + [SchedulerProfile(frozenset({name}), profile_of(file)) for name, file in own.items()]
+    usual = () if files and config_file is None else profile.schedulers or ("tierwise",)
+    names_without_file = frozenset(names or usual).difference(files)
+    shared = [SchedulerProfile(names_without_file, profile)] if names_without_file else []
+    return shared + [SchedulerProfile(frozenset({name}), profile_of(file)) for name, file in files.items()]

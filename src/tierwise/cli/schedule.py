@@ -38,7 +38,7 @@ def schedule(
     from tierwise.snapshot.builder import Reader
 
     names = (*names, "") if "default-scheduler" in names else names  # whose pods need not say so
-    objects, profile, time, told = inputs.read(names)
+    objects, profile, time, remarks = inputs.read(names)
     reader = Reader(profile, schedulers=frozenset(names)) if names else None
     with show_progress("scheduling", cycles) as progress:
         history = rounds.schedule(objects, profile, now=time, cycles=cycles, progress=progress, reader=reader)
@@ -54,7 +54,7 @@ def schedule(
             evictions=run.evictions,
             report=run.last,
             after=after,
-            complaints=(*run.complaints, *told),
+            complaints=(*run.complaints, *remarks),
             decisions=run.decisions(),
         )
 

@@ -82,9 +82,9 @@ def page_of(*, everything: bool) -> Page:
 
 def _width() -> int:
     """COLUMNS, else what the terminal says, else a width that suits files and pipes."""
-    given = os.environ.get("COLUMNS", "")
-    if given.isascii() and given.isdigit() and 0 < len(given) < 10 and int(given):
-        return max(_NARROWEST, int(given))
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and 0 < len(columns) < 10 and int(columns):
+        return max(_NARROWEST, int(columns))
     try:
         return max(_NARROWEST, os.get_terminal_size(sys.stdout.fileno()).columns)
     except (OSError, ValueError):

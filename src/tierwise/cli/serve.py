@@ -104,18 +104,18 @@ def manifest_source(
     from tierwise.cli.inputs import introduce, load, moment, profile_of, tell_no_nodes, with_nodes
     from tierwise.web.views import Basis, WatchedSource
 
-    again = _again(filenames, config_file, nodes=str(nodes) if nodes is not None else None)
-    given = sys.stdin.buffer.read() if "-" in filenames else b""
+    command = _again(filenames, config_file, nodes=str(nodes) if nodes is not None else None)
+    stdin_bytes = sys.stdin.buffer.read() if "-" in filenames else b""
 
     def make() -> RunView:
         profile = profile_of(config_file)
-        objects = with_nodes(load(filenames, stdin=io.BytesIO(given)), nodes)
+        objects = with_nodes(load(filenames, stdin=io.BytesIO(stdin_bytes)), nodes)
         introduce(objects)
         tell_no_nodes(objects)
         with show_progress("scheduling"):
             run = _run(objects, profile, moment(objects, now))
         basis = Basis(objects, profile, moment(objects, now)) if questions else None
-        return _shown(run, "manifests", ", ".join(filenames), again, basis)
+        return _shown(run, "manifests", ", ".join(filenames), command, basis)
 
     return WatchedSource(lambda: _written(filenames, config_file), make)
 
@@ -125,8 +125,8 @@ def _written(filenames: Sequence[str], config_file: str | None) -> object:
     from tierwise.manifests.files import sources
 
     try:
-        found = [source.name for source in sources([name for name in filenames if name != "-"], None)]
-        stats = [(name, Path(name).stat()) for name in (*found, *([config_file] if config_file else []))]
+        file_names = [source.name for source in sources([name for name in filenames if name != "-"], None)]
+        stats = [(name, Path(name).stat()) for name in (*file_names, *([config_file] if config_file else []))]
     except (InputError, OSError) as error:
         return str(error)
     return [(name, stat.st_mtime_ns, stat.st_size) for name, stat in stats]
@@ -140,13 +140,13 @@ def _cluster(cluster: LiveCluster, config_file: str | None, now: float | None, e
     from tierwise.web.views import Basis, WatchedSource
 
     server = connect(cluster.kubeconfig, cluster.context).server
-    again = _again((), config_file, kubeconfig=cluster.kubeconfig, context=cluster.context)
+    command = _again((), config_file, kubeconfig=cluster.kubeconfig, context=cluster.context)
     begun = time.monotonic()
 
     def make() -> RunView:
         profile, objects = profile_of(config_file), live_objects(cluster)
         basis = Basis(objects, profile, moment(objects, now))
-        return _shown(_run(objects, profile, basis.now, look=True), "cluster", server, again, basis)
+        return _shown(_run(objects, profile, basis.now, look=True), "cluster", server, command, basis)
 
     return WatchedSource(lambda: int((time.monotonic() - begun) / every), make)
 
@@ -161,11 +161,11 @@ def _run(objects: Objects, profile: Profile, now: float, *, look: bool = False) 
     return Run(history.reports, after, profile, history.evictions, history.complaints())
 
 
-def _again(filenames: Sequence[str], config_file: str | None, **chosen: str | None) -> str:
+def _again(filenames: Sequence[str], config_file: str | None, **options: str | None) -> str:
     """The options with which another verb sees the same objects, as a shell reads them."""
     words = [word for name in filenames for word in ("-f", name)]
     words += ["--config", config_file] if config_file else []
-    words += [word for name, value in chosen.items() if value for word in (f"--{name}", value)]
+    words += [word for name, value in options.items() if value for word in (f"--{name}", value)]
     return shlex.join(words)
 
 

@@ -150,7 +150,7 @@ def submit(
     if speed is not None and instant:
         raise click.UsageError("--speed and --instant exclude each other")
     opened = played.opening()
-    objects, profile, start, said = inputs.read()
+    objects, profile, start, remarks = inputs.read()
     incidents = [*failures, *losses, *returns]
     live = watch and output_format == "text" and sys.stdout.isatty()
     speed = None if instant else speed or (_SPEED if live else None)
@@ -166,18 +166,20 @@ def submit(
             elif output_format == "text":
                 _tell(life, _slowed(moments, speed), everything=everything)
             else:
-                _print_data(life, _slowed(moments, speed), said, output_format)
+                _print_data(life, _slowed(moments, speed), remarks, output_format)
         if opened is not None:
             assert journal.journal is not None
             play({"": recorded(journal.journal, f"submit {', '.join(inputs.filenames)}")}, opened)
 
 
-def _view(life: Simulation, last: Moment) -> View:
+def _view(life: Simulation, moment: Moment) -> View:
     from tierwise.snapshot.builder import build
 
-    after = build(life.guard.over(last.objects), life.start + last.at, life.profile)
+    after = build(life.guard.over(moment.objects), life.start + moment.at, life.profile)
     recent, places = tuple(life.history.events[-_RECENT:]), dict(life.history.places)
-    return View(last.at, last.objects, after, last.report, recent, places, life.cycles, life.unfinished, life.circling)
+    return View(
+        moment.at, moment.objects, after, moment.report, recent, places, life.cycles, life.unfinished, life.circling
+    )
 
 
 def _slowed(moments: Iterator[Moment], speed: float | None) -> Iterator[Moment]:
@@ -192,38 +194,38 @@ def _slowed(moments: Iterator[Moment], speed: float | None) -> Iterator[Moment]:
 
 def _tell(life: Simulation, moments: Iterator[Moment], *, everything: bool) -> None:
     """A line for each thing that happens, and in the end what became of everything; Ctrl-C is an end as well."""
-    last, interrupted = None, False
+    moment, interrupted = None, False
     try:
-        for last in moments:
-            print_page(partial(timeline_lines, entries=last.entries), everything=everything)
+        for moment in moments:
+            print_page(partial(timeline_lines, entries=moment.entries), everything=everything)
             sys.stdout.flush()
     except KeyboardInterrupt:
         interrupted = True
-    if last is not None:
-        print_page(partial(outcome_lines, view=_view(life, last)), everything=everything)
+    if moment is not None:
+        print_page(partial(outcome_lines, view=_view(life, moment)), everything=everything)
     if interrupted:
         raise KeyboardInterrupt
 
 
-def _print_data(life: Simulation, moments: Iterator[Moment], told: Sequence[Fault], form: str) -> None:
+def _print_data(life: Simulation, moments: Iterator[Moment], remarks: Sequence[Fault], form: str) -> None:
     """Everything in one object; as jsonl a line for each thing that happens, and at the end the object without them."""
-    last, lines = None, form == "jsonl"
-    for last in moments:
-        for entry in last.entries if lines else ():
+    moment, lines = None, form == "jsonl"
+    for moment in moments:
+        for entry in moment.entries if lines else ():
             print_json(timeline_entry_wire(entry, life.start), indent=0)
-    assert last is not None  # there is always a first moment
-    whole = life_wire(_view(life, last), life.start, told)
+    assert moment is not None  # there is always a first moment
+    summary = life_wire(_view(life, moment), life.start, remarks)
     timeline = [timeline_entry_wire(entry, life.start) for entry in life.history.events]
     if lines:
-        print_json({"summary": whole}, indent=0)
+        print_json({"summary": summary}, indent=0)
     else:
-        print_data({**whole, "timeline": timeline}, form)
+        print_data({**summary, "timeline": timeline}, form)
 
 
 def _watch(life: Simulation, moments: Iterator[Moment], speed: float | None, *, everything: bool) -> None:
     """The live view, and in the end what became of everything."""
-    last = show((_view(life, moment) for moment in moments), speed, everything=everything)
-    end = replace(last.view, unfinished=life.unfinished, circling=life.circling)
+    shown = show((_view(life, moment) for moment in moments), speed, everything=everything)
+    end = replace(shown.view, unfinished=life.unfinished, circling=life.circling)
     print_page(partial(outcome_lines, view=end), everything=everything)
-    if last.interrupted:
+    if shown.interrupted:
         raise KeyboardInterrupt

@@ -57,8 +57,8 @@ def top(
     objects, profile = source.objects(tell_unread), profile_of(config)
     snapshot = build(objects, moment(objects, now), profile)
     idle = [
-        {"namespace": one["namespace"], "queue": one["queue"], "nodes": one["nodes"]}
-        for one in (idle_room_wire(cycle(snapshot, profile)) if _may_keep(snapshot) else ())
+        {"namespace": namespace_room["namespace"], "queue": namespace_room["queue"], "nodes": namespace_room["nodes"]}
+        for namespace_room in (idle_room_wire(cycle(snapshot, profile)) if _may_keep(snapshot) else ())
     ]
     sizes = gangs or SIZES
     output.show(

@@ -48,17 +48,17 @@ def generate(
     """
     from tierwise.cli import topology_trees as trees
 
-    found, _ = trees.find(filenames, wish)
+    found_tree, _ = trees.find(filenames, wish)
     if target.startswith("slurm"):
         if output_format == "json":
             raise click.UsageError(f"--to {target} is not JSON")
-        click.echo(trees.summary(found) + trees.slurm_text(found, target), nl=False)
+        click.echo(trees.summary(found_tree) + trees.slurm_text(found_tree, target), nl=False)
         return
-    manifests = found.hypernodes if target == "hypernodes" else trees.patches(found)
+    manifests = found_tree.hypernodes if target == "hypernodes" else trees.patches(found_tree)
     if output_format == "json":
         print_json({"apiVersion": "v1", "kind": "List", "items": manifests})
     else:
-        click.echo(trees.summary(found) + trees.yaml_text(manifests), nl=False)
+        click.echo(trees.summary(found_tree) + trees.yaml_text(manifests), nl=False)
 
 
 # `tierwise topology diff`: what a site's description of its network would change in a cluster.
@@ -82,12 +82,12 @@ def diff(*, filenames: tuple[str, ...] = options.filenames, wish: SourceOptions,
     from tierwise.discovery.changes import changes
     from tierwise.explain.text.topology import changes_lines, changes_wire
 
-    found, objects = find(filenames, wish)
-    records = [codec.decode(raw) for raw in found.hypernodes]
-    wanted = [record for record in records if isinstance(record, HyperNode)]
-    told = changes(wanted, objects.every(HyperNode), source=found.source, nodes=objects.every(Node))
-    output.show(lambda: changes_wire(told), lambda page: changes_lines(page, told, found.origin))
-    if not told.none:
+    found_tree, objects = find(filenames, wish)
+    records = [codec.decode(raw) for raw in found_tree.hypernodes]
+    declared = [record for record in records if isinstance(record, HyperNode)]
+    differences = changes(declared, objects.every(HyperNode), source=found_tree.source, nodes=objects.every(Node))
+    output.show(lambda: changes_wire(differences), lambda page: changes_lines(page, differences, found_tree.origin))
+    if not differences.none:
         click.get_current_context().exit(1)
 
 

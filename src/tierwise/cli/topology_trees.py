@@ -78,10 +78,10 @@ def find(filenames: Sequence[str], wish: SourceOptions) -> tuple[FoundTree, Obje
     origin = _origin(wish)
     if not wish.origin and not filenames:
         raise click.UsageError("the nodes of a cluster are expected: give -f FILE, or another source with --from")
-    given = [*filenames, *([origin.place] if origin.kind in FROM_MANIFESTS and origin.place else [])]
-    if origin.kind in FROM_MANIFESTS and not given:
+    sources = [*filenames, *([origin.place] if origin.kind in FROM_MANIFESTS and origin.place else [])]
+    if origin.kind in FROM_MANIFESTS and not sources:
         raise click.UsageError(f"{origin.kind} reads manifests: give -f FILE, or --from {origin.kind}:FILE")
-    objects = load(given) if given else Objects()
+    objects = load(sources) if sources else Objects()
     if not origin.kind:
         origin = SourceLocation(_carried(objects))
     if origin.kind == "label":
@@ -111,22 +111,24 @@ def _origin(wish: SourceOptions) -> SourceLocation:
     if not place and kind not in FROM_MANIFESTS:
         raise click.UsageError(f"--from: {kind} needs a place, as in {kind}:{'ADDRESS' if kind == 'ufm' else 'FILE'}")
     secrets = {"username": _USERNAME, "password": _PASSWORD, "token": _TOKEN}
-    known = {name: os.environ.get(variable, "") for name, variable in secrets.items()}
-    server = Ufm(place, **known, verify=not wish.insecure, timeout=wish.timeout) if kind == "ufm" else None
+    credentials = {name: os.environ.get(variable, "") for name, variable in secrets.items()}
+    server = Ufm(place, **credentials, verify=not wish.insecure, timeout=wish.timeout) if kind == "ufm" else None
     return SourceLocation(kind, place, wish.host_column, wish.tiers, wish.topology, server, fabric=wish.fabric)
 
 
 def _carried(objects: Objects) -> str:
     """The one preset whose labels the nodes carry, and a word about it; InputError for none and for several."""
     nodes = objects.every(Node)
-    found = carried(nodes.values())
-    if not found:
-        known = ", ".join(PRESETS)
-        raise InputError(f"no node carries the labels of a preset ({known}): name another source with --from")
-    told = [f"{name} ({count(number, 'node')})" for name, number in found.items()]
-    if len(found) > 1:
-        raise InputError(f"nodes carry the labels of several presets, {', '.join(told)}: choose one with --preset")
-    ((name, number),) = found.items()
+    preset_nodes = carried(nodes.values())
+    if not preset_nodes:
+        preset_names = ", ".join(PRESETS)
+        raise InputError(f"no node carries the labels of a preset ({preset_names}): name another source with --from")
+    carried_presets = [f"{name} ({count(number, 'node')})" for name, number in preset_nodes.items()]
+    if len(preset_nodes) > 1:
+        raise InputError(
+            f"nodes carry the labels of several presets, {', '.join(carried_presets)}: choose one with --preset"
+        )
+    ((name, number),) = preset_nodes.items()
     report_error(f"found the labels of {name} on {of(number, len(nodes), 'node')}")
     return name
 
@@ -162,8 +164,8 @@ def _named(discovered: Discovered, origin: SourceLocation, wish: SourceOptions) 
             raise click.UsageError(f'--tier-names: "{twice}" would be the name of several tiers')
     if wish.fabric and not _LABEL_VALUE.fullmatch(wish.fabric):
         raise click.UsageError(f'--fabric: "{wish.fabric}" cannot be the value of a label')
-    made = hypernodes(tree, names(tree, wish.name_prefix), origin.kind, wish.fabric)
-    return FoundTree(origin.kind, str(origin), tree, made)
+    manifests = hypernodes(tree, names(tree, wish.name_prefix), origin.kind, wish.fabric)
+    return FoundTree(origin.kind, str(origin), tree, manifests)
 
 
 def _from_labels(objects: Objects, origin: SourceLocation, wish: SourceOptions) -> FoundTree:
@@ -177,32 +179,32 @@ def _from_labels(objects: Objects, origin: SourceLocation, wish: SourceOptions) 
         faults = [fault for source in configs for fault in source.faults]
         raise InputError(faults[0] if faults else "no configuration enables label discovery", file=str(origin))
     records = [codec.decode(raw) for raw in manifests]
-    found = [record for record in records if isinstance(record, HyperNode)]
-    discovered = from_hypernodes.read(found, objects.every(Node).values())
+    hypernodes_declared = [record for record in records if isinstance(record, HyperNode)]
+    discovered = from_hypernodes.read(hypernodes_declared, objects.every(Node).values())
     _refuse(discovered.errors)  # such as a node that two networks claim
     return FoundTree(origin.kind, str(origin), discovered.tree, manifests)
 
 
-def slurm_text(found: FoundTree, target: str) -> str:
+def slurm_text(found_tree: FoundTree, target: str) -> str:
     """The tree in one of Slurm's formats; InputError for a name that it cannot hold."""
     try:
-        return slurm.write_conf(found.tree) if target == "slurm" else slurm.write_yaml(found.tree)
+        return slurm.write_conf(found_tree.tree) if target == "slurm" else slurm.write_yaml(found_tree.tree)
     except ValueError as error:
-        raise InputError(str(error), file=found.origin) from None
+        raise InputError(str(error), file=found_tree.origin) from None
 
 
-def patches(found: FoundTree) -> list[Raw]:
+def patches(found_tree: FoundTree) -> list[Raw]:
     """Nodes with nothing but their labels, for `kubectl apply --server-side`."""
-    return [manifest("v1", "Node", node, labels=given) for node, given in labels(found.tree).items()]
+    return [manifest("v1", "Node", node, labels=node_labels) for node, node_labels in labels(found_tree.tree).items()]
 
 
-def summary(found: FoundTree) -> str:
+def summary(found_tree: FoundTree) -> str:
     """A comment at the head: how much there is of each tier."""
-    tree = found.tree
+    tree = found_tree.tree
     counts = {tier: sum(path[-1].tier == tier for path in tree) for tier in tree.tiers}
-    told = [f"{number} of tier {tier} {tree.tier_names.get(tier, '')}".rstrip() for tier, number in counts.items()]
-    whole = f"{count(len(tree.places), 'node')} in {count(len(tree), 'domain')}"
-    return f"# {found.origin}: {whole}{': ' if told else ''}{', '.join(told)}\n"
+    tiers = [f"{number} of tier {tier} {tree.tier_names.get(tier, '')}".rstrip() for tier, number in counts.items()]
+    size = f"{count(len(tree.places), 'node')} in {count(len(tree), 'domain')}"
+    return f"# {found_tree.origin}: {size}{': ' if tiers else ''}{', '.join(tiers)}\n"
 
 
 def yaml_text(manifests: list[Raw]) -> str:
@@ -213,16 +215,16 @@ def yaml_text(manifests: list[Raw]) -> str:
 
 def _planes_merged(objects: Objects) -> Objects:
     """The objects with one hyperNode for all planes of a domain; warnings go to standard error."""
-    given = objects.every(HyperNode)
-    kept, remarks = without_plane_hypernodes(given.values())
+    declared = objects.every(HyperNode)
+    remaining, remarks = without_plane_hypernodes(declared.values())
     for remark in remarks:
         report_error(f"warning: {remark}")
     if not remarks:
         return objects
-    merged = given.keys() - {hypernode.metadata.name for hypernode in kept}
+    merged = declared.keys() - {hypernode.metadata.name for hypernode in remaining}
     return objects.updated(
-        {key_of(hypernode): (hypernode, None) for hypernode in kept},
-        [key_of(given[name]) for name in merged],
+        {key_of(hypernode): (hypernode, None) for hypernode in remaining},
+        [key_of(declared[name]) for name in merged],
         objects.version + 1,
     )
 
@@ -246,19 +248,19 @@ def merge_plane_entries(entries: Sequence[Entry]) -> list[Entry]:
             raise InputError(remark.text.replace("switch ", "domain "), field=remark.where)
         report_error(f"warning: {remark.where}: {remark.text.replace('switch ', 'domain ')}")
     return [
-        replace(entry, parents=(), children=(*kept.children, *kept.nodes))
+        replace(entry, parents=(), children=(*merged_switch.children, *merged_switch.nodes))
         for entry in entries
-        if (kept := switches.get(entry.name)) is not None
+        if (merged_switch := switches.get(entry.name)) is not None
     ]
 
 
 def list_in(file: str, stdin: TextIO) -> object:
     """The list in a file: the file itself, or the one text of a ConfigMap."""
     (source,) = sources([file], stdin)
-    found = [document for document, _ in documents(source.read(), file=source.name) if document is not None]
-    if len(found) != 1:
-        raise InputError(f"one list or one ConfigMap is expected, not {len(found)} documents", file=source.name)
-    document = found[0]
+    contents = [document for document, _ in documents(source.read(), file=source.name) if document is not None]
+    if len(contents) != 1:
+        raise InputError(f"one list or one ConfigMap is expected, not {len(contents)} documents", file=source.name)
+    document = contents[0]
     if not isinstance(document, dict):
         return document
     data = document.get("data")
@@ -267,10 +269,10 @@ def list_in(file: str, stdin: TextIO) -> object:
         raise InputError("expected a list of domains, or a ConfigMap with one text", file=source.name)
     key, text = texts[0]
     where = f"{source.name}: data.{key}"
-    found = values(str(text).encode(), file=where)
-    if len(found) != 1:
+    contents = values(str(text).encode(), file=where)
+    if len(contents) != 1:
         raise InputError("expected one JSON list", file=where)
-    return found[0]
+    return contents[0]
 
 
 def tree_of(objects: Objects, now: float, fabric: str, *, planes: bool = True) -> Snapshot:
@@ -285,15 +287,17 @@ def tree_of(objects: Objects, now: float, fabric: str, *, planes: bool = True) -
     kind = fabric_kind(fabric) if fabric else ""
     snapshot = build(found if planes else _planes_merged(found), now, follow=kind)
     if fabric and snapshot.kind != snapshot.tree_aliases.get(kind, kind):
-        known = [*map(fabric_title, (*snapshot.kinds, *snapshot.tree_aliases))]
-        are = f"{verb(len(snapshot.kinds), 'is', 'are')} {', '.join(known)}{suggestion(fabric, known)}"
+        fabric_titles = [*map(fabric_title, (*snapshot.kinds, *snapshot.tree_aliases))]
+        are = f"{verb(len(snapshot.kinds), 'is', 'are')} {', '.join(fabric_titles)}{suggestion(fabric, fabric_titles)}"
         raise InputError(f'there is no tree "{fabric}": there {are}')
     return snapshot
 
 
 def tell_presets(objects: Objects) -> None:
     """A word about labels that a tree could be made of."""
-    found = carried(objects.every(Node).values())
-    if found:
-        told = joined([f"{name} ({count(number, 'node')})" for name, number in found.items()], most=len(found))
-        report_error(f"nodes carry the labels of {told}: tierwise topology generate makes hyperNodes of them")
+    preset_nodes = carried(objects.every(Node).values())
+    if preset_nodes:
+        carriers = joined(
+            [f"{name} ({count(number, 'node')})" for name, number in preset_nodes.items()], limit=len(preset_nodes)
+        )
+        report_error(f"nodes carry the labels of {carriers}: tierwise topology generate makes hyperNodes of them")

@@ -191,8 +191,8 @@ def _small_cluster(nodes: int) -> Objects:
     usual = {"storageclass.kubernetes.io/is-default-class": "true"}
     how = {"provisioner": "simulated", "reclaimPolicy": "Delete", "volumeBindingMode": "WaitForFirstConsumer"}
     queue = {"weight": 1, "reclaimable": True}
-    made = (
+    raws = (
         manifest("storage.k8s.io/v1", "StorageClass", "standard", marks=usual, **how),
         manifest("scheduling.volcano.sh/v1beta1", "Queue", "default", spec=queue),
     )
-    return with_nodes(Objects().changed({key_of_raw(raw): raw for raw in made}), nodes)
+    return with_nodes(Objects().changed({key_of_raw(raw): raw for raw in raws}), nodes)

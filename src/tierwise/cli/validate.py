@@ -55,13 +55,13 @@ def validate(
         ctx.exit(2)
     hint = "" if strict else "; an error with --strict"
     verdict = judge(objects)
-    named = {(found.object, found.path) for found in verdict.errors}
-    unread = (found for found in unheard(objects) if (found.object, found.path) not in named)
-    fields = tuple(replace(found, message=found.message + hint) for found in unread)
-    others = unserved(objects, SCHEDULER_NAMES.union(profile.schedulers))
+    named = {(finding.object, finding.path) for finding in verdict.errors}
+    unread = (finding for finding in unheard(objects) if (finding.object, finding.path) not in named)
+    fields = tuple(replace(finding, message=finding.message + hint) for finding in unread)
+    not_ours = unserved(objects, SCHEDULER_NAMES.union(profile.schedulers))
     refused = (*fields, *incomplete(objects)) if strict else ()
     doubtful = () if strict else fields
-    verdict = ValidationResult((*verdict.errors, *refused), (*verdict.warnings, *doubtful, *others))
+    verdict = ValidationResult((*verdict.errors, *refused), (*verdict.warnings, *doubtful, *not_ours))
     output.show(
         lambda: verdict_wire(verdict, unread=len(faults)),
         lambda page: verdict_lines(page, verdict, len(objects), unread=len(faults)),

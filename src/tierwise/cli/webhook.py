@@ -97,11 +97,11 @@ async def _serve(
             renewing = asyncio.create_task(_keep(client, names, folder))
             stack.callback(renewing.cancel)
         cluster = stack.enter_context(KubeCluster(access)) if access is not None else None
-        found = registry()
-        metrics = AdmissionMetrics(found)
+        metrics_registry = registry()
+        metrics = AdmissionMetrics(metrics_registry)
         if listen is not None:
             ready = (lambda: "" if cluster.synced() else "caches are not filled yet") if cluster else lambda: ""
-            stack.enter_context(listening(probes(found, live=lambda: "", ready=ready), *listen))
+            stack.enter_context(listening(probes(metrics_registry, live=lambda: "", ready=ready), *listen))
         reviewer = Reviewer(cluster.read if cluster is not None else Objects)
         await Webhook(application(reviewer, metrics), _certificate(folder), metrics).serve(*at, stop)
 

@@ -71,7 +71,7 @@ class _Changes(msgspec.Struct, frozen=True, kw_only=True):
 def what_if(
     *,
     inputs: Inputs,
-    given: _Changes,
+    changes_asked: _Changes,
     start: str | None = option("--start JOB", "Ask the inverse: what is the least that makes JOB start now?"),
     output: Output,
 ) -> None:
@@ -84,7 +84,7 @@ def what_if(
     from tierwise.sim.forecast.eta import back_again
     from tierwise.sim.what_if.runs import prepared, what_if, what_if_wire
 
-    changes = list(given.asked())
+    changes = list(changes_asked.asked())
     if not changes and start is None:
         raise click.UsageError("Name a change (such as --drain NODE), or a job with --start.")
     state = inputs.read()
@@ -115,10 +115,10 @@ def _least(scenario: Scenario, changes: list[Change], name: str, output: Output)
     for change in changes:
         scenario = change.apply(scenario)
     with show_progress("trying", THOROUGH.most_runs(len(scenario.objects))) as step, limit_processor_time():
-        found = least_in_time(scenario, name, THOROUGH, lambda _, runs, __: step(runs))
+        least_change = least_in_time(scenario, name, THOROUGH, lambda _, runs, __: step(runs))
     output.show(
-        lambda: {"changes": [change.text for change in changes], **least_change_wire(found)},
-        lambda page: least_change_lines(page, found),
+        lambda: {"changes": [change.text for change in changes], **least_change_wire(least_change)},
+        lambda page: least_change_lines(page, least_change),
     )
 
 
@@ -126,5 +126,5 @@ def _submitted(file: str) -> Change:
     from tierwise.sim.what_if.changes import submit
 
     objects = load([file])
-    found = ((objects.record(key), objects.raw(key)) for key in objects)
-    return submit(tuple((record, raw) for record, raw in found if record is not None and raw is not None), file)
+    records = ((objects.record(key), objects.raw(key)) for key in objects)
+    return submit(tuple((record, raw) for record, raw in records if record is not None and raw is not None), file)

@@ -43,22 +43,22 @@ def why(
     output.show(lambda: why_wire(answer), lambda page: why_lines(page, answer), lambda: [f"pod/{answer.pod}"])
 
 
-def _answer(given: Given, pod: str) -> PodExplanation:
+def _answer(inputs_read: Given, pod: str) -> PodExplanation:
     from tierwise.cli.explain import no_such_pod
     from tierwise.explain.obstacles import obstacles_of
     from tierwise.explain.text.why import PodExplanation, already_placed
     from tierwise.explain.unreached import unreached
     from tierwise.sim.cluster.rounds import look
 
-    seen, history = look(given.objects, given.profile, pod, now=given.now)
+    seen, history = look(inputs_read.objects, inputs_read.profile, pod, now=inputs_read.now)
     tell_crashes(history.guard)
     snapshot, report = history.reports[-1]
     job = next((job for job in snapshot.jobs if any(task.key == pod for task in job.tasks)), None)
-    said = already_placed(given.objects, job)
+    placed_text = already_placed(inputs_read.objects, job)
     if seen is not None or (job is not None and job.key in report.rejections):
-        obstacles = obstacles_of(snapshot, report, given.profile, job) if job is not None else ()
-        return PodExplanation(pod, job, snapshot, report, said=said, obstacles=obstacles)
-    text = unreached(history.cluster.read(), history.after(given.now), history.report, pod)
+        obstacles = obstacles_of(snapshot, report, inputs_read.profile, job) if job is not None else ()
+        return PodExplanation(pod, job, snapshot, report, said=placed_text, obstacles=obstacles)
+    text = unreached(history.cluster.read(), history.after(inputs_read.now), history.report, pod)
     if text is None:
-        raise no_such_pod(pod, history.cluster.read(), history.after(given.now))
+        raise no_such_pod(pod, history.cluster.read(), history.after(inputs_read.now))
     return PodExplanation(pod, job, snapshot, report, text)

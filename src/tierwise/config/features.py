@@ -55,17 +55,17 @@ FEATURES: Final[Mapping[str, Feature]] = {
 """Every gate by name. A new feature is a line here, in alpha; the reference page lists them all."""
 
 
-def read_gates(raw: object, path: str, known: Mapping[str, Feature] = FEATURES) -> dict[str, bool]:
+def read_gates(raw: object, path: str, features: Mapping[str, Feature] = FEATURES) -> dict[str, bool]:
     """Which gates a configuration sets; InputError for one that does not exist or cannot be set so."""
     if raw is None:
         return {}
     if not isinstance(raw, Mapping):
         raise InputError("expected a mapping of gates to true or false", field=path)
     for name, value in raw.items():
-        if name not in known:
-            raise InputError(f"unknown feature gate {name}{suggestion(str(name), known)}", field=path)
+        if name not in features:
+            raise InputError(f"unknown feature gate {name}{suggestion(str(name), features)}", field=path)
         if not isinstance(value, bool):
             raise InputError(f"expected true or false, not {as_written(value)}", field=f"{path}.{name}")
-        if known[name].stage is Stage.STABLE and not value:
+        if features[name].stage is Stage.STABLE and not value:
             raise InputError("the feature is stable and cannot be switched off", field=f"{path}.{name}")
     return dict(raw)

@@ -44,14 +44,14 @@ def wrong_argument(plugin: str, arguments: Mapping[str, object]) -> tuple[str, s
     checks = _CHECKS.get(plugin)
     if checks is None:
         return None
-    known = (*checks, *_TYPE)
-    unknown = next((str(name) for name in arguments if name not in known), None)
+    argument_names = (*checks, *_TYPE)
+    unknown = next((str(name) for name in arguments if name not in argument_names), None)
     if unknown is not None:
-        return unknown, f"{plugin} has no such argument{suggestion(unknown, known)}"
+        return unknown, f"{plugin} has no such argument{suggestion(unknown, argument_names)}"
     for name, problem in checks.items():
-        said = problem(arguments[name]) if arguments.get(name) is not None else ""
-        if said:
-            return name, said
+        fault = problem(arguments[name]) if arguments.get(name) is not None else ""
+        if fault:
+            return name, fault
     return None
 
 
@@ -135,7 +135,7 @@ def _shape(value: object) -> str:
     """A broken line over utilization, which must grow from point to point."""
     if not isinstance(value, list) or not value:
         return "requestedToCapacityRatio.shape: expected at least one point"
-    last = -1
+    previous = -1
     for point in value:
         if not isinstance(point, Mapping):
             return "requestedToCapacityRatio.shape: expected points with utilization and score"
@@ -143,9 +143,9 @@ def _shape(value: object) -> str:
         wrong = _whole(0, 100)(place) or _whole(0, 10)(score)
         if wrong:
             return f"requestedToCapacityRatio.shape: {wrong}"
-        if place <= last:
+        if place <= previous:
             return "requestedToCapacityRatio.shape: utilization must grow from point to point"
-        last = place
+        previous = place
     return ""
 
 
@@ -263,10 +263,10 @@ class _Change(msgspec.Struct, frozen=True):
     disabled: frozenset[str]
 
     def applied(self, to: Weights) -> Weights:
-        kept = {} if "*" in self.disabled else {n: w for n, w in to.items() if n not in self.disabled}
+        plugins = {} if "*" in self.disabled else {n: w for n, w in to.items() if n not in self.disabled}
         for name, weight in self.enabled.items():
-            kept[name] = weight or kept.get(name, 0)
-        return kept
+            plugins[name] = weight or plugins.get(name, 0)
+        return plugins
 
 
 class _Names:
@@ -290,8 +290,8 @@ class _Names:
             if offer is not None:
                 self._others[name] = of_another_package(name, offer.switches)
             elif name not in PLUGINS:
-                known = sorted({*PLUGINS, *self._installed})
-                text = f"unknown plugin {name}{suggestion(name, known)} (there are {', '.join(known)})"
+                names = sorted({*PLUGINS, *self._installed})
+                text = f"unknown plugin {name}{suggestion(name, names)} (there are {', '.join(names)})"
                 raise InputError(text, field=path)
         return self._offers[name]
 
@@ -302,13 +302,13 @@ class Points:
     def __init__(self, raw: object, defaults: Mapping[str, int], names: _Names, *, path: str) -> None:
         plugins = mapping({} if raw is None else raw, path, what="a mapping of extension points")
         check_fields(plugins, path, (*POINTS, "multiPoint"), "extension point")
-        self._changes = {str(p): _change(given, str(p), names, f"{path}.{p}") for p, given in plugins.items()}
+        self._changes = {str(p): _change(raw_change, str(p), names, f"{path}.{p}") for p, raw_change in plugins.items()}
         nothing = _Change({}, frozenset())
         everywhere = self._changes.get("multiPoint", nothing).applied(dict(defaults))
         self._at: dict[str, Weights] = {}
         for point in POINTS:
-            standing = {name: w for name, w in everywhere.items() if names[name].stands_at(point)}
-            self._at[point] = self._changes.get(point, nothing).applied(standing)
+            enabled_everywhere = {name: w for name, w in everywhere.items() if names[name].stands_at(point)}
+            self._at[point] = self._changes.get(point, nothing).applied(enabled_everywhere)
 
     def at(self, point: str) -> Weights:
         """The plugins at a point, in order."""
@@ -326,12 +326,14 @@ class Points:
 
     def disabled(self) -> tuple[str, ...]:
         """The rules of volumes and devices that the profile would do without, which are kept all the same."""
-        found: dict[str, None] = {}
-        again = {name for point in _RULES_AT if point in self._changes for name in self._changes[point].enabled}
+        rules_off: dict[str, None] = {}
+        enabled_again = {name for point in _RULES_AT if point in self._changes for name in self._changes[point].enabled}
         for point in _RULES_AT:
             gone = self._changes[point].disabled if point in self._changes else ()
-            found |= {name: None for name in _KEPT_RULES if name in gone or ("*" in gone and name not in again)}
-        return tuple(found)
+            rules_off |= {
+                name: None for name in _KEPT_RULES if name in gone or ("*" in gone and name not in enabled_again)
+            }
+        return tuple(rules_off)
 
     def names(self) -> tuple[str, ...]:
         """Every plugin at any point."""
@@ -339,23 +341,23 @@ class Points:
 
 
 def _change(raw: object, point: str, names: _Names, path: str) -> _Change:
-    given = mapping({} if raw is None else raw, path, _CHANGES, "a mapping with enabled and disabled")
+    change = mapping({} if raw is None else raw, path, _CHANGES, "a mapping with enabled and disabled")
     enabled: Weights = {}
-    for where, name, weight in _entries(given.get("enabled"), f"{path}.enabled"):
+    for where, name, weight in _entries(change.get("enabled"), f"{path}.enabled"):
         if name in enabled:
             raise InputError(f"plugin {name} is enabled twice", field=where)
         if names.offer(name, where) is not None and point != "multiPoint" and not names[name].stands_at(point):
-            there = ", ".join(sorted(set(names[name].switches.values())))
-            raise InputError(f"plugin {name} has no part in {point}, but in {there}", field=where)
+            points = ", ".join(sorted(set(names[name].switches.values())))
+            raise InputError(f"plugin {name} has no part in {point}, but in {points}", field=where)
         enabled[name] = weight
-    disabled = frozenset(name for _, name, _ in _entries(given.get("disabled"), f"{path}.disabled"))
+    disabled = frozenset(name for _, name, _ in _entries(change.get("disabled"), f"{path}.disabled"))
     return _Change(enabled, disabled)
 
 
 def _entries(raw: object, path: str) -> Iterator[tuple[str, str, int]]:
     """Place, name and weight of each entry of a list of plugins."""
-    for where, given in entries(raw, path):
-        entry = named(given, where, _OF_PLUGIN)
+    for where, raw_entry in entries(raw, path):
+        entry = named(raw_entry, where, _OF_PLUGIN)
         weight = entry.get("weight", 0)
         if isinstance(weight, bool) or not isinstance(weight, int) or weight < 0:
             raise InputError("expected a whole number that is not negative", field=f"{where}.weight")
@@ -403,8 +405,8 @@ def read_kube(raw: object, installed: Installed = _NOBODY) -> Profile:
         raise InputError(f"a {KIND} is a mapping")
     version = str(raw.get("apiVersion", "")).removeprefix(_GROUP)
     if not str(raw.get("apiVersion", "")).startswith(_GROUP) or version not in DEFAULTS:
-        known = ", ".join(_GROUP + v for v in DEFAULTS)
-        raise InputError(f"expected one of {known}", field="apiVersion")
+        versions = ", ".join(_GROUP + v for v in DEFAULTS)
+        raise InputError(f"expected one of {versions}", field="apiVersion")
     check_fields(raw, None, _FIELDS.split())
     if raw.get("extenders"):
         raise InputError("extenders are not supported: remove them", field="extenders")
@@ -414,8 +416,8 @@ def read_kube(raw: object, installed: Installed = _NOBODY) -> Profile:
 
 def _profiles(raw: object, version: str, names: _Names) -> Iterator[_KubeProfile]:
     seen: set[str] = set()
-    for path, given in entries([{}] if raw is None or raw == [] else raw, "profiles"):
-        entry = mapping(given, path, _OF_PROFILE)
+    for path, raw_profile in entries([{}] if raw is None or raw == [] else raw, "profiles"):
+        entry = mapping(raw_profile, path, _OF_PROFILE)
         name = entry.get("schedulerName") or _DEFAULT_NAME
         if not isinstance(name, str):
             raise InputError("expected a text", field=f"{path}.schedulerName")
@@ -433,29 +435,29 @@ def _profiles(raw: object, version: str, names: _Names) -> Iterator[_KubeProfile
 
 def _arguments(raw: object, names: _Names, path: str) -> dict[str, dict[str, object]]:
     """The arguments of each plugin; those that change what is allowed, in ways not known here, are refused."""
-    found: dict[str, dict[str, object]] = {}
-    for where, given in entries(raw, path):
-        entry = named(given, where, ())
+    by_plugin: dict[str, dict[str, object]] = {}
+    for where, raw_entry in entries(raw, path):
+        entry = named(raw_entry, where, ())
         for key in entry:
             if key not in ("name", "args"):
                 text = f"unknown field {key}{suggestion(str(key), ('name', 'args')) or ' (did you mean args?)'}"
                 raise InputError(text, field=where)
         name = str(entry["name"])
-        if name in found:
+        if name in by_plugin:
             raise InputError(f"plugin {name} is configured twice", field=where)
         args = mapping(entry.get("args") or {}, f"{where}.args")
         if name == _OWN:
-            found[name] = _own_arguments(args, f"{where}.args")
+            by_plugin[name] = _own_arguments(args, f"{where}.args")
             continue
         offer = names.offer(name, where)
         refused = next((key for key in names[name].refused if args.get(key)), None)
         if refused is not None:
             raise InputError(f"{name} knows no {refused} here", field=f"{where}.args.{refused}")
-        found[name] = {str(key): value for key, value in args.items() if key not in _TYPE}
-        wrong = wrong_argument(name, args) if offer is None else offer.wrong_argument(found[name])
+        by_plugin[name] = {str(key): value for key, value in args.items() if key not in _TYPE}
+        wrong = wrong_argument(name, args) if offer is None else offer.wrong_argument(by_plugin[name])
         if wrong is not None:
             raise InputError(wrong[1], field=f"{where}.args.{wrong[0]}")
-    return found
+    return by_plugin
 
 
 _OF_ALLOCATE: Final[dict[str, Callable[[object], str]]] = {
@@ -478,9 +480,9 @@ def _own_arguments(args: Mapping[str, object], path: str) -> dict[str, object]:
 
 def _joined(profiles: list[_KubeProfile]) -> Profile:
     """All profiles in one: what they must agree on, and what each has for its own pods."""
-    first, *rest = profiles
-    sorts, actions = _sorts(first), _actions(first)
-    for other in rest:
+    lead, *further = profiles
+    sorts, actions = _sorts(lead), _actions(lead)
+    for other in further:
         if _sorts(other) != sorts:
             field = f"{other.path}.plugins.queueSort"
             raise InputError("all profiles share one queue, so their queueSort must be the same", field=field)
@@ -489,19 +491,21 @@ def _joined(profiles: list[_KubeProfile]) -> Profile:
             raise InputError(text, field=f"{other.path}.pluginConfig")
         actions = tuple(dict.fromkeys((*actions, *_actions(other))))
     order = (*sorts, PluginChoice("priority"), _GANG, PluginChoice("conformance"))
-    own: list[PluginChoice] = []
+    choices: list[PluginChoice] = []
     for i, profile in enumerate(profiles):
         scheduler = profile.name if i else ""  # the first profile serves whoever names no other
-        own += _own(profile, scheduler=scheduler if rest else None)
+        choices += _own(profile, scheduler=scheduler if further else None)
     return Profile(
         actions=actions,
-        tiers=(order, (*own, PluginChoice("network-topology-aware", _ALONE))),
-        action_arguments=_action_arguments(first),
+        tiers=(order, (*choices, PluginChoice("network-topology-aware", _ALONE))),
+        action_arguments=_action_arguments(lead),
         schedulers=tuple(profile.name for profile in profiles),
         immediate_preemption=True,
-        preempt_actions={p.name if i else "": frozenset(_actions(p)) for i, p in enumerate(profiles)} if rest else {},
+        preempt_actions={p.name if i else "": frozenset(_actions(p)) for i, p in enumerate(profiles)}
+        if further
+        else {},
         backfills=False,
-        feature_gates=read_gates(first.arguments.get(_OWN, {}).get(_GATES), _GATES),
+        feature_gates=read_gates(lead.arguments.get(_OWN, {}).get(_GATES), _GATES),
         notes=tuple(dict.fromkeys(note for profile in profiles for note in _notes(profile))),
         spelled=_spelled(profiles),
     )
@@ -514,7 +518,7 @@ def _spelled(profiles: list[_KubeProfile]) -> dict[str, str]:
         for name in profile.points.names():
             names.setdefault(profile.names[name].plugin, set()).add(name)
     return {
-        plugin: next(iter(found)) for plugin, found in names.items() if plugin and found != {plugin} and len(found) == 1
+        plugin: next(iter(ours)) for plugin, ours in names.items() if plugin and ours != {plugin} and len(ours) == 1
     }
 
 
@@ -536,12 +540,12 @@ def _sorts(profile: _KubeProfile) -> tuple[PluginChoice, ...]:
     if len(named) > 1:
         field = f"{profile.path}.plugins.queueSort"
         raise InputError(f"one plugin orders the queue, not {' and '.join(named)}", field=field)
-    found = named or tuple(profile.points.at("queueSort"))
-    sorters = (profile.names[name] for name in found if profile.names[name].stands_at("queueSort"))
+    sorter_names = named or tuple(profile.points.at("queueSort"))
+    sorters = (profile.names[name] for name in sorter_names if profile.names[name].stands_at("queueSort"))
     return tuple(
-        PluginChoice(known.plugin, profile.arguments.get(known.plugin, {}), known.off_but({"queueSort"}))
-        for known in sorters
-        if known.plugin
+        PluginChoice(sorter.plugin, profile.arguments.get(sorter.plugin, {}), sorter.off_but({"queueSort"}))
+        for sorter in sorters
+        if sorter.plugin
     )
 
 
@@ -550,22 +554,22 @@ def _actions(profile: _KubeProfile) -> tuple[str, ...]:
     actions = ["enqueue", "allocate"]
     actions += [profile.names[name].acts for name in profile.points.names() if profile.names[name].acts]
     for name in dict.fromkeys((*profile.points.named("postFilter"), *profile.points.at("postFilter"))):
-        known = profile.names[name]
-        if known.evicts and (not known.evicts_if or profile.arguments.get(name, {}).get(known.evicts_if) is True):
-            actions.append(known.evicts)
+        plugin = profile.names[name]
+        if plugin.evicts and (not plugin.evicts_if or profile.arguments.get(name, {}).get(plugin.evicts_if) is True):
+            actions.append(plugin.evicts)
     return tuple(dict.fromkeys(actions))
 
 
 def _action_arguments(profile: _KubeProfile) -> dict[str, dict[str, object]]:
     """Which of the actions that plugins bring are to do their work, and what is said of searches and of idle room."""
-    own = profile.arguments.get(_OWN, {})
-    said = {name: own[name] for name in _OF_ALLOCATE if name in own}
-    found: dict[str, dict[str, object]] = {"allocate": said} if said else {}
+    arguments = profile.arguments.get(_OWN, {})
+    for_allocate = {name: arguments[name] for name in _OF_ALLOCATE if name in arguments}
+    by_action: dict[str, dict[str, object]] = {"allocate": for_allocate} if for_allocate else {}
     for name in profile.points.names():
-        known = profile.names[name]
-        if known.acts_if:
-            found[known.acts] = {"enabled": profile.arguments.get(name, {}).get(known.acts_if) is True}
-    return found
+        plugin = profile.names[name]
+        if plugin.acts_if:
+            by_action[plugin.acts] = {"enabled": profile.arguments.get(name, {}).get(plugin.acts_if) is True}
+    return by_action
 
 
 def _own(profile: _KubeProfile, *, scheduler: str | None) -> Iterator[PluginChoice]:
@@ -583,14 +587,14 @@ def _own(profile: _KubeProfile, *, scheduler: str | None) -> Iterator[PluginChoi
         flags["dynamicresources.bindingTimeoutSeconds"] = seconds(str(time))
     yield PluginChoice("predicates", flags, scheduler=scheduler)
     for name in points.names():
-        known = profile.names[name]
-        there = set(known.switches.values())
-        if known.plugin and there != {"queueSort"}:
-            on = {point for point in there if point != "queueSort" and name in points.at(point)}
+        plugin = profile.names[name]
+        points_here = set(plugin.switches.values())
+        if plugin.plugin and points_here != {"queueSort"}:
+            on = {point for point in points_here if point != "queueSort" and name in points.at(point)}
             yield PluginChoice(
-                known.plugin,
-                _heard(known.plugin, {**known.arguments, **profile.arguments.get(name, {})}),
-                known.off_but(on),
+                plugin.plugin,
+                _heard(plugin.plugin, {**plugin.arguments, **profile.arguments.get(name, {})}),
+                plugin.off_but(on),
                 weight=float(scores.get(name) or 1),
                 scheduler=scheduler,
             )
@@ -598,5 +602,5 @@ def _own(profile: _KubeProfile, *, scheduler: str | None) -> Iterator[PluginChoi
 
 def _heard(plugin: str, arguments: Mapping[str, object]) -> dict[str, object]:
     """The arguments that a plugin reads: others of Kubernetes' plugin have no effect, and end here."""
-    known = ARGUMENTS[plugin].split() if plugin in ARGUMENTS else arguments
-    return {name: value for name, value in arguments.items() if name in known}
+    known_names = ARGUMENTS[plugin].split() if plugin in ARGUMENTS else arguments
+    return {name: value for name, value in arguments.items() if name in known_names}

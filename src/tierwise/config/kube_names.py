@@ -37,8 +37,8 @@ class KubePlugin(msgspec.Struct, frozen=True):
 
     def stands_at(self, point: str) -> bool:
         """Whether it has a part in an extension point: what enabling it everywhere means."""
-        found = {"filter": self.filters, "postFilter": self.evicts}.get(point)
-        return bool(found) or point in self.switches.values()
+        legacy_points = {"filter": self.filters, "postFilter": self.evicts}.get(point)
+        return bool(legacy_points) or point in self.switches.values()
 
 
 _NOTHING: Final = KubePlugin()
@@ -140,7 +140,7 @@ PLUGINS: Final[Mapping[str, KubePlugin]] = MappingProxyType(
 ALIASES: Final[Mapping[str, str]] = {"BalancedAllocation": "NodeResourcesBalancedAllocation"}
 """Names that documents use for plugins that are registered under another one."""
 
-RESERVED: Final = frozenset(ALIASES) | {name for name, known in PLUGINS.items() if not known.idle}
+RESERVED: Final = frozenset(ALIASES) | {name for name, plugin in PLUGINS.items() if not plugin.idle}
 """Names that no other package can give a plugin: they mean something here. Those without effect are free."""
 
 _POINTS: Final[Mapping[str, str]] = {

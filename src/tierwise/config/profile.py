@@ -103,15 +103,15 @@ class Profile(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields
 
     def switched_on(self, plugin: str, argument: str) -> bool:
         """Whether an argument that is off by default is true; for those that matter before plugins exist."""
-        given = (choice.arguments.get(argument) for choice in self.plugins() if choice.name == plugin)
-        return any(value is True or str(value).lower() in ("true", "t", "1") for value in given)
+        values = (choice.arguments.get(argument) for choice in self.plugins() if choice.name == plugin)
+        return any(value is True or str(value).lower() in ("true", "t", "1") for value in values)
 
     def listed(self, plugin: str, argument: str) -> tuple[str, ...]:
         """The texts that an argument lists, as a list or with commas; likewise."""
-        found: list[str] = []
+        parts: list[str] = []
         for value in (choice.arguments.get(argument) for choice in self.plugins() if choice.name == plugin):
-            found += value if isinstance(value, list) else str(value or "").split(",")
-        return tuple(text for text in (str(part).strip() for part in found) if text)
+            parts += value if isinstance(value, list) else str(value or "").split(",")
+        return tuple(text for text in (str(part).strip() for part in parts) if text)
 
 
 DEFAULT = Profile(

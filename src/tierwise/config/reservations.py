@@ -43,27 +43,27 @@ class ReservationRules(msgspec.Struct, frozen=True):
 
 def reservation_rules(profile: Profile) -> ReservationRules:
     """The rules of a profile; InputError where they cannot be read."""
-    given = profile.action_arguments.get("allocate", {})
-    mode = _mode(given.get("reservations", OFF))
+    arguments = profile.action_arguments.get("allocate", {})
+    mode = _mode(arguments.get("reservations", OFF))
     by_queue = {
         name.removeprefix(f"{_DURATION}."): _seconds(value, name)
-        for name, value in given.items()
+        for name, value in arguments.items()
         if name.startswith(f"{_DURATION}.")
     }
-    history = given.get("runHistory", "")
+    history = arguments.get("runHistory", "")
     if not isinstance(history, str) or "/" in history:
         raise InputError(f'"{history}" is not the name of a namespace', field=_field("runHistory"))
     return ReservationRules(
         mode=mode if profile.feature("Reservations") else OFF,
-        depth=_number(given.get("reservationDepth", 16), "reservationDepth"),
-        pods=_number(given.get("reservationPods", 2), "reservationPods"),
-        duration=_seconds(given[_DURATION], _DURATION) if _DURATION in given else 0.0,
+        depth=_number(arguments.get("reservationDepth", 16), "reservationDepth"),
+        pods=_number(arguments.get("reservationPods", 2), "reservationPods"),
+        duration=_seconds(arguments[_DURATION], _DURATION) if _DURATION in arguments else 0.0,
         by_queue=by_queue,
-        window=_seconds(given.get("reservationWindow", "24h"), "reservationWindow"),
-        aging=_aging(given.get("reservationAging", "1h")),
-        aging_limit=_seconds(given.get("reservationAgingLimit", "1h"), "reservationAgingLimit"),
-        aging_pause=_seconds(given.get("reservationAgingPause", "24h"), "reservationAgingPause"),
-        trust_stated=_flag(given.get("trustStatedDurations", False), "trustStatedDurations"),
+        window=_seconds(arguments.get("reservationWindow", "24h"), "reservationWindow"),
+        aging=_aging(arguments.get("reservationAging", "1h")),
+        aging_limit=_seconds(arguments.get("reservationAgingLimit", "1h"), "reservationAgingLimit"),
+        aging_pause=_seconds(arguments.get("reservationAgingPause", "24h"), "reservationAgingPause"),
+        trust_stated=_flag(arguments.get("trustStatedDurations", False), "trustStatedDurations"),
         history=history,
     )
 
@@ -89,10 +89,10 @@ def _flag(value: object, name: str) -> bool:
 
 
 def _seconds(value: object, name: str) -> float:
-    found = seconds(value) if isinstance(value, str) else None
-    if found is None or found <= 0:
+    duration = seconds(value) if isinstance(value, str) else None
+    if duration is None or duration <= 0:
         raise InputError(f'"{as_written(value)}" is not a duration such as 2h', field=_field(name))
-    return found
+    return duration
 
 
 def _aging(value: object) -> float:

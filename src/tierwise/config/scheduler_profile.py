@@ -35,22 +35,22 @@ def read_own(raw: object, installed: Installed = _NOBODY) -> Profile:
 
     `installed` knows the plugins of other packages.
     """
-    given = dict(mapping(raw, None, what=f"a mapping with kind {KIND}"))
-    if given.pop("kind", None) != KIND or given.pop("apiVersion", None) != API_VERSION:
+    fields_given = dict(mapping(raw, None, what=f"a mapping with kind {KIND}"))
+    if fields_given.pop("kind", None) != KIND or fields_given.pop("apiVersion", None) != API_VERSION:
         raise InputError(f"expected {API_VERSION}, with kind {KIND}", field="apiVersion")
-    _check_names(given, Profile, "", but=_MESSAGES)
-    gates = read_gates(given.pop("featureGates", None), "featureGates")
-    listed = given.pop("tiers", None)
+    _check_names(fields_given, Profile, "", but=_MESSAGES)
+    gates = read_gates(fields_given.pop("featureGates", None), "featureGates")
+    listed = fields_given.pop("tiers", None)
     tiers = [tuple(_choice(plugin, path, installed) for path, plugin in tier) for tier in plugins_of(listed)]
-    rest = {name: value for name, value in given.items() if value is not None}
-    profile = converted({"actions": DEFAULT.actions, "tiers": (), **rest}, Profile)
+    settings = {name: value for name, value in fields_given.items() if value is not None}
+    profile = converted({"actions": DEFAULT.actions, "tiers": (), **settings}, Profile)
     for action, arguments in profile.action_arguments.items():
         check_action_arguments(action, arguments, "actionArguments", f"actionArguments.{action}")
     for scheduler, names in profile.preempt_actions.items():
         check_fields(dict.fromkeys(names), f"preemptActions.{scheduler}", tuple(ACTIONS), "action")
-    chosen = tuple(tiers) if listed is not None else DEFAULT.tiers
-    _check_schedulers(profile, chosen)
-    return replace(profile, tiers=chosen, feature_gates=gates)
+    tiers_read = tuple(tiers) if listed is not None else DEFAULT.tiers
+    _check_schedulers(profile, tiers_read)
+    return replace(profile, tiers=tiers_read, feature_gates=gates)
 
 
 def _choice(raw: object, path: str, installed: Installed) -> PluginChoice:
@@ -63,10 +63,10 @@ def _choice(raw: object, path: str, installed: Installed) -> PluginChoice:
 
 def _check_schedulers(profile: Profile, tiers: tuple[tuple[PluginChoice, ...], ...]) -> None:
     """Plugins and preemption are for pods of schedulers that the profile lists; the first is named by an empty text."""
-    known = {"", *profile.schedulers[1:]} if profile.schedulers else {""}
+    scheduler_names = {"", *profile.schedulers[1:]} if profile.schedulers else {""}
     named = ((choice.scheduler, f"plugin {choice.name}") for tier in tiers for choice in tier)
     for scheduler, whose in (*named, *((name, "preemptActions") for name in profile.preempt_actions)):
-        if scheduler is not None and scheduler not in known:
+        if scheduler is not None and scheduler not in scheduler_names:
             text = f"{whose} is for {scheduler}, which is not listed after the first (whose name is left empty)"
             raise InputError(text, field="schedulers")
 
@@ -76,36 +76,38 @@ def _check_names(raw: Mapping[Any, Any], kind: type[msgspec.Struct], path: str, 
     check_fields(raw, path or None, tuple(name for name in names if name not in but))
 
 
-def written(profile: Profile, *, whole: bool = False) -> dict[str, object]:
+def written(profile: Profile, *, every_field: bool = False) -> dict[str, object]:
     """A profile as its file, in one form: equal profiles give equal bytes. Defaults are in it where it is `whole`."""
     tiers = [{"plugins": [_stated(choice) for choice in tier]} for tier in profile.tiers]
-    told = {name: value for name, value in _stated(profile, whole=whole).items() if name not in _MESSAGES}
-    if whole:
-        told["featureGates"] = {name: profile.feature(name) for name in FEATURES}
-    return {"apiVersion": API_VERSION, "kind": KIND, **told, "tiers": tiers}
+    stated_fields = {
+        name: value for name, value in _stated(profile, every_field=every_field).items() if name not in _MESSAGES
+    }
+    if every_field:
+        stated_fields["featureGates"] = {name: profile.feature(name) for name in FEATURES}
+    return {"apiVersion": API_VERSION, "kind": KIND, **stated_fields, "tiers": tiers}
 
 
-def _stated(record: msgspec.Struct, *, whole: bool = False) -> dict[str, object]:
+def _stated(record: msgspec.Struct, *, every_field: bool = False) -> dict[str, object]:
     """What differs from the defaults, or all of it, by the names of the file."""
-    found = ((field, getattr(record, field.name)) for field in fields(record))
+    values = ((field, getattr(record, field.name)) for field in fields(record))
     return {
         field.encode_name: msgspec.to_builtins(value, str_keys=True, order="deterministic")
-        for field, value in found
-        if whole or field.required or (value != field.default and value not in ({}, (), frozenset()))
+        for field, value in values
+        if every_field or field.required or (value != field.default and value not in ({}, (), frozenset()))
     }
 
 
 def schema() -> dict[str, Any]:
     """The JSON schema of the file."""
-    found: dict[str, Any] = msgspec.json.schema(Profile)
-    record, plugin = found["$defs"]["Profile"], found["$defs"]["PluginChoice"]
-    own = {name: kind for name, kind in record["properties"].items() if name not in _MESSAGES}
-    own["actions"]["items"]["enum"] = list(ACTIONS)
-    own["actionArguments"]["propertyNames"] = {"enum": list(ACTIONS)}
-    own["featureGates"]["propertyNames"] = {"enum": list(FEATURES)}
-    own["preemptActions"]["additionalProperties"]["items"]["enum"] = list(ACTIONS)
+    document: dict[str, Any] = msgspec.json.schema(Profile)
+    record, plugin = document["$defs"]["Profile"], document["$defs"]["PluginChoice"]
+    properties = {name: kind for name, kind in record["properties"].items() if name not in _MESSAGES}
+    properties["actions"]["items"]["enum"] = list(ACTIONS)
+    properties["actionArguments"]["propertyNames"] = {"enum": list(ACTIONS)}
+    properties["featureGates"]["propertyNames"] = {"enum": list(FEATURES)}
+    properties["preemptActions"]["additionalProperties"]["items"]["enum"] = list(ACTIONS)
     plugin["properties"]["disabled"]["items"]["enum"] = sorted(POINTS)
-    tier = {"type": "object", "properties": {"plugins": own["tiers"]["items"]}, "additionalProperties": False}
+    tier = {"type": "object", "properties": {"plugins": properties["tiers"]["items"]}, "additionalProperties": False}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": KIND,
@@ -114,7 +116,7 @@ def schema() -> dict[str, Any]:
         "properties": {
             "apiVersion": {"const": API_VERSION},
             "kind": {"const": KIND},
-            **own,
+            **properties,
             "tiers": {"type": "array", "items": tier},
         },
         "required": ["apiVersion", "kind"],

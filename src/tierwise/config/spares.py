@@ -37,11 +37,11 @@ def spare_rules(profile: Profile) -> SpareRules:
     """The rules of a profile; InputError where they cannot be read."""
     if not profile.feature("Spares"):
         return SpareRules(number=0)
-    own = (choice.arguments for choice in profile.plugins() if choice.name == _PLUGIN)
-    given = [arguments[_NAME] for arguments in own if _NAME in arguments]
-    if not given:
+    arguments_given = (choice.arguments for choice in profile.plugins() if choice.name == _PLUGIN)
+    values = [arguments[_NAME] for arguments in arguments_given if _NAME in arguments]
+    if not values:
         return SpareRules()
-    value = given[0]
+    value = values[0]
     if value is False or value == "off":  # YAML reads a bare off as false
         return SpareRules(number=0)
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:

@@ -180,10 +180,10 @@ def read_volcano(raw: object, installed: Installed = _NOBODY) -> Profile:
         raise InputError("expected a mapping", field="metrics")
     named = {plugin.name for tier in tiers for plugin in tier}
     idle = {name for name in named if name in IDLE_PLUGINS and name not in installed}
-    kept = tuple(tuple(plugin for plugin in tier if plugin.name not in idle) for tier in tiers)
+    effective_tiers = tuple(tuple(plugin for plugin in tier if plugin.name not in idle) for tier in tiers)
     return Profile(
         actions=tuple(a for a in actions if a not in _IDLE_ACTIONS) if actions is not None else DEFAULT.actions,
-        tiers=kept,
+        tiers=effective_tiers,
         action_arguments=arguments,
         trust_pod_group_priority=bool(raw.get(_TRUST, False)),
         protection_gap=raw.get(_GAP, 0),
@@ -233,8 +233,8 @@ def _notes_on_arguments(plugin: PluginChoice) -> list[str]:
 
 def _notes_on_actions(arguments: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
     """A sentence for each argument of an action whose value cannot be read, so that the default counts."""
-    for action, given in arguments.items():
-        for name, value in given.items():
+    for action, settings in arguments.items():
+        for name, value in settings.items():
             if why := unread(name, value):
                 yield f"argument {name} of {action} has no effect: {why}"
 
@@ -255,13 +255,13 @@ def _actions(raw: object) -> tuple[str, ...] | None:
 
 def plugins_of(raw: object) -> Iterator[Iterator[tuple[str, object]]]:
     """The plugins of each tier, each with its path."""
-    for path, given in entries(raw, "tiers"):
-        tier = mapping(given, path, ("plugins",), "a mapping with plugins")
+    for path, raw_tier in entries(raw, "tiers"):
+        tier = mapping(raw_tier, path, ("plugins",), "a mapping with plugins")
         yield entries(tier.get("plugins") or [], f"{path}.plugins")
 
 
-def _plugin(given: object, path: str, installed: Installed) -> PluginChoice:
-    raw = named(given, path, ())
+def _plugin(entry: object, path: str, installed: Installed) -> PluginChoice:
+    raw = named(entry, path, ())
     arguments = mapping(raw.get("arguments") or {}, f"{path}.arguments")
     name = "numa-aware" if raw["name"] == "numaaware" else str(raw["name"])
     off = set()
@@ -278,10 +278,10 @@ def _plugin(given: object, path: str, installed: Installed) -> PluginChoice:
         if value == disables:
             off.add(point)
     check_arguments(name, arguments, path, installed)
-    own = {str(k): v for k, v in arguments.items()}
+    arguments_here = {str(k): v for k, v in arguments.items()}
     if name == "nodegroup" and raw.get("enableHierarchy") is True:
-        own["enableHierarchy"] = True  # a switch that is off unless it is on
-    return PluginChoice(name, own, frozenset(off))
+        arguments_here["enableHierarchy"] = True  # a switch that is off unless it is on
+    return PluginChoice(name, arguments_here, frozenset(off))
 
 
 def check_arguments(name: str, arguments: Mapping[str, object], path: str, installed: Installed) -> None:
@@ -309,21 +309,21 @@ def _meant(key: str, arguments: Collection[str]) -> str:
 
 
 def _action_arguments(raw: object) -> dict[str, dict[str, object]]:
-    found: dict[str, dict[str, object]] = {}
-    for path, given in entries(raw or [], "configurations"):
-        entry = named(given, path, ("name", "arguments"))
+    by_action: dict[str, dict[str, object]] = {}
+    for path, raw_entry in entries(raw or [], "configurations"):
+        entry = named(raw_entry, path, ("name", "arguments"))
         arguments = mapping(entry.get("arguments") or {}, f"{path}.arguments")
         name = spelled(entry["name"])
         if name in _IDLE_ACTIONS:
             continue
         check_action_arguments(entry["name"], arguments, f"{path}.name", f"{path}.arguments")
-        found[name] = {str(k): v for k, v in arguments.items()}
-    return found
+        by_action[name] = {str(k): v for k, v in arguments.items()}
+    return by_action
 
 
-def check_action_arguments(given: str, arguments: Mapping[str, object], name_path: str, path: str) -> None:
+def check_action_arguments(action: str, arguments: Mapping[str, object], name_path: str, path: str) -> None:
     """Refuse arguments of an action that does not exist, or does not know them."""
-    name = spelled(given)
+    name = spelled(action)
     if name not in ACTIONS:
-        raise InputError(f"unknown action {given}{suggestion(name, (*ACTIONS, *_IDLE_ACTIONS))}", field=name_path)
+        raise InputError(f"unknown action {action}{suggestion(name, (*ACTIONS, *_IDLE_ACTIONS))}", field=name_path)
     check_fields(arguments, path, ACTIONS[name].arguments.split())

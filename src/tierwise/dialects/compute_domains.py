@@ -26,12 +26,12 @@ READS = (ComputeDomain,)
 
 def domains(objects: Objects) -> dict[str, str]:
     """By template of claims, as namespace/name, the domain that it makes pods join."""
-    found: dict[str, str] = {}
+    path_by_template: dict[str, str] = {}
     for path, domain in objects.every(ComputeDomain).items():
         name = domain.spec.channel.resource_claim_template.name
         if name:
-            found[f"{domain.metadata.namespace or 'default'}/{name}"] = path
-    return found
+            path_by_template[f"{domain.metadata.namespace or 'default'}/{name}"] = path
+    return path_by_template
 
 
 def trees(objects: Objects) -> Iterator[LabelTree]:
@@ -44,9 +44,9 @@ ONE_CLIQUE: Final = Constraint(hard=True, tier_name=CLIQUE, kind=KIND)
 """What keeps the pods of a domain together."""
 
 
-def joined(pod: Pod, known: Mapping[str, str]) -> str:
+def joined(pod: Pod, domain_by_template: Mapping[str, str]) -> str:
     """The domain that a pod joins, as namespace/name; "" for none. Of several the first counts."""
-    return next((known[name] for name in template_names(pod) if name in known), "")
+    return next((domain_by_template[name] for name in template_names(pod) if name in domain_by_template), "")
 
 
 def template_names(pod: Pod) -> Iterator[str]:

@@ -58,10 +58,10 @@ def plan(tree: LabelTree, nodes: Sequence[Node]) -> Iterator[Planned]:
         yield _planned(tree.kind, tree.keys, [(_path(tree.keys, node), node) for node in nodes])
         return
     present = {key for node in nodes for key in node.metadata.labels}
-    chain, others = _chain([key for key in tree.keys if key in present], nodes)
+    chain, crossing = _chain([key for key in tree.keys if key in present], nodes)
     if chain:
         yield _planned(tree.kind, chain, [(_labels(chain, node), node) for node in nodes])
-    for key in others[:MOST_CROSSING]:
+    for key in crossing[:MOST_CROSSING]:
         yield _planned(f"{tree.kind} {key}", (key,), [(_labels((key,), node), node) for node in nodes])
 
 
@@ -95,8 +95,8 @@ def declared(
     for path in inside:
         children.setdefault(path[:-1], []).append(names[path])
     return [
-        Declared(names[path], *tier(path), nodes=frozenset(found), children=tuple(children.get(path, ())))
-        for path, found in inside.items()
+        Declared(names[path], *tier(path), nodes=frozenset(nodes_inside), children=tuple(children.get(path, ())))
+        for path, nodes_inside in inside.items()
     ]
 
 
@@ -115,8 +115,8 @@ def _names(domains: Sequence[Domain]) -> dict[Domain, str]:
 def _path(keys: Sequence[str], node: Node) -> Domain:
     """The labels of a node for all keys; none where it lacks one."""
     labels = node.metadata.labels
-    found = tuple((key, value) for key in keys if (value := labels.get(key, "")))
-    return found if len(found) == len(keys) else ()
+    pairs = tuple((key, value) for key in keys if (value := labels.get(key, "")))
+    return pairs if len(pairs) == len(keys) else ()
 
 
 def _labels(keys: Sequence[str], node: Node) -> Domain:
@@ -129,10 +129,10 @@ def _chain(keys: Sequence[str], nodes: Sequence[Node]) -> tuple[list[str], list[
     """Keys whose domains lie within each other, outermost first, and the keys that cross one of these."""
     values = {key: {v for node in nodes if (v := node.metadata.labels.get(key, ""))} for key in keys}
     chain: list[str] = []
-    others: list[str] = []
+    crossing: list[str] = []
     for key in sorted(keys, key=lambda key: (len(values[key]), key)):
-        (chain if values[key] and all(_within(key, outer, nodes) for outer in chain) else others).append(key)
-    return chain, others
+        (chain if values[key] and all(_within(key, outer, nodes) for outer in chain) else crossing).append(key)
+    return chain, crossing
 
 
 def _within(inner: str, outer: str, nodes: Sequence[Node]) -> bool:

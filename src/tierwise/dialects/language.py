@@ -84,10 +84,10 @@ class Language(msgspec.Struct, frozen=True):
 
 def marks_of(pod: Pod) -> set[str]:
     """The keys of all labels and annotations of a pod: most pods have none that any language looks at."""
-    spec, found = pod.spec, {*pod.metadata.labels, *pod.metadata.annotations}
+    spec, marks = pod.spec, {*pod.metadata.labels, *pod.metadata.annotations}
     if spec.scheduling_group is not None or spec.workload_ref is not None:
-        found.add(IN_SPEC)
-    return found
+        marks.add(IN_SPEC)
+    return marks
 
 
 def kinds(records: tuple[type[Object], ...]) -> Iterator[tuple[str, str]]:
@@ -99,5 +99,5 @@ def kinds(records: tuple[type[Object], ...]) -> Iterator[tuple[str, str]]:
 def loaded(name: str) -> Callable[..., Any]:
     """The function behind a name of a record."""
     module, _, function = name.partition(":")
-    found: Callable[..., Any] = getattr(import_module(module), function)
-    return found
+    reader: Callable[..., Any] = getattr(import_module(module), function)
+    return reader

@@ -94,7 +94,7 @@ DECLARING: Final = frozenset(kind for language in LANGUAGES.values() for kind in
 """The API groups and kinds of objects that declare gangs."""
 
 TREES_READ: Final[tuple[type[Object], ...]] = (
-    *(record for one in LANGUAGES.values() for record in one.tree_reads),
+    *(record for language in LANGUAGES.values() for record in language.tree_reads),
     ComputeDomain,
 )
 """The records that label trees, and further names of trees, follow from."""
@@ -111,9 +111,9 @@ def named_group(pod: Pod) -> Name | None:
 
 def whose(pod: Pod) -> str:
     """What a pod says that it belongs to, in any language; empty where it names nothing."""
-    found = group_of(pod) or gang_of(pod)
-    if found:
-        return found
+    path = group_of(pod) or gang_of(pod)
+    if path:
+        return path
     name = named_group(pod)
     return " ".join(name) if name is not None else ""
 
@@ -127,8 +127,8 @@ def declaring(objects: Objects, job: Job) -> Iterator[tuple[Key, Object]]:
         keys = [Key(VOLCANO, "PodGroup", namespace, name)]
     else:
         paths = job.gangs or (job.key,) if job.language == KOORDINATOR else ()
-        found = (koordinator.gang_object(objects, path) for path in paths)
-        keys = [key for key, _ in filter(None, found)]
+        gangs = (koordinator.gang_object(objects, path) for path in paths)
+        keys = [key for key, _ in filter(None, gangs)]
     for key in keys:
         record = objects.record(key)
         if record is not None:
@@ -140,14 +140,14 @@ def names(pod: Pod, marks: Set[str] | None = None) -> tuple[Name, ...]:
     marks = marks_of(pod) if marks is None else marks
     if _KEYS.isdisjoint(marks):
         return ()
-    found: list[Name] = []
+    gang_names: list[Name] = []
     for name, language in LANGUAGES.items():
         path = language.named(pod) if not language.keys.isdisjoint(marks) else ""
         if path:
-            found.append((name, path))
+            gang_names.append((name, path))
             if language in _OTHERS:
                 break  # of these the first counts
-    return tuple(found)
+    return tuple(gang_names)
 
 
 def plain(name: Name) -> Name:
@@ -174,21 +174,21 @@ class GroupReader:
 
     def follow_objects(self, objects: Objects) -> list[Name]:
         """What objects declare now; the names of groups that are others because of that."""
-        found: list[Name] = []
+        names_changed: list[Name] = []
         differing = objects.differing_types(self._objects)
         for name, language in LANGUAGES.items():
-            others = differing.intersection(language.reads)
-            if language.each is not None and language.declares[0] in others:
-                others -= {language.declares[0]}
-                found += self._each(language, language.each, objects)
-            if language.woven is not None and others:
+            other_kinds = differing.intersection(language.reads)
+            if language.each is not None and language.declares[0] in other_kinds:
+                other_kinds -= {language.declares[0]}
+                names_changed += self._each(language, language.each, objects)
+            if language.woven is not None and other_kinds:
                 self._due.add(name)
         self._objects = objects
-        self._changed.update(found)
-        return found
+        self._changed.update(names_changed)
+        return names_changed
 
     def _each(
-        self, language: Language, each: Callable[[str, Any, Rules], Group | None], objects: Objects
+        self, language: Language, group_of: Callable[[str, Any, Rules], Group | None], objects: Objects
     ) -> Iterator[Name]:
         record = language.declares[0]
         kinds_of = sorted(kinds((record,)))
@@ -196,7 +196,7 @@ class GroupReader:
             namespace, _, called = path.partition("/")
             keys = (Key(group, kind, namespace, called) for group, kind in kinds_of)
             now = next(filter(None, map(objects.record, keys)), None)
-            group = each(path, now, self._rules) if now is not None else None
+            group = group_of(path, now, self._rules) if now is not None else None
             name = (language.name, path)
             before = self.groups.get(name) if path not in self._woven[language.name] else None
             if group is None or before is None:
@@ -214,13 +214,13 @@ class GroupReader:
         """All names that pods called when they were last looked at."""
         return ((language, path) for language, pods in self._pods.items() for path in pods)
 
-    def follow_pods(self, first: Mapping[Name, Pod | None]) -> set[Name]:
+    def follow_pods(self, first_pods: Mapping[Name, Pod | None]) -> set[Name]:
         """The names of all groups that are others since this was last asked.
 
         `first` are names that pods call, with the first pod of each, or None where none is left: those of them that
         may have changed.
         """
-        for name, pod in first.items():
+        for name, pod in first_pods.items():
             pods = self._pods[name[0]]
             if pods.get(name[1]) is not pod:
                 if pod is None:
@@ -231,8 +231,8 @@ class GroupReader:
                     self._due.add(name[0])
         for called in self._due:
             self._weave(LANGUAGES[called])
-        found, self._changed, self._due = self._changed, set(), set()
-        return found
+        touched, self._changed, self._due = self._changed, set(), set()
+        return touched
 
     def _weave(self, language: Language) -> None:
         if language.woven is None:
@@ -265,8 +265,8 @@ def tree_aliases(objects: Objects) -> dict[str, str]:
 
 def label_trees(objects: Objects) -> list[LabelTree]:
     """The trees of node labels that constraints of any language are about; keys without an order share one."""
-    found = [tree for language in LANGUAGES.values() for tree in language.trees(objects)]
-    found += compute_domains.trees(objects)
-    keys = sorted({key for tree in found if tree.bare for key in tree.keys})
-    listed = [tree for tree in found if not tree.bare]
+    trees_read = [tree for language in LANGUAGES.values() for tree in language.trees(objects)]
+    trees_read += compute_domains.trees(objects)
+    keys = sorted({key for tree in trees_read if tree.bare for key in tree.keys})
+    listed = [tree for tree in trees_read if not tree.bare]
     return [*listed, LabelTree(LABELS, tuple(keys), bare=True)] if keys else listed

@@ -53,10 +53,10 @@ class Changes(msgspec.Struct, frozen=True):
 
 
 def changes(
-    wanted: Sequence[HyperNode], present: Mapping[str, HyperNode], *, source: str, nodes: Iterable[str]
+    hypernodes: Sequence[HyperNode], present: Mapping[str, HyperNode], *, source: str, nodes: Iterable[str]
 ) -> Changes:
     """From the hyperNodes that a cluster has to those that a source wants; only the source's own are deleted."""
-    named = {hypernode.metadata.name: hypernode for hypernode in wanted}
+    named = {hypernode.metadata.name: hypernode for hypernode in hypernodes}
     mine = [hypernode for hypernode in present.values() if hypernode.metadata.labels.get(SOURCE_LABEL) == source]
     gone = [hypernode for hypernode in mine if hypernode.metadata.name not in named]
     both = [(present[name], hypernode) for name, hypernode in named.items() if name in present]
@@ -79,14 +79,14 @@ def _differ(old: HyperNode, new: HyperNode) -> bool:
 
 
 def _told(pairs: Iterable[tuple[HyperNode | None, HyperNode | None]]) -> tuple[Change, ...]:
-    found = []
+    changes_found = []
     for old, new in pairs:
         shown = new or old
         assert shown is not None
         before, after = _members(old), _members(new)
         height = (shown.spec.tier, shown.spec.tier_name)
         was = (old.spec.tier, old.spec.tier_name) if old is not None else height
-        found.append(
+        changes_found.append(
             Change(
                 shown.metadata.name,
                 *height,
@@ -95,7 +95,7 @@ def _told(pairs: Iterable[tuple[HyperNode | None, HyperNode | None]]) -> tuple[C
                 removed=tuple(sorted(before - after, key=natural)),
             )
         )
-    return tuple(sorted(found, key=lambda change: (change.tier, natural(change.name))))
+    return tuple(sorted(changes_found, key=lambda change: (change.tier, natural(change.name))))
 
 
 def _members(hypernode: HyperNode | None) -> set[str]:

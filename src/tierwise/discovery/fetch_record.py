@@ -124,11 +124,11 @@ def _folded(nodes: list[str]) -> str | list[str]:
 
 
 def _unpacked(text: str) -> Tree:
-    found = msgspec.json.decode(text, type=_Packed)
+    packed = msgspec.json.decode(text, type=_Packed)
     places: dict[str, Path] = {}
-    for place in found.places:
+    for place in packed.places:
         if not place.path:
             raise ValueError("a path is empty")
         nodes = expand(place.nodes) if isinstance(place.nodes, str) else place.nodes
         places |= dict.fromkeys(nodes, tuple(PathElement(tier, name) for tier, name in place.path))
-    return Tree(places, found.tier_names, unique=found.unique)
+    return Tree(places, packed.tier_names, unique=packed.unique)

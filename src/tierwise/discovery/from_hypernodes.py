@@ -26,7 +26,7 @@ def without_planes(hypernodes: Iterable[HyperNode]) -> tuple[list[HyperNode], li
 
     The scheduler takes such a tree for a mistake; who carries a network elsewhere means planes by it.
     """
-    given = {hypernode.metadata.name: hypernode for hypernode in hypernodes}
+    by_name = {hypernode.metadata.name: hypernode for hypernode in hypernodes}
     written = [
         Switch(
             name,
@@ -35,16 +35,18 @@ def without_planes(hypernodes: Iterable[HyperNode]) -> tuple[list[HyperNode], li
             children=tuple(_inner(m) for m in h.spec.members if m.type == "HyperNode"),
             where=f"HyperNode {name}",
         )
-        for name, h in given.items()
+        for name, h in by_name.items()
         if h.spec.members
     ]
-    kept, remarks = merge_planes(written)
-    told = [replace(remark, text=remark.text.replace("switch ", "hyperNode ", 1)) for remark in remarks]
-    merged = {switch.name for switch in written} - kept.keys()
-    left = [
-        _with_children(h, kept[name].children) if name in kept else h for name, h in given.items() if name not in merged
+    unmerged, remarks = merge_planes(written)
+    hypernode_remarks = [replace(remark, text=remark.text.replace("switch ", "hyperNode ", 1)) for remark in remarks]
+    merged = {switch.name for switch in written} - unmerged.keys()
+    remaining = [
+        _with_children(h, unmerged[name].children) if name in unmerged else h
+        for name, h in by_name.items()
+        if name not in merged
     ]
-    return left, told
+    return remaining, hypernode_remarks
 
 
 def _node_key(member: MemberSpec) -> str:
@@ -71,15 +73,15 @@ def _with_children(hypernode: HyperNode, children: tuple[str, ...]) -> HyperNode
 
 def read(hypernodes: Iterable[HyperNode], nodes: Iterable[Node]) -> Discovered:
     """The tree that these hyperNodes form; nodes outside of all of them are left out."""
-    given = list(hypernodes)
-    known = {node.metadata.name: node for node in nodes}
-    for hypernode in given:
+    declared = list(hypernodes)
+    nodes_by_name = {node.metadata.name: node for node in nodes}
+    for hypernode in declared:
         for member in hypernode.spec.members:
             exact = member.selector.exact_match
             if member.type == "Node" and exact is not None and exact.name:
-                known.setdefault(exact.name, Node(metadata=ObjectMeta(name=exact.name)))
-    names = list(known)
-    topology, order = build_tree(declare(given, known.values()), names)
+                nodes_by_name.setdefault(exact.name, Node(metadata=ObjectMeta(name=exact.name)))
+    names = list(nodes_by_name)
+    topology, order = build_tree(declare(declared, nodes_by_name.values()), names)
     places: dict[str, Path] = {}
     for position, leaf in zip(order.tolist(), topology.leaf.tolist(), strict=True):
         chain = [d for d in reversed(topology.chains[leaf].tolist()) if d != ROOT]

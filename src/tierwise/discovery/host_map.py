@@ -58,15 +58,17 @@ def columns(
     titles: Sequence[str], rows: Sequence[Mapping[str, str]], host: str = "", tiers: Sequence[str] = ()
 ) -> Columns:
     """The columns of a map with these titles and rows; ValueError where they cannot be told."""
-    for wanted in (*([host] if host else []), *tiers):
-        if wanted not in titles:
-            raise ValueError(f'there is no column "{wanted}": it has {", ".join(titles)}{suggestion(wanted, titles)}')
+    for title_wanted in (*([host] if host else []), *tiers):
+        if title_wanted not in titles:
+            raise ValueError(
+                f'there is no column "{title_wanted}": it has {", ".join(titles)}{suggestion(title_wanted, titles)}'
+            )
     hosts = host or _host(titles, rows, tiers)
     if hosts in tiers:
         raise ValueError(f'column "{hosts}" cannot be the host and a tier')
-    rest = [title for title in titles if title != hosts]
-    chosen = tuple(tiers) or _ordered(rest, rows)
-    return Columns(hosts, chosen, tuple(title for title in rest if title not in chosen))
+    other_titles = [title for title in titles if title != hosts]
+    tier_titles = tuple(tiers) or _ordered(other_titles, rows)
+    return Columns(hosts, tier_titles, tuple(title for title in other_titles if title not in tier_titles))
 
 
 def _host(titles: Sequence[str], rows: Sequence[Mapping[str, str]], tiers: Sequence[str]) -> str:
@@ -82,12 +84,12 @@ def _host(titles: Sequence[str], rows: Sequence[Mapping[str, str]], tiers: Seque
 
 def _ordered(titles: Sequence[str], rows: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
     """Columns from the innermost outwards: by their words, else by how many values they have."""
-    known = [title for title in titles if _word(title) in _RANKS]
-    if known:
-        ranks = [_RANKS[_word(title)] for title in known]
+    ranked = [title for title in titles if _word(title) in _RANKS]
+    if ranked:
+        ranks = [_RANKS[_word(title)] for title in ranked]
         if len(set(ranks)) == len(ranks):
-            return tuple(title for _, title in sorted(zip(ranks, known, strict=True)))
-    candidates = known or list(titles)
+            return tuple(title for _, title in sorted(zip(ranks, ranked, strict=True)))
+    candidates = ranked or list(titles)
     if not candidates:
         raise ValueError("there is no column for a tier")
     counts = {title: len({row.get(title, "") for row in rows} - {""}) for title in candidates}
@@ -121,8 +123,8 @@ def parse_csv(text: str, file: str, host: str = "", tiers: Sequence[str] = ()) -
 
 
 def _table(text: str, file: str) -> tuple[list[str], list[_Row]]:
-    first = next((line for line in text.splitlines() if line.strip()), "")
-    delimiter = max(_DELIMITERS, key=first.count)
+    heading = next((line for line in text.splitlines() if line.strip()), "")
+    delimiter = max(_DELIMITERS, key=heading.count)
     lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     titles: list[str] = []
     rows: list[_Row] = []
@@ -173,40 +175,42 @@ def _planted(titles: Sequence[str], rows: Sequence[_Row], file: str, host: str, 
     if not rows:
         return Discovered.failed(SourceRemark(file, "lists no host"))
     try:
-        found = columns(titles, [row.cells for row in rows], host, tiers)
+        chosen_columns = columns(titles, [row.cells for row in rows], host, tiers)
     except ValueError as error:
         return Discovered.failed(SourceRemark(file, str(error)))
     places: dict[str, Path] = {}
-    remarks = [*_placed(rows, found, places), *_unread(found, file)]
-    return Discovered.of(Tree(places, dict(enumerate(found.tiers, start=1))), remarks)
+    remarks = [*_placed(rows, chosen_columns, places), *_unread(chosen_columns, file)]
+    return Discovered.of(Tree(places, dict(enumerate(chosen_columns.tiers, start=1))), remarks)
 
 
-def _placed(rows: Sequence[_Row], found: Columns, places: dict[str, Path]) -> Iterator[SourceRemark]:
+def _placed(rows: Sequence[_Row], chosen_columns: Columns, places: dict[str, Path]) -> Iterator[SourceRemark]:
     """Fills in the places; remarks about rows that say nothing, or something else than another."""
-    first: dict[str, str] = {}
+    seen_at: dict[str, str] = {}
     for row in rows:
-        node = row.cells.get(found.host, "")
+        node = row.cells.get(chosen_columns.host, "")
         path = tuple(
             PathElement(tier, value)
-            for tier, title in reversed(list(enumerate(found.tiers, start=1)))
+            for tier, title in reversed(list(enumerate(chosen_columns.tiers, start=1)))
             if (value := row.cells.get(title, ""))
         )
         if not node:
-            yield SourceRemark(row.where, f"{found.host} is empty")
-        elif node in first:
-            same = places.get(node, ()) == path
-            text = f"host {node} is listed twice, first at {first[node]}" + ("" if same else ", in another place")
-            yield SourceRemark(row.where, text, error=not same)
+            yield SourceRemark(row.where, f"{chosen_columns.host} is empty")
+        elif node in seen_at:
+            same_place = places.get(node, ()) == path
+            text = f"host {node} is listed twice, first at {seen_at[node]}" + (
+                "" if same_place else ", in another place"
+            )
+            yield SourceRemark(row.where, text, error=not same_place)
         elif not path:
             yield SourceRemark(row.where, f"host {node} is in no domain", error=False)
-        if node and node not in first:
-            first[node] = row.where
+        if node and node not in seen_at:
+            seen_at[node] = row.where
             if path:
                 places[node] = path
 
 
-def _unread(found: Columns, file: str) -> Iterator[SourceRemark]:
-    if found.ignored:
-        many = len(found.ignored) > 1
-        text = f"column{'s' if many else ''} {', '.join(found.ignored)} {'are' if many else 'is'} not read"
+def _unread(chosen_columns: Columns, file: str) -> Iterator[SourceRemark]:
+    if chosen_columns.ignored:
+        many = len(chosen_columns.ignored) > 1
+        text = f"column{'s' if many else ''} {', '.join(chosen_columns.ignored)} {'are' if many else 'is'} not read"
         yield SourceRemark(file, text, error=False)

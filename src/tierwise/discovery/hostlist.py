@@ -30,10 +30,10 @@ class HostlistError(ValueError):
 def expand(text: str) -> list[str]:
     """The names that an expression means, in its order, each once."""
     reader = _Reader(text)
-    found = reader.alternatives(inside=False)
+    names = reader.alternatives(inside=False)
     if reader.rest:
         raise HostlistError(f'"{text}": "]" without "["')
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(names))
 
 
 class _Reader:
@@ -48,12 +48,12 @@ class _Reader:
         return self._text[self._at :]
 
     def alternatives(self, *, inside: bool) -> list[str]:
-        found = self._one(inside=inside)
+        names = self._one(inside=inside)
         while self.rest.startswith(","):
             self._at += 1
-            found += self._one(inside=inside)
-            self._refuse_many(len(found))
-        return found
+            names += self._one(inside=inside)
+            self._refuse_many(len(names))
+        return names
 
     def _one(self, *, inside: bool) -> list[str]:
         form = _RANGE.match(self._text, self._at) if inside else None
@@ -72,11 +72,11 @@ class _Reader:
 
     def _brackets(self) -> list[str]:
         self._at += 1
-        found = self.alternatives(inside=True)
+        alternatives = self.alternatives(inside=True)
         if not self.rest.startswith("]"):
             raise HostlistError(f'"{self._text}": "[" without "]"')
         self._at += 1
-        return found
+        return alternatives
 
     def _literal(self, *, inside: bool) -> str:
         form = _LITERAL.match(self._text, self._at)

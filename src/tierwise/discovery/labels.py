@@ -20,8 +20,8 @@ def read(type_: TopologyType, nodes: Iterable[Node]) -> Tree:
     places: dict[str, Path] = {}
     for node in nodes:
         labels = [node.metadata.labels.get(key, "") for key in type_.keys]
-        known = labels.index("") if "" in labels else len(labels)
-        if known:
-            steps = [PathElement(tier, value) for tier, value in enumerate(labels[:known], start=1)]
+        missing_at = labels.index("") if "" in labels else len(labels)
+        if missing_at:
+            steps = [PathElement(tier, value) for tier, value in enumerate(labels[:missing_at], start=1)]
             places[node.metadata.name] = tuple(reversed(steps))
     return Tree(places, dict(enumerate(type_.keys, start=1)))

@@ -23,24 +23,28 @@ _FULL_HASH: Final = 40
 _ODD: Final = re.compile(r"[^a-z0-9]+")
 
 
-def names(tree: Tree, prefix: str = "", taken: Container[str] = frozenset()) -> dict[Path, str]:
+def names(tree: Tree, prefix: str = "", used_names: Container[str] = frozenset()) -> dict[Path, str]:
     """The name of each domain, after `prefix`; what is `taken` is taken by others and stays theirs."""
-    plain = {path: _plain(path, prefix, whole=not tree.unique) for path in tree}
-    chosen = _unlike(plain, lambda path: _hashed(plain[path], path, _HASH), taken)
+    plain = {path: _plain(path, prefix, full_path=not tree.unique) for path in tree}
+    unique_names = _unlike(plain, lambda path: _hashed(plain[path], path, _HASH), used_names)
     # A hash of eight digits may still meet a chosen name; one of forty does not.
-    return _unlike(chosen, lambda path: _hashed(plain[path], path, _FULL_HASH), taken)
+    return _unlike(unique_names, lambda path: _hashed(plain[path], path, _FULL_HASH), used_names)
 
 
-def _unlike(given: dict[Path, str], other: Callable[[Path], str], taken: Container[str]) -> dict[Path, str]:
+def _unlike(
+    names_by_path: dict[Path, str], rename: Callable[[Path], str], used_names: Container[str]
+) -> dict[Path, str]:
     """The names with another one for every path whose name is not its own."""
     owners: dict[str, int] = {}
-    for name in given.values():
+    for name in names_by_path.values():
         owners[name] = owners.get(name, 0) + 1
-    return {path: other(path) if owners[name] > 1 or name in taken else name for path, name in given.items()}
+    return {
+        path: rename(path) if owners[name] > 1 or name in used_names else name for path, name in names_by_path.items()
+    }
 
 
-def _plain(path: Path, prefix: str, *, whole: bool) -> str:
-    words = [step.name for step in (path if whole else path[-1:])]
+def _plain(path: Path, prefix: str, *, full_path: bool) -> str:
+    words = [step.name for step in (path if full_path else path[-1:])]
     spelled = _ODD.sub("-", f"{prefix}{'-'.join(words)}".lower()).strip("-")
     if not _ODD.sub("-", "".join(words).lower()).strip("-"):  # nothing of a name in another script is left
         return _hashed(f"{spelled}-tier{path[-1].tier}".strip("-"), path, _HASH)

@@ -130,12 +130,12 @@ def carried(nodes: Iterable[Node]) -> dict[str, int]:
 
 def read(preset: Preset, nodes: Iterable[Node]) -> Discovered:
     """The tree of all nodes that carry the labels of a preset."""
-    given = sorted(nodes, key=lambda node: natural(node.metadata.name))
-    known = {key for node in given for key, value in node.metadata.labels.items() if value}
-    levels = [level for level in preset.levels if not known.isdisjoint(level.keys)]
+    ordered = sorted(nodes, key=lambda node: natural(node.metadata.name))
+    present_keys = {key for node in ordered for key, value in node.metadata.labels.items() if value}
+    levels = [level for level in preset.levels if not present_keys.isdisjoint(level.keys)]
     tiers = {level.name: tier for tier, level in enumerate(levels, start=1)}
     places: dict[str, Path] = {}
-    for node in given:
+    for node in ordered:
         labels = node.metadata.labels
         steps = []
         for level in reversed(levels):
@@ -161,6 +161,6 @@ def _repeated(tree: Tree) -> Iterator[SourceRemark]:
             repeated.setdefault(step.tier, []).append(step.name)
     for tier, values in sorted(repeated.items()):
         shown = ", ".join(values[:3]) + (f" and {len(values) - 3} more" if len(values) > 3 else "")
-        found = "is found" if len(values) == 1 else "are each found"
-        text = f"{tree.tier_names[tier]} {shown} {found} in several places: every place is a domain of its own"
+        verb_phrase = "is found" if len(values) == 1 else "are each found"
+        text = f"{tree.tier_names[tier]} {shown} {verb_phrase} in several places: every place is a domain of its own"
         yield SourceRemark("", text, error=False)

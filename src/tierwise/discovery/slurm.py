@@ -61,28 +61,28 @@ def joined(blocks: Sequence[Block], sizes: Sequence[int], where: str, name: str 
 def _block_path(blocks: Sequence[Block], index: int, factors: Sequence[int]) -> Path:
     """The domains around a block. Blocks left over at the end form no domain that holds one smaller one alone."""
     steps = [PathElement(1, blocks[index].name)]
-    held = 1
+    block_size = 1
     for tier, factor in enumerate(factors[1:], start=2):
         start = index - index % factor
         group = blocks[start : start + factor]
-        if len(group) > held:
+        if len(group) > block_size:
             # A domain of several blocks is called by its first and last.
             steps.append(PathElement(tier, f"{group[0].name}-{group[-1].name}"))
-        held = len(group)
+        block_size = len(group)
     return tuple(reversed(steps))
 
 
 def _twins(blocks: Sequence[Block], name: str) -> Iterator[SourceRemark]:
-    first: dict[str, Block] = {}
+    seen: dict[str, Block] = {}
     homes: dict[str, str] = {}
     for block in blocks:
-        if block.name in first:
-            yield SourceRemark(block.where, f"{name} {block.name} is given twice, first at {first[block.name].where}")
-        first.setdefault(block.name, block)
+        if block.name in seen:
+            yield SourceRemark(block.where, f"{name} {block.name} is given twice, first at {seen[block.name].where}")
+        seen.setdefault(block.name, block)
         for node in dict.fromkeys(block.nodes):
-            other = homes.setdefault(node, block.name)
-            if other != block.name:
-                yield SourceRemark(block.where, f"node {node} is in {name} {block.name} and in {other}")
+            block_of_node = homes.setdefault(node, block.name)
+            if block_of_node != block.name:
+                yield SourceRemark(block.where, f"node {node} is in {name} {block.name} and in {block_of_node}")
 
 
 def _odd_sizes(sizes: Sequence[int], where: str) -> Iterator[SourceRemark]:
@@ -90,8 +90,8 @@ def _odd_sizes(sizes: Sequence[int], where: str) -> Iterator[SourceRemark]:
         yield SourceRemark(where, f"block size {sizes[0]} is not positive")
         return
     for before, size in pairwise(sizes):
-        factor, rest = divmod(size, sizes[0])
-        if rest or factor & (factor - 1) or size <= before:
+        factor, remainder = divmod(size, sizes[0])
+        if remainder or factor & (factor - 1) or size <= before:
             text = f"block size {size} is not {sizes[0]} times a power of two above {before // sizes[0]}"
             yield SourceRemark(where, text)
 
@@ -134,16 +134,14 @@ def grown(written: Sequence[Switch], tier_names: Mapping[int, str] | None = None
 
 def _references(switches: Iterable[Switch]) -> Iterator[SourceRemark]:
     """Names given twice, and children that do not exist."""
-    first: dict[str, Switch] = {}
+    seen: dict[str, Switch] = {}
     for switch in switches:
-        if switch.name in first:
-            yield SourceRemark(
-                switch.where, f"switch {switch.name} is given twice, first at {first[switch.name].where}"
-            )
-        first.setdefault(switch.name, switch)
-    for switch in first.values():
+        if switch.name in seen:
+            yield SourceRemark(switch.where, f"switch {switch.name} is given twice, first at {seen[switch.name].where}")
+        seen.setdefault(switch.name, switch)
+    for switch in seen.values():
         for child in switch.children:
-            if child not in first:
+            if child not in seen:
                 yield SourceRemark(switch.where, f"switch {switch.name} names switch {child}, which does not exist")
 
 
@@ -163,15 +161,15 @@ def merge_planes(written: Sequence[Switch]) -> tuple[dict[str, Switch], list[Sou
     switches = {switch.name: switch for switch in sorted(written, key=lambda switch: natural(switch.name))}
     planes: dict[str, list[str]] = {}
     while True:
-        kept: dict[tuple[frozenset[str], frozenset[str]], str] = {}
+        by_members: dict[tuple[frozenset[str], frozenset[str]], str] = {}
         instead: dict[str, str] = {}
         for switch in switches.values():
             members = frozenset(switch.nodes), frozenset(switch.children)
             if any(members):
-                one = kept.setdefault(members, switch.name)
-                if one != switch.name:
-                    instead[switch.name] = one
-                    planes.setdefault(one, []).extend([switch.name, *planes.pop(switch.name, [])])
+                representative = by_members.setdefault(members, switch.name)
+                if representative != switch.name:
+                    instead[switch.name] = representative
+                    planes.setdefault(representative, []).extend([switch.name, *planes.pop(switch.name, [])])
         if not instead:
             break
         # References to a merged plane now name its representative, which may make further switches equal.
@@ -180,14 +178,11 @@ def merge_planes(written: Sequence[Switch]) -> tuple[dict[str, Switch], list[Sou
             for name, switch in switches.items()
             if name not in instead
         }
-    remarks = [
-        SourceRemark(
-            switches[one].where,
-            f"switch {one} stands for {', '.join(sorted(others, key=natural))} too: they have the same members",
-            error=False,
-        )
-        for one, others in planes.items()
-    ]
+    remarks = []
+    for representative, merged_names in planes.items():
+        others = ", ".join(sorted(merged_names, key=natural))
+        text = f"switch {representative} stands for {others} too: they have the same members"
+        remarks.append(SourceRemark(switches[representative].where, text, error=False))
     return switches, remarks
 
 
@@ -196,15 +191,15 @@ def _claims(switches: Iterable[Switch], parents: dict[str, str]) -> Iterator[Sou
     homes: dict[str, str] = {}
     for switch in switches:
         for child in dict.fromkeys(switch.children):
-            other = parents.setdefault(child, switch.name)
-            if other != switch.name:
+            parent = parents.setdefault(child, switch.name)
+            if parent != switch.name:
                 yield SourceRemark(
-                    switch.where, f"switch {child} is below {switch.name} and below {other}: two parents"
+                    switch.where, f"switch {child} is below {switch.name} and below {parent}: two parents"
                 )
         for node in dict.fromkeys(switch.nodes):
-            other = homes.setdefault(node, switch.name)
-            if other != switch.name:
-                yield SourceRemark(switch.where, f"node {node} is on switch {switch.name} and on {other}")
+            parent = homes.setdefault(node, switch.name)
+            if parent != switch.name:
+                yield SourceRemark(switch.where, f"node {node} is on switch {switch.name} and on {parent}")
 
 
 def _heights(switches: Mapping[str, Switch]) -> dict[str, int]:
@@ -366,9 +361,9 @@ def write_conf(tree: Tree) -> str:
 def slurm_names(tree: Tree) -> dict[Path, str]:
     """What each domain is called in Slurm: its own name where that tells it apart, else one made from its path."""
     _refuse_unfit(tree.places)
-    own = {path: path[-1].name for path in tree}
-    if len(set(own.values())) == len(own) and all(map(fits, own.values())):
-        return own
+    plain_names = {path: path[-1].name for path in tree}
+    if len(set(plain_names.values())) == len(plain_names) and all(map(fits, plain_names.values())):
+        return plain_names
     return names(tree)
 
 
@@ -424,12 +419,12 @@ _KINDS: Final = {"tree": _TreeEntry, "block": _BlocksEntry, "ring": _RingsEntry,
 def parse_yaml(data: object, file: str, topology: str = "") -> Discovered:
     """The tree of one topology; remarks name the file and the field."""
     try:
-        chosen, at = _chosen(converted(data, list[dict[str, object]]), topology)
-        kinds = [kind for kind in _KINDS if chosen.get(kind)]
+        document, at = _chosen(converted(data, list[dict[str, object]]), topology)
+        kinds = [kind for kind in _KINDS if document.get(kind)]
         if len(kinds) != 1:
             raise InputError(f"exactly one of {', '.join(_KINDS)} is needed", field=at)
         at = f"{at}.{kinds[0]}"
-        return _read(converted(chosen[kinds[0]], _KINDS[kinds[0]], at), kinds[0], file, at)
+        return _read(converted(document[kinds[0]], _KINDS[kinds[0]], at), kinds[0], file, at)
     except InputError as error:
         return Discovered.failed(SourceRemark(f"{file}: {error.field}" if error.field else file, error.message))
 
@@ -440,8 +435,8 @@ def _chosen(entries: list[dict[str, object]], topology: str) -> tuple[dict[str, 
         raise InputError("holds no topology")
     named = [entry.get("topology") for entry in entries]
     if topology and topology not in named:
-        known = [str(name) for name in named]
-        raise InputError(f'there is no topology "{topology}": it has {", ".join(known)}{suggestion(topology, known)}')
+        names = [str(name) for name in named]
+        raise InputError(f'there is no topology "{topology}": it has {", ".join(names)}{suggestion(topology, names)}')
     default = next((i for i, entry in enumerate(entries) if entry.get("cluster_default") is True), 0)
     index = named.index(topology) if topology else default
     return entries[index], f"[{index}]"

@@ -52,8 +52,8 @@ def _keys(tree: Tree) -> dict[int, str]:
     """The key of each tier: by the tier's name where topograph knows it, else switches from the leaf outwards."""
     tiers = tree.tiers
     called = [tree.tier_names.get(tier, "") for tier in tiers]
-    known = [name for name in _OUTPUT if name in called]
-    if known == called:
+    output_keys = [name for name in _OUTPUT if name in called]
+    if output_keys == called:
         return {tier: _OUTPUT[name] for tier, name in zip(tiers, called, strict=True)}
     if len(tiers) <= len(_SWITCHES):
         return {tier: _OUTPUT[name] for tier, name in zip(tiers, _SWITCHES, strict=False)}

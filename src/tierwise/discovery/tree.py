@@ -107,8 +107,8 @@ class Discovered(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, tree: Tree, remarks: Iterable[SourceRemark] = ()) -> Discovered:
         """The tree with what is to be said about it."""
-        said = tuple(remarks)
-        return cls(Tree({}) if any(remark.error for remark in said) else tree, said)
+        listed_remarks = tuple(remarks)
+        return cls(Tree({}) if any(remark.error for remark in listed_remarks) else tree, listed_remarks)
 
     @classmethod
     def failed(cls, *remarks: SourceRemark) -> Discovered:

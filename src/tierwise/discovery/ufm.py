@@ -107,7 +107,7 @@ def _groups(above: Mapping[str, Iterable[str]]) -> Sequence[list[str]]:
             member = waiting.pop()
             group.append(member)
             for switch in above[member]:
-                fresh = [other for other in below.pop(switch, ()) if other not in done]
+                fresh = [neighbour for neighbour in below.pop(switch, ()) if neighbour not in done]
                 done.update(fresh)
                 waiting += fresh
         groups.append(group)

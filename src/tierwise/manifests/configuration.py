@@ -50,31 +50,31 @@ def configuration(file: str) -> tuple[object, str]:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
         raise InputError(error.strerror or str(error), file=file) from None
-    given = [document for document, _ in documents(data, file=file) if document is not None]
-    found = [(document, file) for document in _unpacked(given) if not _is_config_map(document)]
-    maps = [document for document in _unpacked(given) if _is_config_map(document)]
-    if (len(found) > 1 and any(_configures(document) for document, _ in found)) or maps:
-        found = [entry for entry in found if _configures(entry[0])]
+    contents = [document for document, _ in documents(data, file=file) if document is not None]
+    configurations = [(document, file) for document in _unpacked(contents) if not _is_config_map(document)]
+    maps = [document for document in _unpacked(contents) if _is_config_map(document)]
+    if (len(configurations) > 1 and any(_configures(document) for document, _ in configurations)) or maps:
+        configurations = [entry for entry in configurations if _configures(entry[0])]
     inside = [entry for document in maps for entry in _inside(document, file)]
-    found += inside
-    if len(found) > 1:
-        names = f": {', '.join(where for _, where in found)}" if inside else ""
-        raise InputError(f"one configuration is expected, not {len(found)}{names}", file=file)
-    if maps and not found:
+    configurations += inside
+    if len(configurations) > 1:
+        names = f": {', '.join(where for _, where in configurations)}" if inside else ""
+        raise InputError(f"one configuration is expected, not {len(configurations)}{names}", file=file)
+    if maps and not configurations:
         keys = ", ".join(sorted(str(key) for document in maps for key in _data(document))) or "none"
         raise InputError(
             f"a ConfigMap is here, but no key of it holds a scheduler configuration (keys: {keys})", file=file
         )
-    return found[0] if found else (None, file)
+    return configurations[0] if configurations else (None, file)
 
 
 def _unpacked(documents: list[object]) -> list[object]:
     """Documents, and instead of lists the objects in them."""
-    found: list[object] = []
+    unpacked: list[object] = []
     for document in documents:
         items = document.get("items") if isinstance(document, dict) and document.get("kind") == "List" else None
-        found += items if isinstance(items, list) else [document]
-    return found
+        unpacked += items if isinstance(items, list) else [document]
+    return unpacked
 
 
 def _is_config_map(document: object) -> bool:
@@ -89,7 +89,7 @@ def _data(document: object) -> dict[str, object]:
 def _inside(config_map: object, file: str) -> list[tuple[object, str]]:
     """The configurations among the texts of a ConfigMap, each with its place; one key alone is taken for one."""
     data = {key: text for key, text in _data(config_map).items() if isinstance(text, str)}
-    found: list[tuple[object, str]] = []
+    configurations: list[tuple[object, str]] = []
     for key, text in data.items():
         where = f"{file} ({key})"
         try:
@@ -99,8 +99,8 @@ def _inside(config_map: object, file: str) -> list[tuple[object, str]]:
                 raise
             continue  # some other file of theirs
         if len(parsed) == 1 and (_configures(parsed[0]) or (len(data) == 1 and isinstance(parsed[0], dict))):
-            found.append((parsed[0], where))
-    return found
+            configurations.append((parsed[0], where))
+    return configurations
 
 
 def _configures(document: object) -> bool:

@@ -80,7 +80,7 @@ def sources(paths: Sequence[str], stdin: TextIO | BinaryIO | None) -> Iterator[M
         if path == "-":
             yield _standard_input(stdin)
         elif Path(path).is_dir():
-            yield from (_file(file, found=True) for file in _below(path))
+            yield from (_file(file, in_folder=True) for file in _below(path))
         else:
             yield _file(path)
 
@@ -89,34 +89,34 @@ def _standard_input(stdin: TextIO | BinaryIO | None) -> ManifestSource:
     if stdin is None:
         raise InputError("there is none", file=_STANDARD_INPUT)
     stream = getattr(stdin, "buffer", stdin)  # the bytes below a text stream: its own decoding could fail
-    kept = _kept(stream, _STANDARD_INPUT)
-    return ManifestSource(_STANDARD_INPUT, kept.tell(), lambda: nullcontext(kept))
+    spooled = _kept(stream, _STANDARD_INPUT)
+    return ManifestSource(_STANDARD_INPUT, spooled.tell(), lambda: nullcontext(spooled))
 
 
 def _kept(stream: TextIO | BinaryIO | IO[bytes], name: str) -> IO[bytes]:
     """All that a stream has to say, in memory or in a file; beyond `LARGEST_FILE` the rest is left."""
-    kept: IO[bytes] = BytesIO()
+    buffer: IO[bytes] = BytesIO()
     try:
-        while kept.tell() <= LARGEST_FILE and (data := stream.read(_STEP)):
-            if isinstance(kept, BytesIO) and kept.tell() > _IN_MEMORY:
+        while buffer.tell() <= LARGEST_FILE and (data := stream.read(_STEP)):
+            if isinstance(buffer, BytesIO) and buffer.tell() > _IN_MEMORY:
                 from tempfile import TemporaryFile  # most input is small, and this is slow to import
 
-                small, kept = kept, TemporaryFile()  # noqa: SIM115 - lives as long as its source
-                kept.write(small.getvalue())
-            kept.write(data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data)
+                small, buffer = buffer, TemporaryFile()  # noqa: SIM115 - lives as long as its source
+                buffer.write(small.getvalue())
+            buffer.write(data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data)
     except (OSError, ValueError) as error:
         raise _unreadable(error, name) from None
-    return kept
+    return buffer
 
 
-def _file(path: str, *, found: bool = False) -> ManifestSource:
+def _file(path: str, *, in_folder: bool = False) -> ManifestSource:
     try:
-        told = Path(path).stat()
+        file_status = Path(path).stat()
     except (OSError, ValueError) as error:
         raise _unreadable(error, path) from None
-    if not S_ISREG(told.st_mode):  # `-f <(command)` is a pipe: it can be read once
-        return ManifestSource(path, 0, _Once(path), found)
-    return ManifestSource(path, told.st_size, lambda: Path(path).open("rb"), found)
+    if not S_ISREG(file_status.st_mode):  # `-f <(command)` is a pipe: it can be read once
+        return ManifestSource(path, 0, _Once(path), in_folder)
+    return ManifestSource(path, file_status.st_size, lambda: Path(path).open("rb"), in_folder)
 
 
 class _Once:
@@ -136,15 +136,15 @@ class _Once:
 
 def _below(folder: str) -> list[str]:
     """The manifests in a folder and in those below it; links to folders are not followed, so there is no circle."""
-    found: list[str] = []
+    paths_below: list[str] = []
     for place, folders, files in os.walk(folder, onerror=_raise):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        found += (
+        paths_below += (
             str(Path(place, name)) for name in sorted(files) if name.endswith(_ENDINGS) and not name.startswith(".")
         )
-    if not found:
+    if not paths_below:
         raise InputError(f"holds no objects: no file in it ends in {', '.join(_ENDINGS)}", file=folder)
-    return found
+    return paths_below
 
 
 def _raise(error: OSError) -> None:
@@ -198,18 +198,18 @@ def read(
     remarks: Remarks | None = None,
 ) -> list[Loaded]:
     """All objects below the paths, in order; "-" means standard input, a folder for the manifests in it."""
-    given = list(sources(paths, stdin))
+    source_list = list(sources(paths, stdin))
     reading = _Reading(remarks or Remarks())
-    total = sum(source.size for source in given)
+    total = sum(source.size for source in source_list)
     done = 0
     with _collector_paused():
-        for source in given:
+        for source in source_list:
             reading.read(source, _reporter(progress, done, total))
             done += source.size
     if progress is not None:
         progress(total, total)
-    if given and not reading.some:
-        raise InputError("holds no objects", file=given[0].name if len(given) == 1 else ", ".join(paths))
+    if source_list and not reading.some:
+        raise InputError("holds no objects", file=source_list[0].name if len(source_list) == 1 else ", ".join(paths))
     return reading.found
 
 
@@ -238,9 +238,9 @@ class _Reading:
             if document is None:
                 continue
             empty = False
-            other = _no_manifest(document, found=source.found)
-            if other:
-                self._leave_out(source, other)
+            reason = _no_manifest(document, in_folder=source.found)
+            if reason:
+                self._leave_out(source, reason)
                 continue
             self.some = True
             index = self._take(document, source, index, packed=packed)
@@ -278,15 +278,19 @@ class _Reading:
 
         Files that are checked need not be meant for one cluster; those that are run together are.
         """
-        first = self._seen.setdefault(loaded.key, loaded.source)
-        if first is loaded.source:
+        seen_at = self._seen.setdefault(loaded.key, loaded.source)
+        if seen_at is loaded.source:
             return True
-        label, file, other = codec.label(loaded.record), loaded.source.rpartition("#")[0], first.rpartition("#")[0]
-        if self._remarks.faults is None or file == other:
-            raise InputError(f"given twice, first in {first}", file=loaded.source, obj=label)
-        if (file, other) not in self._shared:
-            self._shared.add((file, other))
-            self._remarks.left_out.append((file, f"what {other} has already, such as {label}"))
+        label, file, earlier_file = (
+            codec.label(loaded.record),
+            loaded.source.rpartition("#")[0],
+            seen_at.rpartition("#")[0],
+        )
+        if self._remarks.faults is None or file == earlier_file:
+            raise InputError(f"given twice, first in {seen_at}", file=loaded.source, obj=label)
+        if (file, earlier_file) not in self._shared:
+            self._shared.add((file, earlier_file))
+            self._remarks.left_out.append((file, f"what {earlier_file} has already, such as {label}"))
         return False
 
     def _leave_out(self, source: ManifestSource, what: str) -> None:
@@ -314,18 +318,18 @@ class _Reading:
         return {**raw, "metadata": {**meta, "name": f"{prefix}{number:05}"}}
 
 
-def _no_manifest(document: object, *, found: bool) -> str:
+def _no_manifest(document: object, *, in_folder: bool) -> str:
     """What a document is instead of a manifest; "" where it is one, or is wrong.
 
     A document of a file that the user named is a manifest unless it says otherwise.
     """
     if not isinstance(document, dict):
-        return "it holds no objects" if found else ""
+        return "it holds no objects" if in_folder else ""
     kind, version = document.get("kind"), document.get("apiVersion")
     if kind == "KubeSchedulerConfiguration" or (kind is None and {"actions", "tiers"} & set(document)):
         return "a scheduler configuration, which --config takes"
     if not isinstance(kind, str) or not isinstance(version, str):
-        plain = found and not document.get("metadata") and None in (kind, version) and "items" not in document
+        plain = in_folder and not document.get("metadata") and None in (kind, version) and "items" not in document
         return "it holds no objects" if plain else ""
     if codec.api_group(version) == "kustomize.config.k8s.io":
         return "a kustomization, which `kubectl kustomize` must render first"
@@ -354,15 +358,15 @@ def _documents(source: ManifestSource) -> Iterator[tuple[object, int, bool]]:
         yield from ((document, end, False) for document, end in documents(data, file=source.name))
         return
     try:
-        found = values(data, file=source.name)
+        values_read = values(data, file=source.name)
     except InputError:
         if source.is_json:
             raise
         # A YAML flow collection starts like JSON. Where it is neither, YAML's complaint is as good.
         yield from ((document, end, False) for document, end in documents(data, file=source.name))
         return
-    for number, value in enumerate(found, 1):
-        yield value, len(data) * number // len(found), True
+    for number, value in enumerate(values_read, 1):
+        yield value, len(data) * number // len(values_read), True
 
 
 def _unlisted(document: object) -> Iterator[Raw]:

@@ -116,7 +116,7 @@ def test_the_schema_is_shipped_as_it_is_generated() -> None:
     ("given", "valid"),
     [
         (written(DEFAULT), True),
-        (written(DEFAULT, whole=True), True),
+        (written(DEFAULT, every_field=True), True),
         (HEAD, True),
         ({"kind": "SchedulerProfile"}, False),
         ({**HEAD, "action": ["allocate"]}, False),

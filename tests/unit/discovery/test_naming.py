@@ -44,8 +44,8 @@ def test_a_name_that_another_source_has_is_left_to_it() -> None:
     """The rest keeps its plain names."""
     tree = fabric("s: r0[n0] r1[n1]")
 
-    assert ["r1", "s"] == list(names(tree, taken={"r0"}).values())[1:]
-    assert names(tree, taken={"r0"})[(PathElement(2, "s"), PathElement(1, "r0"))].startswith("r0-")
+    assert ["r1", "s"] == list(names(tree, used_names={"r0"}).values())[1:]
+    assert names(tree, used_names={"r0"})[(PathElement(2, "s"), PathElement(1, "r0"))].startswith("r0-")
 
 
 @given(trees(), st.sampled_from(["", "site1-", "P" * 80, "-"]))

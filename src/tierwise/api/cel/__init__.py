@@ -59,23 +59,23 @@ class Selector(msgspec.Struct, frozen=True, eq=False):
         allowed = LIMIT if budget is None else min(LIMIT, max(budget.left, 0))
         env = Environment(self._variables, _shown(driver, device), allowed)
         try:
-            found = self._evaluate(env)
+            result = self._evaluate(env)
         except (ArithmeticError, TypeError, ValueError, RecursionError) as error:  # Python's words for a wrong value
             raise EvaluationError(f"cannot be evaluated: {type(error).__name__}") from None
         finally:
             if budget is not None:
                 budget.left -= allowed - env.left
-        if not isinstance(found, bool):
+        if not isinstance(result, bool):
             raise EvaluationError("the result is not a bool")
-        return found
+        return result
 
 
 def selector(expression: str) -> Selector:
     """The condition that an expression spells; CompileError where it is none, or the API server would refuse it."""
-    found = _known(expression)
-    if isinstance(found, CompileError):
-        raise type(found)(str(found))
-    return found
+    compiled = _known(expression)
+    if isinstance(compiled, CompileError):
+        raise type(compiled)(str(compiled))
+    return compiled
 
 
 @lru_cache(maxsize=4096)
@@ -95,47 +95,47 @@ def _compiled(expression: str) -> Selector:
     node = parse(expression)
     checked = check(node)
     evaluate, variables = compiled(node, checked)
-    most = estimate(node, checked)
-    if most > LIMIT:
+    highest_cost = estimate(node, checked)
+    if highest_cost > LIMIT:
         raise CompileError(f"too complex: it can cost more than {LIMIT}, the limit of Kubernetes")
     looks_at: set[tuple[str, str]] = set()
     _look(node, {}, looks_at)
-    return Selector(expression, frozenset(looks_at), most, evaluate, variables)
+    return Selector(expression, frozenset(looks_at), highest_cost, evaluate, variables)
 
 
-def _look(node: Node, domains: Mapping[str, str], found: set[tuple[str, str]]) -> None:
+def _look(node: Node, domains: Mapping[str, str], attributes_read: set[tuple[str, str]]) -> None:
     """Note what a tree looks at; `domains` are the names that `cel.bind` gave to domains."""
     domain = _domain(node, domains)
     if domain is not None:
-        found.add((domain, ""))  # all of it, by whatever is done with it
+        attributes_read.add((domain, ""))  # all of it, by whatever is done with it
         return
     match node:
         case Select(of, field, _) if (inner := _domain(of, domains)) is not None:
-            found.add((inner, field))
+            attributes_read.add((inner, field))
         case Call("_[_]" | "_[?_]" | "_?._", (of, Literal(str() as field))) if (
             inner := _domain(of, domains)
         ) is not None:
-            found.add((inner, field))
+            attributes_read.add((inner, field))
         case Select(Name("device"), "driver" | "allowMultipleAllocations", _):
             pass
         case Name("device") if "device" not in domains:
-            found.add(("", ""))
+            attributes_read.add(("", ""))
         case Comprehension():
-            own = _domain(node.start, domains) if node.kind == "bind" else None
-            if own is None:
-                _look(node.start, domains, found)
-            _look(node.over, domains, found)
+            own_domain = _domain(node.start, domains) if node.kind == "bind" else None
+            if own_domain is None:
+                _look(node.start, domains, attributes_read)
+            _look(node.over, domains, attributes_read)
             rebound = {node.accumulator, node.name, node.second}
-            inner_domains = {key: one for key, one in domains.items() if key not in rebound}
-            if own is not None:
-                inner_domains[node.accumulator] = own
-                _look(node.result, inner_domains, found)
+            inner_domains = {key: domain_of for key, domain_of in domains.items() if key not in rebound}
+            if own_domain is not None:
+                inner_domains[node.accumulator] = own_domain
+                _look(node.result, inner_domains, attributes_read)
             else:
                 for part in (node.goes_on, node.step, node.result):
-                    _look(part, inner_domains, found)
+                    _look(part, inner_domains, attributes_read)
         case _:
             for part in children(node):
-                _look(part, domains, found)
+                _look(part, domains, attributes_read)
 
 
 def _domain(node: Node, domains: Mapping[str, str]) -> str | None:
@@ -154,8 +154,8 @@ def _shown(driver: str, device: Device) -> Value:
     attributes, capacity = EveryKey(), EveryKey()
     for name, attribute in device.attributes.items():
         _put(attributes, driver, name, _value(name, attribute))
-    for name, given in device.capacity.items():
-        _put(capacity, driver, name, QuantityValue.of(str(given.value)))
+    for name, capacity_value in device.capacity.items():
+        _put(capacity, driver, name, QuantityValue.of(str(capacity_value.value)))
     return Named(
         driver=driver,
         allowMultipleAllocations=bool(device.allow_multiple_allocations),
@@ -165,10 +165,10 @@ def _shown(driver: str, device: Device) -> Value:
 
 
 def _put(into: EveryKey, driver: str, name: str, value: Value) -> None:
-    domain, slash, own = name.partition("/")
-    held = into.setdefault(domain if slash else driver, Named())
-    assert isinstance(held, dict)
-    held[own if slash else name] = value
+    domain, slash, local_name = name.partition("/")
+    attributes = into.setdefault(domain if slash else driver, Named())
+    assert isinstance(attributes, dict)
+    attributes[local_name if slash else name] = value
 
 
 def _value(name: str, attribute: DeviceAttribute) -> Value:

@@ -29,10 +29,10 @@ class Mapping(dict[Type, Type]):
         super().__init__()
         self._learnt: list[tuple[Type, Type | None]] = []
 
-    def learn(self, variable: Type, found: Type) -> None:
+    def learn(self, variable: Type, type_: Type) -> None:
         """Let a variable be a type."""
         self._learnt.append((variable, self.get(variable)))
-        self[variable] = found
+        self[variable] = type_
 
     def mark(self) -> int:
         """How much has been learnt."""
@@ -63,7 +63,7 @@ def check(root: Node) -> Checked:
     """The types of a tree; CompileError where they do not go together, or the answer is no bool."""
     checker = _Checker()
     checker.check(root)
-    types = {key: _substituted(checker.mapping, found, to_dyn=True) for key, found in checker.types.items()}
+    types = {key: _substituted(checker.mapping, inferred, to_dyn=True) for key, inferred in checker.types.items()}
     checked = Checked(types, checker.overloads)
     _ask_alike(root, checked)
     if types[id(root)] not in (library.BOOL, library.DYN):
@@ -88,18 +88,18 @@ def _ask_alike(node: Node, checked: Checked) -> None:
         waiting += children(one)
 
 
-def _inner(found: Type, optional: bool) -> Type:  # noqa: FBT001
+def _inner(inferred: Type, optional: bool) -> Type:  # noqa: FBT001
     if not optional:
-        return found
-    if found[0] != "optional":  # Kubernetes' own check ends here
+        return inferred
+    if inferred[0] != "optional":  # Kubernetes' own check ends here
         raise CompileError("the type of an optional entry must be known")
-    return _type(found[1])
+    return _type(inferred[1])
 
 
 def _alike(types: Sequence[Type]) -> None:
-    for other in types[1:]:
-        if other != types[0]:
-            raise _mismatch(types[0], other)
+    for next_type in types[1:]:
+        if next_type != types[0]:
+            raise _mismatch(types[0], next_type)
 
 
 class _Checker:
@@ -111,11 +111,11 @@ class _Checker:
         self._fresh = 0
 
     def check(self, node: Node) -> Type:
-        found = self._type(node)
-        if _size(found) > _LARGEST_TYPE:  # a map of itself has a type twice as large
+        inferred = self._type(node)
+        if _size(inferred) > _LARGEST_TYPE:  # a map of itself has a type twice as large
             raise NotSupportedError("nested too deeply")
-        self.types[id(node)] = found
-        return found
+        self.types[id(node)] = inferred
+        return inferred
 
     def _type(self, node: Node) -> Type:
         match node:
@@ -124,8 +124,8 @@ class _Checker:
             case Name(name):
                 return self._variable(name)
             case Select(of, field, test):
-                found = self._field(self.check(of), field)
-                return library.BOOL if test else _substituted(self.mapping, found)
+                field_type = self._field(self.check(of), field)
+                return library.BOOL if test else _substituted(self.mapping, field_type)
             case ListOf(items, optional):
                 joined: Type | None = None
                 for i, item in enumerate(items):
@@ -144,24 +144,24 @@ class _Checker:
                 return self._comprehension(node)
 
     def _variable(self, name: str) -> Type:
-        for known, found in reversed(self._scope):
-            if known == name:
-                return found
+        for variable_name, variable_type in reversed(self._scope):
+            if variable_name == name:
+                return variable_type
         raise CompileError(f"undeclared reference to '{name}'")
 
     def _variable_of_types(self) -> Type:
         self._fresh += 1
         return ("param", f"_{self._fresh}")
 
-    def _unwrapped(self, found: Type, optional: bool) -> Type:  # noqa: FBT001
+    def _unwrapped(self, inferred: Type, optional: bool) -> Type:  # noqa: FBT001
         if not optional:
-            return found
-        found = _substituted(self.mapping, found)
-        if found[0] == "optional":
-            return _type(found[1])
-        if found != library.DYN:
-            raise _mismatch(library.optional_of(found), found)
-        return found
+            return inferred
+        inferred = _substituted(self.mapping, inferred)
+        if inferred[0] == "optional":
+            return _type(inferred[1])
+        if inferred != library.DYN:
+            raise _mismatch(library.optional_of(inferred), inferred)
+        return inferred
 
     def _field(self, operand: Type, field: str) -> Type:
         target = _substituted(self.mapping, operand)
@@ -169,43 +169,47 @@ class _Checker:
         target = _type(target[1]) if optional else target
         match target[0]:
             case "map":
-                found = _type(target[2])
+                field_type = _type(target[2])
             case "param":
                 self._goes(library.DYN, target)
-                found = library.DYN
+                field_type = library.DYN
             case "dyn":
-                found = library.DYN
+                field_type = library.DYN
             case _ if target == library.DEVICE and field in library.FIELDS:
-                found = library.FIELDS[field]
+                field_type = library.FIELDS[field]
             case _ if target in _STRUCTS:
                 raise CompileError(f"undefined field '{field}'")
             case _:
                 raise CompileError(f"type '{library.shown(target)}' does not support field selection")
-        return library.optional_of(found) if optional else found
+        return library.optional_of(field_type) if optional else field_type
 
-    def _joined(self, before: Type | None, found: Type) -> Type:
+    def _joined(self, before: Type | None, inferred: Type) -> Type:
         if before is None:
-            return found
-        if not self._goes(before, found):
-            raise _mismatch(self._settled(before), self._settled(found))
-        return before if _is_less_specific(before, found) else found
+            return inferred
+        if not self._goes(before, inferred):
+            raise _mismatch(self._settled(before), self._settled(inferred))
+        return before if _is_less_specific(before, inferred) else inferred
 
     def _call(self, call: Call) -> Type:
         if call.function == "_?._":
             operand, field = call.arguments
             assert isinstance(field, Literal)
             self.check(field)
-            found = self._field(self.check(operand), str(field.value))
+            result_type = self._field(self.check(operand), str(field.value))
             self.overloads[id(call)] = ("select_optional_field",)
-            found = _substituted(self.mapping, found)
-            return found if found[0] == "optional" and self._is_optional(operand) else library.optional_of(found)
+            result_type = _substituted(self.mapping, result_type)
+            return (
+                result_type
+                if result_type[0] == "optional" and self._is_optional(operand)
+                else library.optional_of(result_type)
+            )
         types = [self.check(argument) for argument in call.arguments]
         if call.target is not None:
             types.insert(0, self.check(call.target))
         if call.function in ("_&&_", "_||_"):
-            for found in types:
-                if not self._goes(found, library.BOOL):
-                    raise _mismatch(library.BOOL, self._settled(found))
+            for result_type in types:
+                if not self._goes(result_type, library.BOOL):
+                    raise _mismatch(library.BOOL, self._settled(result_type))
             self.overloads[id(call)] = ("logical_and" if call.function == "_&&_" else "logical_or",)
             return library.BOOL
         declared = library.OVERLOADS.get(call.function)
@@ -218,8 +222,8 @@ class _Checker:
     def _is_optional(self, node: Node) -> bool:
         return _substituted(self.mapping, self.types[id(node)])[0] == "optional"
 
-    def _settled(self, found: Type) -> Type:
-        return _substituted(self.mapping, found, to_dyn=True)
+    def _settled(self, inferred: Type) -> Type:
+        return _substituted(self.mapping, inferred, to_dyn=True)
 
     def _resolved(self, call: Call, declared: Sequence[library.Overload], types: list[Type]) -> Type:
         result: Type | None = None
@@ -227,32 +231,34 @@ class _Checker:
         for overload in declared:
             if overload.is_method is (call.target is None) or len(overload.arguments) != len(types):
                 continue
-            own: dict[Type, Type] = {}
-            arguments = [self._renamed(one, own) for one in overload.arguments]
+            renamed: dict[Type, Type] = {}
+            arguments = [self._renamed(argument_type, renamed) for argument_type in overload.arguments]
             mark = self.mapping.mark()
-            if not all(_goes(self.mapping, found, wanted) for found, wanted in zip(types, arguments, strict=True)):
+            if not all(
+                _goes(self.mapping, actual, expected) for actual, expected in zip(types, arguments, strict=True)
+            ):
                 self.mapping.take_back(mark)
                 continue
             fitting.append(overload.id)
-            found = _substituted(self.mapping, self._renamed(overload.result, own))
+            overload_result = _substituted(self.mapping, self._renamed(overload.result, renamed))
             if result is None:
-                result = found
-            elif result != library.DYN and found != result:
+                result = overload_result
+            elif result != library.DYN and overload_result != result:
                 result = library.DYN
         if result is None:
-            given = ", ".join(library.shown(self._settled(one)) for one in types)
-            raise CompileError(f"found no matching overload for '{call.function}' applied to '({given})'")
+            shown_types = ", ".join(library.shown(self._settled(argument_type)) for argument_type in types)
+            raise CompileError(f"found no matching overload for '{call.function}' applied to '({shown_types})'")
         self.overloads[id(call)] = tuple(fitting)
         return result
 
-    def _renamed(self, declared: Type, own: dict[Type, Type]) -> Type:
+    def _renamed(self, declared: Type, renamed: dict[Type, Type]) -> Type:
         """A declared type with variables of its own for its letters."""
         name, *inner = declared
         if not inner and isinstance(name, str) and len(name) == 1:
-            if declared not in own:
-                own[declared] = self._variable_of_types()
-            return own[declared]
-        return (name, *(self._renamed(_type(part), own) for part in inner))
+            if declared not in renamed:
+                renamed[declared] = self._variable_of_types()
+            return renamed[declared]
+        return (name, *(self._renamed(_type(part), renamed) for part in inner))
 
     def _comprehension(self, node: Comprehension) -> Type:
         over = _substituted(self.mapping, self.check(node.over))
@@ -279,17 +285,17 @@ class _Checker:
         self._asserted(self.check(node.goes_on), library.BOOL)
         self._asserted(self.check(node.step), start)
         del self._scope[depth + 1 :]
-        found = _substituted(self.mapping, self.check(node.result))
+        result_type = _substituted(self.mapping, self.check(node.result))
         del self._scope[depth:]
-        return found
+        return result_type
 
-    def _asserted(self, found: Type, wanted: Type) -> None:
-        if not self._goes(wanted, found):
-            raise _mismatch(self._settled(wanted), self._settled(found))
+    def _asserted(self, actual: Type, expected: Type) -> None:
+        if not self._goes(expected, actual):
+            raise _mismatch(self._settled(expected), self._settled(actual))
 
-    def _goes(self, one: Type, other: Type) -> bool:
+    def _goes(self, source: Type, target: Type) -> bool:
         mark = self.mapping.mark()
-        if _goes(self.mapping, one, other):
+        if _goes(self.mapping, source, target):
             return True
         self.mapping.take_back(mark)
         return False
@@ -313,16 +319,16 @@ def _of_literal(literal: Literal) -> Type:
             return library.BYTES
 
 
-def _mismatch(wanted: Type, found: Type) -> CompileError:
-    return CompileError(f"expected type '{library.shown(wanted)}' but found '{library.shown(found)}'")
+def _mismatch(expected: Type, actual: Type) -> CompileError:
+    return CompileError(f"expected type '{library.shown(expected)}' but found '{library.shown(actual)}'")
 
 
 _LARGEST_TYPE: Final = 200
 
 
-def _size(found: Type) -> int:
+def _size(inferred: Type) -> int:
     """Of how many a type is made."""
-    number, waiting = 0, [found]
+    number, waiting = 0, [inferred]
     while waiting and number <= _LARGEST_TYPE:
         number += 1
         waiting += [part for part in waiting.pop() if isinstance(part, tuple)]
@@ -334,44 +340,44 @@ def _type(part: object) -> Type:
     return part
 
 
-def _goes(mapping: Mapping, one: Type, other: Type) -> bool:
+def _goes(mapping: Mapping, source: Type, target: Type) -> bool:
     """Whether a value of one type can be used where the other is wanted; the mapping learns what that means."""
-    if other[0] == "param":
-        valid, known = _stands_for(mapping, one, other)
-        if valid or known:
+    if target[0] == "param":
+        valid, resolved = _stands_for(mapping, source, target)
+        if valid or resolved:
             return valid
-    if one[0] == "param":
-        return _stands_for(mapping, other, one)[0]
-    if library.DYN in (one, other):
+    if source[0] == "param":
+        return _stands_for(mapping, target, source)[0]
+    if library.DYN in (source, target):
         return True
-    if library.NULL in (one, other):
-        rest = other if one == library.NULL else one
-        return rest[0] == "optional" or rest in (library.NULL, *_STRUCTS, library.DURATION, library.TIMESTAMP)
-    if len(one) > 1:
+    if library.NULL in (source, target):
+        concrete = target if source == library.NULL else source
+        return concrete[0] == "optional" or concrete in (library.NULL, *_STRUCTS, library.DURATION, library.TIMESTAMP)
+    if len(source) > 1:
         return (
-            one[0] == other[0]
-            and len(one) == len(other)
-            and all(_goes(mapping, _type(a), _type(b)) for a, b in zip(one[1:], other[1:], strict=True))
+            source[0] == target[0]
+            and len(source) == len(target)
+            and all(_goes(mapping, _type(a), _type(b)) for a, b in zip(source[1:], target[1:], strict=True))
         )
-    return one == other
+    return source == target
 
 
-def _stands_for(mapping: Mapping, found: Type, variable: Type) -> tuple[bool, bool]:
+def _stands_for(mapping: Mapping, bound_type: Type, variable: Type) -> tuple[bool, bool]:
     """Whether a variable of types can be a type, and whether it was known before."""
-    if found == variable:
+    if bound_type == variable:
         return True, True
     before = mapping.get(variable)
     if before is not None:
-        if found == before:
+        if bound_type == before:
             return True, True
-        if _goes(mapping, found, before):
-            wider = found if _is_less_specific(found, before) else before
+        if _goes(mapping, bound_type, before):
+            wider = bound_type if _is_less_specific(bound_type, before) else before
             if _is_apart(mapping, variable, wider):
                 mapping.learn(variable, wider)
             return True, True
         return False, True
-    if _is_apart(mapping, variable, found):
-        mapping.learn(variable, found)
+    if _is_apart(mapping, variable, bound_type):
+        mapping.learn(variable, bound_type)
         return True, False
     return False, False
 
@@ -381,26 +387,26 @@ def _is_apart(mapping: Mapping, variable: Type, within: Type) -> bool:
     if variable == within:
         return False
     if within[0] == "param":
-        found = mapping.get(within)
-        return found is None or _is_apart(mapping, variable, found)
+        bound_type = mapping.get(within)
+        return bound_type is None or _is_apart(mapping, variable, bound_type)
     return all(_is_apart(mapping, variable, _type(part)) for part in within[1:])
 
 
-def _is_less_specific(one: Type, other: Type) -> bool:
-    if one[0] in ("dyn", "param"):
+def _is_less_specific(candidate: Type, reference: Type) -> bool:
+    if candidate[0] in ("dyn", "param"):
         return True
-    if other[0] in ("dyn", "param"):
+    if reference[0] in ("dyn", "param"):
         return False
-    if one[0] != other[0] or len(one) != len(other):
+    if candidate[0] != reference[0] or len(candidate) != len(reference):
         return False
-    return all(_is_less_specific(_type(a), _type(b)) for a, b in zip(one[1:], other[1:], strict=True))
+    return all(_is_less_specific(_type(a), _type(b)) for a, b in zip(candidate[1:], reference[1:], strict=True))
 
 
-def _substituted(mapping: Mapping, found: Type, *, to_dyn: bool = False) -> Type:
+def _substituted(mapping: Mapping, inferred: Type, *, to_dyn: bool = False) -> Type:
     """A type with what its variables are known to be; `to_dyn` lets the others be anything."""
-    if found[0] == "param":
-        known = mapping.get(found)
-        if known is not None:
-            return _substituted(mapping, known, to_dyn=to_dyn)
-        return library.DYN if to_dyn else found
-    return (found[0], *(_substituted(mapping, _type(part), to_dyn=to_dyn) for part in found[1:]))
+    if inferred[0] == "param":
+        bound_type = mapping.get(inferred)
+        if bound_type is not None:
+            return _substituted(mapping, bound_type, to_dyn=to_dyn)
+        return library.DYN if to_dyn else inferred
+    return (inferred[0], *(_substituted(mapping, _type(part), to_dyn=to_dyn) for part in inferred[1:]))

@@ -82,10 +82,10 @@ def to_uint(_: Work, value: Value) -> Value:
 def to_double(_: Work, value: Value) -> Value:
     """A value as a double."""
     if isinstance(value, str):
-        found = _double(value)
-        if found is None:
+        number = _double(value)
+        if number is None:
             raise EvaluationError("type conversion error from 'string' to 'double'")
-        return found
+        return number
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     raise no_overload("double", value)
@@ -97,8 +97,8 @@ def _double(text: str) -> float | None:
         return float(text)
     try:
         if _DOUBLE.fullmatch(text):
-            found = float(text.replace("_", ""))
-            return found if math.isfinite(found) else None
+            number = float(text.replace("_", ""))
+            return number if math.isfinite(number) else None
         return float.fromhex(text.replace("_", "")) if _HEX.fullmatch(text) else None
     except OverflowError:
         return None
@@ -139,8 +139,8 @@ def _text_of_double(value: float) -> str:
         return f"{sign}{digits[0]}{part}e{'-' if at < 0 else '+'}{abs(at):02}"
     if at < 0:
         return f"{sign}0.{'0' * (-at - 1)}{digits}"
-    whole, part = digits[: at + 1].ljust(at + 1, "0"), digits[at + 1 :]
-    return f"{sign}{whole}.{part}" if part else sign + whole
+    integer_digits, part = digits[: at + 1].ljust(at + 1, "0"), digits[at + 1 :]
+    return f"{sign}{integer_digits}.{part}" if part else sign + integer_digits
 
 
 _TRUTHS: Final = {
@@ -166,13 +166,13 @@ def to_bytes(_: Work, value: Value) -> Value:
     return text_of(value).encode()
 
 
-def can_be_read(read: Function) -> Function:
+def can_be_read(convert: Function) -> Function:
     """Whether a text can be read, by the function that reads it."""
 
     def reads(env: Work, *values: Value) -> Value:
         text_of(values[0])
         try:
-            read(env, *values)
+            convert(env, *values)
         except TooMuchWorkError:
             raise
         except EvaluationError:

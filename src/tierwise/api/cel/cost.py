@@ -106,10 +106,10 @@ def _known(path: _Path) -> _Size | None:
         return None
     tree = _DEVICE
     for step in path[1:]:
-        found = tree[1].get(step) or (tree[1].get("*") if not step.startswith("@") else None)
-        if found is None:
+        subtree = tree[1].get(step) or (tree[1].get("*") if not step.startswith("@") else None)
+        if subtree is None:
             return None
-        tree = found
+        tree = subtree
     return _Size(0, tree[0] or 0)
 
 
@@ -130,12 +130,12 @@ class _Coster:
                 self._paths[id(node)] = local.path if local is not None else (name,)
                 return 1
             case Select(of, field, test):
-                found = self.cost(of)
+                node_cost = self.cost(of)
                 if test:
-                    return found
+                    return node_cost
                 self._paths[id(node)] = (*self._path(of), field)
                 kind = self._checked.type_of(of)[0]
-                return _capped(found + (kind == "map" or str(kind).startswith("kubernetes.")))
+                return _capped(node_cost + (kind == "map" or str(kind).startswith("kubernetes.")))
             case ListOf(items, _):
                 costs = sum(map(self.cost, items))
                 self._entries[id(node)] = _Entries("list", _ONE, self._united(items))
@@ -175,19 +175,19 @@ class _Coster:
         key = _Local((*path, "@indices" if is_list else "@keys"), entries.key if entries is not None else None)
         value = _Local((*path, "@items" if is_list else "@values"), entries.value if entries is not None else None)
         start = _Local(self._path(node.start), self._computed(node.start), self._held(node.start))
-        own = {node.accumulator: start, node.name: key if node.second or not is_list else value}
+        local_sizes = {node.accumulator: start, node.name: key if node.second or not is_list else value}
         if node.second:
-            own[node.second] = value
-        for name, local in own.items():
+            local_sizes[node.second] = value
+        for name, local in local_sizes.items():
             self._locals.setdefault(name, []).append(local)
-        each = self.cost(node.goes_on) + self.cost(node.step)
-        for name in own:
+        cost_each = self.cost(node.goes_on) + self.cost(node.step)
+        for name in local_sizes:
             if name != node.accumulator:
                 self._locals[name].pop()
         costs += self.cost(node.result)
         self._locals[node.accumulator].pop()
         number = self._size(node.over)
-        costs += _capped(number.most * _capped(each))
+        costs += _capped(number.most * _capped(cost_each))
         if isinstance(node.start, Literal):
             self._set(node, self._computed(node.start))
         else:
@@ -199,24 +199,24 @@ class _Coster:
 
     def _within(self, name: str, local: _Local, node: Node) -> int:
         self._locals.setdefault(name, []).append(local)
-        found = self.cost(node)
+        node_cost = self.cost(node)
         self._locals[name].pop()
-        return found
+        return node_cost
 
     # -- calls
 
     def _call(self, call: Call) -> int:
         if call.function == "dyn":
-            found = self.cost(call.arguments[0])
+            argument_cost = self.cost(call.arguments[0])
             self._copy(call, call.arguments[0])
-            return _capped(found + 1)
+            return _capped(argument_cost + 1)
         costs = [self.cost(argument) for argument in call.arguments]
         of_target = self.cost(call.target) if call.target is not None else 0
-        most = 0
+        dearest = 0
         size: _Size | None = None
         for overload in self._checked.overloads[id(call)]:
-            own, sized = self._overload(call, overload, costs)
-            most = max(most, own)
+            own_cost, sized = self._overload(call, overload, costs)
+            dearest = max(dearest, own_cost)
             if sized is not None:
                 size = sized if size is None else size.union(sized)
             if overload in ("index_list", "index_map"):
@@ -227,21 +227,21 @@ class _Coster:
             if size is None:
                 size = self._computed(call)
         self._set(call, size)
-        return _capped(of_target + most)
+        return _capped(of_target + dearest)
 
     def _overload(self, call: Call, overload: str, costs: list[int]) -> tuple[int, _Size | None]:
         """What a call costs with its arguments, and how large its result is."""
         arguments, spent = call.arguments, sum(costs)
         if overload == "conditional":
-            entries, other = self._held(arguments[1]), self._held(arguments[2])
-            if entries is not None and other is not None:
-                self._entries[id(call)] = _union(entries, other)
+            entries, more_entries = self._held(arguments[1]), self._held(arguments[2])
+            if entries is not None and more_entries is not None:
+                self._entries[id(call)] = _union(entries, more_entries)
             size = self._size(arguments[1]).union(self._size(arguments[2]))
             return _capped(costs[0] + max(costs[1:])), size
         if call.function in ("_&&_", "_||_"):
             return _capped(spent), None
-        own, found = self._own(call, overload)
-        return _capped(own + spent), found
+        own_cost, result_size = self._own(call, overload)
+        return _capped(own_cost + spent), result_size
 
     def _own(self, call: Call, overload: str) -> tuple[int, _Size | None]:
         """What a function costs by itself, and the size of its result where that is known."""
@@ -282,10 +282,10 @@ class _Coster:
             case "replace" if of is not None:
                 return of.cost(2 * TEXT_FACTOR), _replaced(of, sizes[0], sizes[1])
             case "split" if of is not None:
-                most = of.most
+                largest = of.most
                 if len(arguments) > 1 and isinstance(arguments[1], Literal) and isinstance(arguments[1].value, int):
-                    most = arguments[1].value % (_ENDLESS + 1)
-                return of.cost(2 * TEXT_FACTOR), _Size(0, most)
+                    largest = arguments[1].value % (_ENDLESS + 1)
+                return of.cost(2 * TEXT_FACTOR), _Size(0, largest)
             case "join" if target is not None and of is not None:
                 size = self._joined(target, of, sizes[0] if sizes else None)
                 return size.cost(TEXT_FACTOR), size
@@ -307,8 +307,8 @@ class _Coster:
             case "bytes_to_string":
                 return sizes[0].cost(TEXT_FACTOR), _Size(sizes[0].least // 4, sizes[0].most)
             case "strings_quote":
-                most = (sizes[0].most * 2 + 2) % (_ENDLESS + 1)
-                return sizes[0].cost(TEXT_FACTOR), _Size((sizes[0].least + 2) % (_ENDLESS + 1), most)
+                largest = (sizes[0].most * 2 + 2) % (_ENDLESS + 1)
+                return sizes[0].cost(TEXT_FACTOR), _Size((sizes[0].least + 2) % (_ENDLESS + 1), largest)
             case "starts_with_string" | "ends_with_string":
                 return sizes[0].cost(TEXT_FACTOR), None
             case "in_list":
@@ -319,9 +319,9 @@ class _Coster:
                 return _capped(of.cost(TEXT_FACTOR) * sizes[0].cost(TEXT_FACTOR)), None
             case "add_string" | "add_bytes" | "add_list":
                 size = sizes[0].plus(sizes[1])
-                entries, other = self._held(call.arguments[0]), self._held(call.arguments[1])
-                if entries is not None and other is not None:
-                    self._entries[id(call)] = _union(entries, other)
+                entries, more_entries = self._held(call.arguments[0]), self._held(call.arguments[1])
+                if entries is not None and more_entries is not None:
+                    self._entries[id(call)] = _union(entries, more_entries)
                 return 1 if overload == "add_list" else size.cost(TEXT_FACTOR), size
             case "equals" | "not_equals":
                 return _by(min(sizes[0].most, sizes[1].most), TEXT_FACTOR), None
@@ -332,13 +332,13 @@ class _Coster:
 
     def _traversed(self, target: Node, of: _Size) -> int:
         """Going over a list, and over its texts; or over a text."""
-        found = self._checked.type_of(target)
-        if found[0] not in ("list", "map", "optional"):
+        target_type = self._checked.type_of(target)
+        if target_type[0] not in ("list", "map", "optional"):
             return of.cost(TEXT_FACTOR)
-        each = 1
-        if found[1] in (("string",), ("bytes",)):
-            each += (_known((*self._path(target), "@items")) or _UNKNOWN).cost(TEXT_FACTOR)
-        return _capped(of.most * _capped(each))
+        cost_each = 1
+        if target_type[1] in (("string",), ("bytes",)):
+            cost_each += (_known((*self._path(target), "@items")) or _UNKNOWN).cost(TEXT_FACTOR)
+        return _capped(of.most * _capped(cost_each))
 
     def _joined(self, target: Node, of: _Size, separator: _Size | None) -> _Size:
         size = _Size(0, 0)
@@ -351,8 +351,8 @@ class _Coster:
     # -- sizes
 
     def _local(self, name: str) -> _Local | None:
-        found = self._locals.get(name)
-        return found[-1] if found else None
+        stack = self._locals.get(name)
+        return stack[-1] if stack else None
 
     def _path(self, node: Node) -> _Path:
         if isinstance(node, Name) and (local := self._local(node.name)) is not None:
@@ -366,16 +366,16 @@ class _Coster:
         if size is not None:
             self._sizes[id(node)] = size
 
-    def _copy(self, node: Node, other: Node) -> None:
-        self._set(node, self._computed(other))
-        entries = self._held(other)
+    def _copy(self, node: Node, original: Node) -> None:
+        self._set(node, self._computed(original))
+        entries = self._held(original)
         if entries is not None:
             self._entries[id(node)] = entries
 
     def _computed(self, node: Node) -> _Size | None:
-        found = self._sizes.get(id(node))
-        if found is not None:
-            return found
+        computed = self._sizes.get(id(node))
+        if computed is not None:
+            return computed
         match node:
             case Literal(value):
                 number = len(value) if isinstance(value, str | bytes) else 1
@@ -386,10 +386,10 @@ class _Coster:
                 return _Size(len(entries), len(entries))
             case _:
                 pass
-        found = _known(self._path(node))
-        if found is not None:
-            self._sizes[id(node)] = found
-            return found
+        computed = _known(self._path(node))
+        if computed is not None:
+            self._sizes[id(node)] = computed
+            return computed
         if _is_scalar(self._checked.type_of(node)):
             return _ONE
         if isinstance(node, Name) and (local := self._local(node.name)) is not None:
@@ -397,20 +397,20 @@ class _Coster:
         return None
 
     def _held(self, node: Node) -> _Entries | None:
-        found = self._entries.get(id(node))
-        if found is None and isinstance(node, Name) and (local := self._local(node.name)) is not None:
+        entries = self._entries.get(id(node))
+        if entries is None and isinstance(node, Name) and (local := self._local(node.name)) is not None:
             return local.entries
-        return found
+        return entries
 
 
-def _union(one: _Entries, other: _Entries) -> _Entries:
-    return _Entries(one.kind, one.key.union(other.key), one.value.union(other.value))
+def _union(entries: _Entries, more_entries: _Entries) -> _Entries:
+    return _Entries(entries.kind, entries.key.union(more_entries.key), entries.value.union(more_entries.value))
 
 
-def _is_scalar(found: Type) -> bool:
-    if found[0] == "optional":
-        return isinstance(found[1], tuple) and _is_scalar(found[1])
-    return found in (BOOL, DOUBLE, DURATION, INT, TIMESTAMP, UINT)
+def _is_scalar(value_type: Type) -> bool:
+    if value_type[0] == "optional":
+        return isinstance(value_type[1], tuple) and _is_scalar(value_type[1])
+    return value_type in (BOOL, DOUBLE, DURATION, INT, TIMESTAMP, UINT)
 
 
 def _number(node: Node, otherwise: int) -> int:
@@ -427,17 +427,17 @@ def _made(size: _Size, factor: float) -> tuple[int, _Size]:
 
 def _replaced(of: _Size, old: _Size, new: _Size) -> _Size:
     """How large a text is in which parts were replaced."""
-    kept = [of.least, of.most]
+    bounds = [of.least, of.most]
     if old.least == 0:
-        most = _capped(of.most + 1)
+        largest = _capped(of.most + 1)
     elif new.most <= old.least:
-        most = 0
+        largest = 0
     else:
-        most, kept[1] = math.ceil(of.most / old.least), 0
+        largest, bounds[1] = math.ceil(of.most / old.least), 0
     if old.most == 0:
-        least = _capped(of.least + 1)
+        smallest = _capped(of.least + 1)
     elif old.most <= new.least:
-        least = 0
+        smallest = 0
     else:
-        least, kept[0] = math.ceil(of.least / old.most), 0
-    return _Size(least, most).times(new).plus(_Size(kept[0], kept[1]))
+        smallest, bounds[0] = math.ceil(of.least / old.most), 0
+    return _Size(smallest, largest).times(new).plus(_Size(bounds[0], bounds[1]))

@@ -139,16 +139,16 @@ class _Planner:
 
         def gather(env: Environment) -> Value:
             env.work(_MAP)
-            found: dict[Key, Value] = {}
+            items: dict[Key, Value] = {}
             for key, value, optional in entries:
-                at, held = key_of(key(env)), value(env)
+                at, item = key_of(key(env)), value(env)
                 if not optional:
-                    found[at] = held
-                elif not isinstance(held, Optional):
-                    raise no_overload("an optional entry", held)
-                elif held.there:
-                    found[at] = held.value
-            return found
+                    items[at] = item
+                elif not isinstance(item, Optional):
+                    raise no_overload("an optional entry", item)
+                elif item.there:
+                    items[at] = item.value
+            return items
 
         if all(key.constant and value.constant and not optional for key, value, optional in plans):
             with suppress(EvaluationError):
@@ -161,16 +161,20 @@ class _Planner:
             case "_[_]" | "_[?_]" | "_?._":
                 return self._indexed(call)
             case "_&&_" | "_||_":
-                return _Plan(_connected([self.plan(one).evaluate for one in call.arguments], stop=name == "_||_"))
+                return _Plan(
+                    _connected([self.plan(argument).evaluate for argument in call.arguments], stop=name == "_||_")
+                )
             case "_?_:_":
                 condition, then, otherwise = (self.plan(argument) for argument in call.arguments)
-                chosen = _chosen(condition.evaluate, _discounted(then), _discounted(otherwise))
-                return _Plan(chosen, attribute=True, choice=True)
+                choice = _chosen(condition.evaluate, _discounted(then), _discounted(otherwise))
+                return _Plan(choice, attribute=True, choice=True)
             case "or" | "orValue" if call.target is not None:
                 return _Plan(_otherwise(self.plan(call.target).evaluate, self.plan(call.arguments[0]).evaluate, name))
             case _:
                 pass
-        parts = [self.plan(one) for one in ((call.target,) if call.target is not None else ()) + call.arguments]
+        parts = [
+            self.plan(argument) for argument in ((call.target,) if call.target is not None else ()) + call.arguments
+        ]
         overloads = self._checked.overloads[id(call)]
         overload = overloads[0] if len(overloads) == 1 else ""
         function = FUNCTIONS[name](overload)
@@ -185,24 +189,24 @@ class _Planner:
             return _member(parts[0].evaluate, parts[1].evaluate(self._nowhere), function)
         return _Plan(_applied(function, [part.evaluate for part in parts]))
 
-    def _pattern(self, call: Call, given: _Plan) -> _Plan:
+    def _pattern(self, call: Call, plan: _Plan) -> _Plan:
         """Compile a literal pattern, and refuse an invalid one before anything is evaluated."""
         if call.function == "matches" and isinstance(call.arguments[0], Literal):
-            first = call.arguments[0].value  # of the function as well as of the method
-            PatternText(first if isinstance(first, str) else "")
-        found = given.evaluate(self._nowhere) if given.constant else None
-        return _constant(PatternText(found)) if isinstance(found, str) else given
+            pattern = call.arguments[0].value  # of the function as well as of the method
+            PatternText(pattern if isinstance(pattern, str) else "")
+        text = plan.evaluate(self._nowhere) if plan.constant else None
+        return _constant(PatternText(text)) if isinstance(text, str) else plan
 
     # -- macros
 
     def _comprehension(self, node: Comprehension) -> Evaluate:
         outer = dict(self._scope)
         over, start = self.plan(node.over).evaluate, self.plan(node.start).evaluate
-        own = self._bound(node.accumulator)
+        accumulator = self._bound(node.accumulator)
         if node.kind == "bind":
             body = self.plan(node.result).evaluate
             self._scope = outer
-            return _bound(own, start, body)
+            return _bound(accumulator, start, body)
         names = self._bound(node.name), self._bound(node.second) if node.second else 0
         entries = _two_by_two(over, names) if node.second else _one_by_one(over, names[0])
         step, nodes = node.step, self._nodes
@@ -290,16 +294,16 @@ def _looked_up(of: Evaluate, key: Evaluate, price: int, *, optional: bool) -> Ev
 
 def _maybe(holder: Value, key: Value) -> Value:
     """An optional look-up: what is not there is no error."""
-    found, value = value_at(holder, key)
-    return Optional(value, there=True) if found else Optional()
+    present, value = value_at(holder, key)
+    return Optional(value, there=True) if present else Optional()
 
 
 def _there(holder: Value, key: Value) -> Value:
-    found, value = value_at(holder, key)
-    if not found:
+    present, value = value_at(holder, key)
+    if not present:
         what = "index out of bounds" if isinstance(holder, list) else "no such key"
-        asked = str(key)[:64] if isinstance(key, str | int | float) else type(key).__name__  # a list can be endless
-        raise EvaluationError(f"{what}: {asked}")
+        key_shown = str(key)[:64] if isinstance(key, str | int | float) else type(key).__name__  # a list can be endless
+        raise EvaluationError(f"{what}: {key_shown}")
     return value
 
 
@@ -335,12 +339,12 @@ def _member(item: Evaluate, listed: Value, function: Function) -> _Plan:
         return _constant(value=False)
     if not all(value is None or isinstance(value, str | int | float) for value in listed):
         return _Plan(lambda env: function(env, item(env), listed))
-    known = {key_of(value) for value in listed if can_be_key(value)}
-    known |= {float(value) for value in known if isinstance(value, int)}
+    keys = {key_of(value) for value in listed if can_be_key(value)}
+    keys |= {float(value) for value in keys if isinstance(value, int)}
 
     def ask(env: Environment) -> Value:
         value = item(env)
-        return can_be_key(value) and key_of(value) in known
+        return can_be_key(value) and key_of(value) in keys
 
     return _Plan(ask)
 
@@ -376,13 +380,13 @@ def _chosen(condition: Evaluate, then: Evaluate, otherwise: Evaluate) -> Evaluat
     return choose
 
 
-def _otherwise(of: Evaluate, other: Evaluate, name: str) -> Evaluate:
+def _otherwise(of: Evaluate, alternative: Evaluate, name: str) -> Evaluate:
     def choose(env: Environment) -> Value:
         holder = of(env)
         if not isinstance(holder, Optional):
             return holder
         if not holder.there:
-            return other(env)
+            return alternative(env)
         return holder if name == "or" else holder.value
 
     return choose
@@ -432,14 +436,14 @@ def _two_by_two(over: Evaluate, slots: tuple[int, int]) -> Entries:
             pairs = ((unkeyed(key), value) for key, value in holder.items())
         else:
             raise no_overload("a macro over", holder)
-        for first, second in pairs:
-            env.slots[slots[0]], env.slots[slots[1]] = first, second
-            yield first
+        for key, second in pairs:
+            env.slots[slots[0]], env.slots[slots[1]] = key, second
+            yield key
 
     return entries
 
 
-def _quantified(entries: Entries, body: Evaluate, least: int, *, stop: bool) -> Evaluate:
+def _quantified(entries: Entries, body: Evaluate, minimum: int, *, stop: bool) -> Evaluate:
     """All, exists: an error of one entry does not matter where another decides."""
     looks, price = (3, 4) if stop else (2, 3)
 
@@ -463,7 +467,7 @@ def _quantified(entries: Entries, body: Evaluate, least: int, *, stop: bool) -> 
                     decided = True
                 elif not isinstance(value, bool):
                     failed = failed or no_overload("and, or", value)
-            _pay_at_least(env, before, least)
+            _pay_at_least(env, before, minimum)
         env.work(1)
         if decided:
             return stop
@@ -474,45 +478,45 @@ def _quantified(entries: Entries, body: Evaluate, least: int, *, stop: bool) -> 
     return evaluate
 
 
-def _pay_at_least(env: Environment, before: int, least: int) -> None:
+def _pay_at_least(env: Environment, before: int, minimum: int) -> None:
     """Let every iteration of a loop cost something, also one for which Kubernetes counts nothing."""
-    missing = least - (before - env.left)
+    missing = minimum - (before - env.left)
     if missing > 0:
         env.work(missing)
 
 
-def _kept(env: Environment, entries: Entries, where: Evaluate | None, price: int, least: int) -> Iterator[Value]:
+def _kept(env: Environment, entries: Entries, where: Evaluate | None, price: int, minimum: int) -> Iterator[Value]:
     """The entries of a loop that a condition keeps, each at a price."""
     for entry in entries(env):
         before = env.left
         if where is None or _truth(where(env)):
             env.work(price)
             yield entry
-        _pay_at_least(env, before, least)
+        _pay_at_least(env, before, minimum)
 
 
-def _only(entries: Entries, where: Evaluate, least: int) -> Evaluate:
+def _only(entries: Entries, where: Evaluate, minimum: int) -> Evaluate:
     def evaluate(env: Environment) -> Value:
-        number = sum(1 for _ in _kept(env, entries, where, 2, least))
+        number = sum(1 for _ in _kept(env, entries, where, 2, minimum))
         env.work(2)
         return number == 1
 
     return evaluate
 
 
-def _gathered(entries: Entries, where: Evaluate | None, body: Evaluate, least: int) -> Evaluate:
+def _gathered(entries: Entries, where: Evaluate | None, body: Evaluate, minimum: int) -> Evaluate:
     def evaluate(env: Environment) -> Value:
-        found = [body(env) for _ in _kept(env, entries, where, _LIST + 2, least)]
+        items = [body(env) for _ in _kept(env, entries, where, _LIST + 2, minimum)]
         env.work(1)
-        return found
+        return items
 
     return evaluate
 
 
-def _transformed(entries: Entries, where: Evaluate | None, body: Evaluate, least: int) -> Evaluate:
+def _transformed(entries: Entries, where: Evaluate | None, body: Evaluate, minimum: int) -> Evaluate:
     def evaluate(env: Environment) -> Value:
-        found = {key_of(key): body(env) for key in _kept(env, entries, where, 3, least)}
+        items = {key_of(key): body(env) for key in _kept(env, entries, where, 3, minimum)}
         env.work(1)
-        return found
+        return items
 
     return evaluate

@@ -62,10 +62,10 @@ def _changed(sign: int) -> operators.Function:
 
 
 def _as_integer(_: operators.Work, value: Value) -> Value:
-    found = operators.quantity_of(value).integer()
-    if found is None:
+    number = operators.quantity_of(value).integer()
+    if number is None:
         raise EvaluationError("cannot convert value to integer")
-    return found
+    return number
 
 
 def _part(index: int) -> operators.Function:
@@ -81,8 +81,8 @@ def _part(index: int) -> operators.Function:
 
 
 def _extreme(*, largest: bool) -> operators.Function:
-    def extreme(_: operators.Work, given: Value) -> Value:
-        items = operators.items_of(given)
+    def extreme(_: operators.Work, values: Value) -> Value:
+        items = operators.items_of(values)
         if not items:
             raise EvaluationError("min and max of an empty list")
         if all(type(item) is int for item in items):
@@ -129,8 +129,8 @@ def _sum(overload: str) -> operators.Function:
 
 
 def _is_sorted(_: operators.Work, items: Value) -> Value:
-    found = [_comparable(item) for item in operators.items_of(items)]
-    return not any((_order_or_none(a, b) or 0) > 0 for a, b in pairwise(found))
+    comparable = [_comparable(item) for item in operators.items_of(items)]
+    return not any((_order_or_none(a, b) or 0) > 0 for a, b in pairwise(comparable))
 
 
 def _before(left: Value, right: Value) -> int:
@@ -138,38 +138,38 @@ def _before(left: Value, right: Value) -> int:
 
 
 def _sorted(_: operators.Work, items: Value, keys: Value = None) -> Value:
-    found = operators.items_of(items)
-    by = operators.items_of(keys) if keys is not None else found
-    if len(found) != len(by):
+    values = operators.items_of(items)
+    by = operators.items_of(keys) if keys is not None else values
+    if len(values) != len(by):
         raise EvaluationError("sortBy with as many keys as entries")
-    if not found:
-        return found
+    if not values:
+        return values
     _comparable(by[0])
     if any(type(key) is not type(by[0]) for key in by) and len(by) > 1:
         raise EvaluationError("list elements must have the same type")
     rank = cmp_to_key(_before)
-    return [item for _, item in sorted(zip(by, found, strict=True), key=lambda pair: rank(pair[0]))]
+    return [item for _, item in sorted(zip(by, values, strict=True), key=lambda pair: rank(pair[0]))]
 
 
-def _includes(env: operators.Work, holder: Value, wanted: Value) -> Value:
+def _includes(env: operators.Work, holder: Value, value: Value) -> Value:
     if not isinstance(holder, list):
-        return operators.is_equal(env, holder, wanted)
+        return operators.is_equal(env, holder, value)
     for i, item in enumerate(holder):
         if i >= _MOST_LISTED:
             raise EvaluationError(f"'includes' function cannot be applied to lists longer than {_MOST_LISTED} values")
-        if operators.is_equal(env, item, wanted):
+        if operators.is_equal(env, item, value):
             return True
     return False
 
 
 def _sets(how: str) -> operators.Function:
     def holds(env: operators.Work, a: list[Value], b: list[Value]) -> bool:
-        return all(any(operators.is_equal(env, item, one) for one in a) for item in b)
+        return all(any(operators.is_equal(env, item, item_b) for item_b in a) for item in b)
 
     def compare(env: operators.Work, left: Value, right: Value) -> Value:
         a, b = operators.items_of(left), operators.items_of(right)
         if how == "intersects":
-            return any(operators.is_equal(env, item, one) for item in a for one in b)
+            return any(operators.is_equal(env, item, item_b) for item in a for item_b in b)
         return holds(env, a, b) and (how == "contains" or holds(env, b, a))
 
     return compare
@@ -182,19 +182,19 @@ def _range(env: operators.Work, number: Value) -> Value:
 
 
 def _sliced(env: operators.Work, items: Value, start: Value, end: Value) -> Value:
-    found, first, last = operators.items_of(items), operators.integer_of(start), operators.integer_of(end)
-    if not 0 <= first <= last <= len(found):
-        raise EvaluationError(f"cannot slice({first}, {last}) of {len(found)}")
-    env.work(last - first + 11)
-    return found[first:last]
+    values, begin, stop = operators.items_of(items), operators.integer_of(start), operators.integer_of(end)
+    if not 0 <= begin <= stop <= len(values):
+        raise EvaluationError(f"cannot slice({begin}, {stop}) of {len(values)}")
+    env.work(stop - begin + 11)
+    return values[begin:stop]
 
 
 def _flat(env: operators.Work, items: Value, depth: Value = 1) -> Value:
     if operators.integer_of(depth) < 0:
         raise EvaluationError("level must be non-negative")
-    found: list[Value] = []
-    _flatten(env, operators.items_of(items), operators.integer_of(depth), found)
-    return found
+    flat: list[Value] = []
+    _flatten(env, operators.items_of(items), operators.integer_of(depth), flat)
+    return flat
 
 
 def _flatten(env: operators.Work, items: list[Value], depth: int, into: list[Value]) -> None:
@@ -207,17 +207,17 @@ def _flatten(env: operators.Work, items: list[Value], depth: int, into: list[Val
 
 
 def _distinct(env: operators.Work, items: Value) -> Value:
-    found: list[Value] = []
+    distinct: list[Value] = []
     for item in operators.items_of(items):
-        if not any(operators.is_equal(env, item, one) for one in found):
-            found.append(item)
-    return found
+        if not any(operators.is_equal(env, item, earlier) for earlier in distinct):
+            distinct.append(item)
+    return distinct
 
 
 def _end(index: int) -> operators.Function:
     def end(_: operators.Work, items: Value) -> Value:
-        found = operators.items_of(items)
-        return Optional(found[index], there=True) if found else Optional()
+        values = operators.items_of(items)
+        return Optional(values[index], there=True) if values else Optional()
 
     return end
 
@@ -226,10 +226,10 @@ def _end(index: int) -> operators.Function:
 
 
 def _unwrapped(_: operators.Work, value: Value) -> Value:
-    found = operators.optional_of(value)
-    if not found.there:
+    optional = operators.optional_of(value)
+    if not optional.there:
         raise EvaluationError("optional.none() dereference")
-    return found.value
+    return optional.value
 
 
 def _of_non_zero(_: operators.Work, value: Value) -> Value:
@@ -238,9 +238,9 @@ def _of_non_zero(_: operators.Work, value: Value) -> Value:
 
 
 def _all_unwrapped(env: operators.Work, items: Value) -> Value:
-    found = [operators.optional_of(item) for item in operators.items_of(items)]
-    env.work(len(found))
-    return [one.value for one in found if one.there]
+    optionals = [operators.optional_of(item) for item in operators.items_of(items)]
+    env.work(len(optionals))
+    return [optional.value for optional in optionals if optional.there]
 
 
 # -- charges
@@ -389,8 +389,8 @@ _TABLE: Final[dict[str, tuple[operators.Function, Charge]]] = {
     "upperAscii": (lambda _, text: operators.text_of(text).translate(texts.UPPER), _ONCE),
     "trim": (lambda _, text: operators.text_of(text).strip(texts.SPACE), _ONCE),
     "charAt": (texts.char_at, 1),
-    "indexOf": (texts.index_of(last=False), _by_traversal),
-    "lastIndexOf": (texts.index_of(last=True), _by_traversal),
+    "indexOf": (texts.index_of(from_end=False), _by_traversal),
+    "lastIndexOf": (texts.index_of(from_end=True), _by_traversal),
     "substring": (texts.substring, _ONCE),
     "replace": (texts.replaced, _TWICE),
     "split": (texts.split, _TWICE),
@@ -455,7 +455,7 @@ def _guarded(name: str, overload: str, function: operators.Function) -> operator
     """A function that was resolved before takes nothing else, though more of its name would."""
     if name in _OPERATORS or not name[0].isalpha() or len(OVERLOADS[name]) == 1:
         return function
-    declared = next(one for one in OVERLOADS[name] if one.id == overload)
+    declared = next(candidate for candidate in OVERLOADS[name] if candidate.id == overload)
     tests = [_IS.get(kind[0], _anything) for kind in declared.arguments]
 
     def guarded(env: operators.Work, *values: Value) -> Value:
@@ -470,10 +470,10 @@ def _bounded(function: operators.Function) -> operators.Function:
     """A function that makes no text that is too long."""
 
     def bounded(env: operators.Work, *values: Value) -> Value:
-        found = function(env, *values)
-        if isinstance(found, str | bytes) and len(found) > _LONGEST_TEXT:
+        result = function(env, *values)
+        if isinstance(result, str | bytes) and len(result) > _LONGEST_TEXT:
             raise TooMuchWorkError(f"it makes a text of more than {_LONGEST_TEXT} characters")
-        return found
+        return result
 
     return bounded
 

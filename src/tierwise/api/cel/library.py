@@ -101,35 +101,35 @@ _WORD: Final = re.compile(r"[\w.]+|[(),]")
 
 def _read(text: str) -> tuple[Type, ...]:
     """The types that a list of them spells."""
-    found: list[list[object]] = [[]]
+    stack: list[list[object]] = [[]]
     for word in _WORD.findall(text):
         if word == "(":
-            found.append([])
+            stack.append([])
         elif word == ")":
-            inner = found.pop()
-            found[-1][-1] = (*found[-1][-1], *inner)  # type: ignore[misc]
+            inner = stack.pop()
+            stack[-1][-1] = (*stack[-1][-1], *inner)  # type: ignore[misc]
         elif word != ",":
-            found[-1].append((word,))
-    return tuple(found[0])  # type: ignore[arg-type]
+            stack[-1].append((word,))
+    return tuple(stack[0])  # type: ignore[arg-type]
 
 
 def _overloads() -> dict[str, tuple[Overload, ...]]:
-    found: dict[str, list[Overload]] = {}
+    by_name: dict[str, list[Overload]] = {}
     for line in (get_data("tierwise.api.cel", "overloads.txt") or b"").decode("ascii").splitlines():
         name, signature = line.rsplit(": ", 1)
         form = _SIGNATURE.fullmatch(signature)
         assert form is not None, signature
         (result,) = _read(form[4])
-        found.setdefault(name, []).append(Overload(form[2], _read(form[3]), result, bool(form[1])))
-    return {name: tuple(overloads) for name, overloads in found.items()}
+        by_name.setdefault(name, []).append(Overload(form[2], _read(form[3]), result, bool(form[1])))
+    return {name: tuple(overloads) for name, overloads in by_name.items()}
 
 
 OVERLOADS: Final = _overloads()
 """Every function with its overloads, in Kubernetes' order."""
 
 
-def shown(one: Type) -> str:
+def shown(type_: Type) -> str:
     """A type as people write it."""
-    name, *inner = one
+    name, *inner = type_
     parts = ", ".join(shown(part) for part in inner if isinstance(part, tuple))
     return f"{name}({parts})" if parts else str(name)

@@ -175,11 +175,11 @@ _PLAIN: Final = frozenset({bool, int, str, bytes})
 def _all_equal(env: Work, left: list[Value], right: list[Value]) -> bool:
     """Whether all of these are equal; what cannot be compared counts as equal, as in Kubernetes."""
     env.work(len(left))
-    for one, other in zip(left, right, strict=True):
-        if one is other and type(one) in _PLAIN:
+    for a_item, b_item in zip(left, right, strict=True):
+        if a_item is b_item and type(a_item) in _PLAIN:
             continue
         try:
-            if not equal(env, one, other):
+            if not equal(env, a_item, b_item):
                 return False
         except TooMuchWorkError:
             raise
@@ -210,12 +210,12 @@ def order_of(left: Value, right: Value) -> int:
     """Below zero where one value comes before another; EvaluationError where they have no order."""
     if is_number(left) and is_number(right):
         if isinstance(left, float) or isinstance(right, float):
-            found = _order_of_doubles(cast("float", left), cast("float", right))
-            if found is None:
+            order = _order_of_doubles(cast("float", left), cast("float", right))
+            if order is None:
                 raise EvaluationError("NaN values cannot be ordered")
-            return found
-        one, other = cast("int", left), cast("int", right)
-        return (one > other) - (one < other)
+            return order
+        a, b = cast("int", left), cast("int", right)
+        return (a > b) - (a < b)
     if type(left) is type(right) and isinstance(left, bool | str | bytes):
         return (left > right) - (left < right)  # type: ignore[operator]
     raise no_overload("an order", left, right)
@@ -265,8 +265,8 @@ def divided(_: Work, left: Value, right: Value) -> Value:
 
 def _quotient(left: int, right: int) -> int:
     """Rounded towards zero."""
-    whole = abs(left) // abs(right)
-    return whole if (left < 0) is (right < 0) else -whole
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) is (right < 0) else -quotient
 
 
 def remainder(_: Work, left: Value, right: Value) -> Value:

@@ -151,8 +151,8 @@ def parse(text: str) -> Node:
         if missing:
             waiting += missing
             continue
-        found = [measured[id(part)] for part in below]
-        depth, size = 1 + max((d for d, _ in found), default=0), 1 + sum(n for _, n in found)
+        measures = [measured[id(part)] for part in below]
+        depth, size = 1 + max((d for d, _ in measures), default=0), 1 + sum(n for _, n in measures)
         if depth > _DEEPEST_TREE or size > _MOST_NODES:
             raise NotSupportedError("nested too deeply")
         measured[id(waiting.pop())] = depth, size
@@ -183,10 +183,10 @@ class _Parser:
         self._depth -= 1
         return condition
 
-    def _binary(self, least: int) -> Node:
+    def _binary(self, tightness_needed: int) -> Node:
         """Operators that bind at least so tightly, the leftmost first; and, or take as many sides as there are."""
         node = self._unary()
-        while (tightness := _TIGHTNESS.get(self._operator(), 0)) >= least:
+        while (tightness := _TIGHTNESS.get(self._operator(), 0)) >= tightness_needed:
             sign = self._next()
             sides = [node]
             while self._operator() == sign:
@@ -272,12 +272,12 @@ class _Parser:
         return _function(word, self._arguments(")")) if self._taken("(") else Name(word)
 
     def _arguments(self, end: str) -> tuple[Node, ...]:
-        found: list[Node] = []
+        arguments: list[Node] = []
         while not self._taken(end):
-            if found:
+            if arguments:
                 self._expect(",")
-            found.append(self._expression())
-        return tuple(found)
+            arguments.append(self._expression())
+        return tuple(arguments)
 
     def _list(self) -> Node:
         items: list[Node] = []
@@ -289,22 +289,22 @@ class _Parser:
         return ListOf(tuple(items), frozenset(optional))
 
     def _entries(self) -> tuple[tuple[Node, Node, bool], ...]:
-        found: list[tuple[Node, Node, bool]] = []
-        while not self._ends("}", found):
+        entries: list[tuple[Node, Node, bool]] = []
+        while not self._ends("}", entries):
             optional = self._taken("?")
             key = self._expression()
             self._expect(":")
-            found.append((key, self._expression(), optional))
-        return tuple(found)
+            entries.append((key, self._expression(), optional))
+        return tuple(entries)
 
-    def _ends(self, sign: str, found: list[Node] | list[tuple[Node, Node, bool]]) -> bool:
+    def _ends(self, sign: str, items: list[Node] | list[tuple[Node, Node, bool]]) -> bool:
         """Whether a list or a map ends here; a comma may come before."""
         if self._taken(sign):
             return True
-        if not found and self._taken(","):
+        if not items and self._taken(","):
             self._expect(sign)
             return True
-        if found:
+        if items:
             self._expect(",")
             return self._taken(sign)
         return False
@@ -317,9 +317,9 @@ class _Parser:
         return text if kind in ("sign", "word") else ""
 
     def _taken(self, sign: str) -> bool:
-        found = self._at < len(self._tokens) and self._tokens[self._at] == ("sign", sign)
-        self._at += found
-        return found
+        matches_sign = self._at < len(self._tokens) and self._tokens[self._at] == ("sign", sign)
+        self._at += matches_sign
+        return matches_sign
 
     def _expect(self, sign: str) -> None:
         if not self._taken(sign):
@@ -338,7 +338,7 @@ class _Parser:
 
 
 def _tokens(text: str) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    tokens_read: list[tuple[str, str]] = []
     at = 0
     while at < len(text):
         token = _TOKEN.match(text, at)
@@ -347,8 +347,8 @@ def _tokens(text: str) -> list[tuple[str, str]]:
         at = token.end()
         kind = token.lastgroup
         if kind is not None and kind != "space":
-            found.append((kind, token.group()))
-    return found
+            tokens_read.append((kind, token.group()))
+    return tokens_read
 
 
 def _integer(text: str, sign: int) -> Literal:
@@ -361,17 +361,17 @@ def _integer(text: str, sign: int) -> Literal:
 
 
 def _string(text: str) -> str | bytes:
-    found = _QUOTED.fullmatch(text)
-    assert found is not None  # or it had been no token
-    binary, raw, _, inner = found.groups()
+    match = _QUOTED.fullmatch(text)
+    assert match is not None  # or it had been no token
+    binary, raw, _, inner = match.groups()
     inner = inner.replace("\r\n", "\n").replace("\r", "\n")
     if binary:
         return inner.encode() if raw else _bytes(inner)
     return inner if raw else _ESCAPE.sub(_unescaped, inner)
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    simple, short, medium, long, octal = found.groups()
+def _unescaped(match: re.Match[str]) -> str:
+    simple, short, medium, long, octal = match.groups()
     if simple:
         return _ESCAPED[simple]
     code = int(octal, 8) if octal else int(short or medium or long, 16)
@@ -382,15 +382,15 @@ def _unescaped(found: re.Match[str]) -> str:
 
 def _bytes(text: str) -> bytes:
     """What a literal of bytes holds: an escaped number is one byte, and there are no escaped characters."""
-    found, at = b"", 0
+    data, at = b"", 0
     for escape in _ESCAPE.finditer(text):
         simple, short, medium, long, octal = escape.groups()
         if medium or long:
             raise CompileError("bytes hold no characters, so \\u and \\U are not allowed in them")
-        own = _ESCAPED[simple].encode() if simple else bytes([int(octal, 8) if octal else int(short, 16)])
-        found += text[at : escape.start()].encode() + own
+        escaped = _ESCAPED[simple].encode() if simple else bytes([int(octal, 8) if octal else int(short, 16)])
+        data += text[at : escape.start()].encode() + escaped
         at = escape.end()
-    return found + text[at:].encode()
+    return data + text[at:].encode()
 
 
 # -- macros: they bind a name, or look at an argument without evaluating it
@@ -425,9 +425,9 @@ def _method(name: str, target: Node, arguments: tuple[Node, ...]) -> Node:
             inner = Call("optional.of", (inner,)) if name == "optMap" else inner
             return Call("_?_:_", (Call("hasValue", (), target), inner, Call("optional.none", ())))
         case "sortBy", 2:
-            own = "@sorted"
-            keys = _mapped("map", Name(own), (_variable(arguments[0]), ""), arguments[1:])
-            return _bound(own, target, Call("@sortByAssociatedKeys", (keys,), Name(own)))
+            accumulator = "@sorted"
+            keys = _mapped("map", Name(accumulator), (_variable(arguments[0]), ""), arguments[1:])
+            return _bound(accumulator, target, Call("@sortByAssociatedKeys", (keys,), Name(accumulator)))
         case _:
             parts = _path(target)
             return Call(f"{parts}.{name}", arguments) if parts in _NAMESPACES else Call(name, arguments, target)
@@ -471,15 +471,15 @@ def _kept(condition: Node | None, item: Node) -> Node:
     return added if condition is None else Call("_?_:_", (condition, added, Name(_ACCUMULATOR)))
 
 
-def _mapped(kind: str, over: Node, names: tuple[str, str], rest: tuple[Node, ...]) -> Node:
-    condition = rest[0] if len(rest) == 2 else None
-    return _loop(kind, over, names, ListOf(()), _kept(condition, ListOf((rest[-1],))))
+def _mapped(kind: str, over: Node, names: tuple[str, str], arguments: tuple[Node, ...]) -> Node:
+    condition = arguments[0] if len(arguments) == 2 else None
+    return _loop(kind, over, names, ListOf(()), _kept(condition, ListOf((arguments[-1],))))
 
 
-def _inserted(over: Node, names: tuple[str, str], rest: tuple[Node, ...]) -> Node:
-    step: Node = Call("cel.@mapInsert", (Name(_ACCUMULATOR), Name(names[0]), rest[-1]))
-    if len(rest) == 2:
-        step = Call("_?_:_", (rest[0], step, Name(_ACCUMULATOR)))
+def _inserted(over: Node, names: tuple[str, str], arguments: tuple[Node, ...]) -> Node:
+    step: Node = Call("cel.@mapInsert", (Name(_ACCUMULATOR), Name(names[0]), arguments[-1]))
+    if len(arguments) == 2:
+        step = Call("_?_:_", (arguments[0], step, Name(_ACCUMULATOR)))
     return _loop("transformMap", over, names, MapOf(()), step)
 
 
@@ -495,10 +495,10 @@ def _quantified(kind: str, over: Node, arguments: tuple[Node, ...]) -> Node:
             start, goes_on = Literal(False), Call("@not_strictly_false", (Call("!_", (so_far,)),))
             step, result = Call("_||_", (Name(_ACCUMULATOR), condition)), Name(_ACCUMULATOR)
         case _:
-            more = Call("_+_", (so_far, Literal(1)))
-            step = Call("_?_:_", (condition, more, Name(_ACCUMULATOR)))
-            one = Call("_==_", (Name(_ACCUMULATOR), Literal(1)))
+            increased = Call("_+_", (so_far, Literal(1)))
+            step = Call("_?_:_", (condition, increased, Name(_ACCUMULATOR)))
+            is_one = Call("_==_", (Name(_ACCUMULATOR), Literal(1)))
             return Comprehension(
-                "existsOne", over, names[0], _ACCUMULATOR, Literal(0), Literal(True), step, one, second=names[1]
+                "existsOne", over, names[0], _ACCUMULATOR, Literal(0), Literal(True), step, is_one, second=names[1]
             )
     return Comprehension(kind, over, names[0], _ACCUMULATOR, start, goes_on, step, result, second=names[1])

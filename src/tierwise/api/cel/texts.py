@@ -40,9 +40,9 @@ _MOST_MEMORY: Final = 256 * 1024
 @lru_cache(maxsize=256)
 def _pattern(text: str) -> Pattern:
     try:
-        found = compile_pattern(text, max_mem=_MOST_MEMORY)
+        compiled = compile_pattern(text, max_mem=_MOST_MEMORY)
         # Groups are never read, and thousands of them take long.
-        return compile_pattern(text, max_mem=_MOST_MEMORY, never_capture=True) if found.groups else found
+        return compile_pattern(text, max_mem=_MOST_MEMORY, never_capture=True) if compiled.groups else compiled
     except ValueError:
         raise EvaluationError(f"{text[:64]!r} is not a regular expression") from None
 
@@ -54,12 +54,12 @@ class PatternText(str):
 
     def __new__(cls, text: str) -> PatternText:
         """Compile the literal pattern of an expression; CompileError where it is none."""
-        found = super().__new__(cls, text)
+        pattern = super().__new__(cls, text)
         try:
-            found.pattern = _pattern(text)
+            pattern.pattern = _pattern(text)
         except EvaluationError as error:
             raise CompileError(str(error)) from None
-        return found
+        return pattern
 
 
 _STEPS_FOR_ONE: Final = 128
@@ -69,43 +69,43 @@ _FOUND: Final = 20
 """What it costs to ask for a pattern, and to tell where it was found each time."""
 
 
-def _asked(env: Work, text: Value, wanted: Value) -> Pattern:
+def _asked(env: Work, text: Value, pattern_value: Value) -> Pattern:
     """A pattern for a text; one that is made when the expression is evaluated is charged for being compiled then."""
-    if isinstance(wanted, PatternText):
-        found = wanted.pattern
+    if isinstance(pattern_value, PatternText):
+        compiled = pattern_value.pattern
     else:
-        env.work(1000 + 20 * len(text_of(wanted)))
-        found = _pattern(text_of(wanted))
-    env.work(_FOUND + len(text_of(text)) * found.programsize // _STEPS_FOR_ONE)
-    return found
+        env.work(1000 + 20 * len(text_of(pattern_value)))
+        compiled = _pattern(text_of(pattern_value))
+    env.work(_FOUND + len(text_of(text)) * compiled.programsize // _STEPS_FOR_ONE)
+    return compiled
 
 
-def matches(env: Work, text: Value, wanted: Value) -> Value:
+def matches(env: Work, text: Value, pattern_value: Value) -> Value:
     """Whether a pattern is found in a text."""
-    return _asked(env, text, wanted).search(text_of(text)) is not None
+    return _asked(env, text, pattern_value).search(text_of(text)) is not None
 
 
-def find(env: Work, text: Value, wanted: Value) -> Value:
+def find(env: Work, text: Value, pattern_value: Value) -> Value:
     """What a pattern finds first in a text."""
-    found = _asked(env, text, wanted).search(text_of(text))
-    return "" if found is None else found.group()
+    match = _asked(env, text, pattern_value).search(text_of(text))
+    return "" if match is None else match.group()
 
 
-def find_all(env: Work, text: Value, wanted: Value, limit: Value = -1) -> Value:
+def find_all(env: Work, text: Value, pattern_value: Value, limit: Value = -1) -> Value:
     """What a pattern finds in a text, one after the other."""
-    most = integer_of(limit)
-    found: list[Value] = []
+    limit_number = integer_of(limit)
+    matches_found: list[Value] = []
     end = -1
-    for match in _asked(env, text, wanted).finditer(text_of(text)):
-        if most >= 0 and len(found) >= most:
+    for match in _asked(env, text, pattern_value).finditer(text_of(text)):
+        if limit_number >= 0 and len(matches_found) >= limit_number:
             break
         env.work(_FOUND)
         start, stop = match.span()
         if start == stop == end:  # Go finds nothing right behind what it has found
             continue
         end = stop
-        found.append(match.group())
-    return found
+        matches_found.append(match.group())
+    return matches_found
 
 
 # -- strings
@@ -117,22 +117,24 @@ UPPER: Final = {lower: lower - 32 for lower in range(97, 123)}
 
 def replaced(env: Work, text: Value, old: Value, new: Value, limit: Value = -1) -> Value:
     """A text with another part for one, as often as it may be."""
-    whole, part, by, most = text_of(text), text_of(old), text_of(new), integer_of(limit)
-    number = whole.count(part) if part else len(whole) + 1
-    number = min(number, most) if most >= 0 else number
-    env.work(math.ceil((len(whole) + number * len(by)) * TEXT_FACTOR))
-    return whole.replace(part, by, number)
+    subject, part, by, limit_number = text_of(text), text_of(old), text_of(new), integer_of(limit)
+    number = subject.count(part) if part else len(subject) + 1
+    number = min(number, limit_number) if limit_number >= 0 else number
+    env.work(math.ceil((len(subject) + number * len(by)) * TEXT_FACTOR))
+    return subject.replace(part, by, number)
 
 
 def split(env: Work, text: Value, by: Value, limit: Value = -1) -> Value:
     """A text in parts, at most so many."""
-    whole, mark, most = text_of(text), text_of(by), integer_of(limit)
-    if most == 0:
+    subject, mark, limit_number = text_of(text), text_of(by), integer_of(limit)
+    if limit_number == 0:
         return []
-    env.work(whole.count(mark) + 1)
-    parts: list[Value] = list(whole) if not mark else list(whole.split(mark, most - 1 if most > 0 else -1))
-    if not mark and 0 < most < len(parts):
-        parts = [*parts[: most - 1], whole[most - 1 :]]
+    env.work(subject.count(mark) + 1)
+    parts: list[Value] = (
+        list(subject) if not mark else list(subject.split(mark, limit_number - 1 if limit_number > 0 else -1))
+    )
+    if not mark and 0 < limit_number < len(parts):
+        parts = [*parts[: limit_number - 1], subject[limit_number - 1 :]]
     return parts
 
 
@@ -147,41 +149,41 @@ def joined(env: Work, items: Value, by: Value = "") -> Value:
 
 def substring(_: Work, text: Value, start: Value, end: Value = None) -> Value:
     """A part of a text."""
-    whole, first = text_of(text), integer_of(start)
-    last = len(whole) if end is None else integer_of(end)
-    if not 0 <= first <= last <= len(whole):
-        raise EvaluationError(f"index out of range: {first}")
-    return whole[first:last]
+    subject, begin = text_of(text), integer_of(start)
+    stop = len(subject) if end is None else integer_of(end)
+    if not 0 <= begin <= stop <= len(subject):
+        raise EvaluationError(f"index out of range: {begin}")
+    return subject[begin:stop]
 
 
 def char_at(_: Work, text: Value, at: Value) -> Value:
     """One character of a text; none behind the last."""
-    whole, index = text_of(text), integer_of(at)
-    if not 0 <= index <= len(whole):
+    subject, index = text_of(text), integer_of(at)
+    if not 0 <= index <= len(subject):
         raise EvaluationError(f"index out of range: {index}")
-    return whole[index : index + 1]
+    return subject[index : index + 1]
 
 
-def index_of(*, last: bool) -> Function:
+def index_of(*, from_end: bool) -> Function:
     """Where something is in a text or a list, from the start or from the end."""
 
-    def find(env: Work, holder: Value, wanted: Value, start: Value = None) -> Value:
+    def find(env: Work, holder: Value, part_wanted: Value, start: Value = None) -> Value:
         if isinstance(holder, list):
             if start is not None:
-                raise no_overload("indexOf", holder, wanted, start)
-            order = range(len(holder) - 1, -1, -1) if last else range(len(holder))
-            return next((i for i in order if is_equal(env, holder[i], wanted)), -1)
-        whole, part = text_of(holder), text_of(wanted)
+                raise no_overload("indexOf", holder, part_wanted, start)
+            order = range(len(holder) - 1, -1, -1) if from_end else range(len(holder))
+            return next((i for i in order if is_equal(env, holder[i], part_wanted)), -1)
+        subject, part = text_of(holder), text_of(part_wanted)
         if not part:
             if start is not None:
                 return integer_of(start)
-            return len(whole) if last else 0
-        at = (len(whole) if last else 0) if start is None else integer_of(start)
+            return len(subject) if from_end else 0
+        at = (len(subject) if from_end else 0) if start is None else integer_of(start)
         if at < 0:
             raise EvaluationError(f"index out of range: {at}")
-        if start is not None and at >= len(whole):
+        if start is not None and at >= len(subject):
             return -1
-        return whole.rfind(part, 0, at + len(part)) if last else whole.find(part, at)
+        return subject.rfind(part, 0, at + len(part)) if from_end else subject.find(part, at)
 
     return find
 

@@ -66,24 +66,24 @@ class QuantityValue(msgspec.Struct, frozen=True, eq=False):
         form = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
         if form is None or not text:
             raise EvaluationError("quantities must match the regular expression of Kubernetes")
-        sign, zeros, whole, part, suffix = form.groups()
+        sign, zeros, integer_digits, part, suffix = form.groups()
         negative, part = sign == "-", part or ""
-        if not whole and not part and not suffix and "." not in text:
+        if not integer_digits and not part and not suffix and "." not in text:
             return cls(0)
-        if whole == "" and form[4] is None and zeros and not suffix:
+        if integer_digits == "" and form[4] is None and zeros and not suffix:
             return cls(0)
         exponent, factor = _suffix(suffix)
-        whole = whole or "0"
+        integer_digits = integer_digits or "0"
         if factor is None:
-            room = 18 - len(whole) - len(part)
+            room = 18 - len(integer_digits) - len(part)
         else:
-            room = -1 if part else 15 - len(whole) - int(factor * 3 / 10) - 1
+            room = -1 if part else 15 - len(integer_digits) - int(factor * 3 / 10) - 1
         scale = exponent - len(part)
         if room >= 0 and scale >= _NANO:
-            number = int(whole + part) << (factor or 0)
+            number = int(integer_digits + part) << (factor or 0)
             if number < BEYOND:
                 return cls(-number if negative else number, scale)
-        return _large(int(whole + part) << (factor or 0), scale, negative=negative, binary=factor is not None)
+        return _large(int(integer_digits + part) << (factor or 0), scale, negative=negative, binary=factor is not None)
 
     def order(self, other: QuantityValue) -> int:
         """Below zero where it is less than another, above where it is more."""
@@ -168,15 +168,15 @@ class Semver(msgspec.Struct, frozen=True):
     @lru_cache(maxsize=4096)
     def of(cls, text: str, *, normalize: bool = False) -> Semver:
         """The version that a text spells; `normalize` lets a leading v, missing parts and leading zeros pass."""
-        found = _SEMVER.fullmatch(_normalized(text) if normalize else text) if len(text) <= _LONGEST else None
-        if found is None:
+        match = _SEMVER.fullmatch(_normalized(text) if normalize else text) if len(text) <= _LONGEST else None
+        if match is None:
             raise EvaluationError(f'"{text[:40]}" is not a semantic version')
-        pre = tuple(found[4].split(".")) if found[4] is not None else ()
-        build = tuple(found[5].split(".")) if found[5] is not None else ()
-        numbers = [found[1], found[2], found[3], *(part for part in pre if _DIGITS.fullmatch(part))]
+        pre = tuple(match[4].split(".")) if match[4] is not None else ()
+        build = tuple(match[5].split(".")) if match[5] is not None else ()
+        numbers = [match[1], match[2], match[3], *(part for part in pre if _DIGITS.fullmatch(part))]
         if not all(map(_is_number, numbers)) or not all(map(_PART.fullmatch, (*pre, *build))):
             raise EvaluationError(f'"{text[:40]}" is not a semantic version')
-        return cls((int(found[1]), int(found[2]), int(found[3])), pre)
+        return cls((int(match[1]), int(match[2]), int(match[3])), pre)
 
 
 def _is_number(digits: str) -> bool:

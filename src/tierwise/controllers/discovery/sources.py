@@ -116,5 +116,5 @@ def _wanted(objects: Objects, tree: Tree, source: OtherSource, claimed: Set[str]
     theirs = {
         name for name, h in objects.every(HyperNode).items() if h.metadata.labels.get(SOURCE_LABEL) != source.kind
     }
-    called = names(tree, source.text("namePrefix"), taken=theirs | claimed)
+    called = names(tree, source.text("namePrefix"), used_names=theirs | claimed)
     return hypernodes(tree, called, source.kind, source.text("fabric"))

@@ -49,8 +49,8 @@ def trees(objects: Objects) -> Iterator[LabelTree]:
     """One of all keys that a PodGang names."""
     keys: set[str] = set()
     for record in objects.every(PodGang).values():
-        for asked in _constraints(record.spec):
-            pack = asked.pack_constraint
+        for constraint in _constraints(record.spec):
+            pack = constraint.pack_constraint
             keys |= {key for key in (pack.required, pack.preferred) if key}
     if keys:
         yield LabelTree(LABELS, tuple(sorted(keys)), bare=True)
@@ -58,7 +58,11 @@ def trees(objects: Objects) -> Iterator[LabelTree]:
 
 def _constraints(spec: PodGangSpec) -> Iterator[TopologyConstraint]:
     every = (spec.topology_constraint, *(c.topology_constraint for c in spec.topology_constraint_group_configs))
-    yield from (asked for asked in (*every, *(g.topology_constraint for g in spec.podgroups)) if asked is not None)
+    yield from (
+        constraint
+        for constraint in (*every, *(g.topology_constraint for g in spec.podgroups))
+        if constraint is not None
+    )
 
 
 def _group(path: str, record: PodGang, rules: Rules) -> Group:
@@ -111,9 +115,9 @@ def _sub_groups(spec: PodGangSpec) -> Iterator[SubGroup]:
     yield from groups.values()
 
 
-def _constraint(asked: TopologyConstraint | None) -> Constraint | None:
+def _constraint(constraint: TopologyConstraint | None) -> Constraint | None:
     """What is required counts; what is preferred alone is a soft limit."""
-    pack = asked.pack_constraint if asked is not None else None
+    pack = constraint.pack_constraint if constraint is not None else None
     if pack is None or not (pack.required or pack.preferred):
         return None
     inside = pack.preferred if pack.required and pack.preferred != pack.required else ""

@@ -109,10 +109,12 @@ def _children(below: Mapping[str, Sequence[SubGroupRecord]], parent: str) -> Ite
     """The sub-groups that name this parent, each with those that name it."""
     for record in below.get(parent, ()):
         inner = tuple(_children(below, record.name))
-        own = 1 if record.min_member is None else max(record.min_member, 0)  # with 0 its pods come as room allows
-        least = smallest(inner, record.min_sub_group) if inner else own
+        min_member = (
+            1 if record.min_member is None else max(record.min_member, 0)
+        )  # with 0 its pods come as room allows
+        minimum = smallest(inner, record.min_sub_group) if inner else min_member
         constraint = _constraint(record.topology_constraint) if record.topology_constraint is not None else None
-        yield SubGroup(record.name, least, constraint, inner, record.min_sub_group)
+        yield SubGroup(record.name, minimum, constraint, inner, record.min_sub_group)
 
 
 def _fault(records: Sequence[SubGroupRecord], below: Mapping[str, Sequence[SubGroupRecord]]) -> str:
@@ -131,13 +133,15 @@ def _fault(records: Sequence[SubGroupRecord], below: Mapping[str, Sequence[SubGr
     return f"sub-groups stand in a circle, or more than {DEPTH} deep" if layer or seen < len(records) else ""
 
 
-def _constraint(asked: TopologyConstraint) -> Constraint | None:
+def _constraint(constraint: TopologyConstraint) -> Constraint | None:
     """What is required counts; what is preferred alone is a soft limit."""
-    required, preferred = asked.required_topology_level, asked.preferred_topology_level
+    required, preferred = constraint.required_topology_level, constraint.preferred_topology_level
     if not required and not preferred:
         return None
     inside = preferred if required and preferred != required else ""
-    return Constraint(bool(required), tier_name=required or preferred, kind=tree_of(asked.topology), preferred=inside)
+    return Constraint(
+        bool(required), tier_name=required or preferred, kind=tree_of(constraint.topology), preferred=inside
+    )
 
 
 def read_queue(record: Queue) -> ModelQueue:
@@ -147,7 +151,7 @@ def read_queue(record: Queue) -> ModelQueue:
     its parent (`inherited_run_times`).
     """
     spec = record.spec
-    least, expected = queue_times(record.metadata.annotations)
+    run_time, expected = queue_times(record.metadata.annotations)
     reclaim = seconds(spec.reclaim_min_runtime or "")
     weight = spec.resources.gpu.over_quota_weight if spec.resources is not None else 1
     return ModelQueue(
@@ -158,8 +162,8 @@ def read_queue(record: Queue) -> ModelQueue:
         parent=spec.parent_queue,
         capability=_amounts(record, limit=True),
         deserved=_amounts(record, limit=False),
-        minimum_run_time=max(least, seconds(spec.preempt_min_runtime or "") or 0.0),
-        reclaim_run_time=max(least, reclaim) if reclaim is not None else least or None,
+        minimum_run_time=max(run_time, seconds(spec.preempt_min_runtime or "") or 0.0),
+        reclaim_run_time=max(run_time, reclaim) if reclaim is not None else run_time or None,
         expected_duration=expected,
         held=held(record.metadata.annotations),
     )
@@ -167,35 +171,35 @@ def read_queue(record: Queue) -> ModelQueue:
 
 def inherited_run_times(queues: Mapping[str, ModelQueue]) -> dict[str, ModelQueue]:
     """Queues with the run times of the nearest queue above that states one."""
-    found = {}
+    by_name = {}
     for name, queue in queues.items():
-        least, reclaim, above = queue.minimum_run_time, queue.reclaim_run_time, queue
+        minimum, reclaim, above = queue.minimum_run_time, queue.reclaim_run_time, queue
         for _ in range(DEPTH):
-            if (least and reclaim is not None) or above.parent not in queues:
+            if (minimum and reclaim is not None) or above.parent not in queues:
                 break
             above = queues[above.parent]
-            least = least or above.minimum_run_time
+            minimum = minimum or above.minimum_run_time
             reclaim = above.reclaim_run_time if reclaim is None else reclaim
-        found[name] = replace(queue, minimum_run_time=least, reclaim_run_time=reclaim or 0.0)
-    return found
+        by_name[name] = replace(queue, minimum_run_time=minimum, reclaim_run_time=reclaim or 0.0)
+    return by_name
 
 
 def _amounts(record: Queue, *, limit: bool) -> dict[str, int]:
     """By resource, in the units of the model; what has no end is left out."""
-    given = record.spec.resources
-    if given is None:
+    resources = record.spec.resources
+    if resources is None:
         return {}
 
     def stated(resource: QueueResource, unit: int) -> int | None:
         number = resource.limit if limit else resource.quota
         return int(number * unit) if number >= 0 else None
 
-    found = {
-        "nvidia.com/gpu": stated(given.gpu, 1),
-        "cpu": stated(given.cpu, 1),
-        "memory": stated(given.memory, _MEGABYTE),
+    amounts = {
+        "nvidia.com/gpu": stated(resources.gpu, 1),
+        "cpu": stated(resources.cpu, 1),
+        "memory": stated(resources.memory, _MEGABYTE),
     }
-    return {name: number for name, number in found.items() if number is not None}
+    return {name: number for name, number in amounts.items() if number is not None}
 
 
 LANGUAGE: Final = Language(

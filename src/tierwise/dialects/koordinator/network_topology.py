@@ -69,9 +69,9 @@ class Layers(msgspec.Struct, frozen=True):
         return {name: tier for tier, name in enumerate(names)}
 
 
-def default_topology(found: Mapping[str, ClusterNetworkTopology]) -> ClusterNetworkTopology | None:
+def default_topology(topologies: Mapping[str, ClusterNetworkTopology]) -> ClusterNetworkTopology | None:
     """The one object that counts."""
-    return found.get("default")
+    return topologies.get("default")
 
 
 def tree_marks(objects: Objects) -> Iterator[tuple[str, ObjectMeta]]:
@@ -118,7 +118,7 @@ def _chain(by_name: Mapping[str, tuple[str, tuple[str, ...]]], node: str) -> Lay
         above.append(Layer(parent, by_name[parent][1]))
         name, parent = parent, by_name[parent][0]
     used = {node, CLUSTER_LAYER, *(layer.name for layer in above)}
-    unused = [other for other in by_name if other not in used]
+    unused = [name for name in by_name if name not in used]
     if unused:
         return Layers(fault=f'layer "{unused[0]}" is not above the nodes: no chain of parents leads to it')
     return Layers(tuple(above), node)

@@ -123,8 +123,8 @@ def _ebs_id(name: str) -> str:
     if not name.startswith("aws://"):
         return name
     form = re.fullmatch(_EBS_ID, name)
-    found = (form[1] or "").strip("/") if form is not None else ""
-    return found if re.fullmatch(r"vol-[^/]*", found) else ""
+    volume_id = (form[1] or "").strip("/") if form is not None else ""
+    return volume_id if re.fullmatch(r"vol-[^/]*", volume_id) else ""
 
 
 def _gce_id(name: str, zones: str) -> str:
@@ -157,15 +157,15 @@ def _terms(affinity: NodeSelector | None) -> tuple[NodeSelectorTerm, ...]:
 
 
 def _renamed(affinity: NodeSelector | None, old: str, new: str) -> NodeSelector:
-    def term(one: NodeSelectorTerm) -> NodeSelectorTerm:
-        expressions = tuple(replace(r, key=new) if r.key == old else r for r in one.match_expressions)
-        return replace(one, match_expressions=expressions)
+    def term(selector_term: NodeSelectorTerm) -> NodeSelectorTerm:
+        expressions = tuple(replace(r, key=new) if r.key == old else r for r in selector_term.match_expressions)
+        return replace(selector_term, match_expressions=expressions)
 
-    return NodeSelector(node_selector_terms=tuple(term(one) for one in _terms(affinity)))
+    return NodeSelector(node_selector_terms=tuple(term(selector_term) for selector_term in _terms(affinity)))
 
 
-def _with(affinity: NodeSelector | None, more: Requirement) -> NodeSelector:
+def _with(affinity: NodeSelector | None, requirement: Requirement) -> NodeSelector:
     terms = _terms(affinity) or (NodeSelectorTerm(),)
     return NodeSelector(
-        node_selector_terms=tuple(replace(t, match_expressions=(*t.match_expressions, more)) for t in terms)
+        node_selector_terms=tuple(replace(t, match_expressions=(*t.match_expressions, requirement)) for t in terms)
     )

@@ -81,8 +81,8 @@ def claim_name(pod: Pod, claim: PodResourceClaim) -> str | None:
     """The claim that a pod means; "" where it needs none after all, None where none was made for it yet."""
     if claim.resource_claim_name:
         return claim.resource_claim_name
-    made = (one.resource_claim_name for one in pod.status.resource_claim_statuses if one.name == claim.name)
-    return next(made, None)
+    names = (status.resource_claim_name for status in pod.status.resource_claim_statuses if status.name == claim.name)
+    return next(names, None)
 
 
 def owns(pod: Pod, claim: api.ResourceClaim) -> bool:
@@ -121,7 +121,7 @@ def unfit(pod: Pod, entry: PodResourceClaim, claims: Mapping[str, api.ResourceCl
         return f"ResourceClaim {name} was not made for this pod"
     status = claim.status
     full = len(status.reserved_for) >= MOST_CONSUMERS
-    if full and not any(is_consumer(one, pod) for one in status.reserved_for):
+    if full and not any(is_consumer(consumer, pod) for consumer in status.reserved_for):
         return f"ResourceClaim {name} is reserved for {MOST_CONSUMERS} pods already"
     return ""
 
@@ -143,19 +143,19 @@ def binding_of(claim: api.ResourceClaim) -> Binding | None:
     allocation = claim.status.allocation
     if allocation is None or not any(result.binding_conditions for result in allocation.devices.results):
         return None
-    told = {(one.driver, one.pool, one.device): one.conditions for one in claim.status.devices}
+    by_device = {(device.driver, device.pool, device.device): device.conditions for device in claim.status.devices}
     since = status_time(allocation.allocation_timestamp)
     for result in allocation.devices.results:
         if not result.binding_conditions:
             continue
-        said = told.get((result.driver, result.pool, result.device))
-        found = {one.type: one for one in reversed(said or ())}
-        for name in result.binding_failure_conditions if said is not None else ():
-            if name in found and found[name].status == "True":
-                words = ": ".join(text for text in (found[name].reason, found[name].message) if text)
+        conditions = by_device.get((result.driver, result.pool, result.device))
+        by_type = {condition.type: condition for condition in reversed(conditions or ())}
+        for name in result.binding_failure_conditions if conditions is not None else ():
+            if name in by_type and by_type[name].status == "True":
+                words = ": ".join(text for text in (by_type[name].reason, by_type[name].message) if text)
                 return Binding(result.device, f"{name} ({words})" if words else name, failed=True, since=since)
         for name in result.binding_conditions:
-            if name not in found or found[name].status != "True":
+            if name not in by_type or by_type[name].status != "True":
                 return Binding(result.device, name, since=since)
     return Binding(since=since)
 
@@ -173,16 +173,18 @@ def pool_fault(slices: Sequence[api.ResourceSlice]) -> str:
 
 def slices_fault(slices: Sequence[api.ResourceSlice]) -> str:
     """What makes slices unusable: two devices or sets of counters of one name, or counters that do not exist."""
-    devices = slices[0].spec.devices if len(slices) == 1 else [d for one in slices for d in one.spec.devices]
+    devices = (
+        slices[0].spec.devices if len(slices) == 1 else [d for slice_part in slices for d in slice_part.spec.devices]
+    )
     if len({device.name for device in devices}) < len(devices):
         return "a device is there twice"
-    groups = [group for one in slices for group in one.spec.shared_counters]
+    groups = [group for slice_part in slices for group in slice_part.spec.shared_counters]
     if len({group.name for group in groups}) < len(groups):
         return "a counter set is there twice"
     counters = {(group.name, name) for group in groups for name in group.counters}
     for device in [device for device in devices if device.consumes_counters]:
-        for taken in device.consumes_counters:
-            if any((taken.counter_set, name) not in counters for name in taken.counters):
+        for counter_use in device.consumes_counters:
+            if any((counter_use.counter_set, name) not in counters for name in counter_use.counters):
                 return f"device {device.name} draws on counters that do not exist"
     return ""
 
@@ -193,8 +195,8 @@ class KindKeys:
     def __init__(self, driver: str, names: Names) -> None:
         self._driver = driver
         self._whole = any(not name for _, name in names)  # all of a domain: then all of the device
-        own = [name for domain, name in names if domain in (driver, _ANY_DRIVER)]
-        self._names = tuple(sorted({*own, *(f"{domain}/{name}" for domain, name in names)}))
+        driver_names = [name for domain, name in names if domain in (driver, _ANY_DRIVER)]
+        self._names = tuple(sorted({*driver_names, *(f"{domain}/{name}" for domain, name in names)}))
         self._alike = not self._names and not self._whole  # no selector looks at what drivers say of devices
 
     def of_all(self, devices: Iterable[api.Device]) -> list[object]:
@@ -214,7 +216,7 @@ class KindKeys:
         if self._whole or odd:
             seen = sorted(device.attributes.items())
             if not self._whole:
-                seen = [(name, one) for name, one in seen if name in self._names]
+                seen = [(name, attribute_of_device) for name, attribute_of_device in seen if name in self._names]
             return _encode((self._driver, seen, sorted(device.capacity.items()), device.taints, _rest(device)))
         attributes, capacity = device.attributes, device.capacity
         return (
@@ -236,9 +238,9 @@ def _rest(device: api.Device) -> tuple[object, ...]:
 def expressions(spec: api.DeviceClaim) -> Iterable[tuple[str, ...]]:
     """The selectors of a claim, for each of its requests that has any."""
     for request in spec.requests:
-        for one in (request.exactly, *request.first_available):
-            if one is not None and one.selectors:
-                yield _texts(one.selectors)
+        for option in (request.exactly, *request.first_available):
+            if option is not None and option.selectors:
+                yield _texts(option.selectors)
 
 
 _ANY_DRIVER: Final = "*"
@@ -257,9 +259,9 @@ def looks_at(text: str) -> Names:
 def compared_names(spec: api.DeviceClaim) -> Iterable[tuple[str, str]]:
     """The attributes that the constraints of a claim compare and the capacities it asks for, by domain and name."""
     for request in spec.requests:
-        for one in (request.exactly, *request.first_available):
-            if one is not None and one.capacity is not None:
-                yield from ((_ANY_DRIVER, name) for name in one.capacity.requests)
+        for option in (request.exactly, *request.first_available):
+            if option is not None and option.capacity is not None:
+                yield from ((_ANY_DRIVER, name) for name in option.capacity.requests)
     for constraint in spec.constraints:
         domain, _, name = (constraint.match_attribute or constraint.distinct_attribute or "").partition("/")
         if name:
@@ -274,9 +276,9 @@ class Selectors:
 
     def keep(self, texts: Set[str]) -> None:
         """Forget all others."""
-        self._said = {text: said for text, said in self._said.items() if text in texts}
+        self._said = {text: answer for text, answer in self._said.items() if text in texts}
 
-    def ask(self, text: str, kind: Kind, left: int) -> tuple[bool | CelError, int]:
+    def ask(self, text: str, kind: Kind, budget_left: int) -> tuple[bool | CelError, int]:
         """Whether a selector says yes to devices of a kind, or why it says nothing; and its cost, at most `left`.
 
         What was found out before costs as much again, so that answers do not depend on what was asked before.
@@ -284,23 +286,25 @@ class Selectors:
         from tierwise.api.cel import LIMIT, TOO_MUCH, CelError, CompileError, TooMuchWorkError, Work, selector
 
         try:
-            found = selector(text)
+            compiled = selector(text)
         except CompileError as error:
             return error, 0
-        said = self._said.setdefault(text, {})
-        key = KindKeys(kind.driver, found.looks_at).of(kind.device)
-        if key not in said or (said[key][0] is None and said[key][1] < left):
-            budget = Work(left)
+        answers = self._said.setdefault(text, {})
+        key = KindKeys(kind.driver, compiled.looks_at).of(kind.device)
+        if key not in answers or (answers[key][0] is None and answers[key][1] < budget_left):
+            budget = Work(budget_left)
             answer: bool | CelError | None
             try:
-                answer = found.matches(kind.driver, kind.device, budget)
+                answer = compiled.matches(kind.driver, kind.device, budget)
             except TooMuchWorkError as error:
-                answer = error if left >= LIMIT else None
+                answer = error if budget_left >= LIMIT else None
             except CelError as error:
                 answer = error
-            said[key] = answer, min(left - budget.left, left)
-        answer, cost = said[key]
-        return (answer, cost) if answer is not None and cost <= left else (TooMuchWorkError(TOO_MUCH), left)
+            answers[key] = answer, min(budget_left - budget.left, budget_left)
+        answer, cost = answers[key]
+        return (
+            (answer, cost) if answer is not None and cost <= budget_left else (TooMuchWorkError(TOO_MUCH), budget_left)
+        )
 
 
 class Planner:
@@ -315,19 +319,19 @@ class Planner:
 
     def of_class(self, name: str) -> bytes:
         """Per kind 1 where a device is of a class, whatever taints it has."""
-        found = self._classes.get(name)
-        if found is None or any(one.cel is None for one in found.spec.selectors):
+        device_class = self._classes.get(name)
+        if device_class is None or any(entry.cel is None for entry in device_class.spec.selectors):
             return bytes(len(self._kinds))
-        answers, *_ = self._select(_texts(found.spec.selectors), f"class {name}")
+        answers, *_ = self._select(_texts(device_class.spec.selectors), f"class {name}")
         return bytes(answer == _YES for answer in answers)
 
-    def cost(self, texts: tuple[str, ...], whose: str, left: int) -> int | None:
+    def cost(self, texts: tuple[str, ...], whose: str, budget: int) -> int | None:
         """What it costs to ask the selectors of a request about all kinds of devices; None where it is more."""
-        found = self._selected.get((whose, *texts)) or self._evaluate(texts, whose, left)
-        if found is None or found[2] > left:
+        evaluated = self._selected.get((whose, *texts)) or self._evaluate(texts, whose, budget)
+        if evaluated is None or evaluated[2] > budget:
             return None
-        self._selected[whose, *texts] = found
-        return found[2]
+        self._selected[whose, *texts] = evaluated
+        return evaluated[2]
 
     def plan(self, spec: api.DeviceClaim, name: str) -> PlannedClaim | str:
         """A claim as it can be searched for, or what is wrong with it in itself."""
@@ -339,29 +343,29 @@ class Planner:
                 return f"request {request.name} of {name} is of a type that is not known"
             alternatives = []
             for shown, option in options:
-                found = self._request(shown, option, name, faults)
-                if isinstance(found, str):
-                    return found
-                alternatives.append(found)
+                options_of_request = self._request(shown, option, name, faults)
+                if isinstance(options_of_request, str):
+                    return options_of_request
+                alternatives.append(options_of_request)
             planned.append(tuple(alternatives))
-        least = sum(min(0 if one.all else one.count for one in options) for options in planned)
-        if least > MOST_DEVICES:
-            return f"{name} asks for {least} devices, and a claim can hold {MOST_DEVICES}"
+        minimum = sum(min(0 if option.all else option.count for option in options) for options in planned)
+        if minimum > MOST_DEVICES:
+            return f"{name} asks for {minimum} devices, and a claim can hold {MOST_DEVICES}"
         constraints = []
-        for one in spec.constraints:
-            attribute = one.match_attribute or one.distinct_attribute
+        for constraint in spec.constraints:
+            attribute = constraint.match_attribute or constraint.distinct_attribute
             if not attribute:
                 return f"{name} has a constraint of a type that is not known"
-            constraints.append((one.match_attribute is not None, attribute, frozenset(one.requests)))
+            constraints.append((constraint.match_attribute is not None, attribute, frozenset(constraint.requests)))
         return PlannedClaim(tuple(planned), tuple(constraints), tuple(faults))
 
     def _request(self, shown: str, request: Request, claim: str, faults: list[str]) -> PlannedRequest | str:
-        if any(one.cel is None for one in request.selectors):
+        if any(entry.cel is None for entry in request.selectors):
             return f"request {shown} of {claim} has a selector of a type that is not known"
         named = self._classes.get(request.device_class_name)
         if named is None:
             return f"request {shown} of {claim}: device class {request.device_class_name} does not exist"
-        if any(one.cel is None for one in named.spec.selectors):
+        if any(entry.cel is None for entry in named.spec.selectors):
             return f"class {request.device_class_name} has a selector of a type that is not known"
         mode = request.allocation_mode or "ExactCount"
         if mode not in ("ExactCount", "All"):
@@ -385,35 +389,35 @@ class Planner:
     def _answers(self, named: api.DeviceClass, request: Request, claim: str, faults: list[str]) -> bytes:
         """Per kind, whether a request may have its devices; what goes wrong is noted among the faults of its claim."""
         key = named.metadata.name, _texts(request.selectors), request.tolerations
-        found = self._requests.get(key)
-        if found is None:
-            first, said, _ = self._select(_texts(named.spec.selectors), f"class {named.metadata.name}")
-            second, more, _ = self._select(_texts(request.selectors), claim)
+        cached = self._requests.get(key)
+        if cached is None:
+            class_answers, class_faults, _ = self._select(_texts(named.spec.selectors), f"class {named.metadata.name}")
+            second, request_faults, _ = self._select(_texts(request.selectors), claim)
             joined = bytearray(len(self._kinds))
             for i, kind in enumerate(self._kinds):
-                if first[i] != _YES:
-                    joined[i] = first[i]
+                if class_answers[i] != _YES:
+                    joined[i] = class_answers[i]
                 elif second[i] != _YES:
-                    joined[i] = second[i] + len(said) if second[i] >= _FAULTS else 0
+                    joined[i] = second[i] + len(class_faults) if second[i] >= _FAULTS else 0
                 else:
                     joined[i] = _TAINTED if _barred(kind.device.taints, request.tolerations) else _YES
-            found = self._requests[key] = bytes(joined), (*said, *more)
-        answers, said = found
+            cached = self._requests[key] = bytes(joined), (*class_faults, *request_faults)
+        answers, class_faults = cached
         shift, room = len(faults), _MOST_FAULTS - len(faults)
-        faults += said[: max(room, 0)]
-        if not shift or not said:
+        faults += class_faults[: max(room, 0)]
+        if not shift or not class_faults:
             return answers
         return bytes(min(answer + shift, 255) if answer >= _FAULTS else answer for answer in answers)
 
     def _select(self, texts: tuple[str, ...], whose: str) -> tuple[bytes, tuple[str, ...], int]:
         """Per kind, whether all of these selectors match; a fault ends the asking, as in Kubernetes. And its cost."""
-        found = self._selected.get((whose, *texts)) or self._evaluate(texts, whose)
-        assert found is not None  # it may cost as much as it needs
-        self._selected[whose, *texts] = found
-        return found
+        evaluated = self._selected.get((whose, *texts)) or self._evaluate(texts, whose)
+        assert evaluated is not None  # it may cost as much as it needs
+        self._selected[whose, *texts] = evaluated
+        return evaluated
 
     def _evaluate(
-        self, texts: tuple[str, ...], whose: str, most: int | None = None
+        self, texts: tuple[str, ...], whose: str, budget: int | None = None
     ) -> tuple[bytes, tuple[str, ...], int] | None:
         """See `_select`; None where `most` is not enough to find out."""
         if not texts:
@@ -421,34 +425,34 @@ class Planner:
         from tierwise.api.cel import CelError, CompileError, TooMuchWorkError  # most clusters have no selectors
 
         keys = self._keys(texts)
-        answers, faults, known = bytearray(len(self._kinds)), dict[str, int](), dict[object, int]()
-        allowed = left = _REQUEST_COST + _KIND_COST * len(set(keys))
-        if most is not None:
-            allowed = left = min(allowed, most)
+        answers, faults, answer_by_key = bytearray(len(self._kinds)), dict[str, int](), dict[object, int]()
+        allowed = budget_left = _REQUEST_COST + _KIND_COST * len(set(keys))
+        if budget is not None:
+            allowed = budget_left = min(allowed, budget)
         for i, kind in enumerate(self._kinds):
-            if keys[i] in known:
-                answers[i] = known[keys[i]]
+            if keys[i] in answer_by_key:
+                answers[i] = answer_by_key[keys[i]]
                 continue
             answers[i] = _YES
             for number, text in enumerate(texts):
-                said, cost = self._selectors.ask(text, kind, left)
-                left -= cost
-                if said is False:
+                answer, cost = self._selectors.ask(text, kind, budget_left)
+                budget_left -= cost
+                if answer is False:
                     answers[i] = 0
                     break
-                if isinstance(said, TooMuchWorkError) and left == 0 and allowed == most:
+                if isinstance(answer, TooMuchWorkError) and budget_left == 0 and allowed == budget:
                     return None
-                if isinstance(said, CelError):
-                    fault = f"{whose}: selector #{number}: {said}"
+                if isinstance(answer, CelError):
+                    fault = f"{whose}: selector #{number}: {answer}"
                     if len(faults) < _MOST_FAULTS // 4:
                         faults.setdefault(fault, len(faults))
                     answers[i] = _FAULTS + faults.get(fault, 0)
-                    if isinstance(said, CompileError | TooMuchWorkError):  # once is enough
+                    if isinstance(answer, CompileError | TooMuchWorkError):  # once is enough
                         answers[i:] = bytes([answers[i]]) * (len(answers) - i)
-                        return bytes(answers), tuple(faults), allowed - left
+                        return bytes(answers), tuple(faults), allowed - budget_left
                     break
-            known[keys[i]] = answers[i]
-        return bytes(answers), tuple(faults), allowed - left
+            answer_by_key[keys[i]] = answers[i]
+        return bytes(answers), tuple(faults), allowed - budget_left
 
     def _keys(self, texts: tuple[str, ...]) -> list[object]:
         """Per kind what these selectors see of it."""
@@ -460,15 +464,18 @@ class Planner:
 def _options(request: api.DeviceRequest) -> list[tuple[str, Request]]:
     if request.exactly is not None:
         return [(request.name, request.exactly)]
-    return [(f"{request.name}/{one.name}", one) for one in request.first_available]
+    return [(f"{request.name}/{option.name}", option) for option in request.first_available]
 
 
 def _texts(selectors: Sequence[api.DeviceSelector]) -> tuple[str, ...]:
-    return tuple(one.cel.expression for one in selectors if one.cel is not None)
+    return tuple(entry.cel.expression for entry in selectors if entry.cel is not None)
 
 
 def _barred(taints: Sequence[api.DeviceTaint], tolerations: Sequence[api.DeviceToleration]) -> bool:
-    return any(taint.effect in _BARRING and not any(_tolerates(one, taint) for one in tolerations) for taint in taints)
+    return any(
+        taint.effect in _BARRING and not any(_tolerates(toleration, taint) for toleration in tolerations)
+        for taint in taints
+    )
 
 
 def _tolerates(toleration: api.DeviceToleration, taint: api.DeviceTaint) -> bool:
@@ -488,13 +495,13 @@ def _tolerates(toleration: api.DeviceToleration, taint: api.DeviceTaint) -> bool
 
 def extended_names(classes: Mapping[str, api.DeviceClass]) -> dict[str, str]:
     """By extended resource, the class that serves it; of several the youngest, then the first by name."""
-    found = {f"{_IMPLICIT}{name}": name for name in classes}
+    by_resource = {f"{_IMPLICIT}{name}": name for name in classes}
     best: dict[str, tuple[str, str]] = {}
-    for name, one in sorted(classes.items()):
-        resource, born = one.spec.extended_resource_name, one.metadata.creation_timestamp
+    for name, device_class in sorted(classes.items()):
+        resource, born = device_class.spec.extended_resource_name, device_class.metadata.creation_timestamp
         if resource and (resource not in best or born > best[resource][0]):
             best[resource] = born, name
-    return found | {resource: name for resource, (_, name) in best.items()}
+    return by_resource | {resource: name for resource, (_, name) in best.items()}
 
 
 def extended(spec: PodSpec, served: Mapping[str, str]) -> Extended | None:
@@ -504,40 +511,46 @@ def extended(spec: PodSpec, served: Mapping[str, str]) -> Extended | None:
     one more request for the largest of what they lack.
     """
     containers = (*spec.init_containers, *spec.containers)
-    short = {i for i, one in enumerate(containers) if i < len(spec.init_containers) and one.restart_policy != "Always"}
+    short = {
+        i
+        for i, container in enumerate(containers)
+        if i < len(spec.init_containers) and container.restart_policy != "Always"
+    }
     requests: list[api.DeviceRequest] = []
     mappings: list[tuple[str, str, str]] = []
-    named = sorted({name for one in containers for name in one.resources.requests if name in served})
-    asked = [name for name in named if any(_asked(one, name) for one in containers)]
-    for resource in asked:
-        own = {
-            i: _one_request(i, one, resource, served[resource], _asked(one, resource))
-            for i, one in enumerate(containers)
-            if i not in short and _asked(one, resource)
+    named = sorted({name for container in containers for name in container.resources.requests if name in served})
+    requested_names = [name for name in named if any(_asked(container, name) for container in containers)]
+    for resource in requested_names:
+        by_container = {
+            i: _one_request(i, container, resource, served[resource], _asked(container, resource))
+            for i, container in enumerate(containers)
+            if i not in short and _asked(container, resource)
         }
-        mappings += [(containers[i].name, resource, request.name) for i, request in own.items()]
+        mappings += [(containers[i].name, resource, request.name) for i, request in by_container.items()]
         lacking: list[tuple[int, api.DeviceRequest]] = []
         later: list[tuple[str, str, str]] = []
         for i in sorted(short):
-            left = _asked(containers[i], resource)
-            for j, request in own.items():
-                if left > 0 and j >= i:
+            missing = _asked(containers[i], resource)
+            for j, request in by_container.items():
+                if missing > 0 and j >= i:
                     later.append((containers[i].name, resource, request.name))
-                    left -= _count(request)
-            if left > 0:
-                lacking.append((left, _one_request(i, containers[i], resource, served[resource], left)))
+                    missing -= _count(request)
+            if missing > 0:
+                lacking.append((missing, _one_request(i, containers[i], resource, served[resource], missing)))
                 later.append((containers[i].name, resource, lacking[-1][1].name))
         if lacking:
-            largest = max(lacking, key=lambda one: one[0])[1]
-            others = {request.name for _, request in lacking} - {largest.name}
-            later = [(c, r, largest.name if name in others else name) for c, r, name in later]
+            largest = max(lacking, key=lambda pair: pair[0])[1]
+            other_names = {request.name for _, request in lacking} - {largest.name}
+            later = [(c, r, largest.name if name in other_names else name) for c, r, name in later]
             requests.append(largest)
-        requests += own.values()
+        requests += by_container.values()
         mappings += later
     if not requests:
         return None
     return Extended(
-        api.DeviceClaim(requests=tuple(sorted(requests, key=lambda one: one.name))), tuple(asked), tuple(mappings)
+        api.DeviceClaim(requests=tuple(sorted(requests, key=lambda request: request.name))),
+        tuple(requested_names),
+        tuple(mappings),
     )
 
 

@@ -64,9 +64,11 @@ def sub_group(pod: Pod) -> str:
 
 def trees(objects: Objects) -> Iterator[LabelTree]:
     """One of all keys that a group names."""
-    asked = [record.spec.scheduling_constraints for record in objects.every(api.PodGroup).values()]
-    asked += (record.spec.scheduling_constraints for record in objects.every(api.CompositePodGroup).values())
-    keys = {entry.key for constraints in asked for entry in constraints.topology if entry.key}
+    constraints_asked = [record.spec.scheduling_constraints for record in objects.every(api.PodGroup).values()]
+    constraints_asked += (
+        record.spec.scheduling_constraints for record in objects.every(api.CompositePodGroup).values()
+    )
+    keys = {entry.key for constraints in constraints_asked for entry in constraints.topology if entry.key}
     if keys:
         yield LabelTree(LABELS, tuple(sorted(keys)), bare=True)
 
@@ -78,10 +80,10 @@ def _each(path: str, record: api.PodGroup, rules: Rules) -> Group | None:
 
 def _woven(objects: Objects, pods: Mapping[str, Pod], rules: Rules) -> dict[str, Group]:
     """PodGroups below composites, and those of Workloads as far as pods name them."""
-    found = {path: _of_workload(objects, path) for path in pods if path.count("/") > 1}
+    by_path = {path: _of_workload(objects, path) for path in pods if path.count("/") > 1}
     composites = objects.every(api.CompositePodGroup)
     below: dict[str, list[api.PodGroup]] = {}
-    result = {path: group for path, group in found.items() if group is not None}
+    result = {path: group for path, group in by_path.items() if group is not None}
     for path, record in objects.every(api.PodGroup).items():
         parent = record.spec.parent_composite_pod_group_name
         if not parent:
@@ -153,18 +155,18 @@ def _of_composite(path: str, record: api.CompositePodGroup, inside: Inside, grou
     subs = tuple(_children(path, inside, DEEPEST))
     parts = [record.metadata, *(part.metadata for part in _below(path, inside, DEEPEST))]
     gang = record.spec.scheduling_policy.gang
-    least = max(gang.min_group_count, 1) if gang is not None else 1
-    own, declared = record.spec.scheduling_constraints, _declared(path, record)
+    minimum = max(gang.min_group_count, 1) if gang is not None else 1
+    constraints, declared = record.spec.scheduling_constraints, _declared(path, record)
     refusal = next(filter(None, (_no_policy(g.spec.scheduling_policy) for g in groups)), None) or _claims(groups)
     refusal = refusal or next(
-        filter(None, map(_wrong_constraints, (own, *(g.spec.scheduling_constraints for g in groups)))), None
+        filter(None, map(_wrong_constraints, (constraints, *(g.spec.scheduling_constraints for g in groups)))), None
     )
     refusal = refusal or next(filter(None, (_marks_fault(g, record) for g in groups)), None)
     return replace(
         declared,
-        minimum=smallest(subs, least),
+        minimum=smallest(subs, minimum),
         sub_groups=subs,
-        min_sub_groups=least,
+        min_sub_groups=minimum,
         together=declared.together or any(_together(g.spec.disruption_mode) for g in groups),
         forbears=declared.forbears or next(filter(None, map(forbearing, parts)), ""),
         protected=any(not_preemptable(g.metadata) for g in groups),
@@ -190,13 +192,13 @@ def _children(path: str, inside: Inside, depth: int) -> Iterator[SubGroup]:
         marks = read_marks(record.metadata, LABELS)
         constraint, further = marks.own(_constraint(record.spec.scheduling_constraints)), marks.whole
         if isinstance(record, api.PodGroup):
-            least = _minimum(record.spec.scheduling_policy)
-            yield SubGroup(record.metadata.name, least, constraint, further=further)
+            minimum = _minimum(record.spec.scheduling_policy)
+            yield SubGroup(record.metadata.name, minimum, constraint, further=further)
         elif depth:
             below = tuple(_children(f"{namespace}/{record.metadata.name}", inside, depth - 1))
             gang = record.spec.scheduling_policy.gang
-            least = max(gang.min_group_count, 1) if gang is not None else 1
-            yield SubGroup(record.metadata.name, smallest(below, least), constraint, below, least, further)
+            minimum = max(gang.min_group_count, 1) if gang is not None else 1
+            yield SubGroup(record.metadata.name, smallest(below, minimum), constraint, below, minimum, further)
 
 
 def _below(path: str, inside: Inside, depth: int) -> Iterator[api.PodGroup | api.CompositePodGroup]:
@@ -251,11 +253,11 @@ def _no_policy(policy: api.SchedulingPolicy | api.CompositePolicy) -> Reason | N
     if policy.gang is not None and policy.basic is not None:
         return Reason("InvalidGroup", "pod", "spec.schedulingPolicy has both basic and gang, of which one may be set")
     if policy.gang is not None:
-        least = policy.gang.min_count if isinstance(policy.gang, api.GangPolicy) else policy.gang.min_group_count
-        if least > 0:
+        minimum = policy.gang.min_count if isinstance(policy.gang, api.GangPolicy) else policy.gang.min_group_count
+        if minimum > 0:
             return None
         field = "minCount" if isinstance(policy.gang, api.GangPolicy) else "minGroupCount"
-        return Reason("InvalidGroup", "pod", f"spec.schedulingPolicy.gang.{field} is {least}, it must be at least 1")
+        return Reason("InvalidGroup", "pod", f"spec.schedulingPolicy.gang.{field} is {minimum}, it must be at least 1")
     if policy.basic is not None:
         return None
     return Reason(

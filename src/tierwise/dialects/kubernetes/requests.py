@@ -47,24 +47,24 @@ def effective_request(spec: PodSpec, missing: Mapping[str, int] = _NOTHING) -> d
     A sum of more than can be counted counts as the largest amount, and a negative one, which the API server refuses in
     pods, as none. `missing` replaces what a container does not ask for.
     """
-    asked = _added_up(filled(spec), missing)
-    return {name: min(number, LARGEST) for name, number in asked.items() if number > 0}
+    totals = _added_up(filled(spec), missing)
+    return {name: min(number, LARGEST) for name, number in totals.items() if number > 0}
 
 
 def _added_up(spec: PodSpec, missing: Mapping[str, int]) -> dict[str, int]:
     """By every resource that is named, also with an amount of zero."""
-    asked = container_requests(spec, missing=missing) | _of_whole_pod(spec)
+    totals = container_requests(spec, missing=missing) | _of_whole_pod(spec)
     for name, quantity in spec.overhead.items():
-        asked[name] = asked.get(name, 0) + amount(name, quantity)
-    return asked
+        totals[name] = totals.get(name, 0) + amount(name, quantity)
+    return totals
 
 
 def _of_whole_pod(spec: PodSpec) -> dict[str, int]:
-    whole = spec.resources.requests if spec.resources is not None else {}
-    return {name: amount(name, quantity) for name, quantity in whole.items() if whole_pod_resource(name)}
+    pod_requests = spec.resources.requests if spec.resources is not None else {}
+    return {name: amount(name, quantity) for name, quantity in pod_requests.items() if whole_pod_resource(name)}
 
 
-def guesses(spec: PodSpec, asked: Mapping[str, int]) -> tuple[tuple[int, int], tuple[int, int]]:
+def guesses(spec: PodSpec, stated: Mapping[str, int]) -> tuple[tuple[int, int], tuple[int, int]]:
     """Cpu and memory that Kubernetes' scores take a pod to use, whose effective request this is.
 
     First, what it is taken to use besides what it asks for once it runs: where the pod asks for something as a whole,
@@ -72,15 +72,15 @@ def guesses(spec: PodSpec, asked: Mapping[str, int]) -> tuple[tuple[int, int], t
     there it looks at containers alone, whatever the pod asks for as a whole.
     """
     if spec.resources is None:
-        more = [_unsaid(spec, name) for name in _GUESSED]
-        if None not in more:  # most pods: nothing need be added up again
-            cpu, memory = (number or 0 for number in more)
-            return (cpu, memory), (asked.get("cpu", 0) + cpu, asked.get("memory", 0) + memory)
-    whole = filled(spec)
-    named = _added_up(whole, _NOTHING) if _of_whole_pod(whole) else _NOTHING
+        added = [_unsaid(spec, name) for name in _GUESSED]
+        if None not in added:  # most pods: nothing need be added up again
+            cpu, memory = (number or 0 for number in added)
+            return (cpu, memory), (stated.get("cpu", 0) + cpu, stated.get("memory", 0) + memory)
+    complete = filled(spec)
+    named = _added_up(complete, _NOTHING) if _of_whole_pod(complete) else _NOTHING
     running = effective_request(spec, {name: guess for name, guess in _GUESSED.items() if name not in named})
     coming = running if not named else effective_request(replace(spec, resources=None), _GUESSED)
-    cpu, memory = (running.get(name, 0) - asked.get(name, 0) for name in _GUESSED)
+    cpu, memory = (running.get(name, 0) - stated.get(name, 0) for name in _GUESSED)
     return (cpu, memory), (coming.get("cpu", 0), coming.get("memory", 0))
 
 
@@ -105,53 +105,53 @@ def counted(pod: Pod) -> PodSpec:
     status, spec = pod.status, pod.spec
     if not status.container_statuses and not status.init_container_statuses and status.resources is None:
         return spec
-    known = {s.name: s for s in (*status.container_statuses, *status.init_container_statuses) if s.resources}
-    if not known and status.resources is None:
+    statuses = {s.name: s for s in (*status.container_statuses, *status.init_container_statuses) if s.resources}
+    if not statuses and status.resources is None:
         return spec
     pending = next((c for c in status.conditions if c.type == "PodResizePending"), None)
     infeasible = pending is not None and pending.reason == "Infeasible"
 
     def of(container: Container, *, sidecars: bool) -> Container:
-        given = known.get(container.name)
-        if given is None or given.resources is None or (sidecars and container.restart_policy != "Always"):
+        status = statuses.get(container.name)
+        if status is None or status.resources is None or (sidecars and container.restart_policy != "Always"):
             return container
-        asked = {} if infeasible else {**container.resources.limits, **container.resources.requests}
-        most = _most(asked, given.resources.requests, given.allocated_resources)
-        if _amounts(most) == _amounts({**container.resources.limits, **container.resources.requests}):
+        declared = {} if infeasible else {**container.resources.limits, **container.resources.requests}
+        larger = _most(declared, status.resources.requests, status.allocated_resources)
+        if _amounts(larger) == _amounts({**container.resources.limits, **container.resources.requests}):
             return container
-        return replace(container, resources=ResourceRequirements(requests=most))
+        return replace(container, resources=ResourceRequirements(requests=larger))
 
     containers = tuple(of(container, sidecars=False) for container in spec.containers)
-    first = tuple(of(container, sidecars=True) for container in spec.init_containers)
-    if containers != spec.containers or first != spec.init_containers:
-        spec = replace(spec, containers=containers, init_containers=first)
-    whole = spec.resources
-    if whole is not None and whole.requests and status.resources is not None:
-        asked = {} if infeasible else whole.requests
-        most = _most(asked, status.resources.requests, status.allocated_resources)
-        requests = {name: most.get(name, "0") for name in whole.requests}
-        if _amounts(requests) != _amounts(whole.requests):
-            spec = replace(spec, resources=replace(whole, requests=requests))
+    init_containers = tuple(of(container, sidecars=True) for container in spec.init_containers)
+    if containers != spec.containers or init_containers != spec.init_containers:
+        spec = replace(spec, containers=containers, init_containers=init_containers)
+    pod_resources = spec.resources
+    if pod_resources is not None and pod_resources.requests and status.resources is not None:
+        pod_requests = {} if infeasible else pod_resources.requests
+        larger = _most(pod_requests, status.resources.requests, status.allocated_resources)
+        requests = {name: larger.get(name, "0") for name in pod_resources.requests}
+        if _amounts(requests) != _amounts(pod_resources.requests):
+            spec = replace(spec, resources=replace(pod_resources, requests=requests))
     return spec
 
 
-def _most(*given: ResourceList) -> ResourceList:
+def _most(*lists: ResourceList) -> ResourceList:
     """The largest amount of each resource."""
-    most: ResourceList = {}
-    for amounts in given:
+    largest: ResourceList = {}
+    for amounts in lists:
         for name, quantity in amounts.items():
-            if name not in most or amount(name, quantity) > amount(name, most[name]):
-                most[name] = quantity
-    return most
+            if name not in largest or amount(name, quantity) > amount(name, largest[name]):
+                largest[name] = quantity
+    return largest
 
 
-def _amounts(given: ResourceList) -> dict[str, int]:
-    return {name: number for name, quantity in given.items() if (number := amount(name, quantity))}
+def _amounts(quantities: ResourceList) -> dict[str, int]:
+    return {name: number for name, quantity in quantities.items() if (number := amount(name, quantity))}
 
 
-def firm_request(asked: Mapping[str, int]) -> dict[str, int]:
+def firm_request(totals: Mapping[str, int]) -> dict[str, int]:
     """What a non-preemptible pod asks for besides."""
-    return {f"{FIRM_PREFIX}{name}": number for name, number in asked.items()}
+    return {f"{FIRM_PREFIX}{name}": number for name, number in totals.items()}
 
 
 def nominal(name: str) -> bool:
@@ -186,24 +186,24 @@ class Ports:
 
     def request(self, spec: PodSpec) -> dict[str, int]:
         """The port resources that a pod takes."""
-        asked: dict[str, int] = {}
+        amounts: dict[str, int] = {}
         for protocol, port, address in host_ports(spec):
             everywhere = address == _EVERYWHERE
-            for one in self._addresses[protocol, port] if everywhere else (address,):
-                asked[_name(protocol, port, one)] = 1
-        return asked
+            for host_address in self._addresses[protocol, port] if everywhere else (address,):
+                amounts[_name(protocol, port, host_address)] = 1
+        return amounts
 
 
 def host_ports(spec: PodSpec) -> list[HostPort]:
     """Those of a pod; none of a pod with more of them than are counted, which waits."""
     containers = (*spec.containers, *(c for c in spec.init_containers if c.restart_policy == "Always"))
-    found = [
+    ports = [
         (port.protocol or "TCP", port.host_port, port.host_ip or _EVERYWHERE)
         for container in containers
         for port in container.ports
         if port.host_port
     ]
-    return found if len(found) <= HOST_PORTS else []
+    return ports if len(ports) <= HOST_PORTS else []
 
 
 def _name(protocol: str, port: int, address: str) -> str:

@@ -114,14 +114,14 @@ class VolumeReader:
         """
         mine = self._attached(pod)
         limited = self.limited
-        own, shared = dict[str, int](), set[tuple[str, str]]()
-        for one in mine:
-            if one.driver not in limited:
+        by_driver, shared = dict[str, int](), set[tuple[str, str]]()
+        for volume in mine:
+            if volume.driver not in limited:
                 continue
-            if users(f"volume {one.driver}/{one.handle}") > 1:
-                shared.add((one.driver, one.handle))
+            if users(f"volume {volume.driver}/{volume.handle}") > 1:
+                shared.add((volume.driver, volume.handle))
             else:
-                own[one.driver] = own.get(one.driver, 0) + 1
+                by_driver[volume.driver] = by_driver.get(volume.driver, 0) + 1
         namespace = pod.metadata.namespace or "default"
         exclusive = {
             f"{namespace}/{name}"
@@ -132,7 +132,7 @@ class VolumeReader:
             and _READ_WRITE_ONCE_POD in claim.spec.access_modes
         }
         terms = model.PodVolumes(
-            attached=tuple(sorted(own.items())),
+            attached=tuple(sorted(by_driver.items())),
             shared=tuple(sorted(shared)),
             exclusive=tuple(sorted(exclusive)),
             disks=tuple(sorted(set(_disks(pod)), key=lambda disk: (disk.kind, disk.names, disk.shareable))),
@@ -151,7 +151,7 @@ class VolumeReader:
     ) -> ReadVolumes:
         """With the volumes that tie a pod to nodes, and the claims that get theirs with its place."""
         settled: dict[model.VolumeTerms, None] = {}
-        wanted: dict[str, tuple[model.ClaimTerms, model.Claim]] = {}
+        by_claim: dict[str, tuple[model.ClaimTerms, model.Claim]] = {}
         namespace = pod.metadata.namespace or "default"
         for volume, name in claims_of(pod):
             claim = self._claims[f"{namespace}/{name}"]
@@ -162,12 +162,12 @@ class VolumeReader:
                 settled[found] = None
             else:
                 shared = users(f"claim {namespace}/{name}") > 1
-                wanted[name] = self._wanted(claim, shared=shared)
-        ordered = sorted(wanted.values(), key=lambda pair: pair[0].size)  # stable, as Kubernetes serves few claims
+                by_claim[name] = self._wanted(claim, shared=shared)
+        ordered = sorted(by_claim.values(), key=lambda pair: pair[0].size)  # stable, as Kubernetes serves few claims
         terms = msgspec.structs.replace(
             terms,
             settled=tuple(sorted(settled, key=_encode)),
-            wanted=tuple(asked for asked, _ in ordered),
+            wanted=tuple(claim_terms for claim_terms, _ in ordered),
         )
         return ReadVolumes(terms, _encode(terms), names, tuple(claim for _, claim in ordered))
 
@@ -207,49 +207,49 @@ class VolumeReader:
 
     def _delayed(self, claim: api.PersistentVolumeClaim) -> bool:
         """Whether a claim gets its volume with the place of a pod."""
-        found = self._classes.get(api.class_of(claim))
-        return found is not None and found.volume_binding_mode == api.WAIT_FOR_FIRST_CONSUMER
+        storage_class = self._classes.get(api.class_of(claim))
+        return storage_class is not None and storage_class.volume_binding_mode == api.WAIT_FOR_FIRST_CONSUMER
 
     def _attached(self, pod: Pod) -> set[csi_migration.Attachable]:
         """The volumes of a pod that drivers attach; what is not known of one is not counted."""
-        found: set[csi_migration.Attachable] = set()
+        attachables: set[csi_migration.Attachable] = set()
         namespace = pod.metadata.namespace or "default"
         names = {volume.name: name for volume, name in claims_of(pod)}
         for volume in pod.spec.volumes:
             if volume.name not in names:
-                one = csi_migration.inline_handle(volume)
+                attachable = csi_migration.inline_handle(volume)
             else:
                 claim = self._claims.get(f"{namespace}/{names[volume.name]}")
                 if claim is None or (volume.ephemeral is not None and not _owns(pod, claim)):
                     continue
                 settled = self._volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
-                one = csi_migration.volume_handle(settled) if settled is not None else self._to_be_made(claim)
-            if one is not None and one.driver and one.handle:
-                found.add(one)
-        return found
+                attachable = csi_migration.volume_handle(settled) if settled is not None else self._to_be_made(claim)
+            if attachable is not None and attachable.driver and attachable.handle:
+                attachables.add(attachable)
+        return attachables
 
     def _to_be_made(self, claim: api.PersistentVolumeClaim) -> csi_migration.Attachable | None:
         """The volume that a claim without one will have, by a name of its own."""
-        found = self._classes.get(api.class_of(claim))
-        if found is None or found.provisioner in csi_migration.UNCOUNTED:
+        storage_class = self._classes.get(api.class_of(claim))
+        if storage_class is None or storage_class.provisioner in csi_migration.UNCOUNTED:
             return None
-        driver = csi_migration.DRIVERS.get(found.provisioner, found.provisioner)
+        driver = csi_migration.DRIVERS.get(storage_class.provisioner, storage_class.provisioner)
         return csi_migration.Attachable(driver, f"claim {claim.metadata.namespace or 'default'}/{claim.metadata.name}")
 
     def _settled(self, name: str) -> model.VolumeTerms:
-        known = self._terms.get(name)
-        if known is None:
+        terms = self._terms.get(name)
+        if terms is None:
             volume = self._volumes[name]
             plugin, migrated, sound = csi_migration.translated(volume)
             affinity = _affinity(volume)
-            known = self._terms[name] = model.VolumeTerms(
+            terms = self._terms[name] = model.VolumeTerms(
                 affinity,
                 tuple(_zones(volume)),
                 plugin,
                 migrated if plugin else None,
                 not sound,
             )
-        return known
+        return terms
 
     def _wanted(self, claim: api.PersistentVolumeClaim, *, shared: bool) -> tuple[model.ClaimTerms, model.Claim]:
         """What a claim without a volume asks for.
@@ -272,25 +272,25 @@ class VolumeReader:
             selected_node="" if shared and marks.get(CHOSEN_NODE) else selected,
             reserved=tuple(_kind(volume) for volume in reserved),
         )
-        chosen = marks.get(CHOSEN_NODE, "")
-        found = model.Claim(
+        chosen_node = marks.get(CHOSEN_NODE, "")
+        claim_found = model.Claim(
             key=f"{claim.metadata.namespace or 'default'}/{claim.metadata.name}",
             uid=claim.metadata.uid,
             version=claim.metadata.resource_version,
             volume=reserved[0].metadata.name if reserved else "",
             volume_version=reserved[0].metadata.resource_version if reserved else "",
             by_scheduler=bool(reserved) and api.BOUND_BY_CONTROLLER in reserved[0].metadata.annotations,
-            chosen=chosen,
+            chosen=chosen_node,
             since=status_time(marks.get(CHOSEN_AT, "")),
             failed=status_time(marks.get(FAILED_AT, "")),
-            refused=bool(chosen) and not selected and not reserved,
+            refused=bool(chosen_node) and not selected and not reserved,
         )
-        return terms, found
+        return terms, claim_found
 
     def _reserved(self, claim: api.PersistentVolumeClaim) -> list[api.PersistentVolume]:
         """Volumes of its class that are meant for this claim, and large enough."""
         path = f"{claim.metadata.namespace or 'default'}/{claim.metadata.name}"
-        found = []
+        volumes_reserved = []
         for name in self._meant_for.get(path, ()):
             volume = self._volumes[name]
             uid = volume.spec.claim_ref.uid if volume.spec.claim_ref is not None else ""
@@ -299,17 +299,17 @@ class VolumeReader:
                 and uid in ("", claim.metadata.uid)
                 and _holds(volume, claim)
             ):
-                found.append(volume)
-        return found
+                volumes_reserved.append(volume)
+        return volumes_reserved
 
     @cached_property
     def _meant_for(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        volumes_by_claim: dict[str, list[str]] = {}
         for name, volume in self._volumes.items():
             reference = volume.spec.claim_ref
             if reference is not None:
-                found.setdefault(f"{reference.namespace}/{reference.name}", []).append(name)
-        return found
+                volumes_by_claim.setdefault(f"{reference.namespace}/{reference.name}", []).append(name)
+        return volumes_by_claim
 
     # -- the cluster
 
@@ -328,7 +328,7 @@ class VolumeReader:
         return model.Storage(
             volumes=tuple([(kind, tuple(names)) for kind, names in kinds.values()]),  # by the first, as these are read
             versions=versions,
-            classes={name: self._provisioning(found) for name, found in self._classes.items()},
+            classes={name: self._provisioning(storage_class) for name, storage_class in self._classes.items()},
             migrated={
                 name: frozenset(marks.split(","))
                 for name, node in self._nodes.items()
@@ -336,13 +336,13 @@ class VolumeReader:
             },
         )
 
-    def _provisioning(self, found: api.StorageClass) -> model.Provisioning:
-        if found.provisioner in ("", api.NO_PROVISIONER):
+    def _provisioning(self, storage_class: api.StorageClass) -> model.Provisioning:
+        if storage_class.provisioner in ("", api.NO_PROVISIONER):
             return model.Provisioning("")
-        driver = self._drivers.get(found.provisioner)
+        driver = self._drivers.get(storage_class.provisioner)
         rooms = None
         if driver is not None and driver.spec.storage_capacity:
-            name = found.metadata.name
+            name = storage_class.metadata.name
             rooms = tuple(
                 (whole(limit), room.node_topology)
                 for room in self._rooms.values()
@@ -352,17 +352,17 @@ class VolumeReader:
                 and (limit := room.maximum_volume_size if room.maximum_volume_size is not None else room.capacity)
                 is not None
             )
-        return model.Provisioning(found.provisioner, found.allowed_topologies, rooms)
+        return model.Provisioning(storage_class.provisioner, storage_class.allowed_topologies, rooms)
 
     @cached_property
     def limits(self) -> dict[str, dict[str, int]]:
         """By driver and node, how many volumes a node may attach; nodes without a limit are left out."""
-        found: dict[str, dict[str, int]] = {}
+        by_driver: dict[str, dict[str, int]] = {}
         for name, node in self._nodes.items():
             for driver in node.spec.drivers:
                 if driver.allocatable is not None and driver.allocatable.count is not None:
-                    found.setdefault(driver.name, {})[name] = driver.allocatable.count
-        return found
+                    by_driver.setdefault(driver.name, {})[name] = driver.allocatable.count
+        return by_driver
 
     @cached_property
     def limited(self) -> frozenset[str]:
@@ -373,26 +373,29 @@ class VolumeReader:
         """By driver and node, how many volumes are attached that no pod there uses; `used` as `uses` names them."""
         if not self._attachments or not self.limits:
             return {}
-        found: dict[str, dict[str, int]] = {}
-        known: set[tuple[str, str, str]] = set()
+        by_driver: dict[str, dict[str, int]] = {}
+        counted_handles: set[tuple[str, str, str]] = set()
         for attachment in self._attachments.values():
             spec = attachment.spec
             volume = self._volumes.get(spec.source.persistent_volume_name)
             if not spec.attacher or volume is None or volume.spec.csi is None:
                 continue
-            one = csi_migration.Attachable(spec.attacher, volume.spec.csi.volume_handle)
-            here = (spec.node_name, one.driver, one.handle)
-            if f"volume {one.driver}/{one.handle}" in used.get(spec.node_name, ()) or here in known:
+            attachable = csi_migration.Attachable(spec.attacher, volume.spec.csi.volume_handle)
+            handle = (spec.node_name, attachable.driver, attachable.handle)
+            if (
+                f"volume {attachable.driver}/{attachable.handle}" in used.get(spec.node_name, ())
+                or handle in counted_handles
+            ):
                 continue
-            known.add(here)
-            nodes = found.setdefault(spec.attacher, {})
+            counted_handles.add(handle)
+            nodes = by_driver.setdefault(spec.attacher, {})
             nodes[spec.node_name] = nodes.get(spec.node_name, 0) + 1
-        return found
+        return by_driver
 
 
 def _owns(pod: Pod, claim: api.PersistentVolumeClaim) -> bool:
     """Whether a claim was made for a pod: its controller, by identity, and by name where identities are unknown."""
-    owner = next((one for one in claim.metadata.owner_references if one.controller), None)
+    owner = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
     if owner is None:
         return False
     return owner.uid == pod.metadata.uid if pod.metadata.uid else owner.name == pod.metadata.name
@@ -427,9 +430,9 @@ def _kind(volume: api.PersistentVolume) -> model.VolumeKind:
 
 def _holds(volume: api.PersistentVolume, claim: api.PersistentVolumeClaim) -> bool:
     """Whether a volume that is meant for a claim may be given to it."""
-    asked, has = claim.spec.resources.requests.get(_STORAGE), volume.spec.capacity.get(_STORAGE)
+    requested, has = claim.spec.resources.requests.get(_STORAGE), volume.spec.capacity.get(_STORAGE)
     return (
-        (milli(has) if has is not None else 0) >= (milli(asked) if asked is not None else 0)
+        (milli(has) if has is not None else 0) >= (milli(requested) if requested is not None else 0)
         and (volume.spec.volume_mode or _FILESYSTEM) == (claim.spec.volume_mode or _FILESYSTEM)
         and volume.spec.volume_attributes_class_name == claim.spec.volume_attributes_class_name
         and not volume.metadata.deletion_timestamp

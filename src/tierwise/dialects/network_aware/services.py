@@ -56,13 +56,13 @@ _NOWHERE: Final = Homes()
 def group_homes(groups: Iterable[str], profile: Profile) -> dict[str, Homes]:
     """Where AppGroups are, by name; of those that plugins list, NetworkOverhead's namespaces come first."""
     listed = [ns for plugin in ("NetworkOverhead", "TopologicalSort") for ns in profile.listed(plugin, "namespaces")]
-    found: dict[str, set[str]] = {}
+    by_name: dict[str, set[str]] = {}
     for key in groups:
         namespace, _, name = key.partition("/")
-        found.setdefault(name, set()).add(namespace)
+        by_name.setdefault(name, set()).add(namespace)
     return {
-        name: Homes(frozenset(own), next((namespace for namespace in listed if namespace in own), ""))
-        for name, own in found.items()
+        name: Homes(frozenset(namespaces), next((namespace for namespace in listed if namespace in namespaces), ""))
+        for name, namespaces in by_name.items()
     }
 
 

@@ -74,9 +74,9 @@ class OtherSource(msgspec.Struct, frozen=True):
 def label_source(configs: Iterable[ConfigMap]) -> LabelSource | None:
     """The first enabled label source among configurations, None where there is none or it is not understood."""
     for config in configs:
-        found = read_label_source(config)
-        if found is not None:
-            return None if found.faults else found
+        source = read_label_source(config)
+        if source is not None:
+            return None if source.faults else source
     return None
 
 
@@ -92,13 +92,13 @@ def read_label_source(config: ConfigMap) -> LabelSource | None:
 
 def other_sources(configs: Iterable[ConfigMap]) -> list[OtherSource]:
     """The enabled sources that are not `label`, of each kind the first."""
-    found: dict[str, OtherSource] = {}
+    by_kind: dict[str, OtherSource] = {}
     for config in configs:
         for source in _sources(config):
             kind = source.get("source") if isinstance(source, dict) else None
             if isinstance(source, dict) and isinstance(kind, str) and kind != "label" and source.get("enabled") is True:
-                found.setdefault(kind, _other(kind, source, config.metadata.namespace or "default"))
-    return list(found.values())
+                by_kind.setdefault(kind, _other(kind, source, config.metadata.namespace or "default"))
+    return list(by_kind.values())
 
 
 def _other(kind: str, source: Mapping[str, object], namespace: str) -> OtherSource:

@@ -27,18 +27,18 @@ __all__ = ["by_fabric", "declare", "pattern_fault"]
 
 def by_fabric(hypernodes: Iterable[HyperNode]) -> dict[str, list[HyperNode]]:
     """HyperNodes by the fabric that they name, in natural order; "" first, for those that form the tree of Volcano."""
-    found: dict[str, list[HyperNode]] = {}
+    by_name: dict[str, list[HyperNode]] = {}
     for hypernode in hypernodes:
         name = fabric_of(hypernode.metadata)
-        found.setdefault("" if name == HYPERNODES else name, []).append(hypernode)
-    return {name: found[name] for name in sorted(found, key=natural)}
+        by_name.setdefault("" if name == HYPERNODES else name, []).append(hypernode)
+    return {name: by_name[name] for name in sorted(by_name, key=natural)}
 
 
 def declare(hypernodes: Iterable[HyperNode], nodes: Iterable[Node]) -> list[Declared]:
     """The domain that each hyperNode declares over these nodes, with a warning for each member that selects nothing."""
     every = tuple(hypernodes)
-    chosen = (member.selector.regex_match for hypernode in every for member in hypernode.spec.members)
-    patterns = dict.fromkeys(regex.pattern for regex in chosen if regex is not None)
+    regexes = (member.selector.regex_match for hypernode in every for member in hypernode.spec.members)
+    patterns = dict.fromkeys(regex.pattern for regex in regexes if regex is not None)
     census = _NodeNames(tuple(nodes), tuple(pattern for pattern in patterns if pattern_fault(pattern) is None))
     return [_declared(hypernode, census) for hypernode in every]
 
@@ -57,8 +57,8 @@ def _declared(hypernode: HyperNode, census: _NodeNames) -> Declared:
     for index, member in enumerate(spec.members):
         where = f"members[{index}]"
         if member.type == "Node":
-            found, code, fault = _nodes_of(member, census)
-            nodes |= found
+            member_nodes, code, fault = _nodes_of(member, census)
+            nodes |= member_nodes
         else:
             child, code, fault = _child_of(member)
             children += child
@@ -89,19 +89,19 @@ def _nodes_of(member: MemberSpec, census: _NodeNames) -> tuple[frozenset[str], s
     """The nodes that a member selects, and the code and text of why there are none."""
     exact, regex, labels = member.selector.exact_match, member.selector.regex_match, member.selector.label_match
     if exact is not None and exact.name:
-        found = census.names & {exact.name}
-        return found, "MissingNode", "" if found else f'node "{exact.name}" does not exist'
+        names = census.names & {exact.name}
+        return names, "MissingNode", "" if names else f'node "{exact.name}" does not exist'
     if exact is not None:
         return frozenset(), "EmptyMember", "the node's name is empty"
     if regex is not None:
         fault = pattern_fault(regex.pattern)
         if fault:
             return frozenset(), "BadPattern", f'pattern "{regex.pattern}" does not compile: {fault}'
-        found = census.matching(regex.pattern)
-        return found, "EmptyMember", "" if found else f'pattern "{regex.pattern}" matches no node'
+        names = census.matching(regex.pattern)
+        return names, "EmptyMember", "" if names else f'pattern "{regex.pattern}" matches no node'
     if labels is not None and not selects_nothing(labels):
-        found = census.selected(labels)
-        return found, "EmptyMember", "" if found else f"no node has the labels {_shown(labels)}"
+        names = census.selected(labels)
+        return names, "EmptyMember", "" if names else f"no node has the labels {_shown(labels)}"
     # Kubernetes reads an empty selector as "everything", Volcano's hyperNodes as "nothing"; here Volcano is right.
     fault = "the member has no selector" if labels is None else "an empty labelMatch selects nothing"
     return frozenset(), "EmptyMember", fault
@@ -128,11 +128,11 @@ class _NodeNames(msgspec.Struct, frozen=True, dict=True):
     def _matches(self) -> dict[str, frozenset[str]]:
         """Which names each pattern matches: names are gone through once for many patterns, not once for each."""
         names = sorted(self.names)
-        found: dict[str, list[str]] = {pattern: [] for pattern in self.patterns}
+        names_by_pattern: dict[str, list[str]] = {pattern: [] for pattern in self.patterns}
         for start in range(0, len(self.patterns), _TOGETHER):
             for name, pattern in _pairs(names, self.patterns[start : start + _TOGETHER]):
-                found[pattern].append(name)
-        return {pattern: frozenset(matched) for pattern, matched in found.items()}
+                names_by_pattern[pattern].append(name)
+        return {pattern: frozenset(matched) for pattern, matched in names_by_pattern.items()}
 
     def matching(self, pattern: str) -> frozenset[str]:
         """Names that a sound pattern matches anywhere, as Go's MatchString does."""
@@ -140,28 +140,28 @@ class _NodeNames(msgspec.Struct, frozen=True, dict=True):
 
     def selected(self, labels: LabelSelector) -> frozenset[str]:
         """Names of the nodes that satisfy a selector; asks once for each value that a label has, not for each node."""
-        wanted = [self._by_value(key).get(value, frozenset()) for key, value in labels.match_labels.items()]
-        wanted += [self._satisfying(requirement) for requirement in labels.match_expressions]
-        return frozenset.intersection(*sorted(wanted, key=len))
+        name_sets = [self._by_value(key).get(value, frozenset()) for key, value in labels.match_labels.items()]
+        name_sets += [self._satisfying(requirement) for requirement in labels.match_expressions]
+        return frozenset.intersection(*sorted(name_sets, key=len))
 
     def _satisfying(self, requirement: Requirement) -> frozenset[str]:
         condition = LabelSelector(match_expressions=(requirement,))
         groups = self._by_value(requirement.key)
-        found = [names for value, names in groups.items() if matches(condition, {requirement.key: value})]
+        name_sets = [names for value, names in groups.items() if matches(condition, {requirement.key: value})]
         if matches(condition, {}):
-            found.append(self.names.difference(*groups.values()))
-        return frozenset().union(*found)
+            name_sets.append(self.names.difference(*groups.values()))
+        return frozenset().union(*name_sets)
 
     def _by_value(self, key: str) -> dict[str, frozenset[str]]:
-        known = self._values.get(key)
-        if known is None:
+        by_value = self._values.get(key)
+        if by_value is None:
             groups: dict[str, list[str]] = defaultdict(list)
             for meta in [node.metadata for node in self.nodes]:
                 value = meta.labels.get(key)
                 if value is not None:
                     groups[value].append(meta.name)
-            known = self._values[key] = {value: frozenset(names) for value, names in groups.items()}
-        return known
+            by_value = self._values[key] = {value: frozenset(names) for value, names in groups.items()}
+        return by_value
 
 
 _PATTERNS: Final = 16_384
@@ -184,9 +184,9 @@ def _pairs(names: Sequence[str], patterns: Sequence[str]) -> Iterator[tuple[str,
         yield from _pairs(names, patterns[middle:])
         return
     for name in names:
-        found = together.Match(name) if together is not None else ()
-        if 0 in found:  # the empty pattern, which is in every name: not there where memory ran out
-            yield from ((name, patterns[i - 1]) for i in found if i)
+        matched = together.Match(name) if together is not None else ()
+        if 0 in matched:  # the empty pattern, which is in every name: not there where memory ran out
+            yield from ((name, patterns[i - 1]) for i in matched if i)
         else:
             yield from ((name, pattern) for pattern in patterns if _pattern(pattern).search(name))
 
@@ -208,8 +208,8 @@ def _together(patterns: Sequence[str]) -> _Together | None:
         together.Compile()
     except re2.error:
         return None
-    found: _Together = together
-    return found
+    matcher: _Together = together
+    return matcher
 
 
 @lru_cache(maxsize=_PATTERNS)

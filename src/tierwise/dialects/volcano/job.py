@@ -82,24 +82,26 @@ def defaulted(job: Job) -> Job:
 
 def _with_needed(plugins: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     """Plugins with those that they need."""
-    needed = [other for name in plugins for other in _NEEDS.get(name, ()) if other not in plugins]
+    needed = [
+        needed_plugin for name in plugins for needed_plugin in _NEEDS.get(name, ()) if needed_plugin not in plugins
+    ]
     return {**plugins, **dict.fromkeys(needed, ())}
 
 
-def plugin_flags(arguments: Sequence[str], known: Mapping[str, str]) -> dict[str, str]:
+def plugin_flags(arguments: Sequence[str], defaults: Mapping[str, str]) -> dict[str, str]:
     """The values of a plugin's flags, as Go reads them: `--name=value`, `-name value`, and a flag by itself is true."""
-    found, words = dict(known), list(arguments)
+    flags, words = dict(defaults), list(arguments)
     while words:
-        name, given, value = words.pop(0).lstrip("-").partition("=")
-        if name not in known:
+        name, has_value, value = words.pop(0).lstrip("-").partition("=")
+        if name not in defaults:
             break  # Go stops at the first word that it does not know
-        if not given and known[name] not in ("true", "false"):
-            value = words.pop(0) if words else known[name]
-        found[name] = value if given or value else "true"
-    for name, value in known.items():
-        if value.isdecimal() and not (found[name].isdecimal() and len(found[name]) < _LONGEST_NUMBER):
-            found[name] = value
-    return found
+        if not has_value and defaults[name] not in ("true", "false"):
+            value = words.pop(0) if words else defaults[name]
+        flags[name] = value if has_value or value else "true"
+    for name, value in defaults.items():
+        if value.isdecimal() and not (flags[name].isdecimal() and len(flags[name]) < _LONGEST_NUMBER):
+            flags[name] = value
+    return flags
 
 
 def task_minimum(task: TaskSpec) -> int:

@@ -43,7 +43,7 @@ def read_queue(record: Queue) -> ModelQueue:
     """A queue; it takes jobs unless its state says otherwise."""
     spec = record.spec
     guarantee = spec.guarantee.resource
-    least, expected = queue_times(record.metadata.annotations)
+    run_time, expected = queue_times(record.metadata.annotations)
     return ModelQueue(
         name=record.metadata.name,
         order=natural(record.metadata.name),
@@ -58,7 +58,7 @@ def read_queue(record: Queue) -> ModelQueue:
         hierarchy=record.metadata.annotations.get(_HIERARCHY, ""),
         hierarchy_weights=record.metadata.annotations.get(_HIERARCHY_WEIGHTS, ""),
         groups=_node_groups(spec.affinity) if spec.affinity is not None else None,
-        minimum_run_time=least,
+        minimum_run_time=run_time,
         expected_duration=expected,
         held=held(record.metadata.annotations),
     )
@@ -74,9 +74,9 @@ def _node_groups(affinity: QueueAffinity) -> NodeGroups:
     )
 
 
-def _amounts(given: ResourceList) -> dict[str, int]:
+def _amounts(quantities: ResourceList) -> dict[str, int]:
     """Amounts by name; a negative one, which admission refuses, counts as none."""
-    return {name: max(amount(name, quantity), 0) for name, quantity in given.items()}
+    return {name: max(amount(name, quantity), 0) for name, quantity in quantities.items()}
 
 
 def _group(path: str, record: PodGroup, rules: Rules) -> Group:
@@ -162,10 +162,10 @@ def previous_placements(meta: ObjectMeta) -> dict[str, PreviousPlacement]:
     if noted is None:
         return {}
     try:
-        found = msgspec.json.decode(noted, type=dict[str, PreviousPlacement])
+        placements = msgspec.json.decode(noted, type=dict[str, PreviousPlacement])
     except msgspec.DecodeError:
         return {}
-    return found
+    return placements
 
 
 def _sla(meta: ObjectMeta) -> float | None:

@@ -123,21 +123,21 @@ def children(objects: Objects, room: Room | None = None) -> Iterator[Raw]:
     if not objects.any_of(WORKLOADS):
         return
     family, room = Family.of(objects, WORKLOADS), room or Room(objects)
-    others = operated(objects, WORKLOADS)
+    operated_keys = operated(objects, WORKLOADS)
     for owner, expand in _owners(objects, family):
-        if owner.key in others:
+        if owner.key in operated_keys:
             continue
         if not owner.fields.at("metadata").text("deletionTimestamp"):
-            wanted = _expanded(owner, expand).children
-            yield from room.within(owner, wanted, missing(owner, wanted))
+            expanded = _expanded(owner, expand).children
+            yield from room.within(owner, expanded, missing(owner, expanded))
 
 
 def notes(objects: Objects) -> Iterator[tuple[Key, str]]:
     """Workloads that make no pods for the time being, or none that may start, and why."""
-    others = operated(objects, WORKLOADS)
+    operated_keys = operated(objects, WORKLOADS)
     for owner, expand in _owners(objects, Family(objects)):
         expansion = _expanded(owner, expand)
-        if owner.key in others:
+        if owner.key in operated_keys:
             yield key_of_raw(owner.raw), "makes no pods: those of its own controller are here"
             continue
         if expansion.note:
@@ -149,8 +149,10 @@ def notes(objects: Objects) -> Iterator[tuple[Key, str]]:
 def waits(raw: Raw, objects: Objects | None = None) -> str:
     """Why the pods of a workload will wait whatever room there is; empty where nothing says so, or for other kinds."""
     key = key_of_raw(raw)
-    said = WORKLOADS.get((key.group, key.kind))
-    return _expanded(Owner(raw, Family(objects or Objects())), _expander(said)).waits if said is not None else ""
+    workload = WORKLOADS.get((key.group, key.kind))
+    return (
+        _expanded(Owner(raw, Family(objects or Objects())), _expander(workload)).waits if workload is not None else ""
+    )
 
 
 def check(raw: Raw, key: Key | None = None) -> dict[str, Raw]:
@@ -188,16 +190,16 @@ _LISTS: Final = {("batch.volcano.sh", "Job"): "tasks", ("scheduler.grove.io", "P
 
 
 def _examples(raw: Raw, key: Key) -> dict[str, Raw]:
-    said = WORKLOADS.get((key.group, key.kind))
-    if said is None:
+    workload = WORKLOADS.get((key.group, key.kind))
+    if workload is None:
         return {}
     owner = Owner(raw)
-    first: dict[str, Child] = {}
-    expansion = _read(owner, _expander(said))
+    first_children: dict[str, Child] = {}
+    expansion = _read(owner, _expander(workload))
     for child in expansion.examples or expansion.children:
-        first.setdefault(child.template, child)
+        first_children.setdefault(child.template, child)
     examples: dict[str, Raw] = {}
-    for template, child in first.items():
+    for template, child in first_children.items():
         examples |= _check_child(owner, template, child.raw)
     return examples
 
@@ -232,16 +234,16 @@ def checked(objects: Objects) -> Iterator[tuple[str, str, Raw]]:
 
 
 def _owners(objects: Objects, family: Family) -> Iterator[tuple[Owner, Callable[[Owner], Expansion]]]:
-    for (group, kind), said in WORKLOADS.items():
+    for (group, kind), workload in WORKLOADS.items():
         for path in objects.of_kind(group, kind):
             namespace, _, name = path.rpartition("/")
             raw = objects.raw(Key(group, kind, namespace, name))
             if raw is not None:
-                yield Owner(raw, family), _expander(said)
+                yield Owner(raw, family), _expander(workload)
 
 
-def _expander(said: str) -> Callable[[Owner], Expansion]:
-    return loaded(f"{__name__}.{said}")
+def _expander(function: str) -> Callable[[Owner], Expansion]:
+    return loaded(f"{__name__}.{function}")
 
 
 def _expanded(owner: Owner, expand: Callable[[Owner], Expansion]) -> Expansion:

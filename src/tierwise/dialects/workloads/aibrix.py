@@ -41,18 +41,18 @@ def storm_service(owner: Owner) -> Expansion:
     few(owner.spec, "replicas", replicas * _size(template.at("spec")))
     mark = {_SERVICE: owner.name}
     raw = with_marks({"metadata": template.at("metadata").raw}, mark)
-    meta, said = Fields(raw).at("metadata"), marks_of_group(owner)
-    made = named(
+    meta, group_marks_found = Fields(raw).at("metadata"), marks_of_group(owner)
+    role_sets = named(
         owner,
         f"{_AIBRIX}/v1alpha1",
         "RoleSet",
         f"{owner.name}-roleset-",
         {"spec": template.at("spec").raw},
-        labels={**said.get("labels", {}), **meta.texts("labels")},
-        annotations={**said.get("annotations", {}), **meta.texts("annotations")},
+        labels={**group_marks_found.get("labels", {}), **meta.texts("labels")},
+        annotations={**group_marks_found.get("annotations", {}), **meta.texts("annotations")},
     )
     unread = Unread(_unread(template.at("spec")))
-    return Expansion(alike(Child(made), replicas, mark), waits=unread.why, examples=examples)
+    return Expansion(alike(Child(role_sets), replicas, mark), waits=unread.why, examples=examples)
 
 
 def role_set(owner: Owner) -> Expansion:
@@ -91,7 +91,7 @@ def _pods(owner: Owner, role: Fields, unread: Unread) -> Iterator[Child]:
     """The pods of a role, each of them known by its labels."""
     name, size = role.text("name"), max(role.count("podGroupSize", 1), 1)
     number, template = role.count("replicas", 1), role.at("template")
-    own = role.at(_STRATEGY) if size > 1 else Fields({})
+    strategy = role.at(_STRATEGY) if size > 1 else Fields({})
     base = {_SET: owner.name, _ROLE: name, _SERVICE: owner.labels.get(_SERVICE, "")}
     for index in range(number):
         labels, prefix = base, f"{owner.name}-{name}-"
@@ -99,11 +99,13 @@ def _pods(owner: Owner, role: Fields, unread: Unread) -> Iterator[Child]:
             labels, prefix = {**base, _POD_SET: f"{prefix}{index}"}, f"{prefix}{index}-"
         elif role.flag("stateful"):
             labels = {**base, _INDEX: str(index)}
-        group = labels.get(_POD_SET, "") if own else owner.name
-        given = with_marks(marked(template.raw, unread), *_membership(own or owner.spec.at(_STRATEGY), group))
-        given = {**given, "spec": _near(owner, Fields(given).at("spec").raw, labels)}
-        yield from (Child(raw) for raw in _groups(owner, own, group))
-        yield from alike(pod(owner, Fields(given, template.path), prefix, labels=labels), size, labels)
+        group = labels.get(_POD_SET, "") if strategy else owner.name
+        pod_template = with_marks(
+            marked(template.raw, unread), *_membership(strategy or owner.spec.at(_STRATEGY), group)
+        )
+        pod_template = {**pod_template, "spec": _near(owner, Fields(pod_template).at("spec").raw, labels)}
+        yield from (Child(raw) for raw in _groups(owner, strategy, group))
+        yield from alike(pod(owner, Fields(pod_template, template.path), prefix, labels=labels), size, labels)
 
 
 def _membership(strategy: Fields, group: str) -> tuple[dict[str, str], dict[str, str]]:
@@ -132,12 +134,12 @@ def _near(owner: Owner, spec: Raw, labels: dict[str, str]) -> Raw:
         "topologyKey": policy.text("key"),
     }
     affinity = Fields(spec).at("affinity")
-    given = affinity.at("podAffinity")
+    pod_affinity = affinity.at("podAffinity")
     if policy.text("mode") == "Required":
         field = "requiredDuringSchedulingIgnoredDuringExecution"
         added = term
     else:
         field = "preferredDuringSchedulingIgnoredDuringExecution"
         added = {"weight": _WEIGHT, "podAffinityTerm": term}
-    terms: Raw = {**given.raw, field: [*(entry.raw for entry in given.each(field)), added]}
+    terms: Raw = {**pod_affinity.raw, field: [*(entry.raw for entry in pod_affinity.each(field)), added]}
     return {**spec, "affinity": {**affinity.raw, "podAffinity": terms}}

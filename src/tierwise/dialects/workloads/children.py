@@ -90,7 +90,7 @@ class Family(msgspec.Struct, frozen=True):
         return self.record(key) is not None
 
     def record(self, key: Key) -> Object | None:
-        return next((found for place in _places(key) if (found := self.objects.record(place)) is not None), None)
+        return next((record for place in _places(key) if (record := self.objects.record(place)) is not None), None)
 
     def raw(self, key: Key) -> Raw | None:
         return next((raw for place in _places(key) if (raw := self.objects.raw(place)) is not None), None)
@@ -104,8 +104,8 @@ def _places(key: Key) -> Iterator[Key]:
 
 def controller_of(meta: ObjectMeta) -> OwnerReference | None:
     """Who looks after an object: the owner that is marked so, or the only one."""
-    found = meta.owner_references
-    return next((owner for owner in found if owner.controller), found[0] if len(found) == 1 else None)
+    owners = meta.owner_references
+    return next((owner for owner in owners if owner.controller), owners[0] if len(owners) == 1 else None)
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -129,8 +129,8 @@ class Owner(msgspec.Struct, frozen=True):
     @property
     def key(self) -> Key:
         """Its identity, with its namespace whether the manifest says it or not."""
-        found = key_of_raw(self.raw)
-        return Key(found.group, found.kind, self.namespace, found.name)
+        own_key = key_of_raw(self.raw)
+        return Key(own_key.group, own_key.kind, self.namespace, own_key.name)
 
     @property
     def fields(self) -> Fields:
@@ -150,8 +150,8 @@ class Owner(msgspec.Struct, frozen=True):
 
     @property
     def uid(self) -> str:
-        given = self.fields.at("metadata").text("uid")
-        return given or made_up_uid(self.kind, self.namespace, self.name)
+        uid = self.fields.at("metadata").text("uid")
+        return uid or made_up_uid(self.kind, self.namespace, self.name)
 
     @property
     def conditions(self) -> set[str]:
@@ -161,14 +161,14 @@ class Owner(msgspec.Struct, frozen=True):
 
     def suspended(self, *fields: Fields) -> bool:
         """Whether one of the fields says so; in a queue of Kueue's that is Kueue's gate, which stays shut here."""
-        asked = any(part.flag("suspend") for part in fields or (self.spec,))
-        return asked and KUEUE_QUEUE not in self.labels
+        asks_suspension = any(part.flag("suspend") for part in fields or (self.spec,))
+        return asks_suspension and KUEUE_QUEUE not in self.labels
 
     def children(self) -> Sequence[Object]:
         """Pods and workloads that it owns."""
-        found = self.family.owned.get((self.kind, self.namespace, self.name), ())
-        given = self.fields.at("metadata").text("uid")
-        return [one for one in found if _is_own(one, given)] if given else found
+        owned = self.family.owned.get((self.kind, self.namespace, self.name), ())
+        uid = self.fields.at("metadata").text("uid")
+        return [child for child in owned if _is_own(child, uid)] if uid else owned
 
     def pods(self) -> Iterator[Pod]:
         return (record for record in self.children() if isinstance(record, Pod))
@@ -246,7 +246,7 @@ def digest(value: object, length: int = 10) -> str:
 def missing(owner: Owner, children: Iterable[Child]) -> Iterator[Raw]:
     """The manifests of those children that do not exist."""
     counted: dict[tuple[object, ...], int] = {}
-    last: dict[str, int] = {}
+    last_number: dict[str, int] = {}
     for child in children:
         key = key_of_raw(child.raw)
         if not key.name.endswith("-"):
@@ -260,10 +260,10 @@ def missing(owner: Owner, children: Iterable[Child]) -> Iterator[Raw]:
             if counted[group] > 0:
                 counted[group] -= 1
                 continue
-        number = last.get(key.name, 0) + 1
+        number = last_number.get(key.name, 0) + 1
         while owner.family.has(fresh := Key(key.group, key.kind, key.namespace, f"{key.name}{number:05}")):
             number += 1
-        last[key.name] = number
+        last_number[key.name] = number
         meta = child.raw["metadata"]
         assert isinstance(meta, dict)
         yield {**child.raw, "metadata": {**meta, "name": fresh.name, "generateName": key.name}}

@@ -50,19 +50,19 @@ def dynamo_graph_deployment(owner: Owner) -> Expansion:
     if not components:
         raise NoTemplateError("at least one is needed", field="spec.components")
     unread = Unread(_unread(owner, components))
-    examples = [pod(owner, Fields(one.template, one.path), owner.name) for one in components]
+    examples = [pod(owner, Fields(component.template, component.path), owner.name) for component in components]
     total = 0
-    for one in components:
-        total += one.fields.count("replicas", 1) * one.nodes
-        few(one.fields, "replicas", total)
-    wanted = [one for one in components if one.fields.count("replicas", 1)]
-    if not wanted:
+    for component in components:
+        total += component.fields.count("replicas", 1) * component.nodes
+        few(component.fields, "replicas", total)
+    active = [component for component in components if component.fields.count("replicas", 1)]
+    if not active:
         return Expansion(note="none of its components has replicas", examples=examples)
     claims = [Child(raw, "spec.pvcs") for raw in _claims(owner)]
     if owner.annotations.get(_GROVE, "").lower() == "false":
-        alone = [Child(_alone(owner, one, unread)) for one in wanted]
+        alone = [Child(_alone(owner, component, unread)) for component in active]
         return Expansion([*claims, *alone], waits=unread.why, examples=examples)
-    return Expansion([*claims, Child(_clique_set(owner, wanted, unread))], waits=unread.why, examples=examples)
+    return Expansion([*claims, Child(_clique_set(owner, active, unread))], waits=unread.why, examples=examples)
 
 
 def _components(owner: Owner) -> Iterator[_Component]:
@@ -84,53 +84,56 @@ def _service(owner: Owner, name: str, entry: Fields) -> _Component:
     spec = {field: value for field, value in extra.raw.items() if field != "mainContainer"}
     if not main and not extra.raw.get("containers"):
         raise NoTemplateError("it has no pod template", field=extra.where("mainContainer"))
-    own = {**main.raw, "name": _MAIN, "resources": _resources(entry.at("resources"), main.at("resources"))}
+    main_container = {**main.raw, "name": _MAIN, "resources": _resources(entry.at("resources"), main.at("resources"))}
     mounts = [{"name": mount.text("name")} for mount in entry.each("volumeMounts")]
-    own["volumeMounts"] = [*(mount.raw for mount in main.each("volumeMounts")), *mounts]
-    spec["containers"] = [own, *(one.raw for one in extra.each("containers") if one.text("name") != _MAIN)]
+    main_container["volumeMounts"] = [*(mount.raw for mount in main.each("volumeMounts")), *mounts]
+    spec["containers"] = [
+        main_container,
+        *(container.raw for container in extra.each("containers") if container.text("name") != _MAIN),
+    ]
     spec = _with_claims(Fields(spec, extra.path))
     marks = {field: entry.texts(field) | meta.texts(field) for field in ("labels", "annotations")}
     template = _marked(owner, name, {"metadata": marks, "spec": spec})
     return _Component(name, entry, template, entry.where("extraPodSpec"))
 
 
-def _resources(given: Fields, main: Fields) -> Raw:
+def _resources(stated: Fields, main: Fields) -> Raw:
     """Amounts by Kubernetes' names; those of the main container come first."""
-    found: Raw = {**main.raw}
+    resources: Raw = {**main.raw}
     for part in ("requests", "limits"):
-        item = given.at(part)
+        item = stated.at(part)
         amounts: Raw = {name: item.raw[name] for name in ("cpu", "memory") if item.raw.get(name)}
         if item.raw.get("gpu"):
             amounts[item.text("gpuType", _GPU)] = item.raw["gpu"]
-        found[part] = {**amounts, **item.at("custom").raw, **main.at(part).raw}
-    if given.raw.get("claims") and not main.raw.get("claims"):
-        found["claims"] = given.raw["claims"]
-    return found
+        resources[part] = {**amounts, **item.at("custom").raw, **main.at(part).raw}
+    if stated.raw.get("claims") and not main.raw.get("claims"):
+        resources["claims"] = stated.raw["claims"]
+    return resources
 
 
 def _with_claims(spec: Fields) -> Raw:
     """A spec with a volume for each mount of the main container that has none: the claim of that name."""
-    known = {volume.text("name") for volume in spec.each("volumes")}
-    main = next((one for one in spec.each("containers") if one.text("name") == _MAIN), Fields({}))
+    volume_names = {volume.text("name") for volume in spec.each("volumes")}
+    main = next((container for container in spec.each("containers") if container.text("name") == _MAIN), Fields({}))
     names = dict.fromkeys(mount.text("name") for mount in main.each("volumeMounts"))
-    added = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names if name not in known]
-    return {**spec.raw, "volumes": [*(one.raw for one in spec.each("volumes")), *added]} if added else spec.raw
+    added = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names if name not in volume_names]
+    return {**spec.raw, "volumes": [*(volume.raw for volume in spec.each("volumes")), *added]} if added else spec.raw
 
 
 def _marked(owner: Owner, name: str, template: Raw) -> Raw:
     """A pod template with the marks of the graph and those of the operator."""
     labels = {GRAPH: owner.name, f"{_NVIDIA}/dynamo-component": name}
-    own = with_marks({}, owner.spec.texts("labels"), owner.spec.texts("annotations"))
-    return with_marks(patched(own, template), labels)
+    base = with_marks({}, owner.spec.texts("labels"), owner.spec.texts("annotations"))
+    return with_marks(patched(base, template), labels)
 
 
 def _unread(owner: Owner, components: list[_Component]) -> Iterator[tuple[str, str]]:
     """Fields that change what pods there are, or what they are given, and that are not read."""
-    for fields in (owner.spec, *(one.fields for one in components)):
+    for fields in (owner.spec, *(component.fields for component in components)):
         if fields.raw.get("providerOverride") is not None:
             yield fields.where("providerOverride"), "fields of Grove's kinds are not written through here"
-    for one in components:
-        for fields in (one.fields, one.fields.at("experimental")):
+    for component in components:
+        for fields in (component.fields, component.fields.at("experimental")):
             for name in ("gpuMemoryService", "failover"):
                 if fields.raw.get(name) is not None and fields.at(name).raw.get("enabled", True):
                     yield fields.where(name), _SHARED
@@ -151,51 +154,60 @@ def _claims(owner: Owner) -> Iterator[Raw]:
             yield named(owner, "v1", "PersistentVolumeClaim", entry.text("name"), {"spec": spec})
 
 
-def _alone(owner: Owner, one: _Component, unread: Unread) -> Raw:
+def _alone(owner: Owner, component: _Component, unread: Unread) -> Raw:
     """A component without Grove: a Deployment, or a LeaderWorkerSet where it spans nodes."""
-    name, replicas = f"{owner.name}-{one.name.lower()}", one.fields.count("replicas", 1)
-    template = marked(one.template, unread)
-    if one.nodes > 1:
-        body: Raw = {"size": one.nodes, "workerTemplate": template}
+    name, replicas = f"{owner.name}-{component.name.lower()}", component.fields.count("replicas", 1)
+    template = marked(component.template, unread)
+    if component.nodes > 1:
+        body: Raw = {"size": component.nodes, "workerTemplate": template}
         spec: Raw = {"replicas": replicas, "leaderWorkerTemplate": body}
         return named(owner, "leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", name, {"spec": spec})
-    labels = {GRAPH: owner.name, f"{_NVIDIA}/dynamo-component": one.name}
+    labels = {GRAPH: owner.name, f"{_NVIDIA}/dynamo-component": component.name}
     spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
     return named(owner, "apps/v1", "Deployment", name, {"spec": spec})
 
 
 def _clique_set(owner: Owner, components: list[_Component], unread: Unread) -> Raw:
     """All components as cliques of one set."""
-    asked = owner.spec.at("topologyConstraint")
-    topology = asked.text("clusterTopologyName")
-    template: Raw = {"cliques": [], **_near(asked, topology)}
+    constraint = owner.spec.at("topologyConstraint")
+    topology = constraint.text("clusterTopologyName")
+    template: Raw = {"cliques": [], **_near(constraint, topology)}
     if owner.spec.text("priorityClassName"):
         template["priorityClassName"] = owner.spec.text("priorityClassName")
     cliques: list[Raw] = []
     groups: list[Raw] = []
-    for one in components:
-        near = _near(one.fields.at("topologyConstraint"), topology)
-        replicas, least = one.fields.count("replicas", 1), one.fields.number("minAvailable", 1)
-        if not one.is_scaling_group:
-            cliques.append(_clique(one, one.name, replicas, least, unread) | near)
+    for component in components:
+        near = _near(component.fields.at("topologyConstraint"), topology)
+        replicas, minimum = component.fields.count("replicas", 1), component.fields.number("minAvailable", 1)
+        if not component.is_scaling_group:
+            cliques.append(_clique(component, component.name, replicas, minimum, unread) | near)
             continue
-        roles = {f"{one.name}-ldr": 1, f"{one.name}-wkr": one.nodes - 1} if one.nodes > 1 else {one.name: 1}
-        cliques += (_clique(one, name, number, number, unread) for name, number in roles.items())
+        roles = (
+            {f"{component.name}-ldr": 1, f"{component.name}-wkr": component.nodes - 1}
+            if component.nodes > 1
+            else {component.name: 1}
+        )
+        cliques += (_clique(component, name, number, number, unread) for name, number in roles.items())
         names = [name.lower() for name in roles]
-        group: Raw = {"name": one.name.lower(), "cliqueNames": names, "replicas": replicas, "minAvailable": least}
+        group: Raw = {
+            "name": component.name.lower(),
+            "cliqueNames": names,
+            "replicas": replicas,
+            "minAvailable": minimum,
+        }
         groups.append(group | near)
     template |= {"cliques": cliques} | ({"podCliqueScalingGroups": groups} if groups else {})
     body: Raw = {"spec": {"replicas": 1, "template": template}}
-    said = marks_of_group(owner)
-    labels = {**owner.spec.texts("labels"), **said.get("labels", {}), GRAPH: owner.name}
-    annotations = {**owner.spec.texts("annotations"), **said.get("annotations", {})}
+    handed_on = marks_of_group(owner)
+    labels = {**owner.spec.texts("labels"), **handed_on.get("labels", {}), GRAPH: owner.name}
+    annotations = {**owner.spec.texts("annotations"), **handed_on.get("annotations", {})}
     return named(owner, "grove.io/v1alpha1", "PodCliqueSet", owner.name, body, labels=labels, annotations=annotations)
 
 
-def _clique(one: _Component, name: str, replicas: int, least: int, unread: Unread) -> Raw:
-    template = Fields(marked(one.template, unread))
+def _clique(component: _Component, name: str, replicas: int, minimum: int, unread: Unread) -> Raw:
+    template = Fields(marked(component.template, unread))
     meta = template.at("metadata")
-    spec: Raw = {"roleName": name.lower(), "replicas": replicas, "minAvailable": least}
+    spec: Raw = {"roleName": name.lower(), "replicas": replicas, "minAvailable": minimum}
     spec["podSpec"] = template.at("spec").raw
     return {
         "name": name.lower(),
@@ -205,8 +217,8 @@ def _clique(one: _Component, name: str, replicas: int, least: int, unread: Unrea
     }
 
 
-def _near(asked: Fields, topology: str) -> Raw:
+def _near(constraint: Fields, topology: str) -> Raw:
     """One domain of a level, in Grove's words."""
-    domain = asked.text("packDomain")
-    pack: Raw = {"topologyName": asked.text("topologyProfile") or topology, "pack": {"required": domain}}
+    domain = constraint.text("packDomain")
+    pack: Raw = {"topologyName": constraint.text("topologyProfile") or topology, "pack": {"required": domain}}
     return {"topologyConstraint": pack} if domain else {}

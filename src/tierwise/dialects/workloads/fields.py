@@ -24,13 +24,13 @@ class Fields(msgspec.Struct, frozen=True):
 
     def at(self, *names: str) -> Fields:
         """A map further inside; an empty one where there is none."""
-        found = self
+        fields = self
         for name in names:
-            value = found.raw.get(name)
+            value = fields.raw.get(name)
             if not isinstance(value, dict | None):
-                raise found.wrong(name, f"expected an object, got {said(value)}")
-            found = Fields(value or {}, found.where(name))
-        return found
+                raise fields.wrong(name, f"expected an object, got {said(value)}")
+            fields = Fields(value or {}, fields.where(name))
+        return fields
 
     def each(self, name: str) -> Iterator[Fields]:
         """The maps of a list."""
@@ -56,11 +56,11 @@ class Fields(msgspec.Struct, frozen=True):
 
     def texts(self, name: str) -> dict[str, str]:
         """A map of texts, such as labels; null is the empty text."""
-        found = self.at(name)
-        for key, value in found.raw.items():
+        fields = self.at(name)
+        for key, value in fields.raw.items():
             if not isinstance(value, str | None):
-                raise found.wrong(key, f"expected a string, got {said(value)} (quote it)")
-        return {key: str(value or "") for key, value in found.raw.items()}
+                raise fields.wrong(key, f"expected a string, got {said(value)} (quote it)")
+        return {key: str(value or "") for key, value in fields.raw.items()}
 
     def number(self, name: str, default: int) -> int:
         """A number that counts something, so at least zero."""

@@ -81,9 +81,9 @@ def in_queue(owner: Owner, templates: Iterable[Child], total: int) -> Marks:
     if not named_queue or not names_no_group(templates):
         return Marks()
     name = f"{owner.kind.lower()}-{owner.name}"
-    said = marks_of_group(owner)
-    labels = {**said["labels"], KUEUE_QUEUE: named_queue, _KUEUE_GROUP: name}
-    return Marks(labels, {**said["annotations"], _KUEUE_TOTAL: str(total)})
+    handed_on = marks_of_group(owner)
+    labels = {**handed_on["labels"], KUEUE_QUEUE: named_queue, _KUEUE_GROUP: name}
+    return Marks(labels, {**handed_on["annotations"], _KUEUE_TOTAL: str(total)})
 
 
 def names_no_group(templates: Iterable[Child]) -> bool:
@@ -104,16 +104,19 @@ def in_gang(owner: Owner, gang: Gang, pods: Sequence[Child], roles: Iterable[str
     minimum = max(gang.minimum, len(pods)) if KUEUE_QUEUE in owner.labels else gang.minimum
     gang = msgspec.structs.replace(gang, minimum=max(minimum - present, 1))
     gang = msgspec.structs.replace(gang, plugins=_by_plugins(gang, pods))
-    given = list(roles) or [""] * len(pods)
+    role_of_pods = list(roles) or [""] * len(pods)
     marks: dict[str, Mapping[str, str]] = {
-        role: {GROUP_ANNOTATION: gang.name} | ({_ROLE: role} if role else {}) for role in dict.fromkeys(given)
+        role: {GROUP_ANNOTATION: gang.name} | ({_ROLE: role} if role else {}) for role in dict.fromkeys(role_of_pods)
     }
-    made: dict[tuple[int, str], Child] = {}
-    for child, role in zip(pods, given, strict=True):
-        if (id(child), role) not in made:
+    marked_children: dict[tuple[int, str], Child] = {}
+    for child, role in zip(pods, role_of_pods, strict=True):
+        if (id(child), role) not in marked_children:
             added = ("labels", {_LABEL: gang.name}) if gang.plugins else ("annotations", marks[role])
-            made[id(child), role] = msgspec.structs.replace(child, raw=_marked(child.raw, *added))
-    return [_group(owner, gang), *(made[id(child), role] for child, role in zip(pods, given, strict=True))]
+            marked_children[id(child), role] = msgspec.structs.replace(child, raw=_marked(child.raw, *added))
+    return [
+        _group(owner, gang),
+        *(marked_children[id(child), role] for child, role in zip(pods, role_of_pods, strict=True)),
+    ]
 
 
 def of_templates(owner: Owner, gang: Gang, templates: Sequence[Child]) -> tuple[Marks, list[Child]]:
@@ -137,8 +140,8 @@ def _present(owner: Owner, gang: Gang, pods: Sequence[Child]) -> int:
     """How many of the pods exist, and are not in the group."""
     keys = {key for child in pods if not (key := key_of_raw(child.raw)).name.endswith("-")}
     found = {key: record for key in keys if isinstance(record := owner.family.objects.record(key), Pod)}
-    found |= {key_of(one): one for one in owner.pods() if len(keys) < len(pods)}
-    return sum(whose(one) != f"{owner.namespace}/{gang.name}" for one in found.values())
+    found |= {key_of(pod): pod for pod in owner.pods() if len(keys) < len(pods)}
+    return sum(whose(pod) != f"{owner.namespace}/{gang.name}" for pod in found.values())
 
 
 def _scheduler(child: Child) -> object:
@@ -155,9 +158,9 @@ def _asks_kueue(child: Child) -> bool:
 
 def _in_kueue_group(owner: Owner, gang: Gang, pods: Sequence[Child]) -> list[Child]:
     """The pods as a pod group of Kueue's, which is what Kueue makes of such a workload: they say what it says."""
-    said = marks_of_group(owner)
-    total = {**said["annotations"], _KUEUE_TOTAL: str(len(pods))}
-    named = (_marked(child.raw, "labels", {**said["labels"], _KUEUE_GROUP: gang.name}) for child in pods)
+    handed_on = marks_of_group(owner)
+    total = {**handed_on["annotations"], _KUEUE_TOTAL: str(len(pods))}
+    named = (_marked(child.raw, "labels", {**handed_on["labels"], _KUEUE_GROUP: gang.name}) for child in pods)
     marked = (_marked(raw, "annotations", total) for raw in named)
     return [msgspec.structs.replace(child, raw=raw) for child, raw in zip(pods, marked, strict=True)]
 
@@ -208,5 +211,7 @@ def _topology(marks: Mapping[str, str]) -> Raw:
     if not {_MODE, _TIER, _TIER_OF_RAY} & marks.keys():
         return {}
     tier = marks.get(_TIER) or marks.get(_TIER_OF_RAY, "")
-    found: Raw = {"mode": "soft" if marks.get(_MODE, "").lower() == "soft" else "hard"}
-    return found | ({"highestTierAllowed": int(tier)} if tier.isascii() and tier.isdigit() and len(tier) < 10 else {})
+    topology: Raw = {"mode": "soft" if marks.get(_MODE, "").lower() == "soft" else "hard"}
+    return topology | (
+        {"highestTierAllowed": int(tier)} if tier.isascii() and tier.isdigit() and len(tier) < 10 else {}
+    )

@@ -47,11 +47,11 @@ def pod_clique_set(owner: Owner) -> Expansion:
         further: list[Child] = []
         for clique, gang, name in _cliques(owner, template, cliques, replica, gangs):
             size = clique.at("spec").count("replicas", 1)
-            least = min(clique.at("spec").number("minAvailable", size), size)
-            gang.podgroups.append({"name": name, "minReplicas": least, **_near(owner, clique)})
+            minimum = min(clique.at("spec").number("minAvailable", size), size)
+            gang.podgroups.append({"name": name, "minReplicas": minimum, **_near(owner, clique)})
             members = alike(_member(owner, clique, name, gang.name, replica), size, {_CLIQUE: name})
-            needed += members[:least]
-            further += members[least:]
+            needed += members[:minimum]
+            further += members[minimum:]
             few(owner.spec, "replicas", len(children) + len(needed) + len(further))
         children += (Child(_manifest(owner, gang, replica)) for gang in gangs.values())
         children += needed + further
@@ -70,51 +70,57 @@ def _cliques(
 ) -> Iterator[tuple[Fields, _Gang, str]]:
     """Every clique of a replica of the set with its gang and its name."""
     base = f"{owner.name}-{replica}"
-    whole = gangs[base] = _Gang(base, _near(owner, template))
+    base_gang = gangs[base] = _Gang(base, _near(owner, template))
     groups = list(template.each("podCliqueScalingGroups"))
     inside = {str(name) for group in groups for name in _names(group)}
-    yield from ((clique, whole, f"{base}-{name}") for name, clique in cliques.items() if name not in inside)
+    yield from ((clique, base_gang, f"{base}-{name}") for name, clique in cliques.items() if name not in inside)
     for group in groups:
-        least, number = group.number("minAvailable", 1), group.count("replicas", 1)
+        minimum, number = group.number("minAvailable", 1), group.count("replicas", 1)
         for index in range(number):
-            own, gang = f"{base}-{group.text('name')}", whole
+            group_name, gang = f"{base}-{group.text('name')}", base_gang
             near = _near(owner, group)
-            if index >= least:
-                gang = gangs[f"{own}-{index - least}"] = _Gang(f"{own}-{index - least}", near or _near(owner, template))
+            if index >= minimum:
+                gang = gangs[f"{group_name}-{index - minimum}"] = _Gang(
+                    f"{group_name}-{index - minimum}", near or _near(owner, template)
+                )
             elif near:
-                listed = [f"{own}-{index}-{name}" for name in _names(group)]
-                gang.shared[f"{own}-{index}"] = {"name": f"{own}-{index}", "podGroupNames": listed, **near}
+                listed = [f"{group_name}-{index}-{name}" for name in _names(group)]
+                gang.shared[f"{group_name}-{index}"] = {
+                    "name": f"{group_name}-{index}",
+                    "podGroupNames": listed,
+                    **near,
+                }
             for name in _names(group):
                 if name not in cliques:
                     raise group.wrong("cliqueNames", f"there is no clique {name}")
-                yield cliques[name], gang, f"{own}-{index}-{name}"
+                yield cliques[name], gang, f"{group_name}-{index}-{name}"
 
 
 def _names(group: Fields) -> list[str]:
-    found = group.raw.get("cliqueNames")
-    return [str(name) for name in found] if isinstance(found, list) else []
+    names = group.raw.get("cliqueNames")
+    return [str(name) for name in names] if isinstance(names, list) else []
 
 
 def _near(owner: Owner, fields: Fields) -> Raw:
     """How near pods must be, by labels of nodes: Grove's words for levels are those of a topology of the cluster."""
-    asked = fields.at("topologyConstraint")
-    pack, keys = asked.at("pack"), _keys(owner, asked.text("topologyName"))
-    required, preferred = pack.text("required") or asked.text("packDomain"), pack.text("preferred")
+    constraint = fields.at("topologyConstraint")
+    pack, keys = constraint.at("pack"), _keys(owner, constraint.text("topologyName"))
+    required, preferred = pack.text("required") or constraint.text("packDomain"), pack.text("preferred")
     words = {"required": keys.get(required, required), "preferred": keys.get(preferred, preferred)}
-    found = {field: word for field, word in words.items() if word}
-    return {"topologyConstraint": {"packConstraint": found}} if found else {}
+    pack_words = {field: word for field, word in words.items() if word}
+    return {"topologyConstraint": {"packConstraint": pack_words}} if pack_words else {}
 
 
 def _keys(owner: Owner, name: str) -> dict[str, str]:
     """Labels of nodes by the words for levels, of one topology or of all."""
-    found: dict[str, str] = {}
+    key_by_domain: dict[str, str] = {}
     for kind in _TOPOLOGIES:
         for path in owner.family.objects.of_kind(*kind):
             if path.rpartition("/")[2] == name or not name:
                 raw = owner.family.objects.raw(Key(*kind, *path.rpartition("/")[::2])) or {}
                 levels = Fields(raw).at("spec").each("levels")
-                found |= {level.text("domain"): level.text("key") for level in levels}
-    return found
+                key_by_domain |= {level.text("domain"): level.text("key") for level in levels}
+    return key_by_domain
 
 
 def _member(owner: Owner, clique: Fields, name: str, gang: str, replica: int) -> Child:
@@ -139,8 +145,10 @@ def _manifest(owner: Owner, gang: _Gang, replica: int) -> Raw:
         spec["topologyConstraintGroupConfigs"] = list(gang.shared.values())
     if owner.spec.at("template").text("priorityClassName"):
         spec["priorityClassName"] = owner.spec.at("template").text("priorityClassName")
-    found = named(owner, "scheduler.grove.io/v1alpha1", "PodGang", gang.name, {"spec": spec}, **marks_of_group(owner))
-    meta = found["metadata"]
+    gang_manifest = named(
+        owner, "scheduler.grove.io/v1alpha1", "PodGang", gang.name, {"spec": spec}, **marks_of_group(owner)
+    )
+    meta = gang_manifest["metadata"]
     assert isinstance(meta, dict)
     of_set = {PART_OF: owner.name, REPLICA: str(replica)}
-    return {**found, "metadata": {**meta, "labels": {**meta.get("labels", {}), **of_set}}}
+    return {**gang_manifest, "metadata": {**meta, "labels": {**meta.get("labels", {}), **of_set}}}

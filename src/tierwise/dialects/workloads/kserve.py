@@ -63,10 +63,13 @@ def inference_service(owner: Owner) -> Expansion:
     examples = [pod(owner, Fields(part.template, part.path), owner.name) for part in parts]
     few(owner.spec, "predictor", sum(part.replicas for part in parts))
     unread = Unread(_unread(owner))
-    wanted = [part for part in parts if part.replicas]
-    note = "" if wanted else "none of its components has replicas"
+    active_parts = [part for part in parts if part.replicas]
+    note = "" if active_parts else "none of its components has replicas"
     return Expansion(
-        [Child(_deployment(owner, part, unread)) for part in wanted], note=note, waits=unread.why, examples=examples
+        [Child(_deployment(owner, part, unread)) for part in active_parts],
+        note=note,
+        waits=unread.why,
+        examples=examples,
     )
 
 
@@ -83,10 +86,10 @@ def _parts(owner: Owner) -> Iterator[_Part]:
         if name != "predictor" or fields.raw.get("workerSpec") is None:
             yield _Part(f"{owner.name}-{name}", fields.count("minReplicas", 1), template, fields.path)
             continue
-        given = runtime.at("spec", "workerSpec")
-        worker = _joined(owner, name, given, workers, _WORKER)
+        worker_spec = runtime.at("spec", "workerSpec")
+        worker = _joined(owner, name, worker_spec, workers, _WORKER)
         worker = worker if _containers(worker) else template
-        nodes, gpus = _nodes(given, workers, runtime, [template, worker])
+        nodes, gpus = _nodes(worker_spec, workers, runtime, [template, worker])
         head = _with_gpus(template, gpus[0])
         yield _Part(f"{owner.name}-{name}", fields.count("minReplicas", 1), head, fields.path)
         yield _Part(f"{owner.name}-{name}-worker", nodes - 1, _with_gpus(worker, gpus[1]), workers.path)
@@ -99,8 +102,10 @@ def _template(owner: Owner, name: str, fields: Fields, runtime: Fields) -> Raw |
     model, _ = _model(fields)
     if model is None:
         return None
-    own = {**{key: value for key, value in model.raw.items() if key in _CONTAINER}, "name": _MAIN}
-    return _joined(owner, name, runtime.at("spec"), Fields({**fields.raw, "containers": [own]}, fields.path), _MAIN)
+    container = {**{key: value for key, value in model.raw.items() if key in _CONTAINER}, "name": _MAIN}
+    return _joined(
+        owner, name, runtime.at("spec"), Fields({**fields.raw, "containers": [container]}, fields.path), _MAIN
+    )
 
 
 _CONTAINER: Final = frozenset(("args", "command", "env", "envFrom", "image", "ports", "resources", "volumeMounts"))
@@ -109,9 +114,11 @@ _CONTAINER: Final = frozenset(("args", "command", "env", "envFrom", "image", "po
 def _joined(owner: Owner, name: str, runtime: Fields, fields: Fields, main: str) -> Raw:
     """What a runtime says of its pods, and what a component says over it."""
     spec = {key: value for key, value in runtime.raw.items() if key in _OF_POD or key == "containers"}
-    own = {key: value for key, value in fields.raw.items() if key in _OF_POD or key == "containers"}
-    merged = patched(spec, own)
-    merged["containers"] = [_asking(Fields(one.raw), main) for one in Fields(merged, fields.path).each("containers")]
+    pod_fields = {key: value for key, value in fields.raw.items() if key in _OF_POD or key == "containers"}
+    merged = patched(spec, pod_fields)
+    merged["containers"] = [
+        _asking(Fields(container.raw), main) for container in Fields(merged, fields.path).each("containers")
+    ]
     if not merged["containers"]:
         del merged["containers"]
     template: Raw = {"spec": merged}
@@ -124,22 +131,22 @@ def _asking(container: Fields, main: str) -> Raw:
     """A container, which asks for KServe's amounts where it is the one that serves and does not say them."""
     if container.text("name") not in (main, ""):
         return container.raw
-    given = container.at("resources")
-    asked = {part: {**_DEFAULTS, **given.at(part).raw} for part in ("requests", "limits")}
+    resources = container.at("resources")
+    amounts = {part: {**_DEFAULTS, **resources.at(part).raw} for part in ("requests", "limits")}
     for amount in _DEFAULTS:
-        if amount in given.at("requests").raw and amount not in given.at("limits").raw:
-            del asked["limits"][amount]  # the default could be less than what is asked for
-        if amount in given.at("limits").raw and amount not in given.at("requests").raw:
-            asked["requests"][amount] = given.at("limits").raw[amount]
-    return {**container.raw, "resources": {**given.raw, **asked}}
+        if amount in resources.at("requests").raw and amount not in resources.at("limits").raw:
+            del amounts["limits"][amount]  # the default could be less than what is asked for
+        if amount in resources.at("limits").raw and amount not in resources.at("requests").raw:
+            amounts["requests"][amount] = resources.at("limits").raw[amount]
+    return {**container.raw, "resources": {**resources.raw, **amounts}}
 
 
 def _model(fields: Fields) -> tuple[Fields | None, str]:
     """The model of a predictor, and its format."""
     if fields.raw.get("model") is not None:
         return fields.at("model"), fields.at("model", "modelFormat").text("name")
-    known = next((name for name in _FORMATS if fields.raw.get(name) is not None), "")
-    return (fields.at(known), known) if known else (None, "")
+    format_name = next((name for name in _FORMATS if fields.raw.get(name) is not None), "")
+    return (fields.at(format_name), format_name) if format_name else (None, "")
 
 
 def _runtime(owner: Owner, fields: Fields) -> Fields:
@@ -152,65 +159,69 @@ def _runtime(owner: Owner, fields: Fields) -> Fields:
             namespace, _, name = path.rpartition("/")
             if kind == "ServingRuntime" and (namespace or "default") != owner.namespace:
                 continue
-            found = Fields(owner.family.objects.raw(Key(group, kind, namespace, name)) or {})
-            if model.text("runtime") == name or (not model.text("runtime") and _serves(found, form)):
-                return found
+            runtime_fields = Fields(owner.family.objects.raw(Key(group, kind, namespace, name)) or {})
+            if model.text("runtime") == name or (not model.text("runtime") and _serves(runtime_fields, form)):
+                return runtime_fields
     return Fields({})
 
 
 def _serves(runtime: Fields, form: str) -> bool:
     spec = runtime.at("spec")
     listed = spec.each("supportedModelFormats")
-    return not spec.flag("disabled") and any(one.text("name") == form and one.flag("autoSelect") for one in listed)
+    return not spec.flag("disabled") and any(
+        listed_format.text("name") == form and listed_format.flag("autoSelect") for listed_format in listed
+    )
 
 
 def _containers(template: Raw) -> bool:
     return bool(Fields(template).at("spec").raw.get("containers"))
 
 
-def _nodes(given: Fields, workers: Fields, runtime: Fields, templates: Sequence[Raw]) -> tuple[int, tuple[int, int]]:
+def _nodes(
+    worker_spec: Fields, workers: Fields, runtime: Fields, templates: Sequence[Raw]
+) -> tuple[int, tuple[int, int]]:
     """How many nodes a model spans, and how many GPUs its head and each worker have.
 
     With Ray the GPUs of all are the product of both sizes, and a worker brings what it asks for; else there is a node
     for each stage of the pipeline.
     """
-    sizes = [workers.count(name, given.count(name, 1)) for name in ("pipelineParallelSize", "tensorParallelSize")]
+    sizes = [workers.count(name, worker_spec.count(name, 1)) for name in ("pipelineParallelSize", "tensorParallelSize")]
     pipeline, tensor = (max(size, 1) for size in sizes)
     total = few(workers, "pipelineParallelSize", pipeline * tensor)
     if runtime.at("spec").texts("annotations").get(_BACKEND) == "mp":
         return pipeline, (tensor, tensor)
-    head, each = (_gpus(template) for template in templates)
-    if not head and not each:
+    head, gpus_each = (_gpus(template) for template in templates)
+    if not head and not gpus_each:
         return total, (1, 1)
-    if not each:
+    if not gpus_each:
         return 1 + max(total - head, 0), (head, 1)
-    nodes = -(-total // each)
+    nodes = -(-total // gpus_each)
     if nodes == 1 or head >= total:
         return 1, (total, 0)
-    return nodes, (head or total - each * (nodes - 1), each)
+    return nodes, (head or total - gpus_each * (nodes - 1), gpus_each)
 
 
 def _gpus(template: Raw) -> int:
     container = next(Fields(template).at("spec").each("containers"), Fields({}))
     resources = container.at("resources")
-    given = resources.at("requests").raw.get(_GPU, resources.at("limits").raw.get(_GPU, 0))
-    return read_number(str(given)) or 0
+    amount_of_gpus = resources.at("requests").raw.get(_GPU, resources.at("limits").raw.get(_GPU, 0))
+    return read_number(str(amount_of_gpus)) or 0
 
 
 def _with_gpus(template: Raw, number: int) -> Raw:
     """A template whose first container has so many GPUs."""
-    first, *others = list(Fields(template).at("spec").each("containers"))
-    amounts = {part: {**first.at("resources", part).raw, _GPU: str(number)} for part in ("requests", "limits")}
-    resources = {**first.at("resources").raw, **amounts}
-    containers = [{**first.raw, "resources": resources}, *(one.raw for one in others)]
+    leader, *further = list(Fields(template).at("spec").each("containers"))
+    amounts = {part: {**leader.at("resources", part).raw, _GPU: str(number)} for part in ("requests", "limits")}
+    resources = {**leader.at("resources").raw, **amounts}
+    containers = [{**leader.raw, "resources": resources}, *(container.raw for container in further)]
     return {**template, "spec": {**Fields(template).at("spec").raw, "containers": containers}}
 
 
 def _unread(owner: Owner) -> Iterator[tuple[str, str]]:
     predictor = owner.spec.at("predictor")
     workers = predictor.at("workerSpec")
-    given = _runtime(owner, predictor).at("spec", "workerSpec")
-    if predictor.raw.get("workerSpec") is not None and not (given or workers.raw.get("containers")):
+    worker_spec = _runtime(owner, predictor).at("spec", "workerSpec")
+    if predictor.raw.get("workerSpec") is not None and not (worker_spec or workers.raw.get("containers")):
         yield (
             workers.path,
             "what its pods are is said by a ServingRuntime, and none that serves it is among the objects",

@@ -59,11 +59,11 @@ def model_serving(owner: Owner) -> Expansion:
 
 def _role(owner: Owner, entry: Fields, template: Fields, scheduler: str) -> _Role:
     name, replicas, workers = entry.text("name"), entry.count("replicas", 1), entry.count("workerReplicas", 0)
-    least = template.at("gangPolicy", "minRoleReplicas").number(name, replicas)
+    minimum = template.at("gangPolicy", "minRoleReplicas").number(name, replicas)
     pods = [entry.at("entryTemplate"), entry.at("workerTemplate")]
     labels = {_NAME: owner.name, _ROLE: name}
-    made = [_example(owner, one, scheduler, labels) for one in pods[: 2 if workers else 1]]
-    return _Role(name, replicas, min(least, replicas), made[0], made[-1], workers)
+    examples_made = [_example(owner, pod_fields, scheduler, labels) for pod_fields in pods[: 2 if workers else 1]]
+    return _Role(name, replicas, min(minimum, replicas), examples_made[0], examples_made[-1], workers)
 
 
 def _example(owner: Owner, template: Fields, scheduler: str, labels: dict[str, str]) -> Child:
@@ -80,26 +80,26 @@ def _unread(spec: Fields) -> Iterator[tuple[str, str]]:
 def _group(owner: Owner, name: str, roles: Sequence[_Role], unread: Unread) -> Iterator[Child]:
     """The pods of one serving group, and the gang that they are in."""
     network = owner.spec.at("template", "networkTopology")
-    least = sum(role.least * (1 + role.workers) for role in roles)
-    gang = Gang(name, least, topology=network.at("groupPolicy").raw)
+    minimum = sum(role.least * (1 + role.workers) for role in roles)
+    gang = Gang(name, minimum, topology=network.at("groupPolicy").raw)
     templates = [child for role in roles for child in (role.entry, role.worker)]
     together = owner.spec.text("schedulerName", _GANGS[0]) in _GANGS
-    marks, groups = of_templates(owner, gang, templates) if together and least else (None, [])
-    for made in groups:
+    marks, groups = of_templates(owner, gang, templates) if together and minimum else (None, [])
+    for group in groups:
         policy = [_sub_group(owner, role, network.at("rolePolicy").raw) for role in roles]
-        spec = made.raw["spec"]
+        spec = group.raw["spec"]
         assert isinstance(spec, dict)
-        yield Child({**made.raw, "spec": {**spec, "subGroupPolicy": policy}})
+        yield Child({**group.raw, "spec": {**spec, "subGroupPolicy": policy}})
     needed = [(role, replica) for role in roles for replica in range(role.least)]
     further = [(role, replica) for role in roles for replica in range(role.least, role.replicas)]
     for role, replica in needed + further:  # the others may have to wait until some of these have started
-        own = f"{role.name}-{replica}"
-        labels = {f"{_PREFIX}/group-name": name, _ROLE_ID: own}
-        annotations = {**marks.annotations, _TASK: own} if marks is not None and groups else {}
+        replica_name = f"{role.name}-{replica}"
+        labels = {f"{_PREFIX}/group-name": name, _ROLE_ID: replica_name}
+        annotations = {**marks.annotations, _TASK: replica_name} if marks is not None and groups else {}
         for place in range(1 + role.workers):
             child = role.worker if place else role.entry
             raw = with_marks(marked(child.raw, unread), labels, annotations)
-            yield msgspec.structs.replace(child, raw=_called(raw, f"{name}-{own}-{place}"))
+            yield msgspec.structs.replace(child, raw=_called(raw, f"{name}-{replica_name}-{place}"))
 
 
 def _called(raw: Raw, name: str) -> Raw:

@@ -52,15 +52,15 @@ jax_job = _by_replica_type("jaxReplicaSpecs", "jaxjob-controller")
 def _replica_types(owner: Owner, field: str) -> list[tuple[str, Fields, int]]:
     """Types in the order of their writing, with how many of each."""
     specs = owner.spec.at(field)
-    found = [
+    replica_types = [
         (kind, entry, entry.count("replicas", 1)) for kind, entry in ((kind, specs.at(kind)) for kind in specs.raw)
     ]
-    few(owner.spec, field, sum(number for _, _, number in found))
-    if not found:
+    few(owner.spec, field, sum(number for _, _, number in replica_types))
+    if not replica_types:
         raise NoTemplateError("it has no pod template", field=specs.path)
-    for _, entry, _ in found:
+    for _, entry, _ in replica_types:
         pod(owner, entry.at("template"), owner.name)  # or it is refused
-    return found
+    return replica_types
 
 
 def _idle(owner: Owner) -> Expansion | None:
@@ -109,8 +109,8 @@ def mpi_job(owner: Owner) -> Expansion:
         return idle
     worker, number = types.get("worker", (Fields({}), 0))
     launcher, launchers = types.get("launcher", (Fields({}), 0))
-    first = 1 if owner.spec.flag("runLauncherAsWorker") else 0
-    children = [_of_mpi(owner, worker, "worker", index, first) for index in range(number)]
+    first_index = 1 if owner.spec.flag("runLauncherAsWorker") else 0
+    children = [_of_mpi(owner, worker, "worker", index, first_index) for index in range(number)]
     # The pod of the launcher is made by its Job, and has its marks from there.
     launch = [_of_mpi(owner, launcher, "launcher", 0, 0)] if launchers else []
     placed = in_gang(
@@ -122,7 +122,7 @@ def mpi_job(owner: Owner) -> Expansion:
     return Expansion([_launched(owner, child, launcher) for child in placed])
 
 
-def _of_mpi(owner: Owner, entry: Fields, role: str, index: int, first: int) -> Child:
+def _of_mpi(owner: Owner, entry: Fields, role: str, index: int, first_index: int) -> Child:
     labels = {
         f"{_TRAINING}/job-name": owner.name,
         f"{_TRAINING}/operator-name": "mpi-operator",
@@ -130,7 +130,7 @@ def _of_mpi(owner: Owner, entry: Fields, role: str, index: int, first: int) -> C
         f"{_TRAINING}/replica-type": role,
     }
     if role == "worker":
-        labels[f"{_TRAINING}/replica-index"] = str(index + first)
+        labels[f"{_TRAINING}/replica-index"] = str(index + first_index)
         return pod(owner, entry.at("template"), f"{owner.name}-worker-{index}", labels=labels)
     return pod(owner, entry.at("template"), f"{owner.name}-launcher", labels=labels)
 
@@ -222,8 +222,8 @@ def _with_trainer(entry: Fields, trainer: Fields, number: int, policy: Fields) -
     name = entry.text("name")
     if policy.at("mpi") and name == "node":
         # With MPI the launcher may be one of the nodes.
-        own = number - 1 if policy.at("mpi").flag("runLauncherAsNode") else number
-        return _trained(entry, trainer, own)
+        worker_count = number - 1 if policy.at("mpi").flag("runLauncherAsNode") else number
+        return _trained(entry, trainer, worker_count)
     return _trained(entry, trainer, number) if step == "trainer" and not policy.at("mpi") else entry.raw
 
 
@@ -232,8 +232,8 @@ def _trained(entry: Fields, trainer: Fields, number: int) -> Raw:
     pods = inner.at("template")
     needs = trainer.at("resourcesPerNode").raw
     containers = [
-        {**one.raw, **({"resources": needs} if needs and one.text("name") == "node" else {})}
-        for one in pods.at("spec").each("containers")
+        {**container.raw, **({"resources": needs} if needs and container.text("name") == "node" else {})}
+        for container in pods.at("spec").each("containers")
     ]
     spec = {**pods.at("spec").raw, "containers": containers}
     body = {**inner.raw, "parallelism": number, "completions": number, "template": {**pods.raw, "spec": spec}}
@@ -249,14 +249,14 @@ def _patched(job: Raw, owner: Owner) -> Raw:
     inner = entry.at("template", "spec")
     pods = inner.at("template")
     for patch in _patches(owner, entry.text("name")):
-        given = {field: patch.at("spec").raw[field] for field in _PATCHED if field in patch.at("spec").raw}
+        spec_fields = {field: patch.at("spec").raw[field] for field in _PATCHED if field in patch.at("spec").raw}
         meta = pods.at("metadata")
         marks = {
             field: meta.texts(field) | patch.at("metadata").texts(field)
             for field in ("labels", "annotations")
             if meta.texts(field) or patch.at("metadata").texts(field)
         }
-        changed: Raw = {"metadata": meta.raw | marks, "spec": pods.at("spec").raw | given}
+        changed: Raw = {"metadata": meta.raw | marks, "spec": pods.at("spec").raw | spec_fields}
         pods = Fields(pods.raw | changed, pods.path)
     return {**job, "template": {**entry.at("template").raw, "spec": {**inner.raw, "template": pods.raw}}}
 

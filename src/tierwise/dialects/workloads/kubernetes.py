@@ -54,9 +54,9 @@ def deployment(owner: Owner) -> Expansion:
             "template": marked,
         }
     }
-    kept = {key: text for key, text in owner.annotations.items() if key != _LAST_APPLIED}
+    copied = {key: text for key, text in owner.annotations.items() if key != _LAST_APPLIED}
     name = f"{owner.name}-{mark[_HASH]}"
-    raw = named(owner, "apps/v1", "ReplicaSet", name, body, labels=labels, annotations=kept)
+    raw = named(owner, "apps/v1", "ReplicaSet", name, body, labels=labels, annotations=copied)
     return Expansion([Child(raw)])
 
 
@@ -96,8 +96,8 @@ def stateful_set(owner: Owner) -> Expansion:
             **group.labels,
         }
         claimed += (Child(_claim(owner, claim, f"{volume}-{name}")) for volume, claim in claims.items())
-        own = _claiming(template.at("spec").raw, claims, name)
-        pods.append(pod(owner, template, name, labels=labels, annotations=group.annotations, spec=own))
+        pod_spec = _claiming(template.at("spec").raw, claims, name)
+        pods.append(pod(owner, template, name, labels=labels, annotations=group.annotations, spec=pod_spec))
     if not scheduled:
         return Expansion([*claimed, *pods])
     pod_group = of_pods(owner, replicas, replicas)
@@ -113,9 +113,9 @@ def _claim(owner: Owner, claim: Fields, name: str) -> Raw:
 
 def _claiming(raw: Raw, claims: dict[str, Fields], name: str) -> Raw:
     """A pod's spec with the volumes of its own claims, which come before those of the template."""
-    given = [volume for volume in Fields(raw).each("volumes") if volume.text("name") not in claims]
-    own = [{"name": volume, "persistentVolumeClaim": {"claimName": f"{volume}-{name}"}} for volume in claims]
-    return {**raw, "volumes": own + [volume.raw for volume in given]} if claims else raw
+    volumes = [volume for volume in Fields(raw).each("volumes") if volume.text("name") not in claims]
+    claim_volumes = [{"name": volume, "persistentVolumeClaim": {"claimName": f"{volume}-{name}"}} for volume in claims]
+    return {**raw, "volumes": claim_volumes + [volume.raw for volume in volumes]} if claims else raw
 
 
 _NAME: Final = "metadata.name"
@@ -136,13 +136,13 @@ def daemon_set(owner: Owner) -> Expansion:
     like = pod(owner, template, f"{owner.name}-")
     example: Pod = codec.decode({**like.raw, "spec": _for_node(template.at("spec").raw, "")})
     plain: Pod = codec.decode(like.raw)
-    here = {
-        _bound_to(one) for one in owner.pods() if not one.metadata.deletion_timestamp and one.status.phase != "Failed"
+    present_nodes = {
+        _bound_to(pod) for pod in owner.pods() if not pod.metadata.deletion_timestamp and pod.status.phase != "Failed"
     }
-    found = [name for name, node in owner.family.objects.every(Node).items() if _may_run(plain, example, node)]
-    wanted = (name for name in found if name not in here)
-    own, note = template.at("spec").raw, "" if found else "it may run on no node"
-    return Expansion([pod(owner, template, f"{owner.name}-", spec=_for_node(own, name)) for name in wanted], note)
+    eligible = [name for name, node in owner.family.objects.every(Node).items() if _may_run(plain, example, node)]
+    missing = (name for name in eligible if name not in present_nodes)
+    pod_spec, note = template.at("spec").raw, "" if eligible else "it may run on no node"
+    return Expansion([pod(owner, template, f"{owner.name}-", spec=_for_node(pod_spec, name)) for name in missing], note)
 
 
 def _may_run(plain: Pod, example: Pod, node: Node) -> bool:
@@ -165,11 +165,11 @@ def _in_term(term: NodeSelectorTerm, node: Node) -> bool:
     return of_fields and all(holds(entry, node.metadata.labels.get(entry.key)) for entry in term.match_expressions)
 
 
-def _bound_to(one: Pod) -> str:
+def _bound_to(pod: Pod) -> str:
     """The node that a pod of the set is for."""
-    if one.spec.node_name:
-        return one.spec.node_name
-    affinity = one.spec.affinity.node_affinity if one.spec.affinity is not None else None
+    if pod.spec.node_name:
+        return pod.spec.node_name
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
     terms = affinity.required.node_selector_terms if affinity is not None and affinity.required is not None else ()
     named = (entry.values[0] for term in terms for entry in term.match_fields if entry.key == _NAME and entry.values)
     return next(named, "")
@@ -199,9 +199,9 @@ def job(owner: Owner) -> Expansion:
     """As many pods at a time as may run, by what has succeeded; with Indexed completion one for each index."""
     spec, template = owner.spec, owner.spec.at("template")
     example = pod(owner, template, owner.name)
-    given = spec.raw.get("completions") is not None
+    has_completions = spec.raw.get("completions") is not None
     at_once = spec.count("parallelism", 1)
-    in_all = spec.number("completions", 1) if given or spec.raw.get("parallelism") is None else None
+    in_all = spec.number("completions", 1) if has_completions or spec.raw.get("parallelism") is None else None
     if spec.text("managedBy", _JOBS) != _JOBS:
         return Expansion(note=f"it is managed by {spec.text('managedBy')}")
     if owner.suspended():
@@ -209,8 +209,8 @@ def job(owner: Owner) -> Expansion:
     if _is_over(owner):
         return Expansion()
     pods = list(owner.pods())
-    active = [one for one in pods if one.status.phase not in _ENDED and not one.metadata.deletion_timestamp]
-    failed = sum(one.status.phase == "Failed" for one in pods)
+    active = [pod for pod in pods if pod.status.phase not in _ENDED and not pod.metadata.deletion_timestamp]
+    failed = sum(pod.status.phase == "Failed" for pod in pods)
     indexed = spec.text("completionMode") == "Indexed"
     if failed > spec.number("backoffLimit", 2**31 if spec.raw.get("backoffLimitPerIndex") is not None else 6):
         return Expansion()
@@ -226,15 +226,15 @@ def job(owner: Owner) -> Expansion:
     labels |= in_kueue.labels
     marks = in_kueue.annotations
     if indexed:
-        done = {_index(one) for one in pods if one.status.phase == "Succeeded"} | _completed(owner, in_all or 0)
-        taken = {*done, *map(_index, active)}
-        free = (index for index in range(in_all if in_all is not None else at_once) if index not in taken)
-        wanted = islice(free, max(at_once - len(active), 0))
-        lacking = [_of_index(owner, template, labels, marks, index) for index in wanted]
-        left = total if in_all is None else min(total, in_all - len(done))
-        return _grouped(owner, lacking, total, left) if scheduled else Expansion(lacking)
+        done = {_index(pod) for pod in pods if pod.status.phase == "Succeeded"} | _completed(owner, in_all or 0)
+        used_indexes = {*done, *map(_index, active)}
+        free = (index for index in range(in_all if in_all is not None else at_once) if index not in used_indexes)
+        next_indexes = islice(free, max(at_once - len(active), 0))
+        lacking = [_of_index(owner, template, labels, marks, index) for index in next_indexes]
+        remaining = total if in_all is None else min(total, in_all - len(done))
+        return _grouped(owner, lacking, total, remaining) if scheduled else Expansion(lacking)
     succeeded = max(
-        sum(one.status.phase == "Succeeded" for one in pods), owner.fields.at("status").number("succeeded", 0)
+        sum(pod.status.phase == "Succeeded" for pod in pods), owner.fields.at("status").number("succeeded", 0)
     )
     limit = at_once if in_all is None else min(at_once, max(in_all - succeeded, 0))
     if in_all is None and succeeded:
@@ -244,9 +244,9 @@ def job(owner: Owner) -> Expansion:
     return _grouped(owner, lacking, total, limit) if scheduled else Expansion(lacking)
 
 
-def _grouped(owner: Owner, pods: list[Child], size: int, left: int) -> Expansion:
+def _grouped(owner: Owner, pods: list[Child], size: int, remaining: int) -> Expansion:
     """The pods that are missing, in the group that `spec.scheduling` asks for."""
-    pod_group = of_pods(owner, size, left)
+    pod_group = of_pods(owner, size, remaining)
     return Expansion(pod_group.with_pods(pods), waits=pod_group.waits)
 
 
@@ -274,21 +274,21 @@ def _is_over(owner: Owner) -> bool:
     return bool(owner.fields.at("status").text("completionTime") or owner.conditions & ends)
 
 
-def _index(one: Pod) -> int:
-    meta = one.metadata
-    found = read_number(meta.annotations.get(COMPLETION_INDEX, "") or meta.labels.get(COMPLETION_INDEX, ""))
-    return -1 if found is None else found
+def _index(pod: Pod) -> int:
+    meta = pod.metadata
+    index = read_number(meta.annotations.get(COMPLETION_INDEX, "") or meta.labels.get(COMPLETION_INDEX, ""))
+    return -1 if index is None else index
 
 
 def _completed(owner: Owner, in_all: int) -> set[int]:
     """Indexes that the status says have succeeded, such as "1,3-5"."""
-    found: set[int] = set()
+    indexes: set[int] = set()
     for part in owner.fields.at("status").text("completedIndexes").split(","):
-        first, _, last = part.partition("-")
-        low, high = read_number(first), read_number(last or first)
+        begin_text, _, end_text = part.partition("-")
+        low, high = read_number(begin_text), read_number(end_text or begin_text)
         if low is not None and high is not None:
-            found.update(range(low, min(high, in_all) + 1))
-    return found
+            indexes.update(range(low, min(high, in_all) + 1))
+    return indexes
 
 
 def cron_job(owner: Owner) -> Expansion:

@@ -36,17 +36,17 @@ _STEPS: Final = 8
 """Owners above a pod; more are a circle."""
 
 
-def operated(objects: Objects, made: Collection[tuple[str, str]]) -> frozenset[Key]:
+def operated(objects: Objects, expanded_kinds: Collection[tuple[str, str]]) -> frozenset[Key]:
     """The workloads that have pods of their own controllers; `made` are the kinds that may come to be here."""
     labels = {label: kind for kind, names in _NAMED_BY.items() if objects.of_kind(*kind) for label in names}
     if not labels:
         return frozenset()
-    found: set[Key] = set()
+    operated_keys: set[Key] = set()
     for pod in objects.every(Pod).values():
         for key in _named(pod.metadata, labels):
-            if key not in found and not _was_made_here(pod.metadata, key, objects, made):
-                found.add(key)
-    return frozenset(found)
+            if key not in operated_keys and not _was_made_here(pod.metadata, key, objects, expanded_kinds):
+                operated_keys.add(key)
+    return frozenset(operated_keys)
 
 
 def _named(meta: ObjectMeta, labels: Mapping[str, tuple[str, str]]) -> Iterator[Key]:
@@ -56,7 +56,7 @@ def _named(meta: ObjectMeta, labels: Mapping[str, tuple[str, str]]) -> Iterator[
             yield Key(*kind, meta.namespace or "default", name)
 
 
-def _was_made_here(meta: ObjectMeta, whose: Key, objects: Objects, made: Collection[tuple[str, str]]) -> bool:
+def _was_made_here(meta: ObjectMeta, whose: Key, objects: Objects, expanded_kinds: Collection[tuple[str, str]]) -> bool:
     """Whether owners of known kinds lead to the workload."""
     for _ in range(_STEPS):
         owner = controller_of(meta)
@@ -66,7 +66,7 @@ def _was_made_here(meta: ObjectMeta, whose: Key, objects: Objects, made: Collect
         if (group, owner.kind, owner.name) == (whose.group, whose.kind, whose.name):
             return True
         record = Family(objects).record(Key(group, owner.kind, whose.namespace, owner.name))
-        if record is None or (group, owner.kind) not in made:
+        if record is None or (group, owner.kind) not in expanded_kinds:
             return False
         meta = record.metadata
     return False

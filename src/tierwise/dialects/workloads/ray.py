@@ -66,12 +66,12 @@ _OPERATOR: Final = f"{_RAY}/kuberay-operator"
 
 def _desired(entry: Fields) -> int:
     """How many workers a group has."""
-    least, most = entry.count("minReplicas", 0), entry.number("maxReplicas", 2**31 - 1)
-    wanted = entry.number("replicas", 0)
+    lowest, highest = entry.count("minReplicas", 0), entry.number("maxReplicas", 2**31 - 1)
+    desired = entry.number("replicas", 0)
     hosts = entry.count("numOfHosts", 1)
     if entry.flag("suspend"):
         return 0
-    number = least if wanted < least else min(wanted, most)
+    number = lowest if desired < lowest else min(desired, highest)
     return few(entry, "replicas", number * hosts)
 
 
@@ -97,8 +97,8 @@ def _of_group(owner: Owner, template: Fields, name: str, number: int, *, head: b
 def _is_gang(owner: Owner, children: list[Child]) -> bool:
     specs = (child.raw["spec"] for child in children)
     named_schedulers = {spec.get("schedulerName") for spec in specs if isinstance(spec, dict)}
-    asked = any(key in owner.labels for key in (_GANG, *_QUEUES))
-    return asked or not named_schedulers.isdisjoint(_SCHEDULERS)
+    named_group = any(key in owner.labels for key in (_GANG, *_QUEUES))
+    return named_group or not named_schedulers.isdisjoint(_SCHEDULERS)
 
 
 def ray_job(owner: Owner) -> Expansion:
@@ -139,7 +139,7 @@ def ray_service(owner: Owner) -> Expansion:
 
 def _cluster(owner: Owner, cluster: Fields) -> Raw:
     """The RayCluster of a job or a service; one that it has already is not made again."""
-    present = next((one.metadata.name for one in owner.children() if kind_of(one).name == "RayCluster"), "")
+    present = next((child.metadata.name for child in owner.children() if kind_of(child).name == "RayCluster"), "")
     labels = owner.labels | {_FROM: owner.kind, _FROM_NAME: owner.name}
     name = present or owner.fields.at("status").text("rayClusterName") or f"{owner.name}-00001"
     body: Raw = {"spec": cluster.raw}

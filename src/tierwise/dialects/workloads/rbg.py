@@ -99,7 +99,7 @@ def _role(owner: Owner, entry: Fields) -> _Role:
         if size > 1:
             parts.append(_Part("worker", size - 1, _patched(base, leaders, "worker"), path))
     elif listed:
-        parts = [_component(one) for one in listed]
+        parts = [_component(part) for part in listed]
     else:
         parts = [_Part(name, 1, *_template(owner, entry, source))]
     marks = {_NAME: owner.name, _ROLE: name}
@@ -109,8 +109,8 @@ def _role(owner: Owner, entry: Fields) -> _Role:
 
 def _kind(entry: Fields, owner: Owner) -> str:
     """The kind that holds the instances: each version has a default and a field of its own."""
-    given = entry.at("workload").text("kind") or entry.texts("annotations").get(_TYPE, "").rpartition("/")[2]
-    return given or ("StatefulSet" if _is_first(owner) else _OWN_SETS[0])
+    workload_kind = entry.at("workload").text("kind") or entry.texts("annotations").get(_TYPE, "").rpartition("/")[2]
+    return workload_kind or ("StatefulSet" if _is_first(owner) else _OWN_SETS[0])
 
 
 def _is_first(owner: Owner) -> bool:
@@ -123,10 +123,10 @@ def _template(owner: Owner, entry: Fields, source: Fields) -> tuple[Raw, str]:
     template, refers = source.at("template"), source.at("templateRef")
     patch = refers.at("patch") or entry.at("templatePatch")
     if refers.text("name"):
-        known = {one.text("name"): one for one in owner.spec.each("roleTemplates")}
-        if refers.text("name") not in known:
+        by_name = {role_template.text("name"): role_template for role_template in owner.spec.each("roleTemplates")}
+        if refers.text("name") not in by_name:
             raise refers.wrong("name", f"there is no role template {refers.text('name')}")
-        template = known[refers.text("name")].at("template")
+        template = by_name[refers.text("name")].at("template")
     return patched(template.raw, patch.raw), template.path
 
 
@@ -143,8 +143,8 @@ def _component(entry: Fields) -> _Part:
 
 def _unread(role: _Role) -> Iterator[tuple[str, str]]:
     """Fields that change what pods there are, or what they ask for, and that are not read."""
-    known = ("Deployment", "StatefulSet", _LEADERS, *_OWN_SETS)
-    if role.kind not in known:
+    kinds_read = ("Deployment", "StatefulSet", _LEADERS, *_OWN_SETS)
+    if role.kind not in kinds_read:
         yield role.fields.where("workload"), f"nothing is known of {role.kind} as the workload of a role"
     elif role.size > 1 and role.kind not in (_LEADERS, *_OWN_SETS):
         yield role.fields.where("workload"), f"a {role.kind} holds instances of one pod"
@@ -158,15 +158,15 @@ def _gang(owner: Owner, roles: Sequence[_Role]) -> Gang:
     """The group of all; without a minimum where none is asked for. Of components the controller counts instances."""
     policy = owner.spec.at("podGroupPolicy")
     volcano, plugins = policy.at("volcanoScheduling"), policy.at("kubeScheduling")
-    given = owner.annotations
-    asked = given.get(_GANG) == "true" or any(value is not None for value in policy.raw.values())
+    annotations = owner.annotations
+    wants_gang = annotations.get(_GANG) == "true" or any(value is not None for value in policy.raw.values())
     counted = (role.replicas * (role.size if role.in_line else 1) for role in roles)
     given_time = "scheduleTimeoutSeconds" in plugins.raw
     return Gang(
         owner.name,
-        sum(counted) if asked else 0,
-        queue=volcano.text("queue") or given.get(f"{_GANG}-volcano-queue", ""),
-        priority_class=volcano.text("priorityClassName") or given.get(f"{_GANG}-volcano-priority", ""),
+        sum(counted) if wants_gang else 0,
+        queue=volcano.text("queue") or annotations.get(f"{_GANG}-volcano-queue", ""),
+        priority_class=volcano.text("priorityClassName") or annotations.get(f"{_GANG}-volcano-priority", ""),
         timeout=plugins.number("scheduleTimeoutSeconds", 0) if given_time else None,
         plugins=policy.raw.get("kubeScheduling") is not None,
     )
@@ -205,8 +205,8 @@ def _instance(owner: Owner, role: _Role, name: str) -> Iterator[Child]:
     place = 0
     for part in role.parts:
         for index in range(part.size):
-            own = f"{name}-{place}" if role.in_line else name
-            own = f"{name}-{part.name}-{index}" if role.listed else own
+            pod_prefix = f"{name}-{place}" if role.in_line else name
+            pod_prefix = f"{name}-{part.name}-{index}" if role.listed else pod_prefix
             labels = {f"{_PREFIX}/role-instance-name": name, f"{_PREFIX}/component-name": part.name}
-            yield pod(owner, Fields(part.template, part.path), own, labels=labels)
+            yield pod(owner, Fields(part.template, part.path), pod_prefix, labels=labels)
             place += 1

@@ -33,20 +33,20 @@ class Room:
 
     def within(self, owner: Owner, children: Iterable[Child], missing: Iterable[Raw]) -> Iterator[Raw]:
         """The missing objects of a workload, with as many of its pods as may wait."""
-        least = -1
-        made = 0
+        minimum = -1
+        number_made = 0
         for raw in missing:
             if raw["kind"] != "Pod":
                 yield raw
                 continue
             if not self._any_left(owner.namespace):
-                if least < 0:
-                    least = max(_minimum(children) - sum(1 for _ in owner.pods()), self._lacking(owner, raw))
-                if made >= least or self._waits(owner.namespace) - made + least > 2 * WAITING:
-                    if made or not any(True for _ in owner.pods()):
+                if minimum < 0:
+                    minimum = max(_minimum(children) - sum(1 for _ in owner.pods()), self._lacking(owner, raw))
+                if number_made >= minimum or self._waits(owner.namespace) - number_made + minimum > 2 * WAITING:
+                    if number_made or not any(True for _ in owner.pods()):
                         self.full[key_of_raw(owner.raw)] = None
                     return
-            made += 1
+            number_made += 1
             self._made += 1
             if self._waiting is not None:
                 self._waiting[owner.namespace] += 1
@@ -58,8 +58,8 @@ class Room:
         group = self._objects.every(PodGroup).get(f"{owner.namespace}/{name}")
         if group is None:
             return 0
-        there = sum(group_of(pod) == f"{owner.namespace}/{name}" for pod in self._objects.every(Pod).values())
-        return (group.spec.min_member or 0) - there
+        present = sum(group_of(pod) == f"{owner.namespace}/{name}" for pod in self._objects.every(Pod).values())
+        return (group.spec.min_member or 0) - present
 
     def _any_left(self, namespace: str) -> bool:
         pods = self._objects.every(Pod)
@@ -85,7 +85,7 @@ def _namespace(pod: Pod) -> str:
 
 def _minimum(children: Iterable[Child]) -> int:
     """The pods that must exist before a workload can start, by the group among its children or on its pods."""
-    found = 0
+    largest = 0
     for raw in {id(child.raw): child.raw for child in children}.values():
         if raw["kind"] == "PodGroup":
             spec = part(raw, "spec")
@@ -93,15 +93,15 @@ def _minimum(children: Iterable[Child]) -> int:
             number = spec.get("minMember", gang.get("minCount", 0))
         elif raw["kind"] == "PodGang":
             number = sum(
-                read_number(str(one.get("minReplicas"))) or 0 for one in _listed(part(raw, "spec"), "podgroups")
+                read_number(str(entry.get("minReplicas"))) or 0 for entry in _listed(part(raw, "spec"), "podgroups")
             )
         else:
             number = read_number(str(part(part(raw, "metadata"), "annotations").get(_TOTAL, "")))
-        found = max(found, number if isinstance(number, int) else 0)
-    return found
+        largest = max(largest, number if isinstance(number, int) else 0)
+    return largest
 
 
 def _listed(raw: Raw, field: str) -> list[Raw]:
     """The maps of a list."""
-    found = raw.get(field)
-    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []
+    entries = raw.get(field)
+    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []

@@ -50,12 +50,12 @@ class PodGroup(msgspec.Struct, frozen=True):
 
     def with_pods(self, pods: Sequence[Child]) -> list[Child]:
         """The group and its pods; many pods of one kind stay one manifest. No group is made for no pods."""
-        made: dict[int, Raw] = {}
+        by_template: dict[int, Raw] = {}
         for pod in pods:
-            if id(pod.raw) not in made:
-                made[id(pod.raw)] = self.inside(pod.raw)
+            if id(pod.raw) not in by_template:
+                by_template[id(pod.raw)] = self.inside(pod.raw)
         group = [self.child] if self.child is not None and pods else []
-        return group + [msgspec.structs.replace(pod, raw=made[id(pod.raw)]) for pod in pods]
+        return group + [msgspec.structs.replace(pod, raw=by_template[id(pod.raw)]) for pod in pods]
 
 
 def is_declared(spec: Fields) -> bool:
@@ -63,13 +63,13 @@ def is_declared(spec: Fields) -> bool:
     return spec.raw.get(_FIELD) is not None
 
 
-def of_pods(owner: Owner, size: int, left: int) -> PodGroup:
+def of_pods(owner: Owner, size: int, remaining: int) -> PodGroup:
     """The group of a workload that runs `size` pods at a time.
 
     It has `left` to run: one that has done a part of its work starts with fewer than it began with.
     """
     scheduling = owner.spec.at(_FIELD)
-    return _group(owner, scheduling, _first_fault(scheduling, size), left)
+    return _group(owner, scheduling, _first_fault(scheduling, size), remaining)
 
 
 def of_job_set(owner: Owner, replicated: Sequence[Fields], total: int) -> PodGroup:
@@ -91,7 +91,7 @@ def of_job_set(owner: Owner, replicated: Sequence[Fields], total: int) -> PodGro
     return _group(owner, scheduling, _first_fault(scheduling, total), total)
 
 
-def _group(owner: Owner, scheduling: Fields, fault: str, most: int) -> PodGroup:
+def _group(owner: Owner, scheduling: Fields, fault: str, pods_at_most: int) -> PodGroup:
     """The PodGroup, word for word as the workload has it, but that it never needs more pods than there will be."""
     name = _name(owner)
     if fault:
@@ -99,17 +99,17 @@ def _group(owner: Owner, scheduling: Fields, fault: str, most: int) -> PodGroup:
     spec: Raw = dict(scheduling.raw)
     policy = scheduling.at("schedulingPolicy")
     if policy.raw.get("gang") is not None:
-        least = min(policy.at("gang").number("minCount", most), most)
-        spec["schedulingPolicy"] = {"gang": {"minCount": max(least, 1)}}
+        minimum = min(policy.at("gang").number("minCount", pods_at_most), pods_at_most)
+        spec["schedulingPolicy"] = {"gang": {"minCount": max(minimum, 1)}}
     raw = named(owner, _API_VERSION, "PodGroup", name, {"spec": spec}, **marks_of_group(owner))
     return PodGroup(name, Child(raw, scheduling.path))
 
 
 def _name(owner: Owner) -> str:
     """The group that pods of the workload name already, else a name that no other workload has."""
-    groups = (one.spec.scheduling_group for one in owner.pods())
-    given = next((group.pod_group_name for group in groups if group is not None and group.pod_group_name), "")
-    return given or f"{owner.name}-{digest(f'{owner.kind} {owner.namespace}/{owner.name}', 5)}"
+    groups = (pod.spec.scheduling_group for pod in owner.pods())
+    stated_name = next((group.pod_group_name for group in groups if group is not None and group.pod_group_name), "")
+    return stated_name or f"{owner.name}-{digest(f'{owner.kind} {owner.namespace}/{owner.name}', 5)}"
 
 
 def _first_fault(scheduling: Fields, size: int) -> str:
@@ -123,11 +123,11 @@ def _faults(scheduling: Fields, size: int) -> Iterator[tuple[str, str]]:
     if sum(policy.raw.get(name) is not None for name in ("basic", "gang")) != 1:
         yield policy.path, "exactly one of basic and gang must be set"
     gang = policy.at("gang")
-    least = gang.number("minCount", max(size, 1))
-    if least < 1:
-        yield gang.where("minCount"), f"{least} is less than 1"
-    if least > max(size, 1):
-        yield gang.where("minCount"), f"{least} is more than the {size} pods that run at a time"
+    minimum = gang.number("minCount", max(size, 1))
+    if minimum < 1:
+        yield gang.where("minCount"), f"{minimum} is less than 1"
+    if minimum > max(size, 1):
+        yield gang.where("minCount"), f"{minimum} is more than the {size} pods that run at a time"
     topology = list(scheduling.at("schedulingConstraints").each("topology"))
     if len(topology) > 1:
         yield scheduling.where("schedulingConstraints.topology"), f"{len(topology)} are more than the one allowed"

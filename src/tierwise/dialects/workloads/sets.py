@@ -64,9 +64,9 @@ def job_set(owner: Owner) -> Expansion:
             }
             group = entry.text("groupName", "default")
             marks |= {f"{_JOB_SET}/group-name": group}
-            own = _as_pod_set(grouped, role, sizes[place], examples[place])
-            made = _job(owner, entry.at("template"), name, marks, own, pod_group)
-            children.append(Child(made, f"{entry.path}.template"))
+            pod_set = _as_pod_set(grouped, role, sizes[place], examples[place])
+            job_manifest = _job(owner, entry.at("template"), name, marks, pod_set, pod_group)
+            children.append(Child(job_manifest, f"{entry.path}.template"))
     if pod_group is not None and pod_group.child is not None:
         children.insert(0, pod_group.child)
     return Expansion(children, waits=pod_group.waits if pod_group is not None else "")
@@ -82,8 +82,8 @@ def _as_pod_set(grouped: Marks, role: str, size: int, example: Child) -> Marks:
     """The marks of a replicated job, which is a pod set of its own; a slice without a size is one Job."""
     if not grouped.labels:
         return grouped
-    asked = Fields(example.raw).at("metadata").texts("annotations")
-    sized = {_SLICE_SIZE: str(size)} if _SLICE in asked and _SLICE_SIZE not in asked else {}
+    annotations = Fields(example.raw).at("metadata").texts("annotations")
+    sized = {_SLICE_SIZE: str(size)} if _SLICE in annotations and _SLICE_SIZE not in annotations else {}
     return Marks({**grouped.labels, POD_SET: role}, {**grouped.annotations, **sized})
 
 
@@ -94,7 +94,7 @@ def _job(
     meta, inner = template.at("metadata"), template.at("spec", "template")
     exclusive = meta.texts("annotations").get(_EXCLUSIVE) or owner.annotations.get(_EXCLUSIVE, "")
     by_selector = _BY_SELECTOR in {**owner.annotations, **meta.texts("annotations")}
-    told = marks | ({_EXCLUSIVE: exclusive} if exclusive else {})
+    annotations = marks | ({_EXCLUSIVE: exclusive} if exclusive else {})
     of_pod = inner.at("metadata")
     spec = inner.at("spec").raw
     if exclusive and not by_selector:
@@ -104,15 +104,15 @@ def _job(
         "metadata": {
             **of_pod.raw,
             "labels": of_pod.texts("labels") | marks | dict(grouped.labels),
-            "annotations": of_pod.texts("annotations") | told | dict(grouped.annotations),
+            "annotations": of_pod.texts("annotations") | annotations | dict(grouped.annotations),
         },
         "spec": {"subdomain": owner.name, **spec},
     }
     if pod_group is not None:
         pods = pod_group.inside(pods)
     body: Raw = {"spec": {"completionMode": "Indexed", **template.at("spec").raw, "template": pods, "suspend": False}}
-    own = {"labels": meta.texts("labels") | marks, "annotations": meta.texts("annotations") | told}
-    return named(owner, "batch/v1", "Job", name, body, **own)
+    marks_of_job = {"labels": meta.texts("labels") | marks, "annotations": meta.texts("annotations") | annotations}
+    return named(owner, "batch/v1", "Job", name, body, **marks_of_job)
 
 
 def _is_over(owner: Owner) -> bool:
@@ -165,13 +165,13 @@ def _member(owner: Owner, template: Fields, group: dict[str, str], leader: str, 
     if exclusive:
         marks[f"{_SET}/exclusive-topology"] = exclusive
         spec = in_own_domain(spec, f"{_SET}/group-key", group[f"{_SET}/group-key"], exclusive)
-    own = parted.number("subGroupSize", 0)
-    if own > 0 and (index or parted.text("subGroupPolicyType") != "LeaderExcluded"):
-        extra = (size - 1) % own == 0 and size % own != 0  # the leader is beside the first sub-group
-        part = str(max(index - 1, 0) // own if extra else index // own)
+    group_size = parted.number("subGroupSize", 0)
+    if group_size > 0 and (index or parted.text("subGroupPolicyType") != "LeaderExcluded"):
+        extra = (size - 1) % group_size == 0 and size % group_size != 0  # the leader is beside the first sub-group
+        part = str(max(index - 1, 0) // group_size if extra else index // group_size)
         key = digest(f"{leader}/{part}", 40)
         labels |= {f"{_SET}/subgroup-index": part, f"{_SET}/subgroup-key": key}
-        marks[f"{_SET}/subgroup-size"] = str(own)
+        marks[f"{_SET}/subgroup-size"] = str(group_size)
         exclusive = owner.annotations.get(f"{_SET}/subgroup-exclusive-topology", "")
         if exclusive:
             spec = in_own_domain(spec, f"{_SET}/subgroup-key", key, exclusive)

@@ -20,7 +20,7 @@ def with_marks(
     """A template whose pods have these marks, too; they come before those of the same name."""
     meta = Fields(template).at("metadata")
     added = {"labels": labels or {}, "annotations": annotations or {}}
-    marks = {field: {**meta.texts(field), **given} for field, given in added.items()}
+    marks = {field: {**meta.texts(field), **values} for field, values in added.items()}
     return {**template, "metadata": {**meta.raw, **marks}}
 
 
@@ -44,12 +44,12 @@ def _merged(field: str, current: list[object], patch: list[object]) -> list[obje
     key = merge_key(field, [*current, *patch])
     if not key or any(not isinstance(item, dict) for item in (*current, *patch)):
         return patch
-    found: dict[str, Raw] = {}
+    by_name: dict[str, Raw] = {}
     for item in (*current, *patch):
         assert isinstance(item, dict)
         place = str(item.get(key))
-        found[place] = patched(found.get(place, {}), item)
-    return list(found.values())
+        by_name[place] = patched(by_name.get(place, {}), item)
+    return list(by_name.values())
 
 
 def has_directives(patch: object) -> bool:
@@ -64,13 +64,13 @@ def has_directives(patch: object) -> bool:
 def in_own_domain(raw: Raw, label: str, value: str, topology: str) -> Raw:
     """A pod's spec that keeps pods of one value of a label in a domain, and those of others out of it."""
     affinity = Fields(raw).at("affinity")
-    same = {"matchExpressions": [{"key": label, "operator": "In", "values": [value]}]}
-    others = [{"key": label, "operator": "Exists"}, {"key": label, "operator": "NotIn", "values": [value]}]
-    added = {"podAffinity": same, "podAntiAffinity": {"matchExpressions": others}}
+    same_group = {"matchExpressions": [{"key": label, "operator": "In", "values": [value]}]}
+    other_groups = [{"key": label, "operator": "Exists"}, {"key": label, "operator": "NotIn", "values": [value]}]
+    added = {"podAffinity": same_group, "podAntiAffinity": {"matchExpressions": other_groups}}
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     terms: Raw = {}
     for field, selector in added.items():
-        given = affinity.at(field)
+        terms_before = affinity.at(field)
         term = {"labelSelector": selector, "topologyKey": topology}
-        terms[field] = {**given.raw, required: [*(entry.raw for entry in given.each(required)), term]}
+        terms[field] = {**terms_before.raw, required: [*(entry.raw for entry in terms_before.each(required)), term]}
     return {**raw, "affinity": {**affinity.raw, **terms}}

@@ -20,8 +20,8 @@ _NAMED = 8
 class Unread:
     """The fields, each with the reason why pods cannot do without it."""
 
-    def __init__(self, found: Iterable[tuple[str, str]]) -> None:
-        given = list(found)
+    def __init__(self, pairs: Iterable[tuple[str, str]]) -> None:
+        given = list(pairs)
         self.fields = ",".join(field for field, _ in given[:_NAMED])
         self.why = ": ".join(given[0]) if given else ""
 

@@ -65,7 +65,7 @@ def _then(one: Drain) -> Cell:
     if one.waits is None:
         return "; ".join(filter(None, ["not tried", lost]))
     if one.waits:
-        waits = f"{count(len(one.waits), 'job')} would wait: {joined(list(one.waits), most=_NAMED)}"
+        waits = f"{count(len(one.waits), 'job')} would wait: {joined(list(one.waits), limit=_NAMED)}"
         return Text("; ".join(filter(None, [waits, lost])), style="yellow")
     return Text("; ".join(filter(None, ["all restart elsewhere", lost])), style="green")
 

@@ -158,10 +158,10 @@ def least_change_lines(page: Page, found: LeastChange) -> list[Text]:
     if found.stopped:
         lines += wrapped(Text(found.stopped), page.width, first="  ", rest="    ")
     if found.unsettled:
-        ways = joined([_HOPELESS[way] for way in found.unsettled], most=len(_HOPELESS))
+        ways = joined([_HOPELESS[way] for way in found.unsettled], limit=len(_HOPELESS))
         told = f"not settled, because the runs that one way may take were used up: {ways}"
         lines += wrapped(Text(told, style="yellow"), page.width, first="  ", rest="    ")
     if found.hopeless:
-        ways = joined([_HOPELESS[way] for way in found.hopeless], most=len(_HOPELESS))
+        ways = joined([_HOPELESS[way] for way in found.hopeless], limit=len(_HOPELESS))
         lines += wrapped(Text(f"no help: {ways}", style="dim"), page.width, first="  ", rest="    ")
     return lines + own

@@ -376,7 +376,7 @@ def _not_expected(found: Forecasts, job: Job, names: ObjectNames, told: Eta) -> 
     if not stay:
         return replace(told, reason=code, message=f"it does not start when all jobs have ended: {text}")
     stay.sort(key=lambda job: (-len(job.tasks), job.order))
-    which = joined([names.of(other) for other in stay], most=_NAMED)
+    which = joined([names.of(other) for other in stay], limit=_NAMED)
     why = f"it is not known when {which} {verb(len(stay), 'ends', 'end')}"
     elsewhere = any(namespace_of(other.key) != namespace_of(job.key) for other in stay)
     others = (Named("", why, "it is not known when jobs of other namespaces end"),) if elsewhere else ()
