@@ -124,7 +124,7 @@ _LONGEST: Final = 256
 
 
 class _Log(msgspec.Struct):
-    """What the latest changes of a table touched, by number; tables made one from the other share it."""
+    """Paths that the latest changes of a table touched, by number; tables derived from each other share it."""
 
     last: int = 0  # the number of the next change
     touched: dict[int, tuple[str, ...]] = {}
@@ -140,7 +140,7 @@ class _Log(msgspec.Struct):
         return latest_version + 1
 
     def between(self, version: int, other_version: int) -> Sequence[str] | None:
-        """What changes between two moments touched, in that order; None where that is forgotten."""
+        """Paths touched between two versions, in that direction; None if they are no longer known."""
         if other_version == version - 1 or other_version == version:
             return (
                 self.touched.get(other_version) if other_version < version else ()
@@ -258,7 +258,7 @@ class _Table(msgspec.Struct, frozen=True, eq=False):
         return [over[path][0] if path in over else records.get(path) for path in paths]
 
     def latest(self, since: _Table) -> dict[str, Object | None]:
-        """What has come, gone or become another by path, as it is now, in no order that says anything."""
+        """Objects that came, went or changed since then, by path (None if gone), in no particular order."""
         shared, cached = self.log is since.log, self.log.told
         if shared and cached[:2] == (self.at, since.at):
             return cached[2]  # all who follow a cluster ask the same, one after the other
@@ -332,7 +332,7 @@ _EMPTY: Final = _Table()
 
 
 class Objects(msgspec.Struct, frozen=True):
-    """What a cluster holds at one moment: records and the manifests they came from. They are never changed."""
+    """Contents of a cluster at one moment: records and the manifests they came from. They are never changed."""
 
     version: Version = Version(0)
     _tables: Mapping[tuple[str, str], _Table] = {}
@@ -527,7 +527,7 @@ def gang_of(effect: Effect) -> str:
 
 
 def lone_gang(pod: str) -> str:
-    """What the gang of a pod by itself is called, by the pod's path; no pod group can be called so."""
+    """Key of the gang of a single pod, from the pod's path; no pod group can have this key."""
     return f"{_LONE}{pod}"
 
 
@@ -668,7 +668,7 @@ def with_uid(patch: Raw, uid: str) -> Raw:
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What became of an effect."""
+    """Result of an effect."""
 
     effect: Effect
     ok: bool
@@ -724,7 +724,7 @@ class Cluster(Protocol):
     """A place where pods run: look at it, act on it, wait for it to change."""
 
     def read(self) -> Objects:
-        """What it holds now: consistent and immutable, with a version."""
+        """Current objects: consistent and immutable, with a version."""
 
     def apply(self, effects: Sequence[Effect]) -> Sequence[Outcome]:
         """Perform effects; one outcome for each, in order."""

@@ -134,7 +134,9 @@ def unheard(objects: Objects) -> list[FieldFinding]:
 
 
 def incomplete(objects: Objects) -> list[FieldFinding]:
-    """What pods and workloads leave out that Kubernetes asks for and scheduling does not, such as images."""
+    """Fields that Kubernetes requires and scheduling does not need, such as images, where pods and workloads leave them
+    out.
+    """
     findings: list[FieldFinding] = []
     for key in objects:
         raw = objects.raw(key)
@@ -144,7 +146,7 @@ def incomplete(objects: Objects) -> list[FieldFinding]:
 
 
 def passed_over(objects: Objects) -> list[FieldFinding]:
-    """What is written in objects and not read, besides fields that do not exist."""
+    """Findings about existing fields whose values tierwise does not read."""
     declared = every_group(objects)
     findings: list[FieldFinding] = []
     for key in objects:
@@ -156,10 +158,9 @@ def passed_over(objects: Objects) -> list[FieldFinding]:
 
 
 def judge(objects: Objects, key: Key, context: ReviewContext, before: Object | None = None) -> ValidationResult:
-    """What is wrong or doubtful about one object of a collection, and about making it from the one `before`.
-
-    Several hyperNodes cannot be changed in one request, so the tree may be wrong on the way to a sound one: what is
-    wrong between hyperNodes is a warning here, and an error in `validate`.
+    """Errors and warnings about one object of a collection, and about changing it from the one `before`. Several
+    hyperNodes cannot be changed in one request, so the tree may be wrong on the way to a sound one: what is wrong
+    between hyperNodes is a warning here, and an error in `validate`.
     """
     checks, record = _Checks(objects, context), objects.record(key)
     if isinstance(record, HyperNode):
@@ -173,7 +174,7 @@ def judge(objects: Objects, key: Key, context: ReviewContext, before: Object | N
 
 
 def judge_deletion(objects: Objects, record: Object) -> ValidationResult:
-    """What speaks against deleting an object of a collection; of most kinds everything may go at any time."""
+    """Errors against deleting an object of a collection; most kinds may be deleted at any time."""
     if not isinstance(record, Queue):
         return ValidationResult((), ())
     key = Key("scheduling.volcano.sh", "Queue", "", record.metadata.name)
@@ -219,9 +220,8 @@ class _Checks:
                 self._tree.setdefault(name, []).append(issue)
 
     def of(self, key: Key) -> Iterable[Issue]:
-        """What is wrong with an object, and what in it is passed over: that is never an error.
-
-        What an API server has stored has passed its own checks, and perhaps those of a later release.
+        """Errors and warnings about an object; fields that are ignored give warnings only. What an API server has
+        stored has passed its own checks, and perhaps those of a later release.
         """
         record, raw = self._objects.record(key), self._objects.raw(key)
         unread = check_passed_over(record, self._objects, key, self._declared) if record is not None else ()
@@ -234,7 +234,7 @@ class _Checks:
         return chain(meant, refused, unread)
 
     def meant(self, key: Key) -> Iterable[Issue]:
-        """What is wrong with what is read of an object."""
+        """Errors and warnings about the fields that are read of an object."""
         record = self._objects.record(key)
         return chain(_negative(record), self._of(record, key)) if record is not None else ()
 
@@ -336,7 +336,7 @@ class _Checks:
         return koordinator.check_groups(meta, gang, self._objects.every(Gang), self._objects.every(Pod).values())
 
     def between(self, key: Key) -> Iterable[Issue]:
-        """What is wrong between a hyperNode and the others."""
+        """Errors and warnings about how a hyperNode relates to the others."""
         return self._tree.get(key.name, ())
 
     def _of_hypernode(self, record: HyperNode, key: Key) -> Iterator[Issue]:

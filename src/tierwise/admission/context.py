@@ -77,7 +77,7 @@ class ClusterContext(msgspec.Struct, frozen=True):
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """What the check of an object that declares a gang may look at."""
+    """The objects and limits that the check of an object which declares a gang may look at."""
 
     objects: Objects
     cluster: ClusterContext

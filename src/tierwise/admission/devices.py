@@ -24,7 +24,7 @@ class Trials:
         self._known: dict[str, str] = {}
 
     def fault(self, expression: str) -> str:
-        """What is wrong with a selector that can be read, as far as a trial tells; CelError where it cannot be."""
+        """Error that a readable selector gave in trials, "" without one. Raises CelError if it cannot be read."""
         from tierwise.api.cel import LIMIT, EvaluationError, TooMuchWorkError, Work, selector
 
         compiled = selector(expression)

@@ -172,7 +172,7 @@ def _check_alone(quota: api.ElasticQuota) -> Iterator[Issue]:
 
 
 def _check_total(quota: api.ElasticQuota) -> Iterator[Issue]:
-    """What a tree shares is said by its root."""
+    """Check that only the root of a quota tree states the tree's total."""
     path, total = f"{_ANNOTATION}{api.TOTAL}", api.read_amounts(quota, api.TOTAL)
     if total is None:
         yield error(path, "the total is not a JSON object of resources and quantities")

@@ -97,7 +97,7 @@ def grown(hypernodes: Iterable[HyperNode], nodes: Iterable[Node]) -> tuple[Topol
 
 
 def check_tree(topology: Topology) -> Iterator[tuple[str, Issue]]:
-    """What is wrong between hyperNodes, each with the name of the one it is about."""
+    """Issues between hyperNodes, each with the name of the hyperNode that it is about."""
     for problem in topology.problems:
         issue = error if problem.error else warning
         yield problem.domain, issue("spec.members", problem.text)

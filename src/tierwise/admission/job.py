@@ -275,7 +275,9 @@ def _check_room(job: Job, outer: int | None, context: ClusterContext) -> Iterato
 
 
 def _minimum(job: Job) -> list[Share]:
-    """What must be placed at the least: every task's minimum, or fewer pods of whichever kind asks for the least."""
+    """Smallest requests that must be placed for the job: each task's minimum, or fewer pods of the task that asks for
+    the least.
+    """
     shares: list[Share] = [(effective_request(entry.template.spec), task_minimum(entry)) for entry in job.spec.tasks]
     needed = job.spec.min_available or 0
     if needed >= sum(count for _, count in shares):

@@ -20,7 +20,7 @@ __all__ = ["check_group", "check_pod", "check_topology"]
 
 
 class _Names(msgspec.Struct, frozen=True):
-    """What a form calls its fields, and which of them it asks for."""
+    """Names of the fields of one form of NetworkTopology, and which of them it requires."""
 
     config: tuple[str, ...]  # either will do
     keys: str

@@ -67,7 +67,7 @@ def check_support(pod: Pod | PodTemplate, path: str = "") -> Iterator[Issue]:
 
 
 def will_wait(why: str) -> str:
-    """What is said of something that is not supported."""
+    """Warning text for a field that is not supported: the pod will wait."""
     return f"not supported: {why}; the pod will wait (NotSupported)"
 
 

@@ -49,7 +49,7 @@ NO_CONCERN: Final = frozenset(
 
 
 def unknown_kind(kind: Kind) -> Issue:
-    """What is said of a kind that is not read: an error where it is a version that a known kind does not have."""
+    """Issue for a kind that is not read: an error for an unknown version of a known kind, else a warning."""
     text = f"kind {kind.name} of {kind.api_version} is not known{known_as(kind)}: it is ignored"
     return error("apiVersion", text) if versions_of(api_group(kind.api_version), kind.name) else warning("kind", text)
 

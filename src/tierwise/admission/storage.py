@@ -25,7 +25,7 @@ def check_pod(pod: Pod, objects: Objects) -> Iterator[Issue]:
 
 
 def check_job(job: Job, objects: Objects) -> Iterator[Issue]:
-    """The same, for the pods that are made from its templates."""
+    """Issues of the volumes of pods that are made from the job's templates."""
     for i, task in enumerate(job.spec.tasks):
         path = f"spec.tasks[{i}].template.spec"
         yield from _named(path, task.template.spec, job.metadata.namespace, objects)

@@ -42,7 +42,7 @@ def check_workload(key: Key, raw: Raw) -> Iterator[Issue]:
 
 
 def incomplete_workload(key: Key, raw: Raw) -> Iterator[Issue]:
-    """What such an object leaves out that scheduling does not ask for, and Kubernetes does."""
+    """Issues for fields that Kubernetes requires and scheduling does not need, where the object leaves them out."""
     place = _PODS.get((key.group, key.kind))
     if place is not None:
         with suppress(InputError):  # `check_workload` says what is wrong with it
@@ -81,7 +81,7 @@ def _stateful_set(key: Key, spec: Fields) -> Iterator[Issue]:
 
 
 def _set(key: Key, spec: Fields) -> Iterator[Issue]:
-    """What all sets of pods that run on have in common."""
+    """Checks that all workloads with long-running pods share."""
     yield from _not_negative(spec, "replicas", "minReadySeconds")
     selector, template = spec.at("selector"), spec.at("template")
     if not (selector.raw.get("matchLabels") or selector.raw.get("matchExpressions")):

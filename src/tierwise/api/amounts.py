@@ -53,7 +53,7 @@ def _found(record: msgspec.Struct) -> _Found:
 
 @cache
 def _finder(kind: object) -> _Find | None:
-    """What finds the quantities in a value of a type; None where it has none."""
+    """Function that finds the quantities in values of a type; None if the type holds none."""
     if kind in (Quantity, Quantity | None):
         return _itself
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
@@ -103,7 +103,7 @@ def _text(path: _Path) -> str:
 
 @lru_cache(maxsize=65536, typed=True)
 def _fault(resource: str, quantity: Quantity) -> str | None:
-    """What is wrong with an amount, None where it can be counted."""
+    """Error text for an amount; None if the amount can be counted."""
     try:
         count = amount(resource, quantity)
     except ValueError as error:

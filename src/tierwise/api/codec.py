@@ -88,8 +88,7 @@ _WORDS: Final = {
 
 
 def explain(error: ValidationError, raw: object) -> InputError:
-    """What msgspec found wrong in `raw`, as one line with the path of the field: "spec.tier", "spec.members[0].type".
-
+    """InputError for msgspec's error about `raw`, with the path of the field: "spec.tier", "spec.members[0].type".
     Where msgspec leaves open which entry of a map it means, the first that cannot be right is named.
     """
     match = re.fullmatch(_AT, str(error))
@@ -117,7 +116,7 @@ def converted(raw: object, kind: type[R], at: str = "") -> R:
 
 
 def said(value: object) -> str:
-    """What kind of thing a value is, in the words of a manifest's author."""
+    """Type of a value in the words of a manifest's author, such as "a list"."""
     if isinstance(value, bool):
         return "a boolean"
     for python_type, word in ((str, "str"), (int, "int"), (float, "float"), (dict, "object"), (list, "array")):
@@ -243,7 +242,7 @@ class Unknown(Record, frozen=True):
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """What the API calls a type of record, and whether its objects live in namespaces."""
+    """Kubernetes names of a type of record, and whether its objects live in namespaces."""
 
     api_version: str
     name: str
@@ -441,7 +440,7 @@ def encode(record: Object) -> Raw:
 
 
 def kind_of(record: Object) -> Kind:
-    """What the API calls this record."""
+    """Kind of this record: API version, name, and whether it has a namespace."""
     if isinstance(record, Unknown):
         return Kind(record.api_version, record.kind, bool(record.metadata.namespace))
     return _SHOWN_AS.get(type(record)) or Kind("", type(record).__name__, True)

@@ -288,7 +288,7 @@ class Condition(Record, frozen=True):
 
 
 class Taint(Record, frozen=True):
-    """What keeps pods off a node unless they tolerate it."""
+    """Taint of a node: keeps off pods that do not tolerate it."""
 
     key: str = ""
     value: str = ""
@@ -304,7 +304,7 @@ class ContainerImage(Record, frozen=True):
 
 
 class NodeSpec(Record, frozen=True):
-    """What was asked of a node."""
+    """Desired state of a node."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
@@ -319,7 +319,7 @@ class NodeAddress(Record, frozen=True):
 
 
 class NodeStatus(Record, frozen=True):
-    """What a node has."""
+    """Reported state of a node: its capacity, conditions and addresses."""
 
     addresses: tuple[NodeAddress, ...] = ()
     allocatable: ResourceList = {}
@@ -364,7 +364,7 @@ class ContainerClaim(Record, frozen=True):
 
 
 class ResourceRequirements(Record, frozen=True):
-    """What a container asks for and may use at most."""
+    """Requests and limits of a container."""
 
     requests: ResourceList = {}
     limits: ResourceList = {}
@@ -372,7 +372,7 @@ class ResourceRequirements(Record, frozen=True):
 
 
 class RestartRule(Record, frozen=True):
-    """What is done when a container ends in a certain way."""
+    """Action to take when a container ends with certain exit codes."""
 
     action: str = ""
 
@@ -481,7 +481,7 @@ class PodResourceClaim(Record, frozen=True):
 
 
 class PodSpec(Record, frozen=True):
-    """What a pod asks for. `priority` is None until admission or the scheduler has looked up the class."""
+    """Desired state of a pod. `priority` is None until admission or the scheduler has looked up the class."""
 
     scheduler_name: str = ""
     node_name: str = ""
@@ -539,7 +539,7 @@ class ContainerState(Record, frozen=True):
 
 
 class ContainerStatus(Record, frozen=True):
-    """What became of one container."""
+    """Reported state of one container."""
 
     name: str = ""
     ready: bool = False
@@ -603,10 +603,8 @@ class Pod(Record, frozen=True):
 
 
 class PodTemplate(Record, frozen=True):
-    """What a controller makes pods from.
-
-    `raw` is the template as it was written, with every field that tierwise does not know: pods made from it must
-    carry those as well. The codec fills it in.
+    """Template for the pods of a controller. `raw` is the template as it was written, with every field that tierwise
+    does not know: pods made from it must carry those as well. The codec fills it in.
     """
 
     metadata: ObjectMeta = ObjectMeta()
@@ -658,7 +656,7 @@ class PodDisruptionBudgetSpec(Record, frozen=True):
 
 
 class PodDisruptionBudgetStatus(Record, frozen=True):
-    """What the budget's controller last counted."""
+    """Counts that the budget's controller last reported."""
 
     disruptions_allowed: Int = 0
     current_healthy: Int = 0
@@ -676,13 +674,13 @@ class PodDisruptionBudget(Record, frozen=True):
 
 
 class ResourceQuotaSpec(Record, frozen=True):
-    """What a namespace may use."""
+    """Limits of a namespace's usage."""
 
     hard: ResourceList = {}
 
 
 class ResourceQuotaStatus(Record, frozen=True):
-    """What a namespace uses."""
+    """Usage of a namespace as last counted."""
 
     hard: ResourceList = {}
     used: ResourceList = {}

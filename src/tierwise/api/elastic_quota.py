@@ -83,14 +83,14 @@ T = TypeVar("T")
 
 
 class ElasticQuotaSpec(Record, frozen=True):
-    """What a quota is guaranteed, and what it may use at most."""
+    """Guaranteed minimum and allowed maximum of a quota."""
 
     min: ResourceList = {}
     max: ResourceList = {}
 
 
 class ElasticQuotaStatus(Record, frozen=True):
-    """What the pods of a quota hold."""
+    """Resources that the pods of a quota use."""
 
     used: ResourceList = {}
 

@@ -46,7 +46,7 @@ NOTICE: Final = "EvictionNotice"
 
 
 class EvictionTerms(msgspec.Struct, frozen=True):
-    """What one job says; times in seconds, 0 where it says nothing."""
+    """Wishes of one job about evictions; times in seconds, 0 if not stated."""
 
     minimum_run_time: float = 0.0
     restart_cost: float = 0.0
@@ -82,9 +82,8 @@ def parse_terms(marks: Mapping[str, str]) -> EvictionTerms | str | None:
 
 
 def queue_times(marks: Mapping[str, str]) -> tuple[float, float]:
-    """What a queue of any language says for all its jobs: their minimum run time, and how long they expect to run.
-
-    0 where it says nothing, or what cannot be read: admission tells.
+    """Minimum run time and expected duration, in seconds, that a queue sets for all its jobs; 0 if missing or
+    unreadable.
     """
     durations = (seconds(marks[key]) if key in marks else None for key in (MINIMUM_RUN_TIME, EXPECTED_DURATION))
     minimum, expected = (max(0.0, time or 0.0) for time in durations)

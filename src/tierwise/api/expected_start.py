@@ -20,7 +20,7 @@ _SHARE: Final = 0.1
 
 
 class ExpectedStart(msgspec.Struct, frozen=True):
-    """What was said of a start, and when."""
+    """Forecast of a job's start as it was written to the job, with the time of writing."""
 
     kind: str  # now, expected, never, not-allowed or unknown
     text: str
@@ -54,7 +54,7 @@ def spell_expected_start(expected: ExpectedStart) -> str:
 
 
 def parse_expected_start(text: str) -> ExpectedStart | None:
-    """What an annotation says; None where there is none that can be read."""
+    """Forecast in an annotation; None if it is missing or unreadable."""
     try:
         fields = json.loads(text) if text else None
         if not isinstance(fields, dict):

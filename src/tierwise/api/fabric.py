@@ -61,7 +61,7 @@ def fabrics_of_sub_groups(marks: ObjectMeta | Mapping[str, str]) -> dict[str, st
 
 
 def fabric_name_fault(name: str) -> str:
-    """What is wrong with a fabric's name; "" where nothing is."""
+    """Error text for a fabric's name; "" if the name is valid."""
     return "" if not name or re.fullmatch(_NAME, name) else f'"{name}" cannot be the name of a fabric'
 
 
@@ -98,7 +98,7 @@ def _fault(entry: FabricConstraint) -> str:
 
 
 def _rule_fault(entry: FabricConstraint) -> str:
-    """What is wrong with what an entry says of sets and parts; "" where nothing is."""
+    """Error text for an entry's rules about sets and parts; "" if they are valid."""
     if not entry.set and entry.sub_group and entry.apart is not None:
         if entry.spread is not None:
             return "apart: it says nothing beside spread"

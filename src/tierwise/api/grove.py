@@ -40,7 +40,7 @@ class ConstraintGroup(Record, frozen=True):
 
 
 class PodGangSpec(Record, frozen=True):
-    """What a gang needs to start."""
+    """Conditions under which a gang may start."""
 
     podgroups: tuple[PodGangGroup, ...] = ()
     topology_constraint: TopologyConstraint | None = None
@@ -49,7 +49,7 @@ class PodGangSpec(Record, frozen=True):
 
 
 class PodGangStatus(Record, frozen=True):
-    """What became of a gang."""
+    """Reported state of a gang."""
 
     phase: str = ""
     conditions: tuple[Condition, ...] = ()

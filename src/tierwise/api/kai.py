@@ -40,7 +40,7 @@ class SubGroup(Record, frozen=True):
 
 
 class PodGroupSpec(Record, frozen=True):
-    """What a gang needs to start."""
+    """Conditions under which a gang may start."""
 
     min_member: Int = 0
     min_sub_group: Int | None = None
@@ -67,7 +67,7 @@ class Topology(Record, frozen=True):
 
 
 class QueueResource(Record, frozen=True):
-    """What a queue is owed of a resource, and may use of it at most; -1 is no end. Thousandths of cpus, megabytes."""
+    """Quota, weight and limit of a queue for one resource; -1 means unlimited. Thousandths of cpus, megabytes."""
 
     quota: float = 0
     limit: float = -1
@@ -83,7 +83,7 @@ class QueueResources(Record, frozen=True):
 
 
 class QueueSpec(Record, frozen=True):
-    """What a queue may use, and what it is below."""
+    """Resources and parent of a queue."""
 
     parent_queue: str = ""
     priority: Int | None = None

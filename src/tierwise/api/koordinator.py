@@ -48,7 +48,7 @@ class ClusterNetworkTopology(Record, frozen=True):
 
 
 class GatherRule(Record, frozen=True):
-    """What holds for the domains of one layer."""
+    """Rule for the domains of one layer."""
 
     layer: str = ""
     strategy: str = ""
@@ -63,7 +63,7 @@ class ParallelRule(Record, frozen=True):
 
 
 class GatherSpec(Record, frozen=True):
-    """What a gang asks of the network."""
+    """Network requirements of a gang."""
 
     gather_strategy: tuple[GatherRule, ...] = ()
     parallel_model: tuple[ParallelRule, ...] = ()
@@ -71,7 +71,7 @@ class GatherSpec(Record, frozen=True):
 
 
 class PodGroupSpec(Record, frozen=True):
-    """What a gang needs to start."""
+    """Conditions under which a gang may start."""
 
     min_member: Int = 0
     schedule_timeout_seconds: Int | None = None
@@ -80,7 +80,7 @@ class PodGroupSpec(Record, frozen=True):
 
 
 class PodGroupStatus(Record, frozen=True):
-    """What became of a gang."""
+    """Reported state of a gang."""
 
     phase: str = ""
     scheduled: Int = 0
@@ -98,7 +98,7 @@ class PodGroup(Record, frozen=True):
 
 
 def gather_spec(text: str) -> GatherSpec | str:
-    """What an annotation asks of the network, or why its JSON cannot be that."""
+    """Network requirements in an annotation, or the error text if its JSON is not valid."""
     try:
         return msgspec.json.decode(text, type=GatherSpec)
     except msgspec.MsgspecError as error:

@@ -64,7 +64,7 @@ class LocalQueue(Record, frozen=True):
 
 
 class ClusterQueue(Record, frozen=True):
-    """What the queues of namespaces draw from; Kueue keeps its quotas, and only its marks are read."""
+    """Pool of quota that queues of namespaces share; Kueue enforces its quotas, tierwise reads only its annotations."""
 
     metadata: ObjectMeta
 
@@ -84,7 +84,7 @@ class PodSetAssignment(Record, frozen=True):
 
 
 class Admission(Record, frozen=True):
-    """What Kueue has set aside for a workload."""
+    """Resources that Kueue has reserved for a workload."""
 
     pod_set_assignments: tuple[PodSetAssignment, ...] = ()
 
@@ -96,7 +96,7 @@ class WorkloadStatus(Record, frozen=True):
 
 
 class Workload(Record, frozen=True):
-    """What Kueue admits as one: the pods of a job, or a group of pods."""
+    """Unit of admission of Kueue: the pods of a job, or a group of pods."""
 
     metadata: ObjectMeta
     spec: WorkloadSpec = WorkloadSpec()

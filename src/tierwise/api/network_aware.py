@@ -80,7 +80,7 @@ class OrderedWorkload(Record, frozen=True):
 
 
 class AppGroupStatus(Record, frozen=True):
-    """What the AppGroup controller counted and ordered."""
+    """Counts and order that the AppGroup controller reported."""
 
     running_workloads: Int = 0
     schedule_start_time: str = ""
@@ -102,7 +102,7 @@ class KepAppGroup(AppGroup, frozen=True):
 
 
 class Cost(Record, frozen=True):
-    """What it costs to reach a destination, and what the link there carries."""
+    """Cost of reaching a destination, and the bandwidth of the link there."""
 
     destination: str = ""
     network_cost: Int = 0
@@ -177,14 +177,14 @@ class KepNetworkTopologySpec(Record, frozen=True):
 
 
 class NetworkTopologyStatus(Record, frozen=True):
-    """What the NetworkTopology controller counted."""
+    """Counts that the NetworkTopology controller reported."""
 
     node_count: Int = 0
     weight_calculation_time: str = ""
 
 
 class NetworkTopology(Record, frozen=True):
-    """What the network between zones and between regions costs."""
+    """Costs of the network between zones and between regions."""
 
     metadata: ObjectMeta
     spec: NetworkTopologySpec = NetworkTopologySpec()

@@ -83,7 +83,7 @@ def _filled_whole(spec: PodSpec, resources: ResourceRequirements) -> ResourceReq
 
 
 def container_requests(spec: PodSpec, *, limits: bool = False, missing: Mapping[str, int] = _NOTHING) -> dict[str, int]:
-    """What the containers of a pod ask for together, or are limited to: their sum, or what starting them takes.
+    """Sum of the containers' requests, or of their limits, and at least what the start of the pod needs.
 
     `missing` replaces what a container does not ask for.
 

@@ -26,7 +26,7 @@ _FLAGS: Final = {"true": True, "false": False}
 
 
 class OnNodeLoss(enum.Enum):
-    """What is restarted when a running gang loses nodes."""
+    """Part of a gang that is restarted when the gang loses nodes."""
 
     REPLACE = "replace"  # the pods that were there
     RESTART_SUBGROUP = "restart-subgroup"  # the sub-groups that they belong to
@@ -34,7 +34,7 @@ class OnNodeLoss(enum.Enum):
 
 
 class RepairTerms(msgspec.Struct, frozen=True):
-    """What one job says."""
+    """Wishes of one job about repairs after lost nodes."""
 
     on_node_loss: OnNodeLoss | None = None
     spares: int = 0
@@ -42,7 +42,9 @@ class RepairTerms(msgspec.Struct, frozen=True):
     borrows: bool = False
 
     def wish(self, usual: OnNodeLoss | None) -> OnNodeLoss | None:
-        """What it wants where others want the `usual`; None for no repair. A job with spares wants them used."""
+        """Repair that the job wants where the default is `usual`; None for no repair. A job with spares wants them
+        used.
+        """
         return self.on_node_loss or usual or (OnNodeLoss.REPLACE if self.spares else None)
 
 

@@ -81,14 +81,14 @@ class CounterSet(Record, frozen=True):
 
 
 class CounterConsumption(Record, frozen=True):
-    """What a device takes of a set of counters once it is allocated."""
+    """Amounts of a counter set that a device uses once it is allocated."""
 
     counter_set: str = ""
     counters: dict[str, Counter] = {}
 
 
 class DeviceTaint(Record, frozen=True):
-    """What keeps claims off a device unless they tolerate it."""
+    """Taint of a device: keeps off claims that do not tolerate it."""
 
     key: str = ""
     value: str = ""
@@ -97,7 +97,7 @@ class DeviceTaint(Record, frozen=True):
 
 
 class BasicDevice(Record, frozen=True):
-    """What is said of a device; v1beta1 says it one level deeper than later versions."""
+    """Attributes and capacity of a device; v1beta1 nests them one level deeper than later versions."""
 
     attributes: dict[str, DeviceAttribute] = {}
     capacity: dict[str, DeviceCapacity] = {}
@@ -202,15 +202,14 @@ class DeviceSubRequest(DeviceQuery, frozen=True):
 
 
 class ExactDeviceRequest(DeviceQuery, frozen=True):
-    """What a claim asks for without alternatives."""
+    """Request of a claim without alternatives."""
 
     admin_access: bool | None = None
 
 
 class DeviceRequest(ExactDeviceRequest, frozen=True):
-    """What a claim asks for under one name: exactly this, or the first of several that can be had.
-
-    In v1beta1 the fields of `exactly` are in the request itself; they are taken over when the record is made.
+    """Request of a claim under one name: one exact request, or the first of several that can be satisfied. In v1beta1
+    the fields of `exactly` are in the request itself; they are taken over when the record is made.
     """
 
     name: str = ""
@@ -227,7 +226,7 @@ class DeviceRequest(ExactDeviceRequest, frozen=True):
 
 
 class DeviceConstraint(Record, frozen=True):
-    """What the devices of some requests, or of all, must have in common or must not."""
+    """Attribute in which the devices of some or all requests must agree, or must differ."""
 
     requests: tuple[str, ...] = ()
     match_attribute: str | None = None
@@ -255,7 +254,7 @@ class DeviceClaimConfiguration(Record, frozen=True):
 
 
 class DeviceClaim(Record, frozen=True):
-    """What a claim asks for."""
+    """Device requests and constraints of a claim."""
 
     requests: tuple[DeviceRequest, ...] = ()
     constraints: tuple[DeviceConstraint, ...] = ()
@@ -263,7 +262,7 @@ class DeviceClaim(Record, frozen=True):
 
 
 class ResourceClaimSpec(Record, frozen=True):
-    """What was asked for; it never changes."""
+    """Desired devices of a claim; it never changes."""
 
     devices: DeviceClaim = DeviceClaim()
 
@@ -299,7 +298,7 @@ class DeviceAllocation(Record, frozen=True):
 
 
 class AllocationResult(Record, frozen=True):
-    """What a claim was given, and the nodes from which it can be reached; all nodes where it names none."""
+    """Devices allocated to a claim, and the nodes that can reach them; no node selector means all nodes."""
 
     devices: DeviceAllocation = DeviceAllocation()
     node_selector: NodeSelector | None = None
@@ -316,7 +315,7 @@ class ConsumerReference(Record, frozen=True):
 
 
 class AllocatedDeviceStatus(Record, frozen=True):
-    """What a driver says of an allocated device."""
+    """State of an allocated device as its driver reports it."""
 
     driver: str = ""
     pool: str = ""
@@ -325,7 +324,7 @@ class AllocatedDeviceStatus(Record, frozen=True):
 
 
 class ResourceClaimStatus(Record, frozen=True):
-    """What became of a claim."""
+    """Reported state of a claim: its allocation and its consumers."""
 
     allocation: AllocationResult | None = None
     reserved_for: tuple[ConsumerReference, ...] = ()
@@ -341,7 +340,7 @@ class ResourceClaim(Record, frozen=True):
 
 
 class ResourceClaimTemplateSpec(Record, frozen=True):
-    """What claims are made from."""
+    """Template for claims."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: ResourceClaimSpec = ResourceClaimSpec()

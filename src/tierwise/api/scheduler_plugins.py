@@ -12,7 +12,7 @@ GROUP = "scheduling.x-k8s.io"
 
 
 class PodGroupSpec(Record, frozen=True):
-    """What a gang needs to start."""
+    """Conditions under which a gang may start."""
 
     min_member: Int = 0
     min_resources: ResourceList | None = None
@@ -20,7 +20,7 @@ class PodGroupSpec(Record, frozen=True):
 
 
 class PodGroupStatus(Record, frozen=True):
-    """What became of a gang."""
+    """Reported state of a gang."""
 
     phase: str = ""
     occupied_by: str = ""

@@ -54,7 +54,7 @@ class Most(msgspec.Struct, frozen=True):
 
 
 def set_fault(path: str) -> str:
-    """What is wrong with the path of a set; "" where nothing is."""
+    """Error text for the path of a set; "" if the path is valid."""
     steps = path.split("/")
     if not all(re.fullmatch(_STEP, step) for step in steps):
         return f'"{path}" cannot be the path of a set: names of letters, digits, "-", "_" and ".", with "/" between'

@@ -67,7 +67,7 @@ class ClaimReference(core.Record, frozen=True):
 
 
 class PersistentVolumeSpec(core.Record, frozen=True):
-    """What a volume is."""
+    """Properties of a volume."""
 
     capacity: core.ResourceList = {}
     access_modes: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ class ClaimResources(core.Record, frozen=True):
 
 
 class PersistentVolumeClaimSpec(core.Record, frozen=True):
-    """What volume a claim asks for; `volume_name` once it is settled."""
+    """Volume that a claim asks for; `volume_name` is set once the claim is bound."""
 
     access_modes: tuple[str, ...] = ()
     selector: core.LabelSelector | None = None
@@ -177,14 +177,14 @@ class CsiNodeSpec(core.Record, frozen=True):
 
 
 class CsiNode(core.Record, frozen=True):
-    """What drivers say of a node; it has the node's name."""
+    """Limits that storage drivers report for a node; the object has the node's name."""
 
     metadata: core.ObjectMeta
     spec: CsiNodeSpec = CsiNodeSpec()
 
 
 class CsiDriverSpec(core.Record, frozen=True):
-    """What a driver can do."""
+    """Capabilities of a storage driver."""
 
     storage_capacity: bool = False
 
@@ -213,7 +213,7 @@ class VolumeAttachmentSource(core.Record, frozen=True):
 
 
 class VolumeAttachmentSpec(core.Record, frozen=True):
-    """What a driver attaches where."""
+    """Volume that a driver attaches, and the node."""
 
     attacher: str = ""
     node_name: str = ""

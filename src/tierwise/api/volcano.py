@@ -50,7 +50,7 @@ class SubGroupPolicy(Record, frozen=True):
 
 
 class PodGroupSpec(Record, frozen=True):
-    """What a gang needs to start."""
+    """Conditions under which a gang may start."""
 
     min_member: Int = 0
     min_task_member: dict[str, Int] = {}
@@ -62,7 +62,7 @@ class PodGroupSpec(Record, frozen=True):
 
 
 class PodGroupStatus(Record, frozen=True):
-    """What became of a gang."""
+    """Reported state of a gang."""
 
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
@@ -80,7 +80,7 @@ class PodGroup(Record, frozen=True):
 
 
 class Guarantee(Record, frozen=True):
-    """What is set aside for a queue."""
+    """Resources reserved for a queue."""
 
     resource: ResourceList = {}
 
@@ -100,7 +100,7 @@ class QueueAffinity(Record, frozen=True):
 
 
 class QueueSpec(Record, frozen=True):
-    """What a queue may use, is owed, and is guaranteed."""
+    """Limit, deserved share and guarantee of a queue."""
 
     weight: Int | None = None
     capability: ResourceList = {}
@@ -114,7 +114,7 @@ class QueueSpec(Record, frozen=True):
 
 
 class QueueStatus(Record, frozen=True):
-    """What became of a queue."""
+    """Reported state of a queue."""
 
     state: str = ""
     unknown: Int = 0
@@ -169,7 +169,7 @@ class HyperNodeSpec(Record, frozen=True):
 
 
 class HyperNodeStatus(Record, frozen=True):
-    """What the hyperNode controller counted."""
+    """Counts that the hyperNode controller reported."""
 
     node_count: Int = 0
     conditions: tuple[Condition, ...] = ()
@@ -184,7 +184,7 @@ class HyperNode(Record, frozen=True):
 
 
 class LifecyclePolicy(Record, frozen=True):
-    """What to do when something happens to a job or task; `timeout` is a Go duration such as "60s"."""
+    """Action to take on an event of a job or task; `timeout` is a Go duration such as "60s"."""
 
     action: str = ""
     event: str = ""
@@ -263,7 +263,7 @@ class TaskState(Record, frozen=True):
 
 
 class JobStatus(Record, frozen=True):
-    """What the job controller counted, and what it remembers (`controlled_resources`)."""
+    """Counts and state of a job as its controller wrote them; `controlled_resources` is the controller's memory."""
 
     state: JobState = JobState()
     min_available: Int = 0

@@ -86,7 +86,7 @@ class GroupResourceClaim(Record, frozen=True):
 
 
 class PodGroupSpec(Record, frozen=True):
-    """What a group needs to start; v1alpha2 spells the disruption mode as a word."""
+    """Conditions under which a group may start; v1alpha2 writes the disruption mode as a word."""
 
     parent_composite_pod_group_name: str = ""
     workload_ref: WorkloadRef | None = None
@@ -100,7 +100,7 @@ class PodGroupSpec(Record, frozen=True):
 
 
 class GroupStatus(Record, frozen=True):
-    """What became of a group."""
+    """Reported state of a group."""
 
     conditions: tuple[Condition, ...] = ()
 
@@ -114,7 +114,7 @@ class PodGroup(Record, frozen=True):
 
 
 class CompositePodGroupSpec(Record, frozen=True):
-    """What a group of groups needs to start."""
+    """Conditions under which a group of groups may start."""
 
     parent_composite_pod_group_name: str = ""
     workload_ref: WorkloadRef | None = None

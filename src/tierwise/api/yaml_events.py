@@ -114,7 +114,7 @@ class Allowance:
 
 
 class _Outer(NamedTuple):
-    """What to return to when the list or map that is being filled ends."""
+    """List or map to continue with when the inner one is complete."""
 
     holder: "dict[str, object] | list[object] | None"
     key: str | None
@@ -124,7 +124,7 @@ class _Outer(NamedTuple):
 
 
 class _Anchored(NamedTuple):
-    """What an alias refers to, and how many nodes that is when written out."""
+    """Value that an alias refers to, and its number of nodes when written out."""
 
     value: object
     nodes: int

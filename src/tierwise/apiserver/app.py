@@ -201,7 +201,7 @@ class _Server:
         return response
 
     async def metrics(self, request: web.Request) -> web.Response:
-        """What nodes or pods use."""
+        """Usage of nodes or pods, as the metrics API answers."""
         match, cluster = request.match_info, self._api.cluster
         name, namespace, query = match.get("name", ""), match.get("namespace", ""), request.query
         try:
@@ -440,7 +440,7 @@ def _watch_limit(query: Mapping[str, str]) -> float:
 
 
 def _told(change: Change, place: Place, is_selected: Callable[[Raw], bool]) -> str | None:
-    """What a watch is told of a change; None where it does not concern the objects that are watched."""
+    """Event type that a watch gets for a change; None if the change concerns none of the watched objects."""
     key = change.key
     if (key.group, key.kind) != (place.served.group, place.served.kind):
         return None
@@ -479,7 +479,7 @@ async def _decoded(request: web.Request) -> object:
 
 
 def _parsed(data: bytes, kind: str) -> object:
-    """What a text says, no deeper and no larger than an object may be."""
+    """Parsed content of a request body; refused if it is deeper or larger than an object may be."""
     if kind == _PROTOBUF:
         content: object = protobuf.decode(data)
     else:

@@ -249,7 +249,7 @@ def _paths(fields: object, path: Path, work: Work) -> Iterator[Path]:
 
 
 def _entry(manager: _Manager, fields: Iterable[Path], before: Raw, api_version: str, now: str) -> Raw:
-    """What `managedFields` says of a manager; as it was where nothing has changed."""
+    """Entry of `managedFields` for a manager; the previous entry if its fields are unchanged."""
     tree: Raw = {}
     for path in sorted(fields):
         inner = tree
@@ -271,7 +271,7 @@ def _entry(manager: _Manager, fields: Iterable[Path], before: Raw, api_version: 
 
 
 def _mark(step: str, items: object, work: Work) -> Raw:
-    """What tells an item of a list apart, for a search among all of them."""
+    """Values by which an item of a list is identified, checked against all items."""
     work.take(len(step) + (len(items) if isinstance(items, list) else 0))
     values: Raw = msgspec.json.decode(step[2:])
     return values

@@ -19,7 +19,7 @@ _SCALE: Final = ("autoscaling", "v1", "Scale")
 
 
 def version() -> Raw:
-    """What `kubectl version` shows."""
+    """Version object that `kubectl version` shows."""
     major, _, minor = _KUBERNETES.partition(".")
     return {
         "major": major,

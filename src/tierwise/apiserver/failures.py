@@ -102,7 +102,7 @@ def too_large(text: str) -> ApiFailure:
 
 
 class Work:
-    """What one patch may still do."""
+    """Remaining work that one patch may do."""
 
     def __init__(self) -> None:
         self._steps, self._bytes = _MOST_STEPS, MOST_BYTES

@@ -96,7 +96,7 @@ _GROUPS_FIRST: Final = (
 
 
 def _kinds() -> Iterator[ServedKind]:
-    """What tierwise reads, in the order of the codec; the workloads that become pods; and the rest of the table."""
+    """Served kinds: those of the codec in its order, then workloads that become pods, then the rest of the table."""
     table = {(served.group, served.kind): served for served in _table()}
     for group, kind in codec.KINDS:
         versions, record_type = codec.versions_of(group, kind), table.pop((group, kind), None)

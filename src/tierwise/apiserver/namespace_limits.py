@@ -145,7 +145,7 @@ def _filled(container: Raw, items: Sequence[Raw]) -> Raw:
 
 
 def _outside(item: Raw, resources_by_side: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    """What of a container or pod is less or more than a LimitRange allows."""
+    """Texts for amounts of a container or pod that are outside the bounds of a LimitRange."""
     kind = item["type"]
     for bound, side, word in (("min", "requests", "minimum"), ("max", "limits", "maximum")):
         for name, quantity in part(item, bound).items():
@@ -200,7 +200,7 @@ def _check_quota(objects: Objects, quota: ResourceQuota, key: Key, raw: Raw) -> 
 
 
 def quota_statuses(objects: Objects) -> Iterator[Effect]:
-    """What every quota allows and has used, where its status says something else."""
+    """Status patches for quotas whose reported limits or usage are outdated."""
     for path, quota in objects.every(ResourceQuota).items():
         hard, used = quota.spec.hard, _used(objects, quota, _scopes(objects, quota))
         used_shown = {name: show(name, used.get(name, 0)) for name in hard}
@@ -209,7 +209,7 @@ def quota_statuses(objects: Objects) -> Iterator[Effect]:
 
 
 def _used(objects: Objects, quota: ResourceQuota, scopes: Sequence[Raw]) -> dict[str, int]:
-    """What the objects of a namespace use of a quota."""
+    """Amounts that the objects of a namespace count against a quota."""
     namespace, total = quota.metadata.namespace or "default", dict[str, int]()
     for key in objects:
         raw = objects.raw(key) if (key.namespace or "default") == namespace else None
@@ -219,7 +219,7 @@ def _used(objects: Objects, quota: ResourceQuota, scopes: Sequence[Raw]) -> dict
 
 
 def _use(hard: Mapping[str, object], scopes: Sequence[Raw], key: Key, raw: Raw) -> dict[str, int]:
-    """What one object uses of a quota: itself, and what it asks for."""
+    """Amounts that one object counts against a quota: the object itself, and its requests."""
     served = of_kind(key.group, key.kind)
     if served is None or not served.namespaced:
         return {}
@@ -240,7 +240,7 @@ def _use(hard: Mapping[str, object], scopes: Sequence[Raw], key: Key, raw: Raw) 
 
 
 def _unsaid(hard: Mapping[str, object], scopes: Sequence[Raw], key: Key, raw: Raw) -> Iterator[str]:
-    """What containers must say under a quota of it, and do not."""
+    """Names of resources that containers must state under the quota, and do not."""
     if (key.group, key.kind) != _POD:
         return
     pod: Pod = codec.decode(raw)

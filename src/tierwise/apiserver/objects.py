@@ -73,7 +73,7 @@ _MUTABLE_IN_PODS: Final = ("activeDeadlineSeconds", "tolerations", "terminationG
 
 
 class Place(msgspec.Struct, frozen=True):
-    """What a path is about: a kind in a version, perhaps in a namespace, perhaps one object."""
+    """Target of a request's path: a kind in a version, optionally a namespace and one object."""
 
     served: ServedKind
     version: str
@@ -93,7 +93,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What a request gets: a body, its status, and warnings for the sender."""
+    """Response to a request: body, status code, and warnings for the client."""
 
     body: Raw
     code: int = 200
@@ -571,7 +571,7 @@ _NOT_EPHEMERAL: Final = ("ports", "livenessProbe", "readinessProbe", "startupPro
 
 
 def _kept(place: Place, new: Raw, old: Raw, sub: str) -> Raw:
-    """What a request may change: at its own path the status alone, elsewhere all but the status."""
+    """Object with the changes that the path allows: the status at its own path, everything else elsewhere."""
     if sub == "status":
         meta = {**meta_of(old), "resourceVersion": meta_of(new).get("resourceVersion")}
         notes = {field: meta_of(new)[field] for field in ("managedFields",) if field in meta_of(new)}
@@ -748,7 +748,7 @@ _SHOWN_AS_THEY_GO: Final = frozenset(
 
 
 def _idle(served: ServedKind, raw: Raw) -> Iterator[str]:
-    """What a client should know of an object that nothing will come of."""
+    """Warnings for a client about an object that will have no effect."""
     if served.kind in IDLE:
         yield f"{served.plural} are kept, and nothing acts on them here"
     if (served.group, served.kind) == DEFINITION:
@@ -759,7 +759,7 @@ def _idle(served: ServedKind, raw: Raw) -> Iterator[str]:
 
 
 def _addressed(service: Raw) -> Raw:
-    """What a service gets beside what it asks for: a type, an address, and ports of nodes. Nothing answers there."""
+    """Service with its defaults filled in: type, address and node ports. Nothing listens at them."""
     spec = {"type": "ClusterIP", "sessionAffinity": "None", **part(service, "spec")}
     mark = hashlib.sha256(f"{meta_of(service).get('namespace')}/{meta_of(service).get('name')}".encode()).digest()
     if spec["type"] != "ExternalName" and not spec.get("clusterIP"):
@@ -795,7 +795,7 @@ def _check_change(place: Place, raw: Raw, old: Raw) -> None:
 
 
 def _fixed(spec: Raw) -> Raw:
-    """What of a pod's spec may not change."""
+    """Fields of a pod's spec that may not change."""
     mutable_free = {name: value for name, value in spec.items() if name not in _MUTABLE_IN_PODS}
     for field in ("containers", "initContainers"):
         items = mutable_free.get(field)
@@ -829,7 +829,7 @@ def _check_workload(place: Place, raw: Raw) -> None:
 
 
 def _denied(place: Place, response: ReviewResponse) -> ApiFailure:
-    """What the webhook says; of what is invalid clients show the causes alone, so each error is one of them."""
+    """ApiFailure for a webhook's refusal; clients show only the causes of invalid objects, so each error is a cause."""
     text = f'admission webhook "tierwise" denied the request: {"; ".join(response.errors)}'
     reasons = {400: "BadRequest", 403: "Forbidden"}
     if response.code in reasons:
@@ -852,7 +852,7 @@ def _too_many(budget: str, status: Raw) -> ApiFailure:
 
 
 def _finalizers(raw: Raw) -> list[str]:
-    """What must happen before an object is gone, and is for others to do."""
+    """Finalizers that other controllers must remove before the object is deleted."""
     finalizers = meta_of(raw).get("finalizers")
     return (
         [str(finalizer) for finalizer in finalizers if not str(finalizer).startswith(_OWN_FINALIZERS)]

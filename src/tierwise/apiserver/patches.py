@@ -190,7 +190,7 @@ def strategic_patch(raw: Raw, patch: Raw, work: Work | None = None) -> Raw:
 
 
 def _directive(patch: Raw) -> str:
-    """What a patch says is to be done instead of merging; 400 where that is nothing known. Kubernetes answers 500."""
+    """Directive of a strategic patch, "" without one. Raises 400 for an unknown one, where Kubernetes answers 500."""
     if _DIRECTIVE not in patch:
         return ""
     directive = patch[_DIRECTIVE]
@@ -234,7 +234,7 @@ def _merged(field: str, current: list[Json], patch: list[Json], work: Work) -> l
 
 
 def _mark(item: Json, key: str) -> str:
-    """What tells an item apart. Taints of one key differ in their effect."""
+    """Key that identifies an item of a list; taints of one key differ in their effect."""
     if not isinstance(item, dict):
         return str(item)
     return msgspec.json.encode([item.get(key), item.get("effect") if key == "key" else None]).decode()

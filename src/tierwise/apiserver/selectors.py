@@ -53,7 +53,7 @@ _DEFAULTS: Final = {"spec.unschedulable": "false", "spec.hostNetwork": "false"}
 
 
 def selector(kind: str, labels: str, fields: str) -> Selected:
-    """What both selectors of a request mean; 400 where one cannot be read or names a field that is not indexed."""
+    """Function that selects objects by the labels and fields of a request. 400 for unreadable or unindexed fields."""
     by_label = _label_requirements(labels)
     by_field = [_field_requirement(kind, part) for part in fields.split(",") if part.strip()]
 

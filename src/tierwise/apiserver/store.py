@@ -200,7 +200,7 @@ class ServedCluster(EmbeddedCluster):
         self._notify()
 
     def preview(self, key: port.Key, raw: Raw) -> Raw:
-        """What `put` would keep: for a dry run."""
+        """Object that `put` would store, for dry runs."""
         with self.lock:
             version = self.version
             try:
@@ -253,7 +253,9 @@ class ServedCluster(EmbeddedCluster):
             return port.Outcome(port.Create(raw), ok=False, error=error.message)
 
     def _limits(self, owner: port.Key) -> tuple[object, ...]:
-        """What an owner wants and what its namespace allows, by versions: others may let through what was refused."""
+        """Versions of an owner's spec and of the limits in its namespace; while they are unchanged, refusals are
+        repeated.
+        """
         generation = meta_of(self._objects.raw(owner) or {}).get("generation")
         limits = [
             record.metadata.resource_version
@@ -409,7 +411,7 @@ class ServedCluster(EmbeddedCluster):
 
 
 def _controller(namespace: str, raw: Raw) -> port.Key:
-    """What an object is made for; a key without a name where it says nothing."""
+    """Key of an object's controller; its name is "" if the object has none."""
     owners = meta_of(raw).get("ownerReferences")
     owner = owners[0] if isinstance(owners, list) and owners else {}
     group = str(owner.get("apiVersion", "")).rpartition("/")[0]
@@ -437,7 +439,7 @@ def meta_of(raw: Mapping[str, object]) -> Raw:
 
 
 def _body(raw: Mapping[str, object]) -> Raw:
-    """What counts for the generation of an object."""
+    """Fields of an object that count for its generation."""
     return {name: value for name, value in raw.items() if name not in ("metadata", "status")}
 
 

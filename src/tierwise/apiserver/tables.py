@@ -108,7 +108,7 @@ _STEP: Final = re.compile(r"\.((?:\\.|[^.\[\]\\])+)|\[(-?[0-9]+)\]|\[((?:'[^'\]]
 
 
 def _at(raw: object, path: str) -> Any:
-    """What a path leads to; None where that is nothing."""
+    """Value at a path; None if there is none."""
     value: Any = raw
     for field, index, union in _STEP.findall(path):
         if union:
@@ -220,7 +220,7 @@ def _reference(about: object) -> str:
 
 
 def _used(hard: object, raw: Raw, *, limits: bool) -> str:
-    """What is used of a quota, and what there is of it."""
+    """Used and allowed amounts of a quota as one text."""
     status_used = _at(raw, ".status.used")
     used = status_used if isinstance(status_used, dict) else {}
     amounts = hard.items() if isinstance(hard, dict) else ()

@@ -190,7 +190,7 @@ def kai_groups(objects: Objects) -> Iterator[Finding]:
 
 
 def _lacking(record: KaiGroup, placed: list[Pod]) -> Iterator[str]:
-    """What the sub-groups of a group lack: pods of those that must be whole, or whole ones among some."""
+    """Texts for missing parts of a group: pods of required sub-groups, or complete sub-groups among optional ones."""
     spec = record.spec
     listed = (*spec.sub_groups, *spec.subgroups)
     parents = {sub.name: sub.parent or "" for sub in listed}
@@ -282,7 +282,9 @@ def _pod_set(pod: Pod) -> str:
 
 
 def _in_kueue(pod: Pod) -> str:
-    """What a pod starts with: its pod group, its Workload, or who controls it where it asks for a topology."""
+    """Name of the unit that a pod starts with: its pod group, its Workload, or its controller if it asks for a
+    topology.
+    """
     labels, marks = pod.metadata.labels, pod.metadata.annotations
     names = (labels.get(_KUEUE_GROUP), marks.get(_KUEUE_GROUP), marks.get("kueue.x-k8s.io/workload"))
     name = next(filter(None, names), "")

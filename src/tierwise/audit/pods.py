@@ -89,7 +89,9 @@ def gang(pod: Pod) -> str:
 
 
 def asked(pod: Pod) -> Counter[str]:
-    """What a pod asks of its node, as Kubernetes counts: sidecars run on, other init containers one after the other."""
+    """Requests of a pod against its node, as Kubernetes counts them: sidecars add up, other init containers run in
+    sequence.
+    """
     total: Counter[str] = Counter()
     for container in pod.spec.containers:
         total += _held(pod, container)
@@ -113,7 +115,7 @@ def asked(pod: Pod) -> Counter[str]:
 
 
 def _held(pod: Pod, container: Container) -> Counter[str]:
-    """What a container asks for, or has: while it is resized in place, the larger of the two."""
+    """Amounts that a container holds: while it is resized in place, the larger of its request and its allocation."""
     requests = _amounts(_requests(container))
     statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
     status = next((s for s in statuses if s.name == container.name), None)

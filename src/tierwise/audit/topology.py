@@ -98,7 +98,7 @@ class Fabrics:
         return self.tree(fabric).domains(tier) if domains_named is None else domains_named
 
     def _misplaced(self, entry: dict[str, object], fabric_of_group: str, pods: list[Pod]) -> str:
-        """What is wrong with where pods are under a listed constraint; "" where nothing is."""
+        """Error text for pods placed against a listed constraint; "" if they respect it."""
         fabric = str(entry.get("fabric") or fabric_of_group)
         fabric = "" if fabric == "HyperNode" else fabric
         tier, spread = entry.get("tier"), entry.get("spread") or 0
@@ -205,7 +205,7 @@ class _Tree:
                 self._around.setdefault(node, []).append(name)
 
     def too_wide(self, constraint: NetworkTopologySpec | None, pods: list[Pod]) -> str:
-        """What is wrong with where pods are; "" where nothing is."""
+        """Error text for pods spread wider than the constraint allows; "" if they are not."""
         if constraint is None or constraint.mode.lower() == "soft" or not pods:
             return ""
         limit = self._limit(constraint)

@@ -87,7 +87,7 @@ def _tell_pod(inputs_read: Given, pod: str, output: Output) -> None:
 
 
 def no_such_pod(pod: str, objects: Objects, snapshot: Snapshot) -> InputError:
-    """What is said of a pod that does not exist: the name that was probably meant, or that it is a job."""
+    """Error for a pod that does not exist, with a similar name, or the hint that a job has this name."""
     from tierwise.api.core import Pod
     from tierwise.api.errors import suggestion
     from tierwise.explain.naming import full_name
@@ -113,7 +113,7 @@ def show_pod(
     output: Output,
     problems_told: Sequence[Fault] = (),
 ) -> None:
-    """What a pod saw in a cycle; `told` is what was said of the input."""
+    """Print how a pod fared in a cycle; `problems_told` were reported while reading the input."""
     seen = seen.after(snapshot.topology, report)
     from tierwise.explain.obstacles import obstacle_lines, obstacles_of, obstacles_wire
     from tierwise.explain.text.explain_pod import pod_lines
@@ -140,7 +140,7 @@ def _tell_job(inputs_read: Given, name: str, output: Output) -> None:
 
 
 def show_job(run: Run, job: Job, bindings: Mapping[str, str], output: Output, faults: Sequence[Fault] = ()) -> None:
-    """What became of a job in a run; `told` is what was said of the input."""
+    """Print how a job fared in a run; `faults` were reported while reading the input."""
     from tierwise.explain.text.explain_job import job_lines, job_wire
     from tierwise.explain.wire import problems_wire
 

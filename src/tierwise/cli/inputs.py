@@ -60,7 +60,7 @@ _CHECKED: Final = 20_000
 
 
 class Given(NamedTuple):
-    """What a verb works on."""
+    """Objects, profile, time and reported problems that a verb works on."""
 
     objects: Objects
     profile: Profile
@@ -110,7 +110,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Manifests(msgspec.Struct, frozen=True, kw_only=True):
-    """The same, of manifests alone."""
+    """Manifests that a verb works on, without a cluster."""
 
     filenames: tuple[str, ...] = options.filenames
     nodes: int | None = options.nodes
@@ -175,7 +175,7 @@ def with_nodes(objects: Objects, count: int | None) -> Objects:
 
 
 class Told(msgspec.Struct, frozen=True):
-    """What is said of objects that are read, all for one reason: as faults for programs, and in lines for people."""
+    """Remark about objects that were read, all for one reason: faults for programs, lines for people."""
 
     faults: Sequence[Fault]
     lines: Sequence[str]
@@ -216,7 +216,7 @@ def _unread(objects: Objects) -> Iterator[Told]:
 
 
 def introduce(objects: Objects, schedulers: Sequence[str] = (), *, usual: bool = True) -> tuple[Fault, ...]:
-    """The same, pods of other schedulers than these, and what would not have come so far on a cluster."""
+    """Report pods of other schedulers than these, and objects that a cluster would have refused."""
     return _tell(_introduced(objects, schedulers, usual=usual))
 
 
@@ -356,7 +356,7 @@ def profile_of(file: str | None) -> Profile:
 
 
 def _without_effect(profile: Profile, file: str | None) -> tuple[Fault, ...]:
-    """What `profile_of` has said of a configuration."""
+    """Faults for settings of a configuration that have no effect."""
     from tierwise.model.snapshot import Fault
 
     return tuple(Fault(file or "the profile", "NoEffect", note) for note in profile.notes)
@@ -372,7 +372,7 @@ def need(feature: str, flag: str, *profiles: Profile) -> None:
 
 
 def _recorded_objects(place: str) -> Objects:
-    """What the cycle of `DIR@CYCLE` saw, with its time, for verbs that take manifests."""
+    """Objects and time of the recorded cycle `DIR@CYCLE`, for verbs that take manifests."""
     from tierwise.api import codec
     from tierwise.manifests.saved import saved, served
     from tierwise.port import Objects

@@ -41,7 +41,7 @@ def live_state(cluster: LiveCluster) -> list[Raw]:
 
 
 def live_objects(cluster: LiveCluster) -> Objects:
-    """The same, decoded."""
+    """Objects of a live cluster, decoded."""
     from tierwise.api import codec
     from tierwise.port import Objects
 

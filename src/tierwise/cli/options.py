@@ -47,7 +47,7 @@ __all__ = [
 
 
 class _Declared(msgspec.Struct, frozen=True):
-    """What a parameter says of itself beyond its annotation."""
+    """Declaration of a parameter beyond its type: form, help, default and bounds."""
 
     form: str
     text: str = ""
@@ -268,7 +268,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True):
-    """The same, and how much is shown."""
+    """Options for the output: its format, and how much is shown."""
 
     everything: bool = everything
     format: Format
@@ -282,7 +282,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """The same for answers that are lists, as kubectl prints them: also wide, as names alone, or by a template."""
+    """Options for output of lists, as kubectl prints them: also wide, names alone, or by a template."""
 
     everything: bool = everything
     form: str = option(

@@ -83,7 +83,7 @@ class _Task(msgspec.Struct, frozen=True):
     name: str
 
     def measured(self, objects: Objects) -> dict[str, str]:
-        """What the pairs took in which this node comes first; who does not answer is named and left out."""
+        """Measured times by entry, for the pairs in which this node comes first; silent nodes are reported."""
         from tierwise.api.core import Node
         from tierwise.cli.main import report_error
         from tierwise.daemons.latency_map import entries
@@ -105,7 +105,7 @@ class _Task(msgspec.Struct, frozen=True):
         return data
 
     def wanted(self, objects: Objects, data: dict[str, str]) -> list[Effect]:
-        """What to write for these measurements."""
+        """Effects that write these measurements."""
         from tierwise.api.core import Node
         from tierwise.daemons.latency_map import publish
 
@@ -113,7 +113,7 @@ class _Task(msgspec.Struct, frozen=True):
         return publish(objects, self.namespace, self.name, origin=self.node, data=data, nodes=nodes)
 
     def worth_telling(self, objects: Objects, data: dict[str, str]) -> list[Effect]:
-        """The same, but most nodes of a cluster measure nothing, and need not make an empty ConfigMap."""
+        """Effects that write these measurements; none for a node that measures nothing and has no ConfigMap."""
         return self.wanted(objects, data) if data or objects.raw(self.config_map) is not None else []
 
     @property

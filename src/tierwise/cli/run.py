@@ -122,7 +122,7 @@ class DefragOptions(msgspec.Struct, frozen=True, kw_only=True):
     )
 
     def settings(self) -> DefragSettings | None:
-        """What a defragmentation keeps open; None where it is off. Tiers are looked up when the cluster is known."""
+        """Settings for defragmentation; None if it is off. Tiers are looked up once the cluster is known."""
         if not self.rooms:
             return None
         from tierwise.runtime.defrag import DefragSettings
@@ -231,7 +231,7 @@ def _keys(options: ServeOptions) -> KeySource | None:
 
 
 def _debugging(options: ServeOptions, telemetry: Telemetry, cluster: KubeCluster) -> AbstractContextManager[None]:
-    """What is below /debug: for this machine, or for those who know the token."""
+    """Server of /debug: for this machine only, or for clients that have the token."""
     from tierwise.api.errors import InputError
     from tierwise.runtime.access import LOOPBACK, Access
     from tierwise.runtime.listener import listening
@@ -372,7 +372,7 @@ def told(observers: Sequence[Observer], profile: Profile) -> Callable[[Snapshot,
 
 
 def scheduler_profile(profile: Profile) -> SchedulerProfile:
-    """What a simulation schedules by: the profile, for every scheduler name that tierwise knows."""
+    """Profile that a simulation schedules by, for every scheduler name that tierwise knows."""
     from tierwise.runtime.profile_run import SchedulerProfile
     from tierwise.snapshot.builder import SCHEDULER_NAMES
 

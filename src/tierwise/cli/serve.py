@@ -121,7 +121,7 @@ def manifest_source(
 
 
 def _written(filenames: Sequence[str], config_file: str | None) -> object:
-    """What tells one state of the files from another: which there are, how large, and when they were written."""
+    """Value that changes when the files do: their names, sizes and times of writing."""
     from tierwise.manifests.files import sources
 
     try:
@@ -152,7 +152,7 @@ def _cluster(cluster: LiveCluster, config_file: str | None, now: float | None, e
 
 
 def _run(objects: Objects, profile: Profile, now: float, *, look: bool = False) -> Run:
-    """What becomes of the objects; a look is one cycle, and ends where it began: its decisions are not carried out."""
+    """Run of the objects. A look is one cycle whose decisions are not carried out."""
     from tierwise.explain.text.schedule import Run
     from tierwise.sim.cluster import rounds
 

@@ -65,7 +65,7 @@ _TOKEN: Final = "TIERWISE_UFM_TOKEN"
 
 
 class FoundTree(msgspec.Struct, frozen=True):
-    """What came of it: the tree and its hyperNodes, and the kind of source that they are marked with."""
+    """Tree that a source gave: its domains, its hyperNodes, and the kind of source that they are labelled with."""
 
     source: str
     origin: str

@@ -27,7 +27,7 @@ class Family(enum.Enum):
 
 
 class Action(msgspec.Struct, frozen=True):
-    """What is known of an action before it runs."""
+    """Properties of an action that are known before it runs."""
 
     family: Family
     arguments: str = ""  # the names of its arguments

@@ -257,7 +257,7 @@ Weights = dict[str, int]
 
 
 class _Change(msgspec.Struct, frozen=True):
-    """What a profile says about one point, or about all of them."""
+    """Settings of a profile for one extension point, or for all of them."""
 
     enabled: Weights
     disabled: frozenset[str]
@@ -270,7 +270,7 @@ class _Change(msgspec.Struct, frozen=True):
 
 
 class _Names:
-    """What the names of plugins come to in one file: those of Kubernetes' world, and those of other packages."""
+    """Plugins by the names that one file may use: those of Kubernetes' world, and those of other packages."""
 
     def __init__(self, installed: Installed) -> None:
         self._installed = installed
@@ -281,7 +281,7 @@ class _Names:
         return self._others.get(name) or PLUGINS[name]
 
     def offer(self, name: str, path: str) -> Offer | None:
-        """What another package offers under a name, which else must be known; InputError where it is not."""
+        """Offer of another package under this name, or None for a known name. Raises InputError for an unknown name."""
         if name not in self._offers:
             try:
                 offer = self._offers[name] = self._installed.get(name)
@@ -468,7 +468,7 @@ _OF_ALLOCATE: Final[dict[str, Callable[[object], str]]] = {
 
 
 def _own_arguments(args: Mapping[str, object], path: str) -> dict[str, object]:
-    """What is said of the scheduler itself."""
+    """Arguments for the scheduler itself."""
     check_fields(args, path, (*_OF_ALLOCATE, _GATES))
     for name, wrong_value in _OF_ALLOCATE.items():
         wrong = wrong_value(args[name]) if name in args else ""
@@ -523,7 +523,7 @@ def _spelled(profiles: list[_KubeProfile]) -> dict[str, str]:
 
 
 def _notes(profile: _KubeProfile) -> Iterator[str]:
-    """What of a profile has no effect."""
+    """Notes about settings of a profile that have no effect."""
     for name in profile.points.enabled():
         if profile.names[name].idle:
             yield f"plugin {name} has no effect: {profile.names[name].idle}"
@@ -550,7 +550,7 @@ def _sorts(profile: _KubeProfile) -> tuple[PluginChoice, ...]:
 
 
 def _actions(profile: _KubeProfile) -> tuple[str, ...]:
-    """What the profile names under postFilter comes before the default: so it does in Koordinator's own profile."""
+    """Actions of a profile: those of its postFilter plugins, then the default, as in Koordinator's own profile."""
     actions = ["enqueue", "allocate"]
     actions += [profile.names[name].acts for name in profile.points.names() if profile.names[name].acts]
     for name in dict.fromkeys((*profile.points.named("postFilter"), *profile.points.at("postFilter"))):

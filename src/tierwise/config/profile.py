@@ -18,11 +18,11 @@ __all__ = ["DEFAULT", "Installed", "Offer", "PluginChoice", "Profile"]
 
 
 class Offer(Protocol):
-    """What a configuration may say of a plugin of another package."""
+    """Settings that a configuration may make for a plugin of another package."""
 
     @property
     def switches(self) -> frozenset[str]:
-        """What may be switched off in it."""
+        """Names of the parts that can be switched off."""
 
     def wrong_argument(self, arguments: Mapping[str, object]) -> tuple[str, str] | None:
         """The first argument that cannot be read, and why."""
@@ -33,7 +33,7 @@ Installed = Mapping[str, Offer]
 
 
 def _says(text: str, **bounds: Any) -> msgspec.Meta:
-    """What a field means, also in the JSON schema of the file."""
+    """Description of a field, also for the JSON schema of the file."""
     return msgspec.Meta(description=text, **bounds)
 
 

@@ -88,7 +88,7 @@ def written(profile: Profile, *, every_field: bool = False) -> dict[str, object]
 
 
 def _stated(record: msgspec.Struct, *, every_field: bool = False) -> dict[str, object]:
-    """What differs from the defaults, or all of it, by the names of the file."""
+    """Fields by their names in the file: all of them, or only those that differ from the defaults."""
     values = ((field, getattr(record, field.name)) for field in fields(record))
     return {
         field.encode_name: msgspec.to_builtins(value, str_keys=True, order="deterministic")

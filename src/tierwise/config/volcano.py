@@ -302,7 +302,7 @@ def check_arguments(name: str, arguments: Mapping[str, object], path: str, insta
 
 
 def _meant(key: str, arguments: Collection[str]) -> str:
-    """What an unknown field of a plugin may have been meant for."""
+    """Hint for an unknown field of a plugin; "" without one."""
     if key in arguments:
         return " (it belongs below arguments)"
     return suggestion(key, ("name", "arguments", *(f"enable{point}" for point in POINTS)))

@@ -39,7 +39,7 @@ class Controller(Protocol):
         """Take note of what has changed since the last time."""
 
     def reconcile(self, objects: Objects, now: float) -> list[Effect]:
-        """What is to be done about it, and about what was asked for before and is not done."""
+        """Effects for the object, including earlier ones that have not been carried out."""
 
 
 class Controllers:
@@ -48,9 +48,8 @@ class Controllers:
     def __init__(
         self, profile: Profile = DEFAULT, controllers: Iterable[WholeController] = (), keys: KeySource | None = None
     ) -> None:
-        """What quotas may use and whose AppGroup pods mean depends on the scheduler's `profile`. `others` run last.
-
-        Jobs whose pods log in to each other get their key from `keys`, and wait where there are none.
+        """Make the controllers for a scheduler's `profile`, which sets quotas and AppGroup rules; `controllers` run
+        last. Keys for jobs whose pods log in to each other come from `keys`; without it such jobs wait.
         """
         self._seen = Objects()
         self._jobs = JobController(keys)

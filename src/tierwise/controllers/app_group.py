@@ -151,7 +151,7 @@ def _running(pods: Mapping[str, Pod]) -> dict[str, int]:
 
 
 def _of(objects: Objects, group: AppGroup, pods: int | None, now: float) -> Iterator[Effect]:
-    """What is to be written about a group; `pods` is how many of its pods run, None where it has none."""
+    """Effects on a group; `pods` is the number of its running pods, None without pods."""
     running = pods or 0
     refs, graph = _graph(group)
     found_cycle = cycle(graph)
@@ -179,7 +179,7 @@ def _of(objects: Objects, group: AppGroup, pods: int | None, now: float) -> Iter
 
 
 def _faults(group: AppGroup, dependency_cycle: list[str] | None) -> Iterator[tuple[str, str]]:
-    """What is wrong with a group, by the type of its condition."""
+    """Faults of a group, as type and text of its conditions."""
     if dependency_cycle is not None:
         yield CYCLE, " -> ".join(dependency_cycle)
     algorithm = group.spec.topology_sorting_algorithm

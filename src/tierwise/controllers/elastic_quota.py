@@ -26,7 +26,7 @@ __all__ = ["QuotaFigures"]
 
 
 class QuotaFigures:
-    """What each quota shows, as the scheduler of a profile counts; reads only what has changed since the last time."""
+    """Figures of each quota, as the scheduler of a profile counts them; reads only the changes since the last call."""
 
     def __init__(self, profile: Profile = DEFAULT) -> None:
         self._profile = profile

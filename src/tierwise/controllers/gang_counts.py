@@ -36,7 +36,7 @@ class GangCountController:
             self._queue.add([key.path for key in changed[PodGroup]])
 
     def reconcile(self, objects: Objects, now: float) -> list[Effect]:
-        """What the PodGroups of these pods need."""
+        """Effects on the PodGroup of these pods."""
         if self._queue.idle(now):
             return []
 

@@ -59,9 +59,8 @@ class OwnerChain(msgspec.Struct, frozen=True):
 
 
 def owner_chain(objects: Objects, pod: Pod) -> OwnerChain:
-    """What follows for a pod from its owners: the outermost one that names a group, else the one that controls it.
-
-    A pod without a controller is its own owner.
+    """Owners of a pod up to the outermost that names a group, else its controller. A pod without a controller owns
+    itself.
     """
     namespace = pod.metadata.namespace or "default"
     consulted: dict[Key, None] = {}
@@ -205,7 +204,7 @@ def _said(pod: Pod, above: OwnerChain) -> dict[str, str]:
 
 
 def _said_for_the_job(above: OwnerChain) -> dict[str, str]:
-    """What the workloads above the pods say for their job, each by its nearest speaker."""
+    """Annotations for the job from the workloads above its pods; the nearest workload wins."""
     annotations: dict[str, str] = {}
     for speaker in reversed(above.annotations):
         annotations |= {key: value for key, value in sorted(speaker.items()) if said_by_jobs(key)}
@@ -310,7 +309,7 @@ class PodGroupController:
             self._queue.add(group for key in keys for group in self._owned.get(key, ()))
 
     def reconcile(self, objects: Objects, now: float) -> list[Effect]:
-        """What these groups and their pods need."""
+        """Effects on these groups and their pods."""
         if _NAMES_NONE not in self._pods and self._queue.idle(now):
             return []
         groups = objects.every(PodGroup)

@@ -31,9 +31,8 @@ def entries(origin: str, destination: str, seconds: Sequence[float]) -> dict[str
 def publish(
     objects: Objects, namespace: str, name: str, *, origin: str, data: Mapping[str, str], nodes: Collection[str]
 ) -> list[Effect]:
-    """What to write so that the ConfigMap says what this node measured last.
-
-    Entries of other nodes stay, those of this node are replaced, and those about nodes that are gone are dropped.
+    """Effects that write the latest measurements of a node into the ConfigMap. Entries of other nodes stay, those of
+    this node are replaced, and those about nodes that are gone are dropped.
     """
     key = Key("", "ConfigMap", namespace, name)
     raw = objects.raw(key)

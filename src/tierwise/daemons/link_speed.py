@@ -52,7 +52,7 @@ def manifest(node: str, status: Raw) -> Raw:
 
 
 def advertise(objects: Objects, node: str, bits: int) -> list[Effect]:
-    """What to write so that a node has that much bandwidth; nothing where it says so already."""
+    """Effects that set a node's bandwidth; none if it is set already."""
     key = Key("", "Node", "", node)
     raw = objects.raw(key)
     if raw is None:

@@ -22,7 +22,7 @@ __all__ = ["FabricMarks", "read_marks"]
 
 
 class FabricMarks(msgspec.Struct, frozen=True):
-    """What the marks of a group say."""
+    """Network wishes that the annotations of a group state."""
 
     kind: str = ""  # of the tree that its own constraints are about; "": that of its language
     whole: tuple[Constraint, ...] = ()  # on the group as a whole

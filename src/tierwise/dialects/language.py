@@ -46,7 +46,7 @@ def _no_sub_group(pod: Pod) -> str:
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """What a profile says of how gangs are read."""
+    """Rules of a profile for reading gangs."""
 
     match_policy: str = "once-satisfied"  # which pods count towards the minimum of gangs that do not say so
     across: bool = False  # gangs of several namespaces may form one group

@@ -84,7 +84,7 @@ def language_of(record: Object) -> Language | None:
 
 
 def declares_one(record: Object) -> Language | None:
-    """The same where the object declares one gang, and keeps the marks of it; None where it may declare several."""
+    """Language of an object that declares exactly one gang and keeps its marks; None if it may declare several."""
     language = language_of(record)
     keeps = language.marks if language is not None and not isinstance(language.marks, NotOurs) else ()
     return language if isinstance(record, keeps) else None
@@ -110,7 +110,7 @@ def named_group(pod: Pod) -> Name | None:
 
 
 def whose(pod: Pod) -> str:
-    """What a pod says that it belongs to, in any language; empty where it names nothing."""
+    """Path of the gang that a pod names, in any language; "" without one."""
     path = group_of(pod) or gang_of(pod)
     if path:
         return path
@@ -173,7 +173,7 @@ class GroupReader:
         return self.groups.get(name) or self.groups.get(plain(name))
 
     def follow_objects(self, objects: Objects) -> list[Name]:
-        """What objects declare now; the names of groups that are others because of that."""
+        """Read the groups that objects now declare. Names of groups that have changed."""
         names_changed: list[Name] = []
         differing = objects.differing_types(self._objects)
         for name, language in LANGUAGES.items():

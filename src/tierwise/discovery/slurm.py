@@ -242,7 +242,7 @@ _NAMED: Final = {"switchname": "SwitchName", "blockname": "BlockName", "ringname
 
 
 class _Written(msgspec.Struct):
-    """What the lines of a file said."""
+    """Content of a file's lines."""
 
     switches: list[Switch] = []
     blocks: list[Block] = []
@@ -359,7 +359,7 @@ def write_conf(tree: Tree) -> str:
 
 
 def slurm_names(tree: Tree) -> dict[Path, str]:
-    """What each domain is called in Slurm: its own name where that tells it apart, else one made from its path."""
+    """Slurm name of each domain: its own name if that is unique, else one made from its path."""
     _refuse_unfit(tree.places)
     plain_names = {path: path[-1].name for path in tree}
     if len(set(plain_names.values())) == len(plain_names) and all(map(fits, plain_names.values())):

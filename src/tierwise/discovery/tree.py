@@ -29,7 +29,7 @@ Path = tuple[PathElement, ...]
 
 
 class Members(msgspec.Struct, frozen=True):
-    """What is in a domain directly, in natural order."""
+    """Direct members of a domain, in natural order."""
 
     nodes: tuple[str, ...]
     domains: tuple[Path, ...]
@@ -99,7 +99,9 @@ class SourceRemark(msgspec.Struct, frozen=True):
 
 
 class Discovered(msgspec.Struct, frozen=True):
-    """What a source says: the tree, empty where a remark is an error, for half a tree is worse than the old one."""
+    """Tree that a source gave, and remarks. The tree is empty if a remark is an error: an old tree is better than half
+    of one.
+    """
 
     tree: Tree
     remarks: tuple[SourceRemark, ...] = ()

@@ -49,7 +49,7 @@ def read(ports: object, systems: object, file: str) -> Discovered:
 
 
 def _types(systems: object) -> dict[str, str]:
-    """What each system says that it is, host or switch."""
+    """Type of each system, host or switch, by its name."""
     types = {}
     for system in systems if isinstance(systems, list) else ():
         if isinstance(system, dict) and system.get("type") in ("host", "switch"):

@@ -40,9 +40,8 @@ __all__ = ["FROM_MANIFESTS", "KINDS", "SourceLocation", "discover"]
 
 
 def confined(folder: Path, place: str) -> Path:
-    """What a place leads to, by whatever links; InputError where that is not below the folder, there or not.
-
-    A relative place is one in the folder. No link is left in the answer: who opens it opens what was judged.
+    """Target of a path after following links. Raises InputError if it is outside the folder. A relative place is one in
+    the folder. No link is left in the answer: who opens it opens what was judged.
     """
     refusal = InputError(f"{place} is not below {folder}, and files elsewhere are not read", field="config.path")
     try:

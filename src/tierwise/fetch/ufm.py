@@ -72,7 +72,7 @@ def server_of(ufm: Ufm) -> tuple[str, str, int]:
 
 
 def ports_and_systems(ufm: Ufm) -> tuple[object, object]:
-    """What `discovery.ufm.read` needs; systems are None where this UFM does not list them."""
+    """Ports and systems for `discovery.ufm.read`; systems are None if this UFM does not list them."""
     server_of(ufm)  # before anything is sent
     opener = _opener(ufm)
     ports = _get(opener, ufm, "resources/ports")

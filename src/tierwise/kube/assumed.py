@@ -70,7 +70,7 @@ class _Assumption(msgspec.Struct):
 
 
 class AssumedPods:
-    """What is assumed of pods."""
+    """Changes of pods that are assumed until the server confirms them."""
 
     def __init__(self) -> None:
         self._all: dict[Key, _Assumption] = {}

@@ -314,16 +314,18 @@ class ExecPlugin:
         if done.returncode:
             stderr = (done.stderr or b"").decode(errors="replace")
             raise self._failed(f"exit status {done.returncode}{f': {stderr}' if stderr.strip() else ''}")
+        return self._read_credential(done.stdout)
+
+    def _read_credential(self, answer: bytes) -> _Status:
+        """Status in the program's answer, whose certificate is shown to TLS. Raises if the answer cannot be used."""
         try:
-            credential = msgspec.json.decode(done.stdout, type=_Credential)
+            credential = msgspec.json.decode(answer, type=_Credential)
         except msgspec.MsgspecError as error:
             raise self._failed(f"its answer is not an ExecCredential: {error}") from None
-        if (credential.api_version, credential.kind) != (
-            command.api_version,
-            "ExecCredential",
-        ) or credential.status is None:
-            raise self._failed(f"its answer is not an ExecCredential of {command.api_version} with a status")
+        version = self._asked.api_version
         status = credential.status
+        if (credential.api_version, credential.kind) != (version, "ExecCredential") or status is None:
+            raise self._failed(f"its answer is not an ExecCredential of {version} with a status")
         if not status.token and not status.client_certificate_data:
             raise self._failed("its answer has neither a token nor a certificate")
         if status.client_certificate_data:
@@ -334,7 +336,7 @@ class ExecPlugin:
         return status
 
     def _cluster(self) -> dict[str, object]:
-        """What the program may know of the server."""
+        """Description of the server for the credential program."""
         server = self._server
         settings = {
             "server": server.server,

@@ -78,7 +78,7 @@ class BindsUnderWay:
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """What waits to be written."""
+    """Interface of changes that wait to be written."""
 
     number: int
     seconds: float  # for which the oldest has waited

@@ -51,7 +51,7 @@ _UNKNOWN: Final = "the outcome is unknown: the pod is looked up until there is a
 
 
 class _Refusal(msgspec.Struct, frozen=True):
-    """What an attempt came to that was neither done nor refused for good."""
+    """Outcome of an attempt that was neither carried out nor finally refused."""
 
     pod: Pod
     said: str
@@ -128,7 +128,7 @@ class Binder:
         return await asyncio.gather(*(one(number, bind) for number, bind in enumerate(binds)))
 
     def _fault(self, bind: Bind) -> str:
-        """What has happened since the decision that makes a bind pointless."""
+        """Change since the decision that makes a bind pointless; "" without one."""
         pod = self._store.pod(bind.pod)
         if pod is None or pod.metadata.deletion_timestamp:
             return _GONE
@@ -141,7 +141,7 @@ class Binder:
         return next((fault for key, uid in bind.claims if uid and (fault := self._claim_fault(key, uid))), "")
 
     def _claim_fault(self, key: Key, uid: str) -> str:
-        """What a place was chosen for holds for that claim, with its volume or its devices, and for no other."""
+        """Text about a claim that is gone or was replaced since the decision; "" if it is the same claim."""
         entry = self._store.find(key)
         if entry is None:
             return f"{key} is gone"
@@ -246,7 +246,7 @@ class Binder:
             )
 
     async def _look_up(self, bind: Bind, pod: Pod) -> Outcome | None:
-        """What became of a bind by what the server holds; None where the pod has no node, or there is no answer."""
+        """Outcome of a bind by the server's state; None if the pod has no node, or the server does not answer."""
         try:
             answer = await self._client.ask("GET", self._pods.at(bind.pod), expects="Pod")
         except ApiError as error:

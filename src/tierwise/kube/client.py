@@ -88,7 +88,7 @@ def always() -> bool:
 
 
 class _Options(TypedDict, total=False):
-    """What a request may say besides its path and its body; see `Client.send`."""
+    """Options of a request besides its path and body; see `Client.send`."""
 
     query: Mapping[str, str] | None
     kind: str

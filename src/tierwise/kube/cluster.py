@@ -205,7 +205,7 @@ class KubeCluster:
         return self._loop
 
     def read(self) -> Objects:
-        """What the informers have told so far, and what we have written."""
+        """Objects as the informers last saw them, with our own writes applied."""
         return self._store.read()
 
     def wait(self, since: Version, timeout: float) -> Version:
@@ -271,7 +271,7 @@ class KubeCluster:
         return led and self._lease is not None and self._lease.held()
 
     def note(self) -> str:
-        """What the holder of the lease before us has left for us; "" where there is no lease."""
+        """Note that the previous holder of the lease left; "" without a lease."""
         return self._lease.note if self._lease is not None else ""
 
     def leave_note(self, text: str) -> None:
@@ -449,7 +449,7 @@ class KubeCluster:
         return done
 
     async def _discover(self, client: Client) -> dict[tuple[str, str], Resource]:
-        """What is served; without pods and nodes there is nothing to do but wait for the server to serve them."""
+        """Resources that the server serves; waits until it serves pods and nodes."""
         attempt = 0
         while True:
             try:

@@ -23,7 +23,7 @@ class UnreachableError(Exception):
 
 
 class UnreadableError(UnreachableError):
-    """What came is no answer of an API server: a gateway's page, JSON that is cut, an object of another kind."""
+    """The answer did not come from an API server: a gateway's page, truncated JSON, or an object of another kind."""
 
 
 class NotLeadingError(Exception):
@@ -73,7 +73,7 @@ class _Status(msgspec.Struct):
 
 
 def understood(decode: Callable[[bytes], T], answer: bytes) -> T:
-    """What an answer says; UnreadableError where it is not what the API server would say."""
+    """Decoded answer. Raises UnreadableError if it is not one of an API server."""
     try:
         return decode(answer)
     except (msgspec.MsgspecError, ValueError) as error:  # bytes that are no text are a ValueError

@@ -123,7 +123,7 @@ async def discover(client: Client, wanted: Iterable[tuple[str, str]]) -> dict[tu
 
 
 async def _served(client: Client, group: str, version: str) -> list[_Served]:
-    """What a server has of a group in one version: nothing where it does not know it."""
+    """Resources that a server has of a group's version; empty if it does not know the version."""
     try:
         answer = await client.ask("GET", f"{_root(group)}/{version}", expects="APIResourceList")
     except ApiError as error:

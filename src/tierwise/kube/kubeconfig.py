@@ -30,12 +30,12 @@ class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     at: str = msgspec.field(default="", name="(at)")
 
     def wrong(self, field: str, error: object) -> InputError:
-        """What is the matter with one of its fields."""
+        """Error for one of the entry's fields, with its place."""
         cause = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         return InputError(cause, file=self.file, field=f"{self.at}.{field}")
 
     def content(self, field: str, data: str, path: str) -> bytes:
-        """What a field holds: itself in base64, which counts first, or a file."""
+        """Content of a field: inline base64, which has priority, or a file's content."""
         try:
             if data:
                 return b64decode(data, validate=True)
@@ -103,19 +103,23 @@ class User(_Entry, frozen=True, rename="kebab"):
         return certificate, key
 
 
+def _usual_files() -> list[Path]:
+    """Existing files of KUBECONFIG, or the one in the home folder. Raises InputError if there is none."""
+    named = [name for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
+    paths = [Path(name).expanduser() for name in named or ["~/.kube/config"]]
+    files = [path for path in paths if path.exists()]
+    if not files:
+        raise InputError("no such file", file=os.pathsep.join(named) or "~/.kube/config")
+    return files
+
+
 def load(kubeconfig: str | None, context: str | None) -> tuple[Server, User]:
     """The cluster and the user of a context; InputError where they cannot be used.
 
     Without a file these are the files of KUBECONFIG, then the one in the home folder, and those that are missing are
     left out; a file that is named must be there.
     """
-    if kubeconfig:
-        files = [Path(kubeconfig).expanduser()]
-    else:
-        named = [name for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
-        files = [file for name in named or ["~/.kube/config"] if (file := Path(name).expanduser()).exists()]
-        if not files:
-            raise InputError("no such file", file=os.pathsep.join(named) or "~/.kube/config")
+    files = [Path(kubeconfig).expanduser()] if kubeconfig else _usual_files()
     merged: dict[str, dict[str, tuple[Path, Any]]] = {name: {} for name in _LISTS}
     current = context or ""
     for file in files:
@@ -197,7 +201,7 @@ def _entry(kind: type[T], merged: dict[str, dict[str, tuple[Path, Any]]], part: 
 
 
 def _check(server: Server, user: User) -> None:
-    """What contradicts itself, or cannot be done."""
+    """Raise for entries that contradict each other or cannot be used."""
     _check_address(server, "server", server.server)
     if server.insecure_skip_tls_verify and (server.certificate_authority or server.certificate_authority_data):
         raise server.wrong("insecure-skip-tls-verify", "excludes certificate-authority")

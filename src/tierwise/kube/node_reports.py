@@ -32,7 +32,7 @@ _ATTEMPTS: Final = 5
 
 
 class NodeView(msgspec.Struct, frozen=True):
-    """What to read: one node, or all where none is named, and perhaps a ConfigMap."""
+    """Objects to read: one node, or all nodes if none is named, and optionally a ConfigMap."""
 
     node: str = ""
     config_map: Key | None = None

@@ -31,7 +31,7 @@ class Outbox(Generic[K, V]):
         return self._size
 
     def get(self, namespace: str, key: K) -> V | None:
-        """What waits under a key."""
+        """Value that waits under a key, None without one."""
         entry = self._rows.get(namespace, {}).get(key)
         return entry[1] if entry is not None else None
 

@@ -35,7 +35,7 @@ def _slot(effect: PatchStatus) -> _Slot:
 
 
 class _Told(msgspec.Struct, frozen=True):
-    """What is to be written about one object."""
+    """Content to write about one object."""
 
     status: PatchStatus
     warnings: tuple[RecordEvent, ...] = ()

@@ -51,7 +51,7 @@ class Store:
         self._patched = AssumedPatches()
 
     def read(self) -> Objects:
-        """What is known now; `wait` with the version of it returns for what comes after it, a nudge included."""
+        """Current objects; `wait` with their version returns on later changes and nudges."""
         with self._changed:
             if self._objects.version != self._version or self._puts:
                 self._objects = self._objects.updated(self._puts, self._deletes, self._version)

@@ -56,9 +56,8 @@ class WaitLimits(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What is asked: the path and query as they are sent, and header fields without line ends in them.
-
-    Header fields that many requests have in common are one dictionary, which is never changed.
+    """HTTP request: path and query as they are sent, header fields without line ends. Header fields that many requests
+    have in common are one dictionary, which is never changed.
     """
 
     method: str
@@ -272,7 +271,7 @@ class _Connection(asyncio.Protocol):
         self._transport.resume_reading()
 
     async def more(self) -> bytes:
-        """What has come; b"" where nothing will come any more."""
+        """Next received bytes; b"" after the end."""
         if not self._received and self.open:
             self._waiter = asyncio.get_running_loop().create_future()
             try:

@@ -6,6 +6,7 @@ Each may be plain, or inside a ConfigMap.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -50,22 +51,39 @@ def configuration(file: str) -> tuple[object, str]:
         data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
     except OSError as error:
         raise InputError(error.strerror or str(error), file=file) from None
-    contents = [document for document, _ in documents(data, file=file) if document is not None]
-    configurations = [(document, file) for document in _unpacked(contents) if not _is_config_map(document)]
-    maps = [document for document in _unpacked(contents) if _is_config_map(document)]
-    if (len(configurations) > 1 and any(_configures(document) for document, _ in configurations)) or maps:
-        configurations = [entry for entry in configurations if _configures(entry[0])]
-    inside = [entry for document in maps for entry in _inside(document, file)]
+    contents = _unpacked([document for document, _ in documents(data, file=file) if document is not None])
+    maps = [document for document in contents if _is_config_map(document)]
+    configurations = _beside_maps([document for document in contents if not _is_config_map(document)], file, maps)
+    inside: list[tuple[object, str]] = []
+    for document in maps:
+        inside += _inside(document, file)
     configurations += inside
     if len(configurations) > 1:
         names = f": {', '.join(where for _, where in configurations)}" if inside else ""
         raise InputError(f"one configuration is expected, not {len(configurations)}{names}", file=file)
-    if maps and not configurations:
-        keys = ", ".join(sorted(str(key) for document in maps for key in _data(document))) or "none"
-        raise InputError(
-            f"a ConfigMap is here, but no key of it holds a scheduler configuration (keys: {keys})", file=file
-        )
-    return configurations[0] if configurations else (None, file)
+    if configurations:
+        return configurations[0]
+    if maps:
+        raise _no_key_configures(maps, file)
+    return None, file
+
+
+def _beside_maps(contents: Sequence[object], file: str, maps: Sequence[object]) -> list[tuple[object, str]]:
+    """Documents that may be the configuration: of several, or beside ConfigMaps, those of a kind that configures."""
+    if maps or (len(contents) > 1 and any(map(_configures, contents))):
+        contents = [document for document in contents if _configures(document)]
+    return [(document, file) for document in contents]
+
+
+def _no_key_configures(maps: Sequence[object], file: str) -> InputError:
+    """Error for ConfigMaps without a scheduler configuration, with the names of their keys."""
+    keys: list[str] = []
+    for document in maps:
+        keys += map(str, _data(document))
+    names = ", ".join(sorted(keys)) or "none"
+    return InputError(
+        f"a ConfigMap is here, but no key of it holds a scheduler configuration (keys: {names})", file=file
+    )
 
 
 def _unpacked(documents: list[object]) -> list[object]:

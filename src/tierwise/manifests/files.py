@@ -75,7 +75,9 @@ class ManifestSource(msgspec.Struct, frozen=True):
 
 
 def sources(paths: Sequence[str], stdin: TextIO | BinaryIO | None) -> Iterator[ManifestSource]:
-    """What the paths mean, in order; a folder means the manifests below it, sorted, hidden ones left out."""
+    """Manifest sources of the paths, in order; a folder stands for the manifests below it, sorted, without hidden
+    files.
+    """
     for path in paths:
         if path == "-":
             yield _standard_input(stdin)
@@ -178,7 +180,7 @@ class Loaded(msgspec.Struct, frozen=True):
 
 
 class Remarks(msgspec.Struct):
-    """What a reader may want to be told besides the objects."""
+    """Remarks that a reader may collect besides the objects."""
 
     left_out: list[tuple[str, str]] = []  # what was not taken, by file: no manifests, or objects of another file
     faults: list[InputError] | None = None  # what cannot be read, where it is gathered; else the first is raised
@@ -319,9 +321,8 @@ class _Reading:
 
 
 def _no_manifest(document: object, *, in_folder: bool) -> str:
-    """What a document is instead of a manifest; "" where it is one, or is wrong.
-
-    A document of a file that the user named is a manifest unless it says otherwise.
+    """Description of a document that is not a manifest; "" if it is one, or a faulty one. A document of a file that the
+    user named is a manifest unless it says otherwise.
     """
     if not isinstance(document, dict):
         return "it holds no objects" if in_folder else ""

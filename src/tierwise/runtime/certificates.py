@@ -174,7 +174,7 @@ def place_files(bundle: Bundle, folder: Path) -> None:
 
 
 def tls_of(bundle: Bundle) -> ssl.SSLContext:
-    """What a server needs to answer with a certificate that is kept nowhere."""
+    """TLS context for a server whose certificate is not stored in a file."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     with tempfile.TemporaryDirectory(prefix="tierwise-") as folder:
         place_files(bundle, Path(folder))
@@ -194,7 +194,7 @@ async def _find(client: _Asks, names: CertificateNames) -> dict[str, Any] | None
 
 
 def _bundle(secret: Mapping[str, Any]) -> Bundle | None:
-    """What the Secret holds; None where that is no use."""
+    """Certificates in a Secret; None if they are unusable."""
     data = secret.get("data") or {}
     try:
         parts = [base64.b64decode(data[name]) for name in ("ca.crt", "tls.crt", "tls.key")]

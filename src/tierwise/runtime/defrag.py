@@ -160,7 +160,7 @@ class DefragExecutor:
         return outcome
 
     def _events(self, before: DefragRecord, after: DefragRecord) -> Sequence[RecordEvent]:
-        """What people are told of the record itself."""
+        """Events about the changes of the record."""
         if after.phase is before.phase and len(after.finished) == len(before.finished):
             return ()
         log.info("defragmentation", extra={"fields": {"phase": str(after.phase), "message": after.message}})
@@ -169,7 +169,7 @@ class DefragExecutor:
 
 
 class DefragSettings(msgspec.Struct, frozen=True):
-    """What a controller keeps open, and what it may spend on that."""
+    """Shape to keep free, and the allowed cost."""
 
     rooms: tuple[str, ...]  # each as SHAPExPODS@TIER
     every: float = 600.0  # seconds between two looks

@@ -56,7 +56,7 @@ class ForecastWriter:
             self._working = iteration.profile, self._executor.submit(_ahead, iteration)
 
     def crashed(self, crash: Crash) -> None:
-        """What was set aside waits for nothing that could be foretold."""
+        """Nothing: a skipped object waits for nothing that a forecast could tell."""
 
     def _learn(self, snapshot: Snapshot) -> None:
         for job in snapshot.jobs:

@@ -154,7 +154,7 @@ def _effect(effect: Effect) -> Raw:
 
 
 def _put(objects: Objects, key: Key) -> _Put | None:
-    """What is kept of an object as it is now; None where it is gone, or nothing of it is kept."""
+    """Recorded form of an object's current state; None if it is gone, or nothing of it is recorded."""
     raw = recorded(objects, key)
     return None if raw is None else _Put(key.group, key.kind, key.path, msgspec.Raw(raw))
 
@@ -187,7 +187,7 @@ class JournalWriter:
         self._stopped = False
 
     def crashed(self, crash: Crash) -> None:
-        """What was set aside is not among the objects of the next cycle, which says enough."""
+        """Nothing: the objects of the next cycle show that the object is skipped."""
 
     def saw(self, iteration: LoopPass) -> None:
         """Write a cycle; what goes wrong ends the journal with a line in the log."""
@@ -276,7 +276,7 @@ _kind_of = attrgetter("group", "kind")
 
 
 def _changes(objects: Objects, since: Objects) -> tuple[tuple[_Put, ...], tuple[_Path, ...]]:
-    """What has changed between two cycles, by identity."""
+    """Objects that were put or deleted between two cycles, compared by identity."""
     puts: list[_Put] = []
     deletes: list[_Path] = []
     keys = [key for keys_of_kind in objects.changed_objects(since).values() for key in keys_of_kind]
@@ -411,7 +411,7 @@ class Journal:
         return earlier[-1]
 
     def missing(self, number: int) -> InputError:
-        """What is said of a cycle that is not there."""
+        """Error for a cycle that is not recorded, with the oldest one that is."""
         oldest = int(_NAME.fullmatch(self._segments[0].name)[1])  # type: ignore[index]
         return InputError(f"there is no cycle {number}; the oldest is {oldest}", file=str(self._folder))
 

@@ -53,7 +53,9 @@ def set_up(out: TextIO, level: str) -> None:
 def decision_lines(
     snapshot: Snapshot, report: CycleReport, earlier: Mapping[str, Rejection] = MappingProxyType({})
 ) -> Iterator[tuple[str, dict[str, object]]]:
-    """What a cycle decided, job by job: a text and its fields; without those that wait for what is `known`."""
+    """Log lines for a cycle's decisions, job by job, as text and fields; unchanged rejections of `earlier` are left
+    out.
+    """
     names = snapshot.topology.name
     for decision in report.decisions:
         yield (
@@ -107,7 +109,7 @@ def _waiting(
 
 
 def release_lines(snapshot: Snapshot, outcomes: Iterable[Outcome]) -> Iterator[tuple[str, dict[str, object]]]:
-    """What of partial gangs was released, pod by pod: a text and its fields."""
+    """Log lines for released pods of partial gangs, as text and fields."""
     for outcome in outcomes:
         match outcome.effect:
             case Evict(pod, reason, job, action) if action == RELEASE and outcome.ok:

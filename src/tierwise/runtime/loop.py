@@ -159,11 +159,12 @@ class Loop(LoopState):
         return self.cluster.wait(seen, timeout)
 
     def _let_come(self, version: Version, pause: float) -> None:
-        """What comes together is decided together: a gang's pods arrive one by one. `rest` seconds at most.
+        """Wait until related changes have arrived, so that they are decided together: a gang's pods arrive one by one.
+        At most `pause` seconds.
 
-        The longer reading and deciding took the last time, the longer must nothing come: else a large cluster in which
-        something changes all the time would be read all the time. Where changes come without end, half of the time goes
-        into reading and deciding.
+        The longer reading and deciding took the last time, the longer nothing may come: otherwise a large cluster that
+        changes all the time would be read all the time. Where changes come without end, half of the time goes into
+        reading and deciding.
         """
         lull = min(pause, max(_LULL, self.took / 2))
         seconds_left = min(pause, max(2 * _LULL, self.took))

@@ -73,7 +73,7 @@ class OneAtATime:
         self._busy = asyncio.Lock()
 
     async def __call__(self, work: Callable[[], T]) -> T:
-        """What the work comes to."""
+        """Result of the work, which runs in a thread."""
         if self._busy.locked():
             raise web.HTTPConflict(text="somebody else is measuring: try again later\n")
         async with self._busy:

@@ -164,7 +164,7 @@ class LoopPass(msgspec.Struct, frozen=True):
 
 
 class Observer(Protocol):
-    """What is told of each iteration: metrics, logs, a page."""
+    """Interface of those that follow each iteration: metrics, logs, a page."""
 
     def saw(self, iteration: LoopPass) -> None:
         """Called after the effects of a cycle were applied."""
@@ -245,14 +245,14 @@ class _LateJob(msgspec.Struct, frozen=True):
     numbers: tuple[int, ...]  # which of the effects are its own
 
     def ended(self) -> list[port.Outcome] | None:
-        """What became of its effects; None while that is not known of all."""
+        """Outcomes of its effects; None until all are known."""
         outcomes = self.writes() if self.writes.done() else self.writes.so_far()
         own_outcomes = [outcome for number in self.numbers if (outcome := outcomes[number]) is not None]
         return own_outcomes if len(own_outcomes) == len(self.numbers) else None
 
 
 class LoopState:
-    """What the profiles of a loop have in common: the cluster, the clocks, and what became of the last iteration."""
+    """State that the profiles of a loop share: the cluster, the clocks, and the last iteration's results."""
 
     def __init__(
         self,
@@ -287,7 +287,7 @@ class LoopState:
         self._untold.append(port.RecordEvent(_ABOUT_PLUGINS, "Warning", "PluginLeftOut", why))
 
     def plugins(self) -> Mapping[str, Factory]:
-        """What names of plugins mean now."""
+        """Factories of plugins by name, at this moment."""
         idle = [name for name, until in self._idle.items() if self.ticks() < until]
         return extended(PLUGINS, dict.fromkeys(idle, lambda arguments, view: Idle())) if idle else PLUGINS
 
@@ -688,7 +688,7 @@ def _without(report: CycleReport, fresh: Container[str]) -> CycleReport:
 
 
 def _told(effects: Sequence[port.Effect]) -> list[port.PatchStatus | port.RecordEvent]:
-    """What is written behind everything else."""
+    """Status patches and events among the effects, which are written after everything else."""
     return [effect for effect in effects if isinstance(effect, port.PatchStatus | port.RecordEvent)]
 
 

@@ -105,7 +105,7 @@ def folded(profile: Profile) -> str:
 
 
 def allocations(seconds: float, *, wait: Callable[[float], object]) -> Raw:
-    """What was allocated within some seconds and is still held, by line; and what the collector has seen."""
+    """Memory allocated during some seconds and still held, by line, and the counts of the garbage collector."""
     begun = not tracemalloc.is_tracing()
     if begun:
         tracemalloc.start()

@@ -116,7 +116,7 @@ def _gang_of(effect: port.Effect) -> str:
 
 
 def _known(objects: port.Objects, job: Job) -> _Known:
-    """What may change so that a gang is asked for again."""
+    """State that must change before a refused gang is tried again."""
     pods = objects.every(Pod)
     pods_of_gang = [pods[task.key] for task in job.tasks if task.key in pods]
     state: dict[str, object] = {pod.metadata.name: _asked(pod) for pod in pods_of_gang}

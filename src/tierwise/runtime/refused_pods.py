@@ -20,7 +20,7 @@ _REMEMBERED: Final = 10_000
 
 
 class RefusedPods:
-    """What was told last about each job, so that a refusal that comes again is told once."""
+    """Last refusal reported for each job, so that a repeated one is reported once."""
 
     def __init__(self) -> None:
         self._told: dict[Key, str] = {}

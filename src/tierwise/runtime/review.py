@@ -28,7 +28,7 @@ _PLACEHOLDER: Final = "xxxxx"
 
 
 class Request(msgspec.Struct, frozen=True, rename="camel"):
-    """What the API server asks about; `object` is None on deletion, `old_object` on creation."""
+    """Admission request of the API server; `object` is None on deletion, `old_object` on creation."""
 
     uid: str
     operation: str = ""

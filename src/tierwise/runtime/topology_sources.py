@@ -161,7 +161,7 @@ def _look(objects: Objects, source: OtherSource) -> _Known:
 
 
 def _written(state: _Known, ended: _Ended) -> Effect | None:
-    """What is to be written of a try; None where it has been, or no longer fits what is there."""
+    """Effect that records an attempt; None if it is recorded already, or no longer fits the source."""
     if ended.source != state.source or ended.before != state.record:
         return None
     source, present = state.source, state.manifest

@@ -107,13 +107,13 @@ class Caught(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """What was caught in the last hours, the latest last."""
+    """Stages that were caught in the last hours, latest last."""
 
     catches: tuple[Caught, ...] = ()
 
     @classmethod
     def of(cls, text: str) -> Memory:
-        """What was remembered; nothing where nothing was, or another wrote it."""
+        """Memory in a text; empty if the text is missing or foreign."""
         try:
             return cls(msgspec.json.decode(text, type=tuple[Caught, ...])) if text else cls()
         except (msgspec.MsgspecError, UnicodeError):
@@ -121,7 +121,7 @@ class Memory(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What is remembered, to be read by `of`."""
+        """Memory as a text that `of` reads."""
         return msgspec.json.encode(self.catches).decode()
 
     def after(self, caught: Caught) -> Memory:
@@ -191,7 +191,7 @@ class Watchdog:
 
 
 def blamed(seen: Sequence[Caught]) -> Caught:
-    """What was seen last of who was seen most, and of its objects of the one that was seen most."""
+    """Latest look at the culprit that was seen most often, with the object that was seen most often."""
     who, times = Counter(look.who for look in seen).most_common(1)[0]
     if not who[0] or 2 * times <= len(seen):
         return replace(seen[-1], looks=len(seen))
@@ -202,7 +202,7 @@ def blamed(seen: Sequence[Caught]) -> Caught:
 
 
 def _seen(stage: str, innermost: FrameType | None) -> Caught:
-    """What a stack shows: the plugin that was asked last, the action, and the job or object in question."""
+    """Plugin, action, and job or object that a stack of frames shows."""
     caught = Caught(stage)
     for frame in _outwards(innermost):
         local = frame.f_locals

@@ -57,7 +57,7 @@ def _evictions(report: CycleReport) -> Iterator[port.Effect]:
 
 def _notices(snapshot: Snapshot, report: CycleReport) -> Iterator[port.Effect]:
     """Conditions of pods that are told when they go, and of those that stay after all."""
-    told = {notice.task.key for notice in report.notices} | {eviction.task.key for eviction in report.evictions}
+    noticed = {notice.task.key for notice in report.notices} | {eviction.task.key for eviction in report.evictions}
     for notice in report.notices:
         if not 0.0 < notice.task.noticed <= snapshot.now:  # a time in the future is that of a clock which was ahead
             key = pod_key(notice.task.key)
@@ -70,7 +70,7 @@ def _notices(snapshot: Snapshot, report: CycleReport) -> Iterator[port.Effect]:
             for task in job.tasks:
                 if task.key in snapshot.held_places.moving:
                     continue  # who moves it has given it notice
-                if task.noticed and task.status is Status.RUNNING and task.key not in told:
+                if task.noticed and task.status is Status.RUNNING and task.key not in noticed:
                     gone = _condition(snapshot, "False", "Withdrawn", "it is not going to be evicted any more")
                     yield port.PatchStatus(pod_key(task.key), {"conditions": [gone]})
 
@@ -94,8 +94,10 @@ def _dropped(snapshot: Snapshot, report: CycleReport) -> Iterator[port.Effect]:
         if job.key not in report.rejections and job.number not in decided:
             continue
         nominated = [task for task in job.tasks if task.nominated >= 0 and task.status is Status.PENDING]
-        kept = {t.key for d in decided.get(job.number, ()) for p in d.placed for t in p.tasks}
-        yield from (port.Nominate(pod_key(task.key), "", gang=job.key) for task in nominated if task.key not in kept)
+        kept_tasks = {t.key for d in decided.get(job.number, ()) for p in d.placed for t in p.tasks}
+        yield from (
+            port.Nominate(pod_key(task.key), "", gang=job.key) for task in nominated if task.key not in kept_tasks
+        )
 
 
 def _placements(snapshot: Snapshot, report: CycleReport) -> Iterator[port.Effect]:
@@ -111,9 +113,9 @@ def _placements(snapshot: Snapshot, report: CycleReport) -> Iterator[port.Effect
                 leaf = int(leaves[row])
                 if leaf not in places:
                     places[leaf] = _place(snapshot.topology, leaf)
-                told = places[leaf] | _rank(decision.job, task)
+                annotations = places[leaf] | _rank(decision.job, task)
                 claims = tuple((key, "") for key in _claims(task))
-                yield port.Bind(pod_key(task.key), names[row], told, gang=decision.job.key, claims=claims)
+                yield port.Bind(pod_key(task.key), names[row], annotations, gang=decision.job.key, claims=claims)
 
 
 def _claims(task: Task) -> Iterator[port.Key]:
@@ -146,8 +148,11 @@ def _deallocated(snapshot: Snapshot, report: CycleReport) -> Iterator[port.Effec
             claim = snapshot.devices.claims.get(path)
             if claim is None or claim.status.allocation is None or not claim.status.reserved_for:
                 continue
-            own = all(one.uid in uids if one.uid else one.name in names for one in claim.status.reserved_for)
-            if own and claim_key(path) not in written:
+            all_own = all(
+                consumer.uid in uids if consumer.uid else consumer.name in names
+                for consumer in claim.status.reserved_for
+            )
+            if all_own and claim_key(path) not in written:
                 yield deallocation(path, claim)
 
 
@@ -161,7 +166,7 @@ def _place(topology: Topology, leaf: int) -> dict[str, str]:
 
 
 def _rank(job: Job, task: Task) -> dict[str, str]:
-    """What a task of a job with a pattern is told: its rank, how many there are, and its place in the grid."""
+    """Annotations of a task of a job with a pattern: its rank, the number of ranks, and its place in the grid."""
     if job.pattern is None:
         return {}
     rank, ranks = job.ranks[task.key], job.world_size
@@ -199,13 +204,15 @@ def amended(report: CycleReport, outcomes: Iterable[port.Outcome]) -> CycleRepor
         rejections[decision.job.key] = _rejection(
             decision, [failed[key] for key in lost], unprepared.get(decision.job.key)
         )
-    kept = tuple(decision for decision in decisions if decision.count())
-    return replace(report, decisions=kept, rejections=rejections)
+    undone = tuple(decision for decision in decisions if decision.count())
+    return replace(report, decisions=undone, rejections=rejections)
 
 
 def _left(placed: PlacedTasks, failed: Iterable[str]) -> PlacedTasks:
-    kept = [i for i, task in enumerate(placed.tasks) if task.key not in failed]
-    return replace(placed, tasks=tuple(placed.tasks[i] for i in kept), rows=placed.rows[np.array(kept, dtype=np.intp)])
+    indexes = [i for i, task in enumerate(placed.tasks) if task.key not in failed]
+    return replace(
+        placed, tasks=tuple(placed.tasks[i] for i in indexes), rows=placed.rows[np.array(indexes, dtype=np.intp)]
+    )
 
 
 def _rejection(decision: Decision, lost: list[port.Outcome], unprepared: port.Outcome | None) -> Rejection:

@@ -50,7 +50,7 @@ class Crash(msgspec.Struct, frozen=True):
 
     @property
     def fault(self) -> Fault:
-        """What people are told."""
+        """Fault to report for this crash."""
         subject = str(self.key) if self.key is not None else f"stage {self.stage}"
         return Fault(subject, "SetAside", self.text)
 
@@ -61,7 +61,7 @@ class Crash(msgspec.Struct, frozen=True):
 
     @property
     def event(self) -> RecordEvent | None:
-        """What the object's owner is told."""
+        """Event for the owner of the skipped object; None if the crash is about no object."""
         return None if self.key is None else RecordEvent(self.key, "Warning", "SetAside", self.text)
 
 
@@ -72,7 +72,7 @@ class _Aside(msgspec.Struct, frozen=True):
 
 
 class Guard:
-    """What is set aside at the moment; times are of a clock that never jumps."""
+    """Objects that are skipped at the moment; times are of a monotonic clock."""
 
     def __init__(self, ticks: Callable[[], float] | None = None, tell: Callable[[Crash], None] | None = None) -> None:
         """`tell` hears of every crash. Without a clock nothing that was set aside is tried again, and what is no
@@ -116,9 +116,8 @@ class Guard:
         act: Callable[[Objects], T],
         rehearse: Callable[[Objects], object] | None = None,
     ) -> T | None:
-        """What a stage returns for these objects; None where it fails although every culprit was set aside.
-
-        `rehearse` does the same without effects; where it is not given, `act` has none.
+        """Result of a stage for these objects; None if it fails even with every culprit skipped. `rehearse` runs the
+        stage without effects; without it, `act` has none.
         """
         trial = act if rehearse is None else rehearse
         for _ in range(_CULPRITS):
@@ -136,7 +135,7 @@ class Guard:
         return None
 
     def call(self, stage: str, act: Callable[[], T]) -> T | None:
-        """What a stage returns that is about no objects; None where it fails."""
+        """Result of a stage that is about no objects; None if it fails."""
         try:
             return act()
         except Exception as error:  # noqa: BLE001 - as above
@@ -144,8 +143,8 @@ class Guard:
             return None
 
     def _note(self, stage: str, key: Key | None, error: Exception, objects: Objects) -> None:
-        said = " ".join(str(error).split())[:_SHOWN]
-        text = f"{type(error).__name__}: {said}" if said else type(error).__name__
+        message = " ".join(str(error).split())[:_SHOWN]
+        text = f"{type(error).__name__}: {message}" if message else type(error).__name__
         if key is None:
             times = self._failed[stage, text] = self._failed.get((stage, text), 0) + 1
         else:
@@ -161,7 +160,9 @@ class Guard:
         from traceback import format_exception  # rarely needed
 
         crash = Crash(stage, key, text, "".join(format_exception(error, limit=-12)), times)
-        self.crashes = [known for known in self.crashes if (known.stage, known.key) != (stage, key)] + [crash]
+        self.crashes = [
+            crash_before for crash_before in self.crashes if (crash_before.stage, crash_before.key) != (stage, key)
+        ] + [crash]
         if self._tell is not None:
             self._tell(crash)
 
@@ -194,7 +195,7 @@ def _fails(objects: Objects, trial: Callable[[Objects], object]) -> bool:
 
 
 def _bare(pod: Pod) -> Pod:
-    """What is left of a pod that only takes up room; no scheduler serves it."""
+    """Pod reduced to the resources that it holds; no scheduler serves it."""
     meta = ObjectMeta(
         name=pod.metadata.name, namespace=pod.metadata.namespace, deletion_timestamp=pod.metadata.deletion_timestamp
     )

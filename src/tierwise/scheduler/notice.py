@@ -45,7 +45,7 @@ def give_notice(cycle: Cycle) -> None:
 
 
 def _notice(cycle: Cycle, eviction: Eviction) -> Notice | None:
-    """What a victim is told; None where its job asks for no notice."""
+    """Notice for a victim; None if its job asks for none."""
     time = cycle.pipeline.notice_seconds(eviction.job)
     if time <= 0:
         return None
@@ -58,10 +58,10 @@ def _hold(cycle: Cycle, job: Job, notices: list[Notice], until: float) -> None:
     """A preemptor waits for its victims' time to be over: what was decided for it is undone."""
     report = cycle.report
     report.decisions[:] = [decision for decision in report.decisions if decision.job is not job or decision.bound]
-    told = f"{count(len(notices), 'pod')} {verb(len(notices), 'has', 'have')} notice until {format_time(until)}"
-    reason = Reason("AwaitsNotice", "eviction-cost", f"{told}, and will be evicted for it then")
+    notice_text = f"{count(len(notices), 'pod')} {verb(len(notices), 'has', 'have')} notice until {format_time(until)}"
+    reason = Reason("AwaitsNotice", "eviction-cost", f"{notice_text}, and will be evicted for it then")
     attempts = report.eviction_attempts.get(job.key, [])
     if attempts:
-        attempts[-1] = replace(attempts[-1], loss="; ".join(filter(None, (attempts[-1].loss, told))))
+        attempts[-1] = replace(attempts[-1], loss="; ".join(filter(None, (attempts[-1].loss, notice_text))))
     report.reject(job, Rejection("place", job.key, reason))
     report.delays[job.key] = until

@@ -39,39 +39,50 @@ def prepare(cycle: Cycle) -> None:
     report = cycle.report
     writes: list[Prepare] = _taken_back(cycle)
     by_job: dict[str, tuple[list[Decision], _Said]] = {}
-    asked: list[tuple[str, Preparation]] = []  # by the key of the job
+    preparations: list[tuple[str, Preparation]] = []  # by the key of the job
     for decision in report.decisions:  # who was placed first says for which node a volume is made
         if decision.bound:
-            decisions, said = by_job.setdefault(decision.job.key, ([], {}))
+            decisions, answers_of_job = by_job.setdefault(decision.job.key, ([], {}))
             decisions.append(decision)
             answers = _ask(cycle, decision)
-            said |= answers
-            asked += ((decision.job.key, one) for found in answers.values() for one in found)
-    settled = {key: _settle(cycle, decisions, said) for key, (decisions, said) in by_job.items() if said}
-    for key, one in asked:  # in the order of asking, whatever the job: a claim is written with all who had it before
-        writes += one.writes if settled[key] is not None else one.undo
+            answers_of_job |= answers
+            preparations += (
+                (decision.job.key, preparation) for task_answers in answers.values() for preparation in task_answers
+            )
+    settled = {
+        key: _settle(cycle, decisions, answers_given)
+        for key, (decisions, answers_given) in by_job.items()
+        if answers_given
+    }
+    for (
+        key,
+        preparation,
+    ) in preparations:  # in the order of asking, whatever the job: a claim is written with all who had it before
+        writes += preparation.writes if settled[key] is not None else preparation.undo
     outcome = {key: decisions or [] for key, decisions in settled.items()}
     report.writes = tuple(_each_once(writes))
     if not outcome:
         return
-    others = [d for d in report.decisions if not d.bound or d.job.key not in outcome]
-    report.decisions = [*others, *(decision for key in outcome for decision in outcome[key])]
+    other_decisions = [d for d in report.decisions if not d.bound or d.job.key not in outcome]
+    report.decisions = [*other_decisions, *(decision for key in outcome for decision in outcome[key])]
 
 
 def _taken_back(cycle: Cycle) -> list[Prepare]:
-    """What was written in earlier cycles for tasks that have no place in this one: others may have their room now."""
+    """Writes that undo those of earlier cycles for tasks without a place in this one, so that others may use their
+    resources.
+    """
     placed = {t.key for d in cycle.report.decisions for placed in d.placed for t in placed.tasks}
-    found: list[Prepare] = []
+    undo_writes: list[Prepare] = []
     if all(shape.volumes is None and shape.devices is None for shape in cycle.snapshot.shapes):
-        return found  # as on most clusters
+        return undo_writes  # as on most clusters
     for job in cycle.snapshot.jobs:
         for task in job.tasks:
             devices = task.shape.devices
             if (task.volume_claims or (devices is not None and devices.binding)) and task.key not in placed:
-                for one in cycle.pipeline.before_bind(job, [(task, -1)]).get(task.key, ()):
-                    _count(cycle, one.failed, one.undo)
-                    found += one.undo
-    return found
+                for preparation in cycle.pipeline.before_bind(job, [(task, -1)]).get(task.key, ()):
+                    _count(cycle, preparation.failed, preparation.undo)
+                    undo_writes += preparation.undo
+    return undo_writes
 
 
 def _count(cycle: Cycle, failed: Reason | None, undone: Iterable[Prepare]) -> None:
@@ -81,27 +92,29 @@ def _count(cycle: Cycle, failed: Reason | None, undone: Iterable[Prepare]) -> No
 
 
 def _ask(cycle: Cycle, decision: Decision) -> _Said:
-    said: _Said = {}
+    answers: _Said = {}
     for placed in decision.placed:
         tasks = zip(placed.tasks, placed.rows.tolist(), strict=True)
-        said |= cycle.pipeline.before_bind(decision.job, tasks)
-    return said
+        answers |= cycle.pipeline.before_bind(decision.job, tasks)
+    return answers
 
 
-def _settle(cycle: Cycle, decisions: list[Decision], said: _Said) -> list[Decision] | None:
-    """What becomes of the decisions about one job; None where all that was written for it is taken back."""
+def _settle(cycle: Cycle, decisions: list[Decision], answers: _Said) -> list[Decision] | None:
+    """Decisions about one job after its preparation; None if everything prepared for it is undone."""
     job, report = decisions[0].job, cycle.report
-    every = [one for found in said.values() for one in found]
-    failed = next((one.failed for one in every if one.failed is not None), None)
+    every = [preparation for task_answers in answers.values() for preparation in task_answers]
+    failed = next((preparation.failed for preparation in every if preparation.failed is not None), None)
     if failed is not None:
         report.rejections[job.key] = Rejection("bind", job.key, failed)
-        _count(cycle, failed, [write for one in every for write in one.undo])
+        _count(cycle, failed, [write for preparation in every for write in preparation.undo])
         return None
-    waiting = {key for key, found in said.items() for one in found if one.waits is not None}
+    waiting = {
+        key for key, task_answers in answers.items() for preparation in task_answers if preparation.waits is not None
+    }
     if not waiting:
         return decisions
     report.rejections[job.key] = _waits(job, waiting, every, sum(decision.count() for decision in decisions))
-    ends = [one.until for one in every if one.until is not None]
+    ends = [preparation.until for preparation in every if preparation.until is not None]
     if ends:
         report.delays[job.key] = min(ends)
     if cycle.pipeline.gangs and not _whole_without(cycle, decisions, waiting):
@@ -109,18 +122,18 @@ def _settle(cycle: Cycle, decisions: list[Decision], said: _Said) -> list[Decisi
     parted: list[Decision] = []
     for decision in decisions:
         ready = tuple(_some(placed, waiting, those=False) for placed in decision.placed)
-        rest = tuple(_some(placed, waiting, those=True) for placed in decision.placed)
-        parted += [replace(decision, placed=ready), replace(decision, placed=rest, bound=False)]
+        waiting_part = tuple(_some(placed, waiting, those=True) for placed in decision.placed)
+        parted += [replace(decision, placed=ready), replace(decision, placed=waiting_part, bound=False)]
     return [decision for decision in parted if decision.count()]
 
 
 def _waits(job: Job, waiting: set[str], every: list[Preparation], placed: int) -> Rejection:
-    reasons = dict.fromkeys(one.waits for one in every if one.waits is not None)
-    first: Reason = next(iter(reasons))
+    reasons = dict.fromkeys(preparation.waits for preparation in every if preparation.waits is not None)
+    first_reason: Reason = next(iter(reasons))
     if placed == 1:
-        return Rejection("bind", job.key, first)
-    text = f"{of(len(waiting), placed, 'pod', 'waits', 'wait')}: {first.text}"
-    return Rejection("bind", job.key, replace(first, text=text))
+        return Rejection("bind", job.key, first_reason)
+    text = f"{of(len(waiting), placed, 'pod', 'waits', 'wait')}: {first_reason.text}"
+    return Rejection("bind", job.key, replace(first_reason, text=text))
 
 
 def _whole_without(cycle: Cycle, decisions: list[Decision], waiting: set[str]) -> bool:
@@ -137,15 +150,15 @@ def _whole_without(cycle: Cycle, decisions: list[Decision], waiting: set[str]) -
 
 
 def _some(placed: PlacedTasks, waiting: set[str], *, those: bool) -> PlacedTasks:
-    kept = [i for i, task in enumerate(placed.tasks) if (task.key in waiting) is those]
-    return replace(placed, tasks=tuple(placed.tasks[i] for i in kept), rows=placed.rows[kept])
+    indexes = [i for i, task in enumerate(placed.tasks) if (task.key in waiting) is those]
+    return replace(placed, tasks=tuple(placed.tasks[i] for i in indexes), rows=placed.rows[indexes])
 
 
 def _each_once(writes: list[Prepare]) -> list[Prepare]:
     """Pods that share a claim ask for the same write."""
-    found: dict[Key, list[Prepare]] = {}
+    by_key: dict[Key, list[Prepare]] = {}
     for write in writes:
-        known = found.setdefault(write.key, [])
-        if write not in known:
-            known.append(write)
-    return [write for known in found.values() for write in known]
+        writes_of_key = by_key.setdefault(write.key, [])
+        if write not in writes_of_key:
+            writes_of_key.append(write)
+    return [write for writes_of_key in by_key.values() for write in writes_of_key]

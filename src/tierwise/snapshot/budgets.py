@@ -30,9 +30,9 @@ class Budgets:
         self._by_namespace: dict[str, list[int]] = {}  # those that ask for no single label
         for i, record in enumerate(self._records):
             namespace, selector = record.metadata.namespace or "default", record.spec.selector
-            first = next(iter(selector.match_labels.items()), None) if selector is not None else None
-            if first is not None:
-                self._by_label.setdefault((namespace, *first), []).append(i)
+            label = next(iter(selector.match_labels.items()), None) if selector is not None else None
+            if label is not None:
+                self._by_label.setdefault((namespace, *label), []).append(i)
             else:
                 self._by_namespace.setdefault(namespace, []).append(i)
 
@@ -53,13 +53,13 @@ def allowed(budgets: Budgets, records: Mapping[str, PodDisruptionBudget], pods: 
         for pod in pods.values():
             for i in budgets.of(pod):
                 covered[i].append(pod)
-    return tuple(_allowed(record, own) for record, own in zip(records.values(), covered, strict=True))
+    return tuple(_allowed(record, pods_covered) for record, pods_covered in zip(records.values(), covered, strict=True))
 
 
 def covers(record: PodDisruptionBudget, pod: Pod) -> bool:
     """Whether a budget means a pod."""
-    same = (record.metadata.namespace or "default") == (pod.metadata.namespace or "default")
-    return same and matches(record.spec.selector, pod.metadata.labels)
+    same_namespace = (record.metadata.namespace or "default") == (pod.metadata.namespace or "default")
+    return same_namespace and matches(record.spec.selector, pod.metadata.labels)
 
 
 def _allowed(record: PodDisruptionBudget, covered: Collection[Pod]) -> int:
@@ -73,8 +73,8 @@ def _allowed(record: PodDisruptionBudget, covered: Collection[Pod]) -> int:
     return healthy
 
 
-def _number(value: int | str, whole: int) -> int:
+def _number(value: int | str, total: int) -> int:
     """A number, or a percentage of all covered pods, rounded up."""
     if isinstance(value, int):
         return value
-    return math.ceil(whole * float(value.rstrip("%")) / 100) if value.endswith("%") else int(value)
+    return math.ceil(total * float(value.rstrip("%")) / 100) if value.endswith("%") else int(value)

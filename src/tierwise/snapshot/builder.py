@@ -214,7 +214,7 @@ class Reader:
         table = equal(
             lambda nodes, axis, most, found: found.of.limit(nodes, axis, most),
             *(table, axis, most, volumes),
-            same=_same_table,
+            is_equal=_same_table,
         )
 
         budgets = whole(Budgets, graph.records(PodDisruptionBudget, SCOPE))

@@ -19,18 +19,17 @@ _BY_NUMBER = frozenset({"shapes", "standing", "jobs", "others", "kept_columns", 
 """What refers to shapes by number is compared task by task."""
 
 
-def differences(kept: Snapshot, fresh: Snapshot) -> list[str]:
-    """What the two tell differently: jobs and pods by their keys, everything else by the name of its field.
-
-    Numbers of shapes and of nodes do not count, nor does the order of pods that belong to no job.
+def differences(kept_snapshot: Snapshot, fresh: Snapshot) -> list[str]:
+    """Differences between two snapshots: keys of jobs and pods, and names of fields. Numbers of shapes and of nodes do
+    not count, nor does the order of pods that belong to no job.
     """
-    found = []
-    for name in kept.__struct_fields__:
-        if name not in _BY_NUMBER and _plain(getattr(kept, name)) != _plain(getattr(fresh, name)):
-            found.append(name)
-    for ours, theirs in (_jobs(kept), _jobs(fresh)), (_others(kept), _others(fresh)):
-        found += [key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key)]
-    return found
+    names = []
+    for name in kept_snapshot.__struct_fields__:
+        if name not in _BY_NUMBER and _plain(getattr(kept_snapshot, name)) != _plain(getattr(fresh, name)):
+            names.append(name)
+    for ours, theirs in (_jobs(kept_snapshot), _jobs(fresh)), (_others(kept_snapshot), _others(fresh)):
+        names += [key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key)]
+    return names
 
 
 def _jobs(snapshot: Snapshot) -> dict[str, object]:
@@ -62,13 +61,15 @@ def _plain(value: object, rows: Ints = _NO_ROWS) -> object:
         case SubJob():
             return np.sort(rows[value.held]).tobytes(), _fields(value, rows, without=("held",))
         case DeviceAsk():  # kinds of devices are numbered by who came first
-            asked = [(claim.spec, claim.shared) for claim in value.claims]
+            specs = [(claim.spec, claim.shared) for claim in value.claims]
             spec = value.extended.spec if value.extended else None
-            return _plain((value.ties, asked, value.matched, spec, value.binding, value.domain))
+            return _plain((value.ties, specs, value.matched, spec, value.binding, value.domain))
         case Devices():
             table = value.table
-            held = [key for key, number in table.index.items() if table.taken[number]]
-            return _plain((sorted(value.columns), value.claims, value.classes, sorted(table.index), sorted(held)))
+            taken_slots = [key for key, number in table.index.items() if table.taken[number]]
+            return _plain(
+                (sorted(value.columns), value.claims, value.classes, sorted(table.index), sorted(taken_slots))
+            )
         case msgspec.Struct():
             return _fields(value, rows)
         case Mapping():

@@ -46,9 +46,9 @@ class Facet:
         self.paths = paths
         self._get = attrgetter(*paths)
 
-    def same(self, one: object, other: object) -> bool:
+    def same(self, a: object, b: object) -> bool:
         """Whether two records are the same in these fields."""
-        return bool(self._get(one) == self._get(other))
+        return bool(self._get(a) == self._get(b))
 
 
 class Derived(ABC, Generic[V]):
@@ -62,8 +62,8 @@ class Derived(ABC, Generic[V]):
         self.dependents: list[Derived[Any]] = []
         self.at = -1  # it has never been made
         self.due = True  # whether an input is another since it was made
-        for one in inputs:
-            one.dependents.append(self)
+        for source in inputs:
+            source.dependents.append(self)
         graph.add(self)
 
     @property
@@ -110,11 +110,11 @@ class Records(Derived[Mapping[str, R]]):
         now, before = self.graph.objects, self.graph.before
         latest, records = now.latest(before, self._kind), now.every(self._kind)
         if self.facet is not None:
-            same, last = self.facet.same, before.every(self._kind)
+            is_same, previous = self.facet.same, before.every(self._kind)
             latest = {
                 path: record
                 for path, record in latest.items()
-                if record is None or path not in last or not same(record, last[path])
+                if record is None or path not in previous or not is_same(record, previous[path])
             }
         if latest or self.at < 0:
             self.value, self.at, self._latest = records, reading, latest
@@ -128,17 +128,17 @@ class Whole(Derived[V]):
         graph: Graph,
         function: Callable[..., V],
         inputs: Sequence[Derived[Any]],
-        same: Callable[[V, V], bool],
+        is_same: Callable[[V, V], bool],
         start: Callable[[], object] | None = None,
     ) -> None:
         super().__init__(graph, inputs)
-        self._function, self._same, self._start = function, same, start
+        self._function, self._same, self._start = function, is_same, start
         self._memory = () if start is None else (start(),)
 
     def make(self, reading: int) -> None:
-        made = self._function(*self._memory, *[one.value for one in self.inputs])
-        if self.at < 0 or not self._same(self.value, made):
-            self.value, self.at = made, reading
+        result = self._function(*self._memory, *[source.value for source in self.inputs])
+        if self.at < 0 or not self._same(self.value, result):
+            self.value, self.at = result, reading
 
     def forget(self) -> None:
         super().forget()
@@ -146,7 +146,7 @@ class Whole(Derived[V]):
 
 
 class Each(Derived[dict[str, V]]):
-    """What a function makes of each record, in the order of these; equal values stay."""
+    """Result of a function for each record, in order; equal values are kept."""
 
     def __init__(self, source: Records[Any], function: Callable[[Any], V]) -> None:
         super().__init__(source.graph, (source,))
@@ -160,25 +160,25 @@ class Each(Derived[dict[str, V]]):
         return self._others if self.changed else ()
 
     def make(self, reading: int) -> None:
-        found, function, others = self.value, self._function, []
+        values, function, removed = self.value, self._function, []
         came = False
         for path, record in self._source.latest.items():
             if record is None:
-                if path in found:
-                    del found[path]
-                    others.append(path)
+                if path in values:
+                    del values[path]
+                    removed.append(path)
                 continue
-            made = function(record)
-            if path not in found:
+            value = function(record)
+            if path not in values:
                 came = True
-            elif found[path] == made:
+            elif values[path] == value:
                 continue
-            found[path] = made
-            others.append(path)
+            values[path] = value
+            removed.append(path)
         if came:
-            self.value = {path: found[path] for path in self._source.value}
-        if others or self.at < 0:
-            self._others, self.at = others, reading
+            self.value = {path: values[path] for path in self._source.value}
+        if removed or self.at < 0:
+            self._others, self.at = removed, reading
 
     def forget(self) -> None:
         super().forget()
@@ -188,11 +188,11 @@ class Each(Derived[dict[str, V]]):
 class Order:
     """The order of rows, and the place of each of them in the order before."""
 
-    def __init__(self, names: tuple[str, ...], last: Order | None = None) -> None:
+    def __init__(self, names: tuple[str, ...], previous: Order | None = None) -> None:
         self.names = names
         self.row = dict(zip(names, range(len(names)), strict=True))
-        known: Mapping[str, int] = last.row if last is not None else {}
-        self.previous = np.fromiter(map(known.get, names, repeat(-1)), np.int64, len(names))
+        previous_rows: Mapping[str, int] = previous.row if previous is not None else {}
+        self.previous = np.fromiter(map(previous_rows.get, names, repeat(-1)), np.int64, len(names))
 
 
 class Rows(Derived[NDArray[A]]):
@@ -205,7 +205,7 @@ class Rows(Derived[NDArray[A]]):
         self,
         order: Derived[Order],
         source: Each[V],
-        read: Callable[..., NDArray[A]],
+        read_values: Callable[..., NDArray[A]],
         *shared: Derived[Any],
         patch: Callable[..., NDArray[A] | None] | None = None,
     ) -> None:
@@ -215,29 +215,33 @@ class Rows(Derived[NDArray[A]]):
         """
         super().__init__(source.graph, (order, source, *shared))
         self._order, self._source, self._shared = order, source, shared
-        self._read, self._patch = read, patch
+        self._read, self._patch = read_values, patch
         self._by: list[Any] = []  # the shared inputs that the value was made by
 
     def make(self, reading: int) -> None:
         order, values = self._order.value, self._source.value
-        by = [one.value for one in self._shared]
-        last: NDArray[A] | None = self.value if self.at >= 0 else None
-        if last is not None and any(one.changed for one in self._shared):
-            last = self._patch(last, self._by, by) if self._patch is not None else None
+        by = [source.value for source in self._shared]
+        previous: NDArray[A] | None = self.value if self.at >= 0 else None
+        if previous is not None and any(source.changed for source in self._shared):
+            previous = self._patch(previous, self._by, by) if self._patch is not None else None
         self._by = by
-        if last is None or not last.shape[-1]:
+        if previous is None or not previous.shape[-1]:
             self.value, self.at = self._read([values[name] for name in order.names], *by), reading
             return
         dirty = [order.row[name] for name in self._source.others if name in order.row]
         if self._order.changed:
-            made = last[..., order.previous]
+            result = previous[..., order.previous]
             dirty = [*{*dirty, *np.flatnonzero(order.previous < 0).tolist()}]
         else:
-            made = last.copy() if last is self.value else last
+            result = previous.copy() if previous is self.value else previous
         if dirty:
-            made[..., dirty] = self._read([values[order.names[row]] for row in dirty], *by)
-        if self._order.changed or last is not self.value or not np.array_equal(made[..., dirty], last[..., dirty]):
-            self.value, self.at = made, reading
+            result[..., dirty] = self._read([values[order.names[row]] for row in dirty], *by)
+        if (
+            self._order.changed
+            or previous is not self.value
+            or not np.array_equal(result[..., dirty], previous[..., dirty])
+        ):
+            self.value, self.at = result, reading
 
 
 class Index(Generic[W]):
@@ -260,9 +264,9 @@ class Index(Generic[W]):
     def put(self, path: str, keys: Collection[W]) -> None:
         """Put a path under these keys, which are distinct, and under no others."""
         for key in self._keys.pop(path, ()):
-            there = self._paths[key]
-            there.discard(path)
-            if not there:
+            paths = self._paths[key]
+            paths.discard(path)
+            if not paths:
                 del self._paths[key]
         if keys:
             self._keys[path] = keys
@@ -286,10 +290,10 @@ class Graph:
     def add(self, derived: Derived[Any]) -> None:
         self._kept.append(derived)
 
-    def _source(self, found: K) -> K:
-        for kind in found.types:
-            self._sources.setdefault(kind, []).append(found)
-        return found
+    def _source(self, source: K) -> K:
+        for kind in source.types:
+            self._sources.setdefault(kind, []).append(source)
+        return source
 
     def read(self, objects: Objects) -> None:
         """Bring all values up to date."""
@@ -300,23 +304,23 @@ class Graph:
             for source in sources.get(kind, ()):
                 source.due = True
         try:
-            for one in self._kept:
-                if one.due:
-                    one.make(reading)
-                    one.due = False
-                    if one.at == reading:
-                        for other in one.dependents:
-                            other.due = True
+            for node in self._kept:
+                if node.due:
+                    node.make(reading)
+                    node.due = False
+                    if node.at == reading:
+                        for dependent in node.dependents:
+                            dependent.due = True
         except BaseException:
             self.objects = Objects()
-            for one in self._kept:
-                one.forget()
+            for node in self._kept:
+                node.forget()
             raise
 
     def close(self) -> None:
         """Let go of all values at once: they refer to each other, and would wait for the collector."""
-        for one in self._kept:
-            one.__dict__.clear()
+        for node in self._kept:
+            node.__dict__.clear()
         self.__dict__.clear()
 
     def kinds(self, *types: type[Object]) -> Derived[Objects]:
@@ -330,15 +334,17 @@ class Graph:
         return self._source(Records(self, kind, facet))
 
     def whole(self, function: Callable[..., V], *inputs: Derived[Any]) -> Derived[V]:
-        """What a function makes of these inputs: another one wherever one of them is."""
+        """Result of a function of these inputs, computed again when one of them changes."""
         return Whole(self, function, inputs, is_)
 
-    def equal(self, function: Callable[..., V], *inputs: Derived[Any], same: Callable[[V, V], bool] = eq) -> Derived[V]:
+    def equal(
+        self, function: Callable[..., V], *inputs: Derived[Any], is_equal: Callable[[V, V], bool] = eq
+    ) -> Derived[V]:
         """A derived value that keeps the last one where the new one equals it."""
-        return Whole(self, function, inputs, same)
+        return Whole(self, function, inputs, is_equal)
 
     def follow(self, start: Callable[[], S], step: Callable[..., V], *inputs: Derived[Any]) -> Derived[V]:
-        """What a follower makes of these inputs, which it may remember."""
+        """Result of a follower of these inputs, which may remember earlier ones."""
         return Whole(self, step, inputs, is_, start)
 
     def struct(self, record: Callable[..., V], /, **fields: Derived[Any]) -> Derived[V]:

@@ -46,7 +46,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class Asked(msgspec.Struct, frozen=True, eq=False):
-    """What one pod asks of devices, or holds of them."""
+    """Devices that one pod requests or holds."""
 
     key: bytes = b""  # equal for pods that ask for the same
     counts: Mapping[str, int] = {}  # by resource
@@ -63,7 +63,7 @@ _Device = tuple[str, str, str]
 
 
 class _Holding(msgspec.Struct, frozen=True):
-    """What an allocated claim holds; nothing where it is not allocated."""
+    """Devices held by an allocated claim; empty if it is not allocated."""
 
     devices: tuple[_Device, ...] = ()  # that are its own
     consumed: Mapping[tuple[_Device, str], int] = {}  # of shared devices: by device and capacity
@@ -99,7 +99,11 @@ class _Choices:
     def exact(self) -> Set[int]:
         """The sets for which counting is exact."""
         # What a node offers itself is not there for claims: where both are asked for, counting does not tell.
-        both = [one for one in self.offered if any(one & other for other in self.claimed)]
+        both = [
+            offered_kinds
+            for offered_kinds in self.offered
+            if any(offered_kinds & claimed_kinds for claimed_kinds in self.claimed)
+        ]
         return _laminar(list(self.counted), [*self.matched, *both], {frozenset(sets) for sets in self.by_pod.values()})
 
     def sets(self, exact: Set[int]) -> list[_Set]:
@@ -108,9 +112,11 @@ class _Choices:
         for kinds, (name, shown) in self.counted.items():
             if kinds not in exact:
                 continue
-            inside = set().union(*(names for other, names in self.classes_of.items() if other & kinds == other))
+            inside = set().union(
+                *(names for other_kinds, names in self.classes_of.items() if other_kinds & kinds == other_kinds)
+            )
             if self.classes[name] != kinds or inside != {name}:
-                alike = sum(one.name.partition(" #")[0] == shown for one in sets)
+                alike = sum(device_set.name.partition(" #")[0] == shown for device_set in sets)
                 sets.append(_Set(f"{shown} #{alike + 1}" if alike else shown, kinds))
         return sets
 
@@ -157,14 +163,14 @@ class DeviceReader:
     def names(self) -> set[str]:
         """The resources that count devices, and extended resources that classes serve."""
         served = {name for name in self._served if name in self._wanted} if self._served else set()
-        return {one.name for one in self._sets} | served
+        return {device_set.name for device_set in self._sets} | served
 
     def follow(
         self,
         objects: Objects,
         rows: tuple[str, ...],
         pods: Mapping[str, Pod | None],
-        wanted: frozenset[str],
+        resources_wanted: frozenset[str],
         offered: Set[str],
         claiming: Set[str],
         served: Mapping[str, str],
@@ -177,7 +183,7 @@ class DeviceReader:
         """
         self.changed, asking = False, set[str]()
         if self or claiming or objects.any_of(_KINDS):
-            asking = self._read(objects, rows, pods, wanted, offered, served, joins)
+            asking = self._read(objects, rows, pods, resources_wanted, offered, served, joins)
         if self._last is None or asking or (self and self.changed) or self._last.any is not bool(self):
             self._last = ReadDevices(self, asking, bool(self), frozenset(self.names) if self else frozenset())
         return self._last
@@ -187,7 +193,7 @@ class DeviceReader:
         objects: Objects,
         rows: tuple[str, ...],
         pods: Mapping[str, Pod | None],
-        wanted: frozenset[str],
+        resources_wanted: frozenset[str],
         offered: Set[str],
         served: Mapping[str, str],
         joins: Mapping[str, str],
@@ -211,12 +217,12 @@ class DeviceReader:
         touched = self._follow(pods) | changed
         touched.update(claim for path in pods for claim in self._reserved[path])
         self._follow_waiting(claims, touched)
-        held = self._hold(claims, touched)
-        self._any = any(objects.every(one) for one in (ResourceSlice, DeviceClass, ResourceClaim))
+        changed_devices = self._hold(claims, touched)
+        self._any = any(objects.every(kind) for kind in (ResourceSlice, DeviceClass, ResourceClaim))
         native = frozenset(offered) & self._served.keys() if self._served else frozenset()
-        if not described and not touched and wanted == self._wanted and native == self._native:
+        if not described and not touched and resources_wanted == self._wanted and native == self._native:
             return joined
-        self._rows, self._wanted, self._native, self.changed = rows, wanted, native, True
+        self._rows, self._wanted, self._native, self.changed = rows, resources_wanted, native, True
         if not self:
             self.devices = model.NO_DEVICES
             self._sets, self._counted = (), frozenset()
@@ -227,16 +233,16 @@ class DeviceReader:
         looks = self._look(objects, claims)
         if looks or described:
             self._publish(objects)
-            others = self._take_over(table)
-            held |= others
+            replaced_devices = self._take_over(table)
+            changed_devices |= replaced_devices
             if not looks and kinds == tuple(self._kinds) and objects.alike(before, DeviceClass):
-                touched.update(claim for device in others for claim in self._holders[device])
+                touched.update(claim for device in replaced_devices for claim in self._holders[device])
             else:
                 kinds_now = tuple(self._kinds.values())
                 self._planner = dra.Planner(kinds_now, objects.every(DeviceClass), self._selectors)
                 self._plans, self._asked = {}, {}
                 touched = {claim for means in self._means.values() for claim in means}
-        self._mark(held)
+        self._mark(changed_devices)
         self._unread |= beyond_evaluating(self._unallocated_specs(claims), self._planner)
         touched |= {path for path in unread.keys() | self._unread.keys() if unread.get(path) != self._unread.get(path)}
         self._sort(claims)
@@ -244,7 +250,7 @@ class DeviceReader:
             self._table,
             claims,
             objects.every(DeviceClass),
-            {one.name: _bytes(one.kinds, len(self._kinds)) for one in self._sets},
+            {device_set.name: _bytes(device_set.kinds, len(self._kinds)) for device_set in self._sets},
         )
         concerned = joined.union(*(self._users[claim] for claim in touched))
         if (frame[0], frame[2]) != (self._sets, self._served):
@@ -255,8 +261,8 @@ class DeviceReader:
 
     def _join(self, joins: Mapping[str, str]) -> set[str]:
         """Take in what ComputeDomains say now; the pods that join another one by it, or none any more."""
-        last, self._domains = self._domains, joins
-        differing = {name for name in last.keys() | joins.keys() if last.get(name) != joins.get(name)}
+        previous, self._domains = self._domains, joins
+        differing = {name for name in previous.keys() | joins.keys() if previous.get(name) != joins.get(name)}
         users = ((path, self._pods.get(path)) for path in (self._means if differing else ()))
         return {path for path, pod in users if pod is not None and not differing.isdisjoint(template_names(pod))}
 
@@ -287,7 +293,7 @@ class DeviceReader:
     def _unallocated_specs(self, claims: Mapping[str, ResourceClaim]) -> list[tuple[str, DeviceClaim]]:
         """Those claims and what they ask for, the oldest first."""
         waiting = ((claims[path].metadata.creation_timestamp, path, spec) for path, spec, _ in self._waiting(claims))
-        return [(path, spec) for _, path, spec in sorted(waiting, key=lambda one: (one[0], natural(one[1])))]
+        return [(path, spec) for _, path, spec in sorted(waiting, key=lambda entry: (entry[0], natural(entry[1])))]
 
     def _follow_waiting(self, claims: Mapping[str, ResourceClaim], touched: Iterable[str]) -> None:
         """Note which of some claims are to be allocated."""
@@ -302,8 +308,10 @@ class DeviceReader:
         """Whether selectors and constraints look at other attributes now than before."""
         names: set[tuple[str, str]] = set()
         texts: dict[str, None] = {}
-        for one in objects.every(DeviceClass).values():
-            texts |= dict.fromkeys(given.cel.expression for given in one.spec.selectors if given.cel is not None)
+        for device_class in objects.every(DeviceClass).values():
+            texts |= dict.fromkeys(
+                entry.cel.expression for entry in device_class.spec.selectors if entry.cel is not None
+            )
         self._unread = {}  # of those that wait now
         self._unread = beyond_reading(self._unallocated_specs(claims))
         seen: set[int] = set()
@@ -325,18 +333,18 @@ class DeviceReader:
         """Number the devices of all pools."""
         row = {name: i for i, name in enumerate(self._rows)}
         by_pool: dict[tuple[str, str], list[ResourceSlice]] = {}
-        for one in objects.every(ResourceSlice).values():
-            by_pool.setdefault((one.spec.driver, one.spec.pool.name), []).append(one)
+        for slice_ in objects.every(ResourceSlice).values():
+            by_pool.setdefault((slice_.spec.driver, slice_.spec.pool.name), []).append(slice_)
         pools: list[model.DevicePool] = []
         at: dict[int, list[int]] = {}
         shared: list[int] = []
         number = 0
         before = {pool.key: pool for pool in self._table.pools}
         for key, slices in sorted(by_pool.items()):
-            slices.sort(key=lambda one: one.metadata.name)
-            last = before.get(key)
-            if last is not None and _same_slices(slices, last.slices):
-                pool = _moved(last, row, number)
+            slices.sort(key=lambda slice_: slice_.metadata.name)
+            previous = before.get(key)
+            if previous is not None and _same_slices(slices, previous.slices):
+                pool = _moved(previous, row, number)
             else:
                 pool = _pool(*key, slices, row, number)
             if pool.row == _GONE:
@@ -348,7 +356,7 @@ class DeviceReader:
             pools.append(pool)
             number = pool.last
         lengths = [pool.last - pool.first for pool in pools]
-        everything = [one for pool in pools for one in pool.slices]
+        everything = [slice_ for pool in pools for slice_ in pool.slices]
         kind = self._kinds_of(everything)
         if len(distinct(kind)) < len(self._kinds):  # some kinds are no more: the sets that they are in would linger
             self._kinds, self._slice_kinds, self._keys = {}, {}, {}
@@ -356,7 +364,7 @@ class DeviceReader:
         owner = np.repeat(np.arange(len(pools)), lengths)
         where = np.repeat(np.array([pool.row for pool in pools], dtype=np.int64), lengths)
         sound = np.repeat(np.array([not pool.fault for pool in pools], dtype=bool), lengths)
-        devices = tuple(chain.from_iterable(one.spec.devices for one in everything))
+        devices = tuple(chain.from_iterable(slice_.spec.devices for slice_ in everything))
         self._usable = sound.astype(np.int64)
         self._table = model.DeviceTable(
             pools=tuple(pools),
@@ -371,57 +379,59 @@ class DeviceReader:
             shared=tuple(shared),
         )
 
-    def _take_over(self, last: model.DeviceTable) -> set[_Device]:
+    def _take_over(self, previous: model.DeviceTable) -> set[_Device]:
         """Mark the devices of pools that are what they were as in the table before; those of all other pools."""
-        before, others = {pool.key: pool for pool in last.pools}, []
+        before, other_pools = {pool.key: pool for pool in previous.pools}, []
         source = np.full(len(self._table.devices), -1, dtype=np.int64)
         for pool in self._table.pools:
-            known = before.get(pool.key)
-            if known is not None and known.slices is pool.slices:
-                source[pool.first : pool.last] = np.arange(known.first, known.last)
+            known_pool = before.get(pool.key)
+            if known_pool is not None and known_pool.slices is pool.slices:
+                source[pool.first : pool.last] = np.arange(known_pool.first, known_pool.last)
                 del before[pool.key]
             else:
-                others.append(pool)
+                other_pools.append(pool)
         stays = source >= 0
-        self._table.marks[:, stays] = last.marks[:, source[stays]]
-        others += before.values()
-        return {(*pool.key, device.name) for pool in others for one in pool.slices for device in one.spec.devices}
+        self._table.marks[:, stays] = previous.marks[:, source[stays]]
+        other_pools += before.values()
+        return {
+            (*pool.key, device.name) for pool in other_pools for slice_ in pool.slices for device in slice_.spec.devices
+        }
 
     def _kinds_of(self, slices: Sequence[ResourceSlice]) -> Ints:
         """The numbers of the kinds of all devices of slices; those of a slice that is what it was stay."""
-        known, self._slice_kinds = self._slice_kinds, {}
-        for one in slices:
-            record, kinds = known.get(one.metadata.name, (None, ()))
-            self._slice_kinds[one.metadata.name] = one, kinds if record is one else self._kinds_in(one)
+        known_slices, self._slice_kinds = self._slice_kinds, {}
+        for slice_ in slices:
+            record, kinds = known_slices.get(slice_.metadata.name, (None, ()))
+            self._slice_kinds[slice_.metadata.name] = slice_, kinds if record is slice_ else self._kinds_in(slice_)
         return np.fromiter(chain.from_iterable(kinds for _, kinds in self._slice_kinds.values()), np.int64)
 
-    def _kinds_in(self, one: ResourceSlice) -> tuple[int, ...]:
-        driver = one.spec.driver
+    def _kinds_in(self, slice_: ResourceSlice) -> tuple[int, ...]:
+        driver = slice_.spec.driver
         keys = self._keys.get(driver)
         if keys is None:
             keys = self._keys[driver] = dra.KindKeys(driver, self._names)
-        kinds, found = self._kinds, keys.of_all(one.spec.devices)
-        for key, device in zip(found, one.spec.devices, strict=True):
+        kinds, kind_keys = self._kinds, keys.of_all(slice_.spec.devices)
+        for key, device in zip(kind_keys, slice_.spec.devices, strict=True):
             if key not in kinds:
                 plain = not (device.allow_multiple_allocations or device.consumes_counters)
                 kinds[key] = model.Kind(len(kinds), driver, device, plain)
-        return tuple([kinds[key].number for key in found])
+        return tuple([kinds[key].number for key in kind_keys])
 
     def _hold(self, claims: Mapping[str, ResourceClaim], touched: Collection[str]) -> set[_Device]:
         """Note what some claims hold; the devices that they held or hold."""
-        found: set[_Device] = set()
+        devices: set[_Device] = set()
         for path in touched:
-            last, claim = self._holdings.pop(path, _HOLDS_NOTHING), claims.get(path)
+            before, claim = self._holdings.pop(path, _HOLDS_NOTHING), claims.get(path)
             now = _HOLDS_NOTHING
             if claim is not None and claim.status.allocation is not None:
                 now = self._holdings[path] = self._holding(path, claim)
-            found.update(last.devices, now.devices)
+            devices.update(before.devices, now.devices)
             self._holders.put(path, now.devices)
             self._reserved.put(path, now.pods)
             self._naming.put(path, now.classes)
-            self._consumed.subtract(last.consumed)
+            self._consumed.subtract(before.consumed)
             self._consumed.update(now.consumed)
-        return found
+        return devices
 
     def _mark(self, devices: Iterable[_Device]) -> None:
         """Mark devices by what claims hold them: all that are held, and apart those that no running pod alone holds."""
@@ -431,17 +441,17 @@ class DeviceReader:
             if number >= 0:
                 holders = self._holders[device]
                 # Two claims should not hold one device; where they do, the last of them says whose it is.
-                last = self._holdings[max(holders, key=natural)] if holders else _HOLDS_NOTHING
-                marks[:, number] = bool(holders), last.leaving, last.foreign
+                holder = self._holdings[max(holders, key=natural)] if holders else _HOLDS_NOTHING
+                marks[:, number] = bool(holders), holder.leaving, holder.foreign
         self._consumed = +self._consumed
-        known = ((key, name, much) for (key, name), much in self._consumed.items() if key in table.index)
-        consumed = {(table.index[key], name): much for key, name, much in known}
+        consumed_known = ((key, name, much) for (key, name), much in self._consumed.items() if key in table.index)
+        consumed = {(table.index[key], name): much for key, name, much in consumed_known}
         self._table = replace(table, marks=marks, consumed=consumed)
 
     def _holding(self, path: str, claim: ResourceClaim) -> _Holding:
-        """What an allocated claim holds."""
-        held = self._holder(path, claim) is not None
-        gone = not held and self._deserted(path, claim)
+        """Devices held by an allocated claim."""
+        is_held = self._holder(path, claim) is not None
+        gone = not is_held and self._deserted(path, claim)
         devices: dict[_Device, None] = {}
         consumed: Counter[tuple[_Device, str]] = Counter()
         for result in claim.status.allocation.devices.results if claim.status.allocation is not None else ():
@@ -454,9 +464,9 @@ class DeviceReader:
         return _Holding(
             devices=tuple(devices),
             consumed=consumed,
-            pods=tuple(dict.fromkeys(f"{namespace}/{one.name}" for one in claim.status.reserved_for)),
-            classes=tuple(dict.fromkeys(_class_names(claim.spec.devices))) if held else (),
-            foreign=not held and not gone,
+            pods=tuple(dict.fromkeys(f"{namespace}/{consumer.name}" for consumer in claim.status.reserved_for)),
+            classes=tuple(dict.fromkeys(_class_names(claim.spec.devices))) if is_held else (),
+            foreign=not is_held and not gone,
             leaving=gone,
         )
 
@@ -473,10 +483,10 @@ class DeviceReader:
     def _deserted(self, path: str, claim: ResourceClaim) -> bool:
         """Whether a claim is reserved for pods, all of which are gone: its devices are about to be given back."""
         namespace = path.partition("/")[0]
-        found = [self._pods.get(f"{namespace}/{one.name}") for one in claim.status.reserved_for]
-        return bool(found) and not any(
-            pod is not None and dra.is_consumer(one, pod) and not _ended(pod)
-            for one, pod in zip(claim.status.reserved_for, found, strict=True)
+        consumers = [self._pods.get(f"{namespace}/{consumer.name}") for consumer in claim.status.reserved_for]
+        return bool(consumers) and not any(
+            pod is not None and dra.is_consumer(consumer, pod) and not _ended(pod)
+            for consumer, pod in zip(claim.status.reserved_for, consumers, strict=True)
         )
 
     # -- sets of devices as resources
@@ -525,69 +535,73 @@ class DeviceReader:
     def _plan(self, spec: DeviceClaim, path: str) -> model.PlannedClaim | str:
         """A claim as it can be searched for; what is wrong with it is told of this claim, whoever else asks alike."""
         key, name = _encode(spec), f"ResourceClaim {path.rpartition('/')[2]}"
-        found = self._plans.get(key)
-        if found is None:
-            found = self._plans[key] = self._planner.plan(spec, dra.ANY_CLAIM)
-        if isinstance(found, str):
-            return found.replace(dra.ANY_CLAIM, name)
-        faults = tuple([fault.replace(dra.ANY_CLAIM, name) for fault in found.faults])
-        return replace(found, faults=faults) if faults else found
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = self._planner.plan(spec, dra.ANY_CLAIM)
+        if isinstance(plan, str):
+            return plan.replace(dra.ANY_CLAIM, name)
+        faults = tuple([fault.replace(dra.ANY_CLAIM, name) for fault in plan.faults])
+        return replace(plan, faults=faults) if faults else plan
 
     def allocatable(self, native: Mapping[str, Ints], rows: int) -> dict[str, Ints]:
         """How many devices of each set every node has that no one but its pods holds.
 
         `native` are extended resources as nodes offer them themselves: where they do, classes are not asked.
         """
-        table, found = self._table, dict[str, Ints]()
+        table, by_set = self._table, dict[str, Ints]()
         local = table.row >= 0
         free = (self._usable > 0) & (table.foreign == 0)
-        kept = (self._usable > 0) & (table.foreign > 0) & local
+        usable_foreign = (self._usable > 0) & (table.foreign > 0) & local
         unused: dict[str, Ints] = {}
-        for one in self._sets:
-            member = np.frombuffer(_bytes(one.kinds, len(self._kinds)), dtype=np.uint8)
+        for device_set in self._sets:
+            member = np.frombuffer(_bytes(device_set.kinds, len(self._kinds)), dtype=np.uint8)
             inside = member[table.kind] > 0 if len(table.kind) else np.zeros(0, dtype=bool)
             counts = np.bincount(table.row[inside & local & free], minlength=rows).astype(np.int64)
             counts += int((inside & ~local & free).sum())  # which nodes share them is asked when they are matched
-            found[one.name] = counts
-            if (inside & kept).any():
-                unused[one.name] = np.bincount(table.row[inside & kept], minlength=rows).astype(np.int64)
+            by_set[device_set.name] = counts
+            if (inside & usable_foreign).any():
+                unused[device_set.name] = np.bincount(table.row[inside & usable_foreign], minlength=rows).astype(
+                    np.int64
+                )
         offers: dict[str, Bools] = {}
         extra: dict[str, Ints] = {}
         for resource, name in self._served.items():
-            if resource not in self._wanted or f"{model.CLASS_PREFIX}{name}" not in found:
+            if resource not in self._wanted or f"{model.CLASS_PREFIX}{name}" not in by_set:
                 continue
             around = self._around(name)
-            column = np.minimum.reduce([found[one] for one in around])
+            column = np.minimum.reduce([by_set[set_name] for set_name in around])
             if name not in self._bounds:  # some of its devices serve several requests: matching tells how many
                 column = np.where(column > 0, _PLENTY, 0)
-            given = native.get(resource, np.zeros(rows, dtype=np.int64))
-            offers[resource] = given > 0
-            held = [unused[one] for one in around if one in unused]
-            if held:
-                unused[resource] = np.where(given > 0, 0, np.maximum.reduce(held))
-            extra |= {one: extra.get(one, 0) + given for one in around}
-            extra[resource] = np.where(given > 0, given, column)
+            offered_count = native.get(resource, np.zeros(rows, dtype=np.int64))
+            offers[resource] = offered_count > 0
+            unused_counts = [unused[set_name] for set_name in around if set_name in unused]
+            if unused_counts:
+                unused[resource] = np.where(offered_count > 0, 0, np.maximum.reduce(unused_counts))
+            extra |= {set_name: extra.get(set_name, 0) + offered_count for set_name in around}
+            extra[resource] = np.where(offered_count > 0, offered_count, column)
         for resource, amount in extra.items():
-            found[resource] = found.get(resource, 0) + amount
+            by_set[resource] = by_set.get(resource, 0) + amount
         self.devices = replace(self.devices, native=offers, unused=unused)
-        return found
+        return by_set
 
     def _around(self, name: str) -> list[str]:
         """The sets from which a request for any device of a class is counted."""
         plan = self._plan(_class_claim(name), f"for {name}")
         kinds = _mask(plan.requests[0][0].answers, 1) if isinstance(plan, model.PlannedClaim) else 0
-        inside = [one for one in self._sets if not one.device_class and one.kinds & kinds == kinds]
-        return [f"{model.CLASS_PREFIX}{name}", *(one.name for one in inside if kinds in self._counted)]
+        inside = [
+            device_set for device_set in self._sets if not device_set.device_class and device_set.kinds & kinds == kinds
+        ]
+        return [f"{model.CLASS_PREFIX}{name}", *(device_set.name for device_set in inside if kinds in self._counted)]
 
     # -- what a pod asks for
 
     def of(self, path: str) -> Asked:
-        """What a pod asks of devices, or holds of them."""
+        """Devices that a pod requests or holds."""
         pod = self._pods.get(path) if self else None
         if pod is None:
             return NOTHING_ASKED
-        wanted = dra.extended(pod.spec, self._served) if self._served and not pod.spec.node_name else None
-        if not pod.spec.resource_claims and wanted is None and path not in self._means:
+        extended = dra.extended(pod.spec, self._served) if self._served and not pod.spec.node_name else None
+        if not pod.spec.resource_claims and extended is None and path not in self._means:
             return NOTHING_ASKED
         if pod.spec.node_name or _ended(pod):
             return self._held(path)
@@ -596,7 +610,7 @@ class DeviceReader:
             why = dra.unfit(pod, entry, claims)
             if why:
                 return Asked(key=why.encode(), waits=why)
-        return self._asks(path, pod, claims, wanted)
+        return self._asks(path, pod, claims, extended)
 
     def _held(self, path: str) -> Asked:
         counts: dict[str, int] = {}
@@ -610,9 +624,9 @@ class DeviceReader:
                 if number < 0 or result.admin_access or result.share_id or not self._usable[number]:
                     continue
                 bit = 1 << int(self._table.kind[number])
-                for one in self._sets:
-                    if one.kinds & bit:
-                        counts[one.name] = counts.get(one.name, 0) + 1
+                for device_set in self._sets:
+                    if device_set.kinds & bit:
+                        counts[device_set.name] = counts.get(device_set.name, 0) + 1
         claimed, domain = self._means.get(path, ()), self._domain_of(self._pods[path])
         if not claimed and not domain:
             return NOTHING_ASKED
@@ -624,7 +638,7 @@ class DeviceReader:
         names = template_names(pod) if self._domains else ()
         return next((self._domains[name] for name in names if name in self._domains), "")
 
-    def _asks(self, path: str, pod: Pod, claims: Mapping[str, ResourceClaim], wanted: model.Extended | None) -> Asked:
+    def _asks(self, path: str, pod: Pod, claims: Mapping[str, ResourceClaim], extended: model.Extended | None) -> Asked:
         counts: dict[str, int] = {}
         ties: list[NodeSelector] = []
         asks: list[model.ClaimAsk] = []
@@ -636,7 +650,7 @@ class DeviceReader:
             if claim is None:
                 continue
             if claim.metadata.annotations.get(dra.EXTENDED_CLAIM) == "true" and dra.owns(pod, claim):
-                wanted = None  # it was made in an earlier attempt, and serves
+                extended = None  # it was made in an earlier attempt, and serves
             allocation = claim.status.allocation
             if allocation is not None:
                 if allocation.node_selector is not None:
@@ -653,30 +667,32 @@ class DeviceReader:
                 return Asked(key=plan.encode(), waits=plan)
             asks.append(model.ClaimAsk(plan, claim.spec.devices, name if len(users) > 1 else ""))
             matched = not self._count(plan, counts, alone=len(users) == 1) or matched
-        if wanted is not None:
-            plan = self._plan(wanted.spec, f"{path}/for its extended resources")
+        if extended is not None:
+            plan = self._plan(extended.spec, f"{path}/for its extended resources")
             if isinstance(plan, str):
                 return Asked(key=plan.encode(), waits=plan)
             matched = not self._count(plan, counts, alone=True) or matched
-            wanted = replace(wanted, plan=plan)
-        spec = wanted.spec if wanted is not None else None
+            extended = replace(extended, plan=plan)
+        spec = extended.spec if extended is not None else None
         domain = self._domain_of(pod)
-        faulty = path if any(one.plan.faults for one in asks) else ""  # faults name claims: others have their own
-        key = _encode((ties, [(one.spec, one.shared) for one in asks], spec, binding, domain, faulty))
-        found = self._asked.get(key)
-        if found is None or found.matched is not matched:
-            found = self._asked[key] = model.DeviceAsk(
-                tuple(ties), tuple(asks), matched, wanted, tuple(binding), domain
+        faulty = (
+            path if any(claim_ask.plan.faults for claim_ask in asks) else ""
+        )  # faults name claims: others have their own
+        key = _encode((ties, [(claim_ask.spec, claim_ask.shared) for claim_ask in asks], spec, binding, domain, faulty))
+        ask = self._asked.get(key)
+        if ask is None or ask.matched is not matched:
+            ask = self._asked[key] = model.DeviceAsk(
+                tuple(ties), tuple(asks), matched, extended, tuple(binding), domain
             )
-        return Asked(key, counts, found, claims=names)
+        return Asked(key, counts, ask, claims=names)
 
     def _crowd(self, path: str, claim: ResourceClaim, users: Sequence[str]) -> str:
         """Why a claim is not for this one of its users: more of them wait than it can be reserved for."""
         if len(users) + len(claim.status.reserved_for) <= dra.MOST_CONSUMERS:
             return ""
-        first = sorted(users)[: dra.MOST_CONSUMERS - len(claim.status.reserved_for)]
+        first_users = sorted(users)[: dra.MOST_CONSUMERS - len(claim.status.reserved_for)]
         name = claim.metadata.name
-        return "" if path in first else f"ResourceClaim {name} is wanted by more than {dra.MOST_CONSUMERS} pods"
+        return "" if path in first_users else f"ResourceClaim {name} is wanted by more than {dra.MOST_CONSUMERS} pods"
 
     def _count(self, plan: model.PlannedClaim, counts: dict[str, int], *, alone: bool) -> bool:
         """Add what a claim asks of each set; whether that is all there is to it."""
@@ -688,10 +704,10 @@ class DeviceReader:
                 continue
             kinds = _mask(request.answers, 1)
             exact = exact and kinds in self._counted
-            for one in self._sets:
-                own = one.device_class == request.device_class and one.device_class in self._bounds
-                if own or (not one.device_class and exact and one.kinds & kinds == kinds):
-                    counts[one.name] = counts.get(one.name, 0) + request.count
+            for device_set in self._sets:
+                has_class = device_set.device_class == request.device_class and device_set.device_class in self._bounds
+                if has_class or (not device_set.device_class and exact and device_set.kinds & kinds == kinds):
+                    counts[device_set.name] = counts.get(device_set.name, 0) + request.count
         return exact
 
     _domains: Mapping[str, str] = {}  # by template of claims: the ComputeDomain that pods join by it
@@ -700,7 +716,7 @@ class DeviceReader:
 
 
 class ReadDevices(msgspec.Struct, frozen=True, eq=False):
-    """What was read of devices."""
+    """Devices as they were read."""
 
     of: DeviceReader
     asking: set[str]  # the pods that ask for something else than before
@@ -718,35 +734,39 @@ class ReadDevices(msgspec.Struct, frozen=True, eq=False):
         return replace(table, allocatable=amounts)
 
 
-_KINDS: Final = frozenset(kind for one in (ResourceSlice, DeviceClass, ResourceClaim) for kind in KINDS_OF[one])
+_KINDS: Final = frozenset(
+    kind for kind_of_record in (ResourceSlice, DeviceClass, ResourceClaim) for kind in KINDS_OF[kind_of_record]
+)
 _GONE: Final = -2
 """Where the pool of a node is that does not exist."""
 
 
-def _pool(driver: str, name: str, slices: list[ResourceSlice], row: Mapping[str, int], first: int) -> model.DevicePool:
+def _pool(
+    driver: str, name: str, slices: list[ResourceSlice], row: Mapping[str, int], first_device: int
+) -> model.DevicePool:
     """A pool of one node in its newest generation, or of several nodes with everything that is there of it."""
-    nodes = {one.spec.node_name for one in slices}
-    if len(nodes) == 1 and "" not in nodes and not any(one.spec.per_device_node_selection for one in slices):
+    nodes = {slice_.spec.node_name for slice_ in slices}
+    if len(nodes) == 1 and "" not in nodes and not any(slice_.spec.per_device_node_selection for slice_ in slices):
         if len(slices) > 1:
-            newest = max(one.spec.pool.generation for one in slices)
-            slices = [one for one in slices if one.spec.pool.generation == newest]
+            newest = max(slice_.spec.pool.generation for slice_ in slices)
+            slices = [slice_ for slice_ in slices if slice_.spec.pool.generation == newest]
         where, fault = row.get(next(iter(nodes)), _GONE), dra.pool_fault(slices)
     else:
         where, fault = -1, ""
-    last = first + sum(len(one.spec.devices) for one in slices) if where != _GONE else first
-    return model.DevicePool(driver, name, tuple(slices), first, last, where, fault)
+    end = first_device + sum(len(slice_.spec.devices) for slice_ in slices) if where != _GONE else first_device
+    return model.DevicePool(driver, name, tuple(slices), first_device, end, where, fault)
 
 
-def _moved(pool: model.DevicePool, row: Mapping[str, int], first: int) -> model.DevicePool:
+def _moved(pool: model.DevicePool, row: Mapping[str, int], first_device: int) -> model.DevicePool:
     """A pool of the same slices, whose node may be gone or have another row."""
     where = row.get(pool.slices[0].spec.node_name, _GONE) if pool.row >= 0 else pool.row
-    if where == pool.row and first == pool.first:
+    if where == pool.row and first_device == pool.first:
         return pool
-    return replace(pool, row=where, first=first, last=first + pool.last - pool.first)
+    return replace(pool, row=where, first=first_device, last=first_device + pool.last - pool.first)
 
 
-def _same_slices(one: Sequence[ResourceSlice], other: Sequence[ResourceSlice]) -> bool:
-    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
+def _same_slices(a: Sequence[ResourceSlice], b: Sequence[ResourceSlice]) -> bool:
+    return len(a) == len(b) and all(a is b for a, b in zip(a, b, strict=True))
 
 
 def _settled(pod: Pod | None) -> bool:
@@ -764,9 +784,9 @@ def _class_claim(name: str) -> DeviceClaim:
 def _class_names(spec: DeviceClaim) -> Iterator[str]:
     """The classes that the requests of a claim name."""
     for request in spec.requests:
-        for one in (request.exactly, *request.first_available):
-            if one is not None and one.device_class_name:
-                yield one.device_class_name
+        for option in (request.exactly, *request.first_available):
+            if option is not None and option.device_class_name:
+                yield option.device_class_name
 
 
 def _may_mean_claims(pod: Pod, served: Mapping[str, str]) -> bool:
@@ -785,10 +805,10 @@ def _claims_of(pod: Pod, served: Mapping[str, str]) -> Iterator[str]:
         name = dra.claim_name(pod, entry)
         if name:
             yield f"{namespace}/{name}"
-    made = pod.status.extended_resource_claim_status
-    if made is not None and made.resource_claim_name:
-        yield f"{namespace}/{made.resource_claim_name}"
-    elif served and any(name in served for one in _containers(pod) for name in one.resources.requests):
+    claim_status = pod.status.extended_resource_claim_status
+    if claim_status is not None and claim_status.resource_claim_name:
+        yield f"{namespace}/{claim_status.resource_claim_name}"
+    elif served and any(name in served for container in _containers(pod) for name in container.resources.requests):
         yield f"{namespace}/{dra.extended_claim_name(pod)}"
 
 
@@ -817,32 +837,38 @@ def _laminar(counted: Sequence[int], matched: Sequence[int], together: set[froze
     `together` are sets that one pod chooses from: either all of them are counted, or none.
     """
     good = set(counted[:_MOST_SETS])
-    bad = {one for one in counted if one not in good or any(one & other for other in matched)}
-    for i, one in enumerate(counted):
-        for other in counted[i + 1 :]:
-            if one & other and one & other not in (one, other):
-                bad |= {one, other}
+    bad = {kinds for kinds in counted if kinds not in good or any(kinds & kinds_b for kinds_b in matched)}
+    for i, kinds_a in enumerate(counted):
+        for kinds_b in counted[i + 1 :]:
+            if kinds_a & kinds_b and kinds_a & kinds_b not in (kinds_a, kinds_b):
+                bad |= {kinds_a, kinds_b}
     while True:
-        spoilt = {one for group in together if not group <= good - bad for one in group}
-        more = {one for one in good - bad if one in spoilt or any(one & other for other in bad)}
-        if not more:
+        spoilt = {kinds for group in together if not group <= good - bad for kinds in group}
+        newly_bad = {kinds for kinds in good - bad if kinds in spoilt or any(kinds & kinds_b for kinds_b in bad)}
+        if not newly_bad:
             return good - bad
-        bad |= more
+        bad |= newly_bad
 
 
 def _shown(spec: DeviceClaim, request: model.PlannedRequest) -> str:
     """How the set of a request is called where it is not simply its class."""
-    found = next((one.exactly for one in spec.requests if one.name == request.name), None)
-    texts = [one.cel.expression for one in found.selectors if one.cel is not None] if found is not None else []
-    said = " && ".join(" ".join(text.split()) for text in texts)
-    said = said if len(said) <= _LONGEST else f"{said[: _LONGEST - 1]}…"
-    tolerates = " with its tolerations" if found is not None and found.tolerations else ""
-    where = f" where {said}" if said else " without taints"
+    request_spec = next(
+        (request_entry.exactly for request_entry in spec.requests if request_entry.name == request.name), None
+    )
+    texts = (
+        [selector.cel.expression for selector in request_spec.selectors if selector.cel is not None]
+        if request_spec is not None
+        else []
+    )
+    selectors = " && ".join(" ".join(text.split()) for text in texts)
+    selectors = selectors if len(selectors) <= _LONGEST else f"{selectors[: _LONGEST - 1]}…"
+    tolerates = " with its tolerations" if request_spec is not None and request_spec.tolerations else ""
+    where = f" where {selectors}" if selectors else " without taints"
     return f"{model.CLASS_PREFIX}{request.device_class}{where}{tolerates}"
 
 
-def _mask(answers: bytes, *wanted: int) -> int:
-    return _bits({i for i, answer in enumerate(answers) if answer in wanted})
+def _mask(answers: bytes, *numbers_wanted: int) -> int:
+    return _bits({i for i, answer in enumerate(answers) if answer in numbers_wanted})
 
 
 def _bits(numbers: Iterable[int]) -> int:

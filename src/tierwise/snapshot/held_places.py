@@ -29,20 +29,20 @@ _PODS: Final = 1 << 10
 def read_held_places(
     objects: Objects, axis: Axis, nodes: NodeTable, pods: SortedPods
 ) -> tuple[HeldPlaces, list[Fault]]:
-    """What is held, and records that cannot be read."""
+    """Held places, and faults of records that cannot be read."""
     records = objects.of_kind("", "ConfigMap")
     if not records:
         return _NOTHING, []
     from tierwise.api.defrag_record import RECORD_NAME, observed, read_record  # few clusters are defragmented
 
-    found = [(path, records[path]) for path in records if path.endswith(f"/{RECORD_NAME}")]
-    if not found:
+    config_maps = [(path, records[path]) for path in records if path.endswith(f"/{RECORD_NAME}")]
+    if not config_maps:
         return _NOTHING, []
     places: list[HeldPlace] = []
     unobserved: list[tuple[Key, int]] = []
     moving: set[str] = set()
     faults: list[Fault] = []
-    for path, config in found:
+    for path, config in config_maps:
         assert isinstance(config, ConfigMap)
         try:
             record = read_record(config)
@@ -68,41 +68,41 @@ def _kept(record: DefragRecord, axis: Axis, rows: Mapping[str, int]) -> Iterator
 def _held(
     record: DefragRecord, axis: Axis, nodes: NodeTable, jobs: Sequence[Job], objects: Objects
 ) -> Iterator[HeldPlace]:
-    """What is held for jobs, without the pods of theirs that have come."""
-    taken: dict[tuple[str, str, str, bytes], int] = {}  # pods that stand for an earlier entry already
-    for held in record.held:
-        row = nodes.row.get(held.node)
+    """Places held for jobs, without those that the jobs' pods have taken."""
+    placed_before: dict[tuple[str, str, str, bytes], int] = {}  # pods that stand for an earlier entry already
+    for held_pods in record.held:
+        row = nodes.row.get(held_pods.node)
         if row is None:
             continue
-        request = _vector(axis, held.requests)
-        if held.owner:
-            alike = _children(held.owner, objects)
+        request = _vector(axis, held_pods.requests)
+        if held_pods.owner:
+            alike = _children(held_pods.owner, objects)
             keys = tuple(job.key for job in jobs if len(job.tasks) == 1 and job.tasks[0].key in alike)
-            there = sum(node == held.node for node in alike.values())
+            present = sum(node == held_pods.node for node in alike.values())
         else:
-            own = [job for job in jobs if _means(held, job)]
-            keys = tuple(job.key for job in own)
-            there = sum(_stands(task, int(nodes.number[row]), request) for job in own for task in job.tasks)
-        mark = held.job, held.owner, held.node, request.tobytes()
-        left = held.pods - max(0, there - taken.get(mark, 0))
-        taken[mark] = taken.get(mark, 0) + held.pods
-        if left > 0:
+            jobs_meant = [job for job in jobs if _means(held_pods, job)]
+            keys = tuple(job.key for job in jobs_meant)
+            present = sum(_stands(task, int(nodes.number[row]), request) for job in jobs_meant for task in job.tasks)
+        mark = held_pods.job, held_pods.owner, held_pods.node, request.tobytes()
+        missing = held_pods.pods - max(0, present - placed_before.get(mark, 0))
+        placed_before[mark] = placed_before.get(mark, 0) + held_pods.pods
+        if missing > 0:
             # A job that has no pods at the moment is not known yet: its places are kept from all jobs.
-            yield HeldPlace(keys, row, request, min(left, _PODS), record.expires, held.queue)
+            yield HeldPlace(keys, row, request, min(missing, _PODS), record.expires, held_pods.queue)
 
 
-def _means(held: HeldPods, job: Job) -> bool:
+def _means(held_pods: HeldPods, job: Job) -> bool:
     """Whether a job is the one that places are held for, by its own name or by that of what it was made for."""
-    return held.job == job.key or (bool(job.owner) and held.job == f"{job.key.partition('/')[0]}/{job.owner}")
+    return held_pods.job == job.key or (bool(job.owner) and held_pods.job == f"{job.key.partition('/')[0]}/{job.owner}")
 
 
 def _stands(task: Task, node: int, request: Ints) -> bool:
     """Whether a task has come to its place: on the node of a number, with these requests."""
-    asked = np.flatnonzero(request)
+    resources = np.flatnonzero(request)
     return (
         task.status is Status.RUNNING
         and task.node == node
-        and bool((task.shape.request[asked] == request[asked]).all())
+        and bool((task.shape.request[resources] == request[resources]).all())
     )
 
 
@@ -111,7 +111,7 @@ def _children(owner: str, objects: Objects) -> dict[str, str]:
     return {
         path: pod.spec.node_name
         for path, pod in objects.every(Pod).items()
-        if any(one.uid == owner for one in pod.metadata.owner_references)
+        if any(reference.uid == owner for reference in pod.metadata.owner_references)
         and not pod.metadata.deletion_timestamp
         and pod.status.phase not in ("Succeeded", "Failed")
     }

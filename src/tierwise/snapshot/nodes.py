@@ -77,15 +77,15 @@ def order_topology(
     trees += (planned for tree in of_labels for planned in plan(tree, nodes))
     if plain or not trees:
         trees.insert(0, Planned(HYPERNODES, declare(plain, nodes), {}))
-    first = trees.pop(next((i for i, tree in enumerate(trees) if tree.kind == follow), 0))
+    followed_tree = trees.pop(next((i for i, tree in enumerate(trees) if tree.kind == follow), 0))
     place = dict(zip(names, range(len(names)), strict=True))
-    topology, order = build_tree(first.declared, names, first.tiers, place=place)
+    topology, order = build_tree(followed_tree.declared, names, followed_tree.tiers, place=place)
     ordered = [names[i] for i in order.tolist()] if trees else []
     alternate_topologies: dict[str, AlternateTopology] = {}
     for tree in trees:
-        other, rows = build_tree(tree.declared, ordered, tree.tiers, place=place)
-        alternate_topologies[tree.kind] = AlternateTopology(other, rows)
-    return OrderedTopology(topology, order, first.kind, faults, alternate_topologies)
+        alternate, rows = build_tree(tree.declared, ordered, tree.tiers, place=place)
+        alternate_topologies[tree.kind] = AlternateTopology(alternate, rows)
+    return OrderedTopology(topology, order, followed_tree.kind, faults, alternate_topologies)
 
 
 class NodeRow(msgspec.Struct, frozen=True):
@@ -100,8 +100,8 @@ class NodeRow(msgspec.Struct, frozen=True):
 
 
 def read_row(node: Node, conditions: Sequence[str]) -> NodeRow:
-    """What a table holds of a node; with one of the `conditions` it is unhealthy: a type, which is wrong where it is
-    True, or `Type=Status`. A node that reports no Ready condition is taken to be ready.
+    """Row of a node for the table. With one of the `conditions` the node is unhealthy: a type, which is wrong if True,
+    or `Type=Status`. A node that reports no Ready condition counts as ready.
     """
     status = node.status
     return NodeRow(
@@ -122,9 +122,8 @@ def _wrong(node: Node, conditions: Sequence[str]) -> str:
 
 
 class Nodes:
-    """What is kept of nodes: their trees, rows, numbers and columns.
-
-    A node keeps its number for as long as it is there, whatever its row is.
+    """Kept values of nodes: trees, rows, numbers and columns. A node keeps its number while it exists, whatever its
+    row.
     """
 
     def __init__(
@@ -149,16 +148,16 @@ class Nodes:
         self.resources = graph.equal(_united, Each(graph.records(Node), _names))
         self._graph = graph
 
-    def amounts(self, axis: Derived[Axis], most: Derived[int]) -> Derived[Ints]:
-        """What nodes have, (resources x rows): no more than `most` of anything."""
-        return Rows(self.order, self.of, read_amounts, axis, most, patch=_realigned)
+    def amounts(self, axis: Derived[Axis], limit: Derived[int]) -> Derived[Ints]:
+        """Amounts of nodes, (resources x rows), capped at `most`."""
+        return Rows(self.order, self.of, read_amounts, axis, limit, patch=_realigned)
 
     def table(self, amounts: Derived[Ints]) -> Derived[NodeTable]:
         """The table of all nodes with these amounts."""
         graph = self._graph
         return graph.whole(
-            lambda order, trees, number, amounts, labels, taints, *rest: NodeTable(
-                order.names, order.row, trees.order, number, amounts, labels, *taints, *rest
+            lambda order, trees, number, amounts, labels, taints, *further: NodeTable(
+                order.names, order.row, trees.order, number, amounts, labels, *taints, *further
             ),
             self.order,
             self.trees,
@@ -173,30 +172,30 @@ class Nodes:
         )
 
     def _column(self, name: str, kind: type) -> Derived[NDArray[Any]]:
-        """What rows have in a field."""
+        """Column of one field, by row."""
         of = attrgetter(name)
         return Rows(self.order, self.of, lambda rows: np.fromiter(map(of, rows), kind, len(rows)))
 
 
-def _ordered(last: list[Order], trees: OrderedTopology, records: Mapping[str, Node]) -> Order:
+def _ordered(previous: list[Order], trees: OrderedTopology, records: Mapping[str, Node]) -> Order:
     names = [*records]
     ordered = tuple([names[i] for i in trees.order.tolist()])
-    if not last or last[0].names != ordered:
-        last[:] = [Order(ordered, last[0] if last else None)]
-    return last[0]
+    if not previous or previous[0].names != ordered:
+        previous[:] = [Order(ordered, previous[0] if previous else None)]
+    return previous[0]
 
 
-def _numbered(last: list[Mapping[str, int]], order: Order) -> Mapping[str, int]:
+def _numbered(previous: list[Mapping[str, int]], order: Order) -> Mapping[str, int]:
     """The numbers of nodes; who comes gets the lowest that no other has."""
-    if not last:
-        last[:] = [order.row]
-    known = last[0]
-    came = [name for name in order.names if name not in known]
-    if came or len(known) > len(order.names):
-        stay = {name: number for name, number in known.items() if name in order.row}
+    if not previous:
+        previous[:] = [order.row]
+    numbers = previous[0]
+    came = [name for name in order.names if name not in numbers]
+    if came or len(numbers) > len(order.names):
+        stay = {name: number for name, number in numbers.items() if name in order.row}
         free = sorted({*range(len(order.names))}.difference(stay.values()))
-        last[:] = [stay | dict(zip(sorted(came), free, strict=False))]
-    return last[0]
+        previous[:] = [stay | dict(zip(sorted(came), free, strict=False))]
+    return previous[0]
 
 
 def _numbers(order: Order, number: Mapping[str, int]) -> Ints:
@@ -234,40 +233,40 @@ def _images(column: NDArray[np.object_]) -> tuple[dict[str, int], ...]:
     return tuple([{name: image.size_bytes for image in images for name in image.names} for images in listed])
 
 
-def read_amounts(rows: Sequence[NodeRow], axis: Axis, most: int) -> Ints:
+def read_amounts(rows: Sequence[NodeRow], axis: Axis, limit: int) -> Ints:
     """Amounts by resource and row.
 
     A node that states no pod limit has none; each node has every port once, and no end of what is firm.
     """
-    result = _constants(axis, most, len(rows))
-    known: dict[tuple[str, str | int | float], int] = {}  # nodes are of few kinds
+    result = _constants(axis, limit, len(rows))
+    by_entry: dict[tuple[str, str | int | float], int] = {}  # nodes are of few kinds
     for i, row in enumerate(rows):
         for entry in row.amounts.items():
-            if entry not in known:
-                known[entry] = min(amount(*entry), most)
-            result[axis.index[entry[0]], i] = known[entry]
+            if entry not in by_entry:
+                by_entry[entry] = min(amount(*entry), limit)
+            result[axis.index[entry[0]], i] = by_entry[entry]
         if POD_SLOTS not in row.amounts:
-            result[axis.index[POD_SLOTS], i] = most
+            result[axis.index[POD_SLOTS], i] = limit
     return result
 
 
-def _constants(axis: Axis, most: int, rows: int) -> Ints:
-    """What every node has."""
+def _constants(axis: Axis, limit: int, rows: int) -> Ints:
+    """Amounts that every node has of constant resources."""
     result = np.zeros((len(axis), rows), dtype=np.int64)
     for name, r in axis.index.items():
         if name.startswith(PORT_PREFIX):
             result[r] = 1
         elif name.startswith(FIRM_PREFIX):
-            result[r] = most
+            result[r] = limit
     return result
 
 
 def _realigned(amounts: Ints, was: tuple[Axis, int], by: tuple[Axis, int]) -> Ints | None:
     """Amounts moved to another axis; nodes that have a resource that is new there are read again."""
-    (old, before), (axis, most) = was, by
-    if before != most:
+    (old, before), (axis, limit) = was, by
+    if before != limit:
         return None
-    result = _constants(axis, most, amounts.shape[1])
+    result = _constants(axis, limit, amounts.shape[1])
     for name, r in axis.index.items():
         if name in old.index:
             result[r] = amounts[old.index[name]]

@@ -36,8 +36,8 @@ class PodFollower:
         A pod with claims is read again whatever becomes of it: what it asks of devices depends on its state as well.
         `served` are the resources that classes of devices serve.
         """
-        found, pods, claiming = FollowedPods(self, {}, {}, set()), self.pods, self.claiming
-        moved = found.moved
+        followed, pods, claiming = FollowedPods(self, {}, {}, set()), self.pods, self.claiming
+        moved = followed.moved
         for path, pod in latest.items():
             before = pods.get(path)
             claims = pod is not None and bool(
@@ -54,12 +54,12 @@ class PodFollower:
             ):
                 template = before[1]
                 if pod.spec.node_name and not before[0].spec.node_name:
-                    template = found.placed[path] = self.templates.join(pod)
+                    template = followed.placed[path] = self.templates.join(pod)
                     self.templates.leave(before[1])
                 pods[path] = pod, template
                 moved[path] = pod
                 continue
-            found.changed.add(path)
+            followed.changed.add(path)
             (claiming.add if claims else claiming.discard)(path)
             if before is not None:
                 self.templates.leave(before[1])
@@ -68,7 +68,7 @@ class PodFollower:
             if pod is not None:
                 pods[path] = pod, self.templates.join(pod)
                 self.firm += firm(pod.metadata)
-        return found
+        return followed
 
 
 class FollowedPods(msgspec.Struct, eq=False):
@@ -86,14 +86,14 @@ def _alike(before: Pod, pod: Pod) -> bool:
     With its node it is told where that is, and its rank: jobs with ranks are built again when a pod of theirs moves.
     """
     old, new = before.metadata, pod.metadata
-    spec, last = counted(pod), counted(before)
-    if last != spec:
-        if last.node_name and not spec.node_name:
+    spec, spec_before = counted(pod), counted(before)
+    if spec_before != spec:
+        if spec_before.node_name and not spec.node_name:
             return False  # it was read without its rules about nodes
-        if replace(last, node_name=spec.node_name, scheduling_gates=spec.scheduling_gates) != spec:
+        if replace(spec_before, node_name=spec.node_name, scheduling_gates=spec.scheduling_gates) != spec:
             return False
     if old.annotations != new.annotations:
-        placed = spec.node_name and not last.node_name
+        placed = spec.node_name and not spec_before.node_name
         if not placed or _untold(old.annotations) != _untold(new.annotations):
             return False
     return (

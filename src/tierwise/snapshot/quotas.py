@@ -26,11 +26,11 @@ _ENDED = ("Succeeded", "Failed")
 
 
 def left_by_namespace(objects: Objects, axis: Axis) -> dict[str, Ints]:
-    """What is left of each resource in each namespace that has a quota; where several name it, the least of them."""
+    """Remaining amounts of each namespace with a quota, by resource; the smallest if several quotas name it."""
     result: dict[str, Ints] = {}
     for record in objects.every(ResourceQuota).values():
         namespace = record.metadata.namespace or "default"
-        left = result.setdefault(namespace, np.full(len(axis), PLENTY, dtype=np.int64))
+        quota_left = result.setdefault(namespace, np.full(len(axis), PLENTY, dtype=np.int64))
         counted: dict[str, int] | None = None
         for name, hard in (record.status.hard or record.spec.hard).items():
             resource = _resource(name)
@@ -42,7 +42,7 @@ def left_by_namespace(objects: Objects, axis: Axis) -> dict[str, Ints]:
                 counted = counted if counted is not None else _held(namespace, objects.every(Pod).values())
                 used = counted.get(resource, 0)
             index = axis.index[resource]
-            left[index] = max(min(int(left[index]), amount(name, hard) - used), -PLENTY)
+            quota_left[index] = max(min(int(quota_left[index]), amount(name, hard) - used), -PLENTY)
     return result
 
 
@@ -51,7 +51,7 @@ def _resource(name: str) -> str:
 
 
 def _held(namespace: str, pods: Collection[Pod]) -> dict[str, int]:
-    """What the pods of a namespace that stand on a node ask for together."""
+    """Sum of the requests of a namespace's pods that are on nodes."""
     total: dict[str, int] = {}
     for pod in pods:
         holds = bool(pod.spec.node_name) and pod.status.phase not in _ENDED

@@ -32,22 +32,22 @@ def history_key(namespace: str) -> Key:
 
 def read_history(record: ConfigMap) -> tuple[FinishedRun, ...]:
     """The runs of a record; ValueError where it was written by something else."""
-    found = []
+    runs = []
     for number, line in enumerate(record.data.get(_RUNS, "").splitlines(), 1):
         try:
             job, queue, pods, seconds, ended, stated = json.loads(line)
-            found.append(FinishedRun(str(job), str(queue), int(pods), float(seconds), float(ended), float(stated)))
+            runs.append(FinishedRun(str(job), str(queue), int(pods), float(seconds), float(ended), float(stated)))
         except (ValueError, TypeError) as error:
             raise ValueError(f"line {number} of its runs cannot be read: {error}") from None
-    return tuple(found)
+    return tuple(runs)
 
 
 def history_effects(objects: Objects, snapshot: Snapshot) -> list[Effect]:
     """Write down the runs that have ended since the record was written; nothing where the profile keeps none."""
     if not snapshot.history_in:
         return []
-    known = {(run.job, run.ended) for run in snapshot.history}
-    new = [run for run in finished_runs(snapshot.jobs) if (run.job, run.ended) not in known]
+    recorded = {(run.job, run.ended) for run in snapshot.history}
+    new = [run for run in finished_runs(snapshot.jobs) if (run.job, run.ended) not in recorded]
     oldest = snapshot.history[0].ended if len(snapshot.history) >= MOST else 0.0
     if not any(run.ended > oldest for run in new):
         return []  # what has been dropped because it is old does not come back while its pods are there

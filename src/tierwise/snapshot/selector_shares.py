@@ -40,9 +40,9 @@ def beyond_reading(claims: Sequence[tuple[str, DeviceClaim]]) -> dict[str, str]:
     """Claims, by path, whose selectors are not even read, and what their pods are told."""
     parts = [(path, tuple(chain.from_iterable(expressions(spec)))) for path, spec in claims]
 
-    def pay(text: str, left: int) -> tuple[bool, int]:
+    def pay(text: str, budget: int) -> tuple[bool, int]:
         length = _EACH + len(text.encode(errors="replace"))
-        return (True, length) if length <= left else (False, 0)
+        return (True, length) if length <= budget else (False, 0)
 
     return _told(_beyond(parts, pay, MOST_BYTES), f"reads {MOST_BYTES} bytes of")
 
@@ -51,9 +51,9 @@ def beyond_evaluating(claims: Sequence[tuple[str, DeviceClaim]], planner: Planne
     """Claims, by path, whose selectors are not asked about devices, and what their pods are told."""
     parts = [(path, tuple(expressions(spec))) for path, spec in claims]
 
-    def pay(texts: tuple[str, ...], left: int) -> tuple[bool, int]:
-        cost = planner.cost(texts, ANY_CLAIM, left)
-        return (False, left) if cost is None else (True, cost)
+    def pay(texts: tuple[str, ...], budget: int) -> tuple[bool, int]:
+        cost = planner.cost(texts, ANY_CLAIM, budget)
+        return (False, budget) if cost is None else (True, cost)
 
     return _told(_beyond(parts, pay, MOST_COST), f"spends {MOST_COST} units of cost on")
 
@@ -85,14 +85,14 @@ def _beyond(
             while queue:
                 part = queue[-1]
                 if part not in paid:
-                    left = min(limit - spent[name], most - total)
-                    done, cost = pay(part, left) if left > too_little.get(part, 0) else (False, 0)
+                    budget = min(limit - spent[name], most - total)
+                    done, cost = pay(part, budget) if budget > too_little.get(part, 0) else (False, 0)
                     total += cost
                     if done:
                         paid.add(part)
                         spent[name] += cost
                     elif limit < most:
-                        too_little[part] = max(left, too_little.get(part, 0))
+                        too_little[part] = max(budget, too_little.get(part, 0))
                         break
                 queue.pop()
     return [path for path, parts in claims if not paid.issuperset(parts)]

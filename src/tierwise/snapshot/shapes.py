@@ -49,11 +49,11 @@ def qos_class(spec: PodSpec) -> int:
     limits: dict[str, int] = {}
     all_limited = True
     for container in everyone:
-        given = container.resources
+        resources = container.resources
         for name in _COUNTED:
-            limit = milli(given.limits.get(name, 0))
+            limit = milli(resources.limits.get(name, 0))
             limits[name] = limits.get(name, 0) + limit
-            requests[name] = requests.get(name, 0) + milli(given.requests.get(name, given.limits.get(name, 0)))
+            requests[name] = requests.get(name, 0) + milli(resources.requests.get(name, resources.limits.get(name, 0)))
             all_limited = all_limited and limit > 0
     if not any(requests.values()) and not any(limits.values()):
         return BEST_EFFORT
@@ -61,7 +61,7 @@ def qos_class(spec: PodSpec) -> int:
 
 
 class _Key(msgspec.Struct, frozen=True):
-    """What two pods have in common exactly where scheduling cannot tell them apart."""
+    """Properties of pods that scheduling can see; pods with equal keys are interchangeable."""
 
     body: bytes  # of their template
     priority: int
@@ -120,7 +120,7 @@ def _bounded(priority: int) -> int:
 
 
 class ReadBy(msgspec.Struct, frozen=True, eq=False):
-    """What all tasks of a cluster are read by."""
+    """Inputs that all tasks of a cluster are read with."""
 
     axis: Axis
     most: Ints  # by resource: who asks for more, which no node has, counts as asking for so much, and fits nowhere
@@ -169,8 +169,8 @@ class Shapes:
     def resize(self, by: ReadBy) -> None:
         """There are other resources or ports, or other limits of them: every shape is made again, under its number."""
         self.adapt(by)
-        for number, known in enumerate(self._here):
-            self._all[number] = self._make(known) if known is not None else self._blank(number)
+        for number, entry in enumerate(self._here):
+            self._all[number] = self._make(entry) if entry is not None else self._blank(number)
 
     @property
     def axis(self) -> Axis:
@@ -190,10 +190,10 @@ class Shapes:
         alike = not (volumes or devices.key or self._by_group or by.firmness or GROUP_LABEL in labels)
         seen = self._seen(labels)
         if alike:
-            known = self._of_template.get((template, seen))
-            if known is not None and known.pods:
-                known.pods += 1
-                return self._all[known.number]
+            shape_entry = self._of_template.get((template, seen))
+            if shape_entry is not None and shape_entry.pods:
+                shape_entry.pods += 1
+                return self._all[shape_entry.number]
         key = _Key(
             body=template.body,
             priority=by.priorities.of(spec),
@@ -214,22 +214,22 @@ class Shapes:
         return shape
 
     def _join(self, key: _Key, template: Template, devices: Asked, volumes: PodVolumes | None) -> Shape:
-        known = self._known.get(key)
-        if known is None:
+        entry = self._known.get(key)
+        if entry is None:
             if not self._blanks:
                 self._blanks.append(len(self._all))
                 self._all.append(self._blank(len(self._all)))
                 self._here.append(None)
             number = self._blanks.pop()
-            known = self._known[key] = self._here[number] = _Known(key, template, devices, volumes, number)
-            self._all[number] = self._make(known)
-        known.pods += 1
-        return self._all[known.number]
+            entry = self._known[key] = self._here[number] = _Known(key, template, devices, volumes, number)
+            self._all[number] = self._make(entry)
+        entry.pods += 1
+        return self._all[entry.number]
 
     def _of(self, shape: Shape) -> _Known:
-        known = self._here[shape.number]
-        assert known is not None
-        return known
+        entry = self._here[shape.number]
+        assert entry is not None
+        return entry
 
     def join_known(self, shape: Shape) -> Shape:
         """Count one more pod of a shape that other pods have already."""
@@ -238,17 +238,17 @@ class Shapes:
 
     def place(self, shape: Shape, template: Template) -> Shape:
         """The shape of a pod that had another one until it got its node, and follows this template with it."""
-        known = self._of(shape)
-        if known.key.body == template.body:
+        entry = self._of(shape)
+        if entry.key.body == template.body:
             return shape
-        found = self._join(replace(known.key, body=template.body), template, known.devices, known.volumes)
+        found = self._join(replace(entry.key, body=template.body), template, entry.devices, entry.volumes)
         self.leave(shape)
         return found
 
     def relabel(self, shape: Shape, labels: Mapping[str, str]) -> Shape:
-        """What has become of the shape of a pod with these labels since others are watched; the pod comes once more."""
-        known = self._of(shape)
-        return self._join(replace(known.key, labels=self._seen(labels)), known.template, known.devices, known.volumes)
+        """New shape of a pod with these labels after the watched labels have changed; the pod is counted in it."""
+        entry = self._of(shape)
+        return self._join(replace(entry.key, labels=self._seen(labels)), entry.template, entry.devices, entry.volumes)
 
     def _seen(self, labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         """Those of a pod's labels that are watched."""
@@ -257,15 +257,15 @@ class Shapes:
 
     def leave(self, shape: Shape) -> None:
         """A pod that had it goes."""
-        known = self._of(shape)
-        known.pods -= 1
-        if not known.pods:
-            del self._known[known.key]
-            self._here[known.number], self._all[known.number] = None, self._blank(known.number)
-            self._blanks.append(known.number)
+        entry = self._of(shape)
+        entry.pods -= 1
+        if not entry.pods:
+            del self._known[entry.key]
+            self._here[entry.number], self._all[entry.number] = None, self._blank(entry.number)
+            self._blanks.append(entry.number)
 
-    def _make(self, known: _Known) -> Shape:
-        by, key, template, devices, volumes = self._by, known.key, known.template, known.devices, known.volumes
+    def _make(self, entry: _Known) -> Shape:
+        by, key, template, devices, volumes = self._by, entry.key, entry.template, entry.devices, entry.volumes
         spec, axis = template.spec, by.axis
         asked = effective_request(spec)
         unasked, guessed = guesses(spec, asked)
@@ -280,7 +280,7 @@ class Shapes:
         vector = axis.vector(everything)
         request = np.minimum(vector, by.most)
         return Shape(
-            number=known.number,
+            number=entry.number,
             request=request,
             asked=np.flatnonzero(request),
             namespace=template.namespace or "default",

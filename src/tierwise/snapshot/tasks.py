@@ -124,13 +124,13 @@ class TaskStore:
         return self._naming.get(plain(name), ())
 
     def first_pods(self, cohorts: Iterable[Cohort]) -> dict[Name, Pod | None]:
-        """What these name, with the first pod of each name: of ours before those of others. None where it has none."""
-        found: dict[Name, Pod | None] = {}
+        """First pod of each group that the cohorts' pods name; pods of our schedulers come first. None without pods."""
+        pod_by_name: dict[Name, Pod | None] = {}
         for name in {name: None for cohort in cohorts for name in cohort.names}:
             calling = [cohort for cohort in self.naming(name) if name in cohort.names]
-            last = max(calling, key=_ORDER, default=None)
-            found[name] = next(iter(last.members.values())).pod if last is not None else None
-        return found
+            first_member = max(calling, key=_ORDER, default=None)
+            pod_by_name[name] = next(iter(first_member.members.values())).pod if first_member is not None else None
+        return pod_by_name
 
     def touched(self) -> tuple[set[Cohort], set[Cohort]]:
         """The cohorts that have come, gone or changed since this was last asked.
@@ -150,12 +150,12 @@ class TaskStore:
     ) -> None:
         """Bring tasks to where their pods are, and read those of other pods."""
         unknown = [path for path in moved if path not in self._cohort_of]  # who left without ever having had a node
-        again = {*changed, *unknown}
-        if not again.isdisjoint(moved):
-            moved = {path: pod for path, pod in moved.items() if path not in again}
-            placed = {path: template for path, template in placed.items() if path not in again}
+        paths_again = {*changed, *unknown}
+        if not paths_again.isdisjoint(moved):
+            moved = {path: pod for path, pod in moved.items() if path not in paths_again}
+            placed = {path: template for path, template in placed.items() if path not in paths_again}
         self.move(moved, placed)
-        paths = [*again]
+        paths = [*paths_again]
         for position in natural_order(paths):  # so that shapes are numbered in an order that objects decide
             path = paths[position]
             if path in pods:
@@ -176,7 +176,7 @@ class TaskStore:
         for path, pod in pods.items():
             cohort = cohort_of[path]
             member = cohort.members[path]
-            before, last = member.task, member.pod
+            before, previous_pod = member.task, member.pod
             status, times = _state(pod, before.created)
             if status is None:
                 self.drop(path)
@@ -184,8 +184,8 @@ class TaskStore:
             node, nominated = before.node, before.nominated
             if (
                 renumbered
-                or pod.spec.node_name != last.spec.node_name
-                or pod.status.nominated_node_name != last.status.nominated_node_name
+                or pod.spec.node_name != previous_pod.spec.node_name
+                or pod.status.nominated_node_name != previous_pod.status.nominated_node_name
                 or path in astray
             ):
                 node, nominated = self._place(path, pod, status)
@@ -295,12 +295,12 @@ class TaskStore:
         axis, was, before = by.axis, self.shapes.axis, _requests(self.shapes)
         self.shapes.resize(by)
         shapes, requests = self.shapes.all(), _requests(self.shapes)
-        kept = [(r, was.index[name]) for name, r in axis.index.items() if name in was.index]
+        kept_columns = [(r, was.index[name]) for name, r in axis.index.items() if name in was.index]
         used, aligned = np.zeros((len(axis), self.used.shape[1]), dtype=np.int64), np.zeros_like(requests)
-        for r, old in kept:
+        for r, old in kept_columns:
             used[r], aligned[r] = self.used[old], before[old]
-        self.used, more = used, requests - aligned
-        ask_otherwise = {*np.flatnonzero(more.any(axis=0)).tolist()}
+        self.used, added_requests = used, requests - aligned
+        ask_otherwise = {*np.flatnonzero(added_requests.any(axis=0)).tolist()}
         for cohort in self._cohorts.values():
             cohort.members = {
                 path: Member(member.pod, replace(member.task, shape=shapes[member.task.shape.number]))
@@ -309,12 +309,14 @@ class TaskStore:
             self._reshaped(cohort)
         if ask_otherwise:
             tasks = (member.task for cohort in self._cohorts.values() for member in cohort.members.values())
-            held = [task for task in tasks if task.shape.number in ask_otherwise and _holds(task)]
-            np.add.at(used.T, [task.node for task in held], more.T[[task.shape.number for task in held]])
+            tasks_held = [task for task in tasks if task.shape.number in ask_otherwise and _holds(task)]
+            np.add.at(
+                used.T, [task.node for task in tasks_held], added_requests.T[[task.shape.number for task in tasks_held]]
+            )
 
     def relabel(self, keys: Set[str]) -> None:
         """Selectors look at labels of these keys now, or no longer: pods that have one get another shape."""
-        known: dict[tuple[int, tuple[str | None, ...]], Shape] = {}  # by the shape before, and labels
+        shape_by_kind: dict[tuple[int, tuple[str | None, ...]], Shape] = {}  # by the shape before, and labels
         for cohort in self._cohorts.values():
             reshaped = {}
             for path, member in cohort.members.items():
@@ -322,10 +324,10 @@ class TaskStore:
                 if keys.isdisjoint(labels):
                     continue
                 kind = task.shape.number, tuple([labels.get(key) for key in keys])
-                if kind in known:
-                    shape = self.shapes.join_known(known[kind])
+                if kind in shape_by_kind:
+                    shape = self.shapes.join_known(shape_by_kind[kind])
                 else:
-                    shape = known[kind] = self.shapes.relabel(task.shape, labels)
+                    shape = shape_by_kind[kind] = self.shapes.relabel(task.shape, labels)
                 self.shapes.leave(task.shape)
                 reshaped[path] = Member(member.pod, replace(task, shape=shape))
             if reshaped:
@@ -348,16 +350,16 @@ class TaskStore:
         self._came, self._went = [], []
 
     def _count(self, tasks: Iterable[Task], sign: int) -> None:
-        held = [task for task in tasks if task.node >= 0 and task.status in _HOLDING]
-        if len(held) <= _FEW:
-            for task in held:
+        tasks_held = [task for task in tasks if task.node >= 0 and task.status in _HOLDING]
+        if len(tasks_held) <= _FEW:
+            for task in tasks_held:
                 self.used[:, task.node] += sign * task.shape.request
         else:
-            nodes = np.fromiter(map(_NODE, held), np.int64, len(held))
+            nodes = np.fromiter(map(_NODE, tasks_held), np.int64, len(tasks_held))
             # By identity: two shapes may have had one number since the last count.
-            ids = np.fromiter(map(id, map(_SHAPE, held)), np.int64, len(held))
-            _, first, which = np.unique(ids, return_index=True, return_inverse=True)
-            requests = np.stack([held[i].shape.request for i in first.tolist()], axis=1)
+            ids = np.fromiter(map(id, map(_SHAPE, tasks_held)), np.int64, len(tasks_held))
+            _, indexes, which = np.unique(ids, return_index=True, return_inverse=True)
+            requests = np.stack([tasks_held[i].shape.request for i in indexes.tolist()], axis=1)
             for r in np.flatnonzero(requests.any(axis=1)).tolist():
                 np.add.at(self.used[r], nodes, sign * requests[r, which])
 
@@ -365,20 +367,20 @@ class TaskStore:
         named = names(pod, marks)
         part = 0 if named else crc32(path.encode()) % _PARTS
         key = (pod.spec.scheduler_name in self._schedulers, named, part)
-        found = self._cohorts.get(key)
-        if found is None:
-            found = self._cohorts[key] = Cohort(*key)
-            self._new.add(found)
+        cohort = self._cohorts.get(key)
+        if cohort is None:
+            cohort = self._cohorts[key] = Cohort(*key)
+            self._new.add(cohort)
             for name in named:
-                self._naming.setdefault(plain(name), []).append(found)
-        return found
+                self._naming.setdefault(plain(name), []).append(cohort)
+        return cohort
 
     def _touch(self, cohort: Cohort) -> None:
         cohort.version += 1
         self._touched.add(cohort)
 
     def _let_go(self, path: str, cohort: Cohort) -> None:
-        """What a pod was counts no longer; its place among the members stays for the moment."""
+        """Stop counting a pod; its place among the members stays until it is refilled."""
         task = cohort.members[path].task
         self.shapes.leave(task.shape)
         self._of_node.put(path, ())
@@ -446,13 +448,13 @@ class TaskStore:
 
     def _place(self, path: str, pod: Pod, status: Status) -> tuple[int, int]:
         """The numbers of the node that it is on and of the one that is kept for it; -1 for none."""
-        name, kept = pod.spec.node_name, pod.status.nominated_node_name
+        name, nominated_node = pod.spec.node_name, pod.status.nominated_node_name
         node = self._nodes.get(name, -1) if name else -1
-        nominated = self._nodes.get(kept, -1) if kept else -1
+        nominated = self._nodes.get(nominated_node, -1) if nominated_node else -1
         if path in self._astray:
             self._astray.discard(path)
             self.faults.pop(path, None)
-        if (name and node < 0) or (kept and nominated < 0):
+        if (name and node < 0) or (nominated_node and nominated < 0):
             self._astray.add(path)
             if node < 0 and name and status in _HOLDING:
                 text = f"is bound to node {name}, which does not exist"
@@ -462,7 +464,7 @@ class TaskStore:
 
 
 class TaskInputs(msgspec.Struct, frozen=True):
-    """What tasks are made from: pods, and what all of them are read by."""
+    """Pods, and the other inputs that tasks are made from."""
 
     pods: Derived[FollowedPods]
     volumes: Derived[ReadVolumesOfPods]
@@ -545,12 +547,12 @@ class Tasks(Derived[TaskStore]):
             return set()
         namespaces = _differing(self._last[2], self._by.namespaces.value)
         apps = _differing(self._last[3], self._by.apps.value)
-        found = set()
+        paths = set()
         for path, (pod, _) in pods.items():
             meta = pod.metadata
             if meta.labels.get(GROUP_LABEL) in apps or (namespaces and (meta.namespace or "default") in namespaces):
-                found.add(path)
-        return found
+                paths.add(path)
+        return paths
 
     def _read_by(self) -> ReadBy:
         values = {name: getattr(self._by, name).value for name in ReadBy.__struct_fields__}
@@ -567,7 +569,7 @@ def _holds(task: Task) -> bool:
 
 
 def _requests(shapes: Shapes) -> Ints:
-    """What each shape asks for, (resources x shapes)."""
+    """Requests of each shape, (resources x shapes)."""
     vectors = [shape.request for shape in shapes.all()]
     return np.stack(vectors, axis=1) if vectors else np.zeros((len(shapes.axis), 0), dtype=np.int64)
 

@@ -27,7 +27,7 @@ _PLACED: tuple[dict[str, str], Affinity | None, tuple[Toleration, ...]] = ({}, N
 
 
 class _Named(msgspec.Struct, frozen=True):
-    """What pods of one pattern name, see `Common`: most patterns of a cluster name the same."""
+    """Names in the pods of one template, see `Common`; most templates of a cluster name the same."""
 
     resources: frozenset[str]
     ports: tuple[HostPort, ...]
@@ -48,7 +48,7 @@ class Template(msgspec.Struct, eq=False):
 
 
 class Common(msgspec.Struct, frozen=True):
-    """What the pods of a cluster name, taken together."""
+    """Names in all pods of a cluster together."""
 
     resources: frozenset[str]
     ports: Ports
@@ -76,7 +76,7 @@ class Templates:
         selector, affinity, tolerations = _PLACED if bound else (spec.node_selector, spec.affinity, spec.tolerations)
         if bound and spec.affinity is not None:
             affinity = _between_pods(spec.affinity)
-        asked = (
+        parts = (
             pod.metadata.namespace,
             spec.containers,
             spec.init_containers,
@@ -88,20 +88,20 @@ class Templates:
             spec.topology_spread_constraints,
         )
         try:
-            body = _encode(asked)
+            body = _encode(parts)
         except OverflowError:  # a bare number in a file, beyond 64 bits: as a text it is compared as well
-            body = repr(asked).encode()
+            body = repr(parts).encode()
         key = _key(body, spec)
-        found = self._known.get(key)
-        if found is None:
+        template = self._known.get(key)
+        if template is None:
             if bound:
                 spec = replace(spec, node_selector=selector, affinity=affinity, tolerations=tolerations)
-            found = self._known[key] = Template(body, pod.metadata.namespace, spec, _named(spec))
-            if found.named not in self._naming:
-                self._naming[found.named], self._common = 0, None
-            self._naming[found.named] += 1
-        found.pods += 1
-        return found
+            template = self._known[key] = Template(body, pod.metadata.namespace, spec, _named(spec))
+            if template.named not in self._naming:
+                self._naming[template.named], self._common = 0, None
+            self._naming[template.named] += 1
+        template.pods += 1
+        return template
 
     def leave(self, template: Template) -> None:
         """A pod that followed it goes."""
@@ -114,7 +114,7 @@ class Templates:
                 self._common = None
 
     def common(self) -> Common:
-        """What those that are here name together."""
+        """Names in all present templates together."""
         if self._common is None:
             naming = [*self._naming]
             self._common = Common(
@@ -135,7 +135,7 @@ def has_node_rules(spec: PodSpec) -> bool:
 
 
 def _between_pods(affinity: Affinity) -> Affinity | None:
-    """What is left of affinity without nodes: others heed a pod's rules about pods for as long as it runs."""
+    """Affinity without its rules about nodes: rules about pods apply for as long as a pod runs. None without any."""
     if affinity.pod_affinity is None and affinity.pod_anti_affinity is None:
         return None
     return replace(affinity, node_affinity=None)

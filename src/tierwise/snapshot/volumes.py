@@ -31,7 +31,7 @@ _NO_SOURCE: Final = _SOURCES(Volume())
 
 
 class VolumeFollower:
-    """What was read of volumes, by path of the pod."""
+    """Volumes as they were read, by path of the pod."""
 
     def __init__(self) -> None:
         self.read: dict[str, ReadVolumes] = {}
@@ -45,11 +45,11 @@ class VolumeFollower:
 
     @property
     def storage(self) -> Storage:
-        """What there is for claims without a volume; nothing where no pod has volumes."""
+        """Storage for claims without a volume; empty if no pod has volumes."""
         return self._reader.storage if self._pods else Storage()
 
     def of(self, path: str) -> ReadVolumes | None:
-        """What was read of a pod's volumes; None where none of them matters."""
+        """Volumes of a pod as they were read; None if none of them matters."""
         return self.read.get(path)
 
     def follow(self, objects: Objects, latest: Mapping[str, Pod | None]) -> ReadVolumesOfPods:
@@ -99,14 +99,18 @@ class VolumeFollower:
             self._readers.put(path, {*self._reader.sources(pod)} if pod is not None else ())
         changed: set[str] = set()
         for path in touched:
-            pod, known = self._pods.get(path), self.read.get(path)
+            pod, read_before = self._pods.get(path), self.read.get(path)
             if pod is None:
                 if self.read.pop(path, None) is not None:
                     changed.add(path)
                 continue
-            found = self._reader.of(pod, self._number)
-            if known is None or (known.body, known.claims, known.names) != (found.body, found.claims, found.names):
-                self.read[path] = found
+            terms = self._reader.of(pod, self._number)
+            if read_before is None or (read_before.body, read_before.claims, read_before.names) != (
+                terms.body,
+                terms.claims,
+                terms.names,
+            ):
+                self.read[path] = terms
                 changed.add(path)
         return changed
 
@@ -116,9 +120,9 @@ class VolumeFollower:
     def columns(self) -> set[str]:
         """The resources that count attached volumes: of drivers with limits that some pod has volumes of."""
         drivers: set[str] = set()
-        for found in self.read.values():
-            drivers.update(driver for driver, _ in found.terms.attached)
-            drivers.update(driver for driver, _ in found.terms.shared)
+        for pod_volumes in self.read.values():
+            drivers.update(driver for driver, _ in pod_volumes.terms.attached)
+            drivers.update(driver for driver, _ in pod_volumes.terms.shared)
         return {f"{ATTACH_PREFIX}{driver}" for driver in drivers}
 
     def limit(self, table: NodeTable, axis: Axis, most: int) -> NodeTable:
@@ -150,7 +154,7 @@ class VolumeFollower:
 
 
 class ReadVolumesOfPods(msgspec.Struct, frozen=True, eq=False):
-    """What was read of volumes."""
+    """Volumes of pods as they were read."""
 
     of: VolumeFollower
     changed: set[str]  # the pods whose volumes are read differently than before

@@ -149,7 +149,7 @@ class GangOutcome(msgspec.Struct, frozen=True):
 
     @property
     def phase(self) -> Phase:
-        """What it is in now."""
+        """Current phase of the gang."""
         return phase_after(self.job, self.report, self.bound)
 
     @property
@@ -159,5 +159,5 @@ class GangOutcome(msgspec.Struct, frozen=True):
 
     @property
     def decision(self) -> str:
-        """What events name as the decision about it."""
+        """Identifier of the decision, for events."""
         return decision_id(self.snapshot.now, self.job.key)

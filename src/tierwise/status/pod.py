@@ -104,7 +104,7 @@ class ConditionWriter:
 
 
 class _Told:
-    """What one cycle tells pods."""
+    """Conditions and events for the pods of one cycle."""
 
     def __init__(self, objects: Objects, snapshot: Snapshot, report: CycleReport, *, every_pod: bool) -> None:
         self._objects, self._snapshot, self._report, self._every_pod = objects, snapshot, report, every_pod
@@ -157,7 +157,9 @@ class _Told:
 
 
 def _reason(rejection: Rejection) -> str:
-    """What more nodes would not help against must not look as if they did; it is called by its verdict."""
+    """Reason of a pod's condition: a fault's own code if more nodes would not help, so that it does not look as if they
+    would.
+    """
     if rejection.reason.code in _FAULTS:
         return _FAULT
     return _UNSCHEDULABLE if more_nodes_help(rejection) else rejection.verdict.camel
@@ -185,7 +187,7 @@ def _words(job: Job, rejection: Rejection) -> str:
 
 
 def pod_events(snapshot: Snapshot, outcomes: Sequence[Outcome]) -> list[Effect]:
-    """What happened to pods, in the words that Kubernetes' users know, and by which decision."""
+    """Events about pods, with the reasons that users of Kubernetes know and the decision's identifier."""
     victims = {o.effect.pod.path for o in outcomes if isinstance(o.effect, Evict) and not o.effect.by}
     whose = {t.key: job.key for job in snapshot.jobs for t in job.tasks if t.key in victims} if victims else {}
     events: list[Effect] = []

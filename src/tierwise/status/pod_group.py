@@ -173,7 +173,7 @@ class _Writer:
             self.decisions.setdefault(decision.job.key, []).append(decision)
 
     def effects(self, job: Job) -> list[Effect]:
-        """What becomes of one group, in whatever language."""
+        """Effects on one group, in any language."""
         language = LANGUAGES.get(job.language)
         if language is None or isinstance(language.status, NotOurs):
             return []

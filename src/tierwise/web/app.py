@@ -122,7 +122,7 @@ def _run(runs: _Runs, request: web.Request) -> tuple[RunSource, History]:
 
 
 async def _current(source: RunSource, history: History) -> RunView:
-    """What there is to show now. Reading files and making a board take their time: others are answered meanwhile."""
+    """Latest state to show. Reading files and making a board take time; other requests are answered meanwhile."""
     show = await asyncio.to_thread(source.show)
     if isinstance(show, str):
         raise web.HTTPServiceUnavailable(text=f"{show}\n")
@@ -138,7 +138,7 @@ def _json(handler: Callable[[web.Request], Awaitable[CachedBody]]) -> Handler:
 
 
 def _readable(handler: Handler) -> Handler:
-    """What cannot be read, or asks for what there is not, is a bad request."""
+    """Handler that answers unreadable and impossible requests with status 400."""
 
     async def serve(request: web.Request) -> web.StreamResponse:
         try:
@@ -211,7 +211,7 @@ async def _queues_over_time(runs: _Runs, request: web.Request) -> CachedBody:
 
 
 async def _happened(runs: _Runs, request: web.Request) -> CachedBody:
-    """What happened between two times (`from`, `to`), or after a moment up to another (`after`, `upto`)."""
+    """Events between two times (`from`, `to`), or after a moment up to another (`after`, `upto`)."""
     _, history = _run(runs, request)
     query = request.query
     if "after" in query:

@@ -100,7 +100,7 @@ class EventLog:
         return self._by_kind(self._found(lambda entry: after < entry.moment <= upto))
 
     def life(self, job: str) -> Raw:
-        """What happened to a job of this key or name, and to others for it: the last of it."""
+        """Latest events of a job with this key or name, and of others because of it."""
         names = list(self._names.items())
         key = job if job in self._names else next((key for key, (_, path) in names if path == job), job)
         entries = self._found(lambda entry: key in (entry.job, entry.by))[-_TOLD:]

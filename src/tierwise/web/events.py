@@ -90,7 +90,7 @@ class _Listeners:
                     await asyncio.wait_for(self._came.wait(), max(_RECORD, _SHARE * cost))
 
     def _seen(self, previous: object) -> tuple[object, float]:
-        """What the source shows, kept where it is new; and the processor time that it took."""
+        """View of the source, kept if it is new, and the processor time that it took."""
         begun = time.thread_time()
         show = self.source.show()
         if show is not previous and not isinstance(show, str):

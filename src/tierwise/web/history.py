@@ -84,7 +84,7 @@ class PastView:
         return CachedBody.of(zlib.decompress(self._moment.board))
 
     def answer(self, ask: Callable[..., object], *arguments: object) -> CachedBody | None:
-        """What the board said to a question, one of its own methods; None where that is not kept."""
+        """Recorded answer to a method of the board; None if it is not kept."""
         recorded: dict[str, Callable[..., CachedBody | None]] = {
             "jobs": self.jobs,
             "nodes": self.nodes,
@@ -251,7 +251,7 @@ class BoardHistory:
             }
 
     def queues(self) -> Raw:
-        """What queues used over time, at some of the moments: as many as a small drawing can tell apart."""
+        """Usage of queues over time, at no more moments than a small chart can show."""
         with self._lock:
             every = list(self._moments.values())
         shown = every[:: -(-len(every) // _POINTS) or 1]
@@ -265,7 +265,7 @@ class BoardHistory:
 
 
 def _decided(news: Sequence[Raw], moment: int) -> Iterator[JobEvent]:
-    """What cycles of a scheduler have decided: who was placed where, and who had to go for whom."""
+    """Events for the decisions of a scheduler's cycles: placed jobs, and evicted jobs with their preemptors."""
     for cycle in news:
         now = cast("float", cycle["now"])
         for entry in cast("list[dict[str, Any]]", cycle["evictions"]):
@@ -280,9 +280,8 @@ def _decided(news: Sequence[Raw], moment: int) -> Iterator[JobEvent]:
 def _differences(
     old: Mapping[str, Line], new: Mapping[str, Line], now: float, moment: int, *, decided: bool
 ) -> Iterator[JobEvent]:
-    """What else differs between two moments: who came, waits, why, and has gone.
-
-    Where nobody tells what was `decided`, also who has more pods, or fewer.
+    """Events for other differences between two moments: jobs that came, wait, wait for another reason, or are gone. If
+    `decided` is false, also jobs with more or fewer pods.
     """
     for key, line in new.items():
         before = old.get(key)
@@ -303,7 +302,7 @@ def _differences(
 
 
 def _figures(wire: Raw, news: Sequence[Raw]) -> Raw:
-    """What the series tell of a moment, about the resource that people look at first and the cycles that are new."""
+    """Figures of a moment for the charts, about the main resource and the new cycles."""
     resource = cast("list[str]", wire["resources"])[0]
     account = cast("dict[str, dict[str, int]]", wire["account"])[resource]
     jobs = cast("dict[str, int]", wire["jobs"])

@@ -227,7 +227,7 @@ def _asks(tracked: _Held, effect: Raw) -> int:
 
 
 class _Held:
-    """What nodes have and what pods on them hold of the resource that people look at first, from change to change."""
+    """Amounts of the main resource that nodes have and pods hold, updated with each change."""
 
     def __init__(self) -> None:
         self.resource = ""  # chosen when the first nodes are there
@@ -239,7 +239,7 @@ class _Held:
         self.shut: set[str] = set()  # nodes that take no pods
 
     def state(self, figures: Raw) -> object:
-        """What tells one moment from another: what is used with what the cycle bound, pods on nodes, and nodes."""
+        """Value that differs between moments: used amounts with this cycle's binds, pods on nodes, and nodes."""
         placed = len(self._placed) + int(str(figures["placed"]))
         return figures["used"], placed, self.total, self.nodes, frozenset(self.shut)
 

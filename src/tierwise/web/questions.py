@@ -69,7 +69,7 @@ _HEAD: Final = struct.Struct(">Q")
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What is asked: changes as pairs of kind and text, the name of a job ("" for all), or of a tier."""
+    """Question to answer: changes as pairs of kind and text, and the name of a job ("" for all) or of a tier."""
 
     kind: Literal["what-if", "least", "eta", "drainable"]
     job: str = ""
@@ -100,7 +100,7 @@ class Scene(msgspec.Struct, frozen=True):
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """What the server says: here is a cluster, or answer a question about one."""
+    """Message of the server: a cluster, or a question about one."""
 
     scene: Scene | None = None
     question: Question | None = None
@@ -201,7 +201,7 @@ def _eta(scenario: Scenario, question: Question, tell: _Teller) -> Raw:
         tell(f"{report.runs} of {number} runs ahead", lambda: report_so_far)
 
     try:
-        return etas_wire(etas(scenario, names=names, told=ran))
+        return etas_wire(etas(scenario, names=names, report_progress=ran))
     except OutOfTime:
         if not report_so_far:
             raise InputError(f"no run ahead has ended in {SECONDS} s of a processor") from None
@@ -219,7 +219,7 @@ def _drainable(scenario: Scenario, question: Question, tell: _Teller) -> Raw:
         tell(f"{tried} of {len(answer_so_far.drains)} tried", lambda: latest)
 
     try:
-        result = drainable(scenario, question.job, together=question.together, effort=BRIEF, told=known)
+        result = drainable(scenario, question.job, together=question.together, effort=BRIEF, report_progress=known)
         return _drains_wire(result)
     except OutOfTime:
         return {**latest, "stopped": f"stopped after {SECONDS} s of a processor: the others are counted, and not tried"}
@@ -310,7 +310,7 @@ def _messages(cluster: _Cluster, question: Question, tell: Callable[[Raw], None]
 
 
 def _fork(cluster: _Cluster, question: Question, channel: socket.socket) -> None:
-    """What a fork does: answers its question, and what pages ask of its board, until its channel is closed."""
+    """Body of a fork: answer its question, and those of pages about its board, until its channel is closed."""
     asks: queue.SimpleQueue[tuple[str, str, dict[str, str]]] = queue.SimpleQueue()
 
     def listen() -> None:

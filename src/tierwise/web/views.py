@@ -125,7 +125,7 @@ class RunView:
         return {**self._about, **board.wire()}
 
     def answer(self, ask: Callable[..., Raw | None], *arguments: object) -> CachedBody | None:
-        """What the board says to a question, one of its own methods; None where it is about nothing that exists."""
+        """Answer of a method of the board; None if the subject does not exist."""
         key = ask.__name__, arguments
         with self._lock:
             if key not in self._known:
@@ -194,7 +194,7 @@ class View(Protocol):
         """All that the page begins with."""
 
     def answer(self, ask: Callable[..., Raw | None], *arguments: object) -> CachedBody | None:
-        """What the board says to a question, one of its own methods; None where it is about nothing that is known."""
+        """Answer of a method of the board; None if the subject is unknown."""
 
 
 Ask = Callable[[View, str, Mapping[str, str]], CachedBody | None]
@@ -213,7 +213,7 @@ ASKS: Final[Mapping[str, Ask]] = {
 
 
 class RunSource(Protocol):
-    """What knows the latest state to show. Asked from several threads."""
+    """Provider of the latest state to show. Called from several threads."""
 
     def show(self) -> RunView | str:
         """The latest; or, in a few words, why there is nothing yet."""

@@ -102,7 +102,7 @@ class Questions:
         return response
 
     async def of_board(self, request: web.Request, show: RunView, path: str, name: str) -> CachedBody | None:
-        """What the board with the changes of a request says: of this view, else of the last one they were made to."""
+        """Answer of the board with the changes of a request: made to this view, else to the last one changed."""
         question = self._what_if(request.query["if"])
         work = self.workers.find(show.basis, question) if show.basis is not None else None
         if (work is None or not work.done) and show.live:

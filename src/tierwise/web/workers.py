@@ -118,9 +118,8 @@ class Work:
                 self.end()
 
     async def ask(self, path: str, name: str, query: Mapping[str, str]) -> CachedBody | None:
-        """What the board with the changes says; None where it is about nothing that exists.
-
-        InputError where it makes no sense to ask, BusyError where the board is held no longer.
+        """Answer of the board with the changes; None if the subject does not exist. Raises InputError for a meaningless
+        question and BusyError if the board is no longer kept.
         """
         async with self._asking:
             body = msgspec.msgpack.encode((path, name, dict(query)))

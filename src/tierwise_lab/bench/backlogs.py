@@ -53,8 +53,8 @@ def _c9b(lab: Lab) -> Measured:
 
 def refused_again(nodes: int, waiting: Iterable[Manifest], repeats: int) -> float:
     """The shortest of some cycles after the first, before each of which one more pod has come to run."""
-    taken = [_asking(lone_pod("busy", i, on=f"n{i}"), {"cpu": "120", "nvidia.com/gpu": "8"}) for i in range(nodes)]
-    objects = read_manifests([*(node(i) for i in range(nodes)), *racks(nodes), *taken, *waiting])
+    busy_pods = [_asking(lone_pod("busy", i, on=f"n{i}"), {"cpu": "120", "nvidia.com/gpu": "8"}) for i in range(nodes)]
+    objects = read_manifests([*(node(i) for i in range(nodes)), *racks(nodes), *busy_pods, *waiting])
     reader, shortest = Reader(), float("inf")
     for number in range(repeats + 1):
         fresh = lone_pod("fresh", number, on=f"n{number}")
@@ -70,14 +70,14 @@ def refused_again(nodes: int, waiting: Iterable[Manifest], repeats: int) -> floa
 
 def two_roles(number: int) -> list[Manifest]:
     """A gang of a master and a worker in one rack, as Volcano's controllers make it."""
-    made, members = group(number, minimum=2, phase="Inqueue"), [pod(number, i, on="") for i in range(2)]
-    made["spec"] |= {
+    pod_group, members = group(number, minimum=2, phase="Inqueue"), [pod(number, i, on="") for i in range(2)]
+    pod_group["spec"] |= {
         "minTaskMember": {"master": 1, "worker": 1},
         "minResources": {"cpu": "12", "nvidia.com/gpu": "2"},
         "networkTopology": {"mode": "hard", "highestTierAllowed": 1},
     }
     members[0]["metadata"]["annotations"]["volcano.sh/task-spec"] = "master"
-    return [made, _asking(members[0], {"cpu": "8", "nvidia.com/gpu": "1"}), members[1]]
+    return [pod_group, _asking(members[0], {"cpu": "8", "nvidia.com/gpu": "1"}), members[1]]
 
 
 # -- gangs that wait for a closer place, in the default profile
@@ -85,11 +85,11 @@ def two_roles(number: int) -> list[Manifest]:
 
 @row("C9c", at_most(3, 2))
 def _c9c(lab: Lab) -> Measured:
-    """What patience costs where all that runs says when it ends, and a backlog declines the room that there is."""
+    """Cost of patience where all running jobs state their ends, and a backlog declines free nodes."""
     nodes, gangs = lab.size.everyday // 2, lab.size.backlog // 10
     objects = read_manifests(ends_are_known(nodes, gangs))
-    first, second = DEFAULT.tiers
-    hasty = replace(DEFAULT, tiers=(first, tuple(choice for choice in second if choice.name != "patience")))
+    first_tier, second = DEFAULT.tiers
+    hasty = replace(DEFAULT, tiers=(first_tier, tuple(choice for choice in second if choice.name != "patience")))
     repeats = max(2, lab.size.repeats // 4)
     patient, without = (_settled(objects, profile, repeats) for profile in (DEFAULT, hasty))
     what = f"a cycle over {gangs:,} waiting gangs at {nodes:,} nodes whose ends are known, with patience ÷ without"
@@ -103,7 +103,7 @@ def ends_are_known(nodes: int, gangs: int) -> Iterator[Manifest]:
     inner = racks(nodes)
     yield from inner
     for i in range(0, len(inner), 16):
-        names = [made["metadata"]["name"] for made in inner[i : i + 16]]
+        names = [gang_manifest["metadata"]["name"] for gang_manifest in inner[i : i + 16]]
         inside = [{"type": "HyperNode", "selector": {"exactMatch": {"name": name}}} for name in names]
         spec = {"tier": 2, "members": inside}
         yield manifest("topology.volcano.sh/v1alpha1", "HyperNode", f"leaf{i // 16}", spec=spec)
@@ -116,11 +116,11 @@ def ends_are_known(nodes: int, gangs: int) -> Iterator[Manifest]:
 
 def _stated(number: int, hosts: Sequence[int], size: int, minutes: int) -> Iterator[Manifest]:
     """A gang of whole nodes that says how long it runs, on these hosts; of none, it waits for a place in one leaf."""
-    made = group(number, minimum=size, phase="Running" if hosts else "Inqueue")
-    made["metadata"]["annotations"] = {"tierwise.io/expected-duration": f"{minutes}m"}
-    made["metadata"]["creationTimestamp"] = _BEGUN
-    made["spec"]["networkTopology"] = {"mode": "hard", "highestTierAllowed": 2}
-    yield made
+    pod_group = group(number, minimum=size, phase="Running" if hosts else "Inqueue")
+    pod_group["metadata"]["annotations"] = {"tierwise.io/expected-duration": f"{minutes}m"}
+    pod_group["metadata"]["creationTimestamp"] = _BEGUN
+    pod_group["spec"]["networkTopology"] = {"mode": "hard", "highestTierAllowed": 2}
+    yield pod_group
     for rank in range(size):
         raw = _asking(pod(number, rank, on=f"n{hosts[rank]}" if hosts else ""), {"cpu": "32", "nvidia.com/gpu": "8"})
         yield _started(raw) if hosts else raw
@@ -168,13 +168,13 @@ def _with_claims(pods: int) -> Iterator[Manifest]:
 def _interleaved(pods: int) -> Iterator[Manifest]:
     for i in range(pods):
         asks = {"cpu": f"{500 + i % _DEPLOYMENTS}m", "memory": "1Gi"}
-        made = _asking(lone_pod(f"s{i % _DEPLOYMENTS}", i), asks)
-        made["metadata"]["creationTimestamp"] = f"2027-01-15T{i // 3600:02}:{i // 60 % 60:02}:{i % 60:02}Z"
-        yield made
+        pod_manifest = _asking(lone_pod(f"s{i % _DEPLOYMENTS}", i), asks)
+        pod_manifest["metadata"]["creationTimestamp"] = f"2027-01-15T{i // 3600:02}:{i // 60 % 60:02}:{i % 60:02}Z"
+        yield pod_manifest
 
 
 def _beside_plain(lab: Lab, waiting: Callable[[int], Iterable[Manifest]], what: str) -> Measured:
-    """What a pod costs in a cycle, against a pod of one Deployment."""
+    """Cost of a pod in a cycle, relative to a pod of one Deployment."""
     nodes = lab.size.everyday // 2
     plain = lab.once("plain pods", lambda: _a_pod(lab, [lone_pod("web", i) for i in range(nodes)]))
     return compared(f"{what} ÷ a pod of one Deployment at {nodes:,} nodes", _a_pod(lab, [*waiting(nodes)]), plain)
@@ -227,9 +227,9 @@ def tight_budgets(nodes: int, budgets: int) -> Iterator[Manifest]:
     for i in range(nodes):
         yield group(i, minimum=8)
         for rank in range(8):
-            made = pod(i, rank, on=f"n{(8 * i + rank) * 7919 % nodes}")
-            made["metadata"]["labels"]["app"] = f"a{i % budgets}"
-            yield made
+            pod_manifest = pod(i, rank, on=f"n{(8 * i + rank) * 7919 % nodes}")
+            pod_manifest["metadata"]["labels"]["app"] = f"a{i % budgets}"
+            yield pod_manifest
     for i in range(budgets):
         spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": f"a{i}"}}}
         status = {"disruptionsAllowed": 4}

@@ -57,24 +57,23 @@ Changes = Callable[[int], Sequence[Manifest]]
 def _p7(lab: Lab) -> Measured:
     """A snapshot of everything, against one that follows a gang's worth of changes."""
     objects = full_of_gangs(lab.size.pods)
-    whole = best_of(3, lambda: build(objects, 0.0), clock=process_time)
+    full_read = best_of(3, lambda: build(objects, 0.0), clock=process_time)
     change = best_of(2 * lab.size.repeats, _alternating(objects, GANG), clock=process_time)
     what = f"reading {lab.size.pods:,} pods on {lab.size.pods // 8:,} nodes anew ÷ following a change of {GANG} of them"
-    return compared(what, whole, change)
+    return compared(what, full_read, change)
 
 
 @row("P8", at_most(0.5, 0.1))
 def _p8(lab: Lab) -> Measured:
-    """What a changed pod costs the next snapshot, against decoding the event that tells of it.
-
-    The cluster is small, so that looking for what has changed takes little beside taking the changes over. Both take
-    milliseconds, so they are repeated often: busy cores disturb them.
+    """Cost of a changed pod for the next snapshot, relative to decoding its event. The cluster is small, so that
+    looking for what has changed takes little beside taking the changes over. Both take milliseconds, so they are
+    repeated often: busy cores disturb them.
     """
     text = json.dumps(pod(1, 1)).encode()
     # A cluster for each: of two histories of one, the second would be compared object by object.
     following = (_alternating(full_of_gangs(2 * _EVENTS), pods) for pods in (1, _EVENTS + 1))
-    whole, few, many = in_turns(_OFTEN * lab.size.repeats, lambda: _decode(text), *following)
-    decoding, applying = whole / _EVENTS, max(many - few, 0.0) / _EVENTS
+    decode_only, few, many = in_turns(_OFTEN * lab.size.repeats, lambda: _decode(text), *following)
+    decoding, applying = decode_only / _EVENTS, max(many - few, 0.0) / _EVENTS
     what = (
         f"following one more changed pod ÷ decoding its event ({applying * 1e6:.1f} µs ÷ {decoding * 1e6:.1f} µs,"
         f" {_EVENTS:,} pods in {_EVENTS // GANG} gangs)"
@@ -90,8 +89,8 @@ def _decode(text: bytes) -> None:
 def _alternating(objects: Objects, pods: int) -> Callable[[], object]:
     """Read two states alternately that differ in so many pods, gang after gang."""
     ended = [{**pod(i // GANG, i % GANG), "status": {"phase": "Succeeded"}} for i in range(pods)]
-    other = objects.changed({key_of_raw(raw): raw for raw in ended})  # decoded again, as an event is
-    reader, states = Reader(), cycle((other, objects))
+    changed_objects = objects.changed({key_of_raw(raw): raw for raw in ended})  # decoded again, as an event is
+    reader, states = Reader(), cycle((changed_objects, objects))
     reader.read(objects, 0.0)
     return lambda: reader.read(next(states), 0.0)
 
@@ -104,10 +103,10 @@ def _c16a(lab: Lab) -> Measured:
     agents = [daemon_pod(d, f"n{i}") for d in range(_DAEMONS) for i in range(nodes)]
     groups = [group(g, minimum=8) for g in range(nodes // 2)]
     objects = read_manifests([*map(node, range(nodes)), *racks(nodes), *groups, *pods, *agents])
-    found = _costs(objects, _kinds(nodes))
-    shown = ", ".join(f"{name} {seconds * 1e3:.3g}" for name, seconds in list(found.items())[:6])
-    what = f"ms to follow the costliest of {len(found)} changes at {nodes:,} nodes and {8 * nodes:,} pods ({shown})"
-    return what, max(found.values()) * 1e3
+    costs = _costs(objects, _kinds(nodes))
+    shown = ", ".join(f"{name} {seconds * 1e3:.3g}" for name, seconds in list(costs.items())[:6])
+    what = f"ms to follow the costliest of {len(costs)} changes at {nodes:,} nodes and {8 * nodes:,} pods ({shown})"
+    return what, max(costs.values()) * 1e3
 
 
 @row("C16b", at_most(500, 50))
@@ -213,7 +212,7 @@ def _costs(objects: Objects, kinds: Mapping[str, Changes]) -> dict[str, float]:
     """Seconds to follow each kind of change, the costliest first."""
     reader = Reader()
     reader.read(objects, 0.0)
-    found: dict[str, float] = {}
+    costs: dict[str, float] = {}
     for name, change in kinds.items():
         seconds = []
         for repeat in range(_REPEATS):
@@ -221,12 +220,12 @@ def _costs(objects: Objects, kinds: Mapping[str, Changes]) -> dict[str, float]:
             objects = objects.updated({k: (codec.decode(raw), raw) for k, raw in raws.items()}, (), objects.version + 1)
             with gc_off():
                 seconds.append(timed(partial(reader.read, objects, 0.0))[0])
-        found[name] = median(seconds)
-    return dict(sorted(found.items(), key=lambda entry: -entry[1]))
+        costs[name] = median(seconds)
+    return dict(sorted(costs.items(), key=lambda entry: -entry[1]))
 
 
 def _kinds(nodes: int) -> dict[str, Changes]:
-    """What changes in clusters, each time another object."""
+    """Kinds of changes in clusters, each to another object every time."""
     return {
         "pod that is touched": lambda i: [_with(pod(i, 0, on=f"n{8 * i % nodes}"), "status", hostIP=f"10.0.0.{i}")],
         "pod that ends": lambda i: [_with(pod(i, 1, on=f"n{(8 * i + 1) % nodes}"), "status", phase="Succeeded")],
@@ -254,8 +253,8 @@ def _kinds(nodes: int) -> dict[str, Changes]:
     }
 
 
-def _with(raw: Manifest, part: str, **more: object) -> Manifest:
-    return {**raw, part: {**raw[part], **more}}
+def _with(raw: Manifest, part: str, **fields: object) -> Manifest:
+    return {**raw, part: {**raw[part], **fields}}
 
 
 def _ready(since: str) -> Manifest:

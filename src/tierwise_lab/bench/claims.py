@@ -72,8 +72,8 @@ def _decide(lab: Lab, what: str) -> Callable[[], None]:
     snapshot = build(_objects(lab, what), 0.0)
 
     def decide() -> None:
-        asked = effects(snapshot, cycle(snapshot, DEFAULT))
-        if sum(isinstance(effect, Bind | Nominate) for effect in asked) != lab.size.gang:
+        decided = effects(snapshot, cycle(snapshot, DEFAULT))
+        if sum(isinstance(effect, Bind | Nominate) for effect in decided) != lab.size.gang:
             raise RuntimeError("the gang is meant to fit, and was refused")
 
     return decide
@@ -117,12 +117,12 @@ def _with_devices(lab: Lab) -> Iterator[manifests.Manifest]:
 
 
 def _one_device() -> manifests.Manifest:
-    asked = {
+    device_request = {
         "deviceClassName": manifests.device_class()["metadata"]["name"],
         "allocationMode": "ExactCount",
         "count": 1,
     }
-    return {"devices": {"requests": [{"name": "gpu", "exactly": asked}]}}
+    return {"devices": {"requests": [{"name": "gpu", "exactly": device_request}]}}
 
 
 def _with_volumes(lab: Lab, *, local: bool = False) -> Iterator[manifests.Manifest]:
@@ -141,11 +141,11 @@ def _with_volumes(lab: Lab, *, local: bool = False) -> Iterator[manifests.Manife
         yield raw
 
 
-def _disk(of: str, number: int, more: int) -> manifests.Manifest:
+def _disk(of: str, number: int, bytes_more: int) -> manifests.Manifest:
     """A disk of a node; no two are of quite the same size."""
     term = {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": [of]}]}
     spec = {
-        "capacity": {"storage": str(2**30 + more)},
+        "capacity": {"storage": str(2**30 + bytes_more)},
         "accessModes": ["ReadWriteOnce"],
         "storageClassName": manifests.STORAGE_CLASS,
         "local": {"path": f"/disk{number}"},

@@ -41,7 +41,7 @@ class ReferencePlacement(msgspec.Struct, frozen=True):
 
 
 class _Asks(msgspec.Struct, frozen=True):
-    """What one pod of a shape asks for, as pairs of resource and amount."""
+    """Requests of one pod of a shape, as pairs of resource and amount."""
 
     needs: tuple[tuple[int, int], ...]
     scored: tuple[tuple[int, int], ...]
@@ -74,12 +74,12 @@ class Reference:
 
     def decide(self, job: Job) -> ReferencePlacement | None:
         """The best place for a gang now; None where there is none. Nothing is changed."""
-        asked = np.sum([sub.request for sub in job.subs], axis=0)
+        request = np.sum([sub.request for sub in job.subs], axis=0)
         for tier, group in self._gradients(job.constraint, ROOT):
-            trials = [(self._try(job, domain), domain) for domain in group if self._covers(domain, asked)]
-            found = [(score, -domain, rows) for (score, rows), domain in trials if rows]
-            if found:
-                _, domain, rows = max(found)
+            trials = [(self._try(job, domain), domain) for domain in group if self._covers(domain, request)]
+            placements = [(score, -domain, rows) for (score, rows), domain in trials if rows]
+            if placements:
+                _, domain, rows = max(placements)
                 return ReferencePlacement(-domain, tier, rows)
         return None
 
@@ -184,14 +184,14 @@ class Reference:
             if tier <= highest:
                 yield tier, by_tier[tier]
 
-    def _covers(self, domain: int, asked: Ints) -> bool:
+    def _covers(self, domain: int, request: Ints) -> bool:
         """Whether the idle sums of a domain cover what is asked."""
-        return all(have >= need for have, need in zip(self._domain_free[domain], asked.tolist(), strict=True))
+        return all(have >= need for have, need in zip(self._domain_free[domain], request.tolist(), strict=True))
 
-    def _fullness(self, domain: int, asked: Ints) -> float:
+    def _fullness(self, domain: int, request: Ints) -> float:
         """How full a domain would be with so much more in it."""
         size, free = self._domain_size[domain], self._domain_free[domain]
-        shares = [(size[r] - free[r] + int(asked[r])) / size[r] for r in _SCORED]
+        shares = [(size[r] - free[r] + int(request[r])) / size[r] for r in _SCORED]
         return sum(shares) / len(shares)
 
 
@@ -217,8 +217,10 @@ def compare(where: BenchCluster, gangs: Sequence[GangSpec], repeats: int) -> Spe
     snap = snapshot(where, jobs(gangs))
     done = decisions(snap, repeats)
     seconds = _reference_seconds(snap, done)
-    each = np.array(seconds[1:])  # without the lead
-    return SpeedComparison(float(each.sum()), float(done.seconds.sum()), float(np.median(each / done.seconds)))
+    seconds_each = np.array(seconds[1:])  # without the lead
+    return SpeedComparison(
+        float(seconds_each.sum()), float(done.seconds.sum()), float(np.median(seconds_each / done.seconds))
+    )
 
 
 def _reference_seconds(snap: Snapshot, done: Pass) -> list[float]:

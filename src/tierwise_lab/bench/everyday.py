@@ -92,10 +92,12 @@ def _c5b(lab: Lab) -> Measured:
 def _one_of_many(service: int, number: int) -> Manifest:
     """The pod of a service that came as the one of this number; services ask for different amounts."""
     asks = {"cpu": f"{service % 16 + 1}00m", "memory": f"{service // 16 % 16 + 1}Gi"}
-    made = lone_pod(f"s{service}", number)
-    made["metadata"]["creationTimestamp"] = f"2027-01-15T{number // 3600:02}:{number // 60 % 60:02}:{number % 60:02}Z"
-    made["spec"]["containers"][0]["resources"] = {"requests": asks}
-    return made
+    pod_manifest = lone_pod(f"s{service}", number)
+    pod_manifest["metadata"]["creationTimestamp"] = (
+        f"2027-01-15T{number // 3600:02}:{number // 60 % 60:02}:{number % 60:02}Z"
+    )
+    pod_manifest["spec"]["containers"][0]["resources"] = {"requests": asks}
+    return pod_manifest
 
 
 @row("C6", at_most(1.5, 1.1))
@@ -136,9 +138,9 @@ def _c7b(lab: Lab) -> Measured:
     """A node that is cordoned, and let in again."""
     objects = _gangs(lab)
     states = [{**node(7), "spec": {"unschedulable": cordoned}} for cordoned in (True, False)]
-    held, read = _following(lab, objects, [({key_of_raw(raw): raw}, ()) for raw in states])
+    holding_seconds, reading_seconds = _following(lab, objects, [({key_of_raw(raw): raw}, ()) for raw in states])
     what = f"ms to follow a cordon at {lab.size.pods // 8:,} nodes and {lab.size.pods:,} pods"
-    return what, (held + read) * 1e3
+    return what, (holding_seconds + reading_seconds) * 1e3
 
 
 def _reporting(number: int, minute: int) -> Manifest:
@@ -163,15 +165,15 @@ def _c8a(lab: Lab) -> Measured:
 def _c8b(lab: Lab) -> Measured:
     """A node that joins and leaves again at the end of the tree, and one that does in its middle."""
     objects, nodes = _gangs(lab), lab.size.pods // 8
-    _, last = _coming_and_going(lab, objects, node(nodes))
+    _, at_end = _coming_and_going(lab, objects, node(nodes))
     middle = node(nodes // 2)
     key = key_of_raw(middle)
     _, inside = _following(lab, objects, [({}, (key,)), ({key: middle}, ())])
     what = (
         f"ms for a node that joins or leaves at {lab.size.pods:,} pods"
-        f" ({duration(last)} at the end of the tree, {duration(inside)} in its middle)"
+        f" ({duration(at_end)} at the end of the tree, {duration(inside)} in its middle)"
     )
-    return what, max(last, inside) * 1e3
+    return what, max(at_end, inside) * 1e3
 
 
 @row("C8c", at_most(400, 100))
@@ -191,10 +193,12 @@ def _c8c(lab: Lab) -> Measured:
 @row("C9", at_most(1.5, 1.1))
 def _c9(lab: Lab) -> Measured:
     """A backlog of jobs as Volcano's controllers make them, with minResources and roles, against plain podGroups."""
-    full = (_backlog(lab, made=made) for made in (True, False))
-    made, plain = in_turns(max(2, lab.size.repeats // 4), *(partial(cycle, waiting, DEFAULT) for waiting in full))
+    full = (_backlog(lab, declared=declared) for declared in (True, False))
+    with_templates, plain = in_turns(
+        max(2, lab.size.repeats // 4), *(partial(cycle, waiting, DEFAULT) for waiting in full)
+    )
     what = f"cycle over a backlog of {lab.size.backlog:,} gangs that Volcano's controllers made ÷ plain ones"
-    return compared(what, made, plain)
+    return compared(what, with_templates, plain)
 
 
 @row("C12a", at_most(10, 3))
@@ -238,10 +242,10 @@ def _growing(racks: int) -> Callable[[], object]:
     return partial(build_tree, declared, names)
 
 
-def _backlog(lab: Lab, *, made: bool) -> Snapshot:
+def _backlog(lab: Lab, *, declared: bool) -> Snapshot:
     where = cluster(lab.size.everyday, load=0.3)
     waiting = jobs([replace(gang, group=0) for gang in mix(lab.size.backlog, top=where.top)])
-    if made:
+    if declared:
         waiting = [with_minimums(job) for job in waiting]
     return snapshot(where, waiting)
 
@@ -301,12 +305,12 @@ def _following(lab: Lab, objects: Objects, changes: Sequence[_Change]) -> tuple[
     reader = Reader()
     reader.read(objects, 0.0)
     decoded = [({key: (codec.decode(raw), raw) for key, raw in puts.items()}, gone) for puts, gone in changes]
-    held, read = [float("inf")] * len(changes), [float("inf")] * len(changes)
+    hold_times, read_times = [float("inf")] * len(changes), [float("inf")] * len(changes)
     for repeat in range(max(2, lab.size.repeats // 4) + 1):
         for i, (puts, gone) in enumerate(decoded):
             with gc_off():
                 holding, objects = timed(partial(objects.updated, puts, gone, objects.version + 1))
                 reading, _ = timed(partial(reader.read, objects, 0.0))
             if repeat:  # every step is taken once before it counts
-                held[i], read[i] = min(held[i], holding), min(read[i], reading)
-    return sum(held) / len(held), sum(read) / len(read)
+                hold_times[i], read_times[i] = min(hold_times[i], holding), min(read_times[i], reading)
+    return sum(hold_times) / len(hold_times), sum(read_times) / len(read_times)

@@ -57,10 +57,10 @@ def crowded_cluster(where: BenchCluster, gangs: int, *, need: int, tier: int, se
     rng = np.random.default_rng((seed, gangs))
     rows = _shares(rng, len(where.nodes), gangs)
     minimums = tuple(len(r) if rng.random() < _TIGHT else max(1, len(r) // 2) for r in rows)
-    made = jobs([*(GangSpec(_WHOLE_NODE, len(r), where.top) for r in rows), GangSpec(_WHOLE_NODE, need, tier)])
-    lead, running, hungry = made[0], made[1:-1], made[-1]
-    standing = [_standing(job, r, least) for job, r, least in zip(running, rows, minimums, strict=True)]
-    full = snapshot(where, [lead, *standing, replace(hungry, priority=10)])
+    all_jobs = jobs([*(GangSpec(_WHOLE_NODE, len(r), where.top) for r in rows), GangSpec(_WHOLE_NODE, need, tier)])
+    lead, running, hungry = all_jobs[0], all_jobs[1:-1], all_jobs[-1]
+    running_jobs = [_standing(job, r, minimum) for job, r, minimum in zip(running, rows, minimums, strict=True)]
+    full = snapshot(where, [lead, *running_jobs, replace(hungry, priority=10)])
     return CrowdedCluster(full, rows, minimums, need)
 
 
@@ -136,30 +136,32 @@ def scattered(
     These have pods of one shape, or a leader that asks for more.
     """
     nodes = len(where.nodes)
-    made = jobs(
+    all_jobs = jobs(
         [
             *[GangSpec(CLASSES[0], GPUS_PER_NODE, where.top)] * nodes,
             *[GangSpec(_WITH_LEADERS if leaders else _WHOLE_NODE, need, tier)] * preemptors,
         ]
     )
-    lead, running, hungry = made[0], made[1 : nodes + 1], made[nodes + 1 :]
+    lead, running, hungry = all_jobs[0], all_jobs[1 : nodes + 1], all_jobs[nodes + 1 :]
     stride = max(1, nodes // GPUS_PER_NODE - 1)
-    standing = [
+    running_jobs = [
         _standing(job, [(number + i * stride) % nodes for i in range(GPUS_PER_NODE)], GPUS_PER_NODE)
         for number, job in enumerate(running)
     ]
     hungry = [with_leaders(job) for job in hungry] if leaders else hungry
-    return snapshot(where, [lead, *standing, *(replace(job, priority=10) for job in hungry)])
+    return snapshot(where, [lead, *running_jobs, *(replace(job, priority=10) for job in hungry)])
 
 
 def protected(where: BenchCluster, gangs: int, preemptors: int) -> Snapshot:
     """Every node taken by gangs without surplus, and jobs of four pods that matter more."""
     rows = _shares(np.random.default_rng(gangs), len(where.nodes), gangs)
     tall = where.top
-    made = jobs([*(GangSpec(_WHOLE_NODE, len(r), tall) for r in rows), *[GangSpec(_WHOLE_NODE, 4, tall)] * preemptors])
-    lead, running, hungry = made[0], made[1 : gangs + 1], made[gangs + 1 :]
-    standing = [_standing(job, r, len(r)) for job, r in zip(running, rows, strict=True)]
-    return snapshot(where, [lead, *standing, *(replace(job, priority=10) for job in hungry)])
+    all_jobs = jobs(
+        [*(GangSpec(_WHOLE_NODE, len(r), tall) for r in rows), *[GangSpec(_WHOLE_NODE, 4, tall)] * preemptors]
+    )
+    lead, running, hungry = all_jobs[0], all_jobs[1 : gangs + 1], all_jobs[gangs + 1 :]
+    running_jobs = [_standing(job, r, len(r)) for job, r in zip(running, rows, strict=True)]
+    return snapshot(where, [lead, *running_jobs, *(replace(job, priority=10) for job in hungry)])
 
 
 def _scattered(lab: Lab, preemptors: int, who: str, *, leaders: bool = False) -> Measured:

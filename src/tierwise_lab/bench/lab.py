@@ -61,7 +61,7 @@ class Lab:
         self._known: dict[str, object] = {}
 
     def once(self, name: str, measure: Callable[[], T]) -> T:
-        """What several rows need, measured when the first of them asks."""
+        """Measurement that several rows share, made when the first of them needs it."""
         if name not in self._known:
             self._known[name] = measure()
         return cast("T", self._known[name])
@@ -71,12 +71,12 @@ class Lab:
 
         The large cluster starts half full, the small one a fifth: there the mix itself takes most of the rest.
         """
-        found = self._mixes.get(nodes)
-        if found is None:
+        results = self._mixes.get(nodes)
+        if results is None:
             where = cluster(nodes, load=0.5 if nodes == self.size.large else 0.2)
             snap = snapshot(where, jobs(mix(self.size.gangs, top=where.top)))
-            found = self._mixes[nodes] = (decisions(snap, self.size.repeats), stream(snap))
-        return found
+            results = self._mixes[nodes] = (decisions(snap, self.size.repeats), stream(snap))
+        return results
 
 
 Measured = tuple[str, float]

@@ -129,9 +129,9 @@ def daemon_pod(which: int, on: str, *, pinned: bool = True, bound: bool = True) 
 
 def lone_pod(service: str, number: int, *, on: str = "", **spec: object) -> Manifest:
     """A pod of a Deployment, in no group."""
-    whole = {**_placed(on), "containers": [_container(service, {"cpu": "500m", "memory": "1Gi"})], **spec}
+    pod_spec = {**_placed(on), "containers": [_container(service, {"cpu": "500m", "memory": "1Gi"})], **spec}
     status = {"phase": "Running" if on else "Pending"}
-    return manifest("v1", "Pod", f"{service}-{number}", "web", labels={"app": service}, spec=whole, status=status)
+    return manifest("v1", "Pod", f"{service}-{number}", "web", labels={"app": service}, spec=pod_spec, status=status)
 
 
 def budget(app: str, namespace: str) -> Manifest:

@@ -98,9 +98,9 @@ class Row(msgspec.Struct, frozen=True):
         }
 
 
-def compared(what: str, one: float, other: float) -> tuple[str, float]:
+def compared(what: str, numerator: float, denominator: float) -> tuple[str, float]:
     """Words for a ratio of two times, with both of them, and the ratio."""
-    return f"{what} ({duration(one)} ÷ {duration(other)})", one / other
+    return f"{what} ({duration(numerator)} ÷ {duration(denominator)})", numerator / denominator
 
 
 def duration(seconds: float) -> str:
@@ -208,8 +208,8 @@ def best_of(repeats: int, action: Callable[[], object], *, clock: Callable[[], f
 def timed(action: Callable[[], T]) -> tuple[float, T]:
     """Processor seconds of one run, and what it gives."""
     start = time.process_time()
-    found = action()
-    return time.process_time() - start, found
+    result = action()
+    return time.process_time() - start, result
 
 
 def in_turns(repeats: int, *actions: Callable[[], object]) -> list[float]:
@@ -240,7 +240,7 @@ def decisions(snapshot: Snapshot, repeats: int) -> Pass:
     return Pass(
         placed=np.array(stamps.placed[1:], dtype=bool),
         seconds=np.diff(np.array([stamps.seconds for stamps, _, _ in runs])).min(axis=0),
-        whole=min(whole for _, _, whole in runs),
+        whole=min(cycle_seconds for _, _, cycle_seconds in runs),
         pods=sum(decision.count() for decision in report.decisions if decision.job is not snapshot.jobs[0]),
         report=report,
     )
@@ -249,8 +249,8 @@ def decisions(snapshot: Snapshot, repeats: int) -> Pass:
 def _timed(snapshot: Snapshot) -> tuple[_Stamps, CycleReport, float]:
     stamps = _Stamps()
     with gc_off():
-        whole, report = timed(lambda: cycle(snapshot, DEFAULT, watch=stamps))
-    return stamps, report, whole
+        seconds, report = timed(lambda: cycle(snapshot, DEFAULT, watch=stamps))
+    return stamps, report, seconds
 
 
 class _Stamps:

@@ -58,25 +58,25 @@ def living_cluster(nodes: int, *, waiting: int = 0) -> list[manifests.Manifest]:
 
     One node holds more than it has, as some do for weeks. `waiting` gangs ask for more than any node has left.
     """
-    made: list[manifests.Manifest] = []
+    manifests_made: list[manifests.Manifest] = []
     for i in range(nodes):
-        made.append(_node(i, nodes))
-        made += [manifests.daemon_pod(d, f"n{i}") for d in range(_DAEMONS)]
-    made += manifests.racks(nodes)
-    made += [_spine(i, nodes) for i in range(-(-nodes // (_SPINE * 16)))]
-    made += [_queue(i) for i in range(_QUEUES)]
+        manifests_made.append(_node(i, nodes))
+        manifests_made += [manifests.daemon_pod(d, f"n{i}") for d in range(_DAEMONS)]
+    manifests_made += manifests.racks(nodes)
+    manifests_made += [_spine(i, nodes) for i in range(-(-nodes // (_SPINE * 16)))]
+    manifests_made += [_queue(i) for i in range(_QUEUES)]
     services = max(2, nodes * 600 // 5_000)
-    made += [_service_pod(i % services, i, f"n{i}") for i in range(nodes)]
-    made += [manifests.budget(f"s{i}", "web") for i in range(services // 2)]
+    manifests_made += [_service_pod(i % services, i, f"n{i}") for i in range(nodes)]
+    manifests_made += [manifests.budget(f"s{i}", "web") for i in range(services // 2)]
     at = 0
     for gang, size in enumerate(gang_sizes(max(2, nodes * 3 // 5), 7 * nodes)):
-        made.append(_group(gang, size))
-        made += [_gang_pod(gang, rank, f"n{(at + rank) // 7}") for rank in range(size)]
+        manifests_made.append(_group(gang, size))
+        manifests_made += [_gang_pod(gang, rank, f"n{(at + rank) // 7}") for rank in range(size)]
         at += size
     for gang, size in enumerate(gang_sizes(waiting, 12 * waiting, seed=2) if waiting else ()):
-        made.append(_group(1_000_000 + gang, size, phase="Inqueue", tier=1 + gang % 2))
-        made += [_gang_pod(1_000_000 + gang, rank, "", gpus=2) for rank in range(size)]
-    return made
+        manifests_made.append(_group(1_000_000 + gang, size, phase="Inqueue", tier=1 + gang % 2))
+        manifests_made += [_gang_pod(1_000_000 + gang, rank, "", gpus=2) for rank in range(size)]
+    return manifests_made
 
 
 def _node(number: int, nodes: int) -> manifests.Manifest:
@@ -89,8 +89,8 @@ def _node(number: int, nodes: int) -> manifests.Manifest:
 
 
 def _spine(number: int, nodes: int) -> manifests.Manifest:
-    last = min((number + 1) * _SPINE, -(-nodes // 16))
-    spec = {"tier": 2, "members": members("HyperNode", (f"r{i}" for i in range(number * _SPINE, last)))}
+    end = min((number + 1) * _SPINE, -(-nodes // 16))
+    spec = {"tier": 2, "members": members("HyperNode", (f"r{i}" for i in range(number * _SPINE, end)))}
     return manifests.manifest("topology.volcano.sh/v1alpha1", "HyperNode", f"spine{number}", spec=spec)
 
 
@@ -101,10 +101,10 @@ def _queue(number: int) -> manifests.Manifest:
 
 def _service_pod(service: int, number: int, on: str) -> manifests.Manifest:
     """A pod of a service: no two of them on one node, and spread over zones."""
-    own = {"labelSelector": {"matchLabels": {"app": f"s{service}"}}}
-    apart = [{**own, "topologyKey": "kubernetes.io/hostname"}]
+    selector = {"labelSelector": {"matchLabels": {"app": f"s{service}"}}}
+    apart = [{**selector, "topologyKey": "kubernetes.io/hostname"}]
     rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": apart}}
-    spread = {**own, "maxSkew": 1, "topologyKey": _ZONE, "whenUnsatisfiable": "ScheduleAnyway"}
+    spread = {**selector, "maxSkew": 1, "topologyKey": _ZONE, "whenUnsatisfiable": "ScheduleAnyway"}
     return manifests.lone_pod(
         f"s{service}",
         number,
@@ -131,7 +131,7 @@ def _gang_pod(gang: int, rank: int, on: str, *, gpus: int = 1) -> manifests.Mani
 
 
 class Iterations(msgspec.Struct, frozen=True):
-    """What iterations cost, in seconds, after the first ones, which read everything."""
+    """Seconds of iterations, without the first ones, which read everything."""
 
     seconds: list[float]
     bound: int  # pods that found a node in them
@@ -176,7 +176,7 @@ class Live:
         return Iterations(seconds, bound)
 
     def _news(self) -> Iterator[Effect]:
-        """What happened since the last iteration: half of the pods are touched, some end, others come."""
+        """Changes since the last iteration: half of the pods are touched, some end, others come."""
         for _ in range(_HEARTBEATS_A_SECOND // _ITERATIONS_A_SECOND):
             name = f"n{self._pick.randrange(self._nodes)}"
             ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": _time(self._now)}
@@ -218,14 +218,14 @@ def _iterations(lab: Lab, *, waiting: int) -> Iterations:
 
 
 def _iteration(lab: Lab, share: float, waiting: int) -> Measured:
-    found = _iterations(lab, waiting=waiting)
+    iterations = _iterations(lab, waiting=waiting)
     nodes = lab.size.everyday // 2
     backlog = f", {waiting} gangs waiting" if waiting else ""
     what = (
         f"ms of an iteration at {nodes:,} nodes and {12 * nodes:,} pods that change all the time{backlog}:"
-        f" {'median' if share == 0.5 else '99th percentile'} of {len(found.seconds)}"
+        f" {'median' if share == 0.5 else '99th percentile'} of {len(iterations.seconds)}"
     )
-    return what, found.at(share) * 1e3
+    return what, iterations.at(share) * 1e3
 
 
 def many_services(nodes: int, services: int, pods: int) -> list[manifests.Manifest]:
@@ -314,11 +314,11 @@ def _gang_of_four(namespace: str, number: int, queue: str, cpu: str) -> list[man
 
 def kept_out(jobs: int) -> list[manifests.Manifest]:
     """Gangs of another tenant that a gate keeps out: of a queue that is not there, or without their last pod."""
-    made = []
+    pods = []
     for number in range(jobs):
         gang = _gang_of_four("noisy", number, f"nowhere-{number}" if number % 2 else "default", "4")
-        made += gang if number % 2 else gang[:-1]
-    return made
+        pods += gang if number % 2 else gang[:-1]
+    return pods
 
 
 def too_large(jobs: int) -> list[manifests.Manifest]:
@@ -330,7 +330,7 @@ def _beside(lab: Lab, flood: Callable[[int], list[manifests.Manifest]], what: st
     """An iteration in which a gang comes beside a flood, against one without."""
     nodes, jobs, gangs = max(16, lab.size.everyday // 20), lab.size.everyday // 5, 10 * lab.size.repeats
     with gc_off():
-        calm, beside = (median(beside_flood(nodes, made, gangs)) for made in ([], flood(jobs)))
+        calm, beside = (median(beside_flood(nodes, flood_made, gangs)) for flood_made in ([], flood(jobs)))
     return compared(
         f"iteration in which a gang of 4 comes beside {jobs:,} of another tenant {what} ÷ calm", beside, calm
     )

@@ -70,8 +70,8 @@ def _rate(what: str, replay: Engine | EmbeddedReplay) -> Measured:
     with gc_off():
         seconds, _ = timed(lambda: deque(replay.run(), 0))
     state = replay.state
-    told = f"({state.events:,} events and {state.cycles:,} cycles in {seconds:.1f} s)"
-    return f"events/s of {what} {told}", state.events / seconds
+    details = f"({state.events:,} events and {state.cycles:,} cycles in {seconds:.1f} s)"
+    return f"events/s of {what} {details}", state.events / seconds
 
 
 @row("S3b", at_most(1.2, 1.05))
@@ -89,12 +89,12 @@ def _s3b(lab: Lab) -> Measured:
         peaks.append(tracemalloc.get_traced_memory()[1])
     finally:
         tracemalloc.stop()
-    first, second = peaks
+    peak_before, second = peaks
     what = (
         f"peak memory of the second half of a replay ÷ of the first, {len(trace):,} jobs of {trace.name}"
-        f" ({second / 2**20:.1f} MiB ÷ {first / 2**20:.1f} MiB)"
+        f" ({second / 2**20:.1f} MiB ÷ {peak_before / 2**20:.1f} MiB)"
     )
-    return what, second / first
+    return what, second / peak_before
 
 
 def _world(lab: Lab, jobs: int) -> tuple[Fabric, Trace]:
@@ -124,13 +124,13 @@ class _Following:
         self._settle()
 
     def seconds(self, *statuses: Raw) -> float:
-        """What the controllers take to follow one of these changes of a pod's status; the shortest."""
-        found = []
+        """Shortest time in seconds in which the controllers follow one such change of a pod's status."""
+        durations = []
         for status in statuses:
             self._put("Pod", {"status": status}, self._pod)
             with gc_off():
-                found.append(self._settle())
-        return min(found[2:])
+                durations.append(self._settle())
+        return min(durations[2:])
 
     def _put(self, kind: str, fields: Raw, key: Key | None = None) -> None:
         objects = self._cluster.read()
@@ -138,13 +138,13 @@ class _Following:
         self._cluster = EmbeddedCluster(objects.changed({key: {**(objects.raw(key) or {}), **fields} for key in keys}))
 
     def _settle(self) -> float:
-        taken = 0.0
+        total = 0.0
         while True:
-            seconds, asked = timed(lambda: self._controllers.run(self._cluster.read(), 0.0))
-            taken += seconds
-            if not asked:
-                return taken
-            self._cluster.apply(asked)
+            seconds, effects = timed(lambda: self._controllers.run(self._cluster.read(), 0.0))
+            total += seconds
+            if not effects:
+                return total
+            self._cluster.apply(effects)
 
 
 def _following(lab: Lab) -> _Following:

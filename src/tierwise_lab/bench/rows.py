@@ -49,14 +49,14 @@ spec: {schedulerName: tierwise, containers: [{name: c, resources: {requests: {cp
 """
 
 
-def chosen(wanted: Sequence[str]) -> list[str]:
+def chosen(patterns: Sequence[str]) -> list[str]:
     """The ids of the rows asked for, all where none is; "p3" means P3a and P3b. KeyError for an unknown one."""
     names: dict[str, None] = {}
-    for asked in wanted:
-        found = [name for name in ROWS if asked.upper() in (name.upper(), name.rstrip(ascii_lowercase))]
-        if not found:
-            raise KeyError(asked)
-        names.update(dict.fromkeys(found))
+    for pattern in patterns:
+        names_matching = [name for name in ROWS if pattern.upper() in (name.upper(), name.rstrip(ascii_lowercase))]
+        if not names_matching:
+            raise KeyError(pattern)
+        names.update(dict.fromkeys(names_matching))
     return list(names or ROWS)
 
 
@@ -75,17 +75,17 @@ def _p2(lab: Lab) -> Measured:
 @row("P3a", measure.at_least(500, 5_000))
 def _p3a(lab: Lab) -> Measured:
     gang = GangSpec(_WHOLE_NODE, lab.size.gang, 4)
-    found = compare(cluster(lab.size.small, load=0.2), [gang], lab.size.repeats)
+    comparison = compare(cluster(lab.size.small, load=0.2), [gang], lab.size.repeats)
     what = f"pod-by-pod ÷ engine, one gang of {gang.pods} pods at {lab.size.small:,} nodes"
-    return measure.compared(what, found.reference, found.engine)
+    return measure.compared(what, comparison.reference, comparison.engine)
 
 
 @row("P3b", measure.at_least(50, 200))
 def _p3b(lab: Lab) -> Measured:
     where = cluster(lab.size.small, load=0.2)
-    found = compare(where, mix(lab.size.sample, top=where.top), lab.size.repeats)
-    gangs = f"{lab.size.sample} gangs of the mix at {lab.size.small:,} nodes, the median gang {found.median:,.3g}"
-    return measure.compared(f"pod-by-pod ÷ engine, {gangs}", found.reference, found.engine)
+    comparison = compare(where, mix(lab.size.sample, top=where.top), lab.size.repeats)
+    gangs = f"{lab.size.sample} gangs of the mix at {lab.size.small:,} nodes, the median gang {comparison.median:,.3g}"
+    return measure.compared(f"pod-by-pod ÷ engine, {gangs}", comparison.reference, comparison.engine)
 
 
 @row("P4", measure.at_most(1 / 10, 1 / 50))
@@ -163,8 +163,8 @@ def _p13(lab: Lab) -> Measured:
         file.flush()
         words = ["schedule", "-f", file.name]
         verb = f"from tierwise.cli.main import cli; cli({words!r}, standalone_mode=False)"
-        first, arrays = measure.start_seconds((verb, "import numpy"), lab.size.imports)
-    return measure.compared("the first output of tierwise schedule ÷ importing numpy", first, arrays)
+        verb_seconds, arrays = measure.start_seconds((verb, "import numpy"), lab.size.imports)
+    return measure.compared("the first output of tierwise schedule ÷ importing numpy", verb_seconds, arrays)
 
 
 @row("S1", measure.at_least(5_000))

@@ -28,7 +28,7 @@ _BATCH = 10_000
 
 
 class Scale(msgspec.Struct, frozen=True):
-    """What one size costs."""
+    """Times and memory of one size."""
 
     nodes: int
     pods: int
@@ -45,7 +45,7 @@ def measure_scale(nodes: int) -> Scale:
     pods = sum(1 for key in objects if key.kind == "Pod")
     reader = Reader()
     with gc_off():
-        read, snapshot = timed(lambda: reader.read(objects, 0.0))
+        read_seconds, snapshot = timed(lambda: reader.read(objects, 0.0))
         decided, report = timed(lambda: cycle(snapshot, DEFAULT))
         placed = len(report.decisions)
         if placed != min(_WAITING, nodes // 16):
@@ -55,7 +55,7 @@ def measure_scale(nodes: int) -> Scale:
         change, objects = _followed(reader, objects, ends)
         came, objects = _followed(reader, objects, comes)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return Scale(nodes, pods, read, decided, change, came, peak)
+    return Scale(nodes, pods, read_seconds, decided, change, came, peak)
 
 
 def _everything(nodes: int) -> Iterator[Manifest]:

@@ -78,9 +78,9 @@ def _g3(lab: Lab) -> Measured:
 @row("G4", at_most(5_000, 100))
 def _g4(lab: Lab) -> Measured:
     """Sub-groups of many sizes, each in a rack."""
-    each = max(2, lab.size.gang * 125 // 512)
-    what = f"ms for a gang of {4 * each} sub-groups of 1 to 4 pods at {lab.size.small:,} nodes"
-    gang = _volcano([(each, size) for size in (4, 1, 3, 2)], [])
+    groups_each = max(2, lab.size.gang * 125 // 512)
+    what = f"ms for a gang of {4 * groups_each} sub-groups of 1 to 4 pods at {lab.size.small:,} nodes"
+    gang = _volcano([(groups_each, size) for size in (4, 1, 3, 2)], [])
     return what, _milliseconds(lab, gang, ("racks",))
 
 
@@ -180,10 +180,10 @@ def _near(key: str) -> Manifest:
 
 def _gathered(small: int, large: int, rules: list[Manifest], pipeline: int) -> list[Manifest]:
     """A gang of Koordinator's, so many of its pods with one GPU and so many with two."""
-    asked: Manifest = {"gatherStrategy": rules}
+    strategy: Manifest = {"gatherStrategy": rules}
     if pipeline:
-        asked["parallelModel"] = [{"parallelStrategy": "pipeline-parallel", "parallelism": pipeline}]
-    marks, spec = {_GATHER: json.dumps(asked)}, {"minMember": small + large}
+        strategy["parallelModel"] = [{"parallelStrategy": "pipeline-parallel", "parallelism": pipeline}]
+    marks, spec = {_GATHER: json.dumps(strategy)}, {"minMember": small + large}
     labels = {"pod-group.scheduling.sigs.k8s.io": "g"}
     pods = [_pod(f"g-{i}", 1 if i < small else 2, labels=labels) for i in range(small + large)]
     return [manifest("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", "g", "d", marks=marks, spec=spec), *pods]
@@ -205,9 +205,9 @@ def _volcano(
                 marks = {"scheduling.k8s.io/group-name": name}
                 pods.append(_pod(f"{name}-{part}-{i}-{j}", gpus, labels={part: str(i)}, marks=marks))
     spec = {"minMember": len(pods), "queue": "default", "subGroupPolicy": policies}
-    asked = {"tierwise.io/topology-constraints": json.dumps(listed)} if listed else {}
+    annotations = {"tierwise.io/topology-constraints": json.dumps(listed)} if listed else {}
     version, status = "scheduling.volcano.sh/v1beta1", {"phase": "Inqueue"}
-    return [manifest(version, "PodGroup", name, "d", marks=asked, spec=spec, status=status), *pods]
+    return [manifest(version, "PodGroup", name, "d", marks=annotations, spec=spec, status=status), *pods]
 
 
 def _pod(name: str, gpus: int, on: str = "", **meta: object) -> Manifest:

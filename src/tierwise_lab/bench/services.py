@@ -86,7 +86,7 @@ def _network(weights: list[Raw]) -> Manifest:
 
 @row("P11", at_most(2, 1.2))
 def _p11(lab: Lab) -> Measured:
-    """What a filter and a score cost where many dependencies are placed, against few."""
+    """Cost of a filter and a score with many placed dependencies, relative to few."""
     many, few = in_turns(10 * lab.size.repeats, *(_scoring(lab, placed) for placed in (1_000, 10)))
     what = f"network filter and score at {lab.size.small:,} nodes in {_ZONES} zones, 1,000 placed dependencies ÷ 10"
     return compared(what, many, few)
@@ -107,7 +107,7 @@ def _scoring(lab: Lab, placed: int) -> Callable[[], None]:
 
 @row("C14", at_most(5, 2))
 def _c14(lab: Lab) -> Measured:
-    """What looking ahead costs a pod."""
+    """Cost of looking ahead, in milliseconds for each pod."""
     nodes, groups, members = max(20, lab.size.everyday // 20), max(2, lab.size.everyday // 500), 10
     how = _profile(look_ahead=True)
     snapshot = build(chains(nodes, groups, members), 0.0, how)
@@ -121,20 +121,20 @@ def _c14(lab: Lab) -> Measured:
 
 def chains(nodes: int, groups: int, members: int) -> Objects:
     """Applications in which each pod calls the next one and the one after it, and nodes with room for a few pods."""
-    made: list[Manifest] = []
+    manifests_made: list[Manifest] = []
     for group in range(groups):
         names = [f"w{i}" for i in range(members)]
-        made += [_pod(f"a{group}-{name}", name, group=f"a{group}") for name in names]
-        made.append(_app_group(f"a{group}", {name: names[i + 1 : i + 3] for i, name in enumerate(names)}))
-    return read_manifests([*_zoned(nodes, 20, pods=4), *made])
+        manifests_made += [_pod(f"a{group}-{name}", name, group=f"a{group}") for name in names]
+        manifests_made.append(_app_group(f"a{group}", {name: names[i + 1 : i + 3] for i, name in enumerate(names)}))
+    return read_manifests([*_zoned(nodes, 20, pods=4), *manifests_made])
 
 
 def _zoned(nodes: int, zones: int, *, pods: int) -> list[Manifest]:
     """Nodes, zone after zone, and what it costs to get from one zone to another."""
     names = [f"z{i}" for i in range(zones)]
     cost = np.array([[1 + (i * j) % 50 for j in range(zones)] for i in range(zones)])
-    made = [_node(f"n{i}", "r", names[i % zones], pods) for i in range(nodes)]
-    return [*made, _network([_weights(ZONE, names, cost)])]
+    nodes_made = [_node(f"n{i}", "r", names[i % zones], pods) for i in range(nodes)]
+    return [*nodes_made, _network([_weights(ZONE, names, cost)])]
 
 
 def _services(nodes: int, placed: int) -> Objects:

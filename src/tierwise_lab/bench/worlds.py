@@ -51,7 +51,7 @@ _GROUP_SIZES = (4, 8, 16)
 
 
 class GangSpec(msgspec.Struct, frozen=True):
-    """What is drawn of a gang; `group` is 0 for a gang that is not partitioned."""
+    """Parameters of a drawn gang; `group` is 0 for a gang without sub-groups."""
 
     shape: Shape
     pods: int
@@ -90,10 +90,10 @@ def with_leaders(job: Job) -> Job:
         (workers,) = sub.pod_sets
         shape = CLASSES[CLASSES.index(workers.shape) + 1]
         leader = PodSet(shape, "", -1, (replace(workers.tasks[0], shape=shape),))
-        rest = replace(workers, tasks=workers.tasks[1:])
-        request = shape.request + workers.shape.request * len(rest.tasks)
-        tasks = (*leader.tasks, *rest.tasks)
-        subs.append(replace(sub, pod_sets=(leader, rest), request=request, tasks=tasks if sub.tasks else ()))
+        other_workers = replace(workers, tasks=workers.tasks[1:])
+        request = shape.request + workers.shape.request * len(other_workers.tasks)
+        tasks = (*leader.tasks, *other_workers.tasks)
+        subs.append(replace(sub, pod_sets=(leader, other_workers), request=request, tasks=tasks if sub.tasks else ()))
     tasks = tuple(task for sub in subs for pod_set in sub.pod_sets for task in pod_set.tasks)
     return replace(job, subs=tuple(subs), tasks=tasks)
 
@@ -216,7 +216,7 @@ def flat_cluster(racks: int, nodes_per_rack: int) -> BenchCluster:
 
 
 def snapshot(where: BenchCluster, jobs: Sequence[Job]) -> Snapshot:
-    """What one cycle sees of a cluster and a workload."""
+    """Snapshot of a cluster and a workload for one cycle."""
     return Snapshot(
         axis=_AXIS,
         nodes=where.nodes,
@@ -264,11 +264,11 @@ def _running(topology: Topology, load: float, rng: np.random.Generator) -> tuple
     draw = rng.random(len(chance))
     halves = np.minimum(2 * (1 - _PACKED) * chance, 2 * (1 - chance))
     wholes = chance - halves / 2
-    whole = np.flatnonzero(draw < wholes)
+    full_rows = np.flatnonzero(draw < wholes)
     half = np.flatnonzero((draw >= wholes) & (draw < wholes + halves))
     full_node, half_node = CLASSES[6], CLASSES[4]
     return tuple(
         Task(f"bench/running-{row}", shape, "", Status.RUNNING, row)
-        for shape, rows in ((full_node, whole), (half_node, half))
+        for shape, rows in ((full_node, full_rows), (half_node, half))
         for row in rows.tolist()
     )

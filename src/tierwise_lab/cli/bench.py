@@ -74,14 +74,14 @@ def bench(
 def _print_scale(nodes: int, output: str) -> None:
     from tierwise_lab.bench.scale import measure_scale
 
-    found = measure_scale(nodes)
+    scale = measure_scale(nodes)
     if output != "text":
-        print_data(msgspec.to_builtins(found), output)
+        print_data(msgspec.to_builtins(scale), output)
         return
     click.echo(
-        f"{found.nodes:,} nodes, {found.pods:,} pods: read {found.read:.2f} s, cycle {found.cycle:.2f} s, "
-        f"a pod that ends {found.change * 1e3:.1f} ms, a pod that comes {found.pod * 1e3:.1f} ms, "
-        f"{found.memory / 2**20:,.0f} MiB"
+        f"{scale.nodes:,} nodes, {scale.pods:,} pods: read {scale.read:.2f} s, cycle {scale.cycle:.2f} s, "
+        f"a pod that ends {scale.change * 1e3:.1f} ms, a pod that comes {scale.pod * 1e3:.1f} ms, "
+        f"{scale.memory / 2**20:,.0f} MiB"
     )
 
 

@@ -81,18 +81,18 @@ def shared_nodes(topology: str) -> Table | None:
     return table if is_openb(table) else None
 
 
-def fillings(asked: ReplaySpec, nodes: Table) -> Fillings:
+def fillings(spec: ReplaySpec, nodes: Table) -> Fillings:
     """Policies on nodes whose GPUs are shared."""
     names, empty = read_nodes(nodes)
-    pods = read_pods(read_table(asked.trace))
+    pods = read_pods(read_table(spec.trace))
     gpus = int(empty.left.sum()) // WHOLE
-    arriving = order(pods, asked.load or 1.0, gpus, asked.seed)
+    arriving = order(pods, spec.load or 1.0, gpus, spec.seed)
     policies = {
         name if name in POLICIES else Path(name).stem: POLICIES.get(name)
         or sharing(profile_of(existing(name, POLICIES)))
-        for name in asked.profile
+        for name in spec.profile
     }
-    return Fillings(names, empty, pods, arriving[: asked.jobs], policies)
+    return Fillings(names, empty, pods, arriving[: spec.jobs], policies)
 
 
 # Driving a run of `tierwise simulate`: progress on the screen, checkpoints now and then, and Ctrl-C as a wish.
@@ -109,16 +109,16 @@ def drive(run: Replay[Any], file: str | None) -> bool:
         run.resume(point)
     stop = _Stop()
     before = signal.signal(signal.SIGINT, stop)
-    kept = time.monotonic()
+    saved_at = time.monotonic()
     try:
         with watching(run) as look:
             for _ in run.run():
                 look()
                 if stop.asked:
                     break
-                if file and time.monotonic() - kept > _KEPT_EVERY:
+                if file and time.monotonic() - saved_at > _KEPT_EVERY:
                     save(file, run.checkpoint())
-                    kept = time.monotonic()
+                    saved_at = time.monotonic()
     finally:
         signal.signal(signal.SIGINT, before)
     if file:
@@ -148,7 +148,7 @@ class _Stop:
 )
 def simulate(
     *,
-    asked: ReplaySpec,
+    spec: ReplaySpec,
     calibrate_eta: int | None = option(
         "--calibrate-eta N",
         "Instead, ask about N jobs while they wait, and count the starts inside the stated ranges.",
@@ -169,28 +169,28 @@ def simulate(
     or a configuration file.
     """
     if calibrate_eta is not None:
-        _calibrate(asked, calibrate_eta, output)
+        _calibrate(spec, calibrate_eta, output)
         return
-    nodes = shared_nodes(asked.topology)
+    nodes = shared_nodes(spec.topology)
     if played.served and (checkpoint or nodes is not None):
         raise click.UsageError("--serve plays a whole run of gangs: it goes neither with --checkpoint nor shared GPUs")
     opened = played.opening()
-    if checkpoint and asked.through == "controllers":
+    if checkpoint and spec.through == "controllers":
         raise InputError("a replay through the controllers cannot be interrupted and go on", field="--checkpoint")
-    run = fillings(asked, nodes) if nodes is not None else comparison(asked, profile_of, record=played.served)
+    run = fillings(spec, nodes) if nodes is not None else comparison(spec, profile_of, record=played.served)
     ctx = click.get_current_context()
     if not drive(run, checkpoint):
         then = f"the same command goes on from {checkpoint}" if checkpoint else "with --checkpoint it could go on"
         click.echo(f"tierwise: stopped; {then}", err=True)
         ctx.exit(130)
-    _show(run.results(), html, output, shared=nodes is not None, command=command(asked))
+    _show(run.results(), html, output, shared=nodes is not None, command=command(spec))
     if opened is not None and isinstance(run, Comparison):
         sys.stdout.flush()
         play(_recordings(run), opened)
 
 
 def _recordings(run: Comparison) -> dict[str, Recording]:
-    """What happened under each profile, to be played."""
+    """Recording of each profile's run, to be played."""
     from tierwise_lab.replay.recording import ReplayRecording
 
     return {
@@ -199,23 +199,25 @@ def _recordings(run: Comparison) -> dict[str, Recording]:
     }
 
 
-def _calibrate(asked: ReplaySpec, asks: int, output: Format) -> None:
+def _calibrate(spec: ReplaySpec, asks: int, output: Format) -> None:
     """Forecasts of starts against what happened, for every profile."""
     from tierwise.cli.progress import show_progress
     from tierwise_lab.replay.engine.calibration import Asked, calibrate, calibration_wire
     from tierwise_lab.replay.report.table import calibration_lines
 
-    if asked.through == "controllers" or shared_nodes(asked.topology) is not None:
+    if spec.through == "controllers" or shared_nodes(spec.topology) is not None:
         raise InputError("starts are forecast in replays of jobs through the cycle alone", field="--calibrate-eta")
-    run = comparison(asked, profile_of)
-    found = []
+    run = comparison(spec, profile_of)
+    calibrations = []
     for contender in run.contenders:
         with show_progress(f"asking about jobs under {contender.name}", asks) as progress:
-            told: list[Asked] = []
-            for told in calibrate(run.fabric, run.trace, contender, run.rules, asks=asks):
-                progress(len(told))
-        found.append(calibration_wire(contender.name, told))
-    output.show(lambda: {"seed": asked.seed, "calibration": found}, lambda page: calibration_lines(page, found))
+            forecasts: list[Asked] = []
+            for forecasts in calibrate(run.fabric, run.trace, contender, run.rules, asks=asks):
+                progress(len(forecasts))
+        calibrations.append(calibration_wire(contender.name, forecasts))
+    output.show(
+        lambda: {"seed": spec.seed, "calibration": calibrations}, lambda page: calibration_lines(page, calibrations)
+    )
 
 
 def _show(results: dict[str, object], html: Path | None, output: Format, *, shared: bool, command: str) -> None:

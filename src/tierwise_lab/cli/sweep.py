@@ -78,7 +78,7 @@ def sweep(
             with csv.open("w", encoding="utf-8", newline="") as lines:
                 write_csv(lines, grid, file)
     found = file.found
-    differences = [difference for one in pairs(grid, found) for difference in compared(one)]
+    differences = [difference for pair in pairs(grid, found) for difference in compared(pair)]
     words = ["tierwise", "sweep", "-f", str(filename)]
     if html is not None:
         html.write_text(html_text(grid, found, shlex.join(words)), encoding="utf-8")
@@ -99,53 +99,58 @@ def _read(file: Path) -> Grid:
 
 def _run(grid: Grid, file: ResultFile, workers: Workers) -> None:
     """Run the cells that are left, and keep each as it ends."""
-    left = (cell for cell in grid if cell.number not in file.done)
+    cells_left = (cell for cell in grid if cell.number not in file.done)
     with show_progress("cells", len(grid)) as progress:
-        for cell, result in run(workers, left):
+        for cell, result in run(workers, cells_left):
             file.add(cell, result)
             progress(len(file.found))
 
 
-def _wire(grid: Grid, found: Mapping[int, CellResult], differences: Sequence[Difference]) -> dict[str, object]:
+def _wire(grid: Grid, results: Mapping[int, CellResult], differences: Sequence[Difference]) -> dict[str, object]:
     import msgspec
 
     return {
         "grid": grid.digest,
         "cells": len(grid),
-        "failed": sorted(number for number, result in found.items() if result.error),
-        "digest": digest(dict(found)),
+        "failed": sorted(number for number, result in results.items() if result.error),
+        "digest": digest(dict(results)),
         "baseline": grid.baseline,
         "differences": msgspec.to_builtins(list(differences)),
     }
 
 
-def _lines(page: Page, grid: Grid, found: Mapping[int, CellResult], differences: Sequence[Difference]) -> list[Text]:
-    """What each profile is worth beside the baseline, and what failed."""
-    head = f"{count(len(found), 'cell')} over {', '.join(grid.axes)}; digest {digest(dict(found))}"
-    made = list(wrapped(Text(head), page.width))
+def _lines(page: Page, grid: Grid, results: Mapping[int, CellResult], differences: Sequence[Difference]) -> list[Text]:
+    """Lines that compare each profile with the baseline, and list failures."""
+    head = f"{count(len(results), 'cell')} over {', '.join(grid.axes)}; digest {digest(dict(results))}"
+    text_lines = list(wrapped(Text(head), page.width))
     for profile in dict.fromkeys(difference.profile for difference in differences):
-        own = [difference for difference in differences if difference.profile == profile]
-        title = f"{profile} beside {grid.baseline}: {count(own[0].pairs, 'pair')}, 95 % intervals"
-        title += f"; {FEW_SEEDS}, so no verdict" if any(one.verdict == FEW_SEEDS for one in own) else ""
+        own_differences = [difference for difference in differences if difference.profile == profile]
+        title = f"{profile} beside {grid.baseline}: {count(own_differences[0].pairs, 'pair')}, 95 % intervals"
+        title += (
+            f"; {FEW_SEEDS}, so no verdict"
+            if any(difference.verdict == FEW_SEEDS for difference in own_differences)
+            else ""
+        )
         columns = (TableColumn("", least=16), TableColumn(grid.baseline, right=True), TableColumn(profile))
         rows: list[Sequence[Cell]] = [
-            (*row, "-" if said in (NO_DIFFERENCE, FEW_SEEDS) else said) for *row, said in comparison_rows(own)
+            (*row, "-" if verdict in (NO_DIFFERENCE, FEW_SEEDS) else verdict)
+            for *row, verdict in comparison_rows(own_differences)
         ]
-        made += [Text(), *wrapped(Text(title, style="bold"), page.width), Text()]
-        made += table(page, (*columns, TableColumn("shown")), rows)
-        for told in by_setting_text(grid, found, own):
-            made += [Text(), *wrapped(Text(told), page.width)]
-    failed = {number: result.error for number, result in found.items() if result.error}
-    return made + _failures(page, grid, failed) if failed else made
+        text_lines += [Text(), *wrapped(Text(title, style="bold"), page.width), Text()]
+        text_lines += table(page, (*columns, TableColumn("shown")), rows)
+        for setting_text in by_setting_text(grid, results, own_differences):
+            text_lines += [Text(), *wrapped(Text(setting_text), page.width)]
+    failed = {number: result.error for number, result in results.items() if result.error}
+    return text_lines + _failures(page, grid, failed) if failed else text_lines
 
 
 def _failures(page: Page, grid: Grid, failed: Mapping[int, str]) -> list[Text]:
     """The first cells that failed, each with its error, and how many more did."""
-    made = [Text(), Text(f"{count(len(failed), 'cell')} failed:", style="bold")]
-    first = [cell for cell in grid if cell.number in failed][:_FAILED]
-    for cell in first:
+    text_lines = [Text(), Text(f"{count(len(failed), 'cell')} failed:", style="bold")]
+    shown_cells = [cell for cell in grid if cell.number in failed][:_FAILED]
+    for cell in shown_cells:
         error = f"cell {cell.number} ({', '.join(cell.names.values())}): {failed[cell.number]}"
-        made += wrapped(Text(error), page.width, first="  ", rest="    ")
-    if len(failed) > len(first):
-        made.append(Text(f"  and {len(failed) - len(first):,} more"))
-    return made
+        text_lines += wrapped(Text(error), page.width, first="  ", rest="    ")
+    if len(failed) > len(shown_cells):
+        text_lines.append(Text(f"  and {len(failed) - len(shown_cells):,} more"))
+    return text_lines

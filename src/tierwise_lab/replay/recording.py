@@ -76,8 +76,8 @@ class ReplayRecording(Recording):
         return self._ends[number]
 
     def _figures(self) -> list[Raw]:
-        found: list[Raw] = []
-        held = waiting = down = position = 0
+        figures: list[Raw] = []
+        held_gpus = waiting = down = position = 0
         rows: dict[int, tuple[int, ...]] = {}
         gpus: dict[int, int] = {}
         period = 0.0 if self._rules.controllers else self._rules.period
@@ -94,26 +94,29 @@ class ReplayRecording(Recording):
                         waiting += 1
                     case "started" | "resized":
                         before = rows.get(job, (-1,) * len(event.rows))
-                        waiting, held = waiting - (event.kind == "started"), held + event.gpus - gpus.get(job, 0)
+                        waiting, held_gpus = (
+                            waiting - (event.kind == "started"),
+                            held_gpus + event.gpus - gpus.get(job, 0),
+                        )
                         placed += sum(old < 0 <= new for old, new in zip(before, event.rows, strict=True))
                         evicted += sum(new < 0 <= old for old, new in zip(before, event.rows, strict=True))
                         rows[job], gpus[job] = event.rows, event.gpus
                     case "ended":
-                        held -= gpus.pop(job)
+                        held_gpus -= gpus.pop(job)
                         del rows[job]
                     case "evicted" | "stopped":
-                        waiting, held = waiting + 1, held - gpus.pop(job)
+                        waiting, held_gpus = waiting + 1, held_gpus - gpus.pop(job)
                         evicted += sum(row >= 0 for row in rows.pop(job))
                     case "down" | "up":
                         down += 1 if event.kind == "down" else -1
             self._ends[number] = position
-            found.append(
+            figures.append(
                 {
                     "id": number,
                     "now": time,
                     "resource": GPU,
                     "total": self._fabric.gpus,
-                    "used": held,
+                    "used": held_gpus,
                     "fragmented": None,
                     "nodes": len(self._fabric.nodes),
                     "shut": down,
@@ -122,7 +125,7 @@ class ReplayRecording(Recording):
                     "evicted": evicted,
                 }
             )
-        return found
+        return figures
 
     def view(self, number: int) -> RunView | None:
         end = self._ends.get(number)
@@ -177,7 +180,7 @@ _WHY: Final = {
 
 
 def _happened(after: Snapshot, report: CycleReport, events: Sequence[ReplayEvent]) -> CycleReport:
-    """What the log says was decided at a moment, with the reasons of those who wait after it."""
+    """Report with the decisions that the log has for a moment, and the reasons of jobs that wait after it."""
     jobs = {job.key: job for job in after.jobs}
     decisions: list[Decision] = []
     evictions: list[Eviction] = []

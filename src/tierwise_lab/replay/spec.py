@@ -71,14 +71,14 @@ def _weights(text: str, trace: Trace) -> Ints:
         work = np.bincount(trace.queue, weights=trace.gpus * trace.seconds, minlength=number)
         parts: Ints = np.maximum(1, np.rint(_PARTS * work / work.sum())).astype(np.int64)
         return parts
-    found = np.ones(number, dtype=np.int64)
+    weights = np.ones(number, dtype=np.int64)
     for pair in filter(None, text.split(",")):
         name, _, value = pair.partition("=")
         if name not in trace.queues or not (value.isascii() and value.isdigit()) or not int(value):
-            known = ", ".join(trace.queues)
-            raise InputError(f"{pair} is neither share nor equal nor a weight of one of {known}", field=_OPTION)
-        found[trace.queues.index(name)] = int(value)
-    return found
+            queue_names = ", ".join(trace.queues)
+            raise InputError(f"{pair} is neither share nor equal nor a weight of one of {queue_names}", field=_OPTION)
+        weights[trace.queues.index(name)] = int(value)
+    return weights
 
 
 class ReplaySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
@@ -174,8 +174,8 @@ def command(spec: ReplaySpec) -> str:
     for field in msgspec.structs.fields(spec):
         value = getattr(spec, field.name)
         if value != field.default:
-            for one in value if isinstance(value, tuple) else (value,):
-                words += [f"--{field.encode_name}", f"{one:g}" if isinstance(one, float) else str(one)]
+            for item in value if isinstance(value, tuple) else (value,):
+                words += [f"--{field.encode_name}", f"{item:g}" if isinstance(item, float) else str(item)]
     return shlex.join(words)
 
 
@@ -262,10 +262,10 @@ def _contender(name: str, seed: int, profile_of: Callable[[str], Profile]) -> Co
     return Contender(Path(name).stem, profile_of(existing(name, BUILT_IN)))
 
 
-def existing(name: str, known: Iterable[str]) -> str:
+def existing(name: str, names_known: Iterable[str]) -> str:
     """A configuration file that is there; InputError where neither the file nor a profile of this name is."""
     if not Path(name).exists():
-        names = list(known)
+        names = list(names_known)
         near = suggestion(name, names)
         raise InputError(f"{name} is neither a file nor one of {', '.join(names)}{near}", field="--profile")
     return name

@@ -23,7 +23,7 @@ _STRUCTS: Final = (library.QUANTITY, library.SEMVER, library.DEVICE)
 
 
 class Mapping(dict[Type, Type]):
-    """What is known of variables of types; what an attempt has learnt can be taken back."""
+    """Known values of type variables; the changes of a failed attempt can be taken back."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -230,7 +230,7 @@ class _Coster:
         return _capped(of_target + dearest)
 
     def _overload(self, call: Call, overload: str, costs: list[int]) -> tuple[int, _Size | None]:
-        """What a call costs with its arguments, and how large its result is."""
+        """Cost of a call with its arguments, and the size of its result (None if unknown)."""
         arguments, spent = call.arguments, sum(costs)
         if overload == "conditional":
             entries, more_entries = self._held(arguments[1]), self._held(arguments[2])
@@ -244,7 +244,7 @@ class _Coster:
         return _capped(own_cost + spent), result_size
 
     def _own(self, call: Call, overload: str) -> tuple[int, _Size | None]:
-        """What a function costs by itself, and the size of its result where that is known."""
+        """Cost of the function alone, and the size of its result (None if unknown)."""
         function, target, arguments = call.function, call.target, call.arguments
         sizes = [self._size(argument) for argument in arguments]
         of = self._size(target) if target is not None else None
@@ -414,7 +414,7 @@ def _is_scalar(value_type: Type) -> bool:
 
 
 def _number(node: Node, otherwise: int) -> int:
-    """What a literal integer says; nothing below zero."""
+    """Value of an integer literal, 0 for negative ones; `otherwise` if the node is no such literal."""
     if isinstance(node, Literal) and isinstance(node.value, int) and not isinstance(node.value, bool):
         return max(node.value, 0)
     return otherwise

@@ -30,7 +30,7 @@ _NODES_FOR_ONE: Final = 4
 
 
 class _Later(msgspec.Struct, eq=False):
-    """What a name is bound to: evaluated when it is asked for, and not before."""
+    """Expression bound to a name; it is evaluated when the name is first used."""
 
     evaluate: Evaluate
     found: Value = None
@@ -234,7 +234,7 @@ class _Planner:
         return _transformed(entries, where, body, self._least(nodes))
 
     def _least(self, before: int) -> int:
-        """What an iteration of a loop costs at least, by the nodes that were planned for it."""
+        """Lowest cost of one iteration, from the number of nodes that were planned for its body."""
         return max((self._nodes - before) // _NODES_FOR_ONE, 1)
 
     def _bound(self, name: str) -> int:

@@ -336,7 +336,7 @@ def _less(test: Callable[[int], bool]) -> operators.Function:
 
 
 def _not_equal(env: operators.Work, left: Value, right: Value) -> Value:
-    """What cannot be compared differs."""
+    """True if the values differ; values that cannot be compared differ."""
     return not operators.is_equal(env, left, right)
 
 

@@ -242,7 +242,7 @@ def added(env: Work, left: Value, right: Value) -> Value:
 
 
 def arithmetic(name: str, left: Value, right: Value, how: Callable[[Any, Any], Any]) -> Value:
-    """What an operator makes of two numbers of one type."""
+    """Result of an operator on two numbers of one type."""
     if isinstance(left, float) and isinstance(right, float):
         return float(how(left, right))
     if is_int(left) and is_int(right) and isinstance(left, UInt) is isinstance(right, UInt):
@@ -270,7 +270,7 @@ def _quotient(left: int, right: int) -> int:
 
 
 def remainder(_: Work, left: Value, right: Value) -> Value:
-    """What is left of an integer when it is divided."""
+    """Remainder of a division of integers."""
     if not is_int(left) or not is_int(right):
         raise no_overload("_%_", left, right)
     if right == 0:

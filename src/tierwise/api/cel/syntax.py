@@ -71,9 +71,8 @@ class MapOf(msgspec.Struct, frozen=True, eq=False):
 
 
 class Comprehension(msgspec.Struct, frozen=True, eq=False):
-    """What a macro is written out to: a loop over a range whose step makes a new `accumulator` from the one before.
-
-    `kind` is the macro; "bind" has no loop, and its start is evaluated when the result asks for it.
+    """Loop that a macro expands to: over a range, each step makes a new `accumulator` from the previous one. `kind` is
+    the macro; "bind" has no loop, and its start is evaluated when the result asks for it.
     """
 
     kind: str
@@ -381,7 +380,7 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    """What a literal of bytes holds: an escaped number is one byte, and there are no escaped characters."""
+    """Bytes of a literal: an escaped number is one byte, and escaped characters are refused."""
     data, at = b"", 0
     for escape in _ESCAPE.finditer(text):
         simple, short, medium, long, octal = escape.groups()
@@ -466,7 +465,7 @@ def _loop(kind: str, over: Node, names: tuple[str, str], start: Node, step: Node
 
 
 def _kept(condition: Node | None, item: Node) -> Node:
-    """What is gathered so far with one more list, where a condition holds."""
+    """Expression for the collected list plus one more list, added only if a condition holds."""
     added = Call("_+_", (Name(_ACCUMULATOR), item))
     return added if condition is None else Call("_?_:_", (condition, added, Name(_ACCUMULATOR)))
 

@@ -86,13 +86,13 @@ def matches(env: Work, text: Value, pattern_value: Value) -> Value:
 
 
 def find(env: Work, text: Value, pattern_value: Value) -> Value:
-    """What a pattern finds first in a text."""
+    """First match of a pattern in a text, "" without one."""
     match = _asked(env, text, pattern_value).search(text_of(text))
     return "" if match is None else match.group()
 
 
 def find_all(env: Work, text: Value, pattern_value: Value, limit: Value = -1) -> Value:
-    """What a pattern finds in a text, one after the other."""
+    """All matches of a pattern in a text, in order, up to the limit."""
     limit_number = integer_of(limit)
     matches_found: list[Value] = []
     end = -1

@@ -81,7 +81,9 @@ def _source_state(objects: Objects, source: OtherSource) -> SourceState:
 
 
 def _told(record: fetch_record.FetchRecord, interval: float) -> str:
-    """What went wrong, how often, when it is tried again, and how old the tree is that is used meanwhile."""
+    """Text about a failing source: the error, number of failures, next attempt, and age of the tree in use; "" if it
+    works.
+    """
     if not record.failures:
         return ""
     times = "1 failure" if record.failures == 1 else f"{record.failures} failures in a row"
@@ -90,7 +92,7 @@ def _told(record: fetch_record.FetchRecord, interval: float) -> str:
 
 
 def failures(objects: Objects) -> dict[str, str]:
-    """What is wrong with each source that fails, by its kind."""
+    """Error text of each failing source, by its kind."""
     by_source = {state.source.kind: state.failure for state in source_states(objects) if state.failure}
     for config in objects.every(ConfigMap).values():
         label = read_label_source(config)

@@ -126,7 +126,7 @@ class JobController:
         return self._queue.run(now, one)
 
     def _told_once(self, path: str, effects: list[Effect]) -> list[Effect]:
-        """What is to be done for a job, without the event that it makes no further pods where that is known."""
+        """Effects for a job, without the event about too many waiting pods if it was sent already."""
         warnings = [e for e in effects if isinstance(e, RecordEvent) and e.reason == TOO_MANY_WAITING]
         was_told = path in self._full
         (self._full.add if warnings else self._full.discard)(path)
@@ -162,7 +162,7 @@ class JobController:
 
 
 class _JobFacts(msgspec.Struct, frozen=True):
-    """What follows from the spec of a job, whatever becomes of it: kept while the spec is the same object."""
+    """Facts that follow from a job's spec alone; kept while the spec is the same object."""
 
     key: Key
     declared: JobSpec
@@ -214,7 +214,7 @@ def _namesakes(key: Key, jobs: Container[str]) -> list[str]:
 
 
 def _refused(job: Job, message: str) -> list[Effect]:
-    """What a job hears that is beyond a limit; nothing is made for it, and what it has is left alone."""
+    """Effects that tell a job that it is beyond a limit; nothing is made for it, and its pods are left alone."""
     state = job.status.state
     if (state.reason, state.message) == (LIMIT_EXCEEDED, message):
         return []

@@ -36,7 +36,7 @@ def is_done(job: Job, command: Command) -> bool:
 
 
 def done(command: Command) -> dict[str, str]:
-    """What is remembered of a command that was carried out."""
+    """Memory of a command that was carried out, for the status of its job."""
     return {_mark(command): command.action}
 
 

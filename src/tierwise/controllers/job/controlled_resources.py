@@ -94,7 +94,7 @@ def losses(memory: Mapping[str, str]) -> Iterator[tuple[str, str, int]]:
 
 
 def seen(memory: Mapping[str, str], task: str) -> Seen:
-    """What is remembered of a task's pods; nothing where the entry is missing or not ours."""
+    """Remembered pods of a task; empty if the entry is missing or foreign."""
     return _parsed(memory.get(pods_key(task), ""))
 
 

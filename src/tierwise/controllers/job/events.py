@@ -68,7 +68,7 @@ def job_events(
 
 
 def _of_pod(job: Job, task: TaskSpec, index: int, member: JobPod | None, *, seen_before: bool) -> Iterator[JobEvent]:
-    """What has happened to the pod of an index, which was `known` at the last look."""
+    """Events of the pod at an index; `seen_before` says whether the pod was there at the last look."""
     partition = partition_of(task, index)
     name = f"pod {job.metadata.name}-{task.name}-{index}"
     missed = job.status.controlled_resources.get(lost_key(task.name, index), "")

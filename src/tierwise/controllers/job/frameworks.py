@@ -33,7 +33,7 @@ _SSH_PORT: Final = "22"
 
 
 class Pieces(msgspec.Struct, frozen=True, kw_only=True):
-    """What a plugin adds to a pod."""
+    """Parts that a plugin adds to a pod."""
 
     variables: Mapping[str, str] = {}  # these count where a container sets them too
     ports: Mapping[str, int] = {}
@@ -163,7 +163,7 @@ FRAMEWORKS: Final[Mapping[str, _Row]] = {
 
 
 def pieces_of(job: Job, task: TaskSpec, index: int) -> list[Pieces]:
-    """What the frameworks of a job add to a pod."""
+    """Parts that the frameworks of a job add to a pod."""
     return [
         added(_Member(job, task, index, _flags(job, name)))
         for name, (added, _) in FRAMEWORKS.items()

@@ -29,7 +29,7 @@ class Transition(msgspec.Struct, frozen=True):
 
 
 class PhaseRule(msgspec.Struct, frozen=True):
-    """What a phase means for a job."""
+    """Consequences of a phase for a job."""
 
     phase: str
     wants_pods: bool = False
@@ -81,5 +81,5 @@ FINISHED: Final = frozenset({"Completed", "Failed", "Terminated"})
 
 
 def phase_rule(phase: str) -> PhaseRule:
-    """What a phase means; one that Volcano does not know counts as Pending, as it does there."""
+    """Rule of a phase; an unknown phase counts as Pending, as in Volcano."""
     return _RULES.get(phase) or _RULES["Pending"]

@@ -117,7 +117,7 @@ def reconcile_owned_objects(objects: Objects, job: Job, *, wants_objects: bool) 
 
 
 def made(objects: Objects, job: Job) -> Iterator[Object]:
-    """What of it is there."""
+    """Objects of the plugin that exist for a job."""
     for prop in owned_objects(job):
         record = objects.record(key_of_raw(prop.raw))
         if record is not None and is_owned(record, job):

@@ -40,7 +40,7 @@ class PolicyAction(msgspec.Struct, frozen=True):
 
 
 def policy_actions(job: Job, events_seen: Iterable[JobEvent]) -> Iterator[PolicyAction]:
-    """What the policies of a job say to what has happened, in that order; most events have no answer."""
+    """Actions of the job's policies for these events, in their order; most events have none."""
     of_task = {task.name: task.policies for task in job.spec.tasks}
     for event in events_seen:
         policy = _policy(of_task.get(event.task, ()), event) or _policy(job.spec.policies, event)

@@ -122,7 +122,7 @@ def _look(job: Job, job_pods: JobPods, memory: dict[str, str]) -> None:
 
 
 def _why_it_waits(group: PodGroup | None) -> tuple[str, str]:
-    """What the scheduler says about a gang that it found no place for."""
+    """Reason and message of the scheduler for a gang without a place."""
     condition_now = group.status.conditions[-1:] if group is not None else ()
     for condition in condition_now:
         if condition.type == "Unschedulable" and condition.status == "True":

@@ -66,7 +66,7 @@ def _constraints(spec: PodGangSpec) -> Iterator[TopologyConstraint]:
 
 
 def _group(path: str, record: PodGang, rules: Rules) -> Group:
-    """What an object declares."""
+    """Gang that an object declares."""
     namespace, _, name = path.partition("/")
     spec = record.spec
     subs = tuple(_sub_groups(spec))
@@ -116,7 +116,7 @@ def _sub_groups(spec: PodGangSpec) -> Iterator[SubGroup]:
 
 
 def _constraint(constraint: TopologyConstraint | None) -> Constraint | None:
-    """What is required counts; what is preferred alone is a soft limit."""
+    """Constraint of a gang: hard if a level is required, soft if one is only preferred, None without either."""
     pack = constraint.pack_constraint if constraint is not None else None
     if pack is None or not (pack.required or pack.preferred):
         return None

@@ -77,7 +77,7 @@ def trees(objects: Objects) -> Iterator[LabelTree]:
 
 
 def _group(path: str, record: PodGroup, rules: Rules) -> Group:
-    """What an object declares."""
+    """Gang that an object declares."""
     namespace, _, name = path.partition("/")
     spec = record.spec
     listed = (*spec.sub_groups, *spec.subgroups)
@@ -118,7 +118,9 @@ def _children(below: Mapping[str, Sequence[SubGroupRecord]], parent: str) -> Ite
 
 
 def _fault(records: Sequence[SubGroupRecord], below: Mapping[str, Sequence[SubGroupRecord]]) -> str:
-    """What keeps sub-groups from being a tree: two of one name, an unknown parent, a circle, too deep a chain."""
+    """Error in the tree of sub-groups: a repeated name, an unknown parent, a circle, or too many levels. "" without
+    one.
+    """
     names = Counter(record.name for record in records)
     twice = next((name for name, number in names.items() if number > 1), None)
     if twice is not None:
@@ -134,7 +136,7 @@ def _fault(records: Sequence[SubGroupRecord], below: Mapping[str, Sequence[SubGr
 
 
 def _constraint(constraint: TopologyConstraint) -> Constraint | None:
-    """What is required counts; what is preferred alone is a soft limit."""
+    """Constraint of a group: hard if a level is required, soft if one is only preferred, None without either."""
     required, preferred = constraint.required_topology_level, constraint.preferred_topology_level
     if not required and not preferred:
         return None

@@ -137,7 +137,7 @@ def declare_layers(layers: Layers, nodes: Iterable[Node]) -> list[Declared]:
 
 
 def layer_faults(layers: Layers, nodes: Sequence[Node]) -> list[Fault]:
-    """What people should know: layers that form no chain or that no node is in, and nodes outside the tree."""
+    """Faults of the layers: no chain, layers without nodes, and nodes outside the tree."""
     if layers.fault:
         return [Fault(SUBJECT, "BrokenLayers", layers.fault)]
     labels = {label for node in nodes for label, value in node.metadata.labels.items() if value}

@@ -172,7 +172,9 @@ def pool_fault(slices: Sequence[api.ResourceSlice]) -> str:
 
 
 def slices_fault(slices: Sequence[api.ResourceSlice]) -> str:
-    """What makes slices unusable: two devices or sets of counters of one name, or counters that do not exist."""
+    """Error that makes slices unusable: a repeated name of a device or counter set, or unknown counters. "" without
+    one.
+    """
     devices = (
         slices[0].spec.devices if len(slices) == 1 else [d for slice_part in slices for d in slice_part.spec.devices]
     )
@@ -269,7 +271,9 @@ def compared_names(spec: api.DeviceClaim) -> Iterable[tuple[str, str]]:
 
 
 class Selectors:
-    """What selectors say of devices and what saying it costs; of devices that they cannot tell apart one is asked."""
+    """Answers of selectors about devices, with their costs; devices that selectors cannot tell apart are evaluated
+    once.
+    """
 
     def __init__(self) -> None:
         self._said: dict[str, dict[object, tuple[bool | CelError | None, int]]] = {}  # None: it costs more than that
@@ -326,7 +330,7 @@ class Planner:
         return bytes(answer == _YES for answer in answers)
 
     def cost(self, texts: tuple[str, ...], whose: str, budget: int) -> int | None:
-        """What it costs to ask the selectors of a request about all kinds of devices; None where it is more."""
+        """Cost of evaluating a request's selectors on all kinds of devices; None if it exceeds the budget."""
         evaluated = self._selected.get((whose, *texts)) or self._evaluate(texts, whose, budget)
         if evaluated is None or evaluated[2] > budget:
             return None

@@ -132,7 +132,7 @@ def _of_pod_group(path: str, record: api.PodGroup) -> Group:
 
 
 def _declared(path: str, record: api.PodGroup | api.CompositePodGroup) -> Group:
-    """What a PodGroup and a composite say in the same fields."""
+    """Parts of a group that PodGroups and composites state in the same fields."""
     namespace, _, name = path.partition("/")
     spec, composite = record.spec, isinstance(record, api.CompositePodGroup)
     return Group(
@@ -186,7 +186,7 @@ def _marks_fault(group: api.PodGroup, around: api.CompositePodGroup) -> Reason |
 
 
 def _children(path: str, inside: Inside, depth: int) -> Iterator[SubGroup]:
-    """What is right below a composite, with all that is below that."""
+    """Sub-groups of a composite, with those below them."""
     namespace = path.partition("/")[0]
     for record in inside.get(path, ()):
         marks = read_marks(record.metadata, LABELS)
@@ -287,7 +287,7 @@ def _together(mode: str | api.DisruptionMode | None) -> bool:
 
 
 def _phase(record: api.PodGroup | api.CompositePodGroup, conditions: Sequence[str]) -> Phase:
-    """What a condition has said once holds for good."""
+    """Phase of a group; a condition that was true once counts forever."""
     started = any(c.type in conditions and c.status == "True" for c in record.status.conditions)
     return Phase.RUNNING if started else Phase.PENDING
 

@@ -42,8 +42,7 @@ _GUESSED: Mapping[str, int] = {"cpu": 100, "memory": 200 * 2**20}
 
 
 def effective_request(spec: PodSpec, missing: Mapping[str, int] = _NOTHING) -> dict[str, int]:
-    """What the containers ask for together, or the pod as a whole where it says so, plus overhead; no zero amounts.
-
+    """Requests of the containers together, or of the pod as a whole if it states them, plus overhead; no zero amounts.
     A sum of more than can be counted counts as the largest amount, and a negative one, which the API server refuses in
     pods, as none. `missing` replaces what a container does not ask for.
     """
@@ -85,9 +84,8 @@ def guesses(spec: PodSpec, stated: Mapping[str, int]) -> tuple[tuple[int, int], 
 
 
 def _unsaid(spec: PodSpec, name: str) -> int | None:
-    """What all containers together are taken to use of a resource besides what they ask for.
-
-    None where some of them ask for it and some do not, or where some run before the others.
+    """Assumed usage of all containers beyond their requests of a resource; None if only some of them state the
+    resource, or if some run before the others.
     """
     everyone = (*spec.containers, *spec.init_containers)
     saying = sum(name in c.resources.requests or name in c.resources.limits for c in everyone)
@@ -150,7 +148,7 @@ def _amounts(quantities: ResourceList) -> dict[str, int]:
 
 
 def firm_request(totals: Mapping[str, int]) -> dict[str, int]:
-    """What a non-preemptible pod asks for besides."""
+    """Additional requests of a non-preemptible pod."""
     return {f"{FIRM_PREFIX}{name}": number for name, number in totals.items()}
 
 

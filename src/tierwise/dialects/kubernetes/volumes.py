@@ -57,7 +57,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class ReadVolumes(msgspec.Struct, frozen=True, eq=False):
-    """What was read of a pod's volumes: what they allow, as a value and comparable, and what they are called."""
+    """Terms of a pod's volumes, in comparable form, and the names of the volumes."""
 
     terms: model.PodVolumes
     body: bytes
@@ -90,7 +90,7 @@ class VolumeReader:
     # -- pods
 
     def uses(self, pod: Pod) -> Iterator[str]:
-        """What a pod has volumes by that others may have as well: claims, and volumes as drivers know them."""
+        """Names of volumes that other pods may use as well: claims, and volumes as drivers identify them."""
         namespace = pod.metadata.namespace or "default"
         for volume, name in claims_of(pod):
             if volume.persistent_volume_claim is not None:
@@ -108,9 +108,8 @@ class VolumeReader:
                 yield f"volume {claim.spec.volume_name}"
 
     def of(self, pod: Pod, users: Callable[[str], int]) -> ReadVolumes:
-        """What the volumes of a pod allow; `users` says how many pods use each of what `uses` names.
-
-        A pod on a node has what it has: only what others must not take from it counts.
+        """Terms of a pod's volumes; `users` gives the number of pods that use each name of `uses`. A pod on a node has
+        what it has: only what others must not take from it counts.
         """
         mine = self._attached(pod)
         limited = self.limited
@@ -172,7 +171,7 @@ class VolumeReader:
         return ReadVolumes(terms, _encode(terms), names, tuple(claim for _, claim in ordered))
 
     def _refusal(self, pod: Pod) -> model.Refusal | None:
-        """What is wrong with a claim of a pod that waits; None where nothing is."""
+        """Reason why a claim keeps a pod waiting; None if all claims are usable."""
         namespace = pod.metadata.namespace or "default"
         for volume, name in claims_of(pod):
             path = f"{namespace}/{name}"
@@ -252,10 +251,9 @@ class VolumeReader:
         return terms
 
     def _wanted(self, claim: api.PersistentVolumeClaim, *, shared: bool) -> tuple[model.ClaimTerms, model.Claim]:
-        """What a claim without a volume asks for.
-
-        While a volume is made for one pod of several, on the node that we have chosen, the others may be looked for
-        places elsewhere: all of them are held against the volume once it is there, and none is bound before.
+        """Terms of a claim without a volume, and the claim. While a volume is made for one pod of several, on the node
+        that we have chosen, the others may be looked for places elsewhere: all of them are held against the volume once
+        it is there, and none is bound before.
         """
         spec, marks = claim.spec, claim.metadata.annotations
         size = spec.resources.requests.get(_STORAGE)
@@ -315,7 +313,7 @@ class VolumeReader:
 
     @cached_property
     def storage(self) -> model.Storage:
-        """What there is for claims without a volume."""
+        """Storage for claims without a volume: free volumes and classes."""
         kinds: dict[bytes, tuple[model.VolumeKind, list[str]]] = {}
         versions: dict[str, str] = {}
         for name, volume in self._volumes.items():

@@ -96,7 +96,7 @@ def network_topologies(
 def services(
     groups: Mapping[str, api.AppGroup], topologies: Mapping[str, api.NetworkTopology | api.KepNetworkTopology]
 ) -> Services:
-    """What a cycle knows of them."""
+    """Application groups and network costs for a cycle."""
     return Services(
         groups={
             key: ModelGroup(

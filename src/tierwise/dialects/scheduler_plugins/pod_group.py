@@ -36,7 +36,7 @@ def named(pod: Pod) -> str:
 
 
 def _group(path: str, record: PodGroup, rules: Rules) -> Group:
-    """What an object declares."""
+    """Gang that an object declares."""
     namespace, _, name = path.partition("/")
     return Group(
         key=Key(GROUP, "PodGroup", namespace, name),

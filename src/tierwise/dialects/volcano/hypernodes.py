@@ -44,7 +44,7 @@ def declare(hypernodes: Iterable[HyperNode], nodes: Iterable[Node]) -> list[Decl
 
 
 def pattern_fault(pattern: str) -> str | None:
-    """What is wrong with a pattern, None where it compiles."""
+    """Error text for a pattern; None if it compiles."""
     compiled = _compile(pattern)
     return compiled if isinstance(compiled, str) else None
 
@@ -192,7 +192,7 @@ def _pairs(names: Sequence[str], patterns: Sequence[str]) -> Iterator[tuple[str,
 
 
 class _Together(Protocol):
-    """What is used of re2's sets of patterns, which come without types."""
+    """Interface of re2's sets of patterns, which come without types."""
 
     def Match(self, text: str) -> list[int]: ...  # noqa: N802
 

@@ -80,7 +80,7 @@ def _amounts(quantities: ResourceList) -> dict[str, int]:
 
 
 def _group(path: str, record: PodGroup, rules: Rules) -> Group:
-    """What a pod group declares."""
+    """Gang that a pod group declares."""
     namespace, _, name = path.partition("/")
     meta, spec = record.metadata, record.spec
     partners = _partners(path, meta)

@@ -45,7 +45,7 @@ class _Component(msgspec.Struct, frozen=True):
 
 
 def dynamo_graph_deployment(owner: Owner) -> Expansion:
-    """What the operator makes of the components; those without replicas are left out."""
+    """Children that the operator makes of the components; components without replicas are left out."""
     components = list(_components(owner))
     if not components:
         raise NoTemplateError("at least one is needed", field="spec.components")

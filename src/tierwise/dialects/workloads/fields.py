@@ -74,7 +74,7 @@ class Fields(msgspec.Struct, frozen=True):
         return value
 
     def count(self, name: str, default: int) -> int:
-        """The same, of pods or of groups of them: no more than one object may have."""
+        """Number of pods or groups in a field. Raises if it is more than one object may have."""
         return few(self, name, self.number(name, default))
 
     def where(self, name: str) -> str:

@@ -47,7 +47,7 @@ _TIER_OF_RAY: Final = f"{_TIER}-allowed"
 
 
 class Gang(msgspec.Struct, frozen=True):
-    """What a group of pods needs to start."""
+    """Conditions under which a group of pods may start."""
 
     name: str
     minimum: int
@@ -73,9 +73,8 @@ class Marks(msgspec.Struct, frozen=True):
 
 
 def in_queue(owner: Owner, templates: Iterable[Child], total: int) -> Marks:
-    """What makes one pod group of a workload in a queue of Kueue's, which is admitted whole; nothing elsewhere.
-
-    Pods that are in a group already, in any language, stay there.
+    """Marks that make one pod group of a workload in a Kueue queue, which is admitted as a whole; empty without a
+    queue. Pods that name a group already keep it.
     """
     named_queue = owner.labels.get(KUEUE_QUEUE, "")
     if not named_queue or not names_no_group(templates):
@@ -202,7 +201,7 @@ def _plugin_group(owner: Owner, gang: Gang) -> Raw:
 
 
 def marks_of_group(owner: Owner) -> dict[str, dict[str, str]]:
-    """What a workload says for its job, which the group that is made for it says in its place."""
+    """Labels and annotations of a workload that its group takes over."""
     return handed_on(owner.labels, owner.annotations)
 
 

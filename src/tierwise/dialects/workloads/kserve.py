@@ -112,7 +112,7 @@ _CONTAINER: Final = frozenset(("args", "command", "env", "envFrom", "image", "po
 
 
 def _joined(owner: Owner, name: str, runtime: Fields, fields: Fields, main: str) -> Raw:
-    """What a runtime says of its pods, and what a component says over it."""
+    """Pod template of a runtime, overridden by that of a component."""
     spec = {key: value for key, value in runtime.raw.items() if key in _OF_POD or key == "containers"}
     pod_fields = {key: value for key, value in fields.raw.items() if key in _OF_POD or key == "containers"}
     merged = patched(spec, pod_fields)

@@ -64,7 +64,7 @@ def _replica_types(owner: Owner, field: str) -> list[tuple[str, Fields, int]]:
 
 
 def _idle(owner: Owner) -> Expansion | None:
-    """What becomes of a job that makes nothing now: suspended, over, or managed by another controller."""
+    """Expansion of a job that makes nothing now (suspended, over, or managed by another controller), else None."""
     policy = owner.spec.at("runPolicy")
     if owner.suspended(policy, owner.spec):
         return Expansion(note="it is suspended")

@@ -6,7 +6,7 @@ None of them is a gang by itself: their pods start one by one unless they name a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -195,6 +195,20 @@ def _for_node(raw: Raw, name: str) -> Raw:
 # Jobs and CronJobs of batch/v1.
 
 
+def _makes_nothing(owner: Owner, pods: Sequence[Pod]) -> Expansion | None:
+    """Empty expansion of a Job that is managed elsewhere, suspended, over or failed; None if it makes pods."""
+    spec = owner.spec
+    if spec.text("managedBy", _JOBS) != _JOBS:
+        return Expansion(note=f"it is managed by {spec.text('managedBy')}")
+    if owner.suspended():
+        return Expansion(note="it is suspended")
+    failed = sum(pod.status.phase == "Failed" for pod in pods)
+    limit = 6 if spec.raw.get("backoffLimitPerIndex") is None else 2**31
+    if _is_over(owner) or failed > spec.number("backoffLimit", limit):
+        return Expansion()
+    return None
+
+
 def job(owner: Owner) -> Expansion:
     """As many pods at a time as may run, by what has succeeded; with Indexed completion one for each index."""
     spec, template = owner.spec, owner.spec.at("template")
@@ -202,18 +216,12 @@ def job(owner: Owner) -> Expansion:
     has_completions = spec.raw.get("completions") is not None
     at_once = spec.count("parallelism", 1)
     in_all = spec.number("completions", 1) if has_completions or spec.raw.get("parallelism") is None else None
-    if spec.text("managedBy", _JOBS) != _JOBS:
-        return Expansion(note=f"it is managed by {spec.text('managedBy')}")
-    if owner.suspended():
-        return Expansion(note="it is suspended")
-    if _is_over(owner):
-        return Expansion()
     pods = list(owner.pods())
+    ended = _makes_nothing(owner, pods)
+    if ended is not None:
+        return ended
     active = [pod for pod in pods if pod.status.phase not in _ENDED and not pod.metadata.deletion_timestamp]
-    failed = sum(pod.status.phase == "Failed" for pod in pods)
     indexed = spec.text("completionMode") == "Indexed"
-    if failed > spec.number("backoffLimit", 2**31 if spec.raw.get("backoffLimitPerIndex") is not None else 6):
-        return Expansion()
     labels = {
         "batch.kubernetes.io/controller-uid": owner.uid,
         "batch.kubernetes.io/job-name": owner.name,

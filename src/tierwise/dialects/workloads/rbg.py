@@ -61,7 +61,7 @@ class _Role(msgspec.Struct, frozen=True):
 
 
 def role_based_group(owner: Owner) -> Expansion:
-    """What the controller makes of the roles."""
+    """Children that the controller makes of the roles."""
     entries = list(owner.spec.each("roles"))
     if not entries:
         raise NoTemplateError("at least one is needed", field="spec.roles")

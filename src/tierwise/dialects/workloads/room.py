@@ -23,7 +23,9 @@ _TOTAL = "kueue.x-k8s.io/pod-group-total-count"
 
 
 class Room:
-    """What may still be made in each namespace; `full` are the workloads that had to stop, each once."""
+    """Number of objects that may still be made in each namespace; `full` lists the workloads that had to stop, each
+    once.
+    """
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects

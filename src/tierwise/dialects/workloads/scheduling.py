@@ -117,7 +117,7 @@ def _first_fault(scheduling: Fields, size: int) -> str:
 
 
 def _faults(scheduling: Fields, size: int) -> Iterator[tuple[str, str]]:
-    """What of the field is not understood, or can never be kept by so many pods: its place, and why."""
+    """Faults of the field as pairs of place and reason: not understood, or impossible with this number of pods."""
     yield from field_names.unheard_in(scheduling.raw, _TYPE, scheduling.path)
     policy = scheduling.at("schedulingPolicy")
     if sum(policy.raw.get(name) is not None for name in ("basic", "gang")) != 1:

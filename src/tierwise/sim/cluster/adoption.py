@@ -60,7 +60,7 @@ class _Strays(msgspec.Struct):
 
     @classmethod
     def of(cls, objects: Objects, kind: tuple[str, str]) -> _Strays:
-        found = cls({}, {}, set())
+        adoption = cls({}, {}, set())
         for record in objects.of_kind(*kind).values():
             meta = record.metadata
             namespace = meta.namespace or "default"
@@ -68,31 +68,31 @@ class _Strays(msgspec.Struct):
                 continue
             controller = controller_of(meta)
             if controller is not None:
-                found.owned.setdefault((controller.kind, namespace, controller.name), []).append(record)
+                adoption.owned.setdefault((controller.kind, namespace, controller.name), []).append(record)
                 continue
             for key, value in (("", ""), *meta.labels.items()):
-                found.free.setdefault((namespace, key, value), []).append(record)
-        return found
+                adoption.free.setdefault((namespace, key, value), []).append(record)
+        return adoption
 
 
 def _released(objects: Objects, owner: Owner, selector: LabelSelector, strays: _Strays) -> Iterator[Update]:
-    """What the workload controls and its selector no longer matches."""
+    """Updates that remove the workload from the owners of objects that its selector no longer matches."""
     for record in strays.owned.get((owner.kind, owner.namespace, owner.name), ()):
         controller = controller_of(record.metadata)
-        same = controller is not None and controller.uid in ("", owner.uid)
-        if same and not matches(selector, record.metadata.labels):
-            yield from _with_owners(objects, record, lambda one: one.get("uid") != owner.uid)
+        is_controller = controller is not None and controller.uid in ("", owner.uid)
+        if is_controller and not matches(selector, record.metadata.labels):
+            yield from _with_owners(objects, record, lambda reference: reference.get("uid") != owner.uid)
 
 
 def _adopted(objects: Objects, owner: Owner, selector: LabelSelector, strays: _Strays) -> Iterator[Update]:
-    """What nobody controls and the selector matches."""
-    first = next(iter(selector.match_labels.items()), ("", ""))
-    for record in strays.free.get((owner.namespace, *first), ()):
+    """Updates that make the workload own unowned objects that its selector matches."""
+    label = next(iter(selector.match_labels.items()), ("", ""))
+    for record in strays.free.get((owner.namespace, *label), ()):
         key = key_of(record)
         if key in strays.taken or not matches(selector, record.metadata.labels) or not _fits(owner, record):
             continue
         strays.taken.add(key)
-        yield from _with_owners(objects, record, lambda one: True, reference(owner))
+        yield from _with_owners(objects, record, lambda reference: True, reference(owner))
 
 
 def _fits(owner: Owner, record: Object) -> bool:
@@ -103,22 +103,22 @@ def _fits(owner: Owner, record: Object) -> bool:
     return stem == owner.name and number.isdecimal()
 
 
-def _with_owners(objects: Objects, record: Object, stays: Callable[[Raw], bool], *more: Raw) -> Iterator[Update]:
+def _with_owners(objects: Objects, record: Object, stays: Callable[[Raw], bool], *added: Raw) -> Iterator[Update]:
     """The object with those of its owners that stay, and with more."""
     raw = objects.raw(key_of(record))
     if raw is not None:
         meta = Fields(raw).at("metadata")
-        owners = [*(one.raw for one in meta.each("ownerReferences") if stays(one.raw)), *more]
+        owners = [*(reference.raw for reference in meta.each("ownerReferences") if stays(reference.raw)), *added]
         yield Update(key_of(record), {**raw, "metadata": {**meta.raw, "ownerReferences": owners}})
 
 
 def _selector(raw: Raw) -> LabelSelector | None:
     """The selector of a workload; a ReplicationController's is a plain map. None where it cannot be read."""
     spec = raw.get("spec")
-    given = spec.get("selector") if isinstance(spec, dict) else None
+    raw_selector = spec.get("selector") if isinstance(spec, dict) else None
     if raw.get("kind") == "ReplicationController":
-        given = {"matchLabels": given}
+        raw_selector = {"matchLabels": raw_selector}
     try:
-        return msgspec.convert(given, LabelSelector)
+        return msgspec.convert(raw_selector, LabelSelector)
     except msgspec.ValidationError:
         return None  # `workloads` says what is wrong with it

@@ -88,7 +88,7 @@ _LAST: Final = 2
 
 
 class Agenda:
-    """What will happen and when; of one time, ends come first in the order of names, then failures, then the rest."""
+    """Coming events by time; at one time, ends come first in the order of names, then failures, then the rest."""
 
     def __init__(self, clock: float = 0.0) -> None:
         self.clock = clock

@@ -52,10 +52,12 @@ class Circles:
 
     def fault(self, jobs: Iterable[Job] = ()) -> Fault:
         """Which jobs go in circles; `jobs` are those to name if none was evicted often enough."""
-        again = {self._jobs[path].key: self._jobs[path] for path, times in self._times.items() if 2 * times >= _TIMES}
-        named = list((again or {job.key: job for job in jobs}).values())
+        crossed_jobs = {
+            self._jobs[path].key: self._jobs[path] for path, times in self._times.items() if 2 * times >= _TIMES
+        }
+        named = list((crossed_jobs or {job.key: job for job in jobs}).values())
         names = ", ".join(full_name(job) for job in named[:_NAMED])
-        more = f" and {count(len(named) - _NAMED, 'other job')}" if len(named) > _NAMED else ""
+        more_names = f" and {count(len(named) - _NAMED, 'other job')}" if len(named) > _NAMED else ""
         if self.found:
             most = max(self._times.values())
             text = (
@@ -63,4 +65,4 @@ class Circles:
             )
         else:
             text = f"stopped, as it goes in circles: the cluster still changes after {count(self._cycles, 'cycle')}"
-        return Fault(f"{names}{more}" or "cluster", GOES_IN_CIRCLES, text)
+        return Fault(f"{names}{more_names}" or "cluster", GOES_IN_CIRCLES, text)

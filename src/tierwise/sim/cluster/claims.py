@@ -30,7 +30,7 @@ _TEMPLATE: Final = "ResourceClaimTemplate"
 
 
 def reconcile(objects: Objects, now: float) -> list[Effect]:
-    """What the controller does next; nothing where all is as it should be."""
+    """Next effects of the claim controller; none if everything is settled."""
     effects: list[Effect] = list(_templates(objects))
     for pod in objects.every(Pod).values():
         if pod.spec.resource_claims and not pod.metadata.deletion_timestamp and not pod.status.ended:

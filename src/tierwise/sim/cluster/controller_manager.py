@@ -59,13 +59,13 @@ class ControllerManager:
         self._due: float | None = None
 
     def act(self, objects: Objects, now: float) -> Sequence[Effect]:
-        """What is done now; nothing where all is as it should be."""
-        same = self._settled is objects or (
+        """Effects at this time; none if everything is settled."""
+        unchanged = self._settled is objects or (
             self._settled is not None
             and not objects.every(ResourceQuota)  # it may count objects of any kind
             and objects.alike(self._settled, *_WATCHED)
         )
-        if same and (self._due is None or now < self._due):
+        if unchanged and (self._due is None or now < self._due):
             return ()
         effects = [*_namespaces(objects), *_budgets(objects), *_classes(objects), *endpoints(objects)]
         effects += self._quotas(objects)
@@ -98,7 +98,11 @@ def _owners(objects: Objects, family: Family) -> Iterator[tuple[Owner, _Tend]]:
 def _classes(objects: Objects) -> Iterator[Effect]:
     """Claims that name no class, not even none, get the default one where there is one."""
     classes = objects.every(StorageClass)
-    usual = [name for name, found in classes.items() if found.metadata.annotations.get(_DEFAULT_CLASS) == "true"]
+    usual = [
+        name
+        for name, storage_class in classes.items()
+        if storage_class.metadata.annotations.get(_DEFAULT_CLASS) == "true"
+    ]
     if not usual:
         return
     for claim in objects.every(PersistentVolumeClaim).values():
@@ -115,44 +119,53 @@ def _classes(objects: Objects) -> Iterator[Effect]:
 def _deployment(owner: Owner, now: float) -> Iterator[Effect]:
     """The newest ReplicaSet grows and the others shrink, as fast as the strategy allows."""
     spec = owner.spec
-    wanted = spec.count("replicas", 1)
+    replicas = spec.count("replicas", 1)
     template = spec.at("template").raw
     sets = [Owner(raw, owner.family) for raw in _owned(owner, "ReplicaSet")]
     if not sets or not template:
         return
-    fresh = next((one for one in sets if _template(one) == _template(owner)), None)
-    old = [one for one in sets if one is not fresh]
+    fresh = next((replica_set for replica_set in sets if _template(replica_set) == _template(owner)), None)
+    old = [replica_set for replica_set in sets if replica_set is not fresh]
     if fresh is None:
         if not spec.flag("paused"):
             yield Create(_replica_set(owner, template))
         return
     yield from _revisions(owner, sets, fresh)
     ready = sum(map(is_ready, _live(fresh)))
-    surge, missing = _bounds(spec, wanted)
-    kept = 0 if spec.at("strategy").text("type") == "Recreate" else max(wanted - missing - ready, 0)
-    for one in sorted(old, key=lambda one: natural(one.name)):
-        size = one.spec.count("replicas", 1)
-        target = min(size, kept)
-        kept -= target
+    surge, missing = _bounds(spec, replicas)
+    kept_replicas = 0 if spec.at("strategy").text("type") == "Recreate" else max(replicas - missing - ready, 0)
+    for old_set in sorted(old, key=lambda replica_set: natural(replica_set.name)):
+        size = old_set.spec.count("replicas", 1)
+        target = min(size, kept_replicas)
+        kept_replicas -= target
         if target != size:
-            yield _scaled(one, target)
-    standing = sum(one.spec.count("replicas", 1) for one in old)
-    target = wanted if not standing else max(min(wanted, wanted + surge - standing), fresh.spec.count("replicas", 1))
-    if fresh.spec.count("replicas", 1) != min(target, wanted):
-        yield _scaled(fresh, min(target, wanted))
-    empty = sorted((one for one in old if not one.spec.count("replicas", 1) and not list(one.pods())), key=_revision)
-    for one in empty[: max(len(empty) - spec.number("revisionHistoryLimit", _HISTORY), 0)]:
-        yield Delete(_key(one))
-    live = [pod for one in sets for pod in _live(one)]
-    yield from _told(owner, _set_status(owner, live, list(_live(fresh)), wanted, now))
+            yield _scaled(old_set, target)
+    old_replicas = sum(old_set.spec.count("replicas", 1) for old_set in old)
+    target = (
+        replicas
+        if not old_replicas
+        else max(min(replicas, replicas + surge - old_replicas), fresh.spec.count("replicas", 1))
+    )
+    if fresh.spec.count("replicas", 1) != min(target, replicas):
+        yield _scaled(fresh, min(target, replicas))
+    empty = sorted(
+        (old_set for old_set in old if not old_set.spec.count("replicas", 1) and not list(old_set.pods())),
+        key=_revision,
+    )
+    for old_set in empty[: max(len(empty) - spec.number("revisionHistoryLimit", _HISTORY), 0)]:
+        yield Delete(_key(old_set))
+    live = [pod for replica_set in sets for pod in _live(replica_set)]
+    yield from _told(owner, _set_status(owner, live, list(_live(fresh)), replicas, now))
 
 
 def _revisions(owner: Owner, sets: Sequence[Owner], fresh: Owner) -> Iterator[Effect]:
     """Number the sets in the order in which they became the newest, for `kubectl rollout`."""
-    last = max(_revision(one) for one in sets if one is not fresh) if len(sets) > 1 else 0
+    last_revision = (
+        max(_revision(replica_set) for replica_set in sets if replica_set is not fresh) if len(sets) > 1 else 0
+    )
     number = _revision(fresh)
-    if number <= last:
-        number = last + 1
+    if number <= last_revision:
+        number = last_revision + 1
         yield PatchStatus(_key(fresh), {}, {_REVISION: str(number)})
     if owner.annotations.get(_REVISION) != str(number):
         yield PatchStatus(_key(owner), {}, {_REVISION: str(number)})
@@ -194,18 +207,18 @@ def _template(owner: Owner) -> object:
 
 
 def _said(value: object) -> object:
-    """What a manifest says: clients add nulls and empty maps as they like."""
+    """Value without nulls and empty maps, which clients add freely."""
     if isinstance(value, dict):
         inner = {name: _said(item) for name, item in value.items()}
         return {name: item for name, item in inner.items() if item is not None and item != {}}
     return [_said(item) for item in value] if isinstance(value, list) else value
 
 
-def _bounds(spec: Fields, wanted: int) -> tuple[int, int]:
+def _bounds(spec: Fields, replicas: int) -> tuple[int, int]:
     """How many pods more, and how many fewer, a rollout may have."""
     rolling = spec.at("strategy", "rollingUpdate")
-    surge = _part(rolling.raw.get("maxSurge", "25%"), wanted, up=True)
-    missing = _part(rolling.raw.get("maxUnavailable", "25%"), wanted, up=False)
+    surge = _part(rolling.raw.get("maxSurge", "25%"), replicas, up=True)
+    missing = _part(rolling.raw.get("maxUnavailable", "25%"), replicas, up=False)
     return surge, missing if surge or missing else 1
 
 
@@ -220,11 +233,11 @@ def _part(value: object, total: int, *, up: bool) -> int:
 
 def _replicas(owner: Owner, now: float) -> Iterator[Effect]:
     """Pods beyond the number go: those that wait first, then those that do not run, then the youngest."""
-    wanted, live = owner.spec.count("replicas", 1), list(_live(owner))
+    replicas, live = owner.spec.count("replicas", 1), list(_live(owner))
     order = sorted(live, key=lambda pod: (bool(pod.spec.node_name), is_ready(pod), _reversed(pod.metadata.name)))
-    for pod in order[: max(len(live) - wanted, 0)]:
+    for pod in order[: max(len(live) - replicas, 0)]:
         yield Delete(key_of(pod))
-    yield from _told(owner, _set_status(owner, live, live, wanted, now))
+    yield from _told(owner, _set_status(owner, live, live, replicas, now))
 
 
 def _reversed(name: str) -> tuple[int, ...]:
@@ -233,19 +246,19 @@ def _reversed(name: str) -> tuple[int, ...]:
 
 
 def _stateful(owner: Owner, now: float) -> Iterator[Effect]:
-    start, wanted = owner.spec.at("ordinals").number("start", 0), owner.spec.count("replicas", 1)
+    start, replicas = owner.spec.at("ordinals").number("start", 0), owner.spec.count("replicas", 1)
     live = list(_live(owner))
-    named = {f"{owner.name}-{index}" for index in range(start, start + wanted)}
+    named = {f"{owner.name}-{index}" for index in range(start, start + replicas)}
     revision = f"{owner.name}-{digest(owner.spec.at('template').raw)}"
     stale = [pod for pod in live if pod.metadata.labels.get("controller-revision-hash", revision) != revision]
     for pod in live:
         if pod.metadata.name not in named:
             yield Delete(key_of(pod))
     if stale and owner.spec.at("updateStrategy").text("type") != "OnDelete":
-        last = max(stale, key=lambda pod: natural(pod.metadata.name))
-        if last.metadata.name in named and all(map(is_ready, (pod for pod in live if pod is not last))):
-            yield Delete(key_of(last))
-    status = _set_status(owner, live, [pod for pod in live if pod not in stale], wanted, now)
+        last_pod = max(stale, key=lambda pod: natural(pod.metadata.name))
+        if last_pod.metadata.name in named and all(map(is_ready, (pod for pod in live if pod is not last_pod))):
+            yield Delete(key_of(last_pod))
+    status = _set_status(owner, live, [pod for pod in live if pod not in stale], replicas, now)
     yield from _told(owner, {**status, "currentReplicas": len(live), "updateRevision": revision})
 
 
@@ -265,7 +278,7 @@ def _daemons(owner: Owner, now: float) -> Iterator[Effect]:
     yield from _told(owner, status)
 
 
-def _set_status(owner: Owner, live: Sequence[Pod], updated: Sequence[Pod], wanted: int, now: float) -> Raw:
+def _set_status(owner: Owner, live: Sequence[Pod], updated: Sequence[Pod], replicas: int, now: float) -> Raw:
     ready = sum(map(is_ready, live))
     status: Raw = {
         "observedGeneration": _generation(owner),
@@ -277,9 +290,9 @@ def _set_status(owner: Owner, live: Sequence[Pod], updated: Sequence[Pod], wante
         return status | {"fullyLabeledReplicas": len(live)}
     status["updatedReplicas"] = len(updated)
     if owner.kind == "Deployment":
-        enough = ready >= wanted - _bounds(owner.spec, wanted)[1]
-        done = ready >= wanted and len(updated) == len(live) == wanted
-        status["unavailableReplicas"] = max(wanted - ready, 0)
+        enough = ready >= replicas - _bounds(owner.spec, replicas)[1]
+        done = ready >= replicas and len(updated) == len(live) == replicas
+        status["unavailableReplicas"] = max(replicas - ready, 0)
         available = ("MinimumReplicasAvailable", "Deployment has minimum availability.")
         short = ("MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
         moving = ("NewReplicaSetAvailable", "the newest ReplicaSet has all its pods")
@@ -294,9 +307,9 @@ def _set_status(owner: Owner, live: Sequence[Pod], updated: Sequence[Pod], wante
 def _condition(owner: Owner, kind: str, reason: str, message: str, *, holds: bool, now: float) -> Raw:
     """A line of the status, since when it holds."""
     word = "True" if holds else "False"
-    known = next((c for c in owner.fields.at("status").each("conditions") if c.text("type") == kind), Fields({}))
-    since = known.text("lastTransitionTime") if known.text("status") == word else ""
-    changed = known.text("lastUpdateTime") if known.text("reason") == reason else ""
+    condition = next((c for c in owner.fields.at("status").each("conditions") if c.text("type") == kind), Fields({}))
+    since = condition.text("lastTransitionTime") if condition.text("status") == word else ""
+    changed = condition.text("lastUpdateTime") if condition.text("reason") == reason else ""
     return {
         "type": kind,
         "status": word,
@@ -310,6 +323,34 @@ def _condition(owner: Owner, kind: str, reason: str, message: str, *, holds: boo
 # Jobs of batch/v1.
 
 
+def _ended_job(owner: Owner, finished: str, pods: Sequence[Pod], now: float) -> Iterator[Effect]:
+    """Deletions of a finished Job and its pods once its time to live is over."""
+    ttl = owner.spec.raw.get("ttlSecondsAfterFinished")
+    if isinstance(ttl, int) and finished and now >= parse_time(finished) + ttl:
+        yield Delete(_key(owner))
+        yield from (Delete(key_of(pod)) for pod in pods)
+
+
+def _has_succeeded(spec: Fields, succeeded: int, active: int) -> bool:
+    """Whether enough pods have succeeded; a work queue is done once one has and none is active."""
+    completions = spec.raw.get("completions")
+    if not isinstance(completions, int):
+        completions = 1 if spec.raw.get("parallelism") is None else 0
+    if completions:
+        return succeeded >= completions
+    return bool(succeeded) and not active
+
+
+def _job_failure(spec: Fields, failed: int, seconds: float) -> tuple[str, str]:
+    """Reason and text if a Job has failed after so many failed pods and seconds, else two empty texts."""
+    if failed > spec.number("backoffLimit", 6):
+        return "BackoffLimitExceeded", "Job has reached the specified backoff limit"
+    deadline = spec.raw.get("activeDeadlineSeconds")
+    if isinstance(deadline, int) and seconds >= deadline:
+        return "DeadlineExceeded", "Job was active longer than specified deadline"
+    return "", ""
+
+
 def _job(owner: Owner, now: float) -> Iterator[Effect]:
     """How many pods of a Job run and have ended, and whether it is over."""
     spec, status = owner.spec, owner.fields.at("status")
@@ -317,11 +358,7 @@ def _job(owner: Owner, now: float) -> Iterator[Effect]:
     over = {"Complete", "Failed"} & set(ended)
     pods = list(owner.pods())
     if over:
-        finished = status.text("completionTime") or _since(status, over)
-        ttl = spec.raw.get("ttlSecondsAfterFinished")
-        if isinstance(ttl, int) and finished and now >= parse_time(finished) + ttl:
-            yield Delete(_key(owner))
-            yield from (Delete(key_of(pod)) for pod in pods)
+        yield from _ended_job(owner, status.text("completionTime") or _since(status, over), pods, now)
         return
     succeeded = sum(pod.status.phase == "Succeeded" for pod in pods)
     failed = sum(pod.status.phase == "Failed" for pod in pods)
@@ -333,22 +370,14 @@ def _job(owner: Owner, now: float) -> Iterator[Effect]:
         "succeeded": succeeded,
         "failed": failed,
     }
-    given = spec.raw.get("completions")
-    default = 1 if spec.raw.get("parallelism") is None else 0
-    total = given if isinstance(given, int) else default
-    begun = parse_time(str(told["startTime"]))
-    limit = spec.raw.get("activeDeadlineSeconds")
-    if (total and succeeded >= total) or (not total and succeeded and not active):
+    if _has_succeeded(spec, succeeded, len(active)):
         told["completionTime"] = stamp(now)
         told["conditions"] = [_condition(owner, "Complete", "CompletionsReached", "", holds=True, now=now)]
-    elif failed > spec.number("backoffLimit", 6):
-        text = "Job has reached the specified backoff limit"
-        told["conditions"] = [_condition(owner, "Failed", "BackoffLimitExceeded", text, holds=True, now=now)]
-        yield from (Delete(key_of(pod)) for pod in active)
-    elif isinstance(limit, int) and now >= begun + limit:
-        text = "Job was active longer than specified deadline"
-        told["conditions"] = [_condition(owner, "Failed", "DeadlineExceeded", text, holds=True, now=now)]
-        yield from (Delete(key_of(pod)) for pod in active)
+    else:
+        reason, text = _job_failure(spec, failed, now - parse_time(str(told["startTime"])))
+        if reason:
+            told["conditions"] = [_condition(owner, "Failed", reason, text, holds=True, now=now)]
+            yield from (Delete(key_of(pod)) for pod in active)
     if spec.flag("suspend"):
         yield from (Delete(key_of(pod)) for pod in active)
     else:
@@ -382,7 +411,7 @@ def _ends(objects: Objects, family: Family) -> Iterator[float]:
 
 
 def budget_status(budget: PodDisruptionBudget, pods: Iterable[Pod]) -> Raw:
-    """What a budget's controller counts: how many pods are there, must be healthy, are, and so may go."""
+    """Counts of a budget: pods expected, required healthy, healthy, and allowed to be disrupted."""
     namespace, spec = budget.metadata.namespace or "default", budget.spec
     meant = [
         pod
@@ -408,15 +437,15 @@ def budget_status(budget: PodDisruptionBudget, pods: Iterable[Pod]) -> Raw:
 def _budgets(objects: Objects) -> Iterator[Effect]:
     for budget in objects.every(PodDisruptionBudget).values():
         raw = objects.raw(key_of(budget)) or {}
-        told = budget_status(budget, objects.every(Pod).values())
+        status = budget_status(budget, objects.every(Pod).values())
         current = raw.get("status")
-        if not isinstance(current, dict) or not told.items() <= current.items():
-            yield PatchStatus(key_of(budget), told)
+        if not isinstance(current, dict) or not status.items() <= current.items():
+            yield PatchStatus(key_of(budget), status)
 
 
 def _namespaces(objects: Objects) -> Iterator[Effect]:
-    """What is in a namespace that goes, goes; then the namespace itself."""
-    leaving = {name for name, one in objects.every(Namespace).items() if one.metadata.deletion_timestamp}
+    """Deletions of everything in a terminating namespace, then of the namespace."""
+    leaving = {name for name, namespace in objects.every(Namespace).items() if namespace.metadata.deletion_timestamp}
     if not leaving:
         return
     full: set[str] = set()

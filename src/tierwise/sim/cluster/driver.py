@@ -45,7 +45,7 @@ Amend = Callable[[Snapshot], Snapshot]
 
 
 class Decided(msgspec.Struct, frozen=True):
-    """What one cycle saw and decided; `idle` says that there was nothing to decide, and nothing to do."""
+    """Snapshot, report and effects of one cycle; `idle` is true if there was nothing to decide and nothing to do."""
 
     snapshot: Snapshot
     report: CycleReport
@@ -58,7 +58,7 @@ _NO_KEY: Final = "no pod of this cluster is real, so there is nothing to log in 
 
 
 def no_key(_now: float) -> KeyPair:
-    """What stands for the key of a job whose pods are played."""
+    """Placeholder for the key of a job whose pods are simulated."""
     return _NO_KEY, _NO_KEY
 
 
@@ -86,9 +86,9 @@ def reconcile(
     remembering = controllers if controllers is not None else all_controllers(profile)
 
     def act(shown: Objects) -> bool:
-        before, asked = cluster.read(), remembering.run(shown, now)
-        if asked:
-            cluster.apply(asked)
+        before, effects = cluster.read(), remembering.run(shown, now)
+        if effects:
+            cluster.apply(effects)
         return cluster.read() is not before  # what is refused now would be refused again
 
     def rehearse(shown: Objects) -> None:
@@ -130,7 +130,7 @@ class EmbeddedDriver:
         reconcile(self.cluster, now, self.profile, self.guard, self._controllers)
 
     def seen(self, objects: Objects, now: float) -> Snapshot:
-        """What a cycle sees of these objects."""
+        """Snapshot that a cycle sees of these objects."""
         reader = self.reader if self.reader is not None else Reader(self.profile, schedulers=self._schedulers)
         self.reader = None  # one that fails may have kept halves of two reads
         snapshot = reader.read(objects, now, self.turns)
@@ -151,8 +151,8 @@ class EmbeddedDriver:
                 report = ReportBuilder().build()
             else:
                 report = cycle(snapshot, self.profile, plugins=self._plugins, inspect=inspect)
-            asked = effects(snapshot, report)
-            return Decided(snapshot, report, asked, idle and not asked, inspector.inspection)
+            decided_effects = effects(snapshot, report)
+            return Decided(snapshot, report, decided_effects, idle and not decided_effects, inspector.inspection)
 
         decided = self.guard.run("scheduling", self.cluster.read(), decide)
         if decided is not None:
@@ -163,12 +163,12 @@ class EmbeddedDriver:
     def _write_statuses(self, decided: Decided) -> Sequence[Effect]:
         """Apply the statuses that follow from a cycle; which."""
         snapshot, report = decided.snapshot, decided.report
-        told = self.guard.run(
+        status_effects = self.guard.run(
             "writing statuses",
             self.cluster.read(),
             lambda shown: self._statuses.write(shown, snapshot, report),
             lambda shown: statuses(shown, snapshot, report),
         )
-        if told:
-            self.cluster.apply(told)
-        return told or ()
+        if status_effects:
+            self.cluster.apply(status_effects)
+        return status_effects or ()

@@ -24,35 +24,39 @@ _SLICES: Final = "endpointslice-controller.k8s.io"
 _ENDED: Final = ("Succeeded", "Failed")
 
 
+def _of_service(objects: Objects, service: Service) -> dict[Key, Raw]:
+    """Endpoints and EndpointSlices of a service; none if it selects no pods or cannot be read."""
+    key = key_of(service)
+    try:
+        selected, ports = check_service(objects.raw(key) or {})
+    except InputError:
+        return {}  # a file may have what an API server refuses
+    if not selected.match_labels:
+        return {}
+    pods: list[Pod] = []
+    for pod in objects.every(Pod).values():
+        same_namespace = (pod.metadata.namespace or "default") == (key.namespace or "default")
+        is_selected = same_namespace and matches(selected, pod.metadata.labels) and pod.status.phase not in _ENDED
+        if is_selected and _address(objects, pod):
+            pods.append(pod)
+    return dict(_listed(objects, service, ports, pods))
+
+
 def endpoints(objects: Objects) -> Iterator[Effect]:
     """The addresses behind every service that selects pods, as Endpoints and as EndpointSlices."""
-    wanted: dict[Key, Raw] = {}
+    manifests: dict[Key, Raw] = {}
     for service in objects.every(Service).values():
-        key = key_of(service)
-        try:
-            selected, ports = check_service(objects.raw(key) or {})
-        except InputError:
-            continue  # a file may have what an API server refuses
-        if not selected.match_labels:
-            continue
-        pods = [
-            pod
-            for pod in objects.every(Pod).values()
-            if (pod.metadata.namespace or "default") == (key.namespace or "default")
-            and matches(selected, pod.metadata.labels)
-            and pod.status.phase not in _ENDED
-        ]
-        wanted |= _listed(objects, service, ports, [pod for pod in pods if _address(objects, pod)])
-    for key, raw in wanted.items():
-        known = objects.raw(key)
-        if known is None:
+        manifests |= _of_service(objects, service)
+    for key, raw in manifests.items():
+        present = objects.raw(key)
+        if present is None:
             yield Create(raw)
-        elif any(known.get(field) != value for field, value in raw.items() if field != "metadata"):
-            yield Update(key, {**known, **{field: value for field, value in raw.items() if field != "metadata"}})
+        elif any(present.get(field) != value for field, value in raw.items() if field != "metadata"):
+            yield Update(key, {**present, **{field: value for field, value in raw.items() if field != "metadata"}})
     for path in objects.of_kind("discovery.k8s.io", "EndpointSlice"):
         key = Key("discovery.k8s.io", "EndpointSlice", *path.rpartition("/")[::2])
         labels = Fields(objects.raw(key) or {}).at("metadata").texts("labels")
-        if key not in wanted and labels.get(_MANAGED) == _SLICES:
+        if key not in manifests and labels.get(_MANAGED) == _SLICES:
             yield Delete(key)
 
 
@@ -72,13 +76,13 @@ def _address(objects: Objects, pod: Pod) -> str:
 
 
 def _listed(
-    objects: Objects, service: Service, asked: Sequence[Fields], pods: Sequence[Pod]
+    objects: Objects, service: Service, service_ports: Sequence[Fields], pods: Sequence[Pod]
 ) -> Iterator[tuple[Key, Raw]]:
     """The objects that list the pods of a service."""
     meta = service.metadata
     namespace, named = meta.namespace or "default", {"kubernetes.io/service-name": meta.name}
     owner = {"apiVersion": "v1", "kind": "Service", "name": meta.name, "uid": meta.uid, "controller": True}
-    ports = [_port(entry, pods) for entry in asked]
+    ports = [_port(entry, pods) for entry in service_ports]
     entries: list[Raw] = []
     for pod in pods:
         ready, leaving = is_ready(pod), bool(pod.metadata.deletion_timestamp)
@@ -103,8 +107,8 @@ def _listed(
             "labels": {**named, _MANAGED: _SLICES},
             "ownerReferences": [owner],
         }
-        own = entries[number * _SLICE : (number + 1) * _SLICE]
-        body: Raw = {"addressType": "IPv4", "endpoints": own, "ports": ports}
+        slice_entries = entries[number * _SLICE : (number + 1) * _SLICE]
+        body: Raw = {"addressType": "IPv4", "endpoints": slice_entries, "ports": ports}
         raw = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": about, **body}
         yield Key("discovery.k8s.io", "EndpointSlice", namespace, name), raw
     parts: dict[bool, list[Raw]] = {True: [], False: []}

@@ -51,8 +51,8 @@ class EventLog:
         if entry.reason not in _STATES:
             return True
         about = entry.about, entry.reason
-        known, self._said[about] = self._said.get(about), entry.text
-        return known != entry.text
+        previous, self._said[about] = self._said.get(about), entry.text
+        return previous != entry.text
 
     def cycle(self, snapshot: Snapshot, report: CycleReport, now: float) -> None:
         """Note where a cycle placed what."""
@@ -74,10 +74,10 @@ class EventLog:
         if job.lone:
             rows = [row for placed in decision.placed for row in placed.rows.tolist()]
             text = f"{word} on {compact(snapshot.nodes.names[row] for row in rows)}"
-        found = job_location(snapshot, job, [decision])
+        location = job_location(snapshot, job, [decision])
         touched = {sub_id(placed.sub) for placed in decision.placed}
         subs: dict[str, list[str]] = {}
-        for sub, place in found.subs.items():
+        for sub, place in location.subs.items():
             if place is not None and sub in touched:
                 subs.setdefault(place.name, []).append(sub)
         if subs:
@@ -96,8 +96,8 @@ class EventLog:
                 text = f"node {node} is kept for it" if node else "no node is kept for it any more"
                 yield self._pod(after, pod, at, "Nominated", text, detail=True)
             case Evict(pod, reason, by, action):
-                told = f"by {action} for {by}: {reason}" if by else f"by {action}: {reason}"
-                yield self._pod(before, pod, at, "Evicted", told, warning=True)
+                cause = f"by {action} for {by}: {reason}" if by else f"by {action}: {reason}"
+                yield self._pod(before, pod, at, "Evicted", cause, warning=True)
             case Delete(key) if key.kind == "Pod":
                 yield self._pod(before, key, at, "Killing", "told to stop" if after.record(key) else "deleted")
             case RecordEvent(about, kind, reason, text):
@@ -146,17 +146,17 @@ class EventLog:
                     yield TimelineEntry(
                         at, key_of(group), "Phase", _turned(past, present), job=_called(group), detail=lone
                     )
-        known, jobs = before.every(Job), after.every(Job)
+        jobs_before, jobs = before.every(Job), after.every(Job)
         for path in after.changes(before, Job):
             if path in jobs:
-                job, was = jobs[path], known.get(path)
+                job, was = jobs[path], jobs_before.get(path)
                 past, present = was.status.state.phase if was is not None else "", job.status.state.phase
                 if present and present != past:
                     yield TimelineEntry(at, key_of(job), "Phase", _turned(past, present), warning=present == "Failed")
                 retries = job.status.retry_count
                 if retries and (was is None or retries > was.status.retry_count):
-                    most = defaulted(job).spec.max_retry
-                    yield TimelineEntry(at, key_of(job), "Retry", f"retry {retries} of {most}", warning=True)
+                    retry_limit = defaulted(job).spec.max_retry
+                    yield TimelineEntry(at, key_of(job), "Retry", f"retry {retries} of {retry_limit}", warning=True)
 
 
 def _turned(past: str, present: str) -> str:

@@ -25,7 +25,7 @@ _LONGEST_BACK_OFF: Final = 300
 
 
 class PodSync(msgspec.Struct, frozen=True):
-    """What a kubelet does about a pod now, and when it will look at it again (None: not on its own)."""
+    """Effects of a kubelet on a pod now, and the time of its next look (None: none by itself)."""
 
     effects: tuple[Effect, ...] = ()
     gone: bool = False
@@ -34,14 +34,16 @@ class PodSync(msgspec.Struct, frozen=True):
 
 def sync_pod(pod: Pod, now: float, timing: PodSpeed = _OWN_TIMING) -> PodSync:
     """A pod on a living node, at a time."""
-    own = behaviour(pod.metadata.annotations).timed(timing, ends=pod.spec.restart_policy in ("Never", "OnFailure"))
+    pod_behaviour = behaviour(pod.metadata.annotations).timed(
+        timing, ends=pod.spec.restart_policy in ("Never", "OnFailure")
+    )
     if pod.metadata.deletion_timestamp:
-        return _leaving(pod, own, now)
+        return _leaving(pod, pod_behaviour, now)
     if pod.status.ended:
         return PodSync()
     if pod.status.phase != "Running":
-        return _starting(pod, own, now)
-    return _running(pod, own, now)
+        return _starting(pod, pod_behaviour, now)
+    return _running(pod, pod_behaviour, now)
 
 
 def killed(pod: Pod, now: float, exit_code: int, reason: str = "") -> tuple[Effect, ...]:
@@ -66,54 +68,54 @@ def is_ready(pod: Pod) -> bool:
     return any((condition.type, condition.status) == ("Ready", "True") for condition in pod.status.conditions)
 
 
-def _leaving(pod: Pod, own: PodBehaviour, now: float) -> PodSync:
+def _leaving(pod: Pod, pod_behaviour: PodBehaviour, now: float) -> PodSync:
     """A container stops when it likes, and is stopped when its grace is over."""
-    asked = parse_time(pod.metadata.deletion_timestamp) - grace(pod)
-    stops = asked + min(own.stop, grace(pod))
+    asked_at = parse_time(pod.metadata.deletion_timestamp) - grace(pod)
+    stops = asked_at + min(pod_behaviour.stop, grace(pod))
     if pod.status.ended or now >= stops:
         return PodSync((_event(pod, "Normal", "Gone", f"stopped on node {pod.spec.node_name}"),), gone=True)
     return PodSync(wake=stops)
 
 
-def _starting(pod: Pod, own: PodBehaviour, now: float) -> PodSync:
+def _starting(pod: Pod, pod_behaviour: PodBehaviour, now: float) -> PodSync:
     since = pod.status.start_time
-    if not since and own.start:
+    if not since and pod_behaviour.start:
         waiting: Raw = {"ready": False, "restartCount": 0, "state": {"waiting": {"reason": "ContainerCreating"}}}
         patch = _written(pod, "Pending", waiting, now, startTime=stamp(now))
-        return PodSync((patch,), wake=now + own.start)
-    due = parse_time(since) + own.start if since else now
+        return PodSync((patch,), wake=now + pod_behaviour.start)
+    due = parse_time(since) + pod_behaviour.start if since else now
     if now < due:
         return PodSync(wake=due)
     started = _event(pod, "Normal", "Started", f"on node {pod.spec.node_name}")
-    return PodSync((_up(pod, now, since or stamp(now)), started), wake=_end(own, now))
+    return PodSync((_up(pod, now, since or stamp(now)), started), wake=_end(pod_behaviour, now))
 
 
-def _running(pod: Pod, own: PodBehaviour, now: float) -> PodSync:
+def _running(pod: Pod, pod_behaviour: PodBehaviour, now: float) -> PodSync:
     status = _first(pod)
     if status is None or (status.state.running is None and status.state.waiting is None):
         # Someone else says that it runs: what is left of its life is counted from now on.
-        return PodSync((_up(pod, now, pod.status.start_time or stamp(now)),), wake=_end(own, now))
+        return PodSync((_up(pod, now, pod.status.start_time or stamp(now)),), wake=_end(pod_behaviour, now))
     if status.state.running is not None:
-        end = _end(own, parse_time(status.state.running.started_at))
+        end = _end(pod_behaviour, parse_time(status.state.running.started_at))
         if end is None or now < end:
             return PodSync(wake=end)
-        return PodSync(killed(pod, now, own.exit_code), wake=now)
-    last = status.last_state.terminated
-    due = now if last is None else _back(last, status.restart_count)
+        return PodSync(killed(pod, now, pod_behaviour.exit_code), wake=now)
+    terminated = status.last_state.terminated
+    due = now if terminated is None else _back(terminated, status.restart_count)
     if now < due:
         return PodSync(wake=due)
-    again = _event(pod, "Normal", "Restarted", f"on node {pod.spec.node_name}, restart {status.restart_count}")
-    return PodSync((_up(pod, now, pod.status.start_time), again), wake=_end(own, now))
+    restart_event = _event(pod, "Normal", "Restarted", f"on node {pod.spec.node_name}, restart {status.restart_count}")
+    return PodSync((_up(pod, now, pod.status.start_time), restart_event), wake=_end(pod_behaviour, now))
 
 
-def _end(own: PodBehaviour, since: float) -> float | None:
-    return None if own.run is None else since + own.run
+def _end(pod_behaviour: PodBehaviour, since: float) -> float | None:
+    return None if pod_behaviour.run is None else since + pod_behaviour.run
 
 
-def _back(last: ContainerStateTerminated, restarts: int) -> float:
+def _back(terminated: ContainerStateTerminated, restarts: int) -> float:
     """When a container that ended starts again: at once the first time, then after ever longer, up to five minutes."""
     pause = min(_BACK_OFF * 2 ** min(restarts - 2, 16), _LONGEST_BACK_OFF) if restarts > 1 else 0
-    return parse_time(last.finished_at) + pause
+    return parse_time(terminated.finished_at) + pause
 
 
 def _restarts(pod: Pod, exit_code: int) -> bool:
@@ -140,22 +142,25 @@ def _up(pod: Pod, now: float, since: str) -> Effect:
         "state": {"running": {"startedAt": stamp(now)}},
     }
     if status is not None and status.last_state.terminated is not None:
-        last = status.last_state.terminated
-        shown = {"exitCode": last.exit_code, "reason": last.reason}
-        container["lastState"] = {"terminated": shown | {"startedAt": last.started_at, "finishedAt": last.finished_at}}
+        terminated = status.last_state.terminated
+        shown = {"exitCode": terminated.exit_code, "reason": terminated.reason}
+        container["lastState"] = {
+            "terminated": shown | {"startedAt": terminated.started_at, "finishedAt": terminated.finished_at}
+        }
     return _written(pod, "Running", container, now, startTime=since)
 
 
-def _written(pod: Pod, phase: str, container: Raw, now: float, **more: str) -> Effect:
+def _written(pod: Pod, phase: str, container: Raw, now: float, **fields: str) -> Effect:
     """The status of a pod in this phase, all of whose containers are in this state."""
     ready = "True" if container["ready"] else "False"
     conditions: list[Raw] = [
         {"type": kind, "status": ready, "lastTransitionTime": stamp(now)} for kind in ("Ready", "ContainersReady")
     ]
     statuses = [
-        {"name": own.name, "image": own.image, "imageID": own.image, **container} for own in pod.spec.containers
+        {"name": container_spec.name, "image": container_spec.image, "imageID": container_spec.image, **container}
+        for container_spec in pod.spec.containers
     ]
-    status: Raw = {"phase": phase, **more, "conditions": conditions, "containerStatuses": statuses}
+    status: Raw = {"phase": phase, **fields, "conditions": conditions, "containerStatuses": statuses}
     return PatchStatus(key_of(pod), status)
 
 

@@ -49,7 +49,7 @@ _LOST_FOR_GOOD: Final = 255
 
 
 class NodeSync(msgspec.Struct, frozen=True):
-    """What the node controller asks for, which pods are gone for good, and when it looks again."""
+    """Effects of the node controller, pods that are gone for good, and the time of its next look."""
 
     effects: tuple[Effect, ...] = ()
     gone: tuple[Key, ...] = ()
@@ -86,7 +86,7 @@ class SimNodes:
         ]
 
     def sync(self, objects: Objects, now: float) -> NodeSync:
-        """What the node controller and the kubelets of living hosts do at a time."""
+        """Effects of the node controller and of the kubelets on living hosts."""
         self._follow(objects, now)
         well = not self.down and _LOST not in self._lost and _BARRED not in self._barred
         if well and self._queue.idle(now):
@@ -105,12 +105,12 @@ class SimNodes:
                     return (), due
                 gone.append(key_of(pod))
                 return (RecordEvent(key_of(pod), "Normal", "Gone", _removed(pod)),), None
-            own = self._guard.call(f"running pod {path}", partial(sync_pod, pod, now, self._timing))
-            if own is None:
+            pod_sync = self._guard.call(f"running pod {path}", partial(sync_pod, pod, now, self._timing))
+            if pod_sync is None:
                 return (), None
-            if own.gone:
+            if pod_sync.gone:
                 gone.append(key_of(pod))
-            return own.effects, own.wake
+            return pod_sync.effects, pod_sync.wake
 
         effects = (*watch.effects, *self._queue.run(now, one))
         wakes = [wake for wake in (watch.wake, self._queue.due()) if wake is not None]
@@ -118,8 +118,10 @@ class SimNodes:
 
     def _collected(self, pod: Pod) -> float | None:
         """When a pod goes whose node is not there: once its grace is over, or after a while; None where it stays."""
-        leaves, left = pod.metadata.deletion_timestamp, self._deleted.get(pod.spec.node_name)
-        moments = ([parse_time(leaves)] if leaves else []) + ([left + NOTICED_AFTER] if left is not None else [])
+        leaves, deleted_at = pod.metadata.deletion_timestamp, self._deleted.get(pod.spec.node_name)
+        moments = ([parse_time(leaves)] if leaves else []) + (
+            [deleted_at + NOTICED_AFTER] if deleted_at is not None else []
+        )
         return min(moments, default=None)
 
     def _follow(self, objects: Objects, now: float) -> None:
@@ -140,13 +142,13 @@ class SimNodes:
         self._seen = objects
 
     def _watch(self, objects: Objects, now: float) -> NodeSync:
-        """What the node controller does."""
+        """Effects of the node controller."""
         effects: list[Effect] = []
         gone: list[Key] = []
         wakes: list[float] = []
         nodes = objects.every(Node)
-        known = {*self.down, *(node.metadata.name for node in self._lost[_LOST])}
-        for name in sorted(known & nodes.keys(), key=natural):
+        watched = {*self.down, *(node.metadata.name for node in self._lost[_LOST])}
+        for name in sorted(watched & nodes.keys(), key=natural):
             node, since = nodes[name], _lost_since(nodes[name])
             if name in self.down and since is None:
                 noticed = self.down[name] + NOTICED_AFTER
@@ -175,7 +177,7 @@ class SimNodes:
         return NodeSync(tuple(effects), tuple(gone), min(wakes, default=None))
 
     def _driven(self, node: Node, pod: Pod, now: float) -> tuple[tuple[Effect, ...], float | None]:
-        """What becomes of a pod on a living node with taints that drive pods away, and when to look again."""
+        """Effects on a pod whose living node has taints that evict pods, and the time of the next look."""
         if pod.status.phase in ("Succeeded", "Failed") or pod.metadata.deletion_timestamp:
             return (), None
         ends = []
@@ -192,7 +194,7 @@ class SimNodes:
         return (RecordEvent(key_of(pod), "Normal", "TaintManagerEviction", text), Delete(key_of(pod))), None
 
     def _about(self, objects: Objects, pod: Pod, now: float) -> tuple[tuple[Effect, ...] | Key, float | None]:
-        """What becomes of one pod on a lost host: effects, or its key where it is gone; and when to look again."""
+        """Effects on one pod of a lost host, or its key if it is gone, and the time of the next look."""
         name = pod.spec.node_name
         if name not in self.down or pod.status.ended:
             return (), None
@@ -250,14 +252,14 @@ def _marked(objects: Objects, node: Node, now: float, *, lost: bool) -> list[Eff
         "lastTransitionTime": stamp(now),
     }
     status, spec = part(raw, "status"), part(raw, "spec")
-    others = [c for c in _items(status, "conditions") if c.get("type") != "Ready"]
+    other_conditions = [c for c in _items(status, "conditions") if c.get("type") != "Ready"]
     taints = [t for t in _items(spec, "taints") if t.get("key") != _TAINT]
     if lost:
         taints += [{"key": _TAINT, "effect": effect, "timeAdded": stamp(now)} for effect in _EFFECTS]
     changed = {
         **raw,
         "spec": {**spec, "taints": taints},
-        "status": {**status, "conditions": [*others, ready]},
+        "status": {**status, "conditions": [*other_conditions, ready]},
     }
     text = f"not heard of for {NOTICED_AFTER}s" if lost else "heard of again"
     kind, word = ("Warning", "NodeNotReady") if lost else ("Normal", "NodeReady")
@@ -265,5 +267,5 @@ def _marked(objects: Objects, node: Node, now: float, *, lost: bool) -> list[Eff
 
 
 def _items(raw: Raw, name: str) -> list[Raw]:
-    found = raw.get(name)
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    items = raw.get(name)
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []

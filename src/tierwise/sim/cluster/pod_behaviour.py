@@ -49,13 +49,13 @@ class PodBehaviour(msgspec.Struct, frozen=True):
         """This behaviour at the speed of a cluster, in whole seconds; a run takes one at least, to be seen."""
         if timing.speed == 1 and (timing.run is None or self.run is not None or not ends):
             return self
-        asked = timing.run if self.run is None and ends else self.run
-        run = None if asked is None else max(math.ceil(asked / timing.speed), min(asked, 1))
+        run_seconds = timing.run if self.run is None and ends else self.run
+        run = None if run_seconds is None else max(math.ceil(run_seconds / timing.speed), min(run_seconds, 1))
         return PodBehaviour(int(self.start / timing.speed), run, self.exit_code, int(self.stop / timing.speed))
 
 
 def behaviour(annotations: Mapping[str, str]) -> PodBehaviour:
-    """What annotations say; InputError for a time or a number that cannot be read."""
+    """Behaviour of a simulated pod from its annotations. Raises InputError for an unreadable time or number."""
     get = annotations.get
     return _behaviour(get(START_AFTER), get(RUN_FOR), get(EXIT_CODE), get(STOP_AFTER))
 

@@ -47,7 +47,7 @@ _EPHEMERAL: Final = "ephemeral"
 
 
 class Provisioned(msgspec.Struct, frozen=True):
-    """What is done now, and when more is to be done (None: not on its own)."""
+    """Effects of storage now, and the time of the next ones (None: none by themselves)."""
 
     effects: tuple[Effect, ...] = ()
     wake: float | None = None
@@ -75,7 +75,7 @@ def _ephemeral_key(pod: Pod) -> str | None:
 
 
 def provision(objects: Objects, now: float | None = None) -> Provisioned:
-    """What storage does about claims; without a time, only what follows from a choice of the scheduler."""
+    """Effects of storage on claims; without a time, only those that follow from a choice of the scheduler."""
     return Provisioner().provision(objects, now)
 
 
@@ -85,15 +85,15 @@ def _provision(objects: Objects, pods: Iterable[Pod], now: float | None) -> Prov
     claims, classes = objects.every(PersistentVolumeClaim), objects.every(StorageClass)
     volumes = objects.every(PersistentVolume)
     meant = {f"{r.namespace}/{r.name}": v for v in volumes.values() if (r := v.spec.claim_ref) is not None}
-    taken: set[str] = set()
+    used_names: set[str] = set()
     for path, claim in claims.items():
         if claim.bound or claim.metadata.deletion_timestamp:
             continue
         storage = classes.get(class_of(claim))
         delayed = storage is not None and storage.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
-        chosen = CHOSEN_NODE in claim.metadata.annotations
+        has_node = CHOSEN_NODE in claim.metadata.annotations
         named = volumes.get(claim.spec.volume_name) or meant.get(path)
-        acts = now is not None or chosen
+        acts = now is not None or has_node
         if named is not None and _same(named, claim) and acts:
             effects += _bound(claim, key_of(named))
             continue
@@ -106,9 +106,9 @@ def _provision(objects: Objects, pods: Iterable[Pod], now: float | None) -> Prov
             else:
                 wakes.append(ready)
         elif not delayed and now is not None and not claim.spec.volume_name:
-            fitting = _smallest(claim, (v for name, v in volumes.items() if name not in taken))
+            fitting = _smallest(claim, (v for name, v in volumes.items() if name not in used_names))
             if fitting is not None:
-                taken.add(fitting.metadata.name)
+                used_names.add(fitting.metadata.name)
                 effects += _bound(claim, key_of(fitting))
             elif storage is not None and storage.provisioner not in ("", NO_PROVISIONER):
                 effects += _made(objects, claim, storage, "")
@@ -150,14 +150,14 @@ def _same(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 def _smallest(claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]) -> PersistentVolume | None:
     """The smallest volume that fits a claim which asks for no place."""
-    asked = milli(claim.spec.resources.requests.get("storage", 0))
+    requested = milli(claim.spec.resources.requests.get("storage", 0))
     fitting = [
         volume
         for volume in volumes
         if volume.spec.claim_ref is None
         and not volume.metadata.deletion_timestamp
         and class_of(volume) == class_of(claim)
-        and milli(volume.spec.capacity.get("storage", 0)) >= asked
+        and milli(volume.spec.capacity.get("storage", 0)) >= requested
         and set(claim.spec.access_modes) <= set(volume.spec.access_modes)
         and (volume.spec.volume_mode or "Filesystem") == (claim.spec.volume_mode or "Filesystem")
         and claim.spec.selector is None
@@ -187,10 +187,10 @@ def _made(objects: Objects, claim: PersistentVolumeClaim, storage: StorageClass,
         spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
     metadata: Raw = {"name": name, "annotations": {_PROVISIONED_BY: storage.provisioner}}
     raw: Raw = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec}
-    made: list[Effect] = [Create(raw)] if name not in objects.every(PersistentVolume) else []
+    writes: list[Effect] = [Create(raw)] if name not in objects.every(PersistentVolume) else []
     where = f" for node {node}" if node else ""
-    told = RecordEvent(key_of(claim), "Normal", "ProvisioningSucceeded", f"volume {name} was made{where}")
-    return [*made, told, *_bound(claim, Key("", "PersistentVolume", "", name))]
+    event = RecordEvent(key_of(claim), "Normal", "ProvisioningSucceeded", f"volume {name} was made{where}")
+    return [*writes, event, *_bound(claim, Key("", "PersistentVolume", "", name))]
 
 
 def _bound(claim: PersistentVolumeClaim, volume: Key) -> list[Effect]:

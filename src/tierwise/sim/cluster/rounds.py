@@ -28,7 +28,7 @@ _TOLD = (LIMIT_EXCEEDED, TOO_MANY_WAITING, NOT_RECORDED, UNKNOWN_TIER, NAME_TAKE
 
 
 class Rounds(EmbeddedDriver):
-    """What happened: every binding and eviction, and what each cycle saw and decided."""
+    """History of a run: bindings, evictions, and what each cycle saw and decided."""
 
     def __init__(
         self,
@@ -50,24 +50,24 @@ class Rounds(EmbeddedDriver):
 
     @property
     def snapshot(self) -> Snapshot | None:
-        """What the last cycle saw."""
+        """Snapshot of the last cycle, None before the first."""
         return self.reports[-1][0] if self.reports else None
 
     @property
     def report(self) -> CycleReport | None:
-        """What the last cycle decided."""
+        """Report of the last cycle, None before the first."""
         return self.reports[-1][1] if self.reports else None
 
     def complaints(self) -> list[Fault]:
-        """What plugins could not do as pods ask for, in any cycle, what was set aside, is beyond a limit or limits
-        nothing, and which plugins failed.
+        """Faults of any cycle: unmet wishes of pods, skipped objects, limits that are exceeded or have no effect, and
+        plugins that failed.
         """
-        told = [(task.key, reason) for _, report in self.reports for task, reason in report.complaints]
+        task_reasons = [(task.key, reason) for _, report in self.reports for task, reason in report.complaints]
         aside = [crash.fault for crash in self.guard.crashes]
         aside += dict.fromkeys(fault for _, report in self.reports for fault in plugin_faults(report))
         refused = (event for event in self.cluster.events if event.reason in _TOLD)
         aside += dict.fromkeys(Fault(str(event.about), event.reason, event.message) for event in refused)
-        aside += [Fault(f"Pod {pod}", reason.code, reason.text) for pod, reason in dict.fromkeys(told)]
+        aside += [Fault(f"Pod {pod}", reason.code, reason.text) for pod, reason in dict.fromkeys(task_reasons)]
         return aside + self.circling()
 
     def circling(self) -> list[Fault]:
@@ -82,7 +82,7 @@ class Rounds(EmbeddedDriver):
         return self.seen(self.guard.over(self.cluster.read()), now)
 
     def decide(self, pod: str = "") -> Decided | None:
-        """What a cycle decides once the controllers have nothing more to do; None where there can be none."""
+        """Decisions of a cycle once the controllers are done; None if no cycle can run."""
         self._reconcile(self._now)
         self._provision()
         decided = self._decide(self._now, pod=pod)
@@ -101,8 +101,8 @@ class Rounds(EmbeddedDriver):
         self.evictions += decided.report.evictions
         self.circles.note(decided.report.evictions, cluster.read())
         names = decided.snapshot.nodes.names
-        kept = (decision for decision in decided.report.decisions if not decision.bound)
-        self.nominations = {task.key: names[row] for decision in kept for task, row in decision.places()}
+        undone_decisions = (decision for decision in decided.report.decisions if not decision.bound)
+        self.nominations = {task.key: names[row] for decision in undone_decisions for task, row in decision.places()}
         self._reconcile(self._now)
         self.settled = cluster.read().version == before and not decided.report.goes_on
         return not self.settled
@@ -133,7 +133,7 @@ def schedule(
 
 
 def look(objects: Objects, profile: Profile, pod: str, *, now: float) -> tuple[PodInspection | None, Rounds]:
-    """What one pod sees in the first cycle that reaches it; nothing of that cycle is carried out."""
+    """View of one pod in the first cycle that reaches it; nothing of that cycle is carried out."""
     rounds = Rounds(objects, profile, now)
     for _ in range(MOST):
         decided = rounds.decide(pod)

@@ -115,12 +115,12 @@ class Batch:
         return port.Outcome(effect, ok=True)
 
 
-def by_type(present: object, given: object) -> list[Raw]:
+def by_type(present: object, new_conditions: object) -> list[Raw]:
     """Conditions merged as an API server merges those of pods: by their types."""
-    found = [c for c in present if isinstance(c, dict)] if isinstance(present, list) else []
-    news = {c.get("type"): c for c in given if isinstance(c, dict)} if isinstance(given, list) else {}
-    kept = [news.pop(condition.get("type"), condition) for condition in found]
-    return [*kept, *news.values()]
+    old_conditions = [c for c in present if isinstance(c, dict)] if isinstance(present, list) else []
+    news = {c.get("type"): c for c in new_conditions if isinstance(c, dict)} if isinstance(new_conditions, list) else {}
+    merged_conditions = [news.pop(condition.get("type"), condition) for condition in old_conditions]
+    return [*merged_conditions, *news.values()]
 
 
 def _counting(raw: Raw, start: float) -> Raw:
@@ -155,8 +155,8 @@ def _leaving(pod: Pod | None, raw: Raw, now: float) -> Raw | None:
 
 def grace(pod: Pod) -> int:
     """How many seconds a pod gets to terminate."""
-    asked = pod.spec.termination_grace_period_seconds
-    return _GRACE if asked is None else max(asked, 0)
+    seconds = pod.spec.termination_grace_period_seconds
+    return _GRACE if seconds is None else max(seconds, 0)
 
 
 class EmbeddedCluster:
@@ -232,8 +232,8 @@ class EmbeddedCluster:
             case port.Nominate(pod, node):
                 return batch.edit(effect, pod, {"status": {"nominatedNodeName": node or None}})
             case port.Prepare(key, patch):
-                held = batch.version(key)
-                if effect.version and held and effect.version != held:
+                present_version = batch.version(key)
+                if effect.version and present_version and effect.version != present_version:
                     return port.Outcome(effect, ok=False, error=f"{key} was changed meanwhile")
                 return batch.create(effect, patch) if effect.create else batch.edit(effect, key, patch)
             case port.Evict(pod):
@@ -276,6 +276,11 @@ class EmbeddedCluster:
 def _event(number: int, event: port.RecordEvent) -> Raw:
     about = event.about
     involved = {"kind": about.kind, "namespace": about.namespace, "name": about.name}
-    told = {"type": event.type, "reason": event.reason, "message": event.message, "source": {"component": "tierwise"}}
+    event_fields = {
+        "type": event.type,
+        "reason": event.reason,
+        "message": event.message,
+        "source": {"component": "tierwise"},
+    }
     name = f"{about.name}.{number}"
-    return manifest("v1", "Event", name, about.namespace or "default", involvedObject=involved, **told)
+    return manifest("v1", "Event", name, about.namespace or "default", involvedObject=involved, **event_fields)

@@ -22,5 +22,5 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
     if settled:
         return settled
     room = workloads.Room(objects)
-    made: list[Effect] = [Create(raw) for raw in workloads.children(objects, room)]
-    return [*made, *(RecordEvent(key, "Warning", TOO_MANY_WAITING, MANY_WAIT) for key in room.full)]
+    creations: list[Effect] = [Create(raw) for raw in workloads.children(objects, room)]
+    return [*creations, *(RecordEvent(key, "Warning", TOO_MANY_WAITING, MANY_WAIT) for key in room.full)]

@@ -104,8 +104,8 @@ class _Step:
         planner, plan = self._again(self._still_there(record.moves))
         if plan is None or not plan.moves:
             return Proceeding(self._planned_anew(_told(plan)))
-        whole = len(self._still_there([self._move])) == len(self._move.pods)
-        if whole and not self._lost_place() and planner.movable(list(self._move.pods)):
+        complete = len(self._still_there([self._move])) == len(self._move.pods)
+        if complete and not self._lost_place() and planner.movable(list(self._move.pods)):
             deadline = now + record.step_seconds + self._move.notice
             moving = replace(record, phase=MovePhase.MOVING, deadline=deadline, expires=deadline + _AFTERWARDS)
             return Proceeding(moving)
@@ -116,9 +116,9 @@ class _Step:
     def moving(self, *, stopping: bool) -> Proceeding:
         """Evict what has not gone; once the job has all its pods again, the next move."""
         record, now, move = self._record, self._now, self._move
-        left = self._still_there([move])
+        pods_left = self._still_there([move])
         touched = any(not self._same(path) for path in move.pods)
-        if not left and (self._whole() or (now >= record.deadline and self._enough())):
+        if not pods_left and (self._whole() or (now >= record.deadline and self._enough())):
             return Proceeding(self._finished(stopping=stopping), self._told_done())
         if not touched and (stopping or now >= record.deadline):
             why = "it was told to stop" if stopping else f"no pod of {move.name} could be evicted"
@@ -138,7 +138,7 @@ class _Step:
                 message=why,
             )
             return Proceeding(returning)
-        return Proceeding(record, tuple(self._evictions(left)))
+        return Proceeding(record, tuple(self._evictions(pods_left)))
 
     def returning(self) -> Proceeding:
         """The job may have its old places and its new ones; it is over when it has all its pods again."""
@@ -174,32 +174,38 @@ class _Step:
         """The pods of the job; of a pod by itself all those of its owner."""
         owner = self._move.owner
         if owner:
-            return [p for p in self._pods.values() if any(one.uid == owner for one in p.metadata.owner_references)]
+            return [
+                p
+                for p in self._pods.values()
+                if any(owner_reference.uid == owner for owner_reference in p.metadata.owner_references)
+            ]
         if self._jobs is None:
             self._jobs = self._scenario.snapshot().jobs
-        own = (job for job in self._jobs if job.key == self._move.job)
-        return [self._pods[task.key] for job in own for task in job.tasks]
+        jobs_of_move = (job for job in self._jobs if job.key == self._move.job)
+        return [self._pods[task.key] for job in jobs_of_move for task in job.tasks]
 
     def _whole(self) -> bool:
         """Whether the job has as many pods as before, none of them on its way out, and is where it may be."""
-        own = self._members()
-        if not own:
+        pods_of_move = self._members()
+        if not pods_of_move:
             return self._gone()
-        leaving = any(pod.metadata.deletion_timestamp for pod in own)
-        return not leaving and sum(map(_counts, own)) >= self._move.running and not self._too_wide(own)
+        leaving = any(pod.metadata.deletion_timestamp for pod in pods_of_move)
+        return (
+            not leaving and sum(map(_counts, pods_of_move)) >= self._move.running and not self._too_wide(pods_of_move)
+        )
 
     def _enough(self) -> bool:
         """Whether the job has what it needs to run."""
-        own = self._members()
-        if not own:
+        pods_of_move = self._members()
+        if not pods_of_move:
             return self._gone()
-        return sum(map(_counts, own)) >= max(1, self._move.minimum) and not self._too_wide(own)
+        return sum(map(_counts, pods_of_move)) >= max(1, self._move.minimum) and not self._too_wide(pods_of_move)
 
-    def _too_wide(self, own: Sequence[Pod]) -> bool:
+    def _too_wide(self, pods_of_move: Sequence[Pod]) -> bool:
         """Whether the auditor finds the job outside the domain that it must be in."""
-        mine = {f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}" for pod in own}
-        others = [pod_key(path) for path in self._pods if path not in mine]
-        return any(finding.rule == "too-wide" for finding in audit(self._objects.changed({}, others)))
+        mine = {f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}" for pod in pods_of_move}
+        other_pods = [pod_key(path) for path in self._pods if path not in mine]
+        return any(finding.rule == "too-wide" for finding in audit(self._objects.changed({}, other_pods)))
 
     def _gone(self) -> bool:
         """Whether what declares the job was deleted, so that nothing starts its pods again."""
@@ -247,23 +253,23 @@ class _Step:
 
     # -- what follows
 
-    def _evictions(self, left: Sequence[str]) -> list[Effect]:
+    def _evictions(self, pod_paths: Sequence[str]) -> list[Effect]:
         """Evict pods; those that are to have notice are told first."""
         record, move, now = self._record, self._move, self._now
         text = f"to open room for {record.room} in {record.title}"
-        asked: list[Effect] = []
-        for path in left:
+        effects: list[Effect] = []
+        for path in pod_paths:
             noticed = told_times(self._pods[path])[1]
             if move.notice and not noticed:
-                asked += _notice(path, f"{text}; it will be evicted at {format_time(now + move.notice)}", now)
+                effects += _notice(path, f"{text}; it will be evicted at {format_time(now + move.notice)}", now)
             elif now >= noticed + move.notice:
-                asked.append(Evict(pod_key(path), text, "", _ACTION))
-        return asked
+                effects.append(Evict(pod_key(path), text, "", _ACTION))
+        return effects
 
     def _told_done(self) -> tuple[Effect, ...]:
         text = f"moved to open room for {self._record.room} in {self._record.title}"
-        there = [path for path in self._move.pods if path in self._pods]
-        return tuple(RecordEvent(pod_key(path), "Normal", "Defragmented", text) for path in there)
+        present_pods = [path for path in self._move.pods if path in self._pods]
+        return tuple(RecordEvent(pod_key(path), "Normal", "Defragmented", text) for path in present_pods)
 
     def _finished(self, *, stopping: bool) -> DefragRecord:
         """The record after the move in hand: with places for the next one, or at its end."""
@@ -299,20 +305,31 @@ class _Step:
         return _stopped(record, f"{why}: {plan.why}")
 
     def _both_places(self) -> tuple[HeldPods, ...]:
-        """What was held for the job in hand, and its old places."""
-        held = self._record.held
-        known = {(one.node, tuple(sorted(one.requests.items()))) for one in held if one.node not in self._record.nodes}
+        """Places held for the current job, and its old places."""
+        held_pods = self._record.held
+        held_keys = {
+            (held_pod.node, tuple(sorted(held_pod.requests.items())))
+            for held_pod in held_pods
+            if held_pod.node not in self._record.nodes
+        }
         old = _places(self._move, [(pod.node, pod.requests) for pod in self._move.pods.values()])
-        return (*held, *(one for one in old if (one.node, tuple(sorted(one.requests.items()))) not in known))
+        return (
+            *held_pods,
+            *(
+                held_pod
+                for held_pod in old
+                if (held_pod.node, tuple(sorted(held_pod.requests.items()))) not in held_keys
+            ),
+        )
 
 
 def _reserved(record: DefragRecord, planner: Planner, plan: DefragPlan, now: float) -> DefragRecord:
     """The record with the moves of a plan, and places held for the first of them."""
     moves = tuple(map(planner.planned, plan.moves))
-    first, deadline = moves[0], now + record.step_seconds
+    first_move, deadline = moves[0], now + record.step_seconds
     later = [path for move in moves[1:] for path in move.pods]
-    arranged = [(pod.target, pod.requests) for pod in first.pods.values()]
-    outside = [(pod.node, pod.requests) for pod in first.pods.values() if pod.node not in plan.nodes]
+    arranged = [(pod.target, pod.requests) for pod in first_move.pods.values()]
+    outside = [(pod.node, pod.requests) for pod in first_move.pods.values() if pod.node not in plan.nodes]
     return replace(
         record,
         phase=MovePhase.RESERVING,
@@ -323,7 +340,7 @@ def _reserved(record: DefragRecord, planner: Planner, plan: DefragPlan, now: flo
         nodes=plan.nodes,
         moves=moves,
         kept=planner.kept(plan.nodes, later),
-        held=_places(first, [*arranged, *planner.staying(plan.moves[0]), *outside]),
+        held=_places(first_move, [*arranged, *planner.staying(plan.moves[0]), *outside]),
         message="",
     )
 
@@ -363,7 +380,7 @@ def _counts(pod: Pod) -> bool:
 
 
 def _notice(path: str, text: str, now: float) -> list[Effect]:
-    told = {
+    condition = {
         "type": NOTICE,
         "status": "True",
         "reason": "ToBeMoved",
@@ -371,4 +388,4 @@ def _notice(path: str, text: str, now: float) -> list[Effect]:
         "lastTransitionTime": format_time(now),
     }
     key = pod_key(path)
-    return [PatchStatus(key, {"conditions": [told]}), RecordEvent(key, "Normal", NOTICE, text)]
+    return [PatchStatus(key, {"conditions": [condition]}), RecordEvent(key, "Normal", NOTICE, text)]

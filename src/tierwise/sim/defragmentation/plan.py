@@ -77,35 +77,35 @@ def defrag(scenario: Scenario, text: str) -> DefragPlan:
 
 def check_form(text: str, option: str) -> re.Match[str]:
     """The parts of a room as it is written; InputError where it is not of the form."""
-    found = _FORM.fullmatch(text)
-    if found is None:
+    match = _FORM.fullmatch(text)
+    if match is None:
         raise InputError(f'"{text}" is not of the form RESOURCE=AMOUNT[,...]xPODS@TIER', field=option)
-    return found
+    return match
 
 
 def _read(text: str, snapshot: Snapshot) -> Room:
     """`nvidia.com/gpu=8,cpu=16x4@rack`; an amount alone is one of the accelerators, or of cores."""
-    found = check_form(text, "--for")
+    match = check_form(text, "--for")
     requests: dict[str, str] = {}
-    for part in found["shape"].split(","):
+    for part in match["shape"].split(","):
         name, equals, quantity = (piece.strip() for piece in part.partition("="))
         resource, quantity = (name, quantity) if equals else (scarce(snapshot), name)
         try:
-            asked = amount(resource, quantity)
+            quantity_number = amount(resource, quantity)
         except ValueError as error:
             raise InputError(str(error), field="--for") from None
-        if not resource or asked <= 0 or resource in requests:
+        if not resource or quantity_number <= 0 or resource in requests:
             raise InputError(f'"{part.strip()}" is not an amount of a resource, named once', field="--for")
         requests[resource] = quantity
-    if not int(found["pods"]):
+    if not int(match["pods"]):
         raise InputError("a gang has 1 pod or more", field="--for")
-    known = levels(snapshot, Constraint(hard=True, kind=snapshot.kind))
-    for tier, name in (*known, (int(snapshot.topology.tier[ROOT]), "cluster")):
-        if found["tier"] in (str(tier), name):
-            return Room(requests, int(found["pods"]), tier, name)
-    shown = ", ".join([*(f"{tier} ({name})" if name else str(tier) for tier, name in known), "cluster"])
-    near = suggestion(found["tier"], ("cluster", *(name for _, name in known if name)))
-    raise InputError(f"{found['tier']} is none of the tiers: {shown}{near}", field="--for")
+    tiers = levels(snapshot, Constraint(hard=True, kind=snapshot.kind))
+    for tier, name in (*tiers, (int(snapshot.topology.tier[ROOT]), "cluster")):
+        if match["tier"] in (str(tier), name):
+            return Room(requests, int(match["pods"]), tier, name)
+    shown = ", ".join([*(f"{tier} ({name})" if name else str(tier) for tier, name in tiers), "cluster"])
+    near = suggestion(match["tier"], ("cluster", *(name for _, name in tiers if name)))
+    raise InputError(f"{match['tier']} is none of the tiers: {shown}{near}", field="--for")
 
 
 class _Mover(msgspec.Struct, frozen=True):
@@ -156,8 +156,8 @@ class Planner:
         self._kinds = self._movable()
         self._owners = [self._owner(pods[0]) for _, _, pods in self._kinds]
         self._holds = {pod: dict(holds) for _, holds, pods in self._kinds for pod in pods}
-        least, most = _CYCLES
-        self.left = max(least, min(most, _WORK // max(1, len(objects))))
+        fewest_cycles, most_cycles = _CYCLES
+        self.left = max(fewest_cycles, min(most_cycles, _WORK // max(1, len(objects))))
         self._choices = _CHOICES
         self._cut = False  # some choice was not tried in every way
         self._found: dict[Counts, DefragPlan] = {}
@@ -175,20 +175,20 @@ class Planner:
         lower, proposals = fewest_by_count(self._counting, self._kinds)
         if lower >= PLENTY or not self._kinds:
             return replace(nothing, why="no domain would hold it if all pods that may be moved were gone")
-        found = fewest(
+        fewest_pods = fewest(
             [len(pods) for _, _, pods in self._kinds],
             self,
             lower=lower,
             proposals=[*proposals, *map(self._whole, proposals)],
             cost=self._cost,
         )
-        if found is None:
+        if fewest_pods is None:
             exact = self.left > 0 and not self._cut
             why = "the pods that would have to go find no other place, or their disruption budgets keep them"
             return replace(nothing, why=why if exact else "no choice of pods that was tried opens it", exact=exact)
-        counts, exact = found
-        chosen = self._found[counts]
-        return replace(chosen, exact=chosen.pods <= lower or (exact and not self._cut))
+        counts, exact = fewest_pods
+        best_plan = self._found[counts]
+        return replace(best_plan, exact=best_plan.pods <= lower or (exact and not self._cut))
 
     def again(self, pods: Sequence[str], nodes: Mapping[str, int]) -> DefragPlan | None:
         """The rest of a plan: these pods moved off the nodes of its room, in an order and to places found again.
@@ -199,20 +199,22 @@ class Planner:
         rows = self._snapshot.nodes.row
         if any(pod not in self._holds for pod in pods) or any(node not in rows for node in nodes):
             return None
-        kept = {rows[node]: number for node, number in nodes.items()}
+        pods_by_row = {rows[node]: number for node, number in nodes.items()}
         fits = self._fits((pod, self._pods[pod].spec.node_name, 1) for pod in pods)
-        if any(fits[row] < number for row, number in kept.items()):
+        if any(fits[row] < number for row, number in pods_by_row.items()):
             return None
-        domain = self._domain(list(kept))
+        domain = self._domain(list(pods_by_row))
         if not pods:
             slots = self._slots(self._counting.fits)
             return DefragPlan(self._room, slots, slots, self._resource, nodes=dict(nodes), exact=True)
         movers = {owner.key: owner for owner in map(self._owner, pods)}
-        found = self._arranged([[pod for pod in pods if self._owner(pod).key == key] for key in movers], kept)
-        if found is None:
+        arrangement = self._arranged(
+            [[pod for pod in pods if self._owner(pod).key == key] for key in movers], pods_by_row
+        )
+        if arrangement is None:
             return None
-        order, places = found
-        plan = self._told(domain, kept, [list(movers.values())[i] for i in order], places)
+        order, places = arrangement
+        plan = self._told(domain, pods_by_row, [list(movers.values())[i] for i in order], places)
         return plan if plan is not None and self._within_budgets(list(plan.moves[0].pods)) else None
 
     def movable(self, pods: Sequence[str]) -> bool:
@@ -232,18 +234,18 @@ class Planner:
 
     def planned(self, move: Move) -> PlannedMove:
         """A move with all that tells whether its job is whole again."""
-        first = next(iter(move.pods))
-        mover, pod = self._owner(first), self._pods[first]
-        lone = mover.job is None or mover.job.lone or mover.job.key == lone_gang(first)
-        owners = sorted(pod.metadata.owner_references, key=lambda one: not one.controller) if lone else ()
+        first_pod = next(iter(move.pods))
+        mover, pod = self._owner(first_pod), self._pods[first_pod]
+        lone = mover.job is None or mover.job.lone or mover.job.key == lone_gang(first_pod)
+        owners = sorted(pod.metadata.owner_references, key=lambda reference: not reference.controller) if lone else ()
         owner = owners[0].uid if owners else ""
         terms = mover.job.terms if mover.job is not None else None
         running = mover.running
         if owner:
             running = tuple(
                 path
-                for path, other in self._pods.items()
-                if any(one.uid == owner for one in other.metadata.owner_references) and may_go(other)
+                for path, sibling in self._pods.items()
+                if any(reference.uid == owner for reference in sibling.metadata.owner_references) and may_go(sibling)
             )
         return PlannedMove(
             job=mover.key,
@@ -265,37 +267,40 @@ class Planner:
     def staying(self, move: Move) -> list[tuple[str, dict[str, int]]]:
         """The nodes and amounts of pods of the job that are not moved: they may restart with the others."""
         mover = self._owner(next(iter(move.pods)))
-        left = [pod for pod in mover.running if pod not in move.pods]
-        asked = (self._holds.get(pod) or amounts_of(self._pods[pod]) for pod in left)
-        return [(self._pods[pod].spec.node_name, dict(amounts)) for pod, amounts in zip(left, asked, strict=True)]
+        staying_pods = [pod for pod in mover.running if pod not in move.pods]
+        amounts_of_pods = (self._holds.get(pod) or amounts_of(self._pods[pod]) for pod in staying_pods)
+        return [
+            (self._pods[pod].spec.node_name, dict(amounts))
+            for pod, amounts in zip(staying_pods, amounts_of_pods, strict=True)
+        ]
 
     def kept(self, nodes: Mapping[str, int], later: Sequence[str]) -> dict[str, dict[str, int]]:
         """By node, what is to be kept from everybody while pods of `later` moves still run."""
         rows = self._snapshot.nodes.row
         blocked = self._blocked({rows[node]: number for node, number in nodes.items()}, later)
-        found: dict[str, dict[str, int]] = {}
+        by_node: dict[str, dict[str, int]] = {}
         for resource, amounts in blocked.items():
             for row in np.flatnonzero(amounts).tolist():
-                found.setdefault(self._snapshot.nodes.names[row], {})[resource] = int(amounts[row])
-        return found
+                by_node.setdefault(self._snapshot.nodes.names[row], {})[resource] = int(amounts[row])
+        return by_node
 
     def __call__(self, counts: Counts) -> bool:
         """Whether moving so many pods of each kind opens the room, with a place for every one of them."""
         self._choices -= 1
-        some = zip(compress(self._kinds, counts), filter(None, counts), strict=True)  # few of many
-        pods = [pod for (_, _, alike), number in some for pod in alike[:number]]
-        found = self._moving(pods)
-        if found is not None:
-            self._found[counts] = found
+        chosen_kinds = zip(compress(self._kinds, counts), filter(None, counts), strict=True)  # few of many
+        pods = [pod for (_, _, alike), number in chosen_kinds for pod in alike[:number]]
+        plan_found = self._moving(pods)
+        if plan_found is not None:
+            self._found[counts] = plan_found
         if self._choices <= 0:
             self.left = 0
-        return found is not None
+        return plan_found is not None
 
     def _fits(self, changes: Iterable[tuple[str, str, int]]) -> Ints:
         """How many pods of the asked shape each node takes once pods have left nodes (1), or come to them (-1)."""
-        free, asked = self._counting.idle, self._counting.pod_set.shape.asked
+        free, resources_asked = self._counting.idle, self._counting.pod_set.shape.asked
         for pod, node, sign in changes:
-            free[:, self._snapshot.nodes.row[node]] += sign * self._amounts(pod)[asked]
+            free[:, self._snapshot.nodes.row[node]] += sign * self._amounts(pod)[resources_asked]
         return np.where(self._counting.open > 0, self._counting.takes(free), 0)
 
     def _offered(self, resource: str) -> bool:
@@ -311,21 +316,23 @@ class Planner:
     def _movable(self) -> list[Kind]:
         """Pods that may be moved, alike ones together; those that lose the least come first."""
         kinds: dict[tuple[str, tuple[tuple[str, int], ...], str], list[str]] = {}
-        kept: Counter[str] = Counter()
+        reasons: Counter[str] = Counter()
         rows = self._snapshot.nodes.row
         for path, pod in self._pods.items():
             if not may_go(pod) or pod.spec.node_name not in rows:
                 continue
             why = self._kept(path, pod)
             if why:
-                kept[why] += 1
+                reasons[why] += 1
                 continue
             holds = tuple(sorted(amounts_of(pod).items()))
             kinds.setdefault((pod.spec.node_name, holds, self._owner(path).key), []).append(path)
-        told = sorted(kept.items())
-        self._notes = tuple(f"{count(n, 'pod')} {verb(n, 'is', 'are')} not moved: {why}" for why, n in told)
-        found = [(node, holds, pods) for (node, holds, _), pods in kinds.items()]
-        return sorted(found, key=lambda kind: (sum(map(self._losses.each, kind[2])) / len(kind[2]), kind[0], kind[2]))
+        reason_counts = sorted(reasons.items())
+        self._notes = tuple(f"{count(n, 'pod')} {verb(n, 'is', 'are')} not moved: {why}" for why, n in reason_counts)
+        kinds_found = [(node, holds, pods) for (node, holds, _), pods in kinds.items()]
+        return sorted(
+            kinds_found, key=lambda kind: (sum(map(self._losses.each, kind[2])) / len(kind[2]), kind[0], kind[2])
+        )
 
     def _kept(self, path: str, pod: Pod) -> str:
         """Why a pod may not be moved; "" where it may."""
@@ -389,11 +396,11 @@ class Planner:
         for domain in self._counting.domains.tolist():
             if totals[domain] < self._room.pods:
                 continue
-            for kept in self._reservations(domain, fits, pods):
-                found = self._arranged(by_mover, kept)
-                if found is not None:
-                    order, places = found
-                    return self._told(domain, kept, [list(movers.values())[i] for i in order], places)
+            for reserved in self._reservations(domain, fits, pods):
+                arrangement = self._arranged(by_mover, reserved)
+                if arrangement is not None:
+                    order, places = arrangement
+                    return self._told(domain, reserved, [list(movers.values())[i] for i in order], places)
             if len(movers) > _ORDERED:
                 self._cut = True
         return None
@@ -414,14 +421,14 @@ class Planner:
             (row for row in range(span.start, span.stop) if fits[row]),
             key=lambda row: (row not in emptied, -int(fits[row]), row),
         )
-        for number, taken in enumerate(of_size([int(fits[row]) for row in inside], self._room.pods)):
+        for number, deal in enumerate(of_size([int(fits[row]) for row in inside], self._room.pods)):
             if number == _RESERVATIONS:
                 self._cut = True
                 return
-            yield {row: here for row, here in zip(inside, taken, strict=True) if here}
+            yield {row: number_here for row, number_here in zip(inside, deal, strict=True) if number_here}
 
     def _arranged(
-        self, groups: Sequence[list[str]], kept: Mapping[int, int]
+        self, groups: Sequence[list[str]], reserved: Mapping[int, int]
     ) -> tuple[Sequence[int], dict[str, str]] | None:
         """An order in which these jobs can be moved, and the node that each pod then has; None where there is none.
 
@@ -429,25 +436,25 @@ class Planner:
         where none does, because jobs want each other's places, each is placed while the ones after it still run.
         """
         stuck = False
-        if not self._have_room([pod for group in groups for pod in group], kept):
+        if not self._have_room([pod for group in groups for pod in group], reserved):
             return None
         for order in _orders(groups):
-            places = self._places([groups[i] for i in order], kept, gone=True)
+            places = self._places([groups[i] for i in order], reserved, gone=True)
             if places is not None:
                 moves = self._sequence(groups, places)
                 if moves is not None:
                     return moves, places
                 stuck = True
         for order in _orders(groups) if stuck else ():
-            places = self._places([groups[i] for i in order], kept, gone=False)
+            places = self._places([groups[i] for i in order], reserved, gone=False)
             if places is not None:
                 return order, places
         return None
 
-    def _have_room(self, pods: Sequence[str], kept: Mapping[int, int]) -> bool:
+    def _have_room(self, pods: Sequence[str], reserved: Mapping[int, int]) -> bool:
         """Whether nodes together have what all moved pods hold: what fails here needs no cycle."""
         free, rows = self._counting.free.copy(), self._snapshot.nodes.row
-        for row, number in kept.items():
+        for row, number in reserved.items():
             free[:, row] -= number * self._counting.pod_set.shape.request
         moved = np.zeros_like(free)
         for pod in pods:
@@ -455,16 +462,16 @@ class Planner:
         return bool((np.maximum(free + moved, 0).sum(axis=1) >= moved.sum(axis=1)).all())
 
     def _amounts(self, pod: str) -> Ints:
-        """What a pod holds of every resource."""
+        """Amounts that a pod holds, by number of the resource."""
         return np.array([self._holds[pod].get(name, 0) for name in self._snapshot.axis.names], dtype=np.int64)
 
-    def _places(self, groups: Sequence[list[str]], kept: Mapping[int, int], *, gone: bool) -> dict[str, str] | None:
+    def _places(self, groups: Sequence[list[str]], reserved: Mapping[int, int], *, gone: bool) -> dict[str, str] | None:
         """A node for every moved pod, job after job; None where the scheduler finds none for one of them.
 
         Pods that are still to be moved are gone, or still run and hold what they have.
         """
         waiting = [pod for group in groups for pod in group]
-        objects, found = self._scenario.objects, dict[str, str]()
+        objects, node_by_pod = self._scenario.objects, dict[str, str]()
         if gone:
             objects = objects.changed({}, map(pod_key, waiting))
         for group in groups:
@@ -473,21 +480,21 @@ class Planner:
                 self._cut = True
                 return None
             self.left -= 1
-            blocked = self._blocked(kept, () if gone else waiting)
+            blocked = self._blocked(reserved, () if gone else waiting)
             bound = self._bound(self._with(objects, dict.fromkeys(group, "")), blocked)
             if any(pod not in bound for pod in group):
                 return None
-            found |= {pod: bound[pod] for pod in group}
+            node_by_pod |= {pod: bound[pod] for pod in group}
             objects = self._with(objects, {pod: bound[pod] for pod in group})
-        return found
+        return node_by_pod
 
     def _sequence(self, groups: Sequence[list[str]], places: Mapping[str, str]) -> list[int] | None:
         """An order in which each job finds its places free when it is moved; None where jobs wait for each other."""
         free, rows = self._counting.free.copy(), self._snapshot.nodes.row
         order: list[int] = []
-        left = list(range(len(groups)))
-        while left:
-            for number in left:
+        remaining = list(range(len(groups)))
+        while remaining:
+            for number in remaining:
                 before = free.copy()
                 for pod in groups[number]:
                     free[:, rows[self._pods[pod].spec.node_name]] += self._amounts(pod)
@@ -495,20 +502,20 @@ class Planner:
                 touched = [rows[places[pod]] for pod in groups[number]]
                 if (free[:, touched] >= np.minimum(before[:, touched], 0)).all():
                     order.append(number)
-                    left.remove(number)
+                    remaining.remove(number)
                     break
                 free[:] = before
             else:
                 return None
         return order
 
-    def _blocked(self, kept: Mapping[int, int], waiting: Sequence[str]) -> dict[str, Ints]:
-        """What of each resource is kept for the gang, beyond what pods that still have to go hold there."""
+    def _blocked(self, reserved: Mapping[int, int], waiting: Sequence[str]) -> dict[str, Ints]:
+        """Amounts of each resource reserved for the gang by node, beyond those held by pods that must still move."""
         snapshot, shape = self._snapshot, self._counting.pod_set.shape
         blocked: dict[str, Ints] = {}
         for r in shape.asked.tolist():
             amounts = np.zeros(len(snapshot.nodes), dtype=np.int64)
-            for row, number in kept.items():
+            for row, number in reserved.items():
                 amounts[row] = number * int(shape.request[r])
             for pod in waiting:
                 amounts[snapshot.nodes.row[self._pods[pod].spec.node_name]] -= self._holds[pod].get(
@@ -529,8 +536,8 @@ class Planner:
                 if name in snapshot.axis.index:
                     allocatable[snapshot.axis.index[name]] -= amounts
             snapshot = replace(snapshot, nodes=replace(snapshot.nodes, allocatable=allocatable))
-            asked = effects(snapshot, cycle(snapshot, self._profile))
-            return {effect.pod.path: effect.node for effect in asked if isinstance(effect, Bind)}
+            effects_decided = effects(snapshot, cycle(snapshot, self._profile))
+            return {effect.pod.path: effect.node for effect in effects_decided if isinstance(effect, Bind)}
 
         return Guard().run("scheduling", objects, decide) or {}
 
@@ -546,7 +553,7 @@ class Planner:
     # -- what a plan says
 
     def _told(
-        self, domain: int, kept: Mapping[int, int], movers: Sequence[_Mover], places: Mapping[str, str]
+        self, domain: int, reserved: Mapping[int, int], movers: Sequence[_Mover], places: Mapping[str, str]
     ) -> DefragPlan | None:
         """The plan; pods that come to be where they were are not moved, and None where that is all of them."""
         snapshot = self._snapshot
@@ -581,7 +588,7 @@ class Planner:
             moves=tuple(moves),
             domain=snapshot.topology.name[domain] if domain != ROOT else "",
             title=domain_title(snapshot.topology, domain),
-            nodes={snapshot.nodes.names[row]: number for row, number in sorted(kept.items())},
+            nodes={snapshot.nodes.names[row]: number for row, number in sorted(reserved.items())},
             notes=self._notes,
         )
 
@@ -602,13 +609,13 @@ class Planner:
         return sum(self._hours(movers[key], pods) for key, pods in moved.items())
 
     def _hours(self, mover: _Mover, moved: Sequence[str]) -> float:
-        """What a job loses: the work of the moved pods, or of all where too few run on."""
+        """Lost work of a job in hours: that of the moved pods, or of all pods if too few keep running."""
         losing = mover.running if len(mover.running) - len(moved) < mover.minimum else moved
         return sum(map(self._losses.each, losing)) / 3600.0
 
 
 def amounts_of(pod: Pod) -> dict[str, int]:
-    """What a pod holds."""
+    """Amounts that a pod holds."""
     return {**effective_request(counted(pod)), POD_SLOTS: 1}
 
 

@@ -36,7 +36,7 @@ class Books(Protocol):
         """Let time go by up to a moment, at which a cycle may look."""
 
     def seen(self) -> Snapshot | None:
-        """What a cycle sees now; None where it would have nothing to decide."""
+        """Snapshot for the next cycle; None if it would have nothing to decide."""
 
     def apply(self, report: CycleReport) -> bool:
         """Carry out what a cycle decided; whether another at this moment may decide more."""
@@ -55,8 +55,8 @@ def drive(
     """
     agenda = books.agenda
     begin, turns = agenda.clock, NO_TURNS
-    while not books.over() and (first := agenda.next()) < inf:
-        clock, end = agenda.clock, ceil(first / period) * period if period else first
+    while not books.over() and (next_time := agenda.next()) < inf:
+        clock, end = agenda.clock, ceil(next_time / period) * period if period else next_time
         moment = max(clock, end, clock + step * (clock - begin))
         for event in agenda.until(moment):
             books.happen(event)

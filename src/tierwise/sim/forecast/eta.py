@@ -86,18 +86,18 @@ def waiting_snapshot(scenario: Scenario) -> tuple[Scenario, Snapshot]:
     Controllers make the pods of a podGroup once it has left phase Pending; a run ahead needs them before. In the
     snapshot such podGroups still wait to be let in.
     """
-    held: dict[Key, Raw] = {}
+    statuses: dict[Key, Raw] = {}
     for record in scenario.objects.every(PodGroup).values():
         raw = scenario.objects.raw(key_of(record))
         if record.status.phase in ("", Phase.PENDING.value) and raw is not None:
             status = raw.get("status")
-            kept = status if isinstance(status, dict) else {}
-            held[key_of(record)] = {**raw, "status": {**kept, "phase": Phase.INQUEUE.value}}
-    if not held:
+            old_status = status if isinstance(status, dict) else {}
+            statuses[key_of(record)] = {**raw, "status": {**old_status, "phase": Phase.INQUEUE.value}}
+    if not statuses:
         return scenario, scenario.snapshot()
-    changed = scenario.with_objects(held)
+    changed = scenario.with_objects(statuses)
     scenario = replace(changed, objects=prepared(changed.objects, changed.profile, changed.now).objects)
-    outside = {key.path for key in held}
+    outside = {key.path for key in statuses}
     snapshot = scenario.snapshot()
     jobs = (
         replace(job, phase=Phase.PENDING) if job.key in outside and job.phase is Phase.INQUEUE else job
@@ -120,7 +120,7 @@ def positions(snapshot: Snapshot, profile: Profile, waiting: Collection[Job]) ->
 
 
 class Forecasts(msgspec.Struct, frozen=True):
-    """What runs ahead say of the jobs that wait in one snapshot."""
+    """Results of simulated runs ahead for the jobs that wait in one snapshot."""
 
     snapshot: Snapshot
     waiting: tuple[Job, ...]
@@ -140,18 +140,20 @@ def forecasts(
     until: Collection[str] | None = None,
     runs: int = RUNS,
     seed: int = 1,
-    told: Callable[[Forecasts, int], None] = lambda found, number: None,
+    report_progress: Callable[[Forecasts, int], None] = lambda found, number: None,
 ) -> Forecasts:
     """Run a snapshot ahead until the jobs `until` have started, or all of those that wait.
 
     `told` hears after each run but the last what is known so far, and how many runs there will be.
     """
     waiting = tuple(job for job in snapshot.jobs if waits(job))
-    known = ExpectedEnds(snapshot)
-    ends = {job.key: known.of(job) for job in snapshot.jobs if _runs(job) and not waits(job)}
-    ends |= {pod_key(task): end for task in snapshot.others if _stands(task) and (end := known.of_task(task)).known}
-    durations = {job.key: known.if_started(job, snapshot.now) for job in waiting}
-    wanted = [job.key for job in waiting] if until is None else [job.key for job in waiting if job.key in until]
+    expected_ends = ExpectedEnds(snapshot)
+    ends = {job.key: expected_ends.of(job) for job in snapshot.jobs if _runs(job) and not waits(job)}
+    ends |= {
+        pod_key(task): end for task in snapshot.others if _stands(task) and (end := expected_ends.of_task(task)).known
+    }
+    durations = {job.key: expected_ends.if_started(job, snapshot.now) for job in waiting}
+    job_keys = [job.key for job in waiting] if until is None else [job.key for job in waiting if job.key in until]
     certain = all(_certain(end) for end in (*ends.values(), *durations.values()))
     size = len(snapshot.nodes) + sum(len(job.tasks) for job in snapshot.jobs)
     cycles = max(_CYCLES[0], min(_CYCLES[1], _WORK // (_FEWEST_RUNS * max(1, size))))
@@ -161,14 +163,16 @@ def forecasts(
     done: list[ForwardRun] = []
     for run in range(number):
         if done:
-            told(Forecasts(snapshot, waiting, tuple(done), ends, _stopped(done, cycles, snapshot.now)), number)
+            report_progress(
+                Forecasts(snapshot, waiting, tuple(done), ends, _stopped(done, cycles, snapshot.now)), number
+            )
         done.append(
             run_forward(
                 snapshot,
                 profile,
                 ends={key: draws.of(key, end, snapshot.now, run) for key, end in ends.items()},
                 durations={key: draws.of(key, end, snapshot.now, run) - snapshot.now for key, end in durations.items()},
-                until=wanted,
+                until=job_keys,
                 cycles=cycles,
                 step=0.0 if certain else _STEP,
             )
@@ -218,12 +222,12 @@ class _Draws:
             return inf
         if _certain(end):
             return max(end.planned, now)
-        found = self._known.get(key)
-        if found is None:
+        positions = self._known.get(key)
+        if positions is None:
             rng = self._rng(key)
             scores = _COMMON**0.5 * self._common + (1 - _COMMON) ** 0.5 * rng.standard_normal(self._runs)
-            found = self._known[key] = (scores.argsort().argsort() + rng.random(self._runs)) / self._runs
-        return _quantile(end, now, float(found[run]))
+            positions = self._known[key] = (scores.argsort().argsort() + rng.random(self._runs)) / self._runs
+        return _quantile(end, now, float(positions[run]))
 
     def _rng(self, key: str) -> np.random.Generator:
         """The chance of a job or, without a name, that of all of them."""
@@ -238,8 +242,8 @@ def _quantile(end: ExpectedEnd, now: float, at: float) -> float:
         bound = end.latest if end.latest is not None else inf
         return min(bound, now + late * at / (1 - at))
     points = (end.most[0], end.half[0], end.median, end.half[1], end.most[1])
-    found = float(np.interp(at, (0.05, 0.25, 0.5, 0.75, 0.95), points))
-    return max(now, found)
+    quantile = float(np.interp(at, (0.05, 0.25, 0.5, 0.75, 0.95), points))
+    return max(now, quantile)
 
 
 # -- what is said of each job
@@ -253,7 +257,7 @@ def etas(
     seed: int = 1,
     alternatives: bool = False,
     errors: ForecastErrors | None = None,
-    told: Callable[[EtaReport, int], None] = lambda report, number: None,
+    report_progress: Callable[[EtaReport, int], None] = lambda report, number: None,
 ) -> EtaReport:
     """The expected starts of the jobs of these names, or of all that wait; InputError where there is no such job.
 
@@ -262,44 +266,48 @@ def etas(
     """
     profile = scenario.profile
     scenario, snapshot = waiting_snapshot(scenario)
-    chosen = [job_named(snapshot, name) for name in names]
-    until = {job.key for job in chosen} if names else None
+    jobs = [job_named(snapshot, name) for name in names]
+    until = {job.key for job in jobs} if names else None
 
     def known(so_far: Forecasts, number: int) -> None:
-        told(summary(so_far, profile, until=until, errors=errors), number)
+        report_progress(summary(so_far, profile, until=until, errors=errors), number)
 
-    found = forecasts(snapshot, profile, until=until, runs=runs, seed=seed, told=known)
-    report = summary(found, profile, until=until, errors=errors)
+    runs_ahead = forecasts(snapshot, profile, until=until, runs=runs, seed=seed, report_progress=known)
+    report = summary(runs_ahead, profile, until=until, errors=errors)
     if not alternatives:
         return report
     return replace(report, jobs=tuple(_with_alternatives(scenario, snapshot, eta) for eta in report.jobs))
 
 
 def summary(
-    found: Forecasts,
+    runs_ahead: Forecasts,
     profile: Profile,
     *,
     until: Collection[str] | None = None,
     errors: ForecastErrors | None = None,
 ) -> EtaReport:
-    """What runs ahead say, job by job, in the order of queues and places."""
-    snapshot = found.snapshot
+    """Report of runs ahead, job by job, in the order of queues and places."""
+    snapshot = runs_ahead.snapshot
     names = ObjectNames(snapshot.jobs)
-    places = positions(snapshot, profile, found.waiting)
-    unknown = tuple(names.of(job) for job in snapshot.jobs if job.key in found.ends and not found.ends[job.key].known)
+    places = positions(snapshot, profile, runs_ahead.waiting)
+    unknown = tuple(
+        names.of(job) for job in snapshot.jobs if job.key in runs_ahead.ends and not runs_ahead.ends[job.key].known
+    )
     jobs = [
-        _eta(found, job, names, places[job.key], errors) for job in found.waiting if until is None or job.key in until
+        _eta(runs_ahead, job, names, places[job.key], errors)
+        for job in runs_ahead.waiting
+        if until is None or job.key in until
     ]
     if until is not None:
         jobs += [_running(job, names) for job in snapshot.jobs if job.key in until and not waits(job)]
     jobs.sort(key=lambda eta: (eta.queue, eta.position))
-    sources = Counter(end.source.value for end in found.ends.values() if end.source is not EndSource.UNKNOWN)
+    sources = Counter(end.source.value for end in runs_ahead.ends.values() if end.source is not EndSource.UNKNOWN)
     return EtaReport(
         now=snapshot.now,
         jobs=tuple(jobs),
-        runs=len(found.runs),
-        cycles=sum(run.cycles for run in found.runs),
-        stopped=found.stopped,
+        runs=len(runs_ahead.runs),
+        cycles=sum(run.cycles for run in runs_ahead.runs),
+        stopped=runs_ahead.stopped,
         sources=tuple(sorted(sources.items())),
         unknown=unknown,
     )
@@ -309,82 +317,84 @@ def _running(job: Job, names: ObjectNames) -> Eta:
     return Eta(job.key, names.of(job), job.queue, 0, 0, StartKind.STARTED)
 
 
-def _eta(found: Forecasts, job: Job, names: ObjectNames, place: tuple[int, int], errors: ForecastErrors | None) -> Eta:
-    now = found.snapshot.now
-    told = Eta(job.key, names.of(job), job.queue, *place, StartKind.UNKNOWN)
-    starts = found.starts(job)
+def _eta(
+    runs_ahead: Forecasts, job: Job, names: ObjectNames, place: tuple[int, int], errors: ForecastErrors | None
+) -> Eta:
+    now = runs_ahead.snapshot.now
+    eta = Eta(job.key, names.of(job), job.queue, *place, StartKind.UNKNOWN)
+    starts = runs_ahead.starts(job)
     if all(at == now for at in starts):
-        return replace(told, kind=StartKind.NOW, start=now)
+        return replace(eta, kind=StartKind.NOW, start=now)
     ranges = range_of_runs(starts, now)
     if ranges.start == inf:
-        return _not_expected(found, job, names, told)
-    said = errors.corrected(now, ranges) if errors is not None else ranges
-    run = found.runs[starts.index(ranges.start)]
+        return _not_expected(runs_ahead, job, names, eta)
+    ranges_shown = errors.corrected(now, ranges) if errors is not None else ranges
+    run = runs_ahead.runs[starts.index(ranges.start)]
     return replace(
-        told,
+        eta,
         kind=StartKind.EXPECTED,
-        start=said.start,
-        half=_bounds(said.half, said),
-        most=_bounds(said.most, said),
-        after=_awaited(found, names, run, job),
+        start=ranges_shown.start,
+        half=_bounds(ranges_shown.half, ranges_shown),
+        most=_bounds(ranges_shown.most, ranges_shown),
+        after=_awaited(runs_ahead, names, run, job),
     )
 
 
-def _bounds(bounds: tuple[float, float], said: StartRange) -> Range | None:
+def _bounds(bounds: tuple[float, float], ranges_shown: StartRange) -> Range | None:
     """A range; none where it is one moment."""
     low, high = bounds
-    return None if low == high == said.start else (low, high if high < inf else None)
+    return None if low == high == ranges_shown.start else (low, high if high < inf else None)
 
 
-def _awaited(found: Forecasts, names: ObjectNames, run: ForwardRun, job: Job) -> tuple[Awaited, ...]:
+def _awaited(runs_ahead: Forecasts, names: ObjectNames, run: ForwardRun, job: Job) -> tuple[Awaited, ...]:
     """The jobs whose ends its start follows in a run: those on its nodes, else all that ended then."""
     start = run.starts[job.key]
-    known = {other.key: other for other in found.snapshot.jobs}
-    pods = {pod_key(task): task.node for task in found.snapshot.others}
+    jobs_by_key = {job_ahead.key: job_ahead for job_ahead in runs_ahead.snapshot.jobs}
+    pods = {pod_key(task): task.node for task in runs_ahead.snapshot.others}
     nodes = set(start.nodes)
 
     def there(key: str) -> bool:
         if key in run.starts:
             return not nodes.isdisjoint(run.starts[key].nodes)
-        return any(task.node in nodes for task in known[key].tasks) if key in known else pods[key] in nodes
+        return any(task.node in nodes for task in jobs_by_key[key].tasks) if key in jobs_by_key else pods[key] in nodes
 
     keys = [key for key in start.after if there(key)] or list(start.after)
-    told = []
+    awaited = []
     for key in sorted(keys, key=natural):
-        end = found.ends.get(key)
+        end = runs_ahead.ends.get(key)
         half = end.half if end is not None else None
         at = (end.median if end.median is not None else end.planned) if end is not None and end.known else None
-        name = names.of(known[key]) if key in known else key
-        told.append(Awaited(key, name, at, half, end.text if end is not None else ""))
-    return tuple(told)
+        name = names.of(jobs_by_key[key]) if key in jobs_by_key else key
+        awaited.append(Awaited(key, name, at, half, end.text if end is not None else ""))
+    return tuple(awaited)
 
 
-def _not_expected(found: Forecasts, job: Job, names: ObjectNames, told: Eta) -> Eta:
+def _not_expected(runs_ahead: Forecasts, job: Job, names: ObjectNames, eta: Eta) -> Eta:
     """Why no start can be given: never, not allowed, or not known."""
-    run = found.runs[0]
+    run = runs_ahead.runs[0]
     gated = bool(job.tasks) and all(task.status is Status.GATED for task in job.tasks)
     rejection = _rejection(run, job)
     verdict, code, text = why_waiting(job, rejection, gated=gated)
-    told = replace(told, names=tuple(rejection.names()) if rejection is not None else ())
+    eta = replace(eta, names=tuple(rejection.names()) if rejection is not None else ())
     if verdict is Verdict.NEVER:
-        return replace(told, kind=StartKind.NEVER, reason=code, message=text)
+        return replace(eta, kind=StartKind.NEVER, reason=code, message=text)
     if not run.complete:
-        return replace(told, reason="RunsStopped", message=found.stopped)
+        return replace(eta, reason="RunsStopped", message=runs_ahead.stopped)
     if verdict is Verdict.NOT_ALLOWED:
-        return replace(told, kind=StartKind.NOT_ALLOWED, reason=code, message=text)
-    stay = [job for job in found.snapshot.jobs if job.key in run.running and not _ends(found, run, job)]
+        return replace(eta, kind=StartKind.NOT_ALLOWED, reason=code, message=text)
+    stay = [job for job in runs_ahead.snapshot.jobs if job.key in run.running and not _ends(runs_ahead, run, job)]
     if not stay:
-        return replace(told, reason=code, message=f"it does not start when all jobs have ended: {text}")
+        return replace(eta, reason=code, message=f"it does not start when all jobs have ended: {text}")
     stay.sort(key=lambda job: (-len(job.tasks), job.order))
-    which = joined([names.of(other) for other in stay], limit=_NAMED)
+    which = joined([names.of(job_ahead) for job_ahead in stay], limit=_NAMED)
     why = f"it is not known when {which} {verb(len(stay), 'ends', 'end')}"
-    elsewhere = any(namespace_of(other.key) != namespace_of(job.key) for other in stay)
-    others = (Named("", why, "it is not known when jobs of other namespaces end"),) if elsewhere else ()
-    return replace(told, reason="EndsUnknown", message=f"{why}; {text}", names=(*told.names, *others))
+    elsewhere = any(namespace_of(job_ahead.key) != namespace_of(job.key) for job_ahead in stay)
+    further_names = (Named("", why, "it is not known when jobs of other namespaces end"),) if elsewhere else ()
+    return replace(eta, reason="EndsUnknown", message=f"{why}; {text}", names=(*eta.names, *further_names))
 
 
-def _ends(found: Forecasts, run: ForwardRun, job: Job) -> bool:
-    end = found.ends.get(job.key)
+def _ends(runs_ahead: Forecasts, run: ForwardRun, job: Job) -> bool:
+    end = runs_ahead.ends.get(job.key)
     return end is not None and end.known
 
 
@@ -397,22 +407,22 @@ def _rejection(run: ForwardRun, job: Job) -> Rejection | None:
 def starts_of(scenario: Scenario, keys: Collection[str]) -> dict[str, Eta]:
     """When jobs of a scenario with changes are expected to start, by key."""
     _, snapshot = waiting_snapshot(scenario)
-    found = summary(forecasts(snapshot, scenario.profile, until=keys), scenario.profile, until=keys)
-    return {eta.job: eta for eta in found.jobs}
+    report = summary(forecasts(snapshot, scenario.profile, until=keys), scenario.profile, until=keys)
+    return {eta.job: eta for eta in report.jobs}
 
 
-def with_wait(scenario: Scenario, found: LeastChange) -> LeastChange:
+def with_wait(scenario: Scenario, change: LeastChange) -> LeastChange:
     """The ways to make a job start now, and behind them that of waiting, until when."""
-    if found.starts:
-        return found
-    eta = starts_of(scenario, {found.job}).get(found.job)
+    if change.starts:
+        return change
+    eta = starts_of(scenario, {change.job}).get(change.job)
     if eta is None or eta.start is None:
-        return replace(found, hopeless=(*found.hopeless, "wait"))
+        return replace(change, hopeless=(*change.hopeless, "wait"))
     wait = max(0.0, eta.start - scenario.now)
     after = f": {joined([a.name for a in eta.after])} {verb(len(eta.after), 'ends', 'end')}" if eta.after else ""
     text = f"wait {lasting(wait)}, until {clock_text(eta.start, scenario.now)}{after} (expected)"
     subjects = tuple(awaited.job for awaited in eta.after)
-    return replace(found, answers=(*found.answers, Answer("wait", round(wait), True, subjects, text, ())))
+    return replace(change, answers=(*change.answers, Answer("wait", round(wait), True, subjects, text, ())))
 
 
 def back_again(scenario: Scenario, losses: Sequence[Loss], running: Collection[str]) -> dict[str, str]:
@@ -420,16 +430,16 @@ def back_again(scenario: Scenario, losses: Sequence[Loss], running: Collection[s
     below = [loss.job for loss in losses if loss.below]
     waiting = [key for key in below if key not in running]
     starts = starts_of(scenario, set(waiting)) if waiting else {}
-    told = {key: "until it has restarted: there is room for it" for key in below if key in running}
+    texts = {key: "until it has restarted: there is room for it" for key in below if key in running}
     for key in waiting:
         eta = starts.get(key)
         if eta is None:
-            told[key] = "for good: nothing starts it again"
+            texts[key] = "for good: nothing starts it again"
         elif eta.start is None:
-            told[key] = f"nobody knows how long: {eta_text(eta, scenario.now)}"
+            texts[key] = f"nobody knows how long: {eta_text(eta, scenario.now)}"
         else:
-            told[key] = f"for {lasting(eta.start - scenario.now)}: it starts again {eta_text(eta, scenario.now)}"
-    return told
+            texts[key] = f"for {lasting(eta.start - scenario.now)}: it starts again {eta_text(eta, scenario.now)}"
+    return texts
 
 
 def _with_alternatives(scenario: Scenario, snapshot: Snapshot, eta: Eta) -> Eta:
@@ -437,16 +447,16 @@ def _with_alternatives(scenario: Scenario, snapshot: Snapshot, eta: Eta) -> Eta:
 
     if eta.kind in (StartKind.NOW, StartKind.STARTED):
         return eta
-    found = least_change(scenario, eta.job)
-    return replace(eta, now_if=_now_if(snapshot, found))
+    change = least_change(scenario, eta.job)
+    return replace(eta, now_if=_now_if(snapshot, change))
 
 
-def _now_if(snapshot: Snapshot, found: LeastChange) -> tuple[str, ...]:
+def _now_if(snapshot: Snapshot, change: LeastChange) -> tuple[str, ...]:
     rows: Mapping[str, int] = {name: row for row, name in enumerate(snapshot.nodes.names)}
-    told = []
-    for answer in found.answers:
+    texts = []
+    for answer in change.answers:
         inside = [rows[name] for name in answer.subjects if name in rows]
         domain = snapshot.topology.meet_rows(np.array(inside)) if inside else 0
         place = snapshot.topology.name[domain] if domain else ""
-        told.append(alternative_text(answer.way, answer.number, answer.text, place))
-    return tuple(told)
+        texts.append(alternative_text(answer.way, answer.number, answer.text, place))
+    return tuple(texts)

@@ -162,18 +162,20 @@ class SnapshotBooks:
                 self._put(replace(job, reserved=None))
         for reservation in report.reservations:
             self._put(replace(self._jobs[reservation.job.number], reserved=reservation.record))
-        kept: dict[str, dict[str, int]] = {}  # nominations: those of before that this cycle did not repeat are gone
+        nominations: dict[
+            str, dict[str, int]
+        ] = {}  # nominations: those of before that this cycle did not repeat are gone
         for decision in report.decisions:
             placed = ((p.tasks, self._base.nodes.number[p.rows].tolist()) for p in decision.placed)
             nodes = {t.key: node for tasks, nodes in placed for t, node in zip(tasks, nodes, strict=True)}
             if decision.bound:
                 self._bind(decision.job.key, nodes)
             else:
-                kept.setdefault(decision.job.key, {}).update(nodes)
-        for key in report.rejections.keys() - kept.keys():
+                nominations.setdefault(decision.job.key, {}).update(nodes)
+        for key in report.rejections.keys() - nominations.keys():
             if any(task.nominated >= 0 for task in self._jobs[self._number[key]].tasks):
-                kept[key] = {}
-        for key, nodes in kept.items():
+                nominations[key] = {}
+        for key, nodes in nominations.items():
             self._nominate(key, nodes)
         return bool(report.evictions)
 
@@ -190,8 +192,8 @@ class SnapshotBooks:
             return
         self._put(replace(job, phase=Phase.RUNNING))
         self._waiting.discard(key)
-        held = tuple(sorted({task.node for task in job.tasks if task.status is Status.RUNNING}))
-        self.starts.setdefault(key, JobStart(clock, self._ended, held))
+        nodes_held = tuple(sorted({task.node for task in job.tasks if task.status is Status.RUNNING}))
+        self.starts.setdefault(key, JobStart(clock, self._ended, nodes_held))
         self.agenda.put(Ends(key), clock + self._durations.get(key, inf))
 
     def _nominate(self, key: str, nodes: Mapping[str, int]) -> None:
@@ -209,8 +211,8 @@ class SnapshotBooks:
         job = self._jobs[self._number[key]]
         names = {task.key for task in evicted}
         running = [task for task in job.tasks if task.status is Status.RUNNING]
-        left = len(running) - sum(task.key in names for task in running)
-        if left < job.minimum or job.together:
+        tasks_left = len(running) - sum(task.key in names for task in running)
+        if tasks_left < job.minimum or job.together:
             names = {task.key for task in running}
             self._waiting.add(key)
             self.agenda.cancel(Ends(key))

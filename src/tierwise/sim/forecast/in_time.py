@@ -48,7 +48,7 @@ def least_in_time(
     scenario: Scenario,
     name: str,
     effort: Effort,
-    told: Callable[[str, int, Callable[[], LeastChange]], None],
+    report_progress: Callable[[str, int, Callable[[], LeastChange]], None],
     reader: Reader | None = None,
 ) -> LeastChange:
     """The ways to make a job start now and that of waiting, or those that were found before `OutOfTime`.
@@ -56,18 +56,18 @@ def least_in_time(
     `told` hears what is tried, how many runs that took so far, and can ask what is known.
     """
     job = job_named(scenario.snapshot(), name)
-    ways: list[Answer] = []
+    answers: list[Answer] = []
     trying = ""
 
     def known(stopped: str = "") -> LeastChange:
-        return LeastChange(job.key, False, in_order(ways), (), full_name(job), stopped=stopped)
+        return LeastChange(job.key, False, in_order(answers), (), full_name(job), stopped=stopped)
 
-    def tried(way: str, runs: int) -> None:
+    def tried(answer_way: str, runs: int) -> None:
         nonlocal trying
-        trying = way.replace("-", " ")
-        told(trying, runs, known)
+        trying = answer_way.replace("-", " ")
+        report_progress(trying, runs, known)
 
     try:
-        return with_wait(scenario, least_change(scenario, name, effort, tried, ways.append, reader))
+        return with_wait(scenario, least_change(scenario, name, effort, tried, answers.append, reader))
     except OutOfTime:
         return known(f"stopped after {SECONDS} s of a processor, while trying to {trying}: more ways may do")

@@ -59,10 +59,10 @@ def range_of_runs(starts: Sequence[float], earliest: float = -inf) -> StartRange
         if low >= 0:
             return ordered[low], ordered[high]
         beyond = _NORMAL.inv_cdf(tail) / _NORMAL.inv_cdf(1 / (n + 1)) if n > 1 else 1.0
-        first, last = (
+        earliest_end, latest_end = (
             median + beyond * (value - median) if value < inf else inf for value in (ordered[0], ordered[-1])
         )
-        return max(first, min(earliest, ordered[0])), last
+        return max(earliest_end, min(earliest, ordered[0])), latest_end
 
     return StartRange(median, inner(SHARES[0]), inner(SHARES[1]))
 
@@ -82,20 +82,20 @@ class ForecastErrors:
         self._latest: deque[str] = deque()
         self._forecasts: dict[str, _Forecast] = {}
 
-    def note(self, job: str, asked: float, runs: StartRange) -> None:
+    def note(self, job: str, time: float, runs: StartRange) -> None:
         """A job was forecast for the first time; of later forecasts of the same job nothing is learned."""
         if job in self._forecasts or runs.half[1] == inf:
             return
-        self._forecasts[job] = _Forecast(asked, _waiting(runs.start - asked))
+        self._forecasts[job] = _Forecast(time, _waiting(runs.start - time))
         self._latest.append(job)
         if len(self._latest) > _LATEST:
             del self._forecasts[self._latest.popleft()]
 
     def started(self, job: str, at: float) -> None:
         """A job that was forecast has started."""
-        known = self._forecasts.get(job)
-        if known is not None and known.error == inf:
-            known.error = _error(known, at)
+        forecast = self._forecasts.get(job)
+        if forecast is not None and forecast.error == inf:
+            forecast.error = _error(forecast, at)
 
     def forget(self, job: str) -> None:
         """A job that was forecast is gone and has not started."""
@@ -108,7 +108,7 @@ class ForecastErrors:
         """How many forecasts have turned out."""
         return sum(forecast.error < inf for forecast in self._forecasts.values())
 
-    def corrected(self, asked: float, runs: StartRange) -> StartRange:
+    def corrected(self, time: float, runs: StartRange) -> StartRange:
         """The ranges with which the wanted shares of the latest forecasts would have been right.
 
         As they are where too little is known, or most of those that were forecast still wait: by how much a start is
@@ -116,27 +116,31 @@ class ForecastErrors:
         """
         if runs.half[1] == inf or self.known < self._fewest:
             return runs
-        centre = _waiting(runs.start - asked)
-        errors, left = self._distribution(asked)
+        centre = _waiting(runs.start - time)
+        errors, survival = self._distribution(time)
 
         def at(share: float) -> float:
-            index = int(np.searchsorted(1 - left, share - 1e-12))
+            index = int(np.searchsorted(1 - survival, share - 1e-12))
             if index >= len(errors):
                 return inf
-            return asked + max(0.0, exp(centre + float(errors[index])) - _FLOOR)
+            return time + max(0.0, exp(centre + float(errors[index])) - _FLOOR)
 
-        half, most = ((at((1 - share) / 2), at((1 + share) / 2)) for share in SHARES)
-        return StartRange(at(0.5), half, most) if at(0.5) < inf else runs
+        half, range_90 = ((at((1 - share) / 2), at((1 + share) / 2)) for share in SHARES)
+        return StartRange(at(0.5), half, range_90) if at(0.5) < inf else runs
 
     def _distribution(self, now: float) -> tuple[Floats, Floats]:
         """Errors in ascending order, and the share of forecasts whose error is larger than each: product-limit."""
-        known = [forecast.error for forecast in self._forecasts.values() if forecast.error < inf]
+        errors_known = [forecast.error for forecast in self._forecasts.values() if forecast.error < inf]
         open_yet = [_error(forecast, now) for forecast in self._forecasts.values() if forecast.error == inf]
-        errors: Floats = np.sort(np.array([*known, *_PRIOR] if len(known) < len(_PRIOR) else known))
-        least = np.sort(np.array(open_yet))
-        at_risk = np.arange(len(errors), 0, -1) + (len(least) - np.searchsorted(least, errors, side="left"))
-        left: Floats = np.cumprod(1 - 1 / at_risk, dtype=np.float64)
-        return errors, left
+        errors: Floats = np.sort(
+            np.array([*errors_known, *_PRIOR] if len(errors_known) < len(_PRIOR) else errors_known)
+        )
+        lower_bounds = np.sort(np.array(open_yet))
+        at_risk = np.arange(len(errors), 0, -1) + (
+            len(lower_bounds) - np.searchsorted(lower_bounds, errors, side="left")
+        )
+        survival: Floats = np.cumprod(1 - 1 / at_risk, dtype=np.float64)
+        return errors, survival
 
 
 def _waiting(seconds: float) -> float:

@@ -14,10 +14,10 @@ __all__ = ["CHANGES", "read_change"]
 
 def read_change(kind: str, text: str) -> changes.Change:
     """The change of a kind that a text describes; InputError where it describes none."""
-    read = CHANGES.get(kind)
-    if read is None:
+    reader = CHANGES.get(kind)
+    if reader is None:
         raise InputError(f'"{kind}" is no change; there are {", ".join(CHANGES)}{suggestion(kind, CHANGES)}')
-    return read(text)
+    return reader(text)
 
 
 def _numbered(text: str, option: str, form: str) -> tuple[int, str]:
@@ -51,9 +51,9 @@ def _constraint(text: str) -> changes.Change:
 
 
 def _plugin(text: str) -> changes.Change:
-    name, _, told = text.partition(":")
+    name, _, settings = text.partition(":")
     arguments: dict[str, object] = {}
-    for pair in told.split(",") if told else ():
+    for pair in settings.split(",") if settings else ():
         key, separator, value = pair.partition("=")
         if not separator:
             raise InputError(f'"{text}" is not NAME[:KEY=VALUE,...]', field="--plugin")
@@ -63,8 +63,8 @@ def _plugin(text: str) -> changes.Change:
 
 def _scalar(text: str) -> object:
     """A value as YAML reads it."""
-    found = [document for document, _ in documents(text.encode(), file="--plugin")]
-    return found[0] if found else ""
+    contents = [document for document, _ in documents(text.encode(), file="--plugin")]
+    return contents[0] if contents else ""
 
 
 def _priority(text: str) -> changes.Change:

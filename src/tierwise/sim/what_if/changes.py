@@ -90,7 +90,7 @@ class Scenario(msgspec.Struct, frozen=True, dict=True):
         return snapshot
 
     def snapshot(self) -> Snapshot:
-        """What a cycle would see, which is read once."""
+        """Snapshot that a cycle would see; it is read once."""
         return self._snapshot
 
     @cached_property
@@ -161,12 +161,12 @@ def _with_domain(scenario: Scenario, like: str) -> Scenario:
     suffix = _suffix(like, {*snapshot.topology.index, *objects.every(HyperNode)})
     _check_number(len(inside))
     keys = _topology_keys(objects, snapshot)
-    own = _values_inside(objects, keys, set(inside))
+    values_inside = _values_inside(objects, keys, set(inside))
     puts: dict[Key, Raw] = {}
     copied: dict[str, str] = {}
     for name in inside:
         new = f"{name}{suffix}"
-        labels = {key: f"{value}{suffix}" for key, value in own.get(name, {}).items()}
+        labels = {key: f"{value}{suffix}" for key, value in values_inside.get(name, {}).items()}
         puts[Key("", "Node", "", new)] = _copy_of_node(_raw(objects, Key("", "Node", "", name)), new, labels)
         copied[new] = name
     return _grown(scenario, puts, copied, like, suffix)
@@ -225,9 +225,9 @@ def made_again(pods: Sequence[str], before: Objects) -> Change:
     """Evicted pods that wait, each as it was before; one that a controller has made again by now is left alone."""
 
     def apply(scenario: Scenario) -> Scenario:
-        there = scenario.objects.every(Pod)
+        present_pods = scenario.objects.every(Pod)
         return scenario.with_objects(
-            {pod_key(path): _waiting(before, pod_key(path)) for path in pods if path not in there}
+            {pod_key(path): _waiting(before, pod_key(path)) for path in pods if path not in present_pods}
         )
 
     return Change(f"make {count(len(pods), 'evicted pod')} again", apply)
@@ -237,16 +237,13 @@ def made_again(pods: Sequence[str], before: Objects) -> Change:
 
 
 def set_quota(queue: str, field: str, resource: str, quantity: str) -> Change:
-    """What a queue, a quota or a cluster queue has of a resource, in whatever language it is declared.
-
-    The field is one of `QUOTAS`.
-    """
+    """Change of a queue's amount of a resource, in any language. The field is one of `QUOTAS`."""
 
     def apply(scenario: Scenario) -> Scenario:
-        known = scenario.snapshot().queues
-        if queue not in known:
-            fields = [f"{name}.{each}" for name in known for each in QUOTAS] if "." in queue else []
-            near = suggestion(queue, [*known, *fields])
+        queues = scenario.snapshot().queues
+        if queue not in queues:
+            fields = [f"{name}.{quota_field}" for name in queues for quota_field in QUOTAS] if "." in queue else []
+            near = suggestion(queue, [*queues, *fields])
             raise InputError(f"there is no such queue{near}", obj=f"Queue {queue}")
         if field not in QUOTAS:
             raise InputError(f"{field} is none of {', '.join(QUOTAS)}{suggestion(field, QUOTAS)}", field="--quota")
@@ -270,10 +267,10 @@ def set_priority(name: str, value: int) -> Change:
 
     def apply(scenario: Scenario) -> Scenario:
         job = job_named(scenario.snapshot(), name)
-        made = f"{_CLASS}-{value}".replace("--", "-below-")
-        found = manifest("scheduling.k8s.io/v1", "PriorityClass", made, value=value)
-        puts = {Key("scheduling.k8s.io", "PriorityClass", "", made): found}
-        spec: Raw = {"priorityClassName": made}
+        class_name = f"{_CLASS}-{value}".replace("--", "-below-")
+        class_manifest = manifest("scheduling.k8s.io/v1", "PriorityClass", class_name, value=value)
+        puts = {Key("scheduling.k8s.io", "PriorityClass", "", class_name): class_manifest}
+        spec: Raw = {"priorityClassName": class_name}
         for task in job.tasks:
             key = pod_key(task.key)
             puts[key] = merged(_raw(scenario.objects, key), {"spec": {**spec, "priority": value}})
@@ -295,16 +292,19 @@ def set_constraint(name: str, mode: str, tier: str = "", policy: str = "") -> Ch
     def apply(scenario: Scenario) -> Scenario:
         snapshot = scenario.snapshot()
         job = job_named(snapshot, name)
-        if policy and policy not in (names := [known.name for known in job.policies]):
-            known = f" ({', '.join(names)})" if names else ": it has none"
-            known += suggestion(policy, names)
-            raise InputError(f'"{policy}" is none of its sub-group policies{known}', obj=job.key)
+        if policy and policy not in (names := [policy_of_job.name for policy_of_job in job.policies]):
+            choices = f" ({', '.join(names)})" if names else ": it has none"
+            choices += suggestion(policy, names)
+            raise InputError(f'"{policy}" is none of its sub-group policies{choices}', obj=job.key)
         if mode == "hard" and not policy and (named := _by_label(scenario, snapshot, job, tier)) is not None:
             return named
         constraint = _constraint(snapshot, job, mode, tier)
 
         def amended(seen: Snapshot) -> Snapshot:
-            jobs = (_constrained(one, policy, constraint) if one.key == job.key else one for one in seen.jobs)
+            jobs = (
+                _constrained(job_now, policy, constraint) if job_now.key == job.key else job_now
+                for job_now in seen.jobs
+            )
             return replace(seen, jobs=tuple(jobs))
 
         return scenario.amended(amended)
@@ -324,12 +324,12 @@ def _by_label(scenario: Scenario, snapshot: Snapshot, job: Job, tier: str) -> Sc
     key = job.declared_by
     record = scenario.objects.record(key) if key is not None else None
     language = declares_one(record) if record is not None else None
-    known = levels(snapshot, Constraint(hard=True, kind=job.constraint.kind if job.constraint else snapshot.kind))
+    tiers = levels(snapshot, Constraint(hard=True, kind=job.constraint.kind if job.constraint else snapshot.kind))
     if (
         key is None
         or language is None
         or isinstance(language.level, NotOurs)
-        or any(tier in (str(number), name) for number, name in known)
+        or any(tier in (str(number), name) for number, name in tiers)
     ):
         return None
     if not any(tier in node.metadata.labels for node in scenario.objects.every(Node).values()):
@@ -338,20 +338,20 @@ def _by_label(scenario: Scenario, snapshot: Snapshot, job: Job, tier: str) -> Sc
     return scenario.with_objects({key: merged(raw, language.level(tier))}) if raw is not None else None
 
 
-def _constraint(snapshot: Snapshot, job: Job, mode: str, wanted: str) -> Constraint | None:
+def _constraint(snapshot: Snapshot, job: Job, mode: str, tier_text: str) -> Constraint | None:
     old = [job.constraint, *(policy.constraint for policy in job.policies)]
-    kind = next((known.kind for known in old if known is not None), snapshot.kind)
+    kind = next((constraint_found.kind for constraint_found in old if constraint_found is not None), snapshot.kind)
     if mode != "hard":
         return Constraint(hard=False, kind=kind) if mode == "soft" else None
-    found = levels(snapshot, Constraint(hard=True, kind=kind))
-    for tier, name in found:
-        if wanted in (str(tier), name):
+    tiers = levels(snapshot, Constraint(hard=True, kind=kind))
+    for tier, name in tiers:
+        if tier_text in (str(tier), name):
             # A number means the same in every tree of hyperNodes; other languages name their levels.
             by_name = kind != HYPERNODES
             return Constraint(hard=True, tier=None if by_name else tier, tier_name=name, kind=kind)
-    shown = ", ".join(f"{tier} ({name})" if name else str(tier) for tier, name in found)
-    near = suggestion(wanted, [name for _, name in found if name])
-    raise InputError(f"{wanted} is none of its tiers: {shown or 'there are none'}{near}", obj=job.key)
+    shown = ", ".join(f"{tier} ({name})" if name else str(tier) for tier, name in tiers)
+    near = suggestion(tier_text, [name for _, name in tiers if name])
+    raise InputError(f"{tier_text} is none of its tiers: {shown or 'there are none'}{near}", obj=job.key)
 
 
 def _constrained(job: Job, name: str, constraint: Constraint | None) -> Job:
@@ -406,9 +406,9 @@ def switch_plugin(name: str, arguments: Mapping[str, object] | None = None) -> C
         names = [choice.name for choice in profile.plugins()]
         if arguments is None and name not in names:
             raise InputError(f"the profile has no plugin {name}{suggestion(name, names)}", field="--without-plugin")
-        rest = tuple(tuple(choice for choice in tier if choice.name != name) for tier in profile.tiers)
+        other_tiers = tuple(tuple(choice for choice in tier if choice.name != name) for tier in profile.tiers)
         added = ((PluginChoice(name, arguments),),) if arguments is not None else ()
-        return replace(scenario, profile=check_profile(replace(profile, tiers=(*filter(None, rest), *added))))
+        return replace(scenario, profile=check_profile(replace(profile, tiers=(*filter(None, other_tiers), *added))))
 
     return Change(f"switch plugin {name} {'on' if arguments is not None else 'off'}", apply)
 
@@ -424,10 +424,10 @@ def use_profile(profile: Profile, source: str) -> Change:
 def job_named(snapshot: Snapshot, name: str) -> Job:
     """The job that people call so: by its pod group, by what the group was made for, or by a pod on its own."""
     path = name if "/" in name else f"default/{name}"
-    for wanted in (lambda job: job.key == path, lambda job: belongs_to(job, path), lambda job: _lone(job, path)):
-        found = next((job for job in snapshot.jobs if wanted(job)), None)
-        if found is not None:
-            return found
+    for matches in (lambda job: job.key == path, lambda job: belongs_to(job, path), lambda job: _lone(job, path)):
+        job = next((job for job in snapshot.jobs if matches(job)), None)
+        if job is not None:
+            return job
     near = suggestion(path, set(map(full_name, snapshot.jobs)))
     raise InputError(f"there is no such job{near}", obj=f"PodGroup {path}")
 
@@ -457,10 +457,10 @@ def constraint_text(constraint: Constraint | None) -> str:
 def _owners(objects: Objects, key: Key) -> Iterator[Key]:
     record = objects.record(key)
     for owner in record.metadata.owner_references if record is not None else ():
-        found = Key(owner.api_version.rpartition("/")[0], owner.kind, key.namespace, owner.name)
-        if objects.record(found) is not None:
-            yield found
-            yield from _owners(objects, found)
+        owner_key = Key(owner.api_version.rpartition("/")[0], owner.kind, key.namespace, owner.name)
+        if objects.record(owner_key) is not None:
+            yield owner_key
+            yield from _owners(objects, owner_key)
 
 
 def _raw(objects: Objects, key: Key) -> Raw:
@@ -482,20 +482,20 @@ def _nodes_named(scenario: Scenario, name: str, *, domains: bool = True) -> list
         return [name]
     label, equals, value = name.partition("=")
     if domains and equals:
-        found = [node for node, record in nodes.items() if record.metadata.labels.get(label) == value]
-        if found:
-            return found
+        matching_nodes = [node for node, record in nodes.items() if record.metadata.labels.get(label) == value]
+        if matching_nodes:
+            return matching_nodes
         raise InputError(f"no node has the label {name}")
     snapshot = scenario.snapshot()
     if domains and name in snapshot.topology.index:
         return _domain_nodes(snapshot, name)
-    for other in snapshot.alternate_topologies.values() if domains else ():
-        if name in other.topology.index:
-            rows = other.rows[other.topology.span(other.topology.index[name])]
+    for alternate in snapshot.alternate_topologies.values() if domains else ():
+        if name in alternate.topology.index:
+            rows = alternate.rows[alternate.topology.span(alternate.topology.index[name])]
             return [snapshot.nodes.names[row] for row in rows.tolist()]
-    known = [*nodes, *(snapshot.topology.index if domains else ())]
+    names = [*nodes, *(snapshot.topology.index if domains else ())]
     what = "node or domain" if domains else "node"
-    raise InputError(f"there is no {what} {name}{suggestion(name, known)}")
+    raise InputError(f"there is no {what} {name}{suggestion(name, names)}")
 
 
 def _domain_nodes(snapshot: Snapshot, name: str) -> list[str]:
@@ -521,14 +521,13 @@ def _without_taints(raw: Raw, prefix: str) -> Raw:
     taints = spec.get("taints") if isinstance(spec, dict) else None
     if not isinstance(taints, list):
         return raw
-    kept = [taint for taint in taints if not str(taint.get("key")).startswith(prefix)]
-    return merged(raw, {"spec": {"taints": kept}})
+    other_taints = [taint for taint in taints if not str(taint.get("key")).startswith(prefix)]
+    return merged(raw, {"spec": {"taints": other_taints}})
 
 
 def _displaced(objects: Objects, nodes: Iterable[str]) -> tuple[dict[Key, Raw], list[Key], list[Key]]:
-    """What becomes of the pods on nodes that are emptied: those that wait again, those that are lost, and daemons.
-
-    A pod with an owner or a group is taken to be started again, under its name; nothing starts any other pod again.
+    """Pods of emptied nodes: those that wait again, those that are lost, and daemons. A pod with an owner or a group is
+    taken to be started again, under its name; nothing starts any other pod again.
     """
     emptied = set(nodes)
     puts: dict[Key, Raw] = {}
@@ -562,19 +561,19 @@ def _lost(pods: Sequence[Key]) -> Iterator[str]:
 # -- copies of nodes and domains
 
 
-def _fresh(name: str, number: int, taken: Iterable[str]) -> list[str]:
-    known, index = set(taken), 0
-    found: list[str] = []
-    while len(found) < number:
+def _fresh(name: str, number: int, used_names: Iterable[str]) -> list[str]:
+    used, index = set(used_names), 0
+    names: list[str] = []
+    while len(names) < number:
         index += 1
         new = f"{name}-new-{index}"
-        if new not in known:
-            found.append(new)
-    return found
+        if new not in used:
+            names.append(new)
+    return names
 
 
-def _suffix(name: str, taken: Iterable[str]) -> str:
-    return _fresh(name, 1, taken)[0].removeprefix(name)
+def _suffix(name: str, used_names: Iterable[str]) -> str:
+    return _fresh(name, 1, used_names)[0].removeprefix(name)
 
 
 def _copy_of_node(raw: Raw, name: str, labels: Mapping[str, str]) -> Raw:
@@ -618,26 +617,28 @@ def _values_inside(objects: Objects, keys: set[str], inside: set[str]) -> dict[s
         for key, value in node.metadata.labels.items()
         if key in keys
     }
-    found = {}
+    labels_inside = {}
     for name in inside:
         labels = nodes[name].metadata.labels.items()
-        found[name] = {key: value for key, value in labels if key in keys and (key, value) not in outside}
-    return found
+        labels_inside[name] = {key: value for key, value in labels if key in keys and (key, value) not in outside}
+    return labels_inside
 
 
 def _in_domains(scenario: Scenario, puts: dict[Key, Raw], like: Mapping[str, str]) -> Scenario:
     """New nodes, each a member of the hyperNodes that another one is a member of."""
     old = {d.name: d.nodes for d in _declared(scenario.objects)}
-    wanted = {name: nodes | {new for new, node in like.items() if node in nodes} for name, nodes in old.items()}
-    return _holding(scenario.with_objects(puts), wanted)
+    nodes_by_domain = {
+        name: nodes | {new for new, node in like.items() if node in nodes} for name, nodes in old.items()
+    }
+    return _holding(scenario.with_objects(puts), nodes_by_domain)
 
 
-def _holding(scenario: Scenario, wanted: Mapping[str, frozenset[str]]) -> Scenario:
+def _holding(scenario: Scenario, nodes_by_domain: Mapping[str, frozenset[str]]) -> Scenario:
     """The scenario in which hyperNodes hold just these nodes; those whose selectors say so already are left alone."""
     objects = scenario.objects
     puts: dict[Key, Raw] = {}
     for declared in _declared(objects):
-        nodes = wanted.get(declared.name)
+        nodes = nodes_by_domain.get(declared.name)
         if nodes is not None and declared.nodes != nodes:
             key = _hypernode_key(declared.name)
             puts[key] = merged(_raw(objects, key), {"spec": {"members": _members(declared.children, nodes)}})
@@ -649,8 +650,8 @@ def _grown(scenario: Scenario, puts: dict[Key, Raw], copied: Mapping[str, str], 
     objects = scenario.objects
     old = {declared.name: declared for declared in _declared(objects)}
     after = scenario.with_objects(puts)
-    made = objects.every(HyperNode).get(like)
-    if made is None or made.metadata.labels.get(SOURCE_LABEL):
+    record = objects.every(HyperNode).get(like)
+    if record is None or record.metadata.labels.get(SOURCE_LABEL):
         return after  # the tree follows from the labels of the nodes
     inside = _subtree(like, {name: declared.children for name, declared in old.items()})
     hypernodes: dict[Key, Raw] = {}
@@ -669,8 +670,8 @@ def _grown(scenario: Scenario, puts: dict[Key, Raw], copied: Mapping[str, str], 
             hypernodes[_hypernode_key(name)] = merged(raw, {"spec": {"members": inside_it}})
     after = after.with_objects(hypernodes)
     direct = {name for name, declared in old.items() if name not in inside and like not in declared.children}
-    kept = {name: old[name].nodes for name in direct}
-    return _holding(after, kept | {name: old[name].nodes for name in inside})
+    nodes_by_name = {name: old[name].nodes for name in direct}
+    return _holding(after, nodes_by_name | {name: old[name].nodes for name in inside})
 
 
 def _declared(objects: Objects) -> list[Declared]:
@@ -678,10 +679,10 @@ def _declared(objects: Objects) -> list[Declared]:
 
 
 def _subtree(name: str, children: Mapping[str, Sequence[str]]) -> list[str]:
-    found = [name]
-    for inner in found:
-        found += [child for child in children.get(inner, ()) if child in children and child not in found]
-    return found
+    names = [name]
+    for inner in names:
+        names += [child for child in children.get(inner, ()) if child in children and child not in names]
+    return names
 
 
 def _hypernode_key(name: str) -> Key:

@@ -37,7 +37,7 @@ def drainable(
     *,
     together: int = 0,
     effort: Effort = THOROUGH,
-    told: Callable[[Drainable], None] = lambda found: None,
+    report_progress: Callable[[Drainable], None] = lambda found: None,
 ) -> Drainable:
     """Nodes (tier "node"), or the domains of a tier by its number or name; InputError where there is no such thing.
 
@@ -49,33 +49,37 @@ def drainable(
         if name not in inside:
             raise InputError(f"there is no {kind} {name}{suggestion(name, inside)}")
     work = _Work(scenario, snapshot, effort)
-    drains = sorted((work.of((name,), inside) for name in names or inside), key=lambda one: one.measure)
-    for number, one in enumerate(drains):
-        told(Drainable(kind, work.losses.unit, scenario.now, tuple(drains), None, together))
-        drains[number] = work.tried(one)
-    tried = sorted(drains, key=lambda one: (one.waits is None, one.measure))
+    drains = sorted((work.of((name,), inside) for name in names or inside), key=lambda drain: drain.measure)
+    for number, candidate in enumerate(drains):
+        report_progress(Drainable(kind, work.losses.unit, scenario.now, tuple(drains), None, together))
+        drains[number] = work.tried(candidate)
+    tried = sorted(drains, key=lambda drain: (drain.waits is None, drain.measure))
     joint = _together(work, tried, inside, together) if together else None
     return Drainable(kind, work.losses.unit, scenario.now, tuple(tried), joint, together)
 
 
-def _candidates(snapshot: Snapshot, wanted: str) -> tuple[str, dict[str, list[str]]]:
-    """What the things are called, and the nodes of each."""
+def _candidates(snapshot: Snapshot, level_name: str) -> tuple[str, dict[str, list[str]]]:
+    """Name of the candidates' kind, and the nodes of each candidate."""
     topology, names = snapshot.topology, snapshot.nodes.names
     titles = {tier: name for name, tier in topology.tier_names.items()}
     tiers = [tier for tier in topology.at_tier if tier != int(topology.tier[ROOT])]
-    if wanted in ("node", "nodes") or (not wanted and not tiers):
+    if level_name in ("node", "nodes") or (not level_name and not tiers):
         return "node", {name: [name] for name in names}
-    found = next((t for t in tiers if not wanted or wanted in (str(t), titles.get(t, ""))), None)
-    if found is None:
+    tier_found = next((t for t in tiers if not level_name or level_name in (str(t), titles.get(t, ""))), None)
+    if tier_found is None:
         shown = ", ".join(f"{t} ({titles[t]})" if t in titles else str(t) for t in tiers)
-        near = suggestion(wanted, ("nodes", *titles.values()))
-        raise InputError(f"{wanted} is none of the tiers: {shown or 'there are none'}, and nodes{near}", field="--tier")
-    domains = topology.at_tier[found].tolist()
-    return titles.get(found) or f"tier {found}", {topology.name[d]: list(names[topology.span(d)]) for d in domains}
+        near = suggestion(level_name, ("nodes", *titles.values()))
+        raise InputError(
+            f"{level_name} is none of the tiers: {shown or 'there are none'}, and nodes{near}", field="--tier"
+        )
+    domains = topology.at_tier[tier_found].tolist()
+    return titles.get(tier_found) or f"tier {tier_found}", {
+        topology.name[d]: list(names[topology.span(d)]) for d in domains
+    }
 
 
 class _Work:
-    """What is counted and tried, on one cluster."""
+    """Counts and attempts on one cluster."""
 
     def __init__(self, scenario: Scenario, snapshot: Snapshot, effort: Effort) -> None:
         self._scenario, self._reader = scenario, scenario.reader()
@@ -103,11 +107,11 @@ class _Work:
         return {task.key for task in tasks if task.status is Status.RUNNING and lost.why(task)}
 
     def of(self, names: tuple[str, ...], inside: Mapping[str, Sequence[str]]) -> Drain:
-        """What draining these costs, counted."""
+        """Estimated cost of draining these domains."""
         nodes = list(dict.fromkeys(node for name in names for node in inside[name]))
         pods = [pod for node in nodes for pod in self._pods.get(node, ())]
-        known = {job.key: self._ends.of(job) for pod in pods if (job := self._owner.get(pod)) is not None}
-        ends = [end.safe if end.known else None for end in known.values()]
+        end_by_job = {job.key: self._ends.of(job) for pod in pods if (job := self._owner.get(pod)) is not None}
+        ends = [end.safe if end.known else None for end in end_by_job.values()]
         ends += [None for pod in pods if pod not in self._owner]
         at = max((end for end in ends if end is not None), default=None)
         gone = tuple(pod for pod in pods if pod in self._unowned)
@@ -139,13 +143,13 @@ def _together(work: _Work, drains: Sequence[Drain], inside: Mapping[str, Sequenc
     Gangs that run in two of them break once, so each set is counted by itself.
     """
     best: Drain | None = None
-    open_names = [one.names[0] for one in drains if not one.waits]
+    open_names = [drain.names[0] for drain in drains if not drain.waits]
     while best is None or len(best.names) < number:
         have = best.names if best is not None else ()
         further = [work.of((*have, name), inside) for name in open_names if name not in have]
-        further.sort(key=lambda one: one.measure)
-        found = next((one for one in map(work.tried, further) if one.waits == ()), None)
-        if found is None:
+        further.sort(key=lambda drain: drain.measure)
+        success = next((drain for drain in map(work.tried, further) if drain.waits == ()), None)
+        if success is None:
             return best if best is not None and len(best.names) == number else None
-        best = found
+        best = success
     return best

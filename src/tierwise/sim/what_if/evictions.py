@@ -72,9 +72,9 @@ class Victims(msgspec.Struct, frozen=True):
         owners: list[Job | None] = []
         for path, pod in scenario.objects.every(Pod).items():
             task, owner = tasks.get(path, (None, None))
-            kept = task is not None and (task.not_preemptable or task.critical)
-            kept = kept or (owner is not None and (owner.key == job.key or owner.not_preemptable))
-            if kept or not may_go(pod):
+            protected = task is not None and (task.not_preemptable or task.critical)
+            protected = protected or (owner is not None and (owner.key == job.key or owner.not_preemptable))
+            if protected or not may_go(pod):
                 continue
             unfair = owner is not None and (owner.queue not in victims_of or owner.priority > job.priority)
             if fair and unfair:
@@ -91,8 +91,8 @@ class Victims(msgspec.Struct, frozen=True):
             for name, amount in holds:
                 if name in index:
                     amounts[index[name], column] = amount
-        each = [round(lost.each(pods[0])) for _, _, pods in kinds.values()]
-        return cls(list(kinds.values()), owners, each, amounts, snapshot, lost)
+        loss_each = [round(lost.each(pods[0])) for _, _, pods in kinds.values()]
+        return cls(list(kinds.values()), owners, loss_each, amounts, snapshot, lost)
 
     @property
     def most(self) -> Counts:
@@ -105,41 +105,41 @@ class Victims(msgspec.Struct, frozen=True):
 
     def gangs(self) -> dict[int, tuple[int, int]]:
         """By the number of each gang that runs: what it loses when it falls below a minimum, and its pods above it."""
-        found = {}
+        gangs = {}
         for owner in self.owners:
-            if owner is None or owner.lone or owner.number in found or not self.lost.ready(owner):
+            if owner is None or owner.lone or owner.number in gangs or not self.lost.ready(owner):
                 continue
             running = sum(task.status is Status.RUNNING and task.node >= 0 for task in owner.tasks)
             parts = owner.together or not owner.shape.only_pods
             surplus = 0 if parts else max(0, running - owner.minimum)
             if running > 1:  # a pod by itself breaks nothing
-                found[owner.number] = self.lost.whole(owner), surplus
-        return found
+                gangs[owner.number] = self.lost.whole(owner), surplus
+        return gangs
 
     def without(self, gangs: Mapping[int, tuple[int, int]], going: Collection[int]) -> Counts:
         """How many pods of each kind may go where of all gangs these alone may be broken."""
-        left = {number: surplus for number, (_, surplus) in gangs.items()}
-        found = []
-        for owner, most in zip(self.owners, self.most, strict=True):
+        surplus_left = {number: surplus for number, (_, surplus) in gangs.items()}
+        limits = []
+        for owner, limit in zip(self.owners, self.most, strict=True):
             number = owner.number if owner is not None else -1
-            if number in left and number not in going:
-                most = min(most, left[number])
-                left[number] -= most
-            found.append(most)
-        return tuple(found)
+            if number in surplus_left and number not in going:
+                limit = min(limit, surplus_left[number])
+                surplus_left[number] -= limit
+            limits.append(limit)
+        return tuple(limits)
 
 
 def _above_their_share(snapshot: Snapshot, job: Job) -> set[str]:
     """The job's own queue, and those others that may be taken from: above what they deserve, where they say."""
     ledger = Ledger(snapshot)
-    found = {job.queue}
+    queues = {job.queue}
     for name, queue in snapshot.queues.items():
         used = ledger.queue_used[:, ledger.queue_index[name]]
         index = snapshot.axis.index
         above = any(used[index[r]] > amount for r, amount in queue.deserved.items() if r in index)
         if queue.reclaimable and (above or not queue.deserved):
-            found.add(name)
-    return found
+            queues.add(name)
+    return queues
 
 
 def queues_around(snapshot: Snapshot, name: str) -> list[str]:
@@ -153,7 +153,7 @@ def queues_around(snapshot: Snapshot, name: str) -> list[str]:
 
 
 class _Shortfall(msgspec.Struct, frozen=True):
-    """What a queue lacks of its limit for the job: pods of these queues alone can give it back."""
+    """Amount that a queue lacks of its limit for the job; only pods of these queues can return it."""
 
     queues: frozenset[str]
     missing: Ints  # by resource
@@ -163,23 +163,25 @@ def _shortfalls(snapshot: Snapshot, job: Job, counting: Counting | None) -> list
     """The limits of queues around the job's own that it would exceed, by how much."""
     ledger, axis = Ledger(snapshot), snapshot.axis
     if counting is not None:
-        asked = counting.pod_set.shape.request * counting.need
+        request = counting.pod_set.shape.request * counting.need
     else:
-        asked = sum((p.shape.request * len(p.tasks) for p in job.pod_sets()), start=np.zeros(len(axis), dtype=np.int64))
+        request = sum(
+            (p.shape.request * len(p.tasks) for p in job.pod_sets()), start=np.zeros(len(axis), dtype=np.int64)
+        )
     inside = {name: set(queues_around(snapshot, name)) for name in snapshot.queues}
-    found = []
+    shortfalls = []
     for name in queues_around(snapshot, job.queue):
-        family = frozenset(other for other, around in inside.items() if name in around)
-        used = sum((ledger.queue_used[:, ledger.queue_index[other]] for other in family), start=np.zeros_like(asked))
+        family = frozenset(queue for queue, around in inside.items() if name in around)
+        used = sum((ledger.queue_used[:, ledger.queue_index[queue]] for queue in family), start=np.zeros_like(request))
         limit = snapshot.queues[name].capability
-        missing = np.zeros_like(asked)
+        missing = np.zeros_like(request)
         for resource, most in limit.items():
             row = axis.index.get(resource)
-            if row is not None and asked[row] > 0:
-                missing[row] = max(0, int(used[row] + asked[row]) - most)
+            if row is not None and request[row] > 0:
+                missing[row] = max(0, int(used[row] + request[row]) - most)
         if missing.any():
-            found.append(_Shortfall(family, missing))
-    return found
+            shortfalls.append(_Shortfall(family, missing))
+    return shortfalls
 
 
 class _Search:
@@ -196,54 +198,56 @@ class _Search:
     def least(self) -> tuple[Counts, bool] | None:
         """The least choice that lets the job start, and whether it is proved to be that; None where none does."""
         best: tuple[tuple[int, int, int], Counts, bool] | None = None
-        chosen: tuple[int, ...] = ()
+        gangs_chosen: tuple[int, ...] = ()
         proved = True
         for going, sure in self._sets():
             proved = proved and sure
             lost = sum(self._gangs[number][0] for number in going)
             if best is not None and (len(going), lost, 0) > best[0]:
                 break
-            most = self._victims.without(self._gangs, going)
-            if not any(most) or not self._may_do(most):
+            limits = self._victims.without(self._gangs, going)
+            if not any(limits) or not self._may_do(limits):
                 continue
             if self._test.left <= 0:
                 proved = False
                 break
-            found = self._inside(most, going) if self._test(most) else None
-            if found is not None:
-                counts, exact = found
+            counts_inside = self._inside(limits, going) if self._test(limits) else None
+            if counts_inside is not None:
+                counts, exact = counts_inside
                 measure = (len(going), lost + self._loss(counts, going), sum(counts))
                 if best is None or measure < best[0]:
-                    best, chosen = (measure, counts, exact), going
+                    best, gangs_chosen = (measure, counts, exact), going
         if best is None:
             return None
         # Which of its surplus pods a gang gives up was not weighed.
         elastic = any(surplus for _, surplus in self._gangs.values())
-        return self._tighter(best[1], chosen), best[2] and proved and not elastic
+        return self._tighter(best[1], gangs_chosen), best[2] and proved and not elastic
 
     def _tighter(self, counts: Counts, going: Collection[int]) -> Counts:
         """A choice like this one but for the age of its pods, where one makes room in a tighter domain."""
         if self._counting is None or self._shortfalls or not self._says_age_alone(counts):
             return counts
-        tier, alike, others = self._tier(counts), self._importance(counts), []
+        tier, alike, alternatives = self._tier(counts), self._importance(counts), []
         for instead, _ in self._sets():
-            most = self._victims.without(self._gangs, instead)
-            if len(instead) != len(going) or not any(most) or self._tier(most) >= tier:
+            limits = self._victims.without(self._gangs, instead)
+            if len(instead) != len(going) or not any(limits) or self._tier(limits) >= tier:
                 if len(instead) > len(going):
                     break
                 continue
             prices = [_POD + min(loss, _POD - 1) for loss in self._each(instead)]
             lost = sum(self._gangs[number][0] for number in instead)
-            others += [
-                (self._tier(other), lost + self._loss(other, instead), other)
-                for other in fewest_by_count(self._counting, self._victims.kinds, prices, most)[1]
-                if sum(other) == sum(counts) and self._importance(other) == alike and self._says_age_alone(other)
+            alternatives += [
+                (self._tier(candidate), lost + self._loss(candidate, instead), candidate)
+                for candidate in fewest_by_count(self._counting, self._victims.kinds, prices, limits)[1]
+                if sum(candidate) == sum(counts)
+                and self._importance(candidate) == alike
+                and self._says_age_alone(candidate)
             ]
-            if len(others) > _ALIKE:
+            if len(alternatives) > _ALIKE:
                 break
-        for near, _, other in sorted(others):
-            if near < tier and self._test.left > 0 and self._test(other):
-                return other
+        for near, _, counts_instead in sorted(alternatives):
+            if near < tier and self._test.left > 0 and self._test(counts_instead):
+                return counts_instead
         return counts
 
     def _says_age_alone(self, counts: Counts) -> bool:
@@ -258,10 +262,10 @@ class _Search:
 
     def _importance(self, counts: Counts) -> list[tuple[int, int]]:
         """How many pods of each priority go."""
-        found: Counter[int] = Counter()
+        by_priority: Counter[int] = Counter()
         for owner, number in zip(self._victims.owners, counts, strict=True):
-            found[owner.priority if owner is not None else 0] += number
-        return sorted((priority, number) for priority, number in found.items() if number)
+            by_priority[owner.priority if owner is not None else 0] += number
+        return sorted((priority, number) for priority, number in by_priority.items() if number)
 
     def _tier(self, counts: Counts) -> int:
         """The tier of the tightest domain that holds the job by count once these pods are gone."""
@@ -284,7 +288,7 @@ class _Search:
         every = tuple(order)
         if not self._may_do(self._victims.without(self._gangs, every)):
             return
-        found = set()
+        gang_sets = set()
         spans = [slice(0, len(self._victims.snapshot.nodes))]
         if self._counting is not None:
             spans = [self._victims.snapshot.topology.span(domain) for domain in self._counting.domains.tolist()]
@@ -300,21 +304,21 @@ class _Search:
             if not self._may_do(self._victims.without(self._gangs, going)):
                 continue
             for number in reversed(tuple(going)):
-                fewer = [other for other in going if other != number]
+                fewer = [gang for gang in going if gang != number]
                 if self._may_do(self._victims.without(self._gangs, fewer)):
                     going = fewer
-            found.add(tuple(going))
-        yield from sorted(found, key=lambda s: (len(s), sum(self._gangs[n][0] for n in s), s))
+            gang_sets.add(tuple(going))
+        yield from sorted(gang_sets, key=lambda s: (len(s), sum(self._gangs[n][0] for n in s), s))
         yield every
 
-    def _may_do(self, most: Counts) -> bool:
+    def _may_do(self, limits: Counts) -> bool:
         """Whether a count does not rule out that the job starts once so many of each kind are gone."""
-        gone = np.array(most, dtype=np.int64)
+        gone = np.array(limits, dtype=np.int64)
         freed = self._victims.amounts * gone
         for short, family in zip(self._shortfalls, self._family, strict=True):
             if (freed[:, family].sum(axis=1) < short.missing).any():
                 return False
-        return self._counting is None or bool(self._held(most).any())
+        return self._counting is None or bool(self._held(limits).any())
 
     def _held(self, gone: Counts) -> npt.NDArray[np.bool_]:
         """For each domain of the count, whether it has room for the job once so many of each kind are gone."""
@@ -322,13 +326,13 @@ class _Search:
         assert counting is not None
         freed = self._victims.amounts * np.array(gone, dtype=np.int64)
         free = counting.idle.copy()
-        known = self._row >= 0
-        asked = counting.pod_set.shape.asked
-        np.add.at(free.T, self._row[known], freed[asked][:, known].T)
+        on_rows = self._row >= 0
+        resources = counting.pod_set.shape.asked
+        np.add.at(free.T, self._row[on_rows], freed[resources][:, on_rows].T)
         fits = np.where(counting.open > 0, np.maximum(counting.fits, counting.takes(free)), counting.fits)
         totals = counting.snapshot.topology.totals(fits)
-        held: npt.NDArray[np.bool_] = totals[counting.domains] >= counting.need
-        return held
+        enough: npt.NDArray[np.bool_] = totals[counting.domains] >= counting.need
+        return enough
 
     def _loss(self, counts: Counts, going: Collection[int]) -> int:
         """Accelerator-seconds of pods of a choice that are in no gang that is broken."""
@@ -338,55 +342,55 @@ class _Search:
         pairs = zip(self._victims.owners, self._victims.losses, strict=True)
         return [0 if owner is not None and owner.number in going else loss for owner, loss in pairs]
 
-    def _inside(self, most: Counts, going: Collection[int]) -> tuple[Counts, bool] | None:
+    def _inside(self, limits: Counts, going: Collection[int]) -> tuple[Counts, bool] | None:
         """The least choice within what may go, which together will do."""
         prices = [loss * _LOSS + 1 for loss in self._each(going)]
         lower, proposals = 1, list[Counts]()
         if self._counting is not None:
-            lower, proposals = fewest_by_count(self._counting, self._victims.kinds, prices, most)
+            lower, proposals = fewest_by_count(self._counting, self._victims.kinds, prices, limits)
         if self._shortfalls:
-            proposals = [self._filled(counts, most, prices) for counts in (proposals or [tuple(0 for _ in most)])]
-            lower = max(lower, self._least_given_back(most, prices))
+            proposals = [self._filled(counts, limits, prices) for counts in (proposals or [tuple(0 for _ in limits)])]
+            lower = max(lower, self._least_given_back(limits, prices))
         elif self._counting is not None and lower >= PLENTY:
             return None
-        flat = len({price for price, number in zip(prices, most, strict=True) if number}) <= 1
-        unit = prices[next(i for i, number in enumerate(most) if number)]
+        flat = len({price for price, number in zip(prices, limits, strict=True) if number}) <= 1
+        unit = prices[next(i for i, number in enumerate(limits) if number)]
         return fewest(
-            most,
+            limits,
             self._test,
             lower=-(-lower // unit) if flat else lower,
             proposals=proposals,
             price=sum if flat else lambda c: sum(n * p for n, p in zip(c, prices, strict=True)),
         )
 
-    def _filled(self, counts: Counts, most: Counts, prices: Sequence[int]) -> Counts:
+    def _filled(self, counts: Counts, limits: Counts, prices: Sequence[int]) -> Counts:
         """A choice with further pods, so that every queue has what it lacks: the cheapest, of these the largest."""
-        chosen = list(counts)
+        filled = list(counts)
         for short, family in zip(self._shortfalls, self._family, strict=True):
-            wanted = np.flatnonzero(short.missing)
-            freed = self._victims.amounts[wanted]
+            resources = np.flatnonzero(short.missing)
+            freed = self._victims.amounts[resources]
             order = sorted(
                 (i for i in np.flatnonzero(family).tolist() if freed[:, i].any()),
                 key=lambda i: (prices[i], *(-freed[:, i]).tolist(), i),
             )
             for index in order:
-                given = (freed[:, family] * np.array(chosen)[family]).sum(axis=1)
-                while chosen[index] < most[index] and (given < short.missing[wanted]).any():
-                    chosen[index] += 1
-                    given = given + freed[:, index]
-        return tuple(chosen)
+                freed_amounts = (freed[:, family] * np.array(filled)[family]).sum(axis=1)
+                while filled[index] < limits[index] and (freed_amounts < short.missing[resources]).any():
+                    filled[index] += 1
+                    freed_amounts = freed_amounts + freed[:, index]
+        return tuple(filled)
 
-    def _least_given_back(self, most: Counts, prices: Sequence[int]) -> int:
+    def _least_given_back(self, limits: Counts, prices: Sequence[int]) -> int:
         """A price below which no pods give the queues back what they lack."""
-        least = 0
+        fewest = 0
         for short, family in zip(self._shortfalls, self._family, strict=True):
-            pods = [(i, n) for i, n in enumerate(most) if family[i] and n]
+            pods = [(i, n) for i, n in enumerate(limits) if family[i] and n]
             cheapest = sorted(price for i, n in pods for price in [prices[i]] * n)
             for row in np.flatnonzero(short.missing).tolist():
                 large = sorted((int(self._victims.amounts[row, i]) for i, n in pods for _ in range(n)), reverse=True)
                 needed = int(np.searchsorted(np.cumsum(large), short.missing[row])) + 1
-                least = max(least, sum(cheapest[:needed]))
-        return least
+                fewest = max(fewest, sum(cheapest[:needed]))
+        return fewest
 
 
 def least_evictions(
@@ -398,18 +402,18 @@ def least_evictions(
     """
     shortfalls = _shortfalls(scenario.snapshot(), job, counting)
     seen: list[Kind] = []
-    known = Way.NOT_OPEN
+    failure = Way.NOT_OPEN
     for fair in (True, False):
         victims = Victims.of(scenario, job, fair=fair)
         if not victims.kinds or victims.kinds == seen:
             continue
         seen = victims.kinds
         test = tested(victims)
-        found = _Search(victims, test, counting, shortfalls).least()
-        if found is not None:
-            return _answer(victims, found[0], exact=found[1], fair=fair)
-        known = Way.UNSETTLED if known is Way.UNSETTLED else fruitless(test)
-    return known
+        answer = _Search(victims, test, counting, shortfalls).least()
+        if answer is not None:
+            return _answer(victims, answer[0], exact=answer[1], fair=fair)
+        failure = Way.UNSETTLED if failure is Way.UNSETTLED else fruitless(test)
+    return failure
 
 
 def _answer(victims: Victims, counts: Counts, *, exact: bool, fair: bool) -> Answer:
@@ -445,14 +449,14 @@ def may_go(pod: Pod) -> bool:
 
 
 def fewest_by_count(
-    counting: Counting, kinds: Sequence[Kind], prices: Sequence[int] | None = None, most: Counts | None = None
+    counting: Counting, kinds: Sequence[Kind], prices: Sequence[int] | None = None, limits: Counts | None = None
 ) -> tuple[int, list[Counts]]:
     """A price of evictions below which the job certainly has no place, and for each domain a choice that should do.
 
     The price is the number of pods, unless those of each kind have another one; of each kind at most so many go.
     """
-    each = prices if prices is not None else [1] * len(kinds)
-    allowed = most if most is not None else tuple(len(pods) for _, _, pods in kinds)
+    price_each = prices if prices is not None else [1] * len(kinds)
+    allowed = limits if limits is not None else tuple(len(pods) for _, _, pods in kinds)
     snapshot, topology = counting.snapshot, counting.snapshot.topology
     rows = {name: row for row, name in enumerate(snapshot.nodes.names)}
     by_row: dict[int, list[int]] = {}
@@ -462,50 +466,54 @@ def fewest_by_count(
     exact = True
     by_task: dict[int, list[tuple[int, dict[int, int]]]] = {}  # by row: for 0, 1, … more tasks, pods that go, by kind
     for row, indexes in by_row.items():
-        by_task[row], proved = _node_prices(counting, row, {i: (kinds[i], allowed[i], each[i]) for i in indexes})
+        by_task[row], proved = _node_prices(counting, row, {i: (kinds[i], allowed[i], price_each[i]) for i in indexes})
         exact = exact and proved
     best, proposals = PLENTY, []
     for domain in counting.domains.tolist():
         span = topology.span(domain)
         free = int(counting.fits[span].sum())
-        chosen = _cheapest([by_task[row] for row in by_row if span.start <= row < span.stop], counting.need - free)
-        if chosen is not None:
-            best = min(best, sum(each[index] * number for index, number in chosen.items()))
-            proposals.append(tuple(chosen.get(index, 0) for index in range(len(kinds))))
+        chosen_counts = _cheapest(
+            [by_task[row] for row in by_row if span.start <= row < span.stop], counting.need - free
+        )
+        if chosen_counts is not None:
+            best = min(best, sum(price_each[index] * number for index, number in chosen_counts.items()))
+            proposals.append(tuple(chosen_counts.get(index, 0) for index in range(len(kinds))))
     return (best if exact else min(best, 1)), proposals
 
 
 def _node_prices(
-    counting: Counting, row: int, there: Mapping[int, tuple[Kind, int, int]]
+    counting: Counting, row: int, kinds_here: Mapping[int, tuple[Kind, int, int]]
 ) -> tuple[list[tuple[int, dict[int, int]]], bool]:
     """For each number of further tasks on a node, the cheapest pods that must go; and whether that is proved.
 
     `there` has the kinds on the node by their index, each with how many of it may go and the price of one.
     """
-    axis, asked = counting.snapshot.axis, counting.pod_set.shape.asked
-    idle = counting.free[asked, row]
-    freed = [np.array([dict(k[1]).get(axis.names[r], 0) for r in asked.tolist()]) for k, _, _ in there.values()]
-    most = [number for _, number, _ in there.values()]
-    each = [price for _, _, price in there.values()]
-    proved = int(np.prod([number + 1 for number in most], dtype=np.float64)) <= _COMBINATIONS
-    choices = product(*(range(number + 1) for number in most)) if proved else _growing(freed, most)
-    base, found = int(counting.fits[row]), {0: (0, dict[int, int]())}
+    axis, resources = counting.snapshot.axis, counting.pod_set.shape.asked
+    idle = counting.free[resources, row]
+    freed = [
+        np.array([dict(k[1]).get(axis.names[r], 0) for r in resources.tolist()]) for k, _, _ in kinds_here.values()
+    ]
+    limits = [number for _, number, _ in kinds_here.values()]
+    price_each = [price for _, _, price in kinds_here.values()]
+    proved = int(np.prod([number + 1 for number in limits], dtype=np.float64)) <= _COMBINATIONS
+    choices = product(*(range(number + 1) for number in limits)) if proved else _growing(freed, limits)
+    base, cheapest = int(counting.fits[row]), {0: (0, dict[int, int]())}
     for numbers in choices:
         free = idle + sum(amount * number for amount, number in zip(freed, numbers, strict=True))
-        more = int(counting.takes(free[:, None])[0]) - base
-        whole = sum(number * price for number, price in zip(numbers, each, strict=True))
-        for further in range(1, more + 1):
-            if further not in found or whole < found[further][0]:
-                found[further] = whole, {i: n for i, n in zip(there, numbers, strict=True) if n}
-    return [found[further] for further in range(len(found))], proved
+        further_pods = int(counting.takes(free[:, None])[0]) - base
+        price = sum(number * price for number, price in zip(numbers, price_each, strict=True))
+        for further in range(1, further_pods + 1):
+            if further not in cheapest or price < cheapest[further][0]:
+                cheapest[further] = price, {i: n for i, n in zip(kinds_here, numbers, strict=True) if n}
+    return [cheapest[further] for further in range(len(cheapest))], proved
 
 
-def _growing(freed: Sequence[Ints], most: Sequence[int]) -> Iterator[Counts]:
+def _growing(freed: Sequence[Ints], limits: Sequence[int]) -> Iterator[Counts]:
     """One pod after the other, the largest first: an order, where there are too many choices to try them all."""
-    order = sorted(range(len(most)), key=lambda i: (-int(freed[i].max(initial=0)), i))
-    numbers = [0] * len(most)
+    order = sorted(range(len(limits)), key=lambda i: (-int(freed[i].max(initial=0)), i))
+    numbers = [0] * len(limits)
     for index in order:
-        for _ in range(most[index]):
+        for _ in range(limits[index]):
             numbers[index] += 1
             yield tuple(numbers)
 
@@ -517,14 +525,14 @@ def _cheapest(rows: Sequence[Sequence[tuple[int, dict[int, int]]]], need: int) -
     best: list[tuple[int, dict[int, int]] | None] = [(0, {}), *([None] * need)]
     for prices in rows:
         after = list(best)
-        for have, known in enumerate(best):
-            if known is None:
+        for have, entry in enumerate(best):
+            if entry is None:
                 continue
             for further, (price, going) in enumerate(prices[1:], 1):
                 to = min(need, have + further)
-                other = after[to]
-                if other is None or known[0] + price < other[0]:
-                    after[to] = known[0] + price, {**known[1], **going}
+                better = after[to]
+                if better is None or entry[0] + price < better[0]:
+                    after[to] = entry[0] + price, {**entry[1], **going}
         best = after
-    found = best[need]
-    return found[1] if found is not None else None
+    result_entry = best[need]
+    return result_entry[1] if result_entry is not None else None

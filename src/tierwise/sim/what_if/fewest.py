@@ -36,7 +36,7 @@ Counts = tuple[int, ...]
 
 
 class Way(Enum):
-    """What is known of a way that was not found to start a job."""
+    """Result of an attempt that did not start the job."""
 
     NOT_OPEN = "there is nothing of its kind to change"
     HOPELESS = "however much is done, the job does not start"
@@ -53,12 +53,12 @@ class Trial(Protocol):
 
 
 def fruitless(test: Trial) -> Way:
-    """What is known after a search that has found nothing."""
+    """Result of a search that has found nothing."""
     return Way.HOPELESS if test.left > 0 else Way.UNSETTLED
 
 
 def fewest(
-    most: Sequence[int],
+    limits: Sequence[int],
     test: Trial,
     *,
     lower: int = 1,
@@ -82,19 +82,19 @@ def fewest(
         return seen[counts]
 
     smallest = sorted(proposals, key=lambda c: (price(c), cost(c), c))
-    best = next((found for found in smallest if test.left > 0 and passes(found)), None)
+    best = next((counts_tried for counts_tried in smallest if test.left > 0 and passes(counts_tried)), None)
     if best is None:
-        full = tuple(most)
+        full = tuple(limits)
         best = _reduced(full, passes, lambda: test.left > trials // 3) if passes(full) else None
-    if best is None and prod(number + 1 for number in most) > test.left:
+    if best is None and prod(number + 1 for number in limits) > test.left:
         # Fewer than all might do where all do not, because others take the room; that is rare, and cannot be ruled out.
         test.left = min(test.left, trials // _RARE)
     if best is not None and price(best) <= lower:
         return best, True
     counted, skipped = price is sum, 0
-    largest = sum(best) - 1 if best is not None and counted else sum(most)
+    largest = sum(best) - 1 if best is not None and counted else sum(limits)
     for size in range(max(lower, 1) if counted else 1, largest + 1):
-        for counts in of_size(most, size):
+        for counts in of_size(limits, size):
             if best is not None and price(counts) >= price(best):
                 skipped += 1
                 if skipped > _SKIPPED:
@@ -132,28 +132,28 @@ def _reduced(full: Counts, passes: Callable[[Counts], bool], may: Callable[[], b
     return best
 
 
-def of_size(most: Sequence[int], size: int) -> Iterator[Counts]:
+def of_size(limits: Sequence[int], size: int) -> Iterator[Counts]:
     """All choices of so many units; the first units are taken first."""
-    if size > sum(most):
+    if size > sum(limits):
         return
-    counts = _filled(most, size)
-    upto = list(accumulate(most))
+    counts = _filled(limits, size)
+    upto = list(accumulate(limits))
     while True:
         yield tuple(counts)
         behind = 0  # units after an index that are taken; there may be many, and few of them are
         for index in reversed(list(compress(range(len(counts)), counts))):
             if upto[-1] - upto[index] > behind:
                 counts[index] -= 1
-                counts[index + 1 :] = _filled(most[index + 1 :], behind + 1)
+                counts[index + 1 :] = _filled(limits[index + 1 :], behind + 1)
                 break
             behind += counts[index]
         else:
             return
 
 
-def _filled(most: Sequence[int], size: int) -> list[int]:
-    counts = [0] * len(most)
-    for index, number in enumerate(most):
+def _filled(limits: Sequence[int], size: int) -> list[int]:
+    counts = [0] * len(limits)
+    for index, number in enumerate(limits):
         if not size:
             break
         counts[index] = min(number, size)
@@ -177,7 +177,7 @@ class Counting(msgspec.Struct, frozen=True):
 
     @property
     def idle(self) -> Ints:
-        """What is free of the resources that are asked for."""
+        """Free amounts of the requested resources, by node."""
         return self.free[self.pod_set.shape.asked]
 
     @classmethod
@@ -198,7 +198,7 @@ class Counting(msgspec.Struct, frozen=True):
     def of(cls, scenario: Scenario, job: Job) -> Counting | None:
         """None where counting says nothing: several shapes or sub-groups, rules between pods, another tree."""
         snapshot = scenario.snapshot()
-        job = next(found for found in snapshot.jobs if found.key == job.key)
+        job = next(candidate for candidate in snapshot.jobs if candidate.key == job.key)
         pod_sets = list(job.pod_sets())
         if len(pod_sets) != 1 or job.shape.parted or len(job.subs) != 1:
             return None

@@ -41,7 +41,7 @@ _WAYS = 5
 
 
 class Effort(msgspec.Struct, frozen=True):
-    """What one way may cost before it is left unproved: runs of the scheduler, and objects that these may look at."""
+    """Budget of one attempt before it is left unproved: runs of the scheduler, and objects that they may read."""
 
     least: int  # runs on a large cluster
     most: int  # and on a small one
@@ -72,7 +72,7 @@ def least_change(
     scenario: what_if.Scenario,
     name: str,
     effort: Effort = THOROUGH,
-    told: Callable[[str, int], None] = lambda way, runs: None,
+    report_progress: Callable[[str, int], None] = lambda way, runs: None,
     answered: Callable[[Answer], None] = lambda answer: None,
     reader: Reader | None = None,
 ) -> LeastChange:
@@ -82,44 +82,46 @@ def least_change(
     `reader` has read the scenario before.
     """
     job = what_if.job_named(scenario.snapshot(), name)
-    runs = _Runs(scenario, job.key, effort, told, reader)
+    runs = _Runs(scenario, job.key, effort, report_progress, reader)
     if runs.start(scenario):
         return LeastChange(job.key, True, (), (), full_name(job), _own_evictions(scenario, job, runs))
     counting = Counting.of(scenario, job)
-    found: list[Answer] = []
+    answers: list[Answer] = []
     hopeless: list[str] = []
     unsettled: list[str] = []
-    ways: tuple[tuple[str, Callable[[], Answer | Way]], ...] = (
+    attempts: tuple[tuple[str, Callable[[], Answer | Way]], ...] = (
         ("uncordon", lambda: _uncordon(scenario, job, runs)),
         ("relax", lambda: _relax(scenario, job, runs)),
         ("quota", lambda: _quota(scenario, job, runs)),
         ("evict", lambda: least_evictions(scenario, job, counting, lambda victims: runs.evicting(scenario, victims))),
         ("add-nodes", lambda: _add_nodes(scenario, job, runs, counting)),
     )
-    for way, attempt in ways:
-        runs.way = way
+    for attempt_name, attempt in attempts:
+        runs.way = attempt_name
         answer = attempt()
         if isinstance(answer, Answer):
-            found.append(answer)
+            answers.append(answer)
             answered(answer)
         elif answer is Way.HOPELESS:
-            hopeless.append(way)
+            hopeless.append(attempt_name)
         elif answer is Way.UNSETTLED:
-            unsettled.append(way)
-    evict = next((answer for answer in found if answer.way == "evict"), None)
+            unsettled.append(attempt_name)
+    evict = next((answer for answer in answers if answer.way == "evict"), None)
     if evict is not None:
         runs.way = "move"
         moved = least_moves(scenario, job, counting, evict, runs.run)
         if moved is not None:
-            found.append(moved)
+            answers.append(moved)
             answered(moved)
-    own = _own_evictions(scenario, job, runs)
+    own_evictions = _own_evictions(scenario, job, runs)
     no_help = tuple(hopeless)
-    return LeastChange(job.key, False, in_order(found), no_help, full_name(job), own, unsettled=tuple(unsettled))
+    return LeastChange(
+        job.key, False, in_order(answers), no_help, full_name(job), own_evictions, unsettled=tuple(unsettled)
+    )
 
 
 def _own_evictions(scenario: what_if.Scenario, job: Job, runs: _Runs) -> OwnEvictions:
-    """What the scheduler evicted for a job in the run without changes, or why it evicts nothing."""
+    """Pods that the scheduler evicted for a job in the run without changes, or the reason why it evicts none."""
     if not EVICTING.intersection(scenario.profile.actions):
         return OwnEvictions("the scheduler itself evicts nothing: no action of its configuration evicts")
     pods = tuple(e.task.key for e in runs.as_is.evictions if e.by is not None and e.by.key == job.key)
@@ -142,11 +144,11 @@ class _Runs:
         scenario: what_if.Scenario,
         job: str,
         effort: Effort,
-        told: Callable[[str, int], None],
+        report_progress: Callable[[str, int], None],
         reader: Reader | None,
     ) -> None:
         self._job, self._renewed = job, scenario.reader
-        self._told, self._number, self.way = told, 0, "start it as things are"
+        self._told, self._number, self.way = report_progress, 0, "start it as things are"
         self._reader = reader or scenario.reader()
         self._first: Rounds | None = None
         self.trials = effort.trials(len(scenario.objects))
@@ -157,7 +159,7 @@ class _Runs:
         return any(job.key == self._job and started(outcome.snapshot, job) for job in outcome.snapshot.jobs)
 
     def run(self, scenario: what_if.Scenario) -> tuple[Rounds, Outcome]:
-        """What becomes of a cluster."""
+        """Run a cluster to its end: its history and outcome."""
         self._told(self.way, self._number)
         self._number += 1
         history, outcome = outcome_of(scenario, reader=self._reader)
@@ -212,13 +214,13 @@ def _uncordon(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | Way
         return Way.NOT_OPEN
     units = [_Unit(1, lambda _, name=name: what_if.uncordon(name)) for name in nodes]  # type: ignore[misc]
     test = _Test(scenario, units, runs)
-    found = fewest([unit.most for unit in units], test)
-    if found is None:
+    result = fewest([unit.most for unit in units], test)
+    if result is None:
         return fruitless(test)
-    counts, exact = found
-    chosen = [name for name, number in zip(nodes, counts, strict=True) if number]
-    text = f"uncordon {count(len(chosen), 'node')}: {compact(chosen)}"
-    return Answer("uncordon", len(chosen), exact, tuple(chosen), text, _texts(_changes(units, counts)))
+    counts, exact = result
+    nodes_chosen = [name for name, number in zip(nodes, counts, strict=True) if number]
+    text = f"uncordon {count(len(nodes_chosen), 'node')}: {compact(nodes_chosen)}"
+    return Answer("uncordon", len(nodes_chosen), exact, tuple(nodes_chosen), text, _texts(_changes(units, counts)))
 
 
 def _add_nodes(scenario: what_if.Scenario, job: Job, runs: _Runs, counting: Counting | None) -> Answer | Way:
@@ -232,15 +234,17 @@ def _add_nodes(scenario: what_if.Scenario, job: Job, runs: _Runs, counting: Coun
     if lower >= PLENTY:
         return Way.HOPELESS
     test = _Test(scenario, units, runs)
-    found = fewest([unit.most for unit in units], test, lower=lower, proposals=proposals)
-    if found is None:
+    result = fewest([unit.most for unit in units], test, lower=lower, proposals=proposals)
+    if result is None:
         return fruitless(test)
-    counts, exact = found
-    chosen = [(name, number) for name, number in zip(models, counts, strict=True) if number]
+    counts, exact = result
+    models_chosen = [(name, number) for name, number in zip(models, counts, strict=True) if number]
     total = sum(counts)
-    beside = {name: _beside(scenario.snapshot(), name) for name, _ in chosen}
-    text = "add " + " and ".join(f"{count(number, 'node')} like {name}, {beside[name]}" for name, number in chosen)
-    subjects = tuple(name for name, number in chosen for _ in range(number))
+    beside = {name: _beside(scenario.snapshot(), name) for name, _ in models_chosen}
+    text = "add " + " and ".join(
+        f"{count(number, 'node')} like {name}, {beside[name]}" for name, number in models_chosen
+    )
+    subjects = tuple(name for name, number in models_chosen for _ in range(number))
     return Answer("add-nodes", total, exact, subjects, text, _texts(_changes(units, counts)))
 
 
@@ -253,7 +257,7 @@ def _beside(snapshot: Snapshot, node: str) -> str:
 def _models(scenario: what_if.Scenario) -> list[str]:
     """A ready node of each kind in each innermost domain; one kind has the same amounts, labels and taints."""
     snapshot, nodes = scenario.snapshot(), scenario.objects.every(Node)
-    found: dict[tuple[object, ...], str] = {}
+    name_by_kind: dict[tuple[object, ...], str] = {}
     down = LostNodes(snapshot.nodes).down
     for row, name in enumerate(snapshot.nodes.names):
         node = nodes.get(name)
@@ -262,8 +266,8 @@ def _models(scenario: what_if.Scenario) -> list[str]:
         labels = tuple(sorted((k, v) for k, v in node.metadata.labels.items() if v != name))
         amounts = tuple(snapshot.nodes.allocatable[:, row].tolist())
         kind = int(snapshot.topology.leaf[row]), amounts, labels, node.spec.taints
-        found.setdefault(kind, name)
-    return list(found.values())
+        name_by_kind.setdefault(kind, name)
+    return list(name_by_kind.values())
 
 
 def _added_by_count(counting: Counting, models: Sequence[str]) -> tuple[int, list[Counts]]:
@@ -274,14 +278,14 @@ def _added_by_count(counting: Counting, models: Sequence[str]) -> tuple[int, lis
     empty = snapshot.nodes.allocatable[counting.pod_set.shape.asked]
     for index, name in enumerate(models):
         row = rows[name]
-        each = int(counting.takes(empty[:, [row]])[0])
-        if not counting.open[row] or not each:
+        per_node = int(counting.takes(empty[:, [row]])[0])
+        if not counting.open[row] or not per_node:
             continue
         for domain in counting.domains.tolist():
             span = topology.span(domain)
             if span.start <= row < span.stop:
                 missing = counting.need - int(counting.fits[span].sum())
-                number = max(1, -(-missing // each))
+                number = max(1, -(-missing // per_node))
                 best = min(best, number)
                 proposals.append(tuple(number if i == index else 0 for i in range(len(models))))
     return best, list(dict.fromkeys(proposals))
@@ -293,8 +297,8 @@ def _added_by_count(counting: Counting, models: Sequence[str]) -> tuple[int, lis
 def _relax(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | Way:
     """The fewest tiers by which the limits of a job and its sub-groups must be raised; above the last is no limit."""
     snapshot = scenario.snapshot()
-    held = [("", job.constraint), *((policy.name, policy.constraint) for policy in job.policies)]
-    hard = [(policy, constraint) for policy, constraint in held if constraint is not None and constraint.hard]
+    constraints = [("", job.constraint), *((policy.name, policy.constraint) for policy in job.policies)]
+    hard = [(policy, constraint) for policy, constraint in constraints if constraint is not None and constraint.hard]
     if not hard:
         return Way.NOT_OPEN
     ladders = [_above(snapshot, constraint) for _, constraint in hard]
@@ -304,10 +308,10 @@ def _relax(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | Way:
 
     units = [unit(policy, ladder) for (policy, _), ladder in zip(hard, ladders, strict=True)]
     test = _Test(scenario, units, runs)
-    found = fewest([unit.most for unit in units], test)
-    if found is None:
+    result = fewest([unit.most for unit in units], test)
+    if result is None:
         return fruitless(test)
-    counts, exact = found
+    counts, exact = result
     texts, subjects = [], []
     for (policy, constraint), ladder, number in zip(hard, ladders, counts, strict=True):
         if number:
@@ -322,11 +326,11 @@ def _relax(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | Way:
 def _above(snapshot: Snapshot, constraint: Constraint | None) -> list[tuple[int, str]]:
     """The tiers above the one that a constraint names."""
     assert constraint is not None
-    found = what_if.levels(snapshot, constraint)
+    tiers = what_if.levels(snapshot, constraint)
     at = constraint.tier
     if at is None:
-        at = next((tier for tier, name in found if name == constraint.tier_name), -1)
-    return [(tier, name) for tier, name in found if tier > at]
+        at = next((tier for tier, name in tiers if name == constraint.tier_name), -1)
+    return [(tier, name) for tier, name in tiers if tier > at]
 
 
 def _level(level: tuple[int, str]) -> str:
@@ -349,22 +353,22 @@ def _quota(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | Way:
     """How much more of which resource the job's queue, or one around it, must be given; in steps of one pod."""
     snapshot = scenario.snapshot()
     around = queues_around(snapshot, job.queue)
-    asked = sum((sub.request for sub in job.subs), start=np.zeros(len(snapshot.axis), dtype=np.int64))
+    request = sum((sub.request for sub in job.subs), start=np.zeros(len(snapshot.axis), dtype=np.int64))
     fields = [
-        (name, field, resource, held)
+        (name, field, resource, amount)
         for name in around
         for field in ("capability", "deserved")
-        for resource, held in getattr(snapshot.queues[name], field).items()
-        if resource in snapshot.axis.index and asked[snapshot.axis.index[resource]] > 0 and held < PLENTY
+        for resource, amount in getattr(snapshot.queues[name], field).items()
+        if resource in snapshot.axis.index and request[snapshot.axis.index[resource]] > 0 and amount < PLENTY
     ]
     tasks = max(1, len(job.tasks))
     if not fields:
         return Way.NOT_OPEN
 
     def raised(index: int, steps: int) -> tuple[str, str, str, str]:
-        name, field, resource, held = fields[index]
-        step = -(-int(asked[snapshot.axis.index[resource]]) // tasks)
-        return name, field, resource, show(resource, held + steps * step)
+        name, field, resource, amount = fields[index]
+        step = -(-int(request[snapshot.axis.index[resource]]) // tasks)
+        return name, field, resource, show(resource, amount + steps * step)
 
     full = tuple(tasks for _ in fields)
     units = [_Unit(tasks, lambda n, i=i: what_if.set_quota(*raised(i, n))) for i in range(len(fields))]  # type: ignore[misc]

@@ -82,10 +82,10 @@ def _choices(
 
     def both(pods: Sequence[str]) -> Iterator[_Choice]:
         gangs = {owners[pod].key: owners[pod] for pod in pods if pod in owners}
-        whole = [task.key for gang in gangs.values() for task in gang.tasks if task.status is Status.RUNNING]
-        for some in (tuple(pods), tuple(dict.fromkeys([*pods, *whole]))):
-            if may.issuperset(some):
-                yield _Choice(some, mine.issuperset(some))
+        whole_gangs = [task.key for gang in gangs.values() for task in gang.tasks if task.status is Status.RUNNING]
+        for choice in (tuple(pods), tuple(dict.fromkeys([*pods, *whole_gangs]))):
+            if may.issuperset(choice):
+                yield _Choice(choice, mine.issuperset(choice))
 
     further = sorted((choice for pods in near if pods for choice in both(pods)), key=price)
     seen: set[frozenset[str]] = set()
@@ -102,12 +102,12 @@ def _places(
     history, outcome = run(evict_pods(pods).apply(scenario))
     if job.key not in _started(outcome):
         return {}
-    stands = msgspec.structs.replace(scenario, objects=history.cluster.read())
-    history, outcome = run(made_again(pods, scenario.objects).apply(stands))
+    with_pods = msgspec.structs.replace(scenario, objects=history.cluster.read())
+    history, outcome = run(made_again(pods, scenario.objects).apply(with_pods))
     before = scenario.snapshot()
     moving = set(pods)
-    moved = [other for other in before.jobs if any(task.key in moving for task in other.tasks)]
-    needed = {job.key, *(other.key for other in moved if started(before, other))}
+    moved = [moved_job for moved_job in before.jobs if any(task.key in moving for task in moved_job.tasks)]
+    needed = {job.key, *(moved_job.key for moved_job in moved if started(before, moved_job))}
     every = history.cluster.read().every(Pod)
     nodes = {path: every[path].spec.node_name for path in pods if path in every and every[path].spec.node_name}
     if history.evictions or len(nodes) < len(pods) or not needed <= _started(outcome):
@@ -126,14 +126,14 @@ def _answer(victims: Victims, job: Job, choice: _Choice, nodes: dict[str, str], 
     by_job: dict[str, list[str]] = {}
     for pod in choice.pods:
         by_job.setdefault(full_name(owners[pod]) if pod in owners else pod, []).append(pod)
-    told = []
+    moves = []
     for name, pods in by_job.items():
         old, new = ([side[pod] for pod in pods] for side in (before, nodes))
-        told.append(f"{name} ({count(len(pods), 'pod')}) from {_where(snapshot, old, new)}")
+        moves.append(f"{name} ({count(len(pods), 'pod')}) from {_where(snapshot, old, new)}")
     losses = victims.lost.of(choice.pods)
     work = lost_work_text(losses, victims.lost.unit)
     which = "it starts" if len(by_job) == 1 else "they start"
-    text = f"move {joined(told)}: {which} there as soon as {full_name(job)} stands{f', and {work}' if work else ''}"
+    text = f"move {joined(moves)}: {which} there as soon as {full_name(job)} stands{f', and {work}' if work else ''}"
     return Answer(
         way="move",
         number=len(choice.pods),

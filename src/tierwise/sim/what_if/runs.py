@@ -81,21 +81,21 @@ def outcome_of(
     return history, Outcome(snapshot, history.report, history.evictions, tuple(_lone(history, snapshot)))
 
 
-def _lone(history: Rounds, last: Snapshot) -> Iterator[tuple[Job, str]]:
+def _lone(history: Rounds, final_snapshot: Snapshot) -> Iterator[tuple[Job, str]]:
     """Pods by themselves that some cycle has placed: once they run they only take up room."""
-    left = {job.key for job in last.jobs}
-    seen = {job.key: job for snapshot, _ in history.reports for job in snapshot.jobs if job.key not in left}
+    keys_left = {job.key for job in final_snapshot.jobs}
+    seen = {job.key: job for snapshot, _ in history.reports for job in snapshot.jobs if job.key not in keys_left}
     pods = history.cluster.read().every(Pod)
     for key, job in seen.items():
         pod = pods.get(gang_path(key)) if len(job.tasks) == 1 and key == lone_gang(job.tasks[0].key) else None
-        if pod is not None and pod.spec.node_name in last.nodes.row:
+        if pod is not None and pod.spec.node_name in final_snapshot.nodes.row:
             yield job, pod.spec.node_name
 
 
 def what_if(
     scenario: Scenario,
     changes: Sequence[Change],
-    told: Callable[[str, int], None] = lambda which, cycle: None,
+    report_progress: Callable[[str, int], None] = lambda which, cycle: None,
     reader: Reader | None = None,
 ) -> WhatIf:
     """Schedule a scenario without and with changes, which are made in order; InputError where one cannot be made.
@@ -107,12 +107,14 @@ def what_if(
         changed = change.apply(changed)
     if changed.objects is not scenario.objects:
         # What controllers make of the changes belongs to them: the pods of a job that is submitted, say.
-        again = prepared(changed.objects, changed.profile, changed.now)
-        changed = replace(changed, objects=again.objects)
+        prepared_again = prepared(changed.objects, changed.profile, changed.now)
+        changed = replace(changed, objects=prepared_again.objects)
     start = scenario.snapshot()
-    before, without = outcome_of(scenario, reader=reader, progress=partial(told, "as it is"))
-    known = before.reader if changed.profile == scenario.profile else None
-    after, with_changes = outcome_of(changed, reader=known, progress=partial(told, "with the changes"))
+    before, without = outcome_of(scenario, reader=reader, progress=partial(report_progress, "as it is"))
+    reader_known = before.reader if changed.profile == scenario.profile else None
+    after, with_changes = outcome_of(
+        changed, reader=reader_known, progress=partial(report_progress, "with the changes")
+    )
     comparison = compare(start, without, with_changes)
     lost = Losses(start)
     restarts = lost.of(_stopped(scenario.objects, changed.objects))
@@ -122,13 +124,14 @@ def what_if(
 
 def _stopped(before: Objects, after: Objects) -> list[str]:
     """Pods that run before, and that changes make wait again, or lose: those of a job that is deleted are neither."""
-    left = after.every(Pod)
+    pods_after = after.every(Pod)
     gone = {path for path, pod in before.every(Pod).items() if pod.spec.node_name and not pod.status.ended}
     nodes = after.every(Node)
     return [
         path
         for path, pod in before.every(Pod).items()
-        if path in gone and (not left[path].spec.node_name if path in left else _emptied(nodes.get(pod.spec.node_name)))
+        if path in gone
+        and (not pods_after[path].spec.node_name if path in pods_after else _emptied(nodes.get(pod.spec.node_name)))
     ]
 
 
@@ -138,5 +141,5 @@ def _emptied(node: Node | None) -> bool:
 
 def what_if_wire(answer: WhatIf, back: Mapping[str, str] | None = None) -> Raw:
     """The answer for programs."""
-    told = {"changes": list(answer.changes), "notes": list(answer.changed.notes)}
-    return {**told, **comparison_wire(answer.comparison), "restarts": losses_wire(answer.restarts, back)}
+    fields = {"changes": list(answer.changes), "notes": list(answer.changed.notes)}
+    return {**fields, **comparison_wire(answer.comparison), "restarts": losses_wire(answer.restarts, back)}

@@ -75,9 +75,9 @@ def _largest_first(free: Ints, domains: Sequence[int], number: int) -> Shares:
     todo = sorted(domains, key=lambda d: (-free[d], d))
     while number:
         enough = [d for d in todo if free[d] >= number]
-        taken = min(enough, key=lambda d: (free[d], d)) if enough else todo[0]
-        todo.remove(taken)
-        yield taken, (share := min(number, int(free[taken])))
+        domain_taken = min(enough, key=lambda d: (free[d], d)) if enough else todo[0]
+        todo.remove(domain_taken)
+        yield domain_taken, (share := min(number, int(free[domain_taken])))
         number -= share
 
 
@@ -102,12 +102,12 @@ def _levels(shares: Callable[[Ints, Sequence[int], int], Shares]) -> Deal:
     """Level by level: what is chosen of one level says which domains of the next there are, and no more."""
 
     def dealt(ground: _Ground, domain: int, number: int) -> list[int]:
-        chosen = [domain]
-        while children := [child for d in chosen for child in ground.topology.children[d]]:
+        domains = [domain]
+        while children := [child for d in domains for child in ground.topology.children[d]]:
             if ground.free[children].sum() < number:
                 break
-            chosen = [d for d, _ in shares(ground.free, children, number)]
-        return [row for d in chosen for row in ground.hosts(d, number)][:number]
+            domains = [d for d, _ in shares(ground.free, children, number)]
+        return [row for d in domains for row in ground.hosts(d, number)][:number]
 
     return dealt
 
@@ -139,50 +139,52 @@ def rows_by(rule: Rule, topology: Topology, idle: Ints, sizes: Sequence[int]) ->
 
     None where it finds no room.
     """
-    same, rest = sizes.count(sizes[0]), sizes[-1]
+    equal_pods, last_size = sizes.count(sizes[0]), sizes[-1]
     ground = _Ground.of(topology, idle, sizes[0])
     if len(sizes) == 1 and not rule.leaf_first:
         row = ground.fullest(ROOT)
         return None if row is None else [row]
-    other = _Ground.of(topology, idle, rest)
-    domain = ground.lowest(same, other.free >= min(len(sizes), same + 1))
+    ground_of_last = _Ground.of(topology, idle, last_size)
+    domain = ground.lowest(equal_pods, ground_of_last.free >= min(len(sizes), equal_pods + 1))
     if domain is None:
         return None
-    rows, left = rule.deal(ground, domain, same), idle.copy()
-    left[rows] -= sizes[0]
-    rows += _close(topology, left, rows, sizes[same:])
+    rows, idle_left = rule.deal(ground, domain, equal_pods), idle.copy()
+    idle_left[rows] -= sizes[0]
+    rows += _close(topology, idle_left, rows, sizes[equal_pods:])
     return rows if len(rows) == len(sizes) else None
 
 
-def _close(topology: Topology, idle: Ints, stands: Sequence[int], sizes: Sequence[int]) -> list[int]:
+def _close(topology: Topology, idle: Ints, present_rows: Sequence[int], sizes: Sequence[int]) -> list[int]:
     """Rows for further pods of a gang, one by one in the smallest domain around it that has room, while there is."""
-    left, rows = idle.copy(), list[int]()
+    idle_left, rows = idle.copy(), list[int]()
     for size in sizes:
-        ground = _Ground.of(topology, left, size)
-        around = topology.chains[topology.meet_rows(np.array([*stands, *rows]))].tolist()
+        ground = _Ground.of(topology, idle_left, size)
+        around = topology.chains[topology.meet_rows(np.array([*present_rows, *rows]))].tolist()
         row = next((row for domain in around if (row := ground.fullest(domain)) is not None), None)
         if row is None:
             break
         rows.append(row)
-        left[row] -= size
+        idle_left[row] -= size
     return rows
 
 
 def decided(rule: Rule, seen: Snapshot, idle: Ints) -> CycleReport:
     """The decisions of a simple rule in place of a cycle."""
-    left, decisions = idle.copy(), []
+    idle_left, decisions = idle.copy(), []
     for job in sorted(seen.jobs, key=lambda job: (-job.priority, job.order)):
         waits = [task for task in job.tasks if task.node < 0]
         tasks = sorted(waits, key=lambda task: -int(task.shape.request[_GPUS]))
         sizes = [int(task.shape.request[_GPUS]) for task in tasks]
-        if stands := [task.node for task in job.tasks if task.node >= 0]:
-            rows = _close(seen.topology, left, stands, sizes)
+        if present_rows := [task.node for task in job.tasks if task.node >= 0]:
+            rows = _close(seen.topology, idle_left, present_rows, sizes)
         else:  # whole, or as many as there is room for from the minimum of an elastic gang on
             numbers = range(len(sizes), job.minimum - 1, -1)
-            rows = next((found for n in numbers if (found := rows_by(rule, seen.topology, left, sizes[:n]))), [])
+            rows = next(
+                (rows_found for n in numbers if (rows_found := rows_by(rule, seen.topology, idle_left, sizes[:n]))), []
+            )
         if not rows:
             continue
-        np.subtract.at(left, rows, sizes[: len(rows)])
+        np.subtract.at(idle_left, rows, sizes[: len(rows)])
         placed = PlacedTasks(job.subs[0], tuple(tasks[: len(rows)]), np.array(rows), Pool.IDLE)
         decisions.append(Decision(job, "allocate", seen.topology.meet_rows(placed.rows), (placed,), bound=True))
     return CycleReport(tuple(decisions), (), {}, {}, {}, SearchCounts())

@@ -59,27 +59,27 @@ def calibrate(
     """Ask about so many jobs that wait; yields all that was asked and said so far after every question."""
     if contender.rule:
         raise InputError(f"{contender.name} is no profile: forecasts run the cycle ahead", field="--calibrate-eta")
-    first, engine = (Engine(fabric, trace, contender, rules, measured=False, foresees=True) for _ in range(2))
-    for _ in first.run():
+    first_engine, engine = (Engine(fabric, trace, contender, rules, measured=False, foresees=True) for _ in range(2))
+    for _ in first_engine.run():
         pass
-    happened = first.state.first_start
-    chosen = _chosen(first, asks, rules.seed)
+    happened = first_engine.state.first_start
+    jobs_asked = _chosen(first_engine, asks, rules.seed)
     errors = ForecastErrors()
     told: list[Asked] = []
     for state in engine.run():
-        for job in sorted(chosen & state.waiting):
-            chosen.discard(job)
-            for asked in told:
-                if asked.start <= state.clock:
-                    errors.started(str(asked.job), asked.start)
+        for job in sorted(jobs_asked & state.waiting):
+            jobs_asked.discard(job)
+            for forecast in told:
+                if forecast.start <= state.clock:
+                    errors.started(str(forecast.job), forecast.start)
             ahead = forecasts(engine.known(), contender.profile, until={job_key(job)}, runs=runs, seed=rules.seed)
-            own = next(waiting for waiting in ahead.waiting if waiting.key == job_key(job))
-            found = range_of_runs(ahead.starts(own), state.clock)
-            said = errors.corrected(state.clock, found)
-            errors.note(str(job), state.clock, found)
-            told.append(Asked(job, int(trace.gpus[job]), state.clock, found, said, float(happened[job])))
+            waiting_job = next(waiting for waiting in ahead.waiting if waiting.key == job_key(job))
+            range_of_start = range_of_runs(ahead.starts(waiting_job), state.clock)
+            corrected = errors.corrected(state.clock, range_of_start)
+            errors.note(str(job), state.clock, range_of_start)
+            told.append(Asked(job, int(trace.gpus[job]), state.clock, range_of_start, corrected, float(happened[job])))
             yield told
-        if not chosen:
+        if not jobs_asked:
             return
 
 
@@ -91,13 +91,13 @@ def _chosen(engine: Engine, asks: int, seed: int) -> set[int]:
     return set(np.random.default_rng((seed, 17)).permutation(np.flatnonzero(waited))[:asks].tolist())
 
 
-def calibration_wire(name: str, asked: Sequence[Asked]) -> Data:
+def calibration_wire(name: str, forecasts: Sequence[Asked]) -> Data:
     """The shares of jobs that started inside the stated ranges, as JSON data."""
-    sizes = sorted({_size(one.gpus) for one in asked})
+    sizes = sorted({_size(forecast.gpus) for forecast in forecasts})
     return {
         "name": name,
-        **_shares(asked),
-        "by_size": [{"gpus": list(size), **_shares([a for a in asked if _size(a.gpus) == size])} for size in sizes],
+        **_shares(forecasts),
+        "by_size": [{"gpus": list(size), **_shares([a for a in forecasts if _size(a.gpus) == size])} for size in sizes],
     }
 
 
@@ -109,28 +109,28 @@ def _size(gpus: int) -> tuple[int, int]:
 
 
 def _shares(every: Sequence[Asked]) -> Data:
-    asked = [one for one in every if one.expected]
+    expected_forecasts = [forecast for forecast in every if forecast.expected]
 
     def share(inside: Sequence[bool]) -> float | None:
         return round(sum(inside) / len(inside), 4) if inside else None
 
     def median(numbers: Sequence[float], digits: int = 1) -> float | None:
-        found = float(np.median(numbers)) if numbers else inf
-        return round(found, digits) if found < inf else None
+        number = float(np.median(numbers)) if numbers else inf
+        return round(number, digits) if number < inf else None
 
-    waits = [one.start - one.at for one in asked]
-    half = [one.said.half[1] - one.said.half[0] for one in asked]
-    most = [one.said.most[1] - one.said.most[0] for one in asked]
+    waits = [forecast.start - forecast.at for forecast in expected_forecasts]
+    half = [forecast.said.half[1] - forecast.said.half[0] for forecast in expected_forecasts]
+    width_90 = [forecast.said.most[1] - forecast.said.most[0] for forecast in expected_forecasts]
     return {
         "asked": len(every),
-        "unknown": len(every) - len(asked),
-        "inside_50": share([one.inside(one.said.half) for one in asked]),
-        "inside_90": share([one.inside(one.said.most) for one in asked]),
-        "runs_alone_50": share([one.inside(one.runs.half) for one in asked]),
-        "runs_alone_90": share([one.inside(one.runs.most) for one in asked]),
+        "unknown": len(every) - len(expected_forecasts),
+        "inside_50": share([forecast.inside(forecast.said.half) for forecast in expected_forecasts]),
+        "inside_90": share([forecast.inside(forecast.said.most) for forecast in expected_forecasts]),
+        "runs_alone_50": share([forecast.inside(forecast.runs.half) for forecast in expected_forecasts]),
+        "runs_alone_90": share([forecast.inside(forecast.runs.most) for forecast in expected_forecasts]),
         "waited_seconds_median": median(waits),
         "width_50_seconds_median": median(half),
-        "width_90_seconds_median": median(most),
+        "width_90_seconds_median": median(width_90),
         "sharpness_50": median([width / max(wait, 1.0) for width, wait in zip(half, waits, strict=True)], 2),
-        "sharpness_90": median([width / max(wait, 1.0) for width, wait in zip(most, waits, strict=True)], 2),
+        "sharpness_90": median([width / max(wait, 1.0) for width, wait in zip(width_90, waits, strict=True)], 2),
     }

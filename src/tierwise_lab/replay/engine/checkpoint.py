@@ -30,19 +30,21 @@ class Checkpoint(msgspec.Struct, frozen=True):
     state: Data | None
 
 
-def digest(columns: list[NDArray[np.generic]], *said: object) -> str:
+def digest(columns: list[NDArray[np.generic]], *parts: object) -> str:
     """One word for the inputs of a run: arrays, and whatever else tells them apart when it is written out."""
     total = hashlib.sha256()
     for column in columns:
         total.update(np.ascontiguousarray(column).tobytes())
-    total.update(repr(said).encode())
+    total.update(repr(parts).encode())
     return total.hexdigest()
 
 
 def save(file: str, point: Checkpoint) -> None:
     """Write the file whole or not at all."""
-    kept = json.loads(json.dumps({"digest": point.digest, "done": point.done, "state": point.state}))  # as it is read
-    text = json.dumps({"format": _FORMAT, "checksum": _checksum(kept), **kept})
+    content = json.loads(
+        json.dumps({"digest": point.digest, "done": point.done, "state": point.state})
+    )  # as it is read
+    text = json.dumps({"format": _FORMAT, "checksum": _checksum(content), **content})
     beside = Path(f"{file}.part")
     beside.write_text(text, encoding="utf-8")
     beside.replace(file)
@@ -58,14 +60,14 @@ def load(file: str, expected: str) -> Checkpoint | None:
         raise InputError(f"no checkpoint: {error}", file=file) from None
     if not isinstance(raw, dict) or raw.get("format") != _FORMAT:
         raise InputError("no checkpoint of this version", file=file)
-    kept = {field: raw.get(field) for field in ("digest", "done", "state")}
-    if raw.get("checksum") != _checksum(kept):
+    content = {field: raw.get(field) for field in ("digest", "done", "state")}
+    if raw.get("checksum") != _checksum(content):
         raise InputError("the checkpoint was changed since it was written: remove it, or name another file", file=file)
     if raw["digest"] != expected:
         raise InputError("a checkpoint of other inputs: remove it, or name another file", file=file)
     return Checkpoint(raw["digest"], raw["done"], raw["state"])
 
 
-def _checksum(kept: Mapping[str, object]) -> str:
+def _checksum(content: Mapping[str, object]) -> str:
     """One word for all that is kept: a file that was changed is not resumed from."""
-    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

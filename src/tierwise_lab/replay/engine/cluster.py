@@ -64,19 +64,19 @@ class WaitingJobs:
             heapq.heapify(line)
         self.gpus -= int(self._trace.gpus[job])
 
-    def shown(self, look_ahead: int, most: Callable[[Sizes], int]) -> list[int]:
+    def shown(self, look_ahead: int, fitting: Callable[[Sizes], int]) -> list[int]:
         """The jobs of the next cycle; of those with the same pods no more than `most` says can find room."""
-        found: list[int] = []
+        jobs_shown: list[int] = []
         for lines in self._queues:
-            firsts = (heapq.nsmallest(min(look_ahead, most(sizes)), line) for sizes, line in lines.items() if line)
-            found += [job for _, job in islice(heapq.merge(*firsts), look_ahead)]
-        return found
+            firsts = (heapq.nsmallest(min(look_ahead, fitting(sizes)), line) for sizes, line in lines.items() if line)
+            jobs_shown += [job for _, job in islice(heapq.merge(*firsts), look_ahead)]
+        return jobs_shown
 
 
 def most(idle: Ints, sizes: Sizes) -> int:
     """How many gangs with these pods the idle GPUs of hosts could hold at most, whatever else is placed."""
-    (largest, number), *others = slots(sizes)
-    if any((idle // size).sum() < taken for size, taken in others):
+    (largest, number), *smaller = slots(sizes)
+    if any((idle // size).sum() < number_taken for size, number_taken in smaller):
         return 0
     return int((idle // largest).sum()) // number
 
@@ -171,16 +171,16 @@ class ReplayCluster:
 
     def counted(self) -> tuple[Ints, Ints]:
         """Pods by shape and row, and what they hold by resource and queue, without gangs that wait for pods."""
-        standing, held = self.standing, self.held_in
+        running, held_amounts = self.standing, self.held_in
         partial = self.partial()
         if partial:
-            standing, held = standing.copy(), held.copy()
+            running, held_amounts = running.copy(), held_amounts.copy()
         for job, rows in partial.items():
             for shape, row in zip(self.gangs.pods(job), rows, strict=True):
                 if row >= 0:
-                    standing[shape.number, row] -= 1
-                    held[:, self.trace.queue[job]] -= shape.request
-        return standing, held
+                    running[shape.number, row] -= 1
+                    held_amounts[:, self.trace.queue[job]] -= shape.request
+        return running, held_amounts
 
     @property
     def idle(self) -> Ints:
@@ -195,16 +195,16 @@ class ReplayCluster:
             state.samples.append(self._sample(len(state.samples) * self._interval))
         passed = to - state.clock
         if passed > 0:
-            held, halted = self._used, self._halted()
-            state.held += held * passed
+            used_before, halted = self._used, self._halted()
+            state.held += used_before * passed
             state.halted += halted * passed
             inside = min(to, span) - state.clock
             if inside > 0:
                 service = self._service
-                state.window_held += held * inside
-                state.window_worked += (held - halted) * inside
+                state.window_held += used_before * inside
+                state.window_worked += (used_before - halted) * inside
                 state.window_service += service * inside
-                state.window_wanted += min(service, held + self._asked()) * inside
+                state.window_wanted += min(service, used_before + self._asked()) * inside
             state.clock = to
 
     def arrive(self) -> None:
@@ -267,9 +267,9 @@ class ReplayCluster:
         state = self.state
         state.running[job] = state.clock, rows
         (self.growing.add if -1 in rows else self.growing.discard)(job)
-        held = [row for row in rows if row >= 0]
-        if len(held) > 1 and self._measured:
-            state.figures[job] = self._spreads.of(np.array(held))
+        rows_held = [row for row in rows if row >= 0]
+        if len(rows_held) > 1 and self._measured:
+            state.figures[job] = self._spreads.of(np.array(rows_held))
             sizes = tuple(gpus for gpus, row in zip(self.gangs.sizes(job), rows, strict=True) if row >= 0)
             if sizes not in self._fewest:
                 self._fewest[sizes] = self._spreads.fewest(sizes)
@@ -298,30 +298,30 @@ class ReplayCluster:
     def replace(self, job: int, rows: Mapping[int, int]) -> bool:
         """Pods of a gang come for those that it lost, by rank; whether it goes on, as it has enough of them."""
         state = self.state
-        stands = tuple(rows.get(rank, row) for rank, row in enumerate(state.repairing.pop(job)))
-        self._stand(job, tuple(rows.get(rank, -1) for rank in range(len(stands))), 1)
+        all_rows = tuple(rows.get(rank, row) for rank, row in enumerate(state.repairing.pop(job)))
+        self._stand(job, tuple(rows.get(rank, -1) for rank in range(len(all_rows))), 1)
         state.replaced += len(rows)
-        if not self.enough(job, stands):
-            state.repairing[job] = stands
+        if not self.enough(job, all_rows):
+            state.repairing[job] = all_rows
             return False
-        self._works("started", job, stands)
+        self._works("started", job, all_rows)
         self._recover(job)
         state.waited[job] += state.clock - float(state.ready_since[job])
         return True
 
     def _stop(self, job: int) -> tuple[int, ...]:
-        """What a gang did counts, but for what it has to repeat; a service repeats nothing. The rows that it leaves."""
+        """Stop a gang and count its work, except the part to repeat; a service repeats nothing. Rows that it leaves."""
         state, pace = self.state, self.pace(job)
         start, rows = state.running.pop(job)
         self.growing.discard(job)
         ran, gpus = (state.clock - start) * pace, int(self.trace.gpus[job])
         serves = np.isinf(self.trace.duration[job])
-        again = 0.0 if serves else min(ran, self.rules.restart_cost + self._unsaved(job, ran))
-        state.useful += (ran - again) * gpus
-        state.lost[job] += again * gpus
+        repeated_seconds = 0.0 if serves else min(ran, self.rules.restart_cost + self._unsaved(job, ran))
+        state.useful += (ran - repeated_seconds) * gpus
+        state.lost[job] += repeated_seconds * gpus
         if state.clock <= self.trace.span:
-            state.window_lost += again * gpus
-        state.remaining[job] -= ran - again
+            state.window_lost += repeated_seconds * gpus
+        state.remaining[job] -= ran - repeated_seconds
         return rows
 
     def _unsaved(self, job: int, ran: float) -> float:
@@ -379,11 +379,11 @@ class ReplayCluster:
         An elastic one that is repaired, and has enough pods left, works on.
         """
         rows = self.state.repairing.pop(job)
-        left = tuple(-1 if other == row else other for other in rows)
-        if self.contender.replaces and max(left) >= 0:
-            self._stand(job, tuple(other if other == row else -1 for other in rows), -1)
-            self.state.repairing[job] = left
-            if self.enough(job, left):
+        rows_left = tuple(-1 if rank_row == row else rank_row for rank_row in rows)
+        if self.contender.replaces and max(rows_left) >= 0:
+            self._stand(job, tuple(rank_row if rank_row == row else -1 for rank_row in rows), -1)
+            self.state.repairing[job] = rows_left
+            if self.enough(job, rows_left):
                 self.replace(job, {})
         else:
             self._stand(job, rows, -1)

@@ -39,8 +39,8 @@ class Contender(msgspec.Struct, frozen=True):
 
     def with_spares(self, number: int) -> Contender:
         """A copy of this contender that keeps so many spares for each gang."""
-        more = (PluginChoice("repair", {"maxSpares": number}),)
-        return replace(self, spares=number, profile=replace(self.profile, tiers=(*self.profile.tiers, more)))
+        repair = (PluginChoice("repair", {"maxSpares": number}),)
+        return replace(self, spares=number, profile=replace(self.profile, tiers=(*self.profile.tiers, repair)))
 
     @property
     def evicts(self) -> bool:
@@ -101,9 +101,9 @@ def _naive(name: str, scorer: PluginChoice) -> Contender:
     return Contender(name, replace(DEFAULT, tiers=tiers), aware=False)
 
 
-def _with(name: str, *more: PluginChoice) -> Contender:
-    first, second = DEFAULT.tiers
-    return Contender(name, replace(DEFAULT, tiers=(first, (*second, *more))))
+def _with(name: str, *plugin: PluginChoice) -> Contender:
+    first_tier, second = DEFAULT.tiers
+    return Contender(name, replace(DEFAULT, tiers=(first_tier, (*second, *plugin))))
 
 
 def _patient() -> Contender:

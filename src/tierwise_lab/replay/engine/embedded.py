@@ -249,14 +249,14 @@ class EmbeddedReplay(ReplayCluster):
         return _START + float(trace.arrival[self._submitted]) if self._submitted < len(trace) else None
 
     def _resumed(self, objects: Objects) -> Iterator[Effect]:
-        """What is left of the work of gangs that wait again, on pods that were made again."""
+        """Patches that set the remaining run time on the new pods of gangs that wait again."""
         remaining = self.state.remaining
         self._look(objects)
         for job in self._stopped:
-            left = run_for(float(remaining[job]))
+            seconds_left = run_for(float(remaining[job]))
             for pod in self._pods[f"job-{job}"]:
-                if pod.metadata.annotations[RUN_FOR] != left:
-                    yield PatchStatus(key_of(pod), {}, {RUN_FOR: left})
+                if pod.metadata.annotations[RUN_FOR] != seconds_left:
+                    yield PatchStatus(key_of(pod), {}, {RUN_FOR: seconds_left})
 
 
 def _job_of(pod: Pod) -> str:

@@ -99,11 +99,11 @@ class Engine(ReplayCluster):
 
     def _await_end(self, job: int) -> None:
         start, rows = self.state.running[job]
-        left = float(self.state.remaining[job]) / self.pace(job)
-        self.agenda.put(Ends(job), start + left)
-        if self._foresees and not self._one_by_one and left < inf:
+        seconds_left = float(self.state.remaining[job]) / self.pace(job)
+        self.agenda.put(Ends(job), start + seconds_left)
+        if self._foresees and not self._one_by_one and seconds_left < inf:
             shapes = [shape.number for shape in self.gangs.pods(job)]
-            self._ending.put(job, rows, shapes, max(start, _FIRST), left * float(self._errors[job]))
+            self._ending.put(job, rows, shapes, max(start, _FIRST), seconds_left * float(self._errors[job]))
 
     def _await_no_end(self, job: int) -> None:
         self.agenda.cancel(Ends(job))
@@ -131,15 +131,14 @@ class Engine(ReplayCluster):
     # -- what a cycle sees, and what becomes of it
 
     def picture(self) -> tuple[Snapshot, Snapshot, CycleReport]:
-        """What a cycle sees now and decides, and all that there is besides: who waits behind its look-ahead, who runs.
-
-        For those who show the state of a replay; nothing is carried out.
+        """Snapshot and report of a cycle now, and a snapshot with everything else: jobs behind the look-ahead and
+        running jobs. For pages that show a replay; nothing is carried out.
         """
         ahead = self.rules.look_ahead
         shown = self.backlog.shown(ahead, lambda _: ahead)
         seen = self._snapshot(shown)
-        others = sorted(self.state.waiting.difference(shown), key=lambda job: (-int(self.trace.priority[job]), job))
-        jobs = [self.gangs.waiting(job, number, None) for number, job in enumerate((*shown, *others))]
+        other_jobs = sorted(self.state.waiting.difference(shown), key=lambda job: (-int(self.trace.priority[job]), job))
+        jobs = [self.gangs.waiting(job, number, None) for number, job in enumerate((*shown, *other_jobs))]
         running = sorted(self.state.running.items())
         jobs += [self.gangs.running(j, number, rows) for number, (j, (_, rows)) in enumerate(running, len(jobs))]
         after = replace(seen, jobs=tuple(jobs), standing={}, standing_in={}, standing_jobs=())
@@ -163,8 +162,8 @@ class Engine(ReplayCluster):
         started = self._place_bound(report, repairing)
         if not (state.waiting or state.repairing or self.growing):
             self.agenda.cancel(LookAgain())
-        again = self.agenda.at(LookAgain())
-        state.again = again if again < inf else NEVER
+        retry_at = self.agenda.at(LookAgain())
+        state.again = retry_at if retry_at < inf else NEVER
         return stopped or started == len(self._shown) >= self.rules.look_ahead
 
     def _stop_evicted(self, report: CycleReport) -> bool:
@@ -193,9 +192,11 @@ class Engine(ReplayCluster):
 
     def _shrink(self, job: int, ranks: set[int]) -> None:
         """Pods of a gang are evicted: an elastic one goes on with the others where these are enough."""
-        left = tuple(-1 if rank in ranks else row for rank, row in enumerate(self.state.running.get(job, (0.0, ()))[1]))
-        if left and self.enough(job, left):
-            self.resize(job, left)
+        rows_left = tuple(
+            -1 if rank in ranks else row for rank, row in enumerate(self.state.running.get(job, (0.0, ()))[1])
+        )
+        if rows_left and self.enough(job, rows_left):
+            self.resize(job, rows_left)
             self._await_end(job)
         else:
             self.evict(job)
@@ -211,11 +212,11 @@ class Engine(ReplayCluster):
         return most(self.idle, sizes)
 
     def _snapshot(self, shown: list[int], *, one_by_one: bool = False) -> Snapshot:
-        """What the cycle sees. Who runs is told one by one only to profiles that evict or go by past runs."""
-        kept = self._kept
+        """Snapshot for the cycle. Running jobs are listed one by one only for profiles that evict or use past runs."""
+        nominated = self._kept
         jobs = [self._waiting(job, number) for number, job in enumerate(shown)]
         for job, rows in sorted(self.partial().items()):
-            jobs.append(self._running(job, len(jobs), rows, self._by_rank(job, kept.get(job, {}))))
+            jobs.append(self._running(job, len(jobs), rows, self._by_rank(job, nominated.get(job, {}))))
         standing: dict[int, Ints] = {}
         standing_in: dict[str, Ints] = {}
         one_by_one = one_by_one or self._one_by_one
@@ -223,13 +224,13 @@ class Engine(ReplayCluster):
         if one_by_one or self._reserves:
             running = sorted((job, rows) for job, (_, rows) in self.state.running.items() if job not in self.growing)
             self._standing = {job: self._standing_job(job, rows) for job, rows in running}
-            stand = tuple([standing for _, standing in self._standing.values()])
+            stand = tuple([standing_gang for _, standing_gang in self._standing.values()])
         if one_by_one:
             jobs += [_numbered(job, number) for number, job in enumerate(stand, len(jobs))]
         else:
-            every, (counted, held) = np.arange(len(self.nodes)), self.counted()
+            every, (counted, held_amounts) = np.arange(len(self.nodes)), self.counted()
             standing = {n: every.repeat(counted[n]) for n in np.flatnonzero(counted.any(axis=1)).tolist()}
-            standing_in = dict(zip(self._queues, held.T, strict=True))
+            standing_in = dict(zip(self._queues, held_amounts.T, strict=True))
         return Snapshot(
             axis=AXIS,
             nodes=self.nodes,
@@ -249,30 +250,36 @@ class Engine(ReplayCluster):
         )
 
     def _waiting(self, job: int, number: int) -> Job:
-        kept = self._kept.get(job)
-        made = self.gangs.waiting(job, number, self._by_rank(job, kept) if kept is not None else None)
-        return replace(made, terms=self._expected(job), reserved=self._reserved.get(job)) if self._foresees else made
+        nominated = self._kept.get(job)
+        waiting_gang = self.gangs.waiting(job, number, self._by_rank(job, nominated) if nominated is not None else None)
+        return (
+            replace(waiting_gang, terms=self._expected(job), reserved=self._reserved.get(job))
+            if self._foresees
+            else waiting_gang
+        )
 
     def _standing_job(self, job: int, rows: tuple[int, ...]) -> tuple[object, Job]:
         """A job that runs as a whole; but for its number it stays the same from cycle to cycle."""
         since = self.state.running[job][0], rows, float(self.state.remaining[job])
-        kept = self._standing.get(job)
-        return kept if kept is not None and kept[0] == since else (since, self._running(job, 0, rows))
+        cached = self._standing.get(job)
+        return cached if cached is not None and cached[0] == since else (since, self._running(job, 0, rows))
 
-    def _running(self, job: int, number: int, rows: tuple[int, ...], kept: tuple[int, ...] | None = None) -> Job:
-        made = self.gangs.running(job, number, rows, kept)
+    def _running(
+        self, job: int, number: int, rows: tuple[int, ...], nominated_rows: tuple[int, ...] | None = None
+    ) -> Job:
+        running_gang = self.gangs.running(job, number, rows, nominated_rows)
         if not self._foresees or job in self.state.repairing:
-            return made
+            return running_gang
         start, _ = self.state.running[job]
-        tasks = tuple(replace(t, started=max(start, _FIRST)) if t.node >= 0 else t for t in made.tasks)
-        subs = tuple(replace(sub, tasks=tasks) for sub in made.subs)
-        return replace(made, tasks=tasks, subs=subs, terms=self._expected(job))
+        tasks = tuple(replace(t, started=max(start, _FIRST)) if t.node >= 0 else t for t in running_gang.tasks)
+        subs = tuple(replace(sub, tasks=tasks) for sub in running_gang.subs)
+        return replace(running_gang, tasks=tasks, subs=subs, terms=self._expected(job))
 
     def _expected(self, job: int) -> EvictionTerms | None:
-        """What a job says of its duration: what is left, as a gang that was stopped goes on; a service says nothing."""
-        left = float(self.state.remaining[job]) / (self.pace(job) if job in self.state.running else 1.0)
-        stated = self._states and left < inf
-        return EvictionTerms(expected=left * float(self._errors[job])) if stated else None
+        """Stated remaining duration of a job, as a stopped gang continues; None for services."""
+        seconds_left = float(self.state.remaining[job]) / (self.pace(job) if job in self.state.running else 1.0)
+        stated = self._states and seconds_left < inf
+        return EvictionTerms(expected=seconds_left * float(self._errors[job])) if stated else None
 
     @property
     def _states(self) -> bool:
@@ -294,7 +301,7 @@ class Engine(ReplayCluster):
         trace, end = self.trace, self.state.end
         ended = np.flatnonzero(end >= 0)
         if len(ended) != self._history[0]:
-            last = ended[np.argsort(end[ended], kind="stable")][-_RUNS:].tolist()
+            recent = ended[np.argsort(end[ended], kind="stable")][-_RUNS:].tolist()
             self._history = (
                 len(ended),
                 tuple(
@@ -305,7 +312,7 @@ class Engine(ReplayCluster):
                         seconds=float(trace.duration[job]),
                         ended=float(end[job]),
                     )
-                    for job in last
+                    for job in recent
                 ),
             )
         return self._history[1]
@@ -328,20 +335,20 @@ class _EndingPods:
             self._placed = np.concatenate((self._placed, np.full((2, size), -1)), axis=1)
             self._times = np.concatenate((self._times, np.zeros((2, size))), axis=1)
             self._holes += range(size, 2 * size)
-        own = self._of[job] = self._holes[len(self._holes) - len(rows) :]
+        columns_used = self._of[job] = self._holes[len(self._holes) - len(rows) :]
         del self._holes[len(self._holes) - len(rows) :]
-        self._placed[:, own] = rows, shapes
-        self._times[:, own] = [[started], [started + expected]]
+        self._placed[:, columns_used] = rows, shapes
+        self._times[:, columns_used] = [[started], [started + expected]]
 
     def drop(self, job: int) -> None:
         """A gang has ended, or is about to run elsewhere."""
-        own = self._of.pop(job, [])
-        self._placed[0, own] = -1
-        self._holes += own
+        columns_used = self._of.pop(job, [])
+        self._placed[0, columns_used] = -1
+        self._holes += columns_used
 
     def columns(self) -> Endings:
-        found = (self._placed[0] >= 0).nonzero()[0]
-        return Endings(*self._placed[:, found], *self._times[:, found])
+        placed_columns = (self._placed[0] >= 0).nonzero()[0]
+        return Endings(*self._placed[:, placed_columns], *self._times[:, placed_columns])
 
 
 def _numbered(job: Job, number: int) -> Job:

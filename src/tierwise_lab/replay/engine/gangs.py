@@ -42,9 +42,9 @@ class Gangs(msgspec.Struct):
         for _, priority, sizes in sorted(kinds):
             for size in sizes:
                 if (size, priority) not in self._known:
-                    made = shape(len(self.shapes), size, priority)
-                    self._known[size, priority] = made
-                    self.shapes.append(made)
+                    new_shape = shape(len(self.shapes), size, priority)
+                    self._known[size, priority] = new_shape
+                    self.shapes.append(new_shape)
 
     def pods(self, job: int) -> list[Shape]:
         """The shape of every pod of a job, in the order of ranks."""
@@ -57,34 +57,45 @@ class Gangs(msgspec.Struct):
 
     def minimum(self, job: int) -> int:
         """The pods that it starts with: all, or so many as have the least GPUs of an elastic gang."""
-        sizes, least = self.sizes(job), self.trace.least.get(job)
-        return len(sizes) if least is None else min(1 + int(np.searchsorted(np.cumsum(sizes), least)), len(sizes))
+        sizes, minimum_gpus = self.sizes(job), self.trace.least.get(job)
+        return (
+            len(sizes)
+            if minimum_gpus is None
+            else min(1 + int(np.searchsorted(np.cumsum(sizes), minimum_gpus)), len(sizes))
+        )
 
     def needed(self, job: int) -> Sizes:
         """The smallest pods that it could start with."""
         sizes = self.sizes(job)
         return tuple(sorted(sizes)[: self.minimum(job)]) if job in self.trace.least else sizes
 
-    def waiting(self, job: int, number: int, kept: Sequence[int] | None) -> Job:
+    def waiting(self, job: int, number: int, nominated_rows: Sequence[int] | None) -> Job:
         """A job that waits, at a place in the snapshot; rows may be kept for it."""
-        return self._model(job, number, Status.PENDING, kept)
+        return self._model(job, number, Status.PENDING, nominated_rows)
 
-    def running(self, job: int, number: int, rows: Sequence[int], kept: Sequence[int] | None = None) -> Job:
+    def running(self, job: int, number: int, rows: Sequence[int], nominated_rows: Sequence[int] | None = None) -> Job:
         """A job that runs on these rows; where one is -1 a pod is missing, and a row may be kept for it."""
-        return self._model(job, number, Status.RUNNING, rows, kept)
+        return self._model(job, number, Status.RUNNING, rows, nominated_rows)
 
     def _model(
-        self, job: int, number: int, status: Status, rows: Sequence[int] | None, kept: Sequence[int] | None = None
+        self,
+        job: int,
+        number: int,
+        status: Status,
+        rows: Sequence[int] | None,
+        nominated_rows: Sequence[int] | None = None,
     ) -> Job:
         trace = self.trace
-        stand = RunningGang(job, number, float(trace.arrival[job]), trace.queues[trace.queue[job]], status, rows, kept)
-        made = gang(stand, self.pods(job), _SOFT if self.aware else None, self.minimum(job))
+        stand = RunningGang(
+            job, number, float(trace.arrival[job]), trace.queues[trace.queue[job]], status, rows, nominated_rows
+        )
+        gang_made = gang(stand, self.pods(job), _SOFT if self.aware else None, self.minimum(job))
         if not self.replaces:
-            return made
-        ranks = {task.key: task.rank for task in made.tasks}
-        several = len(made.tasks) > 1
+            return gang_made
+        ranks = {task.key: task.rank for task in gang_made.tasks}
+        several = len(gang_made.tasks) > 1
         terms = RepairTerms(spares=self.spares if several else 0, borrows=bool(self.spares) and not several)
-        return replace(made, ranks=ranks, world_size=len(ranks), repair=terms)
+        return replace(gang_made, ranks=ranks, world_size=len(ranks), repair=terms)
 
 
 class RunningGang(msgspec.Struct, frozen=True):
@@ -108,14 +119,14 @@ def gang(stand: RunningGang, shapes: Sequence[Shape], constraint: Constraint | N
     """A job of the model with pods of these shapes, in the order of ranks, of which so many are to start together."""
     key, runs, created = job_key(stand.job), stand.status is Status.RUNNING, stand.created
     rows = stand.rows if stand.rows is not None else (-1,) * len(shapes)
-    kept = (stand.kept or (-1,) * len(shapes)) if runs else rows
+    nominated_rows = (stand.kept or (-1,) * len(shapes)) if runs else rows
     tasks = tuple(
         Task(f"{key}-{i}", s, "", Status.RUNNING, row, -1, created, rank=i)
         if runs and row >= 0
-        else Task(f"{key}-{i}", s, "", Status.PENDING, -1, kept[i], created, rank=i)
+        else Task(f"{key}-{i}", s, "", Status.PENDING, -1, nominated_rows[i], created, rank=i)
         for i, (s, row) in enumerate(zip(shapes, rows, strict=True))
     )
-    held = [task.node for task in tasks if task.status is Status.RUNNING]
+    rows_held = [task.node for task in tasks if task.status is Status.RUNNING]
     order: tuple[object, ...] = (stand.job,)
     sub = SubJob(
         key=key,
@@ -128,8 +139,8 @@ def gang(stand: RunningGang, shapes: Sequence[Shape], constraint: Constraint | N
         pod_sets=_parts([task for task in tasks if task.status is Status.PENDING]),
         total=len(tasks),
         request=np.add.reduce([s.request for s in shapes]),
-        held=np.array(held, dtype=np.int64) if runs else EMPTY,
-        ready=len(held),
+        held=np.array(rows_held, dtype=np.int64) if runs else EMPTY,
+        ready=len(rows_held),
         tasks=tasks,
     )
     return Job(
@@ -150,5 +161,5 @@ def gang(stand: RunningGang, shapes: Sequence[Shape], constraint: Constraint | N
 
 def _parts(tasks: Sequence[Task]) -> tuple[PodSet, ...]:
     """Pods of one shape each, in the order of ranks."""
-    alike = ((shape, tuple(some)) for shape, some in groupby(tasks, key=lambda task: task.shape))
-    return tuple(PodSet(shape, "", -1, some) for shape, some in alike)
+    alike = ((shape, tuple(tasks_alike)) for shape, tasks_alike in groupby(tasks, key=lambda task: task.shape))
+    return tuple(PodSet(shape, "", -1, tasks_alike) for shape, tasks_alike in alike)

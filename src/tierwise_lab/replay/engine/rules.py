@@ -20,7 +20,7 @@ STATED, ROUGH, HISTORY = "stated", "rough", "history"
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """What does not come from the trace. Times are seconds."""
+    """Rules of a replay that the trace does not give. Times are seconds."""
 
     period: float = 10.0
     look_ahead: int = 64
@@ -45,12 +45,12 @@ def draw(hosts: Sequence[str], span: float, *, between: float, repair: float, se
     if not between:
         return ()
     rng = np.random.default_rng((seed, len(hosts)))
-    found: list[tuple[float, int, bool]] = []
+    events: list[tuple[float, int, bool]] = []
     due = [(float(rng.exponential(between)), row) for row in range(len(hosts))]
     heapq.heapify(due)
     while due and due[0][0] <= span:
         time, row = heapq.heappop(due)
         back = time + float(rng.exponential(repair))
-        found += [(time, row, False), (back, row, True)]
+        events += [(time, row, False), (back, row, True)]
         heapq.heappush(due, (back + float(rng.exponential(between)), row))
-    return tuple((NodeBack if up else NodeLost)(time, hosts[row]) for time, row, up in sorted(found))
+    return tuple((NodeBack if up else NodeLost)(time, hosts[row]) for time, row, up in sorted(events))

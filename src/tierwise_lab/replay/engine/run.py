@@ -68,7 +68,7 @@ class Replay(ABC, Generic[C]):
 
     @abstractmethod
     def _inputs(self) -> Data:
-        """What all contenders were given."""
+        """Inputs that all contenders share."""
 
     def resume(self, point: Checkpoint) -> None:
         """Go on from a checkpoint of the same inputs."""
@@ -87,8 +87,8 @@ class Replay(ABC, Generic[C]):
 
     def progress(self) -> Progress:
         """How far it is; only asked while it runs."""
-        done, told = self._current.progress() if self._current is not None else (0, "")
-        return Progress(self.names[min(len(self._done), len(self.names) - 1)], done, told)
+        done, current_text = self._current.progress() if self._current is not None else (0, "")
+        return Progress(self.names[min(len(self._done), len(self.names) - 1)], done, current_text)
 
     def checkpoint(self) -> Checkpoint:
         """All that is needed to go on."""
@@ -117,9 +117,9 @@ class Comparison(Replay[Engine | EmbeddedReplay]):
         super().__init__(tuple(contender.name for contender in contenders), 2 * len(trace), inputs)
 
     def _begin(self, number: int, state: Data | None) -> Engine | EmbeddedReplay:
-        given = self.fabric, self.trace, self.contenders[number], self.rules
-        kept = ReplayState.restored(state) if state is not None else None
-        engine = EmbeddedReplay(*given) if self.rules.controllers else Engine(*given, kept)
+        inputs = self.fabric, self.trace, self.contenders[number], self.rules
+        restored = ReplayState.restored(state) if state is not None else None
+        engine = EmbeddedReplay(*inputs) if self.rules.controllers else Engine(*inputs, restored)
         if self._record:
             self.logs.append(engine.record())
         return engine

@@ -90,8 +90,8 @@ class ReplayState(msgspec.Struct):
 
     def kept(self) -> dict[str, Any]:
         """This state as JSON data."""
-        found: dict[str, Any] = msgspec.to_builtins(self, enc_hook=lambda values: values.tolist())
-        return found
+        fields: dict[str, Any] = msgspec.to_builtins(self, enc_hook=lambda values: values.tolist())
+        return fields
 
     @classmethod
     def restored(cls, raw: dict[str, Any]) -> ReplayState:

@@ -37,10 +37,10 @@ class Head(msgspec.Struct, frozen=True):
 def sheet(head: Head, body: Sequence[str]) -> str:
     """The whole file: the verdict first, how to repeat it, whose line is which, and the sections."""
     title = head.title
-    said = "".join(f"<p class='verdict'>{escape(sentence)}</p>" for sentence in head.verdict)
+    verdicts = "".join(f"<p class='verdict'>{escape(sentence)}</p>" for sentence in head.verdict)
     code = f"<code>{escape(head.command)}</code> (tierwise {__version__})"
     repeat = f"<p>Repeat it with {code}</p>" if head.command else ""
-    above = f"<h1>{escape(title)}</h1>{said}<p>{escape(head.intro)}</p>{repeat}{key(head.names)}"
+    above = f"<h1>{escape(title)}</h1>{verdicts}<p>{escape(head.intro)}</p>{repeat}{key(head.names)}"
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width,initial-scale=1'>"
@@ -87,24 +87,24 @@ _TRAFFIC = (
 
 def report(results: dict[str, Any], command: str = "") -> str:
     """The page for the results of a comparison; `command` repeats it."""
-    told, outcomes = results["inputs"], results["outcomes"]
+    inputs, outcomes = results["inputs"], results["outcomes"]
     intro = (
-        f"{told['jobs']:,} jobs within {duration(told['span_seconds'])} on {told['hosts']:,} hosts with "
-        f"{told['gpus']:,} GPUs; seed {told['seed']}, cycles every {told['period_seconds']:g} s at most"
+        f"{inputs['jobs']:,} jobs within {duration(inputs['span_seconds'])} on {inputs['hosts']:,} hosts with "
+        f"{inputs['gpus']:,} GPUs; seed {inputs['seed']}, cycles every {inputs['period_seconds']:g} s at most"
     )
     names = [outcome["profile"] for outcome in outcomes]
     apart = f"In brackets: the difference to {names[0]}." if len(names) > 1 else ""
     short = [figure for figure in FIGURES if figure in DECISIVE or figure.key == "spread.leaves.max"]
     body = (
         table("In short", names, [_row(figure, outcomes) for figure in short], apart),
-        _over_time(told, outcomes),
+        _over_time(inputs, outcomes),
         _by_size(outcomes),
         _traffic(outcomes),
         _by_queue(outcomes),
-        pair(*(_heat(told, outcome) for outcome in outcomes)),
+        pair(*(_heat(inputs, outcome) for outcome in outcomes)),
         table("All numbers", names, [_row(figure, outcomes) for figure in shown_figures(outcomes)], apart),
     )
-    title = f"Simulation of {told['trace']}: {_and(names)}"
+    title = f"Simulation of {inputs['trace']}: {_and(names)}"
     return sheet(Head(title, verdict(outcomes), intro, names, command), body)
 
 
@@ -126,19 +126,21 @@ def _row(figure: Figure, outcomes: Sequence[dict[str, Any]]) -> tuple[str, ...]:
     return figure.title, *cells
 
 
-def _over_time(told: dict[str, Any], outcomes: Sequence[dict[str, Any]]) -> str:
-    def series(read: Callable[[dict[str, Any]], float]) -> list[Series]:
+def _over_time(inputs: dict[str, Any], outcomes: Sequence[dict[str, Any]]) -> str:
+    def series(value_of: Callable[[dict[str, Any]], float]) -> list[Series]:
         return [
-            Series(o["profile"], [read(sample) for sample in o["samples"]], [sample["time"] for sample in o["samples"]])
+            Series(
+                o["profile"], [value_of(sample) for sample in o["samples"]], [sample["time"] for sample in o["samples"]]
+            )
             for o in outcomes
         ]
 
-    def drawn(title: str, text: str, found: list[Series], **how: Any) -> str:
-        return section(title, f"{text} {coincidences(found)}".strip(), lines(found, label=title, **how))
+    def drawn(title: str, text: str, drawn_series: list[Series], **how: Any) -> str:
+        return section(title, f"{text} {coincidences(drawn_series)}".strip(), lines(drawn_series, label=title, **how))
 
-    size = _largest(told)
+    size = _largest(inputs)
     gangs = f"gangs of {SLOT_SIZES[size]} GPUs"
-    used = series(lambda s: 100 * s["held"] / told["gpus"])
+    used = series(lambda s: 100 * s["held"] / inputs["gpus"])
     waiting = series(lambda s: float(s["waiting"]))
     broken = series(lambda s: 100 * s["fragmentation"][size] if s["fragmentation"] else 0.0)
     share = "Share of all GPUs that gangs hold, up to the last arrival."
@@ -148,10 +150,10 @@ def _over_time(told: dict[str, Any], outcomes: Sequence[dict[str, Any]]) -> str:
     )
 
 
-def _largest(told: dict[str, Any]) -> int:
+def _largest(inputs: dict[str, Any]) -> int:
     """Which of the sizes that fragmentation is counted for is drawn: the largest that a leaf can hold."""
-    most = max(told["leaf_gpus"], default=0)
-    return max((i for i, size in enumerate(SLOT_SIZES) if size <= most), default=0)
+    largest = max(inputs["leaf_gpus"], default=0)
+    return max((i for i, size in enumerate(SLOT_SIZES) if size <= largest), default=0)
 
 
 _UNITS = (("s", 1, 120), ("min", 60, 2 * 3600), ("h", 3600, inf))
@@ -160,9 +162,9 @@ _UNITS = (("s", 1, 120), ("min", 60, 2 * 3600), ("h", 3600, inf))
 
 def _times(title: str, text: str, groups: Sequence[str], series: Sequence[Series]) -> str:
     """Bars of times in seconds, in the unit that suits them."""
-    most = max((value for one in series for value in one.values), default=0.0)
-    unit, size = next((unit, size) for unit, size, longest in _UNITS if most <= longest)
-    scaled = [Series(one.name, [value / size for value in one.values]) for one in series]
+    highest = max((value for series_drawn in series for value in series_drawn.values), default=0.0)
+    unit, size = next((unit, size) for unit, size, longest in _UNITS if highest <= longest)
+    scaled = [Series(series_drawn.name, [value / size for value in series_drawn.values]) for series_drawn in series]
     shown = bars(groups, scaled, label=title, unit=unit, show=lambda value: duration(value * size))
     return section(title, text, shown)
 
@@ -171,8 +173,8 @@ def _by_size(outcomes: Sequence[dict[str, Any]]) -> str:
     groups = [f"{c['gpus']} GPU{'' if c['gpus'] == '1' else 's'}" for c in outcomes[0]["times_by_size"]]
 
     def plot(title: str, text: str, what: str) -> str:
-        found = [Series(o["profile"], [c[what]["mean"] or 0.0 for c in o["times_by_size"]]) for o in outcomes]
-        return _times(title, text, groups, found)
+        mean_series = [Series(o["profile"], [c[what]["mean"] or 0.0 for c in o["times_by_size"]]) for o in outcomes]
+        return _times(title, text, groups, mean_series)
 
     return pair(
         plot("Wait by size", "Mean time that a job waited, by the GPUs that it asks for.", "wait_seconds"),
@@ -181,11 +183,11 @@ def _by_size(outcomes: Sequence[dict[str, Any]]) -> str:
 
 
 def _traffic(outcomes: Sequence[dict[str, Any]]) -> str:
-    sizes = [one["pods"] for one in outcomes[0]["spread_by_size"]] if outcomes else []
+    sizes = [size_row["pods"] for size_row in outcomes[0]["spread_by_size"]] if outcomes else []
 
     def leaves(title: str, text: str, how: str) -> str:
-        found = [Series(o["profile"], [_leaves(o, size, how) for size in sizes]) for o in outcomes]
-        return section(title, text, bars([f"{size} pods" for size in sizes], found, label=title, unit="leaves"))
+        leaf_series = [Series(o["profile"], [_leaves(o, size, how) for size in sizes]) for o in outcomes]
+        return section(title, text, bars([f"{size} pods" for size in sizes], leaf_series, label=title, unit="leaves"))
 
     carried = [Series(o["profile"], [o["spread"][name]["mean"] or 0.0 for _, name in _TRAFFIC]) for o in outcomes]
     shown = bars([title for title, _ in _TRAFFIC], carried, label="Traffic", unit="buffers", width=WHOLE)
@@ -197,31 +199,33 @@ def _traffic(outcomes: Sequence[dict[str, Any]]) -> str:
 
 
 def _leaves(outcome: dict[str, Any], size: str, how: str) -> float:
-    found = next((one["leaves"][how] for one in outcome["spread_by_size"] if one["pods"] == size), None)
-    return found or 0.0
+    leaf_number = next(
+        (size_row["leaves"][how] for size_row in outcome["spread_by_size"] if size_row["pods"] == size), None
+    )
+    return leaf_number or 0.0
 
 
-def _heat(told: dict[str, Any], outcome: dict[str, Any]) -> str:
+def _heat(inputs: dict[str, Any], outcome: dict[str, Any]) -> str:
     samples = outcome["samples"]
     rows = [
         (name, [sample["leaves"][i] / gpus for sample in samples[::_STEP]])
-        for i, (name, gpus) in enumerate(zip(told["leaves"], told["leaf_gpus"], strict=True))
+        for i, (name, gpus) in enumerate(zip(inputs["leaves"], inputs["leaf_gpus"], strict=True))
     ]
     title = f"Leaves, {outcome['profile']}"
     label = f"{title}: how full each of {len(rows)} leaves is over time"
-    plot = heat(rows, label=label, last=told["span_seconds"])
+    plot = heat(rows, label=label, last_time=inputs["span_seconds"])
     return section(title, "One line per leaf in the order of the tree; fuller is stronger.", plot)
 
 
 def _by_queue(outcomes: Sequence[dict[str, Any]]) -> str:
     """Nothing where there is one queue."""
-    queues = [str(one["queue"]) for one in outcomes[0]["queues"]] if outcomes else []
+    queues = [str(queue_row["queue"]) for queue_row in outcomes[0]["queues"]] if outcomes else []
     if len(queues) < 2:
         return ""
     waits = [Series(o["profile"], [q["wait_seconds"]["mean"] or 0.0 for q in o["queues"]]) for o in outcomes]
     lost = [Series(o["profile"], [q["gpu_hours_lost"] for q in o["queues"]]) for o in outcomes]
-    again = bars(queues, lost, label="Lost by queue", unit="GPU h", show=lambda value: f"{value:,.1f} h")
+    lost_chart = bars(queues, lost, label="Lost by queue", unit="GPU h", show=lambda value: f"{value:,.1f} h")
     return pair(
         _times("Wait by queue", "Mean time that a job waited.", queues, waits),
-        section("Lost by queue", "GPU time of work that had to be repeated.", again),
+        section("Lost by queue", "GPU time of work that had to be repeated.", lost_chart),
     )

@@ -30,16 +30,20 @@ def figures(values: Floats) -> Data:
     """Mean, median, 95th and 99th percentiles and maximum; nothing of nothing."""
     if not len(values):
         return {"mean": None, "p50": None, "p95": None, "p99": None, "max": None}
-    half, most, nearly_all = np.percentile(values, (50, 95, 99))
-    found = {"mean": values.mean(), "p50": half, "p95": most, "p99": nearly_all, "max": values.max()}
-    return {name: round(float(value), 3) for name, value in found.items()}
+    half, p95, nearly_all = np.percentile(values, (50, 95, 99))
+    shares = {"mean": values.mean(), "p50": half, "p95": p95, "p99": nearly_all, "max": values.max()}
+    return {name: round(float(value), 3) for name, value in shares.items()}
 
 
 def spread(engine: Engine | EmbeddedReplay) -> Data:
     """Mean and maximum of every figure over the gangs of several pods that started, and leaves beyond the fewest."""
-    _, fewest, known = _of_gangs(engine)
-    excess = round(float((known[:, 0] - fewest).sum()))
-    return {"gangs": len(known), "excess": excess, **{name: _ends(known[:, i]) for i, name in enumerate(FIGURES)}}
+    _, fewest, numbers_of_gangs = _of_gangs(engine)
+    excess = round(float((numbers_of_gangs[:, 0] - fewest).sum()))
+    return {
+        "gangs": len(numbers_of_gangs),
+        "excess": excess,
+        **{name: _ends(numbers_of_gangs[:, i]) for i, name in enumerate(FIGURES)},
+    }
 
 
 def _of_gangs(engine: Engine | EmbeddedReplay) -> tuple[Ints, Floats, Floats]:
@@ -52,17 +56,17 @@ def _of_gangs(engine: Engine | EmbeddedReplay) -> tuple[Ints, Floats, Floats]:
 
 def spread_by_size(engine: Engine | EmbeddedReplay) -> list[Data]:
     """Leaves of gangs by their pods, in classes that double; and how many times the fewest possible that is."""
-    pods, fewest, known = _of_gangs(engine)
-    leaves = known[:, 0]
+    pods, fewest, numbers_of_gangs = _of_gangs(engine)
+    leaves = numbers_of_gangs[:, 0]
     classes = np.ceil(np.log2(np.maximum(pods, 1))).astype(np.int64)
-    found: list[Data] = []
+    rows: list[Data] = []
     for size in distinct(classes).tolist():
-        own = classes == size
+        of_size = classes == size
         low, high = 2 ** (size - 1) + 1, 2**size
         name = str(high) if low >= high else f"{low}-{high}"
-        stretch = _ends(leaves[own] / fewest[own])
-        found.append({"pods": name, "gangs": int(own.sum()), "leaves": _ends(leaves[own]), "stretch": stretch})
-    return found
+        stretch = _ends(leaves[of_size] / fewest[of_size])
+        rows.append({"pods": name, "gangs": int(of_size.sum()), "leaves": _ends(leaves[of_size]), "stretch": stretch})
+    return rows
 
 
 def _ends(values: Floats) -> Data:
@@ -74,16 +78,16 @@ def _ends(values: Floats) -> Data:
 def of_queue(engine: Engine | EmbeddedReplay, number: int) -> Data:
     """Figures of the jobs of one queue."""
     state, trace = engine.state, engine.trace
-    own = trace.queue == number
-    ended = own & (state.end >= 0)
+    of_this = trace.queue == number
+    ended = of_this & (state.end >= 0)
     return {
         "queue": trace.queues[number],
-        "jobs": int(own.sum()),
+        "jobs": int(of_this.sum()),
         "finished": int(ended.sum()),
         "wait_seconds": figures(state.waited[ended]),
-        "evictions": int(state.evictions[own].sum()),
+        "evictions": int(state.evictions[of_this].sum()),
         "gpu_hours": round(float((trace.gpus * trace.duration)[ended].sum()) / HOUR, 3),
-        "gpu_hours_lost": round(float(state.lost[own].sum()) / HOUR, 3),
+        "gpu_hours_lost": round(float(state.lost[of_this].sum()) / HOUR, 3),
     }
 
 
@@ -98,11 +102,11 @@ class _Times(msgspec.Struct, frozen=True):
     wait: Floats
     completion: Floats
 
-    def of(self, chosen: Bools) -> Data:
+    def of(self, selected: Bools) -> Data:
         return {
-            "jobs": int(chosen.sum()),
-            "wait_seconds": figures(self.wait[chosen]),
-            "completion_seconds": figures(self.completion[chosen]),
+            "jobs": int(selected.sum()),
+            "wait_seconds": figures(self.wait[selected]),
+            "completion_seconds": figures(self.completion[selected]),
         }
 
 
@@ -194,9 +198,9 @@ def _unfinished(engine: Engine | EmbeddedReplay) -> float:
 
 
 def _class(times: _Times, low: int, high: int | None) -> Data:
-    chosen = (times.gpus >= low) & (times.gpus <= (high or np.inf))
+    selected = (times.gpus >= low) & (times.gpus <= (high or np.inf))
     name = f"{low}-{high}" if high else f"{low}+"
-    return {"gpus": str(low) if low == high else name, **times.of(chosen)}
+    return {"gpus": str(low) if low == high else name, **times.of(selected)}
 
 
 def _sample(sample: Sample) -> Data:
@@ -215,5 +219,5 @@ def _mean(values: list[int]) -> float | None:
     return round(float(np.mean(values)), 6) if values else None
 
 
-def _ratio(part: float, whole: float) -> float | None:
-    return round(part / whole, 6) if whole else None
+def _ratio(part: float, total: float) -> float | None:
+    return round(part / total, 6) if total else None

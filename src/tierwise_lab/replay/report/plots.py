@@ -68,14 +68,14 @@ class _Frame(msgspec.Struct, frozen=True):
         parts = []
         for number in range(round(self.up / step) + 1):
             value = number * step
-            y, told = self.y(value), f" {escape(unit)}" if unit and value > self.up - step / 2 else ""
+            y, suffix = self.y(value), f" {escape(unit)}" if unit and value > self.up - step / 2 else ""
             parts.append(f'<line class="grid" x1="{_LEFT}" x2="{self.width - _RIGHT}" y1="{y}" y2="{y}"/>')
-            parts.append(_text(_LEFT - 6, y + 4, f"{value:,.6g}{told}", "end"))
+            parts.append(_text(_LEFT - 6, y + 4, f"{value:,.6g}{suffix}", "end"))
         return "".join(parts)
 
     def ticks(self, units: Sequence[tuple[str, float, float]], below: float = 12) -> str:
         """Places at round numbers, in the unit that suits their span; the last one names it."""
-        unit, size = next((unit, size) for unit, size, most in units if self.across <= most)
+        unit, size = next((unit, size) for unit, size, limit in units if self.across <= limit)
         step = _round(self.across / size / (10 if self.width > HALF else 5))
         places = [number * step for number in range(floor(self.across / size / step + 1e-9) + 1)]
         labels = [f"{place:,.6g}" for place in places]
@@ -94,10 +94,10 @@ def lines(
     step, highest = _steps(top or max((v for s in series for v in s.values), default=1.0))
     frame = _Frame(width, max((p for s in series for p in s.places), default=1.0) or 1.0, highest)
     body = [frame.rules(step, unit), frame.ticks(((across, 1, inf),) if across else _TIMES)]
-    for number, one in enumerate(series):
-        points = " ".join(f"{frame.x(p)},{frame.y(v)}" for p, v in zip(one.places, one.values, strict=True))
+    for number, curve in enumerate(series):
+        points = " ".join(f"{frame.x(p)},{frame.y(v)}" for p, v in zip(curve.places, curve.values, strict=True))
         kind = f"line c{number % 6} d{number % 6}"
-        body.append(f'<polyline class="{kind}" points="{points}"><title>{escape(one.name)}</title></polyline>')
+        body.append(f'<polyline class="{kind}" points="{points}"><title>{escape(curve.name)}</title></polyline>')
     ends = "; ".join(f"{s.name} from {s.values[0]:,.4g} to {s.values[-1]:,.4g}" for s in series if s.values)
     return frame.svg(body, f"{label}{f', in {unit}' if unit else ''}: {ends}")
 
@@ -107,28 +107,27 @@ def scatter(series: Sequence[Series], *, label: str, width: int = HALF) -> str:
     step, highest = _steps(max((v for s in series for v in s.values), default=1.0))
     frame = _Frame(width, max((p for s in series for p in s.places), default=1.0) * 1.1 or 1.0, highest)
     body = [frame.rules(step, ""), frame.ticks(_TIMES)]
-    for number, one in enumerate(series):
-        for place, value in zip(one.places, one.values, strict=True):
+    for number, curve in enumerate(series):
+        for place, value in zip(curve.places, curve.values, strict=True):
             x, y = frame.x(place), frame.y(value)
-            body.append(
-                f'<circle class="bar c{number % 6}" cx="{x}" cy="{y}" r="5"><title>{escape(one.name)}</title></circle>'
-            )
-            body.append(_text(x - 8, y - 6, escape(one.name), "end" if x > width / 2 else "start"))
-    told = "; ".join(f"{s.name} at {s.places[0]:,.4g} and {s.values[0]:,.4g}" for s in series if s.values)
-    return frame.svg(body, f"{label}: {told}")
+            name = escape(curve.name)
+            body.append(f'<circle class="bar c{number % 6}" cx="{x}" cy="{y}" r="5"><title>{name}</title></circle>')
+            body.append(_text(x - 8, y - 6, name, "end" if x > width / 2 else "start"))
+    description = "; ".join(f"{s.name} at {s.places[0]:,.4g} and {s.values[0]:,.4g}" for s in series if s.values)
+    return frame.svg(body, f"{label}: {description}")
 
 
 def coincidences(series: Sequence[Series]) -> str:
     """Which lines cover each other nearly everywhere, in a sentence; nothing where none do."""
-    told = []
-    for number, one in enumerate(series):
-        for other in series[number + 1 :]:
-            pairs = list(zip(one.values, other.values, strict=False))
-            same = sum(abs(a - b) <= _ALIKE * max(abs(a), abs(b), 1e-9) for a, b in pairs)
-            if pairs and same >= _MOSTLY * len(pairs):
-                share = "" if same == len(pairs) else f" {100 * same / len(pairs):.0f} % of the time"
-                told.append(f"{one.name} and {other.name} coincide{share}.")
-    return " ".join(told)
+    sentences = []
+    for number, curve in enumerate(series):
+        for second_curve in series[number + 1 :]:
+            pairs = list(zip(curve.values, second_curve.values, strict=False))
+            equal_values = sum(abs(a - b) <= _ALIKE * max(abs(a), abs(b), 1e-9) for a, b in pairs)
+            if pairs and equal_values >= _MOSTLY * len(pairs):
+                share = "" if equal_values == len(pairs) else f" {100 * equal_values / len(pairs):.0f} % of the time"
+                sentences.append(f"{curve.name} and {second_curve.name} coincide{share}.")
+    return " ".join(sentences)
 
 
 _ALIKE, _MOSTLY = 0.005, 0.8
@@ -153,20 +152,20 @@ def bars(
     for place, group in enumerate(groups):
         start = frame.x(place + 0.14)
         body.append(_text(frame.x(place + 0.5), _HEIGHT - 6, escape(group), "middle"))
-        for number, one in enumerate(series):
-            y, x = frame.y(one.values[place]), start + number * wide
-            told = f"{escape(one.name)}, {escape(group)}: {show(one.values[place])}"
+        for number, curve in enumerate(series):
+            y, x = frame.y(curve.values[place]), start + number * wide
+            bar_text = f"{escape(curve.name)}, {escape(group)}: {show(curve.values[place])}"
             body.append(
                 f'<rect class="bar c{number % 6}" x="{x:.1f}" y="{y}" width="{wide * 0.92:.1f}" '
-                f'height="{_HEIGHT - _BOTTOM - y:.1f}" rx="2"><title>{told}</title></rect>'
+                f'height="{_HEIGHT - _BOTTOM - y:.1f}" rx="2"><title>{bar_text}</title></rect>'
             )
             if len(series) > 1 and wide >= _DIGIT:
                 body.append(_text(x + wide * 0.46, _HEIGHT - _BOTTOM + 12, str(number + 1), "middle"))
-    head = "".join(f"<th scope='col'>{escape(one.name)}</th>" for one in series)
-    rows = "".join(
-        f"<tr><th scope='row'>{escape(group)}</th>{''.join(f'<td>{show(one.values[n])}</td>' for one in series)}</tr>"
-        for n, group in enumerate(groups)
-    )
+    head = "".join(f"<th scope='col'>{escape(curve.name)}</th>" for curve in series)
+    rows = ""
+    for n, group in enumerate(groups):
+        cells = "".join(f"<td>{show(curve.values[n])}</td>" for curve in series)
+        rows += f"<tr><th scope='row'>{escape(group)}</th>{cells}</tr>"
     title = f"{label}{f', in {unit}' if unit else ''}, by {', '.join(groups)}; the numbers follow"
     return (
         f"{frame.svg(body, title)}<details><summary>Numbers</summary><table><thead><tr><td></td>{head}</tr></thead>"
@@ -178,28 +177,30 @@ _DIGIT = 9
 """Width of a bar, in units of the drawing, that has room for a number below it."""
 
 
-def heat(rows: Sequence[tuple[str, Sequence[float]]], *, label: str, last: float, width: int = HALF) -> str:
+def heat(rows: Sequence[tuple[str, Sequence[float]]], *, label: str, last_time: float, width: int = HALF) -> str:
     """One line for each domain, time from left to right up to the last second, fuller is stronger; with its scale."""
     columns = max((len(values) for _, values in rows), default=1)
     high = max(2.0, min(14.0, 300 / max(1, len(rows))))
-    left = min(_NAMES, max((_LETTER * len(name) for name, _ in rows), default=0.0) + 10) if high >= _READABLE else _LEFT
-    frame = _Frame(width, last or 1.0, 1.0, round(_TOP + len(rows) * high + _BOTTOM + 22), left)
-    wide = (width - left - _RIGHT) / columns
+    left_edge = (
+        min(_NAMES, max((_LETTER * len(name) for name, _ in rows), default=0.0) + 10) if high >= _READABLE else _LEFT
+    )
+    frame = _Frame(width, last_time or 1.0, 1.0, round(_TOP + len(rows) * high + _BOTTOM + 22), left_edge)
+    wide = (width - left_edge - _RIGHT) / columns
     body = []
     for number, (name, values) in enumerate(rows):
         y = _TOP + number * high
         if high >= _READABLE:
-            body.append(_text(left - 6, y + high - 2, escape(_end(name, left)), "end"))
+            body.append(_text(left_edge - 6, y + high - 2, escape(_end(name, left_edge)), "end"))
         body.append(f"<g><title>{escape(name)}</title>")
         for start, end, share in _runs(values):
-            x, length = left + start * wide, (end - start) * wide + 0.3  # a little over, so that no seam shows
+            x, length = left_edge + start * wide, (end - start) * wide + 0.3  # a little over, so that no seam shows
             body.append(
                 f'<rect class="heat" x="{x:.1f}" y="{y:.1f}" width="{length:.1f}" '
                 f'height="{high:.1f}" fill-opacity="{share:.1f}"/>'
             )
         body.append("</g>")
-    body.append(_frame(left, _TOP, width - left - _RIGHT, len(rows) * high))
-    return frame.svg([*body, frame.ticks(_TIMES, 34), *_scale(left, frame.height - 12)], label)
+    body.append(_frame(left_edge, _TOP, width - left_edge - _RIGHT, len(rows) * high))
+    return frame.svg([*body, frame.ticks(_TIMES, 34), *_scale(left_edge, frame.height - 12)], label)
 
 
 _READABLE, _LETTER, _NAMES = 10.0, 6.2, 130.0
@@ -208,19 +209,19 @@ _READABLE, _LETTER, _NAMES = 10.0, 6.2, 130.0
 
 def _end(name: str, room: float) -> str:
     """The end of a name that is too long: what tells it from its neighbours."""
-    most = int((room - 10) / _LETTER)
-    return name if len(name) <= most else f"…{name[1 - most :]}"
+    letters = int((room - 10) / _LETTER)
+    return name if len(name) <= letters else f"…{name[1 - letters :]}"
 
 
-def _scale(left: float, y: float) -> list[str]:
+def _scale(left_edge: float, y: float) -> list[str]:
     """How strong is how full."""
     boxes = [
-        f'<rect class="heat" x="{left + 46 + 14 * n:.1f}" y="{y - 9:.1f}" width="14" height="10" '
+        f'<rect class="heat" x="{left_edge + 46 + 14 * n:.1f}" y="{y - 9:.1f}" width="14" height="10" '
         f'fill-opacity="{n / 10:.1f}"/>'
         for n in range(11)
     ]
-    text = _text(left + 206, y, "100 % of its GPUs in use", "start")
-    return [_text(left + 40, y, "0 %", "end"), *boxes, _frame(left + 46, y - 9, 154, 10), text]
+    text = _text(left_edge + 206, y, "100 % of its GPUs in use", "start")
+    return [_text(left_edge + 40, y, "0 %", "end"), *boxes, _frame(left_edge + 46, y - 9, 154, 10), text]
 
 
 def _frame(x: float, y: float, width: float, height: float) -> str:
@@ -243,14 +244,14 @@ def key(names: Sequence[str]) -> str:
 
 def _runs(values: Sequence[float]) -> list[tuple[int, int, float]]:
     """Stretches of one share, in steps of a tenth; empty ones are not drawn."""
-    found: list[tuple[int, int, float]] = []
+    runs: list[tuple[int, int, float]] = []
     for place, value in enumerate(values):
         share = round(value * 10) / 10
-        if found and found[-1][2] == share:
-            found[-1] = (found[-1][0], place + 1, share)
+        if runs and runs[-1][2] == share:
+            runs[-1] = (runs[-1][0], place + 1, share)
         else:
-            found.append((place, place + 1, share))
-    return [run for run in found if run[2] > 0]
+            runs.append((place, place + 1, share))
+    return [run for run in runs if run[2] > 0]
 
 
 def _steps(highest: float) -> tuple[float, float]:

@@ -35,11 +35,11 @@ class Spreads(msgspec.Struct, frozen=True):
     def fewest(self, sizes: tuple[int, ...]) -> int:
         """The fewest leaves that could hold pods with so many GPUs each, were the fabric empty."""
         _, leaf = np.unique(self.leaf, return_inverse=True)
-        found = 1
+        needed = 1
         for size, number in slots(sizes):
             room = np.sort(np.bincount(leaf, self.fabric.host_gpus // size))[::-1]
-            found = max(found, 1 + int(np.searchsorted(np.cumsum(room), number)))
-        return found
+            needed = max(needed, 1 + int(np.searchsorted(np.cumsum(room), number)))
+        return needed
 
     def of(self, rows: Ints) -> tuple[float, ...]:
         """The figures of a gang whose pods stand on these rows, in the order of their ranks."""

@@ -56,10 +56,10 @@ class Figure(msgspec.Struct, frozen=True):
 
     def read(self, outcome: dict[str, Any]) -> float | None:
         """Its value; None where the outcome has none."""
-        found: Any = outcome
+        value: Any = outcome
         for part in self.key.split("."):
-            found = None if found is None else found.get(part)
-        return None if found is None else float(found)
+            value = None if value is None else value.get(part)
+        return None if value is None else float(value)
 
     @property
     def is_share(self) -> bool:
@@ -179,17 +179,19 @@ DECISIVE: Sequence[Figure] = tuple(
 def verdict(outcomes: Sequence[dict[str, Any]]) -> list[str]:
     """The outcome in a sentence or two: who is best in what, by how much; or that nothing differs."""
     if len(outcomes) == 1:
-        told = ", ".join(f"{figure.title} {figure.text(outcomes[0])}" for figure in DECISIVE)
+        figures_text = ", ".join(f"{figure.title} {figure.text(outcomes[0])}" for figure in DECISIVE)
         jobs = outcomes[0]["jobs"]
-        return [f"{outcomes[0]['profile']}: {jobs['finished']:,} of {jobs['arrived']:,} jobs finished; {told}."]
+        return [f"{outcomes[0]['profile']}: {jobs['finished']:,} of {jobs['arrived']:,} jobs finished; {figures_text}."]
     wins, differ = _wins(outcomes)
     if not differ:
         return [f"No difference: {', '.join(figure.title for figure in DECISIVE)} are the same under all profiles."]
     order = sorted(wins, key=lambda name: -len(wins[name]))
-    said = [f"{order[0]} is best in {len(wins[order[0]])} of {differ} figures: {'; '.join(wins[order[0]])}."]
+    sentences = [f"{order[0]} is best in {len(wins[order[0]])} of {differ} figures: {'; '.join(wins[order[0]])}."]
     better = [name for name in order[1:] if set(wins[name]) - set(wins[order[0]])]
-    said += [f"{name} is best in {'; '.join(t for t in wins[name] if t not in wins[order[0]])}." for name in better]
-    return said
+    sentences += [
+        f"{name} is best in {'; '.join(t for t in wins[name] if t not in wins[order[0]])}." for name in better
+    ]
+    return sentences
 
 
 def _wins(outcomes: Sequence[dict[str, Any]]) -> tuple[dict[str, list[str]], int]:
@@ -201,20 +203,20 @@ def _wins(outcomes: Sequence[dict[str, Any]]) -> tuple[dict[str, list[str]], int
         if best is None:
             continue
         differ += 1
-        others = ", ".join(f"{o['profile']} {figure.text(o)}" for o in outcomes if o["profile"] not in best)
-        first = next(o for o in outcomes if o["profile"] in best)
+        others_text = ", ".join(f"{o['profile']} {figure.text(o)}" for o in outcomes if o["profile"] not in best)
+        best_outcome = next(o for o in outcomes if o["profile"] in best)
         for name in wins.keys() & best:
-            wins[name].append(f"{figure.title} {figure.text(first)} ({others})")
+            wins[name].append(f"{figure.title} {figure.text(best_outcome)} ({others_text})")
     return wins, differ
 
 
 def _best(figure: Figure, outcomes: Sequence[dict[str, Any]]) -> set[str] | None:
     """The profiles whose number is best, or as good as that; None where all are, or none has one."""
-    known = [(value, o["profile"]) for o in outcomes if (value := figure.read(o)) is not None]
-    if not known:
+    values = [(value, o["profile"]) for o in outcomes if (value := figure.read(o)) is not None]
+    if not values:
         return None
-    top = max(known)[0] if figure.better > 0 else min(known)[0]
-    best = {name for value, name in known if abs(value - top) <= _AS_GOOD * abs(top)}
+    top = max(values)[0] if figure.better > 0 else min(values)[0]
+    best = {name for value, name in values if abs(value - top) <= _AS_GOOD * abs(top)}
     return best if len(best) < len(outcomes) else None
 
 
@@ -227,17 +229,17 @@ _MOST_COMPARED: Final = 3
 
 def lines(page: Page, results: dict[str, Any], command: str = "") -> list[Text]:
     """The page of a replay: verdict, trace, the numbers side by side, and the command that repeats it."""
-    told = results["inputs"]
-    load = _share(told["offered_load"])
+    inputs = results["inputs"]
+    load = _share(inputs["offered_load"])
     head = (
-        f"{told['jobs']:,} jobs of {told['trace']} within {duration(told['span_seconds'])}, "
-        f"offering {load} of {told['gpus']:,} GPUs on {told['hosts']:,} hosts"
+        f"{inputs['jobs']:,} jobs of {inputs['trace']} within {duration(inputs['span_seconds'])}, "
+        f"offering {load} of {inputs['gpus']:,} GPUs on {inputs['hosts']:,} hosts"
     )
     outcomes = results["outcomes"]
     columns = (TableColumn("", least=16), *(TableColumn(o["profile"], right=True) for o in outcomes))
     rows: list[Sequence[Cell]] = [(figure.title, *_compared(figure, outcomes)) for figure in shown_figures(outcomes)]
     return [
-        *(line for said in verdict(outcomes) for line in wrapped(Text(said, style="bold"), page.width)),
+        *(line for sentence in verdict(outcomes) for line in wrapped(Text(sentence, style="bold"), page.width)),
         Text(),
         *wrapped(Text(head), page.width),
         Text(),
@@ -258,7 +260,7 @@ def _compared(figure: Figure, outcomes: Sequence[dict[str, Any]]) -> list[str]:
 
 def _by_size(page: Page, outcomes: Sequence[dict[str, Any]]) -> list[Text]:
     """Leaves by size of gangs; nothing where no gang has several pods."""
-    sizes = [one["pods"] for one in outcomes[0]["spread_by_size"]]
+    sizes = [size_row["pods"] for size_row in outcomes[0]["spread_by_size"]]
     if not sizes:
         return []
     title = Text("leaves per gang by its pods: mean, max, and times the fewest possible", style="bold")
@@ -268,15 +270,15 @@ def _by_size(page: Page, outcomes: Sequence[dict[str, Any]]) -> list[Text]:
 
 
 def _leaves(outcome: dict[str, Any], size: str) -> str:
-    found = next((one for one in outcome["spread_by_size"] if one["pods"] == size), None)
-    if found is None:
+    size_row = next((row for row in outcome["spread_by_size"] if row["pods"] == size), None)
+    if size_row is None:
         return "-"
-    return f"{found['leaves']['mean']:.2f} {found['leaves']['max']:.0f} ×{found['stretch']['mean']:.2f}"
+    return f"{size_row['leaves']['mean']:.2f} {size_row['leaves']['max']:.0f} ×{size_row['stretch']['mean']:.2f}"
 
 
 def _by_queue(page: Page, outcomes: Sequence[dict[str, Any]]) -> list[Text]:
     """How long jobs of each queue waited, and what they lost; nothing where there is one."""
-    queues = [one["queue"] for one in outcomes[0]["queues"]]
+    queues = [queue_row["queue"] for queue_row in outcomes[0]["queues"]]
     if len(queues) < 2:
         return []
     title = Text("by queue: mean wait, and GPU time lost", style="bold")
@@ -292,8 +294,8 @@ def _by_queue(page: Page, outcomes: Sequence[dict[str, Any]]) -> list[Text]:
     return [Text(), *wrapped(title, page.width), Text(), *table(page, columns, rows)]
 
 
-def _queue(found: dict[str, Any]) -> str:
-    return f"{duration(found['wait_seconds']['mean'])}, {_hours(found['gpu_hours_lost'])}"
+def _queue(queue_row: dict[str, Any]) -> str:
+    return f"{duration(queue_row['wait_seconds']['mean'])}, {_hours(queue_row['gpu_hours_lost'])}"
 
 
 # -- how many jobs started inside the ranges that were stated for them
@@ -312,12 +314,12 @@ _CALIBRATION = (
 )
 
 
-def calibration_lines(page: Page, found: Sequence[dict[str, Any]]) -> list[Text]:
+def calibration_lines(page: Page, calibrations: Sequence[dict[str, Any]]) -> list[Text]:
     """One line for each profile, and one for each size of jobs below it."""
     rows: list[list[Cell]] = []
-    for one in found:
-        rows.append([Text(str(one["name"]), style="bold"), "all", *_calibrated(one)])
-        rows += [["", _sizes(part["gpus"]), *_calibrated(part)] for part in one["by_size"]]
+    for calibration in calibrations:
+        rows.append([Text(str(calibration["name"]), style="bold"), "all", *_calibrated(calibration)])
+        rows += [["", _sizes(part["gpus"]), *_calibrated(part)] for part in calibration["by_size"]]
     note = (
         "Each job was asked about when it began to wait, with what was known then; unknown: no start was expected, as "
         "ends were not known. Shares, of the others, of starts inside the stated ranges; uncorrected: those of runs "

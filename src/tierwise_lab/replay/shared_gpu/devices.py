@@ -34,7 +34,7 @@ class PodKinds(msgspec.Struct, frozen=True):
 
 
 class DeviceState(msgspec.Struct, frozen=True):
-    """What is left of some nodes, one row each; a node with fewer devices than there are columns has 0 in the rest."""
+    """Free parts of some nodes, one row each; a node with fewer devices than columns has 0 in the rest."""
 
     cpu: Ints
     memory: Ints
@@ -53,23 +53,23 @@ def fitting(state: DeviceState, kinds: PodKinds, kind: int) -> Bools:
 
 def fragmentation(state: DeviceState, kinds: PodKinds) -> Floats:
     """Row by row: what is left of GPUs and of no use to the pods of the workload, on average over them."""
-    left = state.left[:, None, :]
-    small = left < np.maximum(1, kinds.each)[None, :, None]
+    free_parts = state.left[:, None, :]
+    small = free_parts < np.maximum(1, kinds.each)[None, :, None]
     fits = (~small).sum(axis=2) >= kinds.devices[None, :]
     fits &= state.cpu[:, None] >= kinds.cpu[None, :]
     fits &= state.memory[:, None] >= kinds.memory[None, :]
     fits &= kinds.devices[None, :] > 0  # who asks for no GPU can use none of what is left
     total = state.left.sum(axis=1)
-    unusable = np.where(fits, (left * small).sum(axis=2), total[:, None])
+    unusable = np.where(fits, (free_parts * small).sum(axis=2), total[:, None])
     mean: Floats = unusable @ kinds.weight
     return mean
 
 
 def stranded(state: DeviceState, kinds: PodKinds) -> Floats:
     """Row by row: what is left of GPUs and has no cpu to go with it."""
-    asked = kinds.devices * kinds.each
-    weight = np.where(asked > 0, kinds.weight, 0.0)
-    per_unit = (kinds.cpu * weight).sum() / max(1.0, float((asked * weight).sum()))
+    demand = kinds.devices * kinds.each
+    weight = np.where(demand > 0, kinds.weight, 0.0)
+    per_unit = (kinds.cpu * weight).sum() / max(1.0, float((demand * weight).sum()))
     if not per_unit:
         return np.zeros(len(state.cpu))
     beyond: Floats = np.maximum(0.0, state.left.sum(axis=1) - state.cpu / per_unit)
@@ -80,20 +80,20 @@ def options(state: DeviceState, kinds: PodKinds, kind: int) -> list[int]:
     """The devices of the first row on which a pod may start, one for each amount left; -1 where it uses none."""
     if not kinds.devices[kind]:
         return [-1]
-    left, each = state.left[0].tolist(), int(kinds.each[kind])
-    found: dict[int, int] = {}
-    for device, amount in enumerate(left):
-        if amount >= each:
-            found.setdefault(amount, device)
-    return list(found.values()) if kinds.devices[kind] == 1 else list(found.values())[:1]
+    free_parts, share = state.left[0].tolist(), int(kinds.each[kind])
+    device_by_amount: dict[int, int] = {}
+    for device, amount in enumerate(free_parts):
+        if amount >= share:
+            device_by_amount.setdefault(amount, device)
+    return list(device_by_amount.values()) if kinds.devices[kind] == 1 else list(device_by_amount.values())[:1]
 
 
 def after(state: DeviceState, kinds: PodKinds, kind: int, device: int) -> DeviceState:
     """The first row once a pod is on it: on a device, or on the first so many that have enough."""
-    left = state.left[:1].copy()
+    free_parts = state.left[:1].copy()
     number = int(kinds.devices[kind])
     if number == 1:
-        left[0, device] -= kinds.each[kind]
+        free_parts[0, device] -= kinds.each[kind]
     elif number:
-        left[0, np.flatnonzero(left[0] >= kinds.each[kind])[:number]] -= kinds.each[kind]
-    return DeviceState(state.cpu[:1] - kinds.cpu[kind], state.memory[:1] - kinds.memory[kind], left)
+        free_parts[0, np.flatnonzero(free_parts[0] >= kinds.each[kind])[:number]] -= kinds.each[kind]
+    return DeviceState(state.cpu[:1] - kinds.cpu[kind], state.memory[:1] - kinds.memory[kind], free_parts)

@@ -120,16 +120,16 @@ class Filling:
 
     def _look(self) -> None:
         """Note how full and how fragmented the cluster is, where a step of what is asked for was passed."""
-        asked = int((self._came * self._kinds.devices * self._kinds.each).sum())
-        if asked * _SAMPLES >= len(self._samples) * self._total:
+        demand = int((self._came * self._kinds.devices * self._kinds.each).sum())
+        if demand * _SAMPLES >= len(self._samples) * self._total:
             spoilt = float(devices.fragmentation(self.state, self._kinds).sum())
-            figures = (asked / self._total, self.allocation, spoilt / self._total)
+            figures = (demand / self._total, self.allocation, spoilt / self._total)
             self._samples.append([round(value, 6) for value in figures])
 
     def _place(self, kind: int, row: int) -> None:
         self.costs(kind)  # says which device is best
-        one = self.state.at(np.array([row]))
-        now = devices.after(one, self._kinds, kind, int(self._devices[kind][row]))
+        node_state = self.state.at(np.array([row]))
+        now = devices.after(node_state, self._kinds, kind, int(self._devices[kind][row]))
         self.state.cpu[row], self.state.memory[row], self.state.left[row] = now.cpu[0], now.memory[0], now.left[0]
         self._standing[kind, row] += 1
         self._moved.append(row)
@@ -138,7 +138,9 @@ class Filling:
         return devices.fitting(self.state, self._kinds, kind)
 
     def costs(self, kind: int) -> Floats:
-        """What a pod of a kind would spoil of each node, by the measure of the policy, on its best device there."""
+        """Fragmentation that a pod of a kind would cause on each node, by the policy's measure, on the best device
+        there.
+        """
         if kind not in self._costs:
             self._costs[kind] = np.zeros(len(self._nodes))
             self._devices[kind] = np.full(len(self._nodes), -1)
@@ -146,28 +148,31 @@ class Filling:
         else:
             rows = sorted(set(self._moved[self._seen[kind] :]))
         self._seen[kind] = len(self._moved)
-        known: dict[bytes, tuple[float, int]] = {}
+        cost_by_key: dict[bytes, tuple[float, int]] = {}
         fits = self.fits(kind)
         for row in rows:
             if fits[row]:
-                one = self.state.at(np.array([row]))
-                key = one.cpu.tobytes() + one.memory.tobytes() + one.left.tobytes()
-                if key not in known:
-                    known[key] = self._cheapest(one, kind)
-                self._costs[kind][row], self._devices[kind][row] = known[key]
+                node_state = self.state.at(np.array([row]))
+                key = node_state.cpu.tobytes() + node_state.memory.tobytes() + node_state.left.tobytes()
+                if key not in cost_by_key:
+                    cost_by_key[key] = self._cheapest(node_state, kind)
+                self._costs[kind][row], self._devices[kind][row] = cost_by_key[key]
         return self._costs[kind]
 
-    def _cheapest(self, one: DeviceState, kind: int) -> tuple[float, int]:
-        choices = devices.options(one, self._kinds, kind)
-        each = [devices.after(one, self._kinds, kind, device) for device in choices]
+    def _cheapest(self, node_state: DeviceState, kind: int) -> tuple[float, int]:
+        choices = devices.options(node_state, self._kinds, kind)
+        states_after = [devices.after(node_state, self._kinds, kind, device) for device in choices]
         stacked = DeviceState(
-            *(np.concatenate(parts) for parts in zip(*((s.cpu, s.memory, s.left) for s in (one, *each)), strict=True))
+            *(
+                np.concatenate(parts)
+                for parts in zip(*((s.cpu, s.memory, s.left) for s in (node_state, *states_after)), strict=True)
+            )
         )
-        found = devices.fragmentation(stacked, self._kinds)
+        costs = devices.fragmentation(stacked, self._kinds)
         if self._strands:
-            found += devices.stranded(stacked, self._kinds)
-        best = int(np.argmin(found[1:]))
-        return float(found[1 + best] - found[0]), choices[best]
+            costs += devices.stranded(stacked, self._kinds)
+        best = int(np.argmin(costs[1:]))
+        return float(costs[1 + best] - costs[0]), choices[best]
 
     @property
     def allocated(self) -> float:
@@ -184,12 +189,12 @@ class Filling:
         arrays = (self.state.cpu, self.state.memory, self.state.left, self._standing, self._came)
         return {"arrays": [array.tolist() for array in arrays], "samples": self._samples}
 
-    def restore(self, kept: Mapping[str, Any]) -> None:
+    def restore(self, saved: Mapping[str, Any]) -> None:
         """Go on from there."""
         arrays = (self.state.cpu, self.state.memory, self.state.left, self._standing, self._came)
-        for array, values in zip(arrays, kept["arrays"], strict=True):
+        for array, values in zip(arrays, saved["arrays"], strict=True):
             array[...] = values
-        self._samples = kept["samples"]
+        self._samples = saved["samples"]
 
     def outcome(self) -> Data:
         """How much of the cluster is in use, who was refused, and how it came to that."""
@@ -206,9 +211,9 @@ class Filling:
         }
 
     def _size(self, low: int, high: int | None, name: str) -> Data:
-        asked = self._kinds.devices * self._kinds.each
-        own = (asked >= low) & (asked <= (self._total if high is None else high))
-        came, stand = int(self._came[own].sum()), int(self._standing[own].sum())
+        demand = self._kinds.devices * self._kinds.each
+        of_size = (demand >= low) & (demand <= (self._total if high is None else high))
+        came, stand = int(self._came[of_size].sum()), int(self._standing[of_size].sum())
         return {"gpus": name, "arrived": came, "refused": came - stand}
 
 
@@ -239,12 +244,12 @@ class Fillings(Replay[Filling]):
         return current.outcome()
 
     def _inputs(self) -> Data:
-        asked = (self._pods.kinds.devices * self._pods.kinds.each)[self._arriving].sum()
+        demand = (self._pods.kinds.devices * self._pods.kinds.each)[self._arriving].sum()
         gpus = int(self._empty.left.sum()) // WHOLE
         return {
             "nodes": len(self._nodes),
             "gpus": gpus,
             "pods": len(self._arriving),
-            "arrived_load": round(float(asked) / (gpus * WHOLE), 6) if gpus else None,
+            "arrived_load": round(float(demand) / (gpus * WHOLE), 6) if gpus else None,
             "kinds": len(distinct(self._arriving)),
         }

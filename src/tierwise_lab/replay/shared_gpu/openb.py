@@ -37,8 +37,8 @@ def read_nodes(table: Table) -> tuple[tuple[str, ...], DeviceState]:
     if len(set(names)) < len(names):
         raise InputError("a node is given twice", file=table.file, field="sn")
     gpus = _column(table, "gpu")
-    left = np.where(np.arange(max(1, int(gpus.max())))[None, :] < gpus[:, None], WHOLE, 0)
-    return names, DeviceState(_column(table, "cpu_milli"), _column(table, "memory_mib"), left)
+    free_parts = np.where(np.arange(max(1, int(gpus.max())))[None, :] < gpus[:, None], WHOLE, 0)
+    return names, DeviceState(_column(table, "cpu_milli"), _column(table, "memory_mib"), free_parts)
 
 
 def read_pods(table: Table) -> Pods:
@@ -59,11 +59,11 @@ def order(pods: Pods, load: float, gpus: int, seed: int) -> Ints:
     """
     rng = np.random.default_rng(seed)
     arriving = pods.kind[rng.permutation(len(pods.kind))]
-    asked = (pods.kinds.devices * pods.kinds.each)[arriving].sum()
-    while asked < load * gpus * WHOLE:
-        more = pods.kind[rng.integers(len(pods.kind), size=len(pods.kind))]
-        arriving = np.concatenate((arriving, more))
-        asked += (pods.kinds.devices * pods.kinds.each)[more].sum()
+    demand = (pods.kinds.devices * pods.kinds.each)[arriving].sum()
+    while demand < load * gpus * WHOLE:
+        extra_pods = pods.kind[rng.integers(len(pods.kind), size=len(pods.kind))]
+        arriving = np.concatenate((arriving, extra_pods))
+        demand += (pods.kinds.devices * pods.kinds.each)[extra_pods].sum()
     upto = np.cumsum((pods.kinds.devices * pods.kinds.each)[arriving])
     return arriving[: int(np.searchsorted(upto, load * gpus * WHOLE)) + 1]
 

@@ -21,15 +21,15 @@ SHARED = "replay-shared-gpus"
 _BINPACK = PluginChoice("binpack", {"binpack.resources": GPU})
 
 
-def _profile(*scorers: PluginChoice, **said: bool) -> Profile:
-    plugins = (PluginChoice("predicates"), PluginChoice(SHARED, said), *scorers)
+def _profile(*scorers: PluginChoice, **arguments: bool) -> Profile:
+    plugins = (PluginChoice("predicates"), PluginChoice(SHARED, arguments), *scorers)
     return replace(DEFAULT, actions=("allocate",), tiers=((PluginChoice("gang"),), plugins))
 
 
 def sharing(profile: Profile) -> Profile:
     """A profile of the product where GPUs are shared: nodes without a device for a pod are out."""
-    *others, last = profile.tiers or ((),)
-    return replace(profile, tiers=(*others, (*last, PluginChoice(SHARED))))
+    *other_tiers, last_tier = profile.tiers or ((),)
+    return replace(profile, tiers=(*other_tiers, (*last_tier, PluginChoice(SHARED))))
 
 
 POLICIES: Mapping[str, Profile] = {
@@ -48,7 +48,7 @@ def strands(profile: Profile) -> bool:
 
 
 class Devices(Protocol):
-    """What the plugin asks: where a kind of pod fits, and what it would spoil of each node."""
+    """Interface for the plugin: nodes where a kind of pod fits, and the fragmentation that it would cause on each."""
 
     def fits(self, kind: int) -> Bools: ...
 

@@ -17,10 +17,10 @@ _ACROSS = "% of GPUs asked for"
 _TITLES = ("pods", "refused", "GPUs", "allocated")
 
 
-def _head(told: dict[str, Any]) -> str:
+def _head(inputs: dict[str, Any]) -> str:
     return (
-        f"{told['pods']:,} pods that ask for {100 * told['arrived_load']:.1f} % of {told['gpus']:,} GPUs "
-        f"on {told['nodes']:,} nodes"
+        f"{inputs['pods']:,} pods that ask for {100 * inputs['arrived_load']:.1f} % of {inputs['gpus']:,} GPUs "
+        f"on {inputs['nodes']:,} nodes"
     )
 
 
@@ -32,14 +32,14 @@ def _cells(outcome: dict[str, Any]) -> tuple[str, ...]:
 
 def _verdict(outcomes: Sequence[dict[str, Any]]) -> str:
     """Which policy allocates most, and by how much; or that none does."""
-    told = {outcome["profile"]: f"{100 * outcome['gpus']['allocation']:.2f} %" for outcome in outcomes}
+    shares = {outcome["profile"]: f"{100 * outcome['gpus']['allocation']:.2f} %" for outcome in outcomes}
     best = max(outcomes, key=lambda outcome: float(outcome["gpus"]["allocation"]))["profile"]
     if len(outcomes) == 1:
-        return f"{best} allocates {told[best]} of the GPUs."
-    if len(set(told.values())) == 1:
-        return f"No difference: {' and '.join(told)} allocate {told[best]} of the GPUs."
-    others = ", ".join(f"{name} {share}" for name, share in told.items() if name != best)
-    return f"{best} allocates most, {told[best]} of the GPUs ({others})."
+        return f"{best} allocates {shares[best]} of the GPUs."
+    if len(set(shares.values())) == 1:
+        return f"No difference: {' and '.join(shares)} allocate {shares[best]} of the GPUs."
+    others_text = ", ".join(f"{name} {share}" for name, share in shares.items() if name != best)
+    return f"{best} allocates most, {shares[best]} of the GPUs ({others_text})."
 
 
 def filling_lines(page: Page, results: dict[str, Any], command: str = "") -> list[Text]:
@@ -60,16 +60,18 @@ def filling_report(results: dict[str, Any], command: str = "") -> str:
     """The page for the results of fillings; `command` repeats them."""
     outcomes = results["outcomes"]
     names = [outcome["profile"] for outcome in outcomes]
-    sizes = [one["gpus"] for one in outcomes[0]["pods_by_size"]]
+    sizes = [size_row["gpus"] for size_row in outcomes[0]["pods_by_size"]]
     refused = [
-        Series(o["profile"], [100 * one["refused"] / max(1, one["arrived"]) for one in o["pods_by_size"]])
+        Series(
+            o["profile"], [100 * size_row["refused"] / max(1, size_row["arrived"]) for size_row in o["pods_by_size"]]
+        )
         for o in outcomes
     ]
-    given = "Share of all GPUs that pods asked for and did not get, by what was asked for."
+    intro = "Share of all GPUs that pods asked for and did not get, by what was asked for."
     spoilt = "Share of all GPUs that are free and of no use to pods like these."
     away = bars(sizes, refused, label="Refused by size", unit="%", show=lambda value: f"{value:.1f} %")
     body = (
-        _over("Not given", given, outcomes, lambda sample: sample["asked"] - sample["allocated"], WHOLE),
+        _over("Not given", intro, outcomes, lambda sample: sample["asked"] - sample["allocated"], WHOLE),
         pair(
             _over("Fragmented", spoilt, outcomes, lambda sample: sample["fragmented"], HALF),
             section("Refused by size", "Share of the pods that found no place, by their GPUs.", away),
@@ -80,11 +82,11 @@ def filling_report(results: dict[str, Any], command: str = "") -> str:
 
 
 def _over(
-    title: str, text: str, outcomes: Sequence[dict[str, Any]], read: Callable[[dict[str, float]], float], width: int
+    title: str, text: str, outcomes: Sequence[dict[str, Any]], value_of: Callable[[dict[str, float]], float], width: int
 ) -> str:
     """A share of all GPUs as the cluster fills."""
     series = [
-        Series(o["profile"], [100 * read(s) for s in o["samples"]], [100 * s["asked"] for s in o["samples"]])
+        Series(o["profile"], [100 * value_of(s) for s in o["samples"]], [100 * s["asked"] for s in o["samples"]])
         for o in outcomes
     ]
     shown = lines(series, label=title, unit="%", across=_ACROSS, width=width)

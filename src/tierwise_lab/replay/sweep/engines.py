@@ -52,7 +52,7 @@ class Workers(Protocol):
         """Wait until at least one has ended; those that have."""
 
     def result(self, handle: Any) -> CellResult:
-        """What became of one that has ended; WorkerLostError where its worker is gone."""
+        """Result of a finished cell. Raises WorkerLostError if its worker died."""
 
     def close(self) -> None:
         """Give up what still runs."""
@@ -60,14 +60,14 @@ class Workers(Protocol):
 
 def run(workers: Workers, cells: Iterable[Cell]) -> Iterator[tuple[Cell, CellResult]]:
     """Every cell with its result, as they end."""
-    waiting, again, lost = iter(cells), deque[Cell](), Counter[int]()
+    waiting, retries, lost = iter(cells), deque[Cell](), Counter[int]()
     handed: list[tuple[Any, Cell]] = []
     try:
         while True:
-            if again and not handed:  # alone, so that the next loss is its own and no neighbour's
-                coming = [again.popleft()]
+            if retries and not handed:  # alone, so that the next loss is its own and no neighbour's
+                coming = [retries.popleft()]
             else:
-                coming = list(islice(waiting, 0 if again else _AHEAD * workers.width - len(handed)))
+                coming = list(islice(waiting, 0 if retries else _AHEAD * workers.width - len(handed)))
             handed += [(workers.submit(cell.spec), cell) for cell in coming]
             if not handed:
                 return
@@ -79,7 +79,7 @@ def run(workers: Workers, cells: Iterable[Cell]) -> Iterator[tuple[Cell, CellRes
                 except WorkerLostError:
                     lost[cell.number] += 1
                     if lost[cell.number] < _LOSSES:
-                        again.append(cell)
+                        retries.append(cell)
                     else:
                         yield cell, CellResult(error=f"its worker was lost {_LOSSES} times")
     finally:
@@ -172,10 +172,10 @@ class Dask:
     def result(self, handle: Any) -> CellResult:
         with answering(self._address):
             try:
-                found: CellResult = handle.result()
+                cell_result: CellResult = handle.result()
             except self._library.KilledWorker as error:
                 return CellResult(error=f"its worker was lost {error.allowed_failures + 1} times")
-            return found
+            return cell_result
 
     def close(self) -> None:
         self._client.close()
@@ -191,8 +191,8 @@ class Ray:
     def __init__(self, address: str) -> None:
         self._library = imported("ray", "ray", "--engine")
         self._address = address
-        known = vars(self._library.exceptions)
-        self._lost = tuple(known[name] for name in _LOST if name in known)
+        exceptions = vars(self._library.exceptions)
+        self._lost = tuple(exceptions[name] for name in _LOST if name in exceptions)
         try:
             self._library.init(address, log_to_driver=False, logging_level="ERROR")
         except (ConnectionError, ValueError, RuntimeError) as error:
@@ -211,10 +211,10 @@ class Ray:
     def result(self, handle: Any) -> CellResult:
         with answering(self._address):
             try:
-                found: CellResult = self._library.get(handle)
+                cell_result: CellResult = self._library.get(handle)
             except self._lost:
                 raise WorkerLostError from None
-            return found
+            return cell_result
 
     def close(self) -> None:
         self._library.shutdown()
@@ -230,15 +230,17 @@ def engine(name: str | None, processes: int) -> Workers:
     """The one that `dask://HOST:PORT` or `ray://HOST:PORT` names; without a name processes of this machine."""
     if name is None:
         return Serial() if processes == 1 else Pool(processes)
-    kind, found, address = name.partition("://")
-    if not found or not address or kind not in _CLUSTERS:
+    kind, separator, address = name.partition("://")
+    if not separator or not address or kind not in _CLUSTERS:
         raise InputError(f"{name} is not dask://HOST:PORT or ray://HOST:PORT (ray://local)", field="--engine")
     return _CLUSTERS[kind](address)
 
 
 def _unreachable(address: str, error: Exception, what: str = "cannot be reached") -> InputError:
-    told = " ".join(str(error).split()) or type(error).__name__
-    return InputError(f"{address} {what}: {told if len(told) <= _LONG else told[:_LONG] + '…'}", field="--engine")
+    message = " ".join(str(error).split()) or type(error).__name__
+    return InputError(
+        f"{address} {what}: {message if len(message) <= _LONG else message[:_LONG] + '…'}", field="--engine"
+    )
 
 
 @contextmanager

@@ -51,8 +51,8 @@ class Grid(msgspec.Struct, frozen=True):
 
     def __iter__(self) -> Iterator[Cell]:
         for number, names in enumerate(product(*self.axes.values())):
-            chosen = dict(zip(self.axes, names, strict=True))
-            yield Cell(number, chosen, self._spec(chosen))
+            values_chosen = dict(zip(self.axes, names, strict=True))
+            yield Cell(number, values_chosen, self._spec(values_chosen))
 
     def _spec(self, names: Mapping[str, str]) -> ReplaySpec:
         raw = {**self.base, **{axis: self.axes[axis][name] for axis, name in names.items()}}
@@ -73,10 +73,10 @@ class Grid(msgspec.Struct, frozen=True):
 
     def check(self) -> None:
         """InputError where a value of an axis cannot be one."""
-        first = {axis: next(iter(values)) for axis, values in self.axes.items()}
+        first_values = {axis: next(iter(values)) for axis, values in self.axes.items()}
         for axis, values in self.axes.items():
             for name in values:
-                self._spec({**first, axis: name})
+                self._spec({**first_values, axis: name})
 
 
 def read_grid(data: bytes, file: str) -> Grid:

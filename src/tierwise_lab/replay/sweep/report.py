@@ -28,36 +28,49 @@ _PAID = (FIGURE["gpus.occupancy"], WAIT)
 """What closeness may cost, so it is told setting by setting."""
 
 
-def comparison_rows(found: Sequence[statistics.Difference]) -> Iterator[tuple[str, str, str, str]]:
+def comparison_rows(differences: Sequence[statistics.Difference]) -> Iterator[tuple[str, str, str, str]]:
     """Figure, what the baseline has, the profile beside it with the interval, and the verdict."""
-    for one in found:
-        figure, told = FIGURE[one.figure], "-"
-        if one.value is not None and one.low is not None and one.high is not None:
-            told = f"×{one.value:.2f} [{one.low:.2f}, {one.high:.2f}]"
-            if one.points:
-                told = f"{100 * one.value:+.2f} points [{100 * one.low:+.2f}, {100 * one.high:+.2f}]"
-        yield figure.title, figure.show(one.there), told, one.verdict
+    for difference in differences:
+        figure, shown = FIGURE[difference.figure], "-"
+        if difference.value is not None and difference.low is not None and difference.high is not None:
+            shown = f"×{difference.value:.2f} [{difference.low:.2f}, {difference.high:.2f}]"
+            if difference.points:
+                shown = (
+                    f"{100 * difference.value:+.2f} points [{100 * difference.low:+.2f}, {100 * difference.high:+.2f}]"
+                )
+        yield figure.title, figure.show(difference.there), shown, difference.verdict
 
 
-def by_setting_text(grid: Grid, results: Mapping[int, CellResult], own: Sequence[statistics.Difference]) -> list[str]:
+def by_setting_text(
+    grid: Grid, results: Mapping[int, CellResult], own_differences: Sequence[statistics.Difference]
+) -> list[str]:
     """How one profile does, setting by setting: means over them, and where it is behind the best simple rule."""
     rules = [name for name in grid.axes.get(PROFILE, ()) if name in SIMPLE] or [grid.baseline]
-    side = next((side for side in statistics.pairs(grid, results, rules) if side.profile == own[0].profile), None)
+    side = next(
+        (side for side in statistics.pairs(grid, results, rules) if side.profile == own_differences[0].profile), None
+    )
     if side is None or side.seeds < statistics.SEEDS or len(set(side.settings)) < 2:
         return []
-    means = "; ".join(
-        f"{FIGURE[one.figure].title} {f'{100 * one.mean:+.2f} points' if one.points else f'×{one.mean:.2f}'}"
-        for one in own
-        if one.mean is not None
+    mean_texts = []
+    for difference in own_differences:
+        if difference.mean is None:
+            continue
+        mean = f"{100 * difference.mean:+.2f} points" if difference.points else f"×{difference.mean:.2f}"
+        mean_texts.append(f"{FIGURE[difference.figure].title} {mean}")
+    means = "; ".join(mean_texts)
+    verdict_counts = Counter(
+        (difference.figure, difference.verdict) for difference in statistics.compared_by_setting(grid, side)
     )
-    found = Counter((one.figure, one.verdict) for one in statistics.compared_by_setting(grid, side))
-    told = [
-        f"{figure.title}: {figure.words[0]} in {found[figure.key, figure.words[0]]}, "
-        f"{figure.words[1]} in {found[figure.key, figure.words[1]]}"
+    verdicts = [
+        f"{figure.title}: {figure.words[0]} in {verdict_counts[figure.key, figure.words[0]]}, "
+        f"{figure.words[1]} in {verdict_counts[figure.key, figure.words[1]]}"
         for figure in _PAID
     ]
     settings, best = len(set(side.settings)), f"the best of {', '.join(rules)}" if len(rules) > 1 else rules[0]
-    return [f"Mean of {settings} settings: {means}.", f"By setting, beside {best}: {'; '.join(told)} of {settings}."]
+    return [
+        f"Mean of {settings} settings: {means}.",
+        f"By setting, beside {best}: {'; '.join(verdicts)} of {settings}.",
+    ]
 
 
 def write_csv(file: TextIO, grid: Grid, results: ResultFile) -> None:
@@ -74,17 +87,17 @@ def worst(grid: Grid, results: Mapping[int, CellResult], figure: Figure) -> list
     """The cells in which a profile is furthest behind the baseline in one figure, the worst first."""
     cells = {tuple(cell.names.values()): cell for cell in grid}
     place = list(grid.axes).index(PROFILE) if PROFILE in grid.axes else None
-    found = []
+    losses = []
     for names, cell in cells.items():
         if place is None or names[place] == grid.baseline:
             continue
-        other = cells[(*names[:place], grid.baseline, *names[place + 1 :])]
+        baseline_cell = cells[(*names[:place], grid.baseline, *names[place + 1 :])]
         mine, theirs = (
-            (results[c.number].figures.get(figure.key) if c.number in results else None) for c in (cell, other)
+            (results[c.number].figures.get(figure.key) if c.number in results else None) for c in (cell, baseline_cell)
         )
         if mine is not None and theirs is not None and figure.better * (mine - theirs) < 0:
-            found.append((cell, figure.better * (mine - theirs)))
-    return sorted(found, key=lambda entry: (entry[1], entry[0].number))[:_WORST]
+            losses.append((cell, figure.better * (mine - theirs)))
+    return sorted(losses, key=lambda entry: (entry[1], entry[0].number))[:_WORST]
 
 
 def html_text(grid: Grid, results: Mapping[int, CellResult], repeat: str) -> str:
@@ -92,21 +105,21 @@ def html_text(grid: Grid, results: Mapping[int, CellResult], repeat: str) -> str
     sides = statistics.pairs(grid, results)
     failed = sum(bool(result.error) for result in results.values())
     verdicts, body = [], []
-    for one in sides:
-        found = statistics.compared(one)
-        told = list(dict.fromkeys(d.verdict for d in found if d.verdict != statistics.NO_DIFFERENCE)) or [
-            statistics.NO_DIFFERENCE
-        ]
-        verdicts.append(f"{one.profile} beside {grid.baseline}: {', '.join(told)}.")
-        rows = [[escape(cell) for cell in row] for row in comparison_rows(found)]
-        names = [grid.baseline, f"{one.profile}, 95 % interval", "verdict"]
-        text = f"{count(len(one.here), 'pair')} of cells with the same trace and seed, corrected by Holm's method."
-        text = " ".join([text, *by_setting_text(grid, results, found)])
-        body.append(table(f"{one.profile} beside {grid.baseline}", names, rows, text))
-    body += [_heat_map(grid, one) for one in heat_maps(grid, results)]
+    for pair in sides:
+        differences = statistics.compared(pair)
+        verdicts_found = list(
+            dict.fromkeys(d.verdict for d in differences if d.verdict != statistics.NO_DIFFERENCE)
+        ) or [statistics.NO_DIFFERENCE]
+        verdicts.append(f"{pair.profile} beside {grid.baseline}: {', '.join(verdicts_found)}.")
+        rows = [[escape(cell) for cell in row] for row in comparison_rows(differences)]
+        names = [grid.baseline, f"{pair.profile}, 95 % interval", "verdict"]
+        text = f"{count(len(pair.here), 'pair')} of cells with the same trace and seed, corrected by Holm's method."
+        text = " ".join([text, *by_setting_text(grid, results, differences)])
+        body.append(table(f"{pair.profile} beside {grid.baseline}", names, rows, text))
+    body += [_heat_map(grid, heat_map) for heat_map in heat_maps(grid, results)]
     body += _fronts(grid, results)
-    for one in sides:
-        body += _settings(grid, statistics.compared_by_setting(grid, one), one.profile)
+    for pair in sides:
+        body += _settings(grid, statistics.compared_by_setting(grid, pair), pair.profile)
     for figure in (CLOSENESS, WAIT):
         rows = [
             [", ".join(cell.names.values()), figure.show(abs(behind)), f"<code>{escape(command(cell.spec))}</code>"]
@@ -120,15 +133,25 @@ def html_text(grid: Grid, results: Mapping[int, CellResult], repeat: str) -> str
     return sheet(Head("Sweep", verdicts, intro, profiles, repeat), body)
 
 
-def _settings(grid: Grid, found: Sequence[statistics.Difference], profile: str) -> list[str]:
+def _settings(grid: Grid, differences: Sequence[statistics.Difference], profile: str) -> list[str]:
     """Differences over the seeds of each setting."""
     rows = []
-    for one in found:
-        figure = FIGURE[one.figure]
+    for difference in differences:
+        figure = FIGURE[difference.figure]
         show = figure.show
-        interval = f"{_signed(show, one.value)} [{_signed(show, one.low)}, {_signed(show, one.high)}]"
-        where = ", ".join(one.setting.values()) or "all"
-        rows.append([f"{where}: {figure.title}", show(one.there), show(one.here), interval, escape(one.verdict)])
+        interval = (
+            f"{_signed(show, difference.value)} [{_signed(show, difference.low)}, {_signed(show, difference.high)}]"
+        )
+        where = ", ".join(difference.setting.values()) or "all"
+        rows.append(
+            [
+                f"{where}: {figure.title}",
+                show(difference.there),
+                show(difference.here),
+                interval,
+                escape(difference.verdict),
+            ]
+        )
     names = [grid.baseline, profile, "difference, 95 % interval over seeds", "verdict"]
     return (
         [f"<details><summary>{escape(profile)} by setting</summary>{table('', names, rows)}</details>"] if rows else []
@@ -141,12 +164,12 @@ def _signed(show: Callable[[float | None], str], value: float | None) -> str:
 
 def _means(grid: Grid, results: Mapping[int, CellResult], *axes: str) -> dict[tuple[str, ...], list[CellResult]]:
     """Results that share the values of some axes."""
-    found: dict[tuple[str, ...], list[CellResult]] = {}
+    results_by_key: dict[tuple[str, ...], list[CellResult]] = {}
     for cell in grid:
         result = results.get(cell.number)
         if result is not None and not result.error:
-            found.setdefault(tuple(cell.names.get(axis, "") for axis in axes), []).append(result)
-    return found
+            results_by_key.setdefault(tuple(cell.names.get(axis, "") for axis in axes), []).append(result)
+    return results_by_key
 
 
 def _mean(results: Sequence[CellResult], figure: Figure) -> float:
@@ -171,25 +194,29 @@ def heat_maps(grid: Grid, results: Mapping[int, CellResult]) -> list[HeatMap]:
     if len(axes) < 2:
         return []
     down, across = axes
-    made = []
+    maps = []
     for figure in (CLOSENESS, WAIT):
-        known = {key: _mean(some, figure) for key, some in _means(grid, results, PROFILE, down, across).items()}
-        top = max((value for value in known.values() if np.isfinite(value)), default=0.0) or 1.0
+        means = {
+            key: _mean(cell_results, figure)
+            for key, cell_results in _means(grid, results, PROFILE, down, across).items()
+        }
+        top = max((value for value in means.values() if np.isfinite(value)), default=0.0) or 1.0
         for profile in grid.axes.get(PROFILE, {"": ""}):
             values = [
-                [known.get((profile, name, other), np.nan) for other in grid.axes[across]] for name in grid.axes[down]
+                [means.get((profile, name, column_name), np.nan) for column_name in grid.axes[across]]
+                for name in grid.axes[down]
             ]
-            made.append(HeatMap(figure, profile, down, across, values, top))
-    return made
+            maps.append(HeatMap(figure, profile, down, across, values, top))
+    return maps
 
 
-def _heat_map(grid: Grid, one: HeatMap) -> str:
+def _heat_map(grid: Grid, heat_map: HeatMap) -> str:
     rows = [
-        [name, *(_shaded(value, one.top, one.figure) for value in values)]
-        for name, values in zip(grid.axes[one.down], one.values, strict=True)
+        [name, *(_shaded(value, heat_map.top, heat_map.figure) for value in values)]
+        for name, values in zip(grid.axes[heat_map.down], heat_map.values, strict=True)
     ]
-    text = f"mean over {one.down} (down) and {one.across} (across); stronger is more"
-    return table(f"{one.figure.title}: {one.profile}", list(grid.axes[one.across]), rows, text)
+    text = f"mean over {heat_map.down} (down) and {heat_map.across} (across); stronger is more"
+    return table(f"{heat_map.figure.title}: {heat_map.profile}", list(grid.axes[heat_map.across]), rows, text)
 
 
 def _shaded(value: float, top: float, figure: Figure) -> str:
@@ -230,8 +257,10 @@ def fronts(grid: Grid, results: Mapping[int, CellResult]) -> list[Front]:
 def _points(grid: Grid, results: Mapping[int, CellResult], figures: Sequence[Figure]) -> dict[str, tuple[float, ...]]:
     """Means of figures for each profile that has them all."""
     means = _means(grid, results, PROFILE).items()
-    found = {profile: tuple(_mean(some, figure) for figure in figures) for (profile,), some in means}
-    return {profile: values for profile, values in found.items() if np.isfinite(values).all()}
+    values_by_profile = {
+        profile: tuple(_mean(cell_results, figure) for figure in figures) for (profile,), cell_results in means
+    }
+    return {profile: values for profile, values in values_by_profile.items() if np.isfinite(values).all()}
 
 
 def unbeaten(points: Mapping[str, Sequence[float]], figures: Sequence[Figure]) -> list[str]:
@@ -240,22 +269,22 @@ def unbeaten(points: Mapping[str, Sequence[float]], figures: Sequence[Figure]) -
     good = {name: sign * np.array(values) for name, values in points.items()}
     return [
         name
-        for name, own in good.items()
-        if not any((other >= own).all() and (other > own).any() for other in good.values())
+        for name, point in good.items()
+        if not any((rival >= point).all() and (rival > point).any() for rival in good.values())
     ]
 
 
 def _fronts(grid: Grid, results: Mapping[int, CellResult]) -> list[str]:
     """Fronts as sections of the report, and which settings are unbeaten in all their figures together."""
-    made = []
-    for one in fronts(grid, results):
-        series = [Series(name, [y], [x]) for name, (x, y) in one.points.items()]
-        label = f"{one.up.title} over {one.across.title}"
-        text = f"Nothing is better in both than {', '.join(one.best)}."
-        made.append(section(f"{one.across.title} and {one.up.title}", text, scatter(series, label=label)))
+    sections = []
+    for front in fronts(grid, results):
+        series = [Series(name, [y], [x]) for name, (x, y) in front.points.items()]
+        label = f"{front.up.title} over {front.across.title}"
+        text = f"Nothing is better in both than {', '.join(front.best)}."
+        sections.append(section(f"{front.across.title} and {front.up.title}", text, scatter(series, label=label)))
     every = tuple(dict.fromkeys(figure for pair in _FRONTS for figure in pair))
     if points := _points(grid, results, every):
         rows = [[name, *(figure.show(v) for figure, v in zip(every, points[name], strict=True))] for name in points]
         text = f"Unbeaten in all of these together: {', '.join(unbeaten(points, every))}."
-        made.append(table("All together", [figure.title for figure in every], rows, text))
-    return made
+        sections.append(table("All together", [figure.title for figure in every], rows, text))
+    return sections

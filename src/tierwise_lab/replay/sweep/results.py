@@ -46,17 +46,17 @@ class _Head(msgspec.Struct, frozen=True):
 def answer(spec: ReplaySpec) -> CellResult:
     """Replay a cell: what workers call. What it raises is its answer, so that the rest goes on."""
     try:
-        found = replay(spec)
+        result = replay(spec)
     except InputError as error:
         return CellResult(error=str(error))
     except Exception as error:  # noqa: BLE001 - one cell must not stop the others
         return CellResult(error=f"{type(error).__name__}: {error}")
-    return CellResult(_figures(found), hashlib.sha256(msgspec.json.encode(found, order="sorted")).hexdigest())
+    return CellResult(_figures(result), hashlib.sha256(msgspec.json.encode(result, order="sorted")).hexdigest())
 
 
-def _figures(found: ReplayResult) -> dict[str, float | None]:
+def _figures(result: ReplayResult) -> dict[str, float | None]:
     """Of the one profile of a cell."""
-    outcome: dict[str, Any] = found.outcomes[0]
+    outcome: dict[str, Any] = result.outcomes[0]
     return {key: figure.read(outcome) for key, figure in FIGURE.items()}
 
 
@@ -123,5 +123,5 @@ class ResultFile:
 
 def digest(results: dict[int, CellResult]) -> str:
     """One word for all results, whoever ran them in whatever order."""
-    told = [[number, result.digest or result.error] for number, result in sorted(results.items())]
-    return hashlib.sha256(msgspec.json.encode(told)).hexdigest()
+    digests = [[number, result.digest or result.error] for number, result in sorted(results.items())]
+    return hashlib.sha256(msgspec.json.encode(digests)).hexdigest()

@@ -73,123 +73,129 @@ class Pairs(msgspec.Struct, frozen=True):
 
 def pairs(grid: Grid, results: Mapping[int, CellResult], rules: Sequence[str] = ()) -> list[Pairs]:
     """Every profile beside the baseline, or beside the best of these in each setting and figure, where all ended."""
-    others = [axis for axis in grid.axes if axis != PROFILE]
-    by_profile = _by_profile(grid, results, others)
+    other_axes = [axis for axis in grid.axes if axis != PROFILE]
+    by_profile = _by_profile(grid, results, other_axes)
     rules = rules or (grid.baseline,)
     bases = [by_profile.get(rule, {}) for rule in rules]
-    kept = [n for n, axis in enumerate(others) if axis != SEED]
-    made = []
+    setting_axes = [n for n, axis in enumerate(other_axes) if axis != SEED]
+    all_pairs = []
     for profile, cells in by_profile.items():
         keys = sorted(set(cells).intersection(*bases))
         if profile not in rules and keys:
-            settings = tuple(tuple(key[n] for n in kept) for key in keys)
+            settings = tuple(tuple(key[n] for n in setting_axes) for key in keys)
             seeds = min(settings.count(setting) for setting in set(settings))
-            here, *there = (np.array([_row(side[key]) for key in keys]) for side in (cells, *bases))
-            made.append(Pairs(profile, here, _best(np.stack(there), settings), settings, seeds))
-    return made
+            values_here, *values_there = (np.array([_row(side[key]) for key in keys]) for side in (cells, *bases))
+            all_pairs.append(Pairs(profile, values_here, _best(np.stack(values_there), settings), settings, seeds))
+    return all_pairs
 
 
 def _by_profile(
-    grid: Grid, results: Mapping[int, CellResult], others: Sequence[str]
+    grid: Grid, results: Mapping[int, CellResult], other_axes: Sequence[str]
 ) -> dict[str, dict[tuple[str, ...], CellResult]]:
     """Cells that ended without an error: by profile, then by their values on the other axes."""
     cells: dict[str, dict[tuple[str, ...], CellResult]] = {}
     for cell in grid:
         result = results.get(cell.number)
         if result is not None and not result.error:
-            values = tuple(cell.names[axis] for axis in others)
+            values = tuple(cell.names[axis] for axis in other_axes)
             cells.setdefault(cell.names.get(PROFILE, ""), {})[values] = result
     return cells
 
 
 def _best(sides: Floats, settings: Sequence[tuple[str, ...]]) -> Floats:
     """Of several (sides x pairs x figures), that with the best mean over the seeds of a setting, figure by figure."""
-    found: Floats = sides[0].copy()
+    best_values: Floats = sides[0].copy()
     sign = np.array([figure.better for figure in COMPARED])
-    for own in _by_setting(settings).values() if len(sides) > 1 else ():
-        means = np.nan_to_num(sign * sides[:, own].mean(axis=1), nan=-np.inf)
-        found[own] = np.take_along_axis(sides[:, own], means.argmax(axis=0)[None, None, :], axis=0)[0]
-    return found
+    for of_setting in _by_setting(settings).values() if len(sides) > 1 else ():
+        means = np.nan_to_num(sign * sides[:, of_setting].mean(axis=1), nan=-np.inf)
+        best_values[of_setting] = np.take_along_axis(sides[:, of_setting], means.argmax(axis=0)[None, None, :], axis=0)[
+            0
+        ]
+    return best_values
 
 
 def _by_setting(settings: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], Bools]:
     """Which pairs each setting has, in the order of settings."""
-    return {one: np.array([other == one for other in settings]) for one in sorted(set(settings))}
+    return {setting: np.array([candidate == setting for candidate in settings]) for setting in sorted(set(settings))}
 
 
 def _row(result: CellResult) -> list[float]:
     return [np.nan if (v := result.figures.get(figure.key)) is None else v for figure in COMPARED]
 
 
-def compared(one: Pairs) -> list[Difference]:
+def compared(pair: Pairs) -> list[Difference]:
     """Every figure over the whole grid; a draw is how often it has each pair, and none is kept."""
-    number, rng = len(one.here), np.random.default_rng(len(one.here))
-    every = ~(np.isnan(one.here) | np.isnan(one.there))
-    sides = np.stack([np.where(every, one.here, 0.0), np.where(every, one.there, 0.0), every.astype(float)])
+    number, rng = len(pair.here), np.random.default_rng(len(pair.here))
+    every = ~(np.isnan(pair.here) | np.isnan(pair.there))
+    sides = np.stack([np.where(every, pair.here, 0.0), np.where(every, pair.there, 0.0), every.astype(float)])
     draws = (np.bincount(rng.integers(number, size=number), minlength=number).astype(float) for _ in range(_DRAWS))
     sums = np.array([drawn @ sides for drawn in draws])
-    settings = [(sides[:, own].sum(axis=1)).T for own in _by_setting(one.settings).values()]
-    made = []
+    settings = [(sides[:, of_setting].sum(axis=1)).T for of_setting in _by_setting(pair.settings).values()]
+    differences = []
     for column, figure in enumerate(COMPARED):
-        (here, there, _), known, points = sides[:, :, column], every[:, column], figure.is_share
+        (values_here, values_there, _), is_finite, points = sides[:, :, column], every[:, column], figure.is_share
         samples = np.array([_value(*drawn, points=points) for drawn in sums[:, :, column].tolist()])
         samples, none = samples[np.isfinite(samples)], 0.0 if points else 1.0
         low, high = np.percentile(samples, (2.5, 97.5)) if len(samples) else (None, None)
         p = 2 * min(np.mean(samples <= none), np.mean(samples >= none)) if len(samples) else 1.0
-        made.append(
+        differences.append(
             Difference(
-                one.profile,
+                pair.profile,
                 figure.key,
                 {},
-                int(known.sum()),
-                _finite(here[known].mean()) if known.any() else None,
-                _finite(there[known].mean()) if known.any() else None,
-                _finite(_value(float(here.sum()), float(there.sum()), float(known.sum()), points=points)),
+                int(is_finite.sum()),
+                _finite(values_here[is_finite].mean()) if is_finite.any() else None,
+                _finite(values_there[is_finite].mean()) if is_finite.any() else None,
+                _finite(
+                    _value(float(values_here.sum()), float(values_there.sum()), float(is_finite.sum()), points=points)
+                ),
                 _finite(low),
                 _finite(high),
-                _finite(float(np.std((here - there)[known], ddof=1))) if known.sum() > 1 else None,
+                _finite(float(np.std((values_here - values_there)[is_finite], ddof=1)))
+                if is_finite.sum() > 1
+                else None,
                 min(max(float(p), 1 / _DRAWS), 1.0),
                 points,
-                _mean([_value(*own[column], points=points) for own in settings]),
+                _mean([_value(*sums[column], points=points) for sums in settings]),
             )
         )
-    return _judged(made, one.seeds)
+    return _judged(differences, pair.seeds)
 
 
 def _mean(values: Sequence[float]) -> float | None:
     """Of those that are known."""
-    known = [value for value in values if np.isfinite(value)]
-    return _finite(float(np.mean(known))) if known else None
+    finite_values = [value for value in values if np.isfinite(value)]
+    return _finite(float(np.mean(finite_values))) if finite_values else None
 
 
-def _value(here: float, there: float, known: float, *, points: bool) -> float:
+def _value(sum_here: float, sum_there: float, number_known: float, *, points: bool) -> float:
     """The ratio of two sums, or the difference of two means."""
     if points:
-        return (here - there) / max(known, 1.0)
-    return here / there if there else np.nan
+        return (sum_here - sum_there) / max(number_known, 1.0)
+    return sum_here / sum_there if sum_there else np.nan
 
 
-def compared_by_setting(grid: Grid, one: Pairs) -> list[Difference]:
+def compared_by_setting(grid: Grid, pair: Pairs) -> list[Difference]:
     """Every figure that a verdict is about, over the seeds of each setting."""
     axes = [axis for axis in grid.axes if axis not in (PROFILE, SEED)]
-    made = []
-    for setting, own in _by_setting(one.settings).items():
+    differences = []
+    for setting, of_setting in _by_setting(pair.settings).items():
         for column, figure in enumerate(COMPARED):
-            here, there = one.here[own, column], one.there[own, column]
-            apart = here - there
+            values_here, values_there = pair.here[of_setting, column], pair.there[of_setting, column]
+            apart = values_here - values_there
             if figure not in (*DECISIVE, CLOSENESS) or len(apart) < 2 or np.isnan(apart).any():
                 continue
             mean, spread = float(apart.mean()), float(apart.std(ddof=1))
             error = spread / len(apart) ** 0.5
             reach = error * _t(len(apart) - 1)
-            made.append(
+            differences.append(
                 Difference(
-                    one.profile,
+                    pair.profile,
                     figure.key,
                     dict(zip(axes, setting, strict=True)),
                     len(apart),
-                    float(here.mean()),
-                    float(there.mean()),
+                    float(values_here.mean()),
+                    float(values_there.mean()),
                     mean,
                     mean - reach,
                     mean + reach,
@@ -198,13 +204,13 @@ def compared_by_setting(grid: Grid, one: Pairs) -> list[Difference]:
                     True,
                 )
             )
-    return _judged(made, one.seeds)
+    return _judged(differences, pair.seeds)
 
 
-def _judged(made: Sequence[Difference], seeds: int) -> list[Difference]:
+def _judged(differences: Sequence[Difference], seeds: int) -> list[Difference]:
     """With a verdict each, corrected for all of them."""
-    found = []
-    for difference, sure in zip(made, holm([one.p for one in made]), strict=True):
+    judged = []
+    for difference, sure in zip(differences, holm([difference.p for difference in differences]), strict=True):
         none = 0.0 if difference.points else 1.0
         less = difference.value is not None and difference.value < none
         figure = FIGURE[difference.figure]
@@ -213,18 +219,18 @@ def _judged(made: Sequence[Difference], seeds: int) -> list[Difference]:
             verdict = FEW_SEEDS
         elif not sure:
             verdict = NO_DIFFERENCE
-        found.append(msgspec.structs.replace(difference, verdict=verdict))
-    return found
+        judged.append(msgspec.structs.replace(difference, verdict=verdict))
+    return judged
 
 
 def holm(chances: Sequence[float]) -> list[bool]:
     """Which of several chances are small enough together, by Holm's steps down."""
-    found, order = [False] * len(chances), sorted(range(len(chances)), key=lambda n: chances[n])
+    rejected, order = [False] * len(chances), sorted(range(len(chances)), key=lambda n: chances[n])
     for rank, number in enumerate(order):
         if chances[number] > LEVEL / (len(chances) - rank):
             break
-        found[number] = True
-    return found
+        rejected[number] = True
+    return rejected
 
 
 _REACH, _STEPS = 400.0, 400_001

@@ -47,10 +47,10 @@ class Fabric(msgspec.Struct, frozen=True):
 
     def domains(self, tier: int) -> Ints:
         """For every row its domain of a tier; a row outside of any is in one of its own."""
-        found = -1 - np.arange(len(self.nodes))
+        domains_found = -1 - np.arange(len(self.nodes))
         for domain in self.topology.at_tier.get(tier, ()):
-            found[self.topology.span(int(domain))] = domain
-        return found
+            domains_found[self.topology.span(int(domain))] = domain
+        return domains_found
 
 
 def fabric(hosts: Mapping[str, Sequence[str]], gpus: Sequence[int]) -> Fabric:

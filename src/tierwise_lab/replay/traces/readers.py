@@ -40,26 +40,26 @@ class Table:
     def __len__(self) -> int:
         return len(self._lines)
 
-    def column(self, title: str, read: Callable[[str], Value]) -> list[Value]:
+    def column(self, title: str, convert: Callable[[str], Value]) -> list[Value]:
         """A column read value by value; InputError where one cannot be read."""
         place = self.titles.index(title)
-        found = []
+        values = []
         for number, line in enumerate(self._lines, start=2):
             try:
-                found.append(read(line[place]))
+                values.append(convert(line[place]))
             except (ValueError, IndexError):
-                said = line[place] if place < len(line) else "nothing"
-                meant = f"; {_EXPECTED[read]} is expected" if read in _EXPECTED else ""
+                cell_text = line[place] if place < len(line) else "nothing"
+                meant = f"; {_EXPECTED[convert]} is expected" if convert in _EXPECTED else ""
                 where = f"{self.file}:{number}"
-                raise InputError(f"cannot be read: {said}{meant}", file=where, field=title) from None
-        return found
+                raise InputError(f"cannot be read: {cell_text}{meant}", file=where, field=title) from None
+        return values
 
 
 def read_table(file: str) -> Table:
     """A CSV file with a line of titles; `sacct --parsable2` parts columns by bars."""
     try:
         with Path(file).open(newline="", encoding="utf-8") as stream:
-            bars = (first := stream.readline()).count("|") > first.count(",")
+            bars = (header := stream.readline()).count("|") > header.count(",")
             stream.seek(0)
             lines = [line for line in csv.reader(stream, delimiter="|" if bars else ",") if line]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
@@ -78,12 +78,12 @@ def read_fabric(file: str, gpus_per_host: int) -> Fabric:
     hosts = table.column(table.titles[0], _word)
     gpus = table.column(_GPUS, _whole) if _GPUS in table.titles else [gpus_per_host] * len(table)
     paths = zip(*(table.column(title, _word) for title in switches), strict=True)
-    found: dict[str, tuple[str, ...]] = {}
+    path_by_host: dict[str, tuple[str, ...]] = {}
     for number, (host, path) in enumerate(zip(hosts, paths, strict=True), start=2):
-        if host in found:
+        if host in path_by_host:
             raise InputError(f"host {host} is given twice", file=f"{file}:{number}")
-        found[host] = path
-    return fabric(found, gpus)
+        path_by_host[host] = path
+    return fabric(path_by_host, gpus)
 
 
 class TraceFormat(msgspec.Struct, frozen=True):
@@ -169,23 +169,23 @@ def read_trace(file: str) -> Trace:
     else:
         duration = np.array(table.column(form.end, _end)) - np.array(table.column(form.start, _end))
     pods = table.column(_PODS, lambda text: pods_of(text) if text else ()) if _PODS in table.titles else []
-    gpus = np.array([sum(some) or number for some, number in zip(pods, gpus, strict=True)]) if pods else gpus
-    least = table.column(_LEAST, lambda text: int(_amount(text))) if _LEAST in table.titles else []
-    kept = (gpus > 0) & (duration > 0)  # a duration that is not known is not greater
-    if not kept.any():
+    gpus = np.array([sum(pod_gpus) or number for pod_gpus, number in zip(pods, gpus, strict=True)]) if pods else gpus
+    minimums = table.column(_LEAST, lambda text: int(_amount(text))) if _LEAST in table.titles else []
+    usable = (gpus > 0) & (duration > 0)  # a duration that is not known is not greater
+    if not usable.any():
         raise InputError("no job has GPUs and an end", file=file)
     queue = next((title for title in form.queue if title in table.titles), None)
     queues = table.column(queue, _word) if queue else [QUEUE] * len(table)
     priority = table.column(form.priority, form.rank) if form.priority in table.titles else [0] * len(table)
     return sorted_trace(
         Path(file).stem,
-        arrival[kept],
-        duration[kept],
-        np.ceil(gpus[kept]).astype(np.int64),
-        np.array(priority, dtype=np.int64)[kept],
-        _kept(queues, kept),
-        _kept(least, kept),
-        _kept(pods, kept),
+        arrival[usable],
+        duration[usable],
+        np.ceil(gpus[usable]).astype(np.int64),
+        np.array(priority, dtype=np.int64)[usable],
+        _kept(queues, usable),
+        _kept(minimums, usable),
+        _kept(pods, usable),
     )
 
 
@@ -202,9 +202,9 @@ def _format_of(table: Table, file: str) -> TraceFormat:
     return form
 
 
-def _kept(column: Sequence[Value], kept: Bools) -> list[Value]:
-    """What of a column is kept; nothing of one that a table does not have."""
-    return [value for value, own in zip(column, kept.tolist(), strict=True) if own] if column else []
+def _kept(column: Sequence[Value], usable: Bools) -> list[Value]:
+    """Selected values of a column; empty if the table does not have it."""
+    return [value for value, is_usable in zip(column, usable.tolist(), strict=True) if is_usable] if column else []
 
 
 def _gpus(form: TraceFormat) -> Callable[[str], float]:
@@ -251,8 +251,8 @@ def _moment(text: str) -> float:
     """Seconds since the epoch, or a time; without a zone it is UTC."""
     if text.replace(".", "", 1).isdigit():
         return float(text)
-    found = datetime.fromisoformat(text)
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+    time = datetime.fromisoformat(text)
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 _EXPECTED: Final[Mapping[Callable[[str], object], str]] = {

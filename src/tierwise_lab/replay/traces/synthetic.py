@@ -56,13 +56,13 @@ def synthetic_trace(text: str, seed: int) -> Trace:
     and such numbers of hosts of 8, rarer as they are larger. `extremes`: one to four GPUs, and one job in fifty
     with half of the largest or more. Priorities below `priorities` are equally likely, and so are the queues.
     """
-    told = _settings(text, _TRACE, "--trace")
-    size = {name: value[0] for name, value in told.items() if name != "sizes"}
+    settings = _settings(text, _TRACE, "--trace")
+    size = {name: value[0] for name, value in settings.items() if name != "sizes"}
     jobs = size["jobs"]
     rng = np.random.default_rng((seed, jobs))
     arrival = np.cumsum(rng.exponential(size["gap"], jobs))
     duration = np.maximum(1.0, rng.exponential(size["mean"], jobs)).round()
-    gpus, weights = _sizes(told["sizes"][0], size["largest"])
+    gpus, weights = _sizes(settings["sizes"][0], size["largest"])
     return sorted_trace(
         "synthetic",
         arrival,
@@ -87,15 +87,15 @@ def _sizes(kind: str, largest: int) -> tuple[Ints, Floats]:
 
 def _settings(text: str, defaults: Mapping[str, tuple[Any, ...]], option: str) -> dict[str, tuple[Any, ...]]:
     """`name=value` pairs, comma separated, over defaults."""
-    found = {name: value[:1] for name, value in defaults.items()}
+    values = {name: value[:1] for name, value in defaults.items()}
     for pair in filter(None, text.removeprefix(PREFIX).split(",")):
         name, _, value = pair.partition("=")
         usual = defaults.get(name, ())
         words = usual if usual and isinstance(usual[0], str) else ()
         numbers = () if words else tuple(read_number(part) or 0 for part in value.split("+"))
         if not usual or (value not in words if words else min(numbers) < 1):
-            known = ", ".join(f"{n}={'|'.join(map(str, v))}" for n, v in defaults.items())
+            choices = ", ".join(f"{n}={'|'.join(map(str, v))}" for n, v in defaults.items())
             near = suggestion(name, defaults) if not usual else suggestion(value, words)
-            raise InputError(f"{pair} is not one of the settings that may be given ({known}){near}", field=option)
-        found[name] = numbers or (value,)
-    return found
+            raise InputError(f"{pair} is not one of the settings that may be given ({choices}){near}", field=option)
+        values[name] = numbers or (value,)
+    return values

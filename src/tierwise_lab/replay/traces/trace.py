@@ -29,8 +29,8 @@ Sizes = tuple[int, ...]
 @cache
 def split(gpus: int, per_host: int) -> Sizes:
     """The GPUs of each pod of a job, largest first: whole hosts, and a pod for the rest."""
-    whole, rest = divmod(gpus, per_host)
-    return (per_host,) * whole + ((rest,) if rest else ())
+    full_hosts, remainder = divmod(gpus, per_host)
+    return (per_host,) * full_hosts + ((remainder,) if remainder else ())
 
 
 @cache
@@ -91,11 +91,11 @@ class Trace(msgspec.Struct, frozen=True):
         large = np.flatnonzero(self.gpus > per_host).tolist()
         return replace(self, least={**self.least, **{job: ceil(share * int(self.gpus[job])) for job in large}})
 
-    def with_roles(self, more: Sizes, per_host: int) -> Trace:
+    def with_roles(self, added_pods: Sizes, per_host: int) -> Trace:
         """A copy of this trace in which gangs of several hosts have these further pods."""
         large = np.flatnonzero(self.gpus > per_host)
-        pods = {job: self.sizes(job, per_host) + more for job in large.tolist()}
-        return replace(self, gpus=self.gpus + sum(more) * (self.gpus > per_host), pods={**self.pods, **pods})
+        pods = {job: self.sizes(job, per_host) + added_pods for job in large.tolist()}
+        return replace(self, gpus=self.gpus + sum(added_pods) * (self.gpus > per_host), pods={**self.pods, **pods})
 
     def with_services(self, share: float, seed: int) -> Trace:
         """A copy of this trace in which a share of the jobs, drawn with the seed, never ends."""
@@ -144,7 +144,7 @@ def sorted_trace(
     gpus: Ints,
     priority: Ints,
     queue: Sequence[str],
-    least: Sequence[int] = (),
+    minimums: Sequence[int] = (),
     pods: Sequence[Sizes] = (),
 ) -> Trace:
     """A trace of jobs in any order; jobs that arrive together stay in the order given."""
@@ -159,6 +159,6 @@ def sorted_trace(
         priority[order],
         number[order],
         tuple(names.tolist()),
-        {new: least[old] for new, old in enumerate(order.tolist()) if least and least[old]},
+        {new: minimums[old] for new, old in enumerate(order.tolist()) if minimums and minimums[old]},
         {new: pods[old] for new, old in enumerate(order.tolist()) if pods and pods[old]},
     )
