@@ -60,6 +60,7 @@ NOT_HERE = {
 
 SHORTER = (
     (r"--in-cluster", "--kubeconfig ~/.kube/config"),
+    (r"scontrol show reservation", "cat reservations.txt"),
     (r"jobs=\d+", "jobs=12"),
     (r"--jobs 3000", "--jobs 12"),
     (r"--calibrate-eta 60", "--calibrate-eta 2"),
@@ -391,6 +392,10 @@ def _write_files(folder: Path, home: Path) -> None:
     maps = (("koord-scheduler-config", {"koord-scheduler-config": kube}), ("network", {"topology.json": listed}))
     write("maps.yaml", [_object("v1", "ConfigMap", name, "default", data=data) for name, data in maps])
     hosts = [node["metadata"]["name"] for node in cluster if node["kind"] == "Node"]
+    times = "StartTime=2099-11-21T22:00:00 EndTime=2099-11-22T02:30:00 Duration=04:30:00"
+    (folder / "reservations.txt").write_text(
+        f"ReservationName=rack-3 {times}\n   Nodes={hosts[0]} Flags=MAINT,WEEKLY\n"
+    )
     for name, titles in (("hosts.csv", "host,rack,spine"), ("table.csv", "sn,tor,hall")):
         rows = [f"{h},r{i // 16},s{i // 64}" for i, h in enumerate(hosts)]
         (folder / name).write_text("\n".join([titles, *rows]) + "\n")

@@ -206,14 +206,24 @@ class FakeApi:
     async def _end(self) -> None:
         for site in list(self._runner.sites):
             await site.stop()
-        await asyncio.sleep(0.02)  # what was accepted just before is a connection by now
         server = self._runner.server
+        self._abort_all(server)
+        await self._runner.cleanup()
+        quiet_turns = 0
+        while quiet_turns < 2:  # a client that gives up may connect once more while this ends
+            await asyncio.sleep(0.01)  # transports close one turn of the event loop after they are told to
+            left = asyncio.all_tasks() - {asyncio.current_task()}
+            quiet_turns = 0 if left or self._abort_all(server) else quiet_turns + 1
+            for task in left:
+                task.cancel()
+
+    def _abort_all(self, server: web.Server | None) -> int:
+        """End every connection at once, and say how many there were: to close would wait for what nobody reads."""
         connections = list(server.connections) if server is not None else []
         transports = [connection.transport for connection in connections if connection.transport is not None]
         for transport in (*transports, *self._watches):
-            transport.abort()  # to close would wait for what a client has not read yet
-        await self._runner.cleanup()
-        await asyncio.sleep(0.02)  # transports close one turn of the event loop after they are told to
+            transport.abort()
+        return len(transports)
 
     @web.middleware
     async def _faulty(self, request: web.Request, handler: Any) -> web.StreamResponse:

@@ -34,6 +34,9 @@ _MANY: Final[Mapping[str, Sequence[str]]] = {
     "CompositePodGroup": ("kubernetes, composite",),
 }
 
+_OF_THE_WHOLE: Final = frozenset({("tierwise.io/set", "kubernetes, part of a composite")})
+"""Marks that a composite says for all groups below it: with them alone a group waits, with and without others."""
+
 
 def ways(place: str, pair: Pair) -> Sequence[str]:
     """The languages, kinds of queues or kinds of workloads for which a row counts on this object."""
@@ -51,7 +54,9 @@ def _cases() -> Iterator[tuple[str, str, str, str]]:
                     form, _, only = form.partition(" on a ")
                     if only != place:
                         continue
-                yield from ((row.key, place, form, way) for way in ways(place, PAIRS[row.key]))
+                for way in ways(place, PAIRS[row.key]):
+                    if (row.key, way) not in _OF_THE_WHOLE:
+                        yield row.key, place, form, way
 
 
 def _named(key: str) -> str:

@@ -9,6 +9,7 @@ requests, so that a long backlog costs little; where a refused job preempts at o
 from __future__ import annotations
 
 from collections.abc import Mapping
+from weakref import ref
 
 from msgspec.structs import replace
 
@@ -35,7 +36,14 @@ class RejectionCache:
         self._cycle = cycle
         self._told_at_once = told_at_once
         book = cycle.refusals
-        self._refused: SmallestRefused[Rejection] = SmallestRefused(book.page(What.MINIMUM, self.tell))
+        me = ref(self)  # a page that held this would be a ring, and a cycle leaves nothing to the collector of garbage
+
+        def tell() -> None:
+            cache = me()
+            if cache is not None:
+                cache.tell()
+
+        self._refused: SmallestRefused[Rejection] = SmallestRefused(book.page(What.MINIMUM, tell))
         self._kept_places: Page[Reason] = book.page(What.KEPT_PLACE)
         self._untold: dict[
             tuple[tuple[object, ...], tuple[Shape, ...]], list[tuple[Job, Rejection]]
