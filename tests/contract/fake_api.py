@@ -198,14 +198,16 @@ class FakeApi:
         app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
+        self._site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await self._site.start()
         host, port = self._runner.addresses[0][:2]
         return f"http://{host}:{port}"
 
     async def _end(self) -> None:
-        for site in list(self._runner.sites):
-            await site.stop()
+        for listening in self._site._server.sockets if self._site._server is not None else ():  # type: ignore[attr-defined]
+            self._loop.remove_reader(listening.fileno())
+        await asyncio.sleep(0.01)  # a connection that is accepted while its server closes would be left half made
+        await self._site.stop()
         server = self._runner.server
         self._abort_all(server)
         await self._runner.cleanup()

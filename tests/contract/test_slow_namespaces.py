@@ -84,7 +84,7 @@ def test_one_namespace_has_at_most_half_of_the_slots(api: FakeApi, cluster: Kube
     _begin(cluster, "slow-a")
     assert eventually(cluster, lambda: [one.writes for one in cluster.figures().slow] == [16])
 
-    assert 16 == sum(request.endswith("/binding") for request in api.requests)
+    assert eventually(cluster, lambda: sum(request.endswith("/binding") for request in api.requests) == 16)
     api.thaw()
 
 
