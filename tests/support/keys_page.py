@@ -24,7 +24,7 @@ This page is made from [a table in the code](../../src/tierwise/api/keys.txt), a
 
 - *job* is the group of a gang in any [language](../languages/README.md), or the workload that the group is made for: its group says the same from when it is made.
 - *group* is an object that declares one gang: a PodGroup of any language, or a PodGang; *workload* is whatever makes pods of a template (Deployments, Jobs, those of operators), *template* that template.
-- Where several objects declare one gang (gangs of Koordinator that start together, a composite and the groups in it), each may say it, and the first that does counts; a constraint on a group in a composite is about that group alone.
+- Where several objects declare one gang (gangs of Koordinator that start together, a composite and the groups in it), each may say it, and the first that does counts; a constraint on a group in a composite is about that group alone, and its sets are said by the composite.
 - A duration is written as `30s`, `10m`, `1h30m`; a time as `2026-01-01T00:00:00Z`.
 - *Owner* is who writes it. What tierwise writes is overwritten; where a tenant forges it on its own objects, the cap is what that can do.
 - A misspelt key under `tierwise.io/`, or an annotation that is written as a label, has no effect; `tierwise validate` and the admission webhook warn of it.

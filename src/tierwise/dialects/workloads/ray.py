@@ -122,8 +122,10 @@ def ray_job(owner: Owner) -> Expansion:
 
 def _has_nodes(cluster: Owner) -> bool:
     """Whether every pod of a cluster has been given a node: until then there is nobody to submit to."""
-    wanted = sum(child.raw["kind"] == "Pod" for child in ray_cluster(cluster).children)
     placed = sum(bool(one.spec.node_name) and one.status.phase not in ("Failed", "Succeeded") for one in cluster.pods())
+    if not placed:  # what is wrong with a cluster is told by the cluster itself, with its own paths
+        return False
+    wanted = sum(child.raw["kind"] == "Pod" for child in ray_cluster(cluster).children)
     return 0 < wanted <= placed
 
 
