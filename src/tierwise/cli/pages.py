@@ -104,9 +104,9 @@ def play(recordings: Mapping[str, Recording], opened: Opening) -> None:
 
 def until_interrupted(*lines: str) -> None:
     """Say that it is open, and wait."""
-    for line in lines:
-        click.echo(line, err=True)
     try:
+        for line in lines:
+            click.echo(line, err=True)
         while True:
             time.sleep(_LOOK)
     except KeyboardInterrupt:
