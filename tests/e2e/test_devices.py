@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
-from tests.e2e.accounts import NAMESPACE
 from tests.e2e.api import DEVICE_VERSIONS, Json
 from tests.e2e.driver import CLASS, TEMPLATE, Driver
-from tests.e2e.world import World, job
-
-ROOT = Path(__file__).parents[2]
+from tests.e2e.proxy import Proxy
+from tests.e2e.world import PATIENCE, World, job
 
 
 @pytest.fixture(autouse=True)
@@ -98,15 +94,23 @@ def test_slices_that_are_withdrawn(world: World) -> None:
         _sound(world, driver)
 
 
+def _crash_before_the_first_bind(world: World) -> None:
+    """Let a gang of two be decided on, and kill the program when it sends a bind, which never arrives."""
+    with Proxy(world.plane, (), share=0.0) as proxy:
+        proxy.freezes_at = "/binding"
+        process = world.run(kubeconfig=Path(proxy.kubeconfig()))
+        world.api.create(job("train", _task("w", 2)))
+        assert proxy.frozen.wait(PATIENCE)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
 def test_a_crash_between_allocation_and_bind(world: World) -> None:
     """Devices that were written for a gang which was never bound are used by the next process, or given back."""
     with Driver(world.api, each=4) as driver:
         _nodes(world, driver, 2)
-        halting = world.run(kubeconfig=_without_binds(world))
-        world.api.create(job("train", _task("w", 2)))
-        world.until(lambda: len(driver.held()) == 2)
-        halting.send_signal(signal.SIGKILL)
-        halting.wait()
+        _crash_before_the_first_bind(world)
+        assert len(driver.held()) == 2
 
         assert {} == world.running("train")
         before = driver.held()
@@ -122,11 +126,8 @@ def test_devices_of_a_gang_that_cannot_start_are_given_back(world: World) -> Non
     """The node that a gang's devices are on is gone for it: it gives them back and starts elsewhere."""
     with Driver(world.api, each=4) as driver:
         _nodes(world, driver, 2)
-        halting = world.run(kubeconfig=_without_binds(world))
-        world.api.create(job("train", _task("w", 2)))
-        world.until(lambda: len(driver.held()) == 2)
-        halting.send_signal(signal.SIGKILL)
-        halting.wait()
+        _crash_before_the_first_bind(world)
+        assert len(driver.held()) == 2
         world.api.patch("Node", "n0", {"spec": {"unschedulable": True}})
         world.run()
         world.until(lambda: not driver.held())
@@ -140,11 +141,8 @@ def test_a_claim_that_is_deleted_between_allocation_and_bind(world: World) -> No
     """The gang waits for the claim that takes its place, and is bound with that."""
     with Driver(world.api, each=4) as driver:
         _nodes(world, driver, 2)
-        halting = world.run(kubeconfig=_without_binds(world))
-        world.api.create(job("train", _task("w", 2)))
-        world.until(lambda: len(driver.held()) == 2)
-        halting.send_signal(signal.SIGKILL)
-        halting.wait()
+        _crash_before_the_first_bind(world)
+        assert len(driver.held()) == 2
         lost = min(driver.held())
         world.api.patch("ResourceClaim", lost, {"status": {"allocation": None, "reservedFor": None}}, status=True)
         world.api.patch("ResourceClaim", lost, {"metadata": {"finalizers": None}})
@@ -228,28 +226,3 @@ def test_extended_resources_that_a_class_serves(world: World) -> None:
         told = {p["status"]["extendedResourceClaimStatus"]["resourceClaimName"] for p in world.pods("train")}
         assert told == set(held)
         _sound(world, driver)
-
-
-def _without_binds(world: World) -> Path:
-    """Who may do all that the scheduler and controllers may, but for binding pods."""
-    name, subject = "halting", {"kind": "ServiceAccount", "name": "halting", "namespace": NAMESPACE}
-    world.accounts.put({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}})
-    rules: list[Any] = []
-    for component in ("read", "read-config", "scheduler", "controllers"):
-        for document in yaml.safe_load_all((ROOT / f"deploy/kustomize/base/rbac/{component}.yaml").read_text()):
-            if document["kind"] == "ClusterRole":
-                rules += document["rules"]
-    rules = [{**rule, "resources": [r for r in rule["resources"] if r != "pods/binding"]} for rule in rules]
-    api = "rbac.authorization.k8s.io/v1"
-    world.accounts.put({"apiVersion": api, "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules})
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
-    world.accounts.put(
-        {
-            "apiVersion": api,
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": name},
-            "roleRef": role,
-            "subjects": [subject],
-        }
-    )
-    return world.accounts.kubeconfig(name)
