@@ -113,6 +113,181 @@ _GOOD_SPECS: dict[str, Json] = {
     },
     "on the host's network": {"hostNetwork": True, "container": {"ports": [{"containerPort": 80, "hostPort": 80}]}},
     "another scheduler": {"schedulerName": "tierwise"},
+    # Containers.
+    "a command": {"container": {"command": ["sh", "-c"], "args": ["echo $(A)", ""], "workingDir": "/w"}},
+    "a terminal": {"container": {"stdin": True, "stdinOnce": True, "tty": True}},
+    "words at the end": {
+        "container": {"terminationMessagePath": "/dev/log", "terminationMessagePolicy": "FallbackToLogsOnError"}
+    },
+    "an image by digest": {"container": {"image": "a.example.com:5000/b/c@sha256:" + "0" * 64}},
+    "all variables of a map": {
+        "container": {"envFrom": [{"configMapRef": {"name": "a"}}, {"prefix": "P_", "secretRef": {"name": "b"}}]}
+    },
+    "a variable of a map and one of a secret": {
+        "container": {
+            "env": [
+                {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "a", "key": "b.c", "optional": True}}},
+                {"name": "B", "valueFrom": {"secretKeyRef": {"name": "a", "key": "_b"}}},
+            ]
+        }
+    },
+    "a variable of the resources": {
+        "container": {
+            "resources": {"limits": {"cpu": "2"}},
+            "env": [{"name": "A", "valueFrom": {"resourceFieldRef": {"resource": "limits.cpu", "divisor": "1m"}}}],
+        }
+    },
+    "a variable of a label": {
+        "container": {"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['a/b']"}}}]}
+    },
+    "a probe of a page": {
+        "container": {
+            "readinessProbe": {"httpGet": {"path": "/", "port": "http"}, "failureThreshold": 2},
+            "ports": [{"containerPort": 80, "name": "http"}],
+        }
+    },
+    "a probe by a command": {
+        "container": {"livenessProbe": {"exec": {"command": ["true"]}, "initialDelaySeconds": 5, "periodSeconds": 3}}
+    },
+    "a probe of a port at the start": {"container": {"startupProbe": {"tcpSocket": {"port": 80}}}},
+    "a probe by grpc": {"container": {"readinessProbe": {"grpc": {"port": 80, "service": "a"}}}},
+    "hooks": {
+        "container": {
+            "lifecycle": {
+                "postStart": {"exec": {"command": ["true"]}},
+                "preStop": {"httpGet": {"port": 80, "scheme": "HTTPS", "httpHeaders": [{"name": "A", "value": "b"}]}},
+            }
+        }
+    },
+    "a sleep before the end": {"container": {"lifecycle": {"preStop": {"sleep": {"seconds": 5}}}}},
+    "a user": {
+        "securityContext": {"runAsUser": 0, "runAsGroup": 5, "fsGroup": 6, "supplementalGroups": [7, 8]},
+        "container": {"securityContext": {"runAsNonRoot": True, "readOnlyRootFilesystem": True}},
+    },
+    "rights for RDMA": {"container": {"securityContext": {"capabilities": {"add": ["IPC_LOCK"], "drop": ["ALL"]}}}},
+    "profiles of the kernel": {
+        "securityContext": {
+            "seccompProfile": {"type": "RuntimeDefault"},
+            "sysctls": [{"name": "net.core.somaxconn", "value": "1024"}],
+            "seLinuxOptions": {"level": "s0:c1,c2"},
+        }
+    },
+    "a mount of a part": {
+        "volumes": [{"name": "v", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}],
+        "container": {
+            "volumeMounts": [{**_MOUNT, "subPath": "a/b", "readOnly": True, "mountPropagation": "HostToContainer"}]
+        },
+    },
+    "an init container that stays": {
+        "initContainers": [{"name": "mesh", "image": "b", "restartPolicy": "Always", "ports": [{"containerPort": 1}]}]
+    },
+    # Volumes.
+    "a volume of a map": {
+        "volumes": [{"name": "v", "configMap": {"name": "a", "defaultMode": 420, "items": [{"key": "k", "path": "p"}]}}]
+    },
+    "a volume of a secret": {"volumes": [{"name": "v", "secret": {"secretName": "a", "optional": True}}]},
+    "a volume of a claim": {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "a", "readOnly": True}}]},
+    "a folder of the host": {"volumes": [{"name": "v", "hostPath": {"path": "/dev/shm", "type": "Directory"}}]},
+    "a share": {"volumes": [{"name": "v", "nfs": {"server": "a.b", "path": "/c"}}]},
+    "a driver's volume": {"volumes": [{"name": "v", "csi": {"driver": "a.b", "volumeAttributes": {"c": "d"}}}]},
+    "volumes in one": {
+        "serviceAccountName": "default",
+        "volumes": [
+            {
+                "name": "v",
+                "projected": {
+                    "sources": [
+                        {"configMap": {"name": "a"}},
+                        {"secret": {"name": "b"}},
+                        {"serviceAccountToken": {"path": "token", "expirationSeconds": 600}},
+                        {"downwardAPI": {"items": [{"path": "l", "fieldRef": {"fieldPath": "metadata.labels"}}]}},
+                    ]
+                },
+            }
+        ],
+    },
+    "a volume of the pod's fields": {
+        "volumes": [
+            {
+                "name": "v",
+                "downwardAPI": {"items": [{"path": "n", "fieldRef": {"fieldPath": "metadata.namespace"}}]},
+            }
+        ]
+    },
+    "a volume for the pod's life": {
+        "volumes": [
+            {
+                "name": "v",
+                "ephemeral": {
+                    "volumeClaimTemplate": {
+                        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+                    }
+                },
+            }
+        ]
+    },
+    # The pod.
+    "names of hosts": {
+        "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["a.b", "c"]}],
+        "hostname": "a-b",
+        "subdomain": "c",
+        "setHostnameAsFQDN": True,
+    },
+    "its own dns": {
+        "dnsPolicy": "None",
+        "dnsConfig": {"nameservers": ["10.0.0.2"], "searches": ["a.b"], "options": [{"name": "ndots", "value": "2"}]},
+    },
+    "secrets of images": {"imagePullSecrets": [{"name": "a"}], "automountServiceAccountToken": False},
+    "the host's processes": {"hostPID": True, "hostIPC": True, "enableServiceLinks": False},
+    "one space of processes": {"shareProcessNamespace": True},
+    "a system": {"os": {"name": "linux"}},
+    "gates of readiness": {"readinessGates": [{"conditionType": "example.com/ready"}]},
+    "no preemption": {"preemptionPolicy": "PreemptLowerPriority"},
+    "a claim of devices": {
+        "resourceClaims": [
+            {"name": "d", "resourceClaimTemplateName": "a"},
+            {"name": "e", "resourceClaimName": "b"},
+        ],
+        "container": {"resources": {"claims": [{"name": "d", "request": "r"}, {"name": "e"}]}},
+    },
+    "resources of the whole pod": {"resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "2", "memory": "1Gi"}}},
+    "near others of its revision": {
+        "affinity": {
+            "podAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {
+                        "topologyKey": "rack",
+                        "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Exists"}]},
+                        "matchLabelKeys": ["pod-template-hash"],
+                        "namespaceSelector": {},
+                        "namespaces": ["a"],
+                    }
+                ]
+            }
+        }
+    },
+    "spread by policies": {
+        "topologySpreadConstraints": [
+            {
+                **_SPREAD,
+                "labelSelector": {"matchLabels": _LABELS},
+                "matchLabelKeys": ["rev"],
+                "nodeAffinityPolicy": "Ignore",
+                "nodeTaintsPolicy": "Honor",
+            }
+        ]
+    },
+    "a shorter grace for a probe": {
+        "container": {"livenessProbe": {"tcpSocket": {"port": 1}, "terminationGracePeriodSeconds": 1}}
+    },
+    "quantities of many forms": {
+        "container": {
+            "resources": {
+                "requests": {"cpu": "0.1", "memory": "1e3", "ephemeral-storage": 1000},
+                "limits": {"cpu": 2.50, "memory": "128974848", "ephemeral-storage": "1048576Ki"},
+            }
+        }
+    },
 }
 
 _BROKEN_SPECS: dict[str, Json] = {
@@ -231,6 +406,64 @@ _GOOD_WORKLOADS: dict[str, tuple[tuple[str, ...], Json]] = {
     "several": (("Job",), {"parallelism": 2, "completions": 4, "completionMode": "Indexed", "backoffLimit": 0}),
     "limited": (("Job",), {"activeDeadlineSeconds": 1, "ttlSecondsAfterFinished": 0}),
     "one after the other": (("CronJob",), {"concurrencyPolicy": "Forbid", "successfulJobsHistoryLimit": 0}),
+    "history": (("Deployment", "StatefulSet", "DaemonSet"), {"revisionHistoryLimit": 0}),
+    "paused": (("Deployment",), {"paused": True, "progressDeadlineSeconds": 5}),
+    "by percent": (("Deployment",), {"strategy": {"rollingUpdate": {"maxSurge": "100%", "maxUnavailable": "25%"}}}),
+    "expressions": (_SETS, {"selector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"]}]}}),
+    "an expression of absence": (
+        _SETS,
+        {"selector": {"matchLabels": _LABELS, "matchExpressions": [{"key": "no", "operator": "DoesNotExist"}]}},
+    ),
+    "updated when deleted": (("StatefulSet", "DaemonSet"), {"updateStrategy": {"type": "OnDelete"}}),
+    "updated from the end": (
+        ("StatefulSet",),
+        {"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}},
+    ),
+    "updated with more": (
+        ("DaemonSet",),
+        {"updateStrategy": {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}},
+    ),
+    "claims": (
+        ("StatefulSet",),
+        {
+            "volumeClaimTemplates": [
+                {
+                    "metadata": {"name": "data"},
+                    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+                }
+            ],
+            "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Retain"},
+        },
+    ),
+    "numbers from": (("StatefulSet",), {"ordinals": {"start": 5}}),
+    "suspended": (("Job", "CronJob"), {"suspend": True}),
+    "none at a time": (("Job",), {"parallelism": 0}),
+    "limits of each index": (
+        ("Job",),
+        {
+            "completionMode": "Indexed",
+            "completions": 3,
+            "backoffLimitPerIndex": 1,
+            "maxFailedIndexes": 2,
+            "successPolicy": {"rules": [{"succeededIndexes": "0,2"}]},
+        },
+    ),
+    "rules for failures": (
+        ("Job",),
+        {
+            "podFailurePolicy": {
+                "rules": [
+                    {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}},
+                    {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+                ]
+            }
+        },
+    ),
+    "replaced when failed": (("Job",), {"podReplacementPolicy": "Failed"}),
+    "managed elsewhere": (("Job",), {"managedBy": "kueue.x-k8s.io/multikueue"}),
+    "in another zone": (("CronJob",), {"timeZone": "Europe/Zurich", "startingDeadlineSeconds": 10}),
+    "every so often": (("CronJob",), {"schedule": "@hourly"}),
+    "at odd times": (("CronJob",), {"schedule": "*/15 9-17 1,15 * MON-FRI"}),
 }
 _BROKEN_WORKLOADS: dict[str, tuple[tuple[str, ...], Json]] = {
     "fewer than none": (_SIZED, {"replicas": -1}),

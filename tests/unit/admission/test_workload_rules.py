@@ -34,7 +34,7 @@ def test_there_are_many_of_both() -> None:
     for good, found in ((True, _GOOD), (False, _BROKEN)):
         assert len(found) == sum(1 for _ in drawn(good=good))
         assert set(KINDS) == {name.partition(":")[0] for name in found}
-        assert len(found) > 250
+        assert len(found) > 500
 
 
 def test_what_kubernetes_takes_is_valid() -> None:
