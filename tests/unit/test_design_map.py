@@ -20,7 +20,10 @@ _NAMED = (
     "NominatedNodeName AppGroup KahnSort TarjanSort AlternateKahn AlternateTarjan ReverseKahn ReverseTarjan "
     "minBandwidth maxNetworkCost TopologicalSort NetworkOverhead NormalizeScore ClusterNetworkTopology MustGather "
     "PreferGather communicationMode FindBestNode hyperNodeTree FirstPod NextPod Permit ElasticQuota RealNodesSet "
-    "hyperNodeResourceCache EventHandler scoreWithTaskNum getSearchRoot isEligibleHyperNode"
+    "hyperNodeResourceCache EventHandler scoreWithTaskNum getSearchRoot isEligibleHyperNode "
+    "GetGangValidDomains SafeTasks CoreTasks GlobalSurplus RoleSurplus LocalGainScore GlobalCostScore NeededResources "
+    "ValidBundles OrderedCandidates AppGroupWorkload DependenciesList MatchValues jobsByQueue SimulateAndExecute "
+    "QueueOrderFn"
 )
 """Names that readers of the documents look for first; the page has more."""
 

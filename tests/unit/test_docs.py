@@ -19,7 +19,8 @@ from tierwise.plugins import PLUGINS
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 BENCHMARKS = DOCS / "benchmarks.md"
-PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+FRONT = ROOT / "README.md"
+PAGES = [FRONT, *sorted(DOCS.rglob("*.md"))]
 OTHERS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("*/README.md")), *sorted(ROOT.glob("examples/**/*.md"))]
 LINKED = [*PAGES, *(page for page in OTHERS if page not in PAGES)]
 
@@ -158,7 +159,7 @@ def test_output_is_real(page: Path, tmp_path: Path) -> None:
     wrong = []
     for words, shown in _outputs(page):
         real = (str(ROOT / word if word.startswith("examples/") else places.get(word, word)) for word in words)
-        wrong += _missing(shown, run(*real, width=100).stdout.splitlines())
+        wrong += _missing(shown, run(*real, width=80 if page == FRONT else 100).stdout.splitlines())
 
     assert [] == wrong
 
@@ -279,9 +280,18 @@ def test_every_room_has_a_page_of_what_holds() -> None:
     ]
 
 
+def test_the_readme_fits_a_narrow_screen() -> None:
+    """No line of its pictures and commands is longer than 80 columns, and its words are those of a few minutes."""
+    text = FRONT.read_text(encoding="utf-8")
+    words = re.findall(r"\w[\w'-]*", re.sub(r"\]\([^)]*\)", "]", _prose(FRONT)))
+
+    assert [] == [line for _, body in _FENCE.findall(text) for line in body.splitlines() if len(line) > 80]
+    assert len(words) <= 950
+
+
 def test_the_readme_shows_measured_numbers() -> None:
     """What the README says of a cycle beside Volcano's is in the table of the page about benchmarks."""
-    shown, measured = (page.read_text(encoding="utf-8") for page in (PAGES[0], BENCHMARKS))
+    shown, measured = (page.read_text(encoding="utf-8") for page in (FRONT, BENCHMARKS))
     said = re.findall(r" an? (\d+)th\b", shown.partition("beside Volcano's own code")[2].partition("\n")[0])
     table = measured.partition("### Beside Volcano's own code")[2].partition("## Published")[0]
 
