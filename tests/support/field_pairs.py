@@ -168,6 +168,7 @@ PAIRS: Final[Mapping[str, Pair]] = {
         f"{_QUOTA}/non-preemptible-request": _writes("a quota with firm pods", "a quota alone"),
         f"{_QUOTA}/non-preemptible-used": _writes("a quota with firm pods", "a quota alone"),
         f"{_KUEUE}/queue-name": Pair("workload beside a held queue", "v"),
+        f"{_KUEUE}/job-min-parallelism": Pair("queued job without room", "1"),
         f"{_KUEUE}/pod-group-name": Pair("kueue without a name", "v"),
         f"{_KUEUE}/pod-group-total-count": Pair("kueue without a count", "2"),
         f"{_KUEUE}/pod-group-pod-index": Pair("kueue slice by index", "0"),

@@ -90,6 +90,14 @@ def workload_beside_a_held_queue(way: str) -> Scene:
     return Scene([*tree({"r0": "n0 n1"}), local_queue("v"), *([workload(way)] if way else pods)])
 
 
+@scene
+def queued_job_without_room(way: str) -> Scene:
+    """V is a workload of two pods in a queue of Kueue's, and there is room for one."""
+    queued = workload(way)
+    queued["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "a"}  # type: ignore[index]
+    return Scene([*tree({"r0": "n0"}, cpu=1), queued])
+
+
 _ELASTIC: Final = frozenset(WORKLOADS) - {"Job", "JobSet", "StatefulSet"}
 """Kinds that start in parts, where their operator is asked to, and as a whole in a queue of Kueue's."""
 

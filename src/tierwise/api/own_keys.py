@@ -57,7 +57,7 @@ def labels_said_by_jobs() -> frozenset[str]:
 @cache
 def _read_of_kueue() -> frozenset[str]:
     """Marks of Kueue's that count without it."""
-    return frozenset((*(key.name for key in known_keys() if key.name.startswith(_KUEUE)), *KUEUE_READ, KUEUE_LEAST))
+    return frozenset((*(key.name for key in known_keys() if key.name.startswith(_KUEUE)), *KUEUE_READ))
 
 
 def unknown_keys(labels: Mapping[str, str], annotations: Mapping[str, str], path: str) -> Iterator[tuple[str, str]]:

@@ -29,7 +29,6 @@ FAMILIES = ("volcano.sh", "koordinator.sh", "x-k8s.io", "scheduling.sigs.k8s.io"
 SHAPE = re.compile(r"([a-z0-9.-]+)/[A-Za-z][A-Za-z0-9_.-]*")
 VERSION = re.compile(r"v[0-9]")
 ELSEWHERE = {
-    "kueue.x-k8s.io/job-min-parallelism",  # read by the embedded cluster's controllers alone
     "volcano.sh/numa-topology-policy",  # of kinds that a page of what is not supported lists
 }
 
