@@ -5,7 +5,7 @@ Called by `allocate` for a gang of such a set, in place of the usual way of a mi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from contextlib import ExitStack
 from itertools import islice, permutations
 from typing import TYPE_CHECKING
@@ -28,6 +28,11 @@ __all__ = ["Together"]
 _ORDERS = 6
 """Orders in which gangs that start together are placed, until all of them have a place."""
 
+_NO_PLACE = "has no place beside the others"
+
+_GANGS_A_STEP = 8
+"""Gangs of a set of which it is read for one step whether they are what they were."""
+
 
 class Together:
     """The sets of one pass of `allocate` that start together."""
@@ -39,32 +44,59 @@ class Together:
 
     def start(self, job: Job, gangs: list[Job]) -> bool:
         """Bind all gangs of a set, once the last of them is served; returns whether that one has more to place."""
-        name = job.member.set.partition("/")[2] if job.member is not None else ""
+        path = job.member.set if job.member is not None else ""
+        name = path.partition("/")[2]
         if job is not gangs[-1]:
             last = gangs[-1].key.partition("/")[2]
             self._wait(job, f"set {name} starts together: it is placed with {last}")
             return False
-        why = ""
+        cycle, asked = self._cycle, self._asked(gangs)
+        begun = cycle.steps.taken
+        found = cycle.refusals.why_set_waits(path, gangs, asked) or self._in_some_order(gangs)
+        if isinstance(found, list):
+            for gang, place in found:
+                self._bind(gang, place)
+            return self._cycle.backlog.some_left(job)
+        if found.endswith(_NO_PLACE) and cycle.steps.is_dear(begun):
+            cycle.refusals.add_set(path, gangs, asked, found)
+        self._wait(job, f"set {name} starts together, and {found}")
+        return False
+
+    def _asked(self, gangs: Sequence[Job]) -> Hashable:
+        """What the places of some gangs depend on besides room: their limits of now, and where parts of sets stand."""
+        self._cycle.steps.charge(1 + len(gangs) // _GANGS_A_STEP)
+        limit, sets = self._cycle.pipeline.limit, self._cycle.sets
+        limits = tuple((limit(gang), *map(limit, gang.subs)) for gang in gangs)
+        return limits, sets.standing_for(gangs) if sets is not None else ()
+
+    def _in_some_order(self, gangs: Sequence[Job]) -> list[tuple[Job, SearchResult]] | str:
+        """A place for each gang of a set, on the ledger, in the first of some orders in which all have one; or why the
+        first of these orders leaves one without.
+
+        An order that begins as one which has failed would fail at the same gang.
+        """
+        why, failed = "", list[Sequence[Job]]()
         for order in islice(permutations(sorted(gangs, key=lambda gang: -gang.minimum)), _ORDERS):
+            if any(order[: len(beginning)] == beginning for beginning in failed):
+                continue
             with self._cycle.ledger.statement() as statement:
                 found = self._all_beside(order)
                 if isinstance(found, list):
                     statement.keep()
-                    for gang, place in found:
-                        self._bind(gang, place)
-                    return self._cycle.backlog.some_left(job)
-            why = why or found
-        self._wait(job, f"set {name} starts together, and {why}")
-        return False
+                    return found
+            gang, text = found
+            failed.append(order[: order.index(gang) + 1])
+            why = why or f"{gang.key.partition('/')[2]} {text}"
+        return why
 
-    def _all_beside(self, gangs: Sequence[Job]) -> list[tuple[Job, SearchResult]] | str:
-        """A place for each of some gangs on idle room, one after the other; why one has none."""
+    def _all_beside(self, gangs: Sequence[Job]) -> list[tuple[Job, SearchResult]] | tuple[Job, str]:
+        """A place for each of some gangs on idle room, one after the other; or the first that has none, and why."""
         found: list[tuple[Job, SearchResult]] = []
         with ExitStack() as standing:
             for gang in gangs:
                 place = self._place_beside(gang, standing)
                 if isinstance(place, str):
-                    return f"{gang.key.partition('/')[2]} {place}"
+                    return gang, place
                 found.append((gang, place))
         return found
 
@@ -96,7 +128,7 @@ class Together:
         with cycle.serving(gang):
             found = search_minimum(cycle, gang, asked)
         if isinstance(found, NoPlace) or not job_ready(cycle.ledger, gang):
-            return "has no place beside the others"
+            return _NO_PLACE
         delay = deferral(cycle, gang, found.placements)
         if delay is not None:
             return f"waits: {delay.reason.text}"

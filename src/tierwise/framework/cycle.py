@@ -7,7 +7,7 @@ are reserved for nominated gangs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from itertools import islice
 from typing import Protocol, TypeVar
@@ -433,6 +433,9 @@ class BetweenGangs(Protocol):
 
     def standing_there(self, job: Job, rows: Sequence[Ints]) -> AbstractContextManager[None]:
         """Inside, a gang stands on these rows for the others of its sets."""
+
+    def standing_for(self, gangs: Sequence[Job]) -> Hashable:
+        """Where parts stand of the sets that rules of some gangs are about: the same for the same answer."""
 
     def concerns(self, job: Job) -> bool:
         """Whether where a job stands depends on other gangs, by rules or by wishes."""

@@ -12,7 +12,10 @@ Most pages last for one action of one cycle (`Refusals.page`). What is known fro
 - what is known of cleared nodes, by kind of gang (`get`);
 - that no place was found for a minimum (`is_unplaced`), as long as it asks for the same, no node has more room than at
   the end of the last cycle, and the rules between pods that bind it count what they counted. A search that stopped at
-  a bound proves nothing, so it is not among these.
+  a bound proves nothing, so it is not among these;
+- that the gangs of a set which start together found no place in some orders (`why_set_waits`), as long as no node has
+  more room, the gangs are what they were, and so are their limits and where parts of their sets stand. Other orders
+  may find one, so this is forgotten after ten minutes, as what was cut short is.
 
 All that these read besides is what `KeptVerdicts` declares; where that is another, nothing is kept. All that is told is
 what a cycle that begins with nothing tells, in the same order, with the figures of now.
@@ -21,7 +24,7 @@ what a cycle that begins with nothing tells, in the same order, with the figures
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sized
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Sized
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
@@ -39,7 +42,12 @@ __all__ = ["INPUTS", "Input", "KindAsked", "Page", "Refusals", "SmallestRefused"
 _MORE = 64
 
 _UNPLACED = 1000
-"""Jobs for which it is remembered that they found no place; further ones are searched for again in the next cycle."""
+"""Jobs, and sets, for which it is remembered that they found no place; further ones are searched for again in the next
+cycle.
+"""
+
+_STANDS = 600.0
+"""Seconds after which a set is looked for again: it was tried in some orders alone."""
 
 V = TypeVar("V")
 
@@ -152,10 +160,20 @@ class Unplaced(msgspec.Struct, frozen=True):
     rules: bytes  # a digest of the rules between pods that bind it; empty where none do
 
 
+class UnplacedSet(msgspec.Struct, frozen=True):
+    """A set of which the gangs that start together found no place, and what the search depended on besides room."""
+
+    gangs: tuple[tuple[Task, ...], ...]  # the tasks of each: another object once anything of the gang is another
+    asked: Hashable
+    why: str
+    at: float  # when it was looked for
+
+
 class UnplacedJobs(msgspec.Struct, frozen=True):
     """The jobs that found no place in a cycle, and the room with which that is so: with less of it, too."""
 
     jobs: Mapping[str, Unplaced] = {}
+    sets: Mapping[str, UnplacedSet] = {}
     room: Ints | None = None  # free, or soon free, when the cycle ended, (resources x rows)
 
 
@@ -215,6 +233,8 @@ class Refusals:
         self._ledger = ledger
         self.before = unplaced if isinstance(unplaced, UnplacedJobs) else UnplacedJobs()  # of the last cycle
         self._unplaced: dict[str, tuple[int, Unplaced]] = {}  # of this cycle, with the count of releases of then
+        self._unplaced_sets: dict[str, tuple[int, UnplacedSet]] = {}
+        self._moment = snapshot.now if snapshot is not None else 0.0
         self._as_before: Page[bool] = self.page(What.AS_BEFORE)
         self.rules: Page[bytes] = self.page(What.RULES)  # digests, by the numbers of shapes
 
@@ -293,6 +313,23 @@ class Refusals:
         if len(self._unplaced) < _UNPLACED:
             self._unplaced[job.key] = self._ledger.releases, Unplaced(job.tasks, asked, rules)
 
+    def why_set_waits(self, path: str, gangs: Sequence[Job], asked: Hashable) -> str | None:
+        """Why the gangs of a set that start together have found no place, if that stands; None where it is open."""
+        before = self.before.sets.get(path)
+        if before is None or before.asked != asked or len(before.gangs) != len(gangs):
+            return None
+        same = all(gang.tasks is tasks for gang, tasks in zip(gangs, before.gangs, strict=True))
+        if not same or self._moment >= before.at + _STANDS or not self._has_no_more_room():
+            return None
+        self._unplaced_sets[path] = self._ledger.releases, before
+        return before.why
+
+    def add_set(self, path: str, gangs: Sequence[Job], asked: Hashable, why: str) -> None:
+        """The gangs of a set that start together have found no place, in the orders in which they were tried."""
+        if self.keeps and len(self._unplaced_sets) < _UNPLACED:
+            found = UnplacedSet(tuple(gang.tasks for gang in gangs), asked, why, self._moment)
+            self._unplaced_sets[path] = self._ledger.releases, found
+
     def rules_of_unplaced(self, job: Job) -> bytes | None:
         """The digest of the rules that bound a job which found no place in this cycle; None for any other job."""
         unplaced = self._unplaced.get(job.key)
@@ -313,10 +350,11 @@ class Refusals:
         return self._ledger.free(np.arange(resources), slice(0, rows), Pool.FUTURE_IDLE)
 
     def _unplaced_to_hand_on(self) -> UnplacedJobs:
-        """The jobs that found no place since capacity was last released: with the room of now, they find none."""
+        """The jobs and sets that found no place since capacity was last released: the room of now has none for them."""
         releases = self._ledger.releases
         jobs = {key: unplaced for key, (then, unplaced) in self._unplaced.items() if then == releases}
-        return UnplacedJobs(jobs, self._room()) if jobs else UnplacedJobs()
+        sets = {path: unplaced for path, (then, unplaced) in self._unplaced_sets.items() if then == releases}
+        return UnplacedJobs(jobs, sets, self._room()) if jobs or sets else UnplacedJobs()
 
     # -- what is known of kinds
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -14,10 +15,12 @@ from tests.support.sets import CONSTRAINTS, SET, apart, fabric, node, part, stan
 from tests.support.sight import schedule
 
 from tierwise.actions.placement import sets
+from tierwise.actions.placement.solve import search_minimum
 from tierwise.api.codec import Raw
 from tierwise.audit import audit
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.model.job import Job
+from tierwise.port import Objects
 from tierwise.scheduler import cycle
 from tierwise.snapshot.builder import Reader
 
@@ -521,3 +524,56 @@ def test_a_share_of_the_sub_groups() -> None:
     assert ["r0", "r0", "r1", "r1"] == racks(fabric({"s0": "r0:4 r1:4"}), "hard")
     assert [] == racks(fabric({"s0": "r0:4"}), "hard")
     assert ["r0"] * 4 == racks(fabric({"s0": "r0:4"}), "soft")
+
+
+SMALL = replace(DEFAULT, action_arguments={"allocate": {"cycleSteps": 2048}})
+"""A profile in which a search of more than 32 steps is dear."""
+
+
+class _Searched:
+    """Cycles one after the other, and how many searches sets took that start together."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._reader, self._now, self.searches = Reader(SMALL), 0.0, 0
+
+        def counted(*asked: Any) -> Any:
+            self.searches += 1
+            return search_minimum(*asked)
+
+        monkeypatch.setattr("tierwise.actions.together.search_minimum", counted)
+
+    def run(self, world: Objects, later: float = 1.0) -> tuple[dict[str, str], int]:
+        """Why each gang waits after a cycle, in the words of its code, and how many searches that took."""
+        self.searches, self._now = 0, self._now + later
+        report = cycle(self._reader.read(world, self._now), SMALL)
+        return {key.partition("/")[2]: told.reason.code for key, told in report.rejections.items()}, self.searches
+
+
+def test_what_found_no_place_together_is_not_searched_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until room grows, a gang of it asks for less, or ten minutes are over."""
+    waits = dict.fromkeys(("decode", "other", "prefill"), "SetWaits")
+    gangs = [part(name, 4, "serve", start=3, within="rack") for name in waits]
+    cycles, racks = _Searched(monkeypatch), fabric({"s0": "r0:4 r1:4"})
+    world = objects_of(racks, *gangs)
+
+    told, first = cycles.run(world)
+    assert waits == told
+    assert first
+    assert (waits, 0) == cycles.run(world)
+    assert (waits, first) == cycles.run(world, later=600.0)
+    assert (waits, 0) == cycles.run(world)
+    assert {} == cycles.run(objects_of(fabric({"s0": "r0:4 r1:4 r2:4"}), *gangs))[0]
+    assert (waits, first) == cycles.run(world)
+    smaller = part("other", 2, "serve", start=3, within="rack"), part("decode", 2, "serve", start=3, within="rack")
+    assert {} == cycles.run(objects_of(racks, gangs[2], *smaller))[0]
+
+
+def test_orders_that_begin_as_one_that_has_failed_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of five gangs the second has no place: all six orders begin with these two."""
+    cycles = _Searched(monkeypatch)
+    gangs = [part(f"a{i}", 2, "serve", start=5, within="rack") for i in range(5)]
+
+    told, searches = cycles.run(objects_of(fabric({"s0": "r0:2"}), *gangs))
+
+    assert {f"a{i}": "SetWaits" for i in range(5)} == told
+    assert 2 == searches

@@ -14,7 +14,7 @@ of the tier are closed to a gang with a hard rule.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 
@@ -372,6 +372,12 @@ class Sets:
         finally:
             for standing, part, fresh in undo:
                 standing.leave(part, fresh)
+
+    def standing_for(self, gangs: Sequence[Job]) -> Hashable:
+        """Where parts stand of the sets that rules of some gangs are about: the same for the same answer."""
+        rules = dict.fromkeys(rule for gang in gangs for rule in _member(gang).rules)
+        every = [(rule, self._of(rule)) for rule in rules]
+        return tuple((rule, standing.number.tobytes()) for rule, standing in every if standing is not None)
 
     # -- who may be tried at all
 
