@@ -8,6 +8,7 @@ What a patch may copy and compare is bounded (`bounds`): a short one could ask f
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
@@ -185,7 +186,7 @@ def strategic_patch(raw: Raw, patch: Raw, work: Work | None = None) -> Raw:
         if name.startswith(_ORDER):
             order = _listed(patch, name)
             if field in result:
-                result[field] = _ordered(field, _items(result, field), order)
+                result[field] = _ordered(field, _items(result, field), order, _items(raw, field))
     return result
 
 
@@ -240,12 +241,25 @@ def _mark(item: Json, key: str) -> str:
     return msgspec.json.encode([item.get(key), item.get("effect") if key == "key" else None]).decode()
 
 
-def _ordered(field: str, items: list[Json], order: list[Json]) -> list[Json]:
-    """The items that the patch names in its order, where they are; the others stay before those that followed them."""
+def _ordered(field: str, items: list[Json], order: list[Json], before: list[Json]) -> list[Json]:
+    """Return the items of a list in the order that a patch asks for.
+
+    `before` is the list as it was before the patch. An item that the patch does not name goes before the first named
+    one that followed it there; items that the patch adds follow no other.
+    """
     key = merge_key(field, [*items, *order])
-    marks = [_mark(entry, key) if key else str(entry) for entry in order]
-    named = {mark: place for place, mark in enumerate(marks)}
-    marked = [(_mark(item, key) if key else str(item), item) for item in items]
-    ours = sorted((entry for entry in marked if entry[0] in named), key=lambda entry: named[entry[0]])
-    unnamed = [item for mark, item in marked if mark not in named]
-    return [*(item for _, item in ours), *unnamed]
+
+    def mark(item: Json) -> str:
+        return _mark(item, key) if key else str(item)
+
+    rank = {mark(entry): number for number, entry in enumerate(order)}
+    place = {mark(item): number for number, item in enumerate(before)}
+    named = sorted((item for item in items if mark(item) in rank), key=lambda item: rank[mark(item)])
+    unnamed = deque(item for item in items if mark(item) not in rank)
+    result = []
+    for item in named:
+        follows = place.get(mark(item), -1)
+        while unnamed and place.get(mark(unnamed[0]), len(before)) < follows:
+            result.append(unnamed.popleft())
+        result.append(item)
+    return [*result, *unnamed]

@@ -106,6 +106,24 @@ def test_a_strategic_patch_has_directives() -> None:
     assert ["a", "b", "c"] == strategic_patch({"finalizers": ["a", "b"]}, {"finalizers": ["b", "c"]})["finalizers"]
 
 
+@pytest.mark.parametrize(
+    ("before", "patch", "after"),
+    [
+        ("abc", "c", "abc"),  # what nobody names stays where it is
+        ("abc", "ca", "bca"),  # b is before c
+        ("abcd", "db", "acdb"),
+        ("ab", "xb", "xab"),  # nothing came before x, which is new
+        ("ab", "bx", "abx"),
+    ],
+)
+def test_what_a_patch_does_not_order_stays_before_what_followed_it(before: str, patch: str, after: str) -> None:
+    """As in Kubernetes: only the items of one owner are put in order, and others keep their places among them."""
+    items = [{"name": letter} for letter in before]
+    named: list[Json] = [{"name": letter} for letter in patch]
+    patched = strategic_patch({"containers": items}, {"containers": named, "$setElementOrder/containers": named})
+    assert [{"name": letter} for letter in after] == patched["containers"]
+
+
 def test_taints_of_one_key_differ_in_their_effect() -> None:
     """As kubectl writes them."""
     node: Json = {"taints": [{"key": "k", "effect": "NoSchedule"}]}
