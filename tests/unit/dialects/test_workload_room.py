@@ -142,6 +142,33 @@ def test_the_minimum_of_a_gang_is_counted_before_its_pods_are_made() -> None:
     assert {"Pending": 8} == _end(*TWO, *crowd, _volcano_job(3, least=3))[0]
 
 
+def _grove(size: int, least: int, **template: object) -> Raw:
+    clique = {"name": "w", "spec": {"replicas": size, "minAvailable": least, "podSpec": PODS["spec"]}}
+    return {
+        "apiVersion": "grove.io/v1alpha1",
+        "kind": "PodCliqueSet",
+        "metadata": {"name": "v", "namespace": "default", "uid": "v"},
+        "spec": {"replicas": 2, "template": {"cliques": [clique], **template}},
+    }
+
+
+def test_every_replica_of_a_set_is_made_whole() -> None:
+    """Each one has a gang that needs more pods than may wait, and room comes for the second as the first starts."""
+    twelve = nodes({"s0": {"r0": "n0"}}, cpu=12)
+
+    assert {"Running": 12} == _end(*twelve, _grove(6, least=6))[0]
+    assert {"Running": 6} == _end(*SIX, _grove(3, least=3))[0]
+    groups = [{"name": "g", "cliqueNames": ["w"], "replicas": 2, "minAvailable": 1}]
+    assert {"Running": 20} == _end(
+        *nodes({"s0": {"r0": "n0"}}, cpu=20), _grove(5, least=5, podCliqueScalingGroups=groups)
+    )[0]
+
+
+def test_further_pods_of_a_replica_keep_no_other_one_waiting() -> None:
+    """Four of the first wait, one more than it needs; the three that the second needs are made beside them."""
+    assert ({"Pending": 7}, ["TooManyWaitingPods"]) == _end(*TWO, _grove(9, least=3))
+
+
 @pytest.mark.parametrize("number", [2, 5])
 def test_so_is_that_of_an_operators_gang(number: int) -> None:
     """Beside seven pods that wait a gang of two is not made, however often it is declared."""
