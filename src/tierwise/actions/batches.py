@@ -99,9 +99,7 @@ class Batches:
 
     def _stands_by_others(self, job: Job) -> bool:
         """Whether a job's place depends on who it is: on its sets, on when it ends, or on nodes that failed it."""
-        if self._cycle.is_closed_to(job):
-            return True
-        return self._cycle.sets is not None and self._cycle.sets.concerns(job)
+        return self._cycle.is_closed_to(job)
 
     def _may_join(self, job: Job) -> bool:
         """Whether a job is a gang that a batch may be made of: with a topology, and without rules between its pods."""

@@ -29,7 +29,7 @@ _TRAITS = attrgetter(
 
 
 def plain_kind(cycle: Cycle, job: Job) -> Kind | None:
-    """The kind of a job that is one task which no topology or promise concerns; None for all other jobs.
+    """The kind of a job that is one task which no topology, set or promise concerns; None for all other jobs.
 
     Plugins that ignore names do not distinguish jobs of one kind, and no scorer or filter does.
     """

@@ -17,7 +17,7 @@ from tierwise.actions.placement.problem import NoPlace, SearchResult, deferral
 from tierwise.actions.placement.solve import search_minimum
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import job_ready
-from tierwise.model.job import Job, Reason, Rejection
+from tierwise.model.job import Job, Reason, Rejection, Verdict
 
 if TYPE_CHECKING:
     from tierwise.actions.minimum import Minimums
@@ -46,6 +46,10 @@ class Together:
         """Bind all gangs of a set, once the last of them is served; returns whether that one has more to place."""
         path = job.member.set if job.member is not None else ""
         name = path.partition("/")[2]
+        never = self._cycle.sets.too_few_domains(gangs) if self._cycle.sets is not None else None
+        if never is not None:
+            self._cycle.report.reject(job, Rejection("gate", job.key, never, verdict=Verdict.NEVER))
+            return False
         if job is not gangs[-1]:
             last = gangs[-1].key.partition("/")[2]
             self._wait(job, f"set {name} starts together: it is placed with {last}")

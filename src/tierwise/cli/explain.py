@@ -116,14 +116,21 @@ def show_pod(
     """Print how a pod fared in a cycle; `problems_told` were reported while reading the input."""
     seen = seen.after(snapshot.topology, report)
     from tierwise.explain.obstacles import obstacle_lines, obstacles_of, obstacles_wire
+    from tierwise.explain.page import section
+    from tierwise.explain.sets import set_lines, sets_of, sets_wire
     from tierwise.explain.text.explain_pod import pod_lines
     from tierwise.explain.wire import explain_wire, problems_wire
 
     obstacles = obstacles_of(snapshot, report, profile, seen.job)
+    sets = sets_of(snapshot, report, profile, seen.job)
     problems: Raw = {"problems": problems_wire(snapshot, problems_told)}
     output.show(
-        lambda: explain_wire(seen, report) | obstacles_wire(obstacles) | problems,
-        lambda page: [*pod_lines(page, seen, snapshot, report, cycle), *obstacle_lines(page, obstacles)],
+        lambda: explain_wire(seen, report) | obstacles_wire(obstacles) | sets_wire(sets) | problems,
+        lambda page: [
+            *pod_lines(page, seen, snapshot, report, cycle),
+            *obstacle_lines(page, obstacles),
+            *section("Sets", set_lines(page, sets)),
+        ],
     )
 
 

@@ -40,6 +40,8 @@ class _Changes(msgspec.Struct, frozen=True, kw_only=True):
         "--constraint JOB[:POLICY]=LIMIT",
         "Set a topology constraint: hard:TIER, soft or none; TIER is a number or a name.",
     )
+    loosen: tuple[str, ...] = option("--loosen JOB[=SET]", "Make the rules of a job about its sets, or one, soft.")
+    add_parts: tuple[str, ...] = option("--add-parts N=JOB", "Add N gangs like JOB to its sets; their pods wait.")
     plugin: tuple[str, ...] = option("--plugin NAME[:KEY=VALUE,...]", "Switch a plugin on, after all others.")
     without_plugin: tuple[str, ...] = option("--without-plugin NAME", "Switch a plugin off.")
     then_config: str | None = option("--then-config FILE", "Schedule with this configuration instead.")

@@ -46,6 +46,7 @@ def why(
 def _answer(inputs_read: Given, pod: str) -> PodExplanation:
     from tierwise.cli.explain import no_such_pod
     from tierwise.explain.obstacles import obstacles_of
+    from tierwise.explain.sets import sets_of
     from tierwise.explain.text.why import PodExplanation, already_placed
     from tierwise.explain.unreached import unreached
     from tierwise.sim.cluster.rounds import look
@@ -57,7 +58,8 @@ def _answer(inputs_read: Given, pod: str) -> PodExplanation:
     placed_text = already_placed(inputs_read.objects, job)
     if seen is not None or (job is not None and job.key in report.rejections):
         obstacles = obstacles_of(snapshot, report, inputs_read.profile, job) if job is not None else ()
-        return PodExplanation(pod, job, snapshot, report, said=placed_text, obstacles=obstacles)
+        sets = sets_of(snapshot, report, inputs_read.profile, job) if job is not None else ()
+        return PodExplanation(pod, job, snapshot, report, said=placed_text, obstacles=obstacles, sets=sets)
     text = unreached(history.cluster.read(), history.after(inputs_read.now), history.report, pod)
     if text is None:
         raise no_such_pod(pod, history.cluster.read(), history.after(inputs_read.now))

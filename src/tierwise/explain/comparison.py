@@ -119,7 +119,7 @@ class Comparison(msgspec.Struct, frozen=True, rename={"same": "unchanged"}):
     same: int  # jobs that it does nothing to
 
 
-WAYS: Final = ("uncordon", "relax", "quota", "move", "evict", "add-nodes", "wait")
+WAYS: Final = ("uncordon", "relax", "loosen", "quota", "move", "evict", "add-nodes", "wait")
 """Ways to make a job start, in the order of a page: a move stops nobody for good, and so stands before evictions."""
 
 

@@ -65,9 +65,7 @@ def decision_bases(
         if job.key in wanted and job.key not in bases and decision.action == "allocate":
             basis = current.attempt(job, lambda _, decision=decision: _basis(current, decision))  # type: ignore[misc]
             bases[job.key] = DecisionBasis(job, decision) if isinstance(basis, Reason) else basis
-        for placed in decision.placed:
-            _stand(current, placed)
-        current.ledger.linger()
+        _replay(current, decision)
     return bases
 
 
@@ -87,10 +85,17 @@ def after_decisions(
     for decision in report.decisions:
         before(current, decision)
         victims.let_go(current, decision)
-        for placed in decision.placed:
-            _stand(current, placed)
-        current.ledger.linger()
+        _replay(current, decision)
     return current
+
+
+def _replay(current: Cycle, decision: Decision) -> None:
+    """Put a decision on the ledger and into the report, from which rules of sets learn who stands where."""
+    for placed in decision.placed:
+        _stand(current, placed)
+    current.ledger.linger()
+    if current.sets is not None:
+        current.report.decisions.append(decision)
 
 
 def _basis(current: Cycle, decision: Decision) -> DecisionBasis:

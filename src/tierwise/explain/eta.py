@@ -172,6 +172,8 @@ def alternative_text(way: str, number: int, text: str, place: str = "") -> str:
             return f"{count(number, 'pod')} {verb(number, 'was', 'were')} evicted ({text.partition(': ')[2]})"
         case "add-nodes":
             return f"{count(number, 'node')} {verb(number, 'was', 'were')} added ({text.removeprefix('add ')})"
+        case "loosen":
+            return f"{text.removeprefix('make ').removesuffix(' soft')} were soft"
         case "relax":
             return f"{text.removeprefix('relax ')}".replace(" from ", " went from ")
         case _:

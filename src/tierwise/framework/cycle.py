@@ -428,6 +428,9 @@ class BetweenGangs(Protocol):
     def refusal(self, job: Job) -> Reason | None:
         """Why a job must not be tried, whatever room there is."""
 
+    def too_few_domains(self, gangs: Sequence[Job]) -> Reason | None:
+        """Why gangs that start together never can."""
+
     def joint(self, job: Job) -> list[Job]:
         """The gangs that start together with a job, itself among them; none where it starts by itself."""
 
@@ -573,6 +576,8 @@ class Cycle(msgspec.Struct, frozen=True):
     def is_closed_to(self, job: Job) -> bool:
         """Whether some rows are closed to a job, or to be left out first, because of who it is."""
         if self.windows is not None and self.windows.concerns(job):
+            return True
+        if self.sets is not None and self.sets.concerns(job):
             return True
         return self.known is not None and self.known.concerns(job)
 

@@ -19,7 +19,7 @@ from tierwise.actions.placement.solve import search_minimum
 from tierwise.api.codec import Raw
 from tierwise.audit import audit
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
-from tierwise.model.job import Job
+from tierwise.model.job import Job, Verdict
 from tierwise.port import Objects
 from tierwise.scheduler import cycle
 from tierwise.snapshot.builder import Reader
@@ -49,6 +49,14 @@ def test_as_many_parts_stand_in_a_rack_as_the_rule_allows() -> None:
 
     assert {"a0": "r0", "a1": "r0", "a2": "r1", "a3": "r1"} == racks
     assert ["a4"] == list(why)
+
+
+@pytest.mark.parametrize("start", [0, 2])
+def test_gangs_of_one_pod_that_may_go_anywhere_stand_apart_as_well(start: int) -> None:
+    """Such pods are placed many at once; not those of a set, whose rules or joint start bind them."""
+    gangs = [part(f"a{i}", 1, "serve", apart("serve"), start=start) for i in range(2)]
+
+    assert {"a0": "r0", "a1": "r1"} == stand(fabric({"s0": "r0 r1"}), *gangs)[0]
 
 
 def test_who_states_no_rule_is_counted_and_not_bound() -> None:
@@ -253,6 +261,23 @@ def test_gangs_that_start_together_stand_apart() -> None:
 
     assert {"a": "r0", "b": "r1"} == stand(fabric({"s0": "r0 r1"}), *gangs)[0]
     assert {} == stand(fabric({"s0": "r0"}), *gangs)[0]
+
+
+def test_a_tier_of_too_few_domains_never_starts_a_set() -> None:
+    """Whatever runs there: three parts need three racks of one spine. With one rack more they wait for room."""
+    rules = apart("serve"), together("serve", "spine")
+    gangs = [part(name, 1, "serve", *rules, start=3) for name in "abc"]
+
+    report = schedule(objects_of(fabric({"s0": "r0 r1", "s1": "r2"}), *gangs), DEFAULT, now=0.0).report
+    assert report is not None
+    text = "3 parts with at most 1 in one rack, of one spine: no spine has more than 2 racks"
+    told = {(refused.verdict, refused.reason.code, refused.reason.text) for refused in report.rejections.values()}
+    assert {(Verdict.NEVER, "NotApart", text)} == told
+    without = [part(name, 1, "serve", apart("serve"), start=3) for name in "abc"]
+    text = "3 parts with at most 1 in one rack: there are 2 racks"
+    assert f"NotApart: {text}" == stand(fabric({"s0": "r0 r1"}), *without)[1]["a"]
+    full = part("other", 2, "x", on="r2n0 r2n1", phase="Running")
+    assert "SetWaits" in stand(fabric({"s0": "r0 r1 r2"}), full, *gangs)[1]["c"]
 
 
 def test_gangs_that_start_together_are_of_one_queue_and_one_mind() -> None:

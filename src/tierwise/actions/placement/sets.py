@@ -37,7 +37,7 @@ from tierwise.model.arrays import Bools, Ints, Why, distinct
 from tierwise.model.job import Constraint, Job, Reason, SetMember, SetRule, Shape, Status, namespace_of
 from tierwise.model.pod_terms import PodSelector, affinity_pods
 
-__all__ = ["Sets", "ruled_out", "with_regard"]
+__all__ = ["RuleState", "Sets", "minimum_by_shape", "ruled_out", "with_regard"]
 
 _STANDS = (Status.RUNNING, Status.RELEASING)
 _WAITS = (Status.PENDING, Status.GATED)
@@ -103,6 +103,18 @@ class _Standing(msgspec.Struct, frozen=True):
     def of(self, parts: frozenset[str]) -> set[int]:
         """The domains in which one of these parts stands."""
         return set().union(*(homes for part, homes in self.parts.items() if part in parts))
+
+
+class RuleState(msgspec.Struct, frozen=True):
+    """A rule as one gang meets it: the domains of its tier, the parts in each, and which are closed to the gang."""
+
+    rule: SetRule
+    homes: Ints  # of each row, the domain of the tier; -1 for none
+    domains: tuple[int, ...]
+    parts: dict[int, tuple[str, ...]]  # by domain; without domains in which nobody stands
+    closed: frozenset[int]
+    gangs: dict[str, tuple[str, ...]]  # by part, the keys of its gangs
+    waiting: tuple[str, ...]  # parts that stand nowhere
 
 
 class _Together(msgspec.Struct, frozen=True):
@@ -329,6 +341,38 @@ class Sets:
                 self._note(found, path, decision.job, [placed.rows for placed in decision.placed])
         return found
 
+    def rule_states(self, job: Job) -> list[RuleState]:
+        """Every rule of a gang whose tier exists, hard ones first."""
+        rules = job.member.rules if job.member is not None else ()
+        bound = (rule for rule in rules if not rule.agreed or self._agreed(rule))
+        states = (self._rule_state(job, rule) for rule in sorted(bound, key=lambda rule: not rule.constraint.hard))
+        return [state for state in states if state is not None]
+
+    def _rule_state(self, job: Job, rule: SetRule) -> RuleState | None:
+        standing = self._of(rule)
+        if standing is None:
+            return None
+        homes = standing.homes
+        found: dict[int, list[str]] = {}
+        for part, domains in standing.parts.items():
+            for domain in domains:
+                found.setdefault(domain, []).append(part)
+        every = distinct(homes[homes >= 0]).tolist()
+        open_domains = distinct(homes[~self._closed_by(rule, standing, job)])
+        gangs: dict[str, list[str]] = {}
+        for part, other in self._gangs.get(rule.set, ()):
+            gangs.setdefault(part, []).append(other.key)
+        waiting = gangs.keys() - {part for part, domains in standing.parts.items() if domains}
+        return RuleState(
+            rule,
+            homes,
+            tuple(every),
+            {domain: tuple(sorted(found[domain])) for domain in sorted(found)},
+            frozenset(every) - frozenset(open_domains.tolist()),
+            {part: tuple(sorted(keys)) for part, keys in sorted(gangs.items())},
+            tuple(sorted(waiting)),
+        )
+
     def homes_of(self, constraint: Constraint) -> Ints | None:
         """By row, the domain of a tier; None where there is no such tier."""
         key = constraint.kind, constraint.tier, constraint.tier_name
@@ -504,6 +548,29 @@ class Sets:
         fault = self._named_as(_member(job).set).fault
         return None if fault is None or self.has_started(job) else fault
 
+    def too_few_domains(self, gangs: Sequence[Job]) -> Reason | None:
+        """Why gangs that start together never can: a tier has too few domains, even if all of them were empty."""
+        hard = _common_rules(gangs)
+        close = next((rule for rule in hard if not rule.apart), None)
+        reasons = (self._too_few_for(rule, close, len(gangs)) for rule in hard if rule.most)
+        return next((reason for reason in reasons if reason is not None), None)
+
+    def _too_few_for(self, rule: SetRule, close: SetRule | None, parts: int) -> Reason | None:
+        """That a tier has too few domains for so many parts apart, in one domain of a wider tier where that is said."""
+        homes = self.homes_of(rule.constraint)
+        around = self.homes_of(close.constraint) if close is not None else np.zeros(len(self._cycle.nodes), np.int64)
+        if homes is None or around is None:
+            return None
+        most = _most_inside(homes, around)
+        if most * rule.most >= parts:
+            return None
+        tier = rule.constraint.where().removeprefix("one ")
+        text = f"{parts} parts with at most {rule.most} in one {tier}"
+        if close is None:
+            return Reason("NotApart", "sets", f"{text}: there {verb(most, 'is', 'are')} {count(most, tier)}")
+        wide = close.constraint.where().removeprefix("one ")
+        return Reason("NotApart", "sets", f"{text}, of one {wide}: no {wide} has more than {count(most, tier)}")
+
     # -- what gangs would like
 
     def parts_in(self, job: Job, domains: Ints) -> Ints | None:
@@ -610,7 +677,7 @@ class Sets:
         runs_in = self._runs_in(rule, standing)
         where = " and ".join(names[home] for home in sorted(runs_in))
         inside, fits = np.isin(homes, [*runs_in]), 0
-        for shape, number in _minimum_by_shape(asked).items():
+        for shape, number in minimum_by_shape(asked).items():
             fits += min(int(cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE)[inside].sum()), number)
         fit = f"{fits} of {count(asked.need, 'pod')} {verb(fits, 'fits', 'fit')}"
         text = f"its set {rule.name} runs in {where}, where {fit}"
@@ -644,7 +711,7 @@ class Sets:
         closed = counts.closed
         counts.close(None)
         try:
-            wanted = _minimum_by_shape(asked).items()
+            wanted = minimum_by_shape(asked).items()
             return bool(rows.any()) and all(
                 int(counts.of(shape).rows(Pool.FUTURE_IDLE)[rows].sum()) >= number for shape, number in wanted
             )
@@ -652,7 +719,7 @@ class Sets:
             counts.close(closed)
 
 
-def _minimum_by_shape(asked: Demand) -> dict[Shape, int]:
+def minimum_by_shape(asked: Demand) -> dict[Shape, int]:
     """The tasks that a demand takes in any case, or first, by shape."""
     found: dict[Shape, int] = {}
     for task_group in asked.task_groups:
@@ -783,6 +850,20 @@ def _language_in(job: Job) -> tuple[str, str]:
 
 def _waits(job: Job) -> bool:
     return any(job.pod_sets()) and not any(task.status in _STANDS for task in job.tasks)
+
+
+def _common_rules(gangs: Sequence[Job]) -> list[SetRule]:
+    """The hard rules that all of these gangs state about the set that they name."""
+    first = _member(gangs[0])
+    stated = (rule for rule in first.rules if all(rule in _member(gang).rules for gang in gangs))
+    return [rule for rule in stated if rule.constraint.hard and rule.set == first.set]
+
+
+def _most_inside(inner: Ints, outer: Ints) -> int:
+    """The most domains of one tier in a domain of another."""
+    both = (inner >= 0) & (outer >= 0)
+    pairs = np.unique(np.stack((outer[both], inner[both])), axis=1)
+    return int(np.bincount(pairs[0]).max(initial=0))
 
 
 def _nest(outer: Ints, inner: Ints) -> bool:

@@ -15,6 +15,7 @@ from tierwise.explain.naming import ObjectNames, name_of_pod, sub_id, tier_title
 from tierwise.explain.ranges import compact, pods
 from tierwise.explain.reasons import advice_wire
 from tierwise.explain.rejection_wire import eviction_wire, evictions_wire, rejection_wire, tried_wire
+from tierwise.explain.sets import rules_wire, sets_of
 from tierwise.explain.text.explain_job import search_texts
 from tierwise.explain.text.explain_pod import job_facts
 from tierwise.explain.text.narrative import tier_domains
@@ -27,6 +28,9 @@ __all__ = ["job_page"]
 
 _MOST: Final = 50
 """Groups whose places are told beside a constraint."""
+
+_GANGS: Final = 4
+"""Gangs of a part of a set that are told of."""
 
 Trees = Mapping[str, AlternateTopology]
 
@@ -48,8 +52,28 @@ def job_page(run: Run, job: Job, standing: Sequence[BoardPod], trees: Trees) -> 
         "hyperNodes": [_lights(tree, standing) for tree in trees.values()],
         "constraints": _constraints(run, job, standing, trees),
         "subGroups": _parts(trees, job, standing),
+        "sets": _sets(run, job, trees),
         "places": [_places(run, job, standing, tree) for tree in trees.values()],
     }
+
+
+def _sets(run: Run, job: Job, trees: Trees) -> list[Raw]:
+    """The job's rules about its sets: every domain with its number in the tree that the rule is about, and the gangs
+    of each part.
+    """
+    order, found = list(trees.values()), list[Raw]()
+    views = sets_of(*run.reports[-1], run.profile, job)
+    for view, wire in zip(views, rules_wire(views), strict=True):
+        alternate = run.after.alternate_topology(view.constraint)
+        domains = [
+            {"index": domain.number, "parts": list(domain.parts), "open": domain.open, "text": domain.text}
+            for domain in view.domains[:_MOST]
+        ]
+        gangs = {part: list(keys[:_GANGS]) for part, keys in view.gangs.items()}
+        fabric = next((number for number, tree in enumerate(order) if tree is alternate), 0)
+        more = len(view.domains) - len(domains)
+        found.append({**wire, "domains": domains, "more": more, "gangs": gangs, "fabric": fabric})
+    return found
 
 
 def _rejection(trees: Trees, rejection: Rejection) -> Raw:

@@ -15,10 +15,11 @@ from tierwise.explain.message import refusal
 from tierwise.explain.naming import ObjectNames, decision_title, rows_title
 from tierwise.explain.new_placements import newly_placed
 from tierwise.explain.obstacles import obstacle_lines, obstacles_of, obstacles_wire
-from tierwise.explain.page import Page, Text, count, heading, wrapped
+from tierwise.explain.page import Page, Text, count, heading, section, wrapped
 from tierwise.explain.proposal import pattern_lines, proposal_lines, proposal_wire
 from tierwise.explain.ranges import compact, pods
 from tierwise.explain.rejection_wire import FORMAT, eviction_wire, rejection_wire, tried_wire
+from tierwise.explain.sets import set_lines, sets_of, sets_wire
 from tierwise.explain.tables import Cell, pairs, table
 from tierwise.explain.text.evictions import eviction_lines
 from tierwise.explain.text.explain_pod import job_facts
@@ -42,6 +43,7 @@ def job_lines(page: Page, run: Run, job: Job) -> list[Text]:
     lines = [Text.assemble(("podGroup ", "bold"), (names.of(job), f"bold {names.style(job)}"))]
     lines += pairs(page, job_facts(run.after, job))
     lines += [*heading("Search"), *_search(page, run, job)]
+    lines += section("Sets", set_lines(page, sets_of(*run.reports[-1], run.profile, job)))
     attempts = [attempt for _, report in run.reports for attempt in report.eviction_attempts.get(job.key, ())]
     if attempts:
         lines += [*heading("Eviction"), *eviction_lines(page, attempts)]
@@ -146,6 +148,7 @@ def job_wire(run: Run, job: Job, bindings: Mapping[str, str]) -> Raw:
         "pending": [task.key for task in job.tasks if task.status is Status.PENDING],
         **rejection_wire(rejection),
         **obstacles_wire(obstacles_of(*reports[-1], run.profile, job)),
+        **sets_wire(sets_of(*reports[-1], run.profile, job)),
         "eviction": eviction_wire([s for _, report in reports for s in report.eviction_attempts.get(job.key, ())]),
         "proposal": _proposal(job, reports),
         **candidates_wire(basis.candidates if basis is not None else Candidates()),

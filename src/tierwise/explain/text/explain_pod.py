@@ -115,6 +115,15 @@ def pod_lines(page: Page, inspection: PodInspection, snapshot: Snapshot, report:
     return [*lines, *heading("Verdict"), *_verdict(page, inspection, snapshot, report)]
 
 
+def _set_facts(job: Job) -> list[tuple[str, Cell]]:
+    """The set that the job names, if any."""
+    member = job.member
+    if member is None or not member.set or member.partners:
+        return []
+    together = f", whose first {member.starts} gangs start together" if member.starts else ""
+    return [("set", member.set.partition("/")[2] + together)]
+
+
 def job_facts(snapshot: Snapshot, job: Job) -> list[tuple[str, Cell]]:
     """Who the job is, and its limits."""
     if not job.declared:
@@ -131,6 +140,7 @@ def job_facts(snapshot: Snapshot, job: Job) -> list[tuple[str, Cell]]:
     if job.ladder:
         facts.append(("ladder", ladder_text(job)))
     facts += (("and", limit_text(snapshot.topology, constraint)) for constraint in job.further)
+    facts += _set_facts(job)
     facts += _inner_groups(snapshot, job)
     for policy in job.policies:
         number = sum(sub.policy >= 0 and job.policies[sub.policy] is policy for sub in job.subs)

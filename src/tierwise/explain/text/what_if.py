@@ -30,6 +30,7 @@ _TITLES: Final = {
 _HOPELESS: Final = {
     "uncordon": "uncordoning nodes",
     "relax": "a wider limit",
+    "loosen": "soft rules about its sets",
     "quota": "more quota",
     "evict": "evicting pods",
     "add-nodes": "more nodes like the present ones",

@@ -14,6 +14,7 @@ from tierwise.explain.obstacles import Obstacle, obstacle_lines, obstacles_wire
 from tierwise.explain.page import Page, Text, count, wrapped
 from tierwise.explain.reasons import advice_lines, advice_wire
 from tierwise.explain.rejection_wire import FORMAT, rejection_wire
+from tierwise.explain.sets import SetRuleView, sets_wire, short_lines
 from tierwise.explain.text.narrative import rejection_lines
 from tierwise.explain.text.waiting import STYLES
 from tierwise.framework.report import CycleReport, Decision
@@ -34,6 +35,7 @@ class PodExplanation(msgspec.Struct, frozen=True):
     text: str = ""
     said: str = ""  # by the cluster itself, in the status of the pod's group
     obstacles: tuple[Obstacle, ...] = ()
+    sets: tuple[SetRuleView, ...] = ()
 
     def place(self) -> tuple[Decision, str] | None:
         """The decision that gave the pod a place, and the node."""
@@ -67,6 +69,7 @@ def why_lines(page: Page, answer: PodExplanation) -> list[Text]:
         title.append(": ").append(rejection.reason.code, style="yellow")
         body = rejection_lines(page, answer.snapshot.topology, rejection)
         body += obstacle_lines(page, answer.obstacles)
+        body += short_lines(page, answer.sets)
         body += advice_lines(page, rejection.reason.code)
     else:
         title.append(" waits; no cycle has looked for a place yet")
@@ -96,6 +99,7 @@ def why_wire(answer: PodExplanation) -> Raw:
         "hyperNode": names[place[0].domain] if place is not None else "",
         **rejection_wire(waits),
         **obstacles_wire(answer.obstacles),
+        **sets_wire(answer.sets),
         **(advice_wire(waits.reason.code) if waits is not None else {}),
         **({"message": answer.text} if answer.text else {}),
         "clusterSays": answer.said,

@@ -7,7 +7,7 @@ from typing import Final
 
 from tierwise.api.errors import InputError, suggestion
 from tierwise.api.yaml_text import documents
-from tierwise.sim.what_if import changes
+from tierwise.sim.what_if import changes, set_changes
 
 __all__ = ["CHANGES", "read_change"]
 
@@ -82,6 +82,17 @@ def _domains(text: str) -> changes.Change:
     return changes.add_domains(*_numbered(text, "--add-domains", "N=DOMAIN, as in 1=rack-3"))
 
 
+def _parts(text: str) -> changes.Change:
+    return set_changes.add_parts(*_numbered(text, "--add-parts", "N=JOB, as in 1=team-a/serve-0"))
+
+
+def _loosen(text: str) -> changes.Change:
+    job, _, path = text.partition("=")
+    if not job:
+        raise InputError(f'"{text}" is not JOB[=SET], as in team-a/serve-0=serve', field="--loosen")
+    return set_changes.loosen(job, path)
+
+
 CHANGES: Final[Mapping[str, Callable[[str], changes.Change]]] = {
     "delete": changes.delete_job,
     "add-nodes": _nodes,
@@ -93,6 +104,8 @@ CHANGES: Final[Mapping[str, Callable[[str], changes.Change]]] = {
     "quota": _quota,
     "priority": _priority,
     "constraint": _constraint,
+    "loosen": _loosen,
+    "add-parts": _parts,
     "plugin": _plugin,
     "without-plugin": changes.switch_plugin,
 }

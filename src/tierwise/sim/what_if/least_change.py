@@ -1,4 +1,6 @@
-"""The least that makes a job start now: evictions or moves, nodes to add or to uncordon, tiers to relax, or quota.
+"""The least that makes a job start now: evictions or moves, nodes to add or to uncordon, limits or quota.
+
+Limits are tiers to relax, and rules about sets to loosen.
 
 Each way is a set of units (a pod that goes, a node that comes, a tier higher), and the question is how few of them will
 do. Whether a number of them will do is never guessed: the changed cluster is scheduled to the end. A count on the tree
@@ -32,12 +34,13 @@ from tierwise.sim.what_if.evictions import Victims, least_evictions, queues_arou
 from tierwise.sim.what_if.fewest import PLENTY, Counting, Counts, Way, fewest, fruitless
 from tierwise.sim.what_if.moves import RUNS, least_moves
 from tierwise.sim.what_if.runs import outcome_of
+from tierwise.sim.what_if.set_changes import loosen, rules_of
 from tierwise.snapshot.builder import Reader
 
 __all__ = ["BRIEF", "THOROUGH", "Effort", "least_change"]
 
-_WAYS = 5
-"""Uncordon, relax, quota, evict, add nodes; a move is looked for among few choices."""
+_WAYS = 6
+"""Uncordon, relax, loosen, quota, evict, add nodes; a move is looked for among few choices."""
 
 
 class Effort(msgspec.Struct, frozen=True):
@@ -92,6 +95,7 @@ def least_change(
     attempts: tuple[tuple[str, Callable[[], Answer | Way]], ...] = (
         ("uncordon", lambda: _uncordon(scenario, job, runs)),
         ("relax", lambda: _relax(scenario, job, runs)),
+        ("loosen", lambda: _loosen(scenario, job, runs)),
         ("quota", lambda: _quota(scenario, job, runs)),
         ("evict", lambda: least_evictions(scenario, job, counting, lambda victims: runs.evicting(scenario, victims))),
         ("add-nodes", lambda: _add_nodes(scenario, job, runs, counting)),
@@ -321,6 +325,22 @@ def _relax(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | Way:
             subjects.append(policy or job.key)
     text = f"relax {' and '.join(texts)}"
     return Answer("relax", sum(counts), exact, tuple(subjects), text, _texts(_changes(units, counts)))
+
+
+def _loosen(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | Way:
+    """The fewest sets of a job about which its hard rules would have to be soft."""
+    paths = list(dict.fromkeys(rule.name for rule in rules_of(job)))
+    if not paths:
+        return Way.NOT_OPEN
+    units = [_Unit(1, lambda _, path=path: loosen(_name(job), path)) for path in paths]  # type: ignore[misc]
+    test = _Test(scenario, units, runs)
+    result = fewest([1 for _ in units], test)
+    if result is None:
+        return fruitless(test)
+    counts, exact = result
+    chosen = [path for path, number in zip(paths, counts, strict=True) if number]
+    text = f"make its rules about {' and '.join(f'set {path}' for path in chosen)} soft"
+    return Answer("loosen", len(chosen), exact, tuple(chosen), text, _texts(_changes(units, counts)))
 
 
 def _above(snapshot: Snapshot, constraint: Constraint | None) -> list[tuple[int, str]]:

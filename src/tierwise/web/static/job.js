@@ -53,6 +53,7 @@ export function drawJob(view) {
     making.length ? [h("h3", {}, "Making room"), making.map((told) => eviction(view, told))] : null,
     story.evictions.length ? [h("h3", {}, "Evicted pods"), evicted(view, story.evictions)] : null,
     story.places[view.tree].length ? [h("h3", {}, "Where its pods are"), places(view, story.places[view.tree])] : null,
+    story.sets.map((rule) => [h("h3", {}, `Set ${rule.set}`), set(view, rule)]),
     story.subGroups.length
       ? h(
           "details",
@@ -198,6 +199,31 @@ function constraints(view, found) {
     found,
     { "aria-label": "Constraints on fabrics" },
   );
+}
+
+/** One rule about a set: where each part stands, and which domains are open to this gang. */
+function set(view, rule) {
+  const gang = (key) => h("a", { href: toJob(view.route, key) }, key.split("/").pop());
+  const part = (title) => {
+    const gangs = rule.gangs[title] ?? [];
+    const links = gangs.map((key, i) => [i ? ", " : "", gang(key)]);
+    return gangs.length === 1 && gangs[0].endsWith(`/${title}`) ? links : [title, " (", links, ")"];
+  };
+  const all = (titles) => titles.map((title, i) => [i ? ", " : "", part(title)]);
+  return [
+    h("p", {}, rule.rule),
+    table(
+      [
+        ["domain", (d) => domain(view, d.index, rule.fabric), "long"],
+        ["parts", (d) => all(d.parts), "long"],
+        ["this gang", (d) => h("span", { class: d.open ? null : "warn" }, d.text), "grow"],
+      ],
+      rule.domains,
+      { "aria-label": `Domains of set ${rule.set}` },
+    ),
+    rule.more ? h("p", { class: "soft" }, `and ${many(rule.more, "other domain")}`) : null,
+    rule.waiting.length ? h("p", { class: "soft" }, "Without a place: ", all(rule.waiting)) : null,
+  ];
 }
 
 function rejection(view, why, whole) {

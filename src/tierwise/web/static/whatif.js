@@ -18,6 +18,8 @@ const KINDS = [
   ["quota", "change a quota", "team-a:nvidia.com/gpu=64"],
   ["priority", "change a priority", "default/train=1000"],
   ["constraint", "change a topology constraint", "default/train=hard:2"],
+  ["loosen", "make rules about sets soft", "default/serve-0=serve"],
+  ["add-parts", "add gangs like one to its sets", "1=default/serve-0"],
   ["delete", "delete a job", "default/train"],
   ["plugin", "switch a plugin on", "binpack"],
   ["without-plugin", "switch a plugin off", "binpack"],
