@@ -24,6 +24,7 @@ __all__ = [
     "NAMESPACES",
     "NOT_DRAWN_KEYS",
     "NOT_DRAWN_KINDS",
+    "RULES",
     "SCENES",
     "Manifest",
     "World",
@@ -111,6 +112,9 @@ class World:
         self.scene = next((name for name in SCENES if name in always), drawn)
         sure = {*always, *SCENES.get(self.scene, ())}
         self.has = {name: name in sure or Random(f"{key} {name}").random() < chance for name in FEATURES}
+        rules = Random(f"{key} rules between pods")
+        if not sure and rules.random() < _RULED:
+            self.has[rules.choice(RULES)] = True
         self.trees = pick.choice(("hypernodes", "hypernodes", "layers", "labels", "both"))
         self.trees = next((name for name in TREES if name in always), self.trees)
         # Gangs of one language meet each other: half of a world's are in one.
@@ -682,6 +686,10 @@ _NAMES: Final = """
 """
 FEATURES: Final = tuple(_NAMES.split())
 """What a world may have beside nodes, queues and gangs; some are of its configuration."""
+RULES: Final = ("pod-affinity", "spread", "ports")
+"""Those of them by which pods of a gang are in each other's way, or look for each other."""
+_RULED: Final = 0.4
+"""How many worlds surely have some of these, of those that are not about anything else."""
 SCENES: Final[Mapping[str, tuple[str, ...]]] = {
     "a queue with spares": ("spares", "capability"),
     "restarts": ("spares", "budgets"),

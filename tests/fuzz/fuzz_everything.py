@@ -46,7 +46,7 @@ from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import Reader, build
 from tierwise.status.pod_group import statuses
 
-__all__ = ["CYCLES", "Fault", "Total", "configuration", "fuzz", "history", "minimised"]
+__all__ = ["CYCLES", "Fault", "Total", "configuration", "fuzz", "history", "minimised", "ruled"]
 
 Manifest = dict[str, Any]
 CYCLES = 5
@@ -481,6 +481,8 @@ class _History:
         seen.repairs += sum(action == "repair" for _, _, action in step.evicted)
         seen.beside_victims += len(step.bound) if step.evicted else 0
         seen.half_gangs += _half_gangs(before)
+        seen.ruled_cycles += any(map(ruled, before))
+        seen.ruled_later += any(map(ruled, before)) and any(map(_stands, before))
         seen.later_cycles += number > 0
         return faults
 
@@ -621,6 +623,21 @@ def _half_gangs(raws: Sequence[Manifest]) -> int:
         if name:
             states.setdefault(name, set()).add("nodeName" in raw["spec"])
     return sum(len(state) == 2 for state in states.values())
+
+
+def ruled(raw: Manifest) -> bool:
+    """Whether an object is a pod that waits and has a rule between pods, which placing another may break."""
+    if raw["kind"] != "Pod" or "nodeName" in raw["spec"]:
+        return False
+    spec = raw["spec"]
+    spreads = (rule["whenUnsatisfiable"] for rule in spec.get("topologySpreadConstraints", ()))
+    ports = (port.get("hostPort") for box in spec["containers"] for port in box.get("ports", ()))
+    sides = spec.get("affinity") or {}
+    return "DoNotSchedule" in spreads or any(ports) or "podAffinity" in sides or "podAntiAffinity" in sides
+
+
+def _stands(raw: Manifest) -> bool:
+    return raw["kind"] == "Pod" and "nodeName" in raw["spec"]
 
 
 def history(seed: int, total: Total, always: Collection[str] = ()) -> None:

@@ -73,6 +73,8 @@ class Seen:
     repairs: int = 0
     beside_victims: int = 0  # binds in a cycle that also evicts
     half_gangs: int = 0  # gangs of which a part stood when the cycle began
+    ruled_cycles: int = 0  # in which a pod with a rule between pods waits
+    ruled_later: int = 0  # of those, the ones in which other pods stand
     later_cycles: int = 0
     restarts: int = 0
     read_anew: int = 0  # cycles that were decided a second time by a reader that began anew

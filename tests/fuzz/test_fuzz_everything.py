@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 from tests.fuzz.broken import ROOT, breaks
-from tests.fuzz.drawn_world import LANGUAGES, NOT_DRAWN_KEYS, NOT_DRAWN_KINDS, World
-from tests.fuzz.fuzz_everything import configuration, fuzz
+from tests.fuzz.drawn_world import LANGUAGES, NOT_DRAWN_KEYS, NOT_DRAWN_KINDS, Manifest, World
+from tests.fuzz.fuzz_everything import configuration, fuzz, ruled
 from tests.support.depth import DEEP, ROTATION, size
 
 from tierwise.api import codec
@@ -26,6 +26,8 @@ LEAST = {
     "repairs": 1,
     "nominations": 5,
     "half_gangs": 10,
+    "ruled_cycles": 100,
+    "ruled_later": 50,
     "restarts": 5,
     "read_anew": 8,
     "quiet_cycles": 100,
@@ -69,6 +71,27 @@ def test_the_fuzzer_draws_every_kind_key_and_action() -> None:
     assert set() == kinds & set(NOT_DRAWN_KINDS)
     assert set(own_keys()) == keys | {f"tierwise.io/{name}" for name in NOT_DRAWN_KEYS}
     assert set(ACTIONS) <= actions
+
+
+def test_half_of_all_worlds_have_rules_between_pods() -> None:
+    """And in half of those such pods stand when others come: the first wave of gangs has them."""
+    waiting, standing = 0, 0
+    for seed in range(WORLDS):
+        pick = Random(seed)
+        world = World(pick)
+        world.cluster()
+        first, later = (_has_ruled(world.arrivals(6, low=low)) for low in (True, False))
+        waiting += first or later
+        standing += first
+
+    assert 2 * waiting >= WORLDS
+    assert 2 * standing >= waiting
+
+
+def _has_ruled(manifests: list[Manifest]) -> bool:
+    jobs = (raw["spec"]["tasks"] for raw in manifests if raw["kind"] == "Job")
+    templates = [{"kind": "Pod", **task["template"]} for tasks in jobs for task in tasks]
+    return any(map(ruled, (*manifests, *templates)))
 
 
 @pytest.mark.parametrize("part", range(1, PARTS + 1))

@@ -7,7 +7,10 @@ and a zone, so the answer shares nothing with the scheduler.
 
 from __future__ import annotations
 
+import json
 import random
+from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 from tests.support.draw import Gang, World
@@ -15,7 +18,21 @@ from tests.support.drawn_gang import manifest
 
 from tierwise.api.codec import Raw
 
-__all__ = ["HOST", "ZONE", "Drawn", "Instance", "Kind", "Node", "Rule", "drawn", "startable"]
+__all__ = [
+    "HOST",
+    "RECORDS",
+    "ZONE",
+    "Drawn",
+    "Instance",
+    "Kind",
+    "Node",
+    "Rule",
+    "drawn",
+    "drawn_with",
+    "order_decides",
+    "records",
+    "startable",
+]
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
@@ -55,6 +72,7 @@ class Instance(msgspec.Struct, frozen=True):
     minimum: int
     least: tuple[int, ...]  # of each kind
     packed: bool  # whether the pods of each kind share a rack; then all of them are needed
+    racks: int = 0  # in so many of them the gang must stand
 
     def world(self) -> World:
         """The cluster and the pods that stand there."""
@@ -112,6 +130,9 @@ class Drawn(Gang, frozen=True):
             for j in range(number)
         ]
         metadata: Raw = {"name": "g", "namespace": "default", "creationTimestamp": "1970-01-01T00:00:00Z"}
+        if instance.racks:
+            wide = {"fabric": "HyperNode", "tier": 1, "spread": instance.racks}
+            metadata["annotations"] = {"tierwise.io/topology-constraints": json.dumps([wide])}
         group = manifest("scheduling.volcano.sh/v1beta1", "PodGroup", metadata, spec=spec, status={"phase": "Inqueue"})
         return [group, *pods]
 
@@ -182,6 +203,72 @@ def _rule(chance: random.Random, app: str) -> Rule:
     return Rule(what, other, chance.choice((HOST, ZONE)), chance.randint(1, 2), chance.choice((0, 0, 0, 2)))
 
 
+RECORDS: Final = ("at most", "apart", "near its own", "near others", "even", "racks")
+"""What rules between pods become when places are counted; `records` says which of them an instance has."""
+
+
+def records(instance: Instance) -> Iterator[str]:
+    """What the rules of a gang become, as far as they are about its own pods."""
+    apps = {kind.app for kind, _ in instance.gang}
+    if instance.racks:
+        yield "racks"
+    for kind, _ in instance.gang:
+        for rule in kind.rules:
+            own = rule.app == kind.app
+            if rule.what == "even":
+                yield "even"
+            elif own or rule.app in apps:
+                yield _BETWEEN[rule.what, own]
+
+
+_BETWEEN: Final = {
+    ("away", True): "at most",
+    ("away", False): "apart",
+    ("near", True): "near its own",
+    ("near", False): "near others",
+}
+
+
+def drawn_with(chance: random.Random, record: str, *, packed: bool) -> Instance:
+    """An instance in which a rule becomes some record, beside whatever else is drawn."""
+    instance = drawn(chance, packed=packed)
+    if record == "racks":
+        nodes = tuple(msgspec.structs.replace(node, rack=chance.randrange(3)) for node in instance.nodes)
+        return msgspec.structs.replace(instance, nodes=nodes, racks=chance.choice((2, 2, 3)))
+    (first, number), *others = instance.gang
+    if record in ("apart", "near others"):
+        (second, many), *others = others or [(Kind("y", chance.randint(1, 3)), chance.randint(1, 3))]
+        second = msgspec.structs.replace(second, app="y")
+        others = [(second, many), *others]
+    rule = _rule(chance, first.app)
+    what = {"apart": "away", "at most": "away", "even": "even"}.get(record, "near")
+    about = "y" if record in ("apart", "near others") else first.app
+    rule = msgspec.structs.replace(rule, what=what, app=about)
+    first = msgspec.structs.replace(first, rules=(rule, *first.rules[1:]))
+    gang = ((first, number), *others)
+    least = tuple((*instance.least, 0)[: len(gang)])
+    minimum = sum(many for _, many in gang) if packed else instance.minimum
+    return msgspec.structs.replace(instance, gang=gang, least=least, minimum=minimum)
+
+
+def order_decides(instance: Instance) -> bool:
+    """Whether pods of the gang may hold each other up, so that only some orders of placing them reach a state.
+
+    So it is with spreads that count pods of the gang which do not carry them alike, and with kinds of pods that look
+    for each other over different labels.
+    """
+    kinds = [kind for kind, _ in instance.gang]
+    evens = [(kind, rule) for kind in kinds for rule in kind.rules if rule.what == "even"]
+    if any(rule.app == other.app and rule not in other.rules for _, rule in evens for other in kinds):
+        return True
+    nears = [(kind, rule) for kind in kinds for rule in kind.rules if rule.what == "near"]
+    return any(
+        one.app == that.app and other.app == this.app and one.key != other.key
+        for this, one in nears
+        for that, other in nears
+    )
+
+
 # -- the plainest answer
 
 State = tuple[tuple[int, ...], ...]
@@ -212,7 +299,8 @@ def startable(instance: Instance, *, cleared: bool = False) -> bool:
 
 def _started(instance: Instance, state: State) -> bool:
     enough = all(sum(own) >= least for own, least in zip(state, instance.least, strict=True))
-    return enough and sum(map(sum, state)) == instance.minimum
+    racks = {node.rack for at, node in enumerate(instance.nodes) if any(own[at] for own in state)}
+    return enough and len(racks) >= instance.racks and sum(map(sum, state)) == instance.minimum
 
 
 def _lets(

@@ -628,6 +628,11 @@ class Program:
         solver.passModel(lp)
         solver.run()
         status = solver.getModelStatus()
+        if status == highspy.HighsModelStatus.kSolveError:
+            # What it made simpler and solved does not hold for what it was given, and HiGHS says so.
+            solver.setOptionValue("presolve", "off")
+            solver.run()
+            status = solver.getModelStatus()
         if status == highspy.HighsModelStatus.kInfeasible:
             return No.PROVEN
         if solver.getInfo().primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
