@@ -437,24 +437,26 @@ def _fit_around(
     firsts: list[Placement] = []
     left: list[RemainingTasks] = []
     roles = dict(task_group.roles)
-    beyond_roles = task_group.need - sum(roles.values())  # so many may be of any role
     started: set[int] = set()
     for tasks_left in task_group.remaining:
         pod_set = tasks_left.pod_set
         number = pod_set.shape.number
-        counted = roles.get(pod_set.role_number, 0) > 0
-        if number in concerned and number not in started and (counted or beyond_roles > 0):
+        if number in concerned and number not in started and len(firsts) < task_group.need:
             started.add(number)
-            beyond_roles -= not counted
             ask = Ask(pod_set.shape, task_group.sub, job)
             best = _best_among(cycle, ask, span, pools, here)
             if best is None:
                 return None
             firsts.append(place_tasks(cycle, ask, pod_set, (np.array(best[:1]), np.array([1])), best[1]))
             tasks_left = RemainingTasks(pod_set, tasks_left.left - 1)
-            if counted:
+            if roles.get(pod_set.role_number):
                 roles[pod_set.role_number] -= 1
         left.append(tasks_left)
     others = TaskGroup(task_group.sub, tuple(left), task_group.need - len(firsts), roles, task_group.extra)
     found = fit(cycle, job, others, domain, pools)
-    return None if found is None else joined(firsts + found)
+    if found is None:
+        return None
+    for placement in found:  # the first ones may have used up what the roles had a part in
+        roles[placement.pod_set.role_number] = roles.get(placement.pod_set.role_number, 0) - len(placement.rows)
+    short = max(roles.values(), default=0) > 0
+    return None if short else joined(firsts + found)
