@@ -1,4 +1,6 @@
-"""Room that is kept idle: over any history no namespace keeps more of it than its share, and as much again."""
+"""Room that is kept idle: over any history no namespace keeps more of it than its share, and as much again, and all
+namespaces of a queue together no more than four.
+"""
 
 from __future__ import annotations
 
@@ -112,6 +114,21 @@ def _profile(mode: str, idle_room: str | float) -> Profile:
 @settings(max_examples=size(15, 200))
 def test_no_more_is_kept_than_shares_allow(jobs: list[Drawn], mode: str, idle_room: str | float) -> None:
     """Node-seconds by namespace and queue: the largest share, twice, and what is paid back meanwhile."""
+    _keeps_to_its_shares(jobs, mode, idle_room)
+
+
+@sees(by_queue=1, kept=10)
+@given(jobs=JOBS, mode=st.sampled_from(["easy", "conservative"]), idle_room=st.sampled_from([0.02, 0.02, 0.05]))
+@settings(max_examples=size(8, 100))
+def test_many_namespaces_keep_no_more_than_their_queue_may(
+    jobs: list[Drawn], mode: str, idle_room: str | float
+) -> None:
+    """Each job is in a namespace of its own: node-seconds of the queue are at most four of the largest share."""
+    own = [(at, f"n{i}", *rest) for i, (at, _, *rest) in enumerate(jobs)]
+    _keeps_to_its_shares(own, mode, idle_room)  # type: ignore[arg-type]
+
+
+def _keeps_to_its_shares(jobs: list[Drawn], mode: str, idle_room: str | float) -> None:
     seen: list[tuple[Snapshot, CycleReport]] = []
     cluster = Simulation(
         Objects.of((codec.decode(raw), raw) for raw in CLUSTER.manifests),
@@ -138,4 +155,7 @@ def test_no_more_is_kept_than_shares_allow(jobs: list[Drawn], mode: str, idle_ro
             spent[owner] += nodes * (until - snapshot.now)
             share, passed = shares[owner[0]], until - START
             assert spent[owner] <= 2 * share + max(share, 3600.0) * passed / DAY + 4.0
-        saw(kept=bool(kept), refused=sum(one.refused is not None for one in report.reservations))
+        largest, passed = max(shares.values()), until - START
+        assert sum(spent.values()) <= 4 * largest + max(largest, 3600.0) * passed / DAY + 4.0
+        refused = [one.refused.text for one in report.reservations if one.refused is not None]
+        saw(kept=bool(kept), refused=len(refused), by_queue=sum("all namespaces" in text for text in refused))

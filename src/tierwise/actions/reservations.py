@@ -284,16 +284,14 @@ class Reservations:
         """Until when others are held back for a place from a time on, if nothing ends; minus infinity for nobody.
 
         They are where that time is known and near, until plans give up on the first of the runs that it awaits; or, if
-        its job has waited long, in the hour that its namespace has for that.
+        its job has waited long, in the hour that its namespace and its queue have for that.
         """
         rules = self._rules
         if time <= self._now + rules.window:
             return min((run.end.lapses for run in awaits), default=inf)
         if job.created + rules.aging > self._now:
             return -inf
-        own = namespace_of(job.key)
-        others = (other.created for other in self._cycle.snapshot.waiting if namespace_of(other.key) == own)
-        return self._cycle.idle_room.hour(job, min(others) + rules.aging, rules.aging_limit, rules.aging_pause)
+        return self._cycle.idle_room.hour(job, rules.aging, rules.aging_limit, rules.aging_pause)
 
     def _rests_on_bare_words(self, job: Job, awaits: Sequence[_Run], before: Sequence[Reservation]) -> bool:
         """Whether a moment is known by words of the job's own namespace alone, with nothing behind them.

@@ -1,4 +1,4 @@
-"""The account of room that is kept idle for jobs: node-hours of each namespace and queue.
+"""The account of room that is kept idle for jobs: node-hours of each namespace and queue, and of each queue.
 
 Everything that keeps nodes idle for a job draws from it: reservations and their aging, declined places, spares and
 nominations. Who would keep more asks `allows` first and, where that is false, keeps nothing and tells the job so
@@ -7,7 +7,11 @@ nominations. Who would keep more asks `allows` first and, where that is false, k
     share of a gang    the setting `idleRoom`, or by default the nodes that it needs for as long as it runs
     oldest gang        the one that has waited longest of its namespace and queue may use as much again, and nobody
                        again until all is paid back: so large gangs start in the end, and their queue pays
+    queue              all namespaces of a queue together have three such shares, of the largest gang that has kept
+                       any, and a fourth for the gang of the queue that has waited longest
     paid back          one share a day
+
+Who may make namespaces has as many accounts as namespaces; the account of the queue ends that.
 
 A node of which a part is kept counts by the resource of which the largest part is kept. What counts is what is idle
 now: a reserved node on which another job still runs is not idle. What binds jobs of its own namespace alone takes
@@ -42,6 +46,10 @@ _UNKNOWN: Final = 3600.0
 _LEAST: Final = 1.0
 """Node-seconds from which on anything is kept: a cycle comes a moment before or after the time that it is meant for."""
 _NOTHING: Final = IdleAccount()
+_EVERY: Final = ""
+"""In the place of a namespace: all of a queue."""
+_TOGETHER: Final = 3
+"""Shares that all namespaces of a queue have together."""
 
 
 class IdleRoom:
@@ -51,15 +59,18 @@ class IdleRoom:
         """`setting` is the share of every account in node-seconds; None for a gang's own need for its own run time."""
         self._snapshot, self._ledger, self._ahead, self._setting = snapshot, ledger, ahead, setting
         self._before = snapshot.turns.idle
-        self._accounts = self._as_of_now() if self._before.accounts else {}
-        self._hours = dict(self._before.hours)
+        self._accounts = self._as_of_now() if self._before.accounts or self._before.queues else {}
+        self._hours, self._queue_hours = dict(self._before.hours), dict(self._before.queue_hours)
         self._oldest: dict[Owner, Job] | None = None
+        self._since: dict[Owner, float] = {}  # since when jobs wait: by namespace, with no queue, and by queue
+        self._by_queue: set[int] = set()  # numbers of jobs for which nothing is kept as their queue has nothing left
 
     def _as_of_now(self) -> dict[Owner, IdleAccount]:
         """The accounts with what was kept since the last cycle, without those that are paid back."""
         passed = max(0.0, self._snapshot.now - self._before.at)
         found: dict[Owner, IdleAccount] = {}
-        for owner, account in self._before.accounts.items():
+        queues = {(_EVERY, queue): account for queue, account in self._before.queues.items()}
+        for owner, account in (*self._before.accounts.items(), *queues.items()):
             spent = account.spent + (account.nodes - account.size / _DAY) * passed
             closed = account.closed if spent > account.closed / 2 else 0.0
             if spent > 0:
@@ -69,27 +80,46 @@ class IdleRoom:
     # -- who may keep something
 
     def allows(self, job: Job, held: Held) -> bool:
-        """Whether nodes may be kept idle for a job. Once its account has nothing left, not before half is paid back."""
-        limit = self._limit(job, held)
-        if limit == inf:
+        """Whether nodes may be kept idle for a job. Once an account has nothing left, not before half is paid back."""
+        if self._setting == inf:
             return True
-        account = self._accounts.get(_owner(job), _NOTHING)
-        if limit - account.spent > _LEAST:
-            return limit > account.closed
-        owes = account.owes or limit > self._share(job, held)
-        self._accounts[_owner(job)] = replace(account, closed=max(account.closed, limit), owes=owes)
-        return False
+        share = self._share(job, held)
+        if not self._has_left(_owner(job), job, share):
+            return False
+        if not self._has_left((_EVERY, job.queue), job, share):
+            self._by_queue.add(job.number)
+            return False
+        return True
 
     def refusal(self, job: Job) -> Reason:
-        """Why nothing is kept for a job whose account has nothing left."""
-        whose = f"jobs of its namespace in queue {job.queue}" if job.queue else "jobs of its namespace"
-        return Reason("IdleRoomSpent", "idle-room", f"no room is kept idle for it: {whose} have used up their share")
+        """Why nothing is kept for a job whose account, or that of its queue, has nothing left."""
+        whose = "jobs of all namespaces" if job.number in self._by_queue else "jobs of its namespace"
+        where = f" in queue {job.queue}" if job.queue else ""
+        text = f"no room is kept idle for it: {whose}{where} have used up their share"
+        return Reason("IdleRoomSpent", "idle-room", text)
 
-    def _limit(self, job: Job, held: Held) -> float:
-        """How many node-seconds an account may have spent for anything to be kept for a job, which holds so much."""
-        share = self._share(job, held)
-        owes = self._accounts.get(_owner(job), _NOTHING).owes
-        return 2 * share if not owes and self._is_oldest(job) else share
+    def _has_left(self, owner: Owner, job: Job, share: float) -> bool:
+        """Whether an account has something left for a job with such a share; else it is closed."""
+        account, limit = self._accounts.get(owner, _NOTHING), self._limit(owner, job, share)
+        if limit - account.spent > _LEAST:
+            return limit > account.closed
+        owes = account.owes or limit > self._usual(owner, share)
+        self._accounts[owner] = replace(account, closed=max(account.closed, limit), owes=owes)
+        return False
+
+    def _limit(self, owner: Owner, job: Job, share: float) -> float:
+        """How many node-seconds an account may have spent for anything to be kept for a job with such a share."""
+        usual = self._usual(owner, share)
+        owes = self._accounts.get(owner, _NOTHING).owes
+        return usual + self._size(owner, share) if not owes and self._is_oldest(owner, job) else usual
+
+    def _usual(self, owner: Owner, share: float) -> float:
+        """The same for a job that is not the one which has waited longest."""
+        return _TOGETHER * self._size(owner, share) if owner[0] == _EVERY else share
+
+    def _size(self, owner: Owner, share: float) -> float:
+        """The share by which an account goes: of a namespace the job's own, of a queue the largest that it knows of."""
+        return max(share, self._accounts.get(owner, _NOTHING).largest) if owner[0] == _EVERY else share
 
     def _share(self, job: Job, held: Held) -> float:
         if self._setting is not None:
@@ -99,28 +129,49 @@ class IdleRoom:
         run = max(end - now, 0.0) if end < inf else _UNKNOWN
         return float(self._parts(held).sum()) * min(run, _DAY)
 
-    def _is_oldest(self, job: Job) -> bool:
-        """Whether a gang has waited longest of all of its namespace and queue."""
+    def _is_oldest(self, owner: Owner, job: Job) -> bool:
+        """Whether a gang has waited longest of all whose account this is."""
         if self._oldest is None:
             self._oldest = {}
             for other in sorted(self._snapshot.waiting, key=lambda one: (one.created, one.order)):
                 self._oldest.setdefault(_owner(other), other)
-        return self._oldest.get(_owner(job)) is job
+                self._oldest.setdefault((_EVERY, other.queue), other)
+        return self._oldest.get(owner) is job
 
-    def hour(self, job: Job, since: float, length: float, pause: float) -> float:
+    def hour(self, job: Job, aging: float, length: float, pause: float) -> float:
         """Until when a job that has waited long may hold others back without a known moment; minus infinity: not now.
 
-        Each namespace has an hour of this `length`, and then a `pause`, in turn. The first one begins when the first of
-        its gangs has waited long, at `since`; a later one when it is asked for.
+        Each queue has an hour of this `length`, and then a `pause`, in turn; in it each of its namespaces may, for as
+        long, and then not for a pause, in whatever queue. The first hour begins when the first of the gangs has waited
+        for `aging`; a later one when it is asked for.
         """
         now, namespace = self._snapshot.now, namespace_of(job.key)
-        begun = self._hours.get(namespace)
-        if begun is None:
-            begun = since + (now - since) // (length + pause) * (length + pause)
-        elif now >= begun + length + pause:
-            begun = now
-        self._hours[namespace] = begun
-        return begun + length if now < begun + length else -inf
+        whole = length, pause
+        queue = self._begun(self._queue_hours.get(job.queue), self._waits_since((_EVERY, job.queue)) + aging, *whole)
+        if now >= queue + length:
+            self._queue_hours[job.queue] = queue
+            return -inf
+        own = self._begun(self._hours.get(namespace), max(self._waits_since((namespace, "")) + aging, queue), *whole)
+        self._hours[namespace] = own
+        if now >= own + length:
+            return -inf
+        self._queue_hours[job.queue] = queue
+        return min(queue, own) + length
+
+    def _begun(self, known: float | None, since: float, length: float, pause: float) -> float:
+        """When an hour began, or begins now: `known` is when the last one did, and the first one did at `since`."""
+        now = self._snapshot.now
+        if known is None:
+            return since + (now - since) // (length + pause) * (length + pause)
+        return now if now >= known + length + pause else known
+
+    def _waits_since(self, whose: Owner) -> float:
+        """When the first was made of the jobs that wait, of a namespace in whatever queue, or of a queue."""
+        if not self._since:
+            for other in self._snapshot.waiting:
+                for key in ((namespace_of(other.key), ""), (_EVERY, other.queue)):
+                    self._since[key] = min(other.created, self._since.get(key, inf))
+        return self._since[whose]
 
     # -- what is kept
 
@@ -145,30 +196,35 @@ class IdleRoom:
 
     def after(self, kept: Iterable[tuple[Job, Held]]) -> tuple[IdleRoomState, float]:
         """What the next cycle should know, given all that is kept now, and when the first account has nothing left."""
+        hours, queue_hours = self._hours, self._queue_hours
+        any_hours = bool(hours or queue_hours)
         if self._setting == inf:
-            return (IdleRoomState(hours=self._hours) if self._hours else NO_IDLE_ROOM), inf
+            return (IdleRoomState(hours=hours, queue_hours=queue_hours) if any_hours else NO_IDLE_ROOM), inf
         now, idle, accounts = self._snapshot.now, self._ledger.idle.copy(), self._accounts
         sizes: dict[Owner, float] = {}
         limits: dict[Owner, float] = {}
         for job, held in kept:
-            nodes, owner = float(self._parts(held, idle).sum()), _owner(job)
+            nodes, share = float(self._parts(held, idle).sum()), self._share(job, held)
             if nodes <= 0:
                 continue
-            account = accounts.get(owner, _NOTHING)
-            accounts[owner] = replace(account, nodes=account.nodes + nodes)
-            sizes[owner] = max(sizes.get(owner, _UNKNOWN), self._share(job, held))
-            limit = self._limit(job, held)
-            if limit > account.spent:  # beyond it a nomination stays
-                limits[owner] = min(limits.get(owner, inf), limit)
+            for owner in (_owner(job), (_EVERY, job.queue)):
+                account, size = accounts.get(owner, _NOTHING), self._size(owner, share)
+                limit, largest = self._limit(owner, job, share), size if owner[0] == _EVERY else 0.0
+                accounts[owner] = replace(account, nodes=account.nodes + nodes, largest=largest)
+                sizes[owner] = max(sizes.get(owner, _UNKNOWN), size)
+                if limit > account.spent:  # beyond it a nomination stays
+                    limits[owner] = min(limits.get(owner, inf), limit)
         runs_out = inf
         for owner, size in sizes.items():
             accounts[owner] = account = replace(accounts[owner], size=size)
             growth = account.nodes - size / _DAY
             if growth > 0 and owner in limits:
                 runs_out = min(runs_out, now + (limits[owner] - account.spent) / growth)
-        if not accounts and not self._hours:
-            return (NO_IDLE_ROOM if self._before.accounts else self._before), inf
-        return IdleRoomState(now, accounts, self._hours), runs_out
+        if not accounts and not any_hours:
+            return (NO_IDLE_ROOM if self._before.accounts or self._before.queues else self._before), inf
+        own = {owner: account for owner, account in accounts.items() if owner[0] != _EVERY}
+        queues = {queue: account for (namespace, queue), account in accounts.items() if namespace == _EVERY}
+        return IdleRoomState(now, own, hours, queues, queue_hours), runs_out
 
 
 def _owner(job: Job) -> Owner:

@@ -17,7 +17,7 @@ from tierwise.config.idle_room import idle_room
 from tierwise.config.kube import read_kube
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.framework.report import CycleReport
-from tierwise.model.idle_room import IdleAccount
+from tierwise.model.idle_room import IdleAccount, IdleRoomState
 from tierwise.model.turns import NO_TURNS, Turns
 from tierwise.port import Objects
 from tierwise.scheduler import cycle
@@ -108,6 +108,46 @@ def test_another_namespace_has_a_share_of_its_own() -> None:
     found = _report(profile(), TINY, BIG, job("big", 4, turn=5), now=now, turns=spent.turns)
 
     assert {"evil/big": False, "default/big": True} == {one.job.key: one.holds for one in found.reservations}
+
+
+def _of_many(*names: str, turn: int = 1) -> list[Raw]:
+    """A gang of all nodes in each of these namespaces."""
+    return [raw for name in names for raw in in_namespace(name, job("big", 4, turn=turn))]
+
+
+def test_all_namespaces_of_a_queue_have_three_shares_together() -> None:
+    """And once a fourth for the gang that has waited longest: whoever makes namespaces has no more than that."""
+    names, x = [f"evil{i}" for i in range(20)], job("x", turn=2)
+    found, turns, kept = _report(profile(), TINY, _of_many(*names), x), NO_TURNS, list[float]()
+    now = NOW
+    for name in names:  # each comes when the one before has nothing left
+        while now < NOW + 19 * HOUR:
+            found = _report(profile(), TINY, _of_many(name), x, now=now, turns=turns)
+            nodes = sum(account.nodes for account in found.turns.idle.accounts.values())
+            if not nodes:
+                break
+            kept.append(nodes * (found.retry_after(now) - now))
+            now, turns = found.retry_after(now), found.turns
+
+    assert 12 * HOUR < sum(kept) <= 17 * HOUR
+    assert {"default/x"} == _bound(found)
+    assert 16 * HOUR == found.turns.idle.queues["default"].closed
+    assert "jobs of all namespaces in queue default" in found.reservations[0].refused.text  # type: ignore[union-attr]
+
+
+def test_another_queue_has_shares_of_its_own() -> None:
+    """Whatever the namespaces of one queue have spent."""
+    spent = IdleAccount(spent=20 * HOUR, size=4 * HOUR, closed=16 * HOUR, owes=True)
+    turns = replace(NO_TURNS, idle=IdleRoomState(NOW, queues={"default": spent}))
+    other: Raw = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "q"}, "spec": {}}
+    held = {
+        queue: [
+            one.holds for one in _report(profile(), TINY, [other], job("big", 4, queue=queue), turns=turns).reservations
+        ]
+        for queue in ("default", "q")
+    }
+
+    assert {"default": [False], "q": [True]} == held
 
 
 def test_it_is_paid_back_in_a_day() -> None:
@@ -218,6 +258,28 @@ def test_the_hour_of_aging_belongs_to_the_namespace(hours: float, held: bool) ->
     found = _report(profile(), unknown, _gangs(3), job("x", turn=2), now=NOW + hours * HOUR)
 
     assert held == (set() == _bound(found))
+
+
+@pytest.mark.parametrize(("hours", "held"), [(0.5, True), (1.5, False), (2.5, False), (23.5, False), (25.5, True)])
+def test_nor_has_a_queue_an_hour_for_each_of_its_namespaces(hours: float, held: bool) -> None:
+    """One gang of all nodes an hour, each in a namespace of its own: as if all were of one."""
+    unknown = in_namespace("evil", running("tiny", "n0", each="gpu=1"))
+    gangs = [raw for i in range(3) for raw in in_namespace(f"evil{i}", job(f"c{i}", 4, turn=3600 * i))]
+    found = _report(profile(), unknown, gangs, job("x", turn=2), now=NOW + hours * HOUR)
+
+    assert held == (set() == _bound(found))
+
+
+def test_namespaces_share_the_hour_of_their_queue() -> None:
+    """One that comes in the middle has the rest of it, and one whose own hour is over opens no new one."""
+    unknown, x = in_namespace("evil", running("tiny", "n0", each="gpu=1")), job("x", turn=2)
+    first, other = in_namespace("evil", job("a", 4, turn=0)), in_namespace("team", job("b", 4, turn=0))
+    begun = _report(profile(), unknown, first, x, now=NOW + HOUR / 4)
+    middle = _report(profile(), unknown, other, x, now=NOW + HOUR / 2, turns=begun.turns)
+    after = _report(profile(), unknown, other, x, now=NOW + HOUR * 1.1, turns=middle.turns)
+    day = _report(profile(), unknown, other, first, x, now=NOW + HOUR * 25.5, turns=after.turns)
+
+    assert [set(), set(), {"default/x"}, set()] == [_bound(one) for one in (begun, middle, after, day)]
 
 
 def test_a_gang_that_is_made_anew_brings_no_new_hour() -> None:
