@@ -84,7 +84,9 @@ class Key(msgspec.Struct, frozen=True, order=True):
     @property
     def path(self) -> str:
         """The name within the kind: "namespace/name", or the name alone."""
-        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+        if self.namespace:
+            return f"{self.namespace}/{self.name}"
+        return self.name
 
     @classmethod
     def at(cls, group: str, kind: str, path: str) -> Key:
@@ -95,17 +97,21 @@ class Key(msgspec.Struct, frozen=True, order=True):
 
 def key_of(record: Object) -> Key:
     """The identity of a record; a type of record that serves several groups counts as the first one's."""
-    kind, meta = codec.kind_of(record), record.metadata
+    kind = codec.kind_of(record)
+    meta = record.metadata
     namespace = meta.namespace or "default" if kind.namespaced else ""
     return Key(codec.group_of(kind.api_version, kind.name), kind.name, namespace, meta.name)
 
 
 def key_of_raw(raw: Raw) -> Key:
     """The identity of a manifest that the codec accepts."""
-    version, kind, meta = raw.get("apiVersion"), raw.get("kind"), raw.get("metadata")
+    version = raw.get("apiVersion")
+    kind = raw.get("kind")
+    meta = raw.get("metadata")
     if not (isinstance(version, str) and isinstance(kind, str) and isinstance(meta, dict)):
         return key_of(codec.decode(raw))  # which says what is missing
-    namespace, name = meta.get("namespace") or "", meta.get("name")
+    namespace = meta.get("namespace") or ""
+    name = meta.get("name")
     if _namespaced(version, kind):
         namespace = namespace or "default"
     elif (codec.group_of(version, kind), kind) in codec.KINDS:
@@ -132,7 +138,8 @@ class _Log(msgspec.Struct):
 
     def add(self, paths: tuple[str, ...]) -> int:
         """Note a change; the number of the next one."""
-        latest_version, touched = self.last, self.touched
+        latest_version = self.last
+        touched = self.touched
         touched[latest_version] = paths
         if len(touched) > _LONGEST:
             del touched[latest_version - _LONGEST]
@@ -179,8 +186,10 @@ class _Table(msgspec.Struct, frozen=True, eq=False):
 
     def changed(self, puts: Mapping[str, tuple[Object, Raw | Packed | None]], deletes: Iterable[str]) -> _Table:
         """A copy with these changes; a record that comes without its manifest keeps the one that was there."""
-        over, base = self.over.copy(), self.base
-        size, gone = self.size, []
+        over = self.over.copy()
+        base = self.base
+        size = self.size
+        gone = []
         for path in deletes:
             if path not in puts and self.record(path) is not None and over.get(path) is not _GONE:
                 over[path] = _GONE
@@ -196,7 +205,9 @@ class _Table(msgspec.Struct, frozen=True, eq=False):
         log = self.log if self.at == self.log.last and self is not _EMPTY else _Log()
         size -= len(gone)
         table = _Table(base, over, size, log, log.add((*puts, *gone)))
-        return table if len(over) <= max(size // _FEW, _LEAST) else table.rebased()
+        if len(over) <= max(size // _FEW, _LEAST):
+            return table
+        return table.rebased()
 
     def rebased(self) -> _Table:
         """The table with all changes moved into its base."""
@@ -212,7 +223,9 @@ class _Table(msgspec.Struct, frozen=True, eq=False):
 
     def raw(self, path: str) -> Raw | Packed | None:
         entry = self.over.get(path)
-        return entry[1] if entry is not None else self.base.raws.get(path)
+        if entry is not None:
+            return entry[1]
+        return self.base.raws.get(path)
 
     def records(self) -> dict[str, Object]:
         """All of them, in no order."""
@@ -228,12 +241,17 @@ class _Table(msgspec.Struct, frozen=True, eq=False):
 
     def ranks(self) -> list[NaturalKey]:
         """Of their paths, in natural order."""
-        ranks, base_records = self.base.ranks, self.base.records
-        moved = [natural(path) for path, (record, _) in self.over.items() if (record is None) is (path in base_records)]
+        ranks = self.base.ranks
+        base_records = self.base.records
+        moved = []
+        for path, (record, _) in self.over.items():
+            if (record is None) is (path in base_records):
+                moved.append(natural(path))
         if not moved:
             return ranks
         if len(moved) > _FEW:
-            fresh, gone = [rank for rank in moved if rank[1] not in base_records], {rank[1] for rank in moved}
+            fresh = [rank for rank in moved if rank[1] not in base_records]
+            gone = {rank[1] for rank in moved}
             # Timsort merges the sorted old names and the new ones in about one pass.
             return sorted([rank for rank in ranks if rank[1] not in gone] + sorted(fresh))
         ranks = ranks.copy()
@@ -248,18 +266,22 @@ class _Table(msgspec.Struct, frozen=True, eq=False):
     def entry(self, path: str) -> _Entry:
         """The record and the manifest of a path."""
         entry = self.over.get(path)
-        return entry if entry is not None else (self.base.records.get(path), self.base.raws.get(path))
+        if entry is not None:
+            return entry
+        return (self.base.records.get(path), self.base.raws.get(path))
 
     def lookup(self, paths: Iterable[str]) -> list[Object | None]:
         """The records of these paths, None where there is none."""
-        over, records = self.over, self.base.records
+        over = self.over
+        records = self.base.records
         if not over:
             return [*map(records.get, paths)]
         return [over[path][0] if path in over else records.get(path) for path in paths]
 
     def latest(self, since: _Table) -> dict[str, Object | None]:
         """Objects that came, went or changed since then, by path (None if gone), in no particular order."""
-        shared, cached = self.log is since.log, self.log.told
+        shared = self.log is since.log
+        cached = self.log.told
         if shared and cached[:2] == (self.at, since.at):
             return cached[2]  # all who follow a cluster ask the same, one after the other
         touched = self.log.between(self.at, since.at) if shared else None
@@ -279,7 +301,8 @@ class _InOrder(Mapping[str, Object]):
 
     def __init__(self, table: _Table) -> None:
         self._table = table
-        self._over, self._base = table.over, table.base.records
+        self._over = table.over
+        self._base = table.base.records
 
     def __getitem__(self, path: str) -> Object:
         record = self.get(path)
@@ -298,7 +321,9 @@ class _InOrder(Mapping[str, Object]):
 
     def __contains__(self, path: object) -> bool:
         entry = self._over.get(path)  # type: ignore[call-overload]
-        return entry[0] is not None if entry is not None else path in self._base
+        if entry is not None:
+            return entry[0] is not None
+        return path in self._base
 
     def get(self, path: str, default: Object | None = None) -> Object | None:  # type: ignore[override]
         entry = self._over.get(path)
@@ -358,7 +383,8 @@ class Objects(msgspec.Struct, frozen=True):
         """
         new: dict[tuple[str, str], dict[str, tuple[Object, Raw | None]]] = {}
         for key, raw in puts.items():
-            kind, path = (key.group, key.kind), key.path
+            kind = (key.group, key.kind)
+            path = key.path
             before, entry = self._tables.get(kind, _EMPTY).entry(path)
             can_reuse = before is not None and isinstance(entry, dict)
             record = codec.decode_changed(raw, entry, before) if can_reuse else codec.decode(raw)  # type: ignore[arg-type]
@@ -422,7 +448,9 @@ class Objects(msgspec.Struct, frozen=True):
         if table is None:
             return None
         manifest = table.raw(key.path)
-        return manifest.unpacked() if isinstance(manifest, Packed) else manifest
+        if isinstance(manifest, Packed):
+            return manifest.unpacked()
+        return manifest
 
     def __iter__(self) -> Iterator[Key]:
         """Every object's key: groups and kinds in alphabetical order, natural order within a kind."""
@@ -432,7 +460,8 @@ class Objects(msgspec.Struct, frozen=True):
 
     def alike(self, other_objects: Objects, *records: type[Object]) -> bool:
         """Whether objects of these types are certainly the same in both: one was made from the other without them."""
-        mine, other_tables = self._tables, other_objects._tables
+        mine = self._tables
+        other_tables = other_objects._tables
         if mine is other_tables:
             return True
         for record in records:
@@ -443,15 +472,20 @@ class Objects(msgspec.Struct, frozen=True):
 
     def _differing(self, other_objects: Objects, *records: type[Object]) -> list[tuple[str, str]]:
         """Groups and kinds, of these types alone if any, of which not all objects are certainly the same, in order."""
-        mine, other_tables = self._tables, other_objects._tables
+        mine = self._tables
+        other_tables = other_objects._tables
         if mine is other_tables:
             return []
         if records:
-            kinds = [kind for record in records for kind in codec.KINDS_OF[record]]
+            kinds = []
+            for record in records:
+                kinds.extend(codec.KINDS_OF[record])
             differing = [kind for kind in kinds if mine.get(kind) is not other_tables.get(kind)]
         else:
             differing = [*dict(mine.items() ^ other_tables.items())]
-        return sorted(differing) if len(differing) > 1 else differing
+        if len(differing) > 1:
+            return sorted(differing)
+        return differing
 
     def differing_types(self, other_objects: Objects) -> frozenset[type[Object]]:
         """The types of which not all objects are certainly the same in both."""
@@ -468,7 +502,8 @@ class Objects(msgspec.Struct, frozen=True):
         """Objects of a record that differ from `since`, as they are now; None for one that is gone. In no order."""
         changes: dict[str, R | None] = {}
         for kind in sorted(codec.KINDS_OF.get(record) or self._differing(since)):
-            new, old = self._tables.get(kind, _EMPTY), since._tables.get(kind, _EMPTY)
+            new = self._tables.get(kind, _EMPTY)
+            old = since._tables.get(kind, _EMPTY)
             if new is not old and _type(kind) is record:
                 changes |= cast(dict[str, R | None], new.latest(old))
         return changes
@@ -479,7 +514,8 @@ class Objects(msgspec.Struct, frozen=True):
         Where types are given, those of them alone. Keys are in natural order.
         """
         by_type: dict[type[Object], dict[Key, Object | None]] = {}
-        mine, other_tables = self._tables, since._tables
+        mine = self._tables
+        other_tables = since._tables
         for kind in self._differing(since, *records):
             latest = mine.get(kind, _EMPTY).latest(other_tables.get(kind, _EMPTY))
             if not latest:
@@ -664,7 +700,9 @@ def decided_on(objects: Objects, effects: Iterable[Effect]) -> list[Effect]:
 
 def with_uid(patch: Raw, uid: str) -> Raw:
     """A merge patch that a server refuses for an object with another uid."""
-    return {**patch, "metadata": {**codec.part(patch, "metadata"), "uid": uid}} if uid else patch
+    if uid:
+        return {**patch, "metadata": {**codec.part(patch, "metadata"), "uid": uid}}
+    return patch
 
 
 class Outcome(msgspec.Struct, frozen=True):

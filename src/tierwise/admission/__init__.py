@@ -162,7 +162,8 @@ def judge(objects: Objects, key: Key, context: ReviewContext, before: Object | N
     hyperNodes cannot be changed in one request, so the tree may be wrong on the way to a sound one: what is wrong
     between hyperNodes is a warning here, and an error in `validate`.
     """
-    checks, record = _Checks(objects, context), objects.record(key)
+    checks = _Checks(objects, context)
+    record = objects.record(key)
     if isinstance(record, HyperNode):
         alone = [*hypernode.check(record, objects.raw(key) or {}), *hypernode.check_itself(record)]
         between = [warning(issue.path, issue.message) for issue in checks.between(key)]
@@ -223,7 +224,8 @@ class _Checks:
         """Errors and warnings about an object; fields that are ignored give warnings only. What an API server has
         stored has passed its own checks, and perhaps those of a later release.
         """
-        record, raw = self._objects.record(key), self._objects.raw(key)
+        record = self._objects.record(key)
+        raw = self._objects.raw(key)
         unread = check_passed_over(record, self._objects, key, self._declared) if record is not None else ()
         meant = list(self.meant(key))
         refused_paths = {issue.path for issue in meant if issue.fatal}
@@ -236,7 +238,9 @@ class _Checks:
     def meant(self, key: Key) -> Iterable[Issue]:
         """Errors and warnings about the fields that are read of an object."""
         record = self._objects.record(key)
-        return chain(_negative(record), self._of(record, key)) if record is not None else ()
+        if record is not None:
+            return chain(_negative(record), self._of(record, key))
+        return ()
 
     def _of(self, record: Object, key: Key) -> Iterable[Issue]:
         language = language_of(record)
@@ -272,7 +276,9 @@ class _Checks:
             case ResourceFlavor():
                 named = record.spec.topology_name
                 lost = named and named not in self._objects.every(KueueTopology)
-                return [warning("spec.topologyName", f'Topology "{named}" does not exist')] if lost else []
+                if lost:
+                    return [warning("spec.topologyName", f'Topology "{named}" does not exist')]
+                return []
             case ElasticQuota():
                 return chain(self._quotas.check(record), check_terms(record.metadata))
             case KaiQueue():
@@ -367,6 +373,6 @@ def _members(pods: Mapping[str, Pod]) -> dict[str, list[Pod]]:
 
 def _of_config(config: ConfigMap) -> list[Issue]:
     source = read_label_source(config)
-    return (
-        [warning(f"data.{CONFIG_KEY}", f"label discovery is off: {fault}") for fault in source.faults] if source else []
-    )
+    if source:
+        return [warning(f"data.{CONFIG_KEY}", f"label discovery is off: {fault}") for fault in source.faults]
+    return []

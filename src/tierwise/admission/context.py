@@ -125,7 +125,8 @@ def _named_tiers(hypernodes: Iterable[HyperNode]) -> dict[str, int]:
     """Where one name means several tiers the tightest reading holds, as in the scheduler."""
     tiers: dict[str, int] = {}
     for hypernode in hypernodes:
-        name, tier = hypernode.spec.tier_name, hypernode.spec.tier
+        name = hypernode.spec.tier_name
+        tier = hypernode.spec.tier
         if name:
             tiers[name] = min(tier, tiers.get(name, tier))
     return tiers

@@ -48,7 +48,9 @@ def _with_modes(raw: Raw) -> Raw:
 
     spec = part(raw, "spec")
     lower_spec = lowered(spec)
-    return raw if lower_spec == spec else {**raw, "spec": lower_spec}
+    if lower_spec == spec:
+        return raw
+    return {**raw, "spec": lower_spec}
 
 
 def _quota(raw: Raw, record: ElasticQuota) -> Raw:
@@ -76,7 +78,9 @@ def _job(raw: Raw, record: Job) -> Raw:
             "minAvailable": spec.min_available,
         },
     )
-    return completed if tasks == written else {**completed, "spec": {**part(completed, "spec"), "tasks": tasks}}
+    if tasks == written:
+        return completed
+    return {**completed, "spec": {**part(completed, "spec"), "tasks": tasks}}
 
 
 def _with_spec(raw: Raw, defaults: Mapping[str, object]) -> Raw:

@@ -34,7 +34,8 @@ class Forest:
         self._lists: dict[str, tuple[str, str]] = {}
         self._elsewhere: dict[str, list[api.ElasticQuota]] = {}
         for quota in sorted(quotas, key=_age):
-            name, scope = quota.metadata.name, _scope(quota)
+            name = quota.metadata.name
+            scope = _scope(quota)
             self._elsewhere.setdefault(name, []).append(quota)
             if self._by_name.setdefault((scope, name), quota) is quota:
                 for namespace in api.read_list(quota.metadata, api.NAMESPACES) or ():
@@ -47,7 +48,9 @@ class Forest:
 
     def _above(self, scope: str, name: str) -> tuple[str, str] | None:
         """The quota that one of a scope means by a name."""
-        return next((key for key in ((scope, name), ("", name)) if key in self._by_name), None) if name else None
+        if name:
+            return next((key for key in ((scope, name), ("", name)) if key in self._by_name), None)
+        return None
 
     def check(self, quota: api.ElasticQuota) -> Iterator[Issue]:
         """Issues of a quota among the others."""
@@ -63,7 +66,8 @@ class Forest:
 
     def _check_name(self, quota: api.ElasticQuota) -> Iterator[Issue]:
         """A clash is an error among quotas that one namespace sees: there the older one counts."""
-        name, scope = quota.metadata.name, _scope(quota)
+        name = quota.metadata.name
+        scope = _scope(quota)
         if scope and name in _BUILT_IN:
             yield error(
                 "metadata.name", f"only namespace {QUOTA_NAMESPACE}, or one that the profile trusts, may have it"
@@ -80,7 +84,8 @@ class Forest:
 
     def check_pod(self, pod: Pod) -> Iterator[Issue]:
         """Issues of a pod's quota."""
-        named, namespace = pod.metadata.labels.get(api.QUOTA_NAME, ""), pod.metadata.namespace or "default"
+        named = pod.metadata.labels.get(api.QUOTA_NAME, "")
+        namespace = pod.metadata.namespace or "default"
         key = self._above(namespace, named or namespace) or (None if named else self._lists.get(namespace))
         quota = self._by_name[key] if key is not None else None
         if quota is not None and _flag(quota, api.IS_PARENT):
@@ -109,10 +114,12 @@ class Forest:
                 yield error(f"{_ANNOTATION}{api.NAMESPACES}", text)
 
     def _check_parent(self, quota: api.ElasticQuota) -> Iterator[Issue]:
-        name, above = quota.metadata.name, _parent(quota)
+        name = quota.metadata.name
+        above = _parent(quota)
         if not above:
             return
-        path, key = f"{_LABEL}{api.PARENT}", self._above(_scope(quota), above)
+        path = f"{_LABEL}{api.PARENT}"
+        key = self._above(_scope(quota), above)
         if key is None:
             elsewhere = self._elsewhere.get(above, [])
             where = f" for namespace {_scope(quota)}" if elsewhere else ""
@@ -121,7 +128,8 @@ class Forest:
         parent = self._by_name[key]
         if not _flag(parent, api.IS_PARENT):
             yield error(path, f'parent quota "{above}" is not marked as a parent (label {api.IS_PARENT}: "true")')
-        chain, at = [name, above], key
+        chain = [name, above]
+        at = key
         while (further := self._above(at[0], _parent(self._by_name[at]))) is not None and further[1] not in chain:
             chain.append(further[1])
             at = further
@@ -173,7 +181,8 @@ def _check_alone(quota: api.ElasticQuota) -> Iterator[Issue]:
 
 def _check_total(quota: api.ElasticQuota) -> Iterator[Issue]:
     """Check that only the root of a quota tree states the tree's total."""
-    path, total = f"{_ANNOTATION}{api.TOTAL}", api.read_amounts(quota, api.TOTAL)
+    path = f"{_ANNOTATION}{api.TOTAL}"
+    total = api.read_amounts(quota, api.TOTAL)
     if total is None:
         yield error(path, "the total is not a JSON object of resources and quantities")
         return
@@ -190,7 +199,8 @@ def _check_used(quota: api.ElasticQuota) -> Iterator[Issue]:
     keys = api.read_list(quota.metadata, api.STRICT_KEYS)
     if keys is None:
         yield error(f"{_ANNOTATION}{api.STRICT_KEYS}", "not a JSON list of resources")
-    maximum, used = quota.spec.max, quota.status.used
+    maximum = quota.spec.max
+    used = quota.status.used
     for key in keys or ():
         if key in used and key not in maximum:
             yield error(f"spec.max.{key}", f"{used[key]} {key} is used, and max does not list it")

@@ -59,7 +59,9 @@ def check_itself(hypernode: HyperNode) -> Iterator[Issue]:
 
 def _check_selector(path: str, selector: MemberSelector, named: str) -> Iterator[Issue]:
     """`named` is what the member is called without a selector, as the first examples of Volcano's design have it."""
-    exact, regex, labels = selector.exact_match, selector.regex_match, selector.label_match
+    exact = selector.exact_match
+    regex = selector.regex_match
+    labels = selector.label_match
     kinds = (("exactMatch", exact), ("regexMatch", regex), ("labelMatch", labels))
     kinds_given = [name for name, value in kinds if value is not None]
     if not kinds_given:
@@ -84,7 +86,8 @@ def grown(hypernodes: Iterable[HyperNode], nodes: Iterable[Node]) -> tuple[Topol
     Where no nodes are given, those that members name are used: overlaps show all the same. What patterns and
     label selectors would find is not known then, and not complained about.
     """
-    hypernodes, all_nodes = list(hypernodes), list(nodes)
+    hypernodes = list(hypernodes)
+    all_nodes = list(nodes)
     stand_in = all_nodes or [Node(metadata=ObjectMeta(name=name)) for name in _named(hypernodes)]
     declared = declare(hypernodes, stand_in)
     if not all_nodes:
@@ -104,10 +107,9 @@ def check_tree(topology: Topology) -> Iterator[tuple[str, Issue]]:
 
 
 def _named(hypernodes: Iterable[HyperNode]) -> list[str]:
-    names = {
-        member.selector.exact_match.name: None
-        for hypernode in hypernodes
-        for member in hypernode.spec.members
-        if member.type == "Node" and member.selector.exact_match is not None and member.selector.exact_match.name
-    }
+    names: dict[str, None] = {}
+    for hypernode in hypernodes:
+        for member in hypernode.spec.members:
+            if member.type == "Node" and member.selector.exact_match is not None and member.selector.exact_match.name:
+                names[member.selector.exact_match.name] = None
     return list(names)

@@ -143,8 +143,10 @@ def _check_timeout(path: str, policy: LifecyclePolicy) -> Iterator[Issue]:
 
 def check(written: Job, context: ClusterContext) -> Iterator[Issue]:
     """Issues of a job as it was written."""
-    job, spec = defaulted(written), written.spec
-    around, context = context, context.on_fabric_of(written.metadata)
+    job = defaulted(written)
+    spec = written.spec
+    around = context
+    context = context.on_fabric_of(written.metadata)
     yield from _check_names(job)
     yield from at_least("spec.minAvailable", spec.min_available, 0)
     yield from at_least("spec.minSuccess", spec.min_success, 1)
@@ -201,7 +203,9 @@ def _frozen(spec: JobSpec) -> JobSpec:
 
 def _shape_of(partitions: PartitionPolicy | None) -> PartitionPolicy | None:
     """A partition policy without the number of partitions: a parted task grows and shrinks by whole ones."""
-    return None if partitions is None else replace(partitions, total_partitions=0, min_partitions=0)
+    if partitions is None:
+        return None
+    return replace(partitions, total_partitions=0, min_partitions=0)
 
 
 def _check_plugins(job: Job) -> Iterator[Issue]:
@@ -241,7 +245,8 @@ def _check_queue(spec: JobSpec, context: ClusterContext) -> Iterator[Issue]:
 
 def _check_start(job: Job) -> Iterator[Issue]:
     """A warning where the minimum counts pods that are made only once others run, and these wait for the minimum."""
-    tasks, minimum = job.spec.tasks, job.spec.min_available or 0
+    tasks = job.spec.tasks
+    minimum = job.spec.min_available or 0
     later = [entry for entry in tasks if entry.depends_on is not None and entry.depends_on.name]
     at_once = sum(entry.replicas for entry in tasks) - sum(entry.replicas for entry in later)
     by_task = minimum >= sum(map(task_minimum, tasks)) and any(map(task_minimum, later))
@@ -320,7 +325,9 @@ def _check_partitions(path: str, task: TaskSpec, outer: int | None, context: Clu
     partitions = task.partition_policy
     if partitions is None:
         return
-    total, size, needed = partitions.total_partitions, partitions.partition_size, partitions.min_partitions
+    total = partitions.total_partitions
+    size = partitions.partition_size
+    needed = partitions.min_partitions
     yield from at_least(f"{path}.totalPartitions", total or 0, 1)
     yield from at_least(f"{path}.partitionSize", size or 0, 1)
     yield from at_least(f"{path}.minPartitions", needed, 0)

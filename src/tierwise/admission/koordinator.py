@@ -24,7 +24,8 @@ _AT: Final = "metadata.annotations."
 
 def check_topology(record: ClusterNetworkTopology, nodes: Sequence[Node]) -> Iterator[Issue]:
     """Issues of a network topology over these nodes."""
-    spec, layers = record.spec, read_layers(record)
+    spec = record.spec
+    layers = read_layers(record)
     for fault in layer_faults(layers, nodes):
         where = "spec.hierarchy" if spec.hierarchy else "spec.networkTopologySpec"
         yield error(where, fault.text) if layers.fault else warning(where, fault.text)
@@ -38,7 +39,9 @@ def known_layers(topologies: Mapping[str, ClusterNetworkTopology]) -> Layers | N
     """The layers of the cluster; None where there is no usable tree of them."""
     record = default_topology(topologies)
     layers = read_layers(record) if record is not None else None
-    return layers if layers is not None and not layers.fault else None
+    if layers is not None and not layers.fault:
+        return layers
+    return None
 
 
 def check_groups(meta: ObjectMeta, key: str, records: Mapping[str, PodGroup], pods: Iterable[Pod]) -> Iterator[Issue]:
@@ -51,7 +54,8 @@ def check_groups(meta: ObjectMeta, key: str, records: Mapping[str, PodGroup], po
 
 def admit(record: PodGroup, key: Key, around: Surroundings) -> Iterator[Issue]:
     """Issues of a pod group, and of the gangs that it says it starts with."""
-    spec, layers = record.spec, around.layers
+    spec = record.spec
+    layers = around.layers
     yield from at_least("spec.minMember", spec.min_member, 0)
     yield from at_least("spec.scheduleTimeoutSeconds", spec.schedule_timeout_seconds, 0)
     if spec.network_topology_aware is not None:

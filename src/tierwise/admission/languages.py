@@ -105,7 +105,8 @@ def _check_shared(
 
 def admit_kai(record: KaiGroup, key: Key, around: Surroundings) -> Iterator[Issue]:
     """Issues of a PodGroup of KAI's."""
-    spec, context = record.spec, around.cluster
+    spec = record.spec
+    context = around.cluster
     topologies = around.objects.every(Topology)
     queues = {"default", *around.objects.every(KaiQueue), *around.objects.every(Queue)}
     yield from at_least("spec.minMember", spec.min_member, 0)

@@ -43,7 +43,8 @@ def check(meta: ObjectMeta, ranks: int) -> Iterator[Issue]:
     text = meta.annotations.get(PATTERN)
     if text is None:
         return
-    path, pattern = f"metadata.annotations[{PATTERN}]", parse_pattern(text)
+    path = f"metadata.annotations[{PATTERN}]"
+    pattern = parse_pattern(text)
     if pattern is None:
         yield error(path, f'"{text}" is not a pattern: {FORMS}')
     elif pattern.grid and ranks and prod(size for _, size in pattern.grid) != ranks:

@@ -127,7 +127,8 @@ def check_group(group: network_aware.AppGroup, raw: Raw) -> Iterator[Issue]:
 
 def check_pod(labels: Labels, objects: Objects, path: str = "") -> Iterator[Issue]:
     """A warning where the labels of a pod, or of a template at a path, make it count for none of its workloads."""
-    name, workload = labels.get(GROUP_LABEL, ""), labels.get(WORKLOAD_LABEL, "")
+    name = labels.get(GROUP_LABEL, "")
+    workload = labels.get(WORKLOAD_LABEL, "")
     if not name:
         return
     groups = app_groups(objects.every(network_aware.AppGroup), objects.every(network_aware.KepAppGroup))

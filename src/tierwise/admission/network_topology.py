@@ -22,8 +22,10 @@ def check(path: str, topology: NetworkTopologySpec | None, context: ClusterConte
     """Issues of one topology."""
     if topology is None:
         return
-    tiers, highest = context.tiers, context.highest
-    number, name = topology.highest_tier_allowed, topology.highest_tier_name
+    tiers = context.tiers
+    highest = context.highest
+    number = topology.highest_tier_allowed
+    name = topology.highest_tier_name
     yield from one_of(f"{path}.mode", topology.mode.lower(), _MODES)
     yield from at_least(f"{path}.highestTierAllowed", number, 0)
     if number is not None and name:
@@ -41,7 +43,8 @@ def check(path: str, topology: NetworkTopologySpec | None, context: ClusterConte
 
 def check_fabrics(meta: ObjectMeta, sub_groups: Collection[str], context: ClusterContext) -> Iterator[Issue]:
     """Issues of the marks by which a group names fabrics; trees of other kinds are not looked at."""
-    name, text = fabrics.fabric_of(meta), meta.annotations.get(fabrics.CONSTRAINTS, "")
+    name = fabrics.fabric_of(meta)
+    text = meta.annotations.get(fabrics.CONSTRAINTS, "")
     if name:
         yield from _check_fabric(f"metadata.annotations[{fabrics.FABRIC}]", name, context)
     for sub_group, inner in fabrics.fabrics_of_sub_groups(meta).items():
@@ -54,14 +57,16 @@ def check_fabrics(meta: ObjectMeta, sub_groups: Collection[str], context: Cluste
         yield error(f"metadata.annotations[{wrong[0]}]", wrong[1])
     elif start and not path:
         yield warning(f"metadata.annotations[{sets.SET_START}]", f"{sets.NO_SET}: its pods wait")
-    where, listed = f"metadata.annotations[{fabrics.CONSTRAINTS}]", fabrics.parse_constraints(text)
+    where = f"metadata.annotations[{fabrics.CONSTRAINTS}]"
+    listed = fabrics.parse_constraints(text)
     if isinstance(listed, str):
         yield error(where, listed)
         return
     for index, entry in enumerate(listed):
         if entry.set and (outside := sets.within(path, entry.set)):
             yield error(f"{where}[{index}].set", outside)
-        at, fabric = f"{where}[{index}]", entry.fabric or name
+        at = f"{where}[{index}]"
+        fabric = entry.fabric or name
         if entry.sub_group and entry.sub_group not in sub_groups:
             yield error(f"{at}.subGroup", f'there is no sub-group "{entry.sub_group}"')
         if entry.fabric:
@@ -87,7 +92,9 @@ def limit(topology: NetworkTopologySpec | None, tiers: Mapping[str, int]) -> int
     if topology is None or topology.mode.lower() != "hard":
         return None
     number = topology.highest_tier_allowed
-    return tiers.get(topology.highest_tier_name) if number is None else number
+    if number is None:
+        return tiers.get(topology.highest_tier_name)
+    return number
 
 
 def within(path: str, inner: int | None, outer: int | None) -> Iterator[Issue]:

@@ -93,7 +93,9 @@ def _weights(path: str, affinity: Affinity | None) -> Iterator[tuple[str, int]]:
     """The weights of all wishes, with their fields."""
     if affinity is None:
         return
-    node, near, away = affinity.node_affinity, affinity.pod_affinity, affinity.pod_anti_affinity
+    node = affinity.node_affinity
+    near = affinity.pod_affinity
+    away = affinity.pod_anti_affinity
     sides = (
         ("nodeAffinity", [wish.weight for wish in node.preferred] if node is not None else []),
         ("podAffinity", [wish.weight for wish in near.preferred] if near is not None else []),

@@ -51,17 +51,22 @@ NO_CONCERN: Final = frozenset(
 def unknown_kind(kind: Kind) -> Issue:
     """Issue for a kind that is not read: an error for an unknown version of a known kind, else a warning."""
     text = f"kind {kind.name} of {kind.api_version} is not known{known_as(kind)}: it is ignored"
-    return error("apiVersion", text) if versions_of(api_group(kind.api_version), kind.name) else warning("kind", text)
+    if versions_of(api_group(kind.api_version), kind.name):
+        return error("apiVersion", text)
+    return warning("kind", text)
 
 
 def known_as(kind: Kind) -> str:
     """The versions of a kind that exist, or the groups that have a kind of this name; empty where there is none."""
-    group, name = api_group(kind.api_version), kind.name
+    group = api_group(kind.api_version)
+    name = kind.name
     versions = [f"{group}/{version}" if group else version for version in versions_of(group, name)]
     versions = versions or [
         f"{group}/{version_of(group, name)}" for group, kind_name in KINDS if kind_name == name and group
     ]
-    return f" (known is {', '.join(versions)})" if versions else ""
+    if versions:
+        return f" (known is {', '.join(versions)})"
+    return ""
 
 
 def unserved(objects: Objects, served: Collection[str]) -> Iterator[FieldFinding]:
@@ -115,17 +120,21 @@ def _marks(pod: Pod, objects: Objects, declared: Mapping[Name, Group]) -> Iterat
     fabric_marks = {key: value for key, value in group_marks(pod.metadata).items() if _of_fabrics(key)}
     if not fabric_marks:
         return
-    name, namespace = named_group(pod), pod.metadata.namespace or "default"
+    name = named_group(pod)
+    namespace = pod.metadata.namespace or "default"
     if group := group_of(pod):
         path = f"{namespace}/{group.rpartition('/')[2]}"
         record = objects.every(PodGroup).get(path)
-        group_marks_here, whose = group_marks(record.metadata) if record is not None else {}, f"PodGroup {path}"
+        group_marks_here = group_marks(record.metadata) if record is not None else {}
+        whose = f"PodGroup {path}"
     elif gang_of(pod):
         return  # of a gang the marks of its first pod count, where no object declares it
     elif name is not None and name in declared:
-        group_marks_here, whose = declared[name].marks, f"{declared[name].key.kind} {name[1]}"
+        group_marks_here = declared[name].marks
+        whose = f"{declared[name].key.kind} {name[1]}"
     elif name is None:
-        group_marks_here, whose = {}, ""
+        group_marks_here = {}
+        whose = ""
     else:
         return  # its group does not exist, and it waits for it
     for key, value in fabric_marks.items():

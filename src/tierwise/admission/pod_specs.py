@@ -115,7 +115,9 @@ def _container(container: Fields, spec: Fields, volumes: Collection[str]) -> Ite
 def _ports(container: Fields, spec: Fields) -> Iterator[Issue]:
     names: set[str] = set()
     for port in container.each("ports"):
-        number, outer, name = port.raw.get("containerPort"), port.raw.get("hostPort"), port.text("name")
+        number = port.raw.get("containerPort")
+        outer = port.raw.get("hostPort")
+        name = port.text("name")
         if not _is_port(number):
             yield error(port.where("containerPort"), f"a port is a number from 1 to {_MOST_PORT}")
         if outer and not _is_port(outer):
@@ -149,13 +151,15 @@ def _variable(variable: Fields) -> Iterator[Issue]:
 
 
 def _resources(resources: Fields) -> Iterator[Issue]:
-    limits, requests = resources.at("limits"), resources.at("requests")
+    limits = resources.at("limits")
+    requests = resources.at("requests")
     resources_named = {**limits.raw, **requests.raw}
     for side in (limits, requests):
         for name, quantity in side.raw.items():
             yield from _amount(side, name, quantity)
     for name, quantity in requests.raw.items():
-        request, limit = _value(quantity), _value(limits.raw.get(name))
+        request = _value(quantity)
+        limit = _value(limits.raw.get(name))
         if request is None or limit is None:
             continue
         if name not in _SHARED and request != limit:
@@ -217,7 +221,8 @@ def _volumes(spec: Fields) -> Generator[Issue, None, set[str]]:
 
 
 def _toleration(toleration: Fields) -> Iterator[Issue]:
-    key, operator = toleration.text("key"), toleration.text("operator") or "Equal"
+    key = toleration.text("key")
+    operator = toleration.text("operator") or "Equal"
     yield from _one_of(toleration, "operator", ("Equal", "Exists", "Gt", "Lt"))
     yield from _one_of(toleration, "effect", ("NoSchedule", "PreferNoSchedule", "NoExecute"))
     if key:
@@ -272,7 +277,8 @@ def _node_term(term: Fields) -> Iterator[Issue]:
 
 
 def _requirement(requirement: Fields, operators: Collection[str] = _OPERATORS) -> Iterator[Issue]:
-    operator, values = requirement.text("operator"), _values(requirement)
+    operator = requirement.text("operator")
+    values = _values(requirement)
     if operator not in operators:
         yield error(requirement.where("operator"), f'operator "{operator}" is not known')
     elif operator in ("In", "NotIn") and not values:
@@ -301,7 +307,9 @@ def check_label_selector(selector: Fields) -> Iterator[Issue]:
 def _spreads(spec: Fields) -> Iterator[Issue]:
     seen: set[tuple[str, str]] = set()
     for spread in spec.each("topologySpreadConstraints"):
-        key, when, skew = spread.text("topologyKey"), spread.text("whenUnsatisfiable"), spread.raw.get("maxSkew")
+        key = spread.text("topologyKey")
+        when = spread.text("whenUnsatisfiable")
+        skew = spread.raw.get("maxSkew")
         if not key:
             yield error(spread.where("topologyKey"), "a topology key is needed")
         else:

@@ -34,7 +34,8 @@ _PHASES: Final = frozenset({"", "Pending", "Inqueue", "Running", "Unknown", "Com
 
 def admit(group: PodGroup, key: Key, around: Surroundings) -> Iterator[Issue]:
     """Issues of a pod group and the pods that belong to it."""
-    spec, pods = group.spec, around.members.get(key.path, ())
+    spec = group.spec
+    pods = around.members.get(key.path, ())
     context = around.cluster.on_fabric_of(group.metadata)
     yield from dns_subdomain("metadata.name", group.metadata.name)
     yield from names.check(group.metadata, len(pods))
@@ -61,7 +62,8 @@ def admit(group: PodGroup, key: Key, around: Surroundings) -> Iterator[Issue]:
 
 def _check_partners(group: PodGroup, key: Key, others: Mapping[str, PodGroup]) -> Iterator[Issue]:
     """Pod groups that this one would start with, where they cannot be read or do not say so too."""
-    names, where = partners_of(key.path, group.metadata), f"metadata.annotations.{GROUPS}"
+    names = partners_of(key.path, group.metadata)
+    where = f"metadata.annotations.{GROUPS}"
     if isinstance(names, str):
         yield error(where, names)
         return
@@ -84,7 +86,8 @@ def _check_priority(group: PodGroup, pods: Sequence[Pod], context: ClusterContex
 def _check_policies(group: PodGroup, context: ClusterContext) -> Iterator[Issue]:
     seen: set[str] = set()
     limit = network_topology.limit(group.spec.network_topology, context.tiers)
-    fabrics, around = fabrics_of_sub_groups(group.metadata), context
+    fabrics = fabrics_of_sub_groups(group.metadata)
+    around = context
     for index, policy in enumerate(group.spec.sub_group_policy):
         path = f"spec.subGroupPolicy[{index}]"
         context = around.on_fabric(fabrics.get(policy.name, ""))
@@ -112,11 +115,10 @@ def _check_room(group: PodGroup, pods: Sequence[Pod], context: ClusterContext) -
         return
     spec = group.spec
     outer = network_topology.limit(spec.network_topology, context.tiers)
-    together = {
-        name: amount(name, quantity)
-        for name, quantity in (spec.min_resources or {}).items()
-        if not name.startswith(_OF_QUOTAS)
-    }
+    together = {}
+    for name, quantity in (spec.min_resources or {}).items():
+        if not name.startswith(_OF_QUOTAS):
+            together[name] = amount(name, quantity)
     asks = [effective_request(pod.spec) for pod in pods]
     if pods:  # a claim counts as far as its pods ask, as in a cycle
         together = {name: min(claim, sum(ask.get(name, 0) for ask in asks)) for name, claim in together.items()}

@@ -74,7 +74,8 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _check_parent(queue: Queue, queues: Mapping[str, Queue]) -> Iterator[Issue]:
-    name, parent = queue.metadata.name, queue.spec.parent
+    name = queue.metadata.name
+    parent = queue.spec.parent
     if name == ROOT_QUEUE and parent:
         yield error("spec.parent", "the root queue has no parent")
     elif parent and parent != ROOT_QUEUE and parent not in queues:

@@ -59,7 +59,8 @@ def _pod(key: Key, spec: Fields) -> Iterator[Issue]:
 
 def _deployment(key: Key, spec: Fields) -> Iterator[Issue]:
     yield from _set(key, spec)
-    kind, rolling = spec.at("strategy").text("type"), spec.at("strategy").raw.get("rollingUpdate")
+    kind = spec.at("strategy").text("type")
+    rolling = spec.at("strategy").raw.get("rollingUpdate")
     if kind not in ("", "Recreate", "RollingUpdate"):
         yield error(
             spec.where("strategy.type"), f'strategy "{kind}" is not known: it must be Recreate or RollingUpdate'
@@ -83,7 +84,8 @@ def _stateful_set(key: Key, spec: Fields) -> Iterator[Issue]:
 def _set(key: Key, spec: Fields) -> Iterator[Issue]:
     """Checks that all workloads with long-running pods share."""
     yield from _not_negative(spec, "replicas", "minReadySeconds")
-    selector, template = spec.at("selector"), spec.at("template")
+    selector = spec.at("selector")
+    template = spec.at("template")
     if not (selector.raw.get("matchLabels") or selector.raw.get("matchExpressions")):
         yield error(selector.path, "a selector is needed, and one that is not empty")
     else:
@@ -134,7 +136,8 @@ def _job(key: Key, spec: Fields) -> Iterator[Issue]:
     yield from _not_negative(
         spec, "parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"
     )
-    template, mode = spec.at("template"), spec.text("completionMode")
+    template = spec.at("template")
+    mode = spec.text("completionMode")
     yield from check_pod_template(template)
     policy = template.at("spec").text("restartPolicy")
     if policy not in ("OnFailure", "Never"):

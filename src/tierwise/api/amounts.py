@@ -58,7 +58,8 @@ def _finder(kind: object) -> _Find | None:
         return _itself
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return _of_struct(kind)
-    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    origin = typing.get_origin(kind)
+    inner = typing.get_args(kind)
     if origin in _UNIONS:
         return next(filter(None, map(_finder, inner)), None)
     find = _finder(inner[-1] if origin is dict else inner[0]) if origin in (dict, tuple) else None
@@ -74,7 +75,10 @@ def _finder(kind: object) -> _Find | None:
 
 def _of_struct(kind: type[msgspec.Struct]) -> _Find | None:
     # As `msgspec.structs.fields` says, in a tenth of its time: annotations of records are types already, not texts.
-    types = {name: hint for base in kind.__mro__[::-1] for name, hint in getattr(base, "__annotations__", {}).items()}
+    types = {}
+    for base in kind.__mro__[::-1]:
+        for name, hint in getattr(base, "__annotations__", {}).items():
+            types[name] = hint
     names = zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)
     parts = [(name, spelled, find) for name, spelled in names if (find := _finder(types[name])) is not None]
     if not parts:

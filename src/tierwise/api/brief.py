@@ -21,7 +21,9 @@ def brief(text: str) -> str:
     if len(text) <= LONG:
         return text
     text = _VALUES.sub(lambda match: _cut(match[0], _SHOWN) if len(match[0]) > LONG else match[0], text)
-    return text if len(text) <= LONGEST else _cut(text, LONGEST - 100)
+    if len(text) <= LONGEST:
+        return text
+    return _cut(text, LONGEST - 100)
 
 
 def _cut(value: str, shown: int) -> str:

@@ -94,7 +94,8 @@ def explain(error: ValidationError, raw: object) -> InputError:
     match = re.fullmatch(_AT, str(error))
     if match is None:
         return InputError(str(error))
-    path, message = match["path"] or "$", _in_words(match["what"])
+    path = match["path"] or "$"
+    message = _in_words(match["what"])
     if match["key"]:
         message = f"{message} as a key (quote it)"
     elif path.endswith("[...]"):
@@ -134,7 +135,10 @@ def _in_words(what: str) -> str:
 
 
 def _words(types: str) -> str:
-    type_words = [_WORDS.get(part, part) for part in types.split(" | ") if part != "null" or types == "null"]
+    type_words = []
+    for part in types.split(" | "):
+        if part != "null" or types == "null":
+            type_words.append(_WORDS.get(part, part))
     return " or ".join(type_words)
 
 
@@ -194,7 +198,9 @@ def lists(value: object) -> object:
     """A copy with lists for tuples: what a manifest read from a file would hold."""
     if isinstance(value, dict):
         return {name: lists(item) for name, item in value.items()}
-    return [lists(item) for item in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return [lists(item) for item in value]
+    return value
 
 
 def _tidied(name: object, item: object) -> object:
@@ -319,7 +325,9 @@ def api_group(api_version: str) -> str:
 def group_of(api_version: str, name: str) -> str:
     """The API group that a kind is in; in a version that its group does not have it is a kind that is not known."""
     group, _, version = api_version.rpartition("/")
-    return group if version in _VERSIONS.get((group, name), (version,)) else api_version
+    if version in _VERSIONS.get((group, name), (version,)):
+        return group
+    return api_version
 
 
 def version_of(group: str, name: str) -> str:
@@ -420,7 +428,9 @@ def accepted(record: R) -> R | None:
 
 def _completed(record: Any) -> Any:
     """A pod with the defaults that an API server gives it; any other record as it is."""
-    return filled_pod(record) if isinstance(record, core.Pod) else record
+    if isinstance(record, core.Pod):
+        return filled_pod(record)
+    return record
 
 
 def _reader(record: type[Any]) -> msgspec.json.Decoder[Any]:
@@ -452,7 +462,9 @@ def key(record: Object) -> str:
     The name alone for kinds without namespaces (nodes, hyperNodes, queues, ...).
     """
     meta = record.metadata
-    return f"{meta.namespace or 'default'}/{meta.name}" if kind_of(record).namespaced else meta.name
+    if kind_of(record).namespaced:
+        return f"{meta.namespace or 'default'}/{meta.name}"
+    return meta.name
 
 
 def label(record: Object) -> str:
@@ -486,7 +498,8 @@ def _identity(raw: dict[str, Any], record: type[Any], kind: str) -> str:
     meta = raw.get("metadata")
     if not isinstance(meta, dict):
         raise InputError(f"the object has no name{_misplaced(raw)}", obj=kind, field="metadata.name")
-    name, namespace = meta.get("name"), meta.get("namespace")
+    name = meta.get("name")
+    namespace = meta.get("namespace")
     if name is None or name == "":
         raise InputError("the object has no name", obj=kind, field="metadata.name")
     for field, part in (("name", name), ("namespace", namespace or "")):
@@ -497,7 +510,9 @@ def _identity(raw: dict[str, Any], record: type[Any], kind: str) -> str:
     shown = _SHOWN_AS.get(record)
     if shown is not None and shown.namespaced:
         namespace = namespace or "default"
-    return f"{kind} {namespace}/{name}" if namespace and (shown is None or shown.namespaced) else f"{kind} {name}"
+    if namespace and (shown is None or shown.namespaced):
+        return f"{kind} {namespace}/{name}"
+    return f"{kind} {name}"
 
 
 def _convert(raw: dict[str, Any], record: type[Any]) -> Any:

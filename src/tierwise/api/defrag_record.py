@@ -140,4 +140,6 @@ def read_record(config: ConfigMap) -> DefragRecord:
 def observed(config: ConfigMap) -> int:
     """The last revision that the scheduler respects; 0 for none."""
     text = config.metadata.annotations.get(OBSERVED, "")
-    return int(text) if text.isdecimal() and len(text) < 18 else 0
+    if text.isdecimal() and len(text) < 18:
+        return int(text)
+    return 0

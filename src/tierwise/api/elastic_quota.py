@@ -107,7 +107,9 @@ def read_amounts(quota: ElasticQuota, annotation: str) -> dict[str, int] | None:
     """Amounts in the units of their resources, {} where none are given; None where they cannot be read."""
     amounts = _json(quota.metadata.annotations.get(annotation, ""), dict[str, str | int | float], {})
     try:
-        return None if amounts is None else {name: amount(name, quantity) for name, quantity in amounts.items()}
+        if amounts is None:
+            return None
+        return {name: amount(name, quantity) for name, quantity in amounts.items()}
     except ValueError:
         return None
 

@@ -22,7 +22,8 @@ class InputError(Exception):
     def __init__(
         self, message: str, *, file: str | None = None, obj: str | None = None, field: str | None = None
     ) -> None:
-        message, obj = brief(message), brief(obj) if obj is not None else None
+        message = brief(message)
+        obj = brief(obj) if obj is not None else None
         super().__init__(message, file, obj, field)
         self.message = message
         self.file = file

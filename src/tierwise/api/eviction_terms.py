@@ -107,7 +107,8 @@ def told_times(pod: Pod) -> tuple[float, float]:
 
 def ended_at(pod: Pod) -> float:
     """When the last container of a pod that has succeeded or failed ended; 0 where it is not known."""
-    status, latest = pod.status, 0.0
+    status = pod.status
+    latest = 0.0
     for container in status.container_statuses if status.ended else ():
         state = container.state.terminated
         if state is not None:

@@ -60,7 +60,8 @@ def parse_expected_start(text: str) -> ExpectedStart | None:
         if not isinstance(fields, dict):
             return None
         start = parse_time(fields["start"]) if "start" in fields else None
-        said_at, place = parse_time(str(fields["said"])), (int(fields["position"]), int(fields["of"]))
+        said_at = parse_time(str(fields["said"]))
+        place = (int(fields["position"]), int(fields["of"]))
         return ExpectedStart(str(fields["kind"]), str(fields["text"]), said_at, *place, start=start)
     except (KeyError, TypeError, ValueError):
         return None

@@ -62,7 +62,9 @@ def fabrics_of_sub_groups(marks: ObjectMeta | Mapping[str, str]) -> dict[str, st
 
 def fabric_name_fault(name: str) -> str:
     """Error text for a fabric's name; "" if the name is valid."""
-    return "" if not name or re.fullmatch(_NAME, name) else f'"{name}" cannot be the name of a fabric'
+    if not name or re.fullmatch(_NAME, name):
+        return ""
+    return f'"{name}" cannot be the name of a fabric'
 
 
 def parse_constraints(text: str) -> tuple[FabricConstraint, ...] | str:
@@ -80,9 +82,9 @@ def parse_constraints(text: str) -> tuple[FabricConstraint, ...] | str:
         if fault:
             return f"[{i}].{fault}"
     rules = sum(bool(entry.set) for entry in constraints)
-    return (
-        constraints if rules <= RULES else f"{rules} rules about sets are more than the {RULES} that a group may have"
-    )
+    if rules <= RULES:
+        return constraints
+    return f"{rules} rules about sets are more than the {RULES} that a group may have"
 
 
 def _fault(entry: FabricConstraint) -> str:
@@ -102,7 +104,9 @@ def _rule_fault(entry: FabricConstraint) -> str:
     if not entry.set and entry.sub_group and entry.apart is not None:
         if entry.spread is not None:
             return "apart: it says nothing beside spread"
-        return "" if most_of(entry.apart) is not None else f'apart: "{entry.apart}" is {_APART}'
+        if most_of(entry.apart) is not None:
+            return ""
+        return f'apart: "{entry.apart}" is {_APART}'
     if not entry.set:
         why = "apart: it is said of the parts of a set, which `set` names, or of the sub-groups that `subGroup` names"
         return why if entry.apart is not None else ""
@@ -110,7 +114,9 @@ def _rule_fault(entry: FabricConstraint) -> str:
         return f"set: a rule about a set says nothing of {'sub-groups' if entry.sub_group else 'spread'}"
     if set_fault(entry.set):
         return f"set: {set_fault(entry.set)}"
-    return "" if entry.apart is None or most_of(entry.apart) else f'apart: "{entry.apart}" is {_APART}'
+    if entry.apart is None or most_of(entry.apart):
+        return ""
+    return f'apart: "{entry.apart}" is {_APART}'
 
 
 _APART: Final = 'neither a number from 1 on nor a share such as "45%"'

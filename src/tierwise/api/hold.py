@@ -22,4 +22,6 @@ def held(marks: Mapping[str, str]) -> str:
     if HOLD not in marks:
         return ""
     text = " ".join(marks[HOLD].split())
-    return f"{text[:_LONGEST]}…" if len(text) > _LONGEST else text or "no reason is given"
+    if len(text) > _LONGEST:
+        return f"{text[:_LONGEST]}…"
+    return text or "no reason is given"

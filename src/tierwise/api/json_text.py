@@ -78,11 +78,13 @@ class ItemReader:
 
     def __init__(self, text: IO[bytes], *, file: str, head: dict[str, object], start: int) -> None:
         self.head = head  # what the list says of itself
-        self._text, self._file = text, file
+        self._text = text
+        self._file = file
         self._decode = getincrementaldecoder("utf-8")().decode
         text.seek(0)
         # The text before the items counts for line and column.
-        self._window, self._ended = text.read(start).decode(), False
+        self._window = text.read(start).decode()
+        self._ended = False
         self._lines = self._column = 0
         self._position = len(self._window)
 
@@ -153,14 +155,16 @@ class ItemReader:
 
     def _read_on(self) -> None:
         """Read more, as much as there is in the window at least, and forget what was read before."""
-        dropped, unread = self._window[: self._position], self._window[self._position :]
+        dropped = self._window[: self._position]
+        unread = self._window[self._position :]
         lines = dropped.count("\n")
         self._column = len(dropped) - dropped.rfind("\n") - 1 if lines else self._column + len(dropped)
         self._lines += lines
         data = self._text.read(max(_CHUNK, len(unread)))
         self._ended = not data
         try:
-            self._window, self._position = unread + self._decode(data, final=self._ended), 0
+            self._window = unread + self._decode(data, final=self._ended)
+            self._position = 0
         except UnicodeDecodeError:
             self._window, self._position = unread, len(unread)
             self._broken("the text is not UTF-8")

@@ -42,7 +42,8 @@ def spelled(key: str) -> str:
 @cache
 def known_keys() -> tuple[Key, ...]:
     """The rows of the table."""
-    rows, section = [], ""
+    rows = []
+    section = ""
     for line in (get_data("tierwise.api", "keys.txt") or b"").decode().splitlines():
         if line.startswith("# "):
             section = line[2:]

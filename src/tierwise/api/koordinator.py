@@ -112,4 +112,6 @@ def gang_names(text: str) -> tuple[str, ...] | str:
     except msgspec.MsgspecError as error:
         return str(error)
     wrong = next((name for name in names if name.count("/") != 1), None)
-    return names if wrong is None else f'"{wrong}" is not of the form namespace/name'
+    if wrong is None:
+        return names
+    return f'"{wrong}" is not of the form namespace/name'

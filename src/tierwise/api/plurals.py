@@ -13,7 +13,9 @@ def count(number: int, word: str, plural: str = "") -> str:
 
 
 def _shown(number: int) -> str:
-    return f"{number:,}" if abs(number) >= 10_000 else str(number)
+    if abs(number) >= 10_000:
+        return f"{number:,}"
+    return str(number)
 
 
 def several(word: str) -> str:
@@ -22,7 +24,9 @@ def several(word: str) -> str:
         return word
     if word.endswith("y") and word[-2:-1] not in "aeiou":
         return f"{word[:-1]}ies"
-    return f"{word}es" if word.endswith(("s", "x", "z", "ch", "sh")) else f"{word}s"
+    if word.endswith(("s", "x", "z", "ch", "sh")):
+        return f"{word}es"
+    return f"{word}s"
 
 
 def verb(number: int, singular: str, plural: str) -> str:
@@ -33,7 +37,9 @@ def verb(number: int, singular: str, plural: str) -> str:
 def of(part: int, total: int, word: str, singular: str = "", plural: str = "") -> str:
     """A part of a whole, with a verb where one is given: "0 of 1 pod fits", "1 of 4 pods fits", "2 of 4 pods fit"."""
     text = f"{_shown(part)} of {count(total, word)}"
-    return f"{text} {singular if part == 1 or total == 1 else plural}" if singular else text
+    if singular:
+        return f"{text} {singular if part == 1 or total == 1 else plural}"
+    return text
 
 
 def joined(words: Sequence[str], limit: int = 3) -> str:

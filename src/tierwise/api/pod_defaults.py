@@ -45,12 +45,16 @@ def filled(spec: PodSpec) -> PodSpec:
     if spec.resources is None or not (spec.resources.limits or spec.resources.requests):
         return spec
     resources = _filled_whole(spec, spec.resources)
-    return spec if resources is spec.resources else replace(spec, resources=resources)
+    if resources is spec.resources:
+        return spec
+    return replace(spec, resources=resources)
 
 
 def _filled(containers: tuple[Container, ...], *, host: bool) -> tuple[Container, ...]:
     changed = tuple(_container(container, host=host) for container in containers)
-    return changed if any(a is not b for a, b in zip(changed, containers, strict=True)) else containers
+    if any(a is not b for a, b in zip(changed, containers, strict=True)):
+        return changed
+    return containers
 
 
 def _container(container: Container, *, host: bool) -> Container:
@@ -66,7 +70,8 @@ def _container(container: Container, *, host: bool) -> Container:
 
 
 def _filled_whole(spec: PodSpec, resources: ResourceRequirements) -> ResourceRequirements:
-    limits, requests = dict(resources.limits), dict(resources.requests)
+    limits = dict(resources.limits)
+    requests = dict(resources.requests)
     for name, number in container_requests(spec, limits=True).items():
         if name.startswith(_HUGE) and name not in requests and name not in limits:
             limits[name] = show(name, min(number, LARGEST))

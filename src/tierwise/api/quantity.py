@@ -125,7 +125,8 @@ def canonical(quantity: Quantity) -> str:
     billionths = -(-abs(number) * 10**9 // denominator)
     power = -9
     while billionths and billionths % 1000 == 0 and power < _LARGEST_POWER:
-        billionths, power = billionths // 1000, power + 3
+        billionths = billionths // 1000
+        power = power + 3
     if not billionths:
         return "0"
     exponent = re.search(r"[eE][+-]?[0-9]+$", text) is not None
@@ -155,5 +156,6 @@ def _show_bytes(count: int) -> str:
     for larger in _BINARY:
         if count == 0 or count % 1024:
             break
-        count, suffix = count // 1024, larger
+        count = count // 1024
+        suffix = larger
     return f"{count}{suffix}"

@@ -65,7 +65,8 @@ def holds(requirement: Requirement, value: str | None) -> bool:
 def _compares(requirement: Requirement, value: str | None) -> bool:
     if value is None or len(requirement.values) != 1:
         return False
-    left, right = _integer(value), _integer(requirement.values[0])
+    left = _integer(value)
+    right = _integer(requirement.values[0])
     if left is None or right is None:
         return False
     return left > right if requirement.operator == "Gt" else left < right

@@ -58,14 +58,18 @@ def set_fault(path: str) -> str:
     steps = path.split("/")
     if not all(re.fullmatch(_STEP, step) for step in steps):
         return f'"{path}" cannot be the path of a set: names of letters, digits, "-", "_" and ".", with "/" between'
-    return "" if len(steps) <= _DEPTH else f'"{path}" is deeper than {_DEPTH} sets in each other'
+    if len(steps) <= _DEPTH:
+        return ""
+    return f'"{path}" is deeper than {_DEPTH} sets in each other'
 
 
 def marks_fault(path: str, start: str) -> tuple[str, str] | None:
     """The first of the two annotations that cannot be read, and what is wrong with it."""
     if path and set_fault(path):
         return SET, set_fault(path)
-    return (SET_START, f'"{start}" is not a number from 2 to {PARTS}') if parse_start(start) is None else None
+    if parse_start(start) is None:
+        return (SET_START, f'"{start}" is not a number from 2 to {PARTS}')
+    return None
 
 
 def within(path: str, outer: str) -> str:
@@ -81,7 +85,9 @@ def most_of(apart: int | str) -> Most | None:
     if isinstance(apart, int):
         return Most(apart) if 1 <= apart <= PARTS else None
     found = re.fullmatch(r"([0-9]{1,3})%", apart)
-    return Most(share=int(found[1]) * WHOLE // 100) if found and 1 <= int(found[1]) <= 100 else None
+    if found and 1 <= int(found[1]) <= 100:
+        return Most(share=int(found[1]) * WHOLE // 100)
+    return None
 
 
 def percent(share: int) -> str:
@@ -94,4 +100,6 @@ def parse_start(text: str) -> int | None:
     if not text.strip():
         return 0
     found = re.fullmatch(r"[0-9]{1,3}", text.strip())
-    return int(text) if found and 2 <= int(text) <= PARTS else None
+    if found and 2 <= int(text) <= PARTS:
+        return int(text)
+    return None

@@ -230,4 +230,6 @@ class VolumeAttachment(core.Record, frozen=True):
 def class_of(record: PersistentVolume | PersistentVolumeClaim) -> str:
     """The class of a claim or a volume, "" for none."""
     old = record.metadata.annotations.get(_CLASS)
-    return old if old is not None else record.spec.storage_class_name or ""
+    if old is not None:
+        return old
+    return record.spec.storage_class_name or ""

@@ -239,7 +239,9 @@ def _why_no_resource(name: str) -> str:
 def _matches(name: str, pattern: str) -> bool:
     """As fnmatch does for at most one `*`, without a regular expression for each pattern."""
     head, star, tail = pattern.partition("*")
-    return name == head if not star else name.startswith(head) and name[len(head) :].endswith(tail)
+    if not star:
+        return name == head
+    return name.startswith(head) and name[len(head) :].endswith(tail)
 
 
 @lru_cache(maxsize=1 << 12)

@@ -53,7 +53,9 @@ def resolve(text: str) -> Scalar:
             return number if math.isfinite(number) else text
     except ValueError:
         return text
-    return float(text.replace(".", "")) if _NOT_FINITE.fullmatch(text) else text
+    if _NOT_FINITE.fullmatch(text):
+        return float(text.replace(".", ""))
+    return text
 
 
 def as_key(text: str) -> str | None:
@@ -205,7 +207,8 @@ class _Builder:
 
     def _tagged(self, event: yaml.ScalarEvent) -> Scalar:
         """A scalar that is quoted or says what it is."""
-        tag, text = event.tag, event.value
+        tag = event.tag
+        text = event.value
         if tag is None or tag in ("!", f"{_TAG}str"):
             return str(text)
         if tag not in _PLAIN_TYPES:
@@ -225,7 +228,8 @@ class _Builder:
             raise self.error(f'the tag "{event.tag}" is not supported', event.start_mark)
         self._outer.append(_Outer(self._holder, self._key, self._merging, event.anchor, self._nodes))
         self._holder = {} if isinstance(event, yaml.MappingStartEvent) else []
-        self._key, self._merging = None, False
+        self._key = None
+        self._merging = False
         if event.anchor is not None:
             self._anchors[event.anchor] = _Anchored(_STARTED, 0)
 
@@ -268,7 +272,8 @@ class _Builder:
             holder.append(value)
         elif self._merging:
             self._merges.setdefault(id(holder), []).append(value)
-            self._key, self._merging = None, False
+            self._key = None
+            self._merging = False
         else:
             assert self._key is not None
             holder[self._key] = value
@@ -287,4 +292,6 @@ def _copy(value: object) -> object:
     """A deep copy, so that changing one object does not change another that used the same anchor."""
     if isinstance(value, dict):
         return {key: _copy(item) for key, item in value.items()}
-    return [_copy(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_copy(item) for item in value]
+    return value

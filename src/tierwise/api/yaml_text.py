@@ -169,7 +169,9 @@ def _clean(data: bytes, file: str) -> bytes:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - data.rfind(b"\n", 0, error.start)
         raise InputError("the text is not UTF-8", file=f"{file}:{line}:{column}") from None
-    return data.replace(b"\r\n", b"\n") if b"\r" in data else data
+    if b"\r" in data:
+        return data.replace(b"\r\n", b"\n")
+    return data
 
 
 def _starts(data: bytes) -> list[int]:

@@ -183,7 +183,8 @@ class _Server:
         self._loop.call_soon_threadsafe(self._wake)
 
     def _wake(self) -> None:
-        news, self._news = self._news, asyncio.Event()
+        news = self._news
+        self._news = asyncio.Event()
         news.set()
 
     async def core(self, request: web.Request) -> web.Response:
@@ -202,8 +203,11 @@ class _Server:
 
     async def metrics(self, request: web.Request) -> web.Response:
         """Usage of nodes or pods, as the metrics API answers."""
-        match, cluster = request.match_info, self._api.cluster
-        name, namespace, query = match.get("name", ""), match.get("namespace", ""), request.query
+        match = request.match_info
+        cluster = self._api.cluster
+        name = match.get("name", "")
+        namespace = match.get("namespace", "")
+        query = request.query
         try:
             if match["kind"] == "nodes":
                 return _body(await asyncio.to_thread(node_metrics, cluster, name, query))
@@ -288,7 +292,8 @@ class _Server:
                 raise _not_allowed(request)
 
     async def _one(self, request: web.Request, place: Place, sub: str = "") -> web.StreamResponse:
-        api, query = self._api, _parameters(request)
+        api = self._api
+        query = _parameters(request)
         match request.method:
             case "GET":
                 return self._shown(request, place, await asyncio.to_thread(api.get, place))
@@ -296,7 +301,8 @@ class _Server:
                 raw = await _object(request)
                 return self._answer(request, place, await asyncio.to_thread(api.update, place, raw, query, sub))
             case "PATCH":
-                patch, kind = await _decoded(request), request.content_type
+                patch = await _decoded(request)
+                kind = request.content_type
                 return self._answer(request, place, await asyncio.to_thread(api.patch, place, patch, kind, query, sub))
             case "DELETE" if not sub:
                 options = await _object(request, empty=True)
@@ -305,7 +311,8 @@ class _Server:
                 raise _not_allowed(request)
 
     async def _sub_resource(self, request: web.Request, place: Place, sub: str) -> web.StreamResponse:
-        api, query = self._api, _parameters(request)
+        api = self._api
+        query = _parameters(request)
         pod = (place.served.group, place.served.kind) == ("", "Pod")
         match request.method, sub:
             case _, "status" if place.served.status:
@@ -323,7 +330,8 @@ class _Server:
                 wanted = await _object(request)
                 answer = await asyncio.to_thread(api.debug, place, lambda _: wanted, query)
             case "PATCH", "ephemeralcontainers" if pod:
-                patch, kind = await _decoded(request), request.content_type
+                patch = await _decoded(request)
+                kind = request.content_type
                 answer = await asyncio.to_thread(api.debug_patch, place, patch, kind, query)
             case _, "exec" | "attach" | "portforward" | "proxy" if pod:
                 raise bad_request("this pod is simulated: nothing runs in it that one could talk to")
@@ -381,7 +389,8 @@ class _Server:
         bookmarks = query.get("allowWatchBookmarks") == "true"
         deadline = asyncio.get_running_loop().time() + _watch_limit(query)
         await response.prepare(request)
-        heads, told_at = True, asyncio.get_running_loop().time()
+        heads = True
+        told_at = asyncio.get_running_loop().time()
 
         async def send(type_: str, raw: Raw) -> None:
             nonlocal heads
@@ -391,7 +400,8 @@ class _Server:
 
         if initial:
             listed = await asyncio.to_thread(self._api.list, place, {k: v for k, v in query.items() if "elector" in k})
-            items, meta = listed["items"], listed["metadata"]
+            items = listed["items"]
+            meta = listed["metadata"]
             assert isinstance(items, list)
             assert isinstance(meta, dict)
             for raw in items:

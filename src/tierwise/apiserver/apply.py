@@ -63,7 +63,9 @@ def apply_patch(
         raise bad_request("fieldManager is required for apply patch")
     if part(patch, "metadata").get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
-    keys, work, applier = _keys_of(served), Work(), _Manager(manager)
+    keys = _keys_of(served)
+    work = Work()
+    applier = _Manager(manager)
     said = dict(_leaves(patch, (), keys, work))
     owners = _owners(live or {}, work)
     others = {one: fields for one, fields in owners.items() if one != applier}
@@ -90,7 +92,8 @@ def updated(served: ServedKind, old: Raw | None, new: Raw, *, by: str, sub: str,
 
     Where it is too large to be looked through, as it is.
     """
-    keys, work = _keys_of(served), Work()
+    keys = _keys_of(served)
+    work = Work()
     meta = part(new, "metadata")
     given = meta.get("managedFields")
     live = old or {}
@@ -131,7 +134,10 @@ def _merged(owners: _Owned) -> _Owned:
 
 def _with_owners(raw: Raw, live: Raw | None, owners: _Owned, api_version: str, now: str) -> Raw:
     known = dict(_entries(live or {}))
-    entries = [_entry(one, fields, known.get(one, {}), api_version, now) for one, fields in owners.items() if fields]
+    entries = []
+    for one, fields in owners.items():
+        if fields:
+            entries.append(_entry(one, fields, known.get(one, {}), api_version, now))
     meta = {name: value for name, value in part(raw, "metadata").items() if name != "managedFields"}
     return {**raw, "metadata": meta | ({"managedFields": entries} if entries else {})}
 
@@ -150,7 +156,10 @@ def _taken_over(manager: str, live: Raw, keys: Keys, work: Work) -> frozenset[Pa
 
 def _refuse(disputed: Mapping[_Manager, Set[Path]], allowed: Set[Path]) -> None:
     """Tell of fields that others own with other values, as an API server does."""
-    left = {one: sorted(paths - allowed) for one, paths in sorted(disputed.items()) if paths - allowed}
+    left = {}
+    for one, paths in sorted(disputed.items()):
+        if paths - allowed:
+            left[one] = sorted(paths - allowed)
     if not left:
         return
     causes: list[Raw] = [
@@ -196,7 +205,9 @@ def _keys_of(served: ServedKind) -> Keys:
             part = inner.get("items" if step.startswith("k:") else "properties") if isinstance(inner, dict) else None
             inner = part.get(step[2:]) if step.startswith("f:") and isinstance(part, dict) else part
         key_names = inner.get("x-kubernetes-list-map-keys") if isinstance(inner, dict) else None
-        return [str(key) for key in key_names] if isinstance(key_names, list) else ()
+        if isinstance(key_names, list):
+            return [str(key) for key in key_names]
+        return ()
 
     return defined
 
@@ -267,7 +278,9 @@ def _entry(manager: _Manager, fields: Iterable[Path], before: Raw, api_version: 
         "fieldsType": "FieldsV1",
         "fieldsV1": tree,
     }
-    return {**entry, "subresource": manager.sub} if manager.sub else entry
+    if manager.sub:
+        return {**entry, "subresource": manager.sub}
+    return entry
 
 
 def _mark(step: str, items: object, work: Work) -> Raw:
@@ -300,9 +313,11 @@ def _with(value: object, path: Path, leaf: object, work: Work) -> object:
     """A copy with a field put in its place; what is missing on the way is made."""
     if not path:
         return leaf
-    step, tail = path[0], path[1:]
+    step = path[0]
+    tail = path[1:]
     if step.startswith("f:"):
-        name, present = step[2:], value if isinstance(value, dict) else {}
+        name = step[2:]
+        present = value if isinstance(value, dict) else {}
         work.take(len(present))
         return {**present, name: _with(present.get(name), tail, leaf, work)}
     items = value if isinstance(value, list) else []
@@ -317,7 +332,9 @@ def _without(value: object, path: Path, kept: Set[Path], work: Work, above: Path
 
     `kept` are the fields that have owners, and all that they are in.
     """
-    step, tail, path_here = path[0], path[1:], (*above, path[0])
+    step = path[0]
+    tail = path[1:]
+    path_here = (*above, path[0])
     work.take(len(value) if isinstance(value, dict) else 0)
     if step.startswith("f:") and isinstance(value, dict):
         name = step[2:]
@@ -328,7 +345,8 @@ def _without(value: object, path: Path, kept: Set[Path], work: Work, above: Path
             return {key: entry for key, entry in value.items() if key != name}
         return {**value, name: inner}
     if isinstance(value, list) and step.startswith("k:"):
-        mark, owned = _mark(step, value, work), path_here in kept
+        mark = _mark(step, value, work)
+        owned = path_here in kept
         return [
             _without(item, tail, kept, work, path_here) if _is_marked(item, mark) and tail else item
             for item in value

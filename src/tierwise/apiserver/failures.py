@@ -105,7 +105,8 @@ class Work:
     """Remaining work that one patch may do."""
 
     def __init__(self) -> None:
-        self._steps, self._bytes = _MOST_STEPS, MOST_BYTES
+        self._steps = _MOST_STEPS
+        self._bytes = MOST_BYTES
 
     def take(self, steps: int) -> None:
         """Copy or compare so many items; 413 where that is too much."""

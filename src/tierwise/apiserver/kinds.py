@@ -44,7 +44,9 @@ class ServedKind(msgspec.Struct, frozen=True):
     @property
     def resource(self) -> str:
         """How messages name the kind: "pods", "jobs.batch"."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
+        if self.group:
+            return f"{self.plural}.{self.group}"
+        return self.plural
 
     @property
     def singular(self) -> str:
@@ -99,7 +101,8 @@ def _kinds() -> Iterator[ServedKind]:
     """Served kinds: those of the codec in its order, then workloads that become pods, then the rest of the table."""
     table = {(served.group, served.kind): served for served in _table()}
     for group, kind in codec.KINDS:
-        versions, record_type = codec.versions_of(group, kind), table.pop((group, kind), None)
+        versions = codec.versions_of(group, kind)
+        record_type = table.pop((group, kind), None)
         if record_type is not None:
             yield replace(record_type, versions=versions)
         else:
@@ -161,12 +164,16 @@ def _custom(group: str, versions: tuple[str, ...], kind: str, *, namespaced: boo
 
 
 def _plural(word: str) -> str:
-    return f"{word[:-1]}ies" if word.endswith("y") and word[-2] not in "aeiou" else f"{word}s"
+    if word.endswith("y") and word[-2] not in "aeiou":
+        return f"{word[:-1]}ies"
+    return f"{word}s"
 
 
 def _place(served: ServedKind) -> tuple[int, int]:
     ours = served.group in _GROUPS_FIRST
-    return (0, _GROUPS_FIRST.index(served.group)) if ours else (1, "." in served.group and "k8s" not in served.group)
+    if ours:
+        return (0, _GROUPS_FIRST.index(served.group))
+    return (1, "." in served.group and "k8s" not in served.group)
 
 
 def _told_apart(kinds: Iterable[ServedKind]) -> Iterator[ServedKind]:

@@ -74,7 +74,8 @@ def alive(
     looked: Callable[[], None] = lambda: None,
 ) -> Iterator[None]:
     """Let the cluster live meanwhile; `tell` gets a line for what goes wrong, `looked` is called when all went well."""
-    wake, ended = threading.Event(), threading.Event()
+    wake = threading.Event()
+    ended = threading.Event()
 
     def changed() -> None:
         """Someone else than the cluster itself has changed something."""

@@ -53,7 +53,8 @@ def _forbidden(key: Key, why: str) -> ApiFailure:
 
 def _with_priority(objects: Objects, key: Key, raw: Raw) -> Raw:
     """A pod with the number of its class, or of the default one; of several, the lowest."""
-    spec, classes = part(raw, "spec"), objects.every(PriorityClass)
+    spec = part(raw, "spec")
+    classes = objects.every(PriorityClass)
     usual = sorted(
         (priority_class.value, name) for name, priority_class in classes.items() if priority_class.global_default
     )
@@ -133,15 +134,19 @@ def check_limit_range(raw: Raw) -> list[Raw]:
 def _filled(container: Raw, items: Sequence[Raw]) -> Raw:
     """A container with default limits and requests: a maximum is a limit, and a limit or a minimum a request."""
     resources = part(container, "resources")
-    limits, requests = dict(part(resources, "limits")), dict(part(resources, "requests"))
+    limits = dict(part(resources, "limits"))
+    requests = dict(part(resources, "requests"))
     requests = {**limits, **requests}
     for item in items:
         if item["type"] == "Container":
             usual = part(item, "max") | part(item, "default")
             default_requests = part(item, "min") | usual | part(item, "defaultRequest")
-            limits, requests = {**usual, **limits}, {**default_requests, **requests}
+            limits = {**usual, **limits}
+            requests = {**default_requests, **requests}
     by_side = {name: amounts for name, amounts in (("limits", limits), ("requests", requests)) if amounts}
-    return {**container, "resources": {**resources, **by_side}} if by_side else container
+    if by_side:
+        return {**container, "resources": {**resources, **by_side}}
+    return container
 
 
 def _outside(item: Raw, resources_by_side: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
@@ -149,13 +154,15 @@ def _outside(item: Raw, resources_by_side: Mapping[str, Mapping[str, int]]) -> I
     kind = item["type"]
     for bound, side, word in (("min", "requests", "minimum"), ("max", "limits", "maximum")):
         for name, quantity in part(item, bound).items():
-            limit, quantity_here = amount(name, str(quantity)), resources_by_side[side].get(name)
+            limit = amount(name, str(quantity))
+            quantity_here = resources_by_side[side].get(name)
             if quantity_here is None:
                 yield f"{word} {name} usage per {kind} is {quantity}.  No {side[:-1]} is specified"
             elif quantity_here < limit if bound == "min" else quantity_here > limit:
                 yield f"{word} {name} usage per {kind} is {quantity}, but {side[:-1]} is {show(name, quantity_here)}"
     for name, quantity in part(item, "maxLimitRequestRatio").items():
-        low, high = resources_by_side["requests"].get(name, 0), resources_by_side["limits"].get(name, 0)
+        low = resources_by_side["requests"].get(name, 0)
+        high = resources_by_side["limits"].get(name, 0)
         if not low or high * 1000 > amount("cpu", str(quantity)) * low:
             yield f"{name} max limit to request ratio per {kind} is {quantity}, but it is not kept"
 
@@ -181,7 +188,8 @@ def _quotas(objects: Objects, namespace: str) -> list[ResourceQuota]:
 
 
 def _check_quota(objects: Objects, quota: ResourceQuota, key: Key, raw: Raw) -> None:
-    hard, scopes = quota.spec.hard, _scopes(objects, quota)
+    hard = quota.spec.hard
+    scopes = _scopes(objects, quota)
     requested = {name: number for name, number in _use(hard, scopes, key, raw).items() if number}
     name = quota.metadata.name
     unsaid = sorted(_unsaid(hard, scopes, key, raw))
@@ -202,7 +210,8 @@ def _check_quota(objects: Objects, quota: ResourceQuota, key: Key, raw: Raw) -> 
 def quota_statuses(objects: Objects) -> Iterator[Effect]:
     """Status patches for quotas whose reported limits or usage are outdated."""
     for path, quota in objects.every(ResourceQuota).items():
-        hard, used = quota.spec.hard, _used(objects, quota, _scopes(objects, quota))
+        hard = quota.spec.hard
+        used = _used(objects, quota, _scopes(objects, quota))
         used_shown = {name: show(name, used.get(name, 0)) for name in hard}
         if quota.status.hard != hard or quota.status.used != used_shown:
             yield PatchStatus(Key.at("", "ResourceQuota", path), {"hard": dict(hard), "used": used_shown})
@@ -210,7 +219,8 @@ def quota_statuses(objects: Objects) -> Iterator[Effect]:
 
 def _used(objects: Objects, quota: ResourceQuota, scopes: Sequence[Raw]) -> dict[str, int]:
     """Amounts that the objects of a namespace count against a quota."""
-    namespace, total = quota.metadata.namespace or "default", dict[str, int]()
+    namespace = quota.metadata.namespace or "default"
+    total = dict[str, int]()
     for key in objects:
         raw = objects.raw(key) if (key.namespace or "default") == namespace else None
         for name, number in (_use(quota.spec.hard, scopes, key, raw) if raw is not None else {}).items():
@@ -259,7 +269,8 @@ def _scopes(objects: Objects, quota: ResourceQuota) -> list[Raw]:
     """Which pods a quota is about, as expressions."""
     raw = objects.raw(Key("", "ResourceQuota", quota.metadata.namespace or "default", quota.metadata.name)) or {}
     spec = part(raw, "spec")
-    plain, listed = spec.get("scopes"), part(spec, "scopeSelector").get("matchExpressions")
+    plain = spec.get("scopes")
+    listed = part(spec, "scopeSelector").get("matchExpressions")
     selectors: list[Raw] = (
         [{"scopeName": scope, "operator": "Exists"} for scope in plain] if isinstance(plain, list) else []
     )
@@ -270,7 +281,9 @@ def _scopes(objects: Objects, quota: ResourceQuota) -> list[Raw]:
 
 def _within(scope: Raw, pod: Pod) -> bool:
     """Whether a pod is in a scope."""
-    name, operator, values = scope.get("scopeName"), scope.get("operator"), scope.get("values")
+    name = scope.get("scopeName")
+    operator = scope.get("operator")
+    values = scope.get("values")
     if name == "PriorityClass":
         priority_class = pod.spec.priority_class_name
         listed = values if isinstance(values, list) else ()

@@ -25,7 +25,9 @@ def normal(key: Key, raw: Raw) -> Raw:
         return raw
     normalized = _normal(raw, message)
     assert isinstance(normalized, dict)
-    return _encoded(normalized) if (key.group, key.kind) == ("", "Secret") else normalized
+    if (key.group, key.kind) == ("", "Secret"):
+        return _encoded(normalized)
+    return normalized
 
 
 def _encoded(secret: Raw) -> Raw:

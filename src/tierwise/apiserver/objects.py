@@ -134,7 +134,10 @@ class ObjectApi:
             other_form = _OTHER_FORM.get((place.served.group, place.served.kind)) if every_form else None
             if other_form is not None:
                 entries = [*entries, *self.cluster.all(*other_form)[0]]
-            items = [self.shown(place, raw) for key, raw in entries if _within(place, key) and is_selected(raw)]
+            items = []
+            for key, raw in entries:
+                if _within(place, key) and is_selected(raw):
+                    items.append(self.shown(place, raw))
         meta: Raw = {"resourceVersion": str(version)}
         if limit and len(items) > limit:
             meta |= {"continue": self._keep(items[limit:], version), "remainingItemCount": len(items) - limit}
@@ -168,7 +171,8 @@ class ObjectApi:
 
     def _reported(self, node: Raw) -> Raw:
         """A node with what its kubelet reports again and again: what it is, and that it still holds."""
-        meta, status = meta_of(node), part(node, "status")
+        meta = meta_of(node)
+        status = part(node, "status")
         lease = self.cluster.raw(Key("coordination.k8s.io", "Lease", "kube-node-lease", str(meta.get("name")))) or {}
         born = meta.get("creationTimestamp")
         heartbeat = str(part(lease, "spec").get("renewTime") or born)[:19].rstrip("Z") + "Z"
@@ -275,7 +279,8 @@ class ObjectApi:
 
         `by` is who owns from now on what it changes, "" where that is noted already, and `sub` the part written to.
         """
-        served, key = place.served, place.key
+        served = place.served
+        key = place.key
         check_bounds(raw)
         raw = normal(key, _identified(place, raw))
         if served.definition is not None:
@@ -352,7 +357,9 @@ class ObjectApi:
             return self._delete(place, raw, merged_options)
 
     def _delete(self, place: Place, raw: Raw, options: Mapping[str, object]) -> Answer:
-        now, key, patience = self.cluster.now, place.key, _grace_period(options)
+        now = self.cluster.now
+        key = place.key
+        patience = _grace_period(options)
         if options.get("propagationPolicy") == "Orphan":
             self._orphan(raw)
         if key.kind == "Pod" and _holds_node(raw) and patience != 0:
@@ -584,7 +591,9 @@ def _kept(place: Place, new: Raw, old: Raw, sub: str) -> Raw:
     if not place.served.status:
         return new
     result = {name: value for name, value in new.items() if name != "status"}
-    return {**result, "status": old["status"]} if "status" in old else result
+    if "status" in old:
+        return {**result, "status": old["status"]}
+    return result
 
 
 def _as_kubelet(status: Raw, before: Raw) -> Raw:
@@ -592,13 +601,14 @@ def _as_kubelet(status: Raw, before: Raw) -> Raw:
 
     That is how people advertise a resource that no device plugin has: they patch the capacity alone.
     """
-    capacity, old_capacity = part(status, "capacity"), part(before, "capacity")
-    old_allocatable, had = part(status, "allocatable"), part(before, "allocatable")
-    changed = {
-        name: capacity.get(name)
-        for name in {**old_capacity, **capacity}
-        if "/" in name and capacity.get(name) != old_capacity.get(name) and old_allocatable.get(name) == had.get(name)
-    }
+    capacity = part(status, "capacity")
+    old_capacity = part(before, "capacity")
+    old_allocatable = part(status, "allocatable")
+    had = part(before, "allocatable")
+    changed = {}
+    for name in {**old_capacity, **capacity}:
+        if "/" in name and capacity.get(name) != old_capacity.get(name) and old_allocatable.get(name) == had.get(name):
+            changed[name] = capacity.get(name)
     if not changed:
         return status
     allocatable = {name: value for name, value in {**old_allocatable, **changed}.items() if value is not None}
@@ -609,13 +619,16 @@ _MAPS: Final = ("labels", "annotations")
 
 
 def _in_version(place: Place, raw: Raw) -> Raw:
-    return raw if raw.get("apiVersion") == place.api_version else {**raw, "apiVersion": place.api_version}
+    if raw.get("apiVersion") == place.api_version:
+        return raw
+    return {**raw, "apiVersion": place.api_version}
 
 
 def _identified(place: Place, raw: Raw) -> Raw:
     """An object that is what its path says; 400 where it claims to be something else. Empty maps say nothing."""
     meta = {field: value for field, value in meta_of(raw).items() if value != {} or field not in _MAPS}
-    kind, version = raw.get("kind", place.served.kind), raw.get("apiVersion", place.api_version)
+    kind = raw.get("kind", place.served.kind)
+    version = raw.get("apiVersion", place.api_version)
     if kind != place.served.kind or version not in [
         place.served.api_version(version_name) for version_name in place.served.versions
     ]:
@@ -645,7 +658,8 @@ def _check_name(place: Place) -> None:
 
 
 def _check_precondition(place: Place, raw: Raw, old: Raw | None) -> None:
-    meta, before = meta_of(raw), meta_of(old or {})
+    meta = meta_of(raw)
+    before = meta_of(old or {})
     for field in ("resourceVersion", "uid") if old is not None else ():
         if meta.get(field) and meta[field] != before.get(field):
             why = "the object has been modified; please apply your changes to the latest version and try again"
@@ -753,7 +767,8 @@ def _idle(served: ServedKind, raw: Raw) -> Iterator[str]:
         yield f"{served.plural} are kept, and nothing acts on them here"
     if (served.group, served.kind) == DEFINITION:
         spec = part(raw, "spec")
-        group, kind = str(spec.get("group", "")), str(part(spec, "names").get("kind", ""))
+        group = str(spec.get("group", ""))
+        kind = str(part(spec, "names").get("kind", ""))
         if of_kind(group, kind) is None:
             yield f"the definition is kept, and objects of kind {kind} are not served: tierwise does not know it"
 
@@ -765,7 +780,8 @@ def _addressed(service: Raw) -> Raw:
     if spec["type"] != "ExternalName" and not spec.get("clusterIP"):
         address = f"10.96.{mark[0]}.{1 + mark[1] % 254}"
         spec |= {"clusterIP": address, "clusterIPs": [address]}
-    ports, outside = spec.get("ports"), spec["type"] in ("NodePort", "LoadBalancer")
+    ports = spec.get("ports")
+    outside = spec["type"] in ("NodePort", "LoadBalancer")
     if isinstance(ports, list):
         base_port = 30_000 + int.from_bytes(mark[2:4], "big") % 2_500
         spec["ports"] = [
@@ -781,7 +797,8 @@ def _addressed(service: Raw) -> Raw:
 
 def _check_change(place: Place, raw: Raw, old: Raw) -> None:
     """Fields that stay as they were when the object was made."""
-    spec, before = part(raw, "spec"), part(old, "spec")
+    spec = part(raw, "spec")
+    before = part(old, "spec")
     kind = (place.served.group, place.served.kind)
     wrong = [field for field in _IMMUTABLE.get(kind, ()) if spec.get(field) != before.get(field)]
     if wrong:
@@ -841,7 +858,9 @@ def _denied(place: Place, response: ReviewResponse) -> ApiFailure:
 def _cause(error: str) -> tuple[str, str]:
     """The field that an error begins with, and the rest of it."""
     field, _, message = error.partition(": ")
-    return (field, message) if message and " " not in field else ("", error)
+    if message and " " not in field:
+        return (field, message)
+    return ("", error)
 
 
 def _too_many(budget: str, status: Raw) -> ApiFailure:
@@ -854,11 +873,9 @@ def _too_many(budget: str, status: Raw) -> ApiFailure:
 def _finalizers(raw: Raw) -> list[str]:
     """Finalizers that other controllers must remove before the object is deleted."""
     finalizers = meta_of(raw).get("finalizers")
-    return (
-        [str(finalizer) for finalizer in finalizers if not str(finalizer).startswith(_OWN_FINALIZERS)]
-        if isinstance(finalizers, list)
-        else []
-    )
+    if isinstance(finalizers, list):
+        return [str(finalizer) for finalizer in finalizers if not str(finalizer).startswith(_OWN_FINALIZERS)]
+    return []
 
 
 def _holds_node(raw: Raw) -> bool:
@@ -878,7 +895,8 @@ def _dependents(objects: Objects, uid: str) -> Iterable[Key]:
 
 
 def _scale(place: Place, raw: Raw) -> Raw:
-    meta, spec = meta_of(raw), part(raw, "spec")
+    meta = meta_of(raw)
+    spec = part(raw, "spec")
     labels = part(part(spec, "selector"), "matchLabels")
     replicas = spec.get("replicas", 1)
     shared = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")

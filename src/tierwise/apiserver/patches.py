@@ -58,7 +58,8 @@ def json_patch(raw: Json, operations: Json) -> Json:
 
 
 def _operate(raw: Json, operation: Raw, work: Work) -> Json:
-    steps, kind = _steps(str(operation["path"])), operation.get("op")
+    steps = _steps(str(operation["path"]))
+    kind = operation.get("op")
     value = operation.get("value")
     if kind in ("move", "copy"):
         source = _steps(str(operation.get("from", "")))
@@ -110,7 +111,8 @@ def _edited(
     if not steps:
         return value
     work.take(len(raw) if isinstance(raw, dict | list) else 0)
-    step, tail = steps[0], steps[1:]
+    step = steps[0]
+    tail = steps[1:]
     if isinstance(raw, dict):
         if tail:
             return {**raw, step: _edited(_at(raw, [step]), tail, work, value, insert=insert, remove=remove)}
@@ -164,7 +166,8 @@ def strategic_patch(raw: Raw, patch: Raw, work: Work | None = None) -> Raw:
     for name, value in patch.items():
         if name.startswith(_REMOVED):
             field = name.removeprefix(_REMOVED)
-            dropped, items = _listed(patch, name), _items(result, field)
+            dropped = _listed(patch, name)
+            items = _items(result, field)
             work.take(len(items) * len(dropped))
             result[field] = [item for item in items if item not in dropped]
         elif name.startswith("$"):

@@ -51,7 +51,8 @@ def _decode(body: bytes) -> Raw:
         raise ValueError("it does not begin as one")
     envelope = dict(_fields(memoryview(body)[len(_MAGIC) :]))
     about = {number: _text(value) for number, value in _fields(_bytes(envelope.get(1, b"")))}
-    api_version, kind = about.get(1, ""), about.get(2, "")
+    api_version = about.get(1, "")
+    kind = about.get(2, "")
     group = "meta" if kind == "DeleteOptions" else api_version.rpartition("/")[0]
     message = message_of(group, kind)
     if message is None:
@@ -73,7 +74,8 @@ def unknown_fields(value: object, message: str, path: str = "") -> Iterator[str]
     """Where JSON has fields that a message does not have."""
     fields = by_name(message)
     for name, inner in value.items() if isinstance(value, dict) else ():
-        place, field = f"{path}.{name}" if path else str(name), fields.get(name)
+        place = f"{path}.{name}" if path else str(name)
+        field = fields.get(name)
         if field is None:
             yield place
         elif field.type in messages():
@@ -165,19 +167,21 @@ def _value(kind: str, value: int | memoryview | bytes, depth: int) -> object:
             if not parts.get(1):
                 return None
             seconds = parts[1] - (2 * _WIDEST if parts[1] >= _WIDEST else 0)
-            return format_time(seconds) if kind == "time" else format_micro_time(seconds + parts.get(2, 0) / 1e9)
+            if kind == "time":
+                return format_time(seconds)
+            return format_micro_time(seconds + parts.get(2, 0) / 1e9)
         case "int-or-string":
             either = dict(_fields(_bytes(value)))
-            return (
-                _value("string", either.get(3, b""), depth)
-                if either.get(1)
-                else _value("int32", either.get(2, 0), depth)
-            )
+            if either.get(1):
+                return _value("string", either.get(3, b""), depth)
+            return _value("int32", either.get(2, 0), depth)
         case "raw":
             inner = dict(_fields(_bytes(value)))
             return msgspec.json.decode(_bytes(inner.get(1, b"{}")))
         case _:
-            return _message(kind, _bytes(value), depth + 1) if kind in messages() else None
+            if kind in messages():
+                return _message(kind, _bytes(value), depth + 1)
+            return None
 
 
 def _bytes(value: int | memoryview | bytes) -> memoryview:
@@ -195,7 +199,8 @@ def _fields(data: memoryview) -> Iterator[tuple[int, int | memoryview]]:
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
-        number, wire = key >> 3, key & 7
+        number = key >> 3
+        wire = key & 7
         if wire == 0:
             value, at = _varint(data, at)
             yield number, value

@@ -55,7 +55,10 @@ _DEFAULTS: Final = {"spec.unschedulable": "false", "spec.hostNetwork": "false"}
 def selector(kind: str, labels: str, fields: str) -> Selected:
     """Function that selects objects by the labels and fields of a request. 400 for unreadable or unindexed fields."""
     by_label = _label_requirements(labels)
-    by_field = [_field_requirement(kind, part) for part in fields.split(",") if part.strip()]
+    by_field = []
+    for part in fields.split(","):
+        if part.strip():
+            by_field.append(_field_requirement(kind, part))
 
     def selected(raw: Raw) -> bool:
         marks = meta_of(raw).get("labels") if by_label else None
@@ -111,4 +114,6 @@ def _field(raw: Raw, path: str) -> str:
         value = value.get(step) if isinstance(value, dict) else None
     if value is None or isinstance(value, dict):
         return _DEFAULTS.get(path, "")
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)

@@ -103,7 +103,8 @@ class ServedCluster(EmbeddedCluster):
         """Begin with these objects, and with the namespaces that they are in."""
         found: dict[port.Key, tuple[Object, Raw | None]] = {}
         for key in objects:
-            record, raw = objects.record(key), objects.raw(key)
+            record = objects.record(key)
+            raw = objects.raw(key)
             served = of_kind(key.group, key.kind)
             if record is None or raw is None:
                 continue
@@ -135,12 +136,16 @@ class ServedCluster(EmbeddedCluster):
 
     def raw(self, key: port.Key) -> Raw | None:
         """One object as it is."""
-        return self._aside.get(key) if (key.group, key.kind) in ASIDE else self._objects.raw(key)
+        if (key.group, key.kind) in ASIDE:
+            return self._aside.get(key)
+        return self._objects.raw(key)
 
     def all(self, group: str, kind: str) -> tuple[Sequence[tuple[port.Key, Raw]], int]:
         """All objects of a kind in natural order, and the version that they are of."""
         with self.lock:
-            objects, version, aside = self._objects, self.version, self._aside
+            objects = self._objects
+            version = self.version
+            aside = self._aside
             if (group, kind) in ASIDE:
                 return [(key, raw) for key, raw in aside.items() if key.group == group], version
         keys = (port.Key.at(group, kind, path) for path in objects.of_kind(group, kind))
@@ -164,7 +169,8 @@ class ServedCluster(EmbeddedCluster):
         with self.lock:
             before = self.version
             outcomes = super().apply(effects)
-            events, self.events = self.events, []
+            events = self.events
+            self.events = []
             for event in events:
                 self._record(event)
             if self.version != before:
@@ -215,7 +221,8 @@ class ServedCluster(EmbeddedCluster):
                 return port.Outcome(effect, ok=False, error=f"{meant_key} is gone, and another of its name is there")
         match effect:
             case port.Update(key, raw):
-                current, meant = meta_of(batch.raw(key) or {}), meta_of(raw).get("resourceVersion")
+                current = meta_of(batch.raw(key) or {})
+                meant = meta_of(raw).get("resourceVersion")
                 if meant and meant != current.get("resourceVersion", meant):
                     return port.Outcome(effect, ok=False, error=f"{key} has been changed meanwhile")
             case port.Bind(pod, node):
@@ -257,12 +264,11 @@ class ServedCluster(EmbeddedCluster):
         repeated.
         """
         generation = meta_of(self._objects.raw(owner) or {}).get("generation")
-        limits = [
-            record.metadata.resource_version
-            for kind in _LIMITS
-            for record in self._objects.of_kind(*kind).values()
-            if record.metadata.namespace in ("", owner.namespace)
-        ]
+        limits = []
+        for kind in _LIMITS:
+            for record in self._objects.of_kind(*kind).values():
+                if record.metadata.namespace in ("", owner.namespace):
+                    limits.append(record.metadata.resource_version)
         return generation, *limits
 
     def _take(self, batch: Batch) -> None:
@@ -284,7 +290,8 @@ class ServedCluster(EmbeddedCluster):
     def _stamped(self, key: port.Key, raw: Raw, old: Raw | None) -> Raw:
         """An object as it is kept: with identity, version, generation and time of creation; `old` where it is that."""
         raw = normal(key, self._filled(key, raw, old))
-        meta, before = dict(meta_of(raw)), meta_of(old or {})
+        meta = dict(meta_of(raw))
+        before = meta_of(old or {})
         meta.setdefault("name", key.name)
         if key.namespace:
             meta["namespace"] = key.namespace
@@ -304,8 +311,10 @@ class ServedCluster(EmbeddedCluster):
 
     def _filled(self, key: port.Key, raw: Raw, old: Raw | None) -> Raw:
         """Nodes and pods with what is said of every one of them: phase, that it is scheduled, addresses."""
-        status, spec = part(raw, "status"), part(raw, "spec")
-        old_status, added = part(old or {}, "status"), Raw()
+        status = part(raw, "status")
+        spec = part(raw, "spec")
+        old_status = part(old or {}, "status")
+        added = Raw()
         match key:
             case port.Key("", "Node") if not status.get("addresses"):
                 node_addresses = [
@@ -315,7 +324,8 @@ class ServedCluster(EmbeddedCluster):
                 added["addresses"] = old_status.get("addresses") or node_addresses
             case port.Key("", "Pod"):
                 added["phase"] = status.get("phase") or "Pending"
-                node, conditions = spec.get("nodeName"), status.get("conditions")
+                node = spec.get("nodeName")
+                conditions = status.get("conditions")
                 if node and not any(map(_is_scheduled, conditions if isinstance(conditions, list) else ())):
                     condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": stamp(self.now)}
                     added["conditions"] = by_type(conditions, [condition])
@@ -326,7 +336,9 @@ class ServedCluster(EmbeddedCluster):
                     added |= {"podIP": address, "podIPs": [{"ip": address}]}
             case _:
                 return raw
-        return {**raw, "status": {**status, **added}} if not added.items() <= status.items() else raw
+        if not added.items() <= status.items():
+            return {**raw, "status": {**status, **added}}
+        return raw
 
     def _address(self, octet: int, second: int) -> str:
         """The next address of a network that holds eight million."""
@@ -336,7 +348,9 @@ class ServedCluster(EmbeddedCluster):
     def _host(self, name: str) -> str:
         addresses = part(self._objects.raw(port.Key("", "Node", "", name)) or {}, "status").get("addresses")
         address = addresses[0] if isinstance(addresses, list) and addresses else {}
-        return str(address.get("address", "")) if isinstance(address, dict) else ""
+        if isinstance(address, dict):
+            return str(address.get("address", ""))
+        return ""
 
     def beat(self, now: float) -> float:
         """Let the kubelets of nodes that are ready renew their leases where it is time; when they will again."""
@@ -368,7 +382,8 @@ class ServedCluster(EmbeddedCluster):
 
     def _record(self, event: port.RecordEvent) -> None:
         """Write an event, or count it where it was written before."""
-        about, now = event.about, stamp(self.now)
+        about = event.about
+        now = stamp(self.now)
         namespace = about.namespace or "default"
         words = f"{about} {event.type} {event.reason} {event.message}"
         name = f"{about.name}.{hashlib.sha256(words.encode()).hexdigest()[:16]}"

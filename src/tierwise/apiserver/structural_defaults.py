@@ -24,10 +24,13 @@ def with_defaults(schema: Raw, raw: Raw) -> Raw:
 def _with(schema: Raw, value: object) -> object:
     if isinstance(value, list):
         items = schema.get("items")
-        return [_with(items, item) for item in value] if isinstance(items, dict) else value
+        if isinstance(items, dict):
+            return [_with(items, item) for item in value]
+        return value
     if not isinstance(value, dict):
         return value
-    properties, additional = schema.get("properties"), schema.get("additionalProperties")
+    properties = schema.get("properties")
+    additional = schema.get("additionalProperties")
     schemas: Raw = properties if isinstance(properties, dict) else {}
     result = dict(value)
     for name, inner in schemas.items():

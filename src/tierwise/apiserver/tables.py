@@ -71,22 +71,30 @@ def age(text: object, now: float) -> str:
 
 
 def _duration(seconds: int) -> str:
-    minutes, hours, days = seconds // 60, seconds // 3600, seconds // 86400
+    minutes = seconds // 60
+    hours = seconds // 3600
+    days = seconds // 86400
     if seconds < 120:
         return f"{seconds}s"
     if minutes < 10:
-        return f"{minutes}m{seconds % 60}s" if seconds % 60 else f"{minutes}m"
+        if seconds % 60:
+            return f"{minutes}m{seconds % 60}s"
+        return f"{minutes}m"
     if hours < 3:
         return f"{minutes}m"
     if hours < 8:
-        return f"{hours}h{minutes % 60}m" if minutes % 60 else f"{hours}h"
+        if minutes % 60:
+            return f"{hours}h{minutes % 60}m"
+        return f"{hours}h"
     if hours < 48:
         return f"{hours}h"
     if days < 8:
         return f"{days}d{hours % 24}h" if hours % 24 else f"{days}d"
     if days < 730:
         return f"{days}d"
-    return f"{days // 365}y{days % 365}d" if days % 365 and days < 2920 else f"{days // 365}y"
+    if days % 365 and days < 2920:
+        return f"{days // 365}y{days % 365}d"
+    return f"{days // 365}y"
 
 
 def _columns(served: ServedKind) -> Sequence[PrinterColumn]:
@@ -139,7 +147,9 @@ def _cell(column: PrinterColumn, raw: Raw, now: float) -> object:
 
 
 def _items(value: object) -> list[Raw]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+    if isinstance(value, list):
+        return [item for item in value if isinstance(item, dict)]
+    return []
 
 
 def _listed(value: object, field: str) -> str:
@@ -147,7 +157,9 @@ def _listed(value: object, field: str) -> str:
 
 
 def _labels(value: object) -> str:
-    return ",".join(f"{k}={v}" for k, v in value.items()) if isinstance(value, dict) and value else "<none>"
+    if isinstance(value, dict) and value:
+        return ",".join(f"{k}={v}" for k, v in value.items())
+    return "<none>"
 
 
 def _of(raw: Raw, done: str, desired: object) -> str:
@@ -163,7 +175,9 @@ def _pod_status(raw: Raw) -> str:
         word = str(_at(container, ".state.waiting.reason") or _at(container, ".state.terminated.reason") or word)
     if _items(_at(raw, ".spec.schedulingGates")) and not _at(raw, ".spec.nodeName"):
         word = "SchedulingGated"
-    return "Terminating" if _at(raw, ".metadata.deletionTimestamp") else word
+    if _at(raw, ".metadata.deletionTimestamp"):
+        return "Terminating"
+    return word
 
 
 def _containers_ready(statuses: object, raw: Raw) -> str:
@@ -175,7 +189,9 @@ def _restarts(statuses: object, now: float) -> str:
     counts = (container.get("restartCount") for container in _items(statuses))
     total = sum(number for number in counts if isinstance(number, int))
     ends = [str(end) for container in _items(statuses) if (end := _at(container, ".lastState.terminated.finishedAt"))]
-    return f"{total} ({age(max(ends), now)} ago)" if total and ends else str(total)
+    if total and ends:
+        return f"{total} ({age(max(ends), now)} ago)"
+    return str(total)
 
 
 def _node_status(raw: Raw) -> str:
@@ -183,7 +199,9 @@ def _node_status(raw: Raw) -> str:
     word = "Unknown" if not ready else "Ready" if ready[0].get("status") == "True" else "NotReady"
     if not ready and _at(raw, ".status.allocatable") is not None:
         word = "Ready"  # one that says nothing of itself takes pods here
-    return f"{word},SchedulingDisabled" if _at(raw, ".spec.unschedulable") else word
+    if _at(raw, ".spec.unschedulable"):
+        return f"{word},SchedulingDisabled"
+    return word
 
 
 def _roles(labels: object) -> str:
@@ -193,21 +211,28 @@ def _roles(labels: object) -> str:
 
 
 def _job_status(conditions: object, raw: Raw) -> str:
-    ended = [str(c.get("type")) for c in _items(conditions) if c.get("status") == "True"]
+    ended = []
+    for c in _items(conditions):
+        if c.get("status") == "True":
+            ended.append(str(c.get("type")))
     ended_as = next((word for word in ended if word in ("Complete", "Failed", "Suspended", "FailureTarget")), "")
     return ended_as or ("Suspended" if _at(raw, ".spec.suspend") is True else "Running")
 
 
 def _job_time(start: object, raw: Raw, now: float) -> str:
     end = _at(raw, ".status.completionTime")
-    return age(start, parse_time(end) if isinstance(end, str) else now) if isinstance(start, str) else ""
+    if isinstance(start, str):
+        return age(start, parse_time(end) if isinstance(end, str) else now)
+    return ""
 
 
 _MODES: Final = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 
 
 def _modes(modes: object) -> str:
-    return ",".join(_MODES.get(str(mode), str(mode)) for mode in modes) if isinstance(modes, list) else ""
+    if isinstance(modes, list):
+        return ",".join(_MODES.get(str(mode), str(mode)) for mode in modes)
+    return ""
 
 
 def _claim(claim: object) -> str:

@@ -24,9 +24,10 @@ __all__ = ["Finding", "audit"]
 
 def audit(objects: Objects) -> list[Finding]:
     """Everything that is wrong, rule by rule."""
-    checks_of_languages = [
-        loaded(language.check) for language in LANGUAGES.values() if not isinstance(language.check, NotOurs)
-    ]
+    checks_of_languages = []
+    for language in LANGUAGES.values():
+        if not isinstance(language.check, NotOurs):
+            checks_of_languages.append(loaded(language.check))
     declaring = {name: (language.declares[0], language.named) for name, language in LANGUAGES.items()}
     checks: tuple[Callable[[Objects], Iterable[Finding]], ...] = (
         nodes,

@@ -69,7 +69,8 @@ def _pod_groups(objects: Objects) -> Iterator[Finding]:
         objects, lambda pod: pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group else ""
     )
     for path, record in objects.every(KubernetesGroup).items():
-        policy, placed = record.spec.scheduling_policy.gang, inside.get(path, [])
+        policy = record.spec.scheduling_policy.gang
+        placed = inside.get(path, [])
         by_status = any(c.type in _STARTED and c.status == "True" for c in record.status.conditions)
         if policy is not None and not was_whole(record.metadata, by_status=by_status):
             yield from _part(f"PodGroup {path}", len(placed), policy.min_count)
@@ -93,7 +94,8 @@ def _composites(objects: Objects) -> Iterator[Finding]:
 
     def below(path: str, steps: int) -> tuple[list[Pod], int]:
         """The placed pods below a composite, and how many of its parts are whole."""
-        pods, complete = [], 0
+        pods = []
+        complete = 0
         for name in groups.get(path, ()):
             gang = objects.every(KubernetesGroup)[name].spec.scheduling_policy.gang
             pods += inside.get(name, [])
@@ -141,11 +143,12 @@ def _workloads(objects: Objects) -> Iterator[Finding]:
 
     def named(pod: Pod) -> str:
         reference = pod.spec.workload_ref
-        return (
-            f"{reference.name}/{reference.pod_group}/{reference.pod_group_replica_key}" if reference is not None else ""
-        )
+        if reference is not None:
+            return f"{reference.name}/{reference.pod_group}/{reference.pod_group_replica_key}"
+        return ""
 
-    inside, every = _standing(objects, named), _standing(objects, named, also_waiting=True)
+    inside = _standing(objects, named)
+    every = _standing(objects, named, also_waiting=True)
     for path, pods in every.items():
         namespace, name, workload_name, _ = path.split("/", 3)
         record = objects.every(Workload).get(f"{namespace}/{name}")
@@ -167,7 +170,8 @@ def kai_groups(objects: Objects) -> Iterator[Finding]:
     inside = _standing(objects, lambda pod: pod.metadata.annotations.get("pod-group-name", ""))
     topologies = objects.every(Topology)
     for path, record in objects.every(KaiGroup).items():
-        spec, placed = record.spec, inside.get(path, [])
+        spec = record.spec
+        placed = inside.get(path, [])
         by_status = bool(record.metadata.annotations.get("kai.scheduler/last-start-timestamp"))
         was_complete = not placed or was_whole(record.metadata, by_status=by_status)
         listed = (*spec.sub_groups, *spec.subgroups)
@@ -224,7 +228,8 @@ def grove_gangs(objects: Objects) -> Iterator[Finding]:
     fabrics = Fabrics(objects)
     inside = _standing(objects, lambda pod: pod.metadata.labels.get("grove.io/podgang", ""))
     for path, record in objects.every(PodGang).items():
-        spec, placed = record.spec, inside.get(path, [])
+        spec = record.spec
+        placed = inside.get(path, [])
         by_status = any((c.type, c.status) == ("Scheduled", "True") for c in record.status.conditions)
         cliques = [(pod.metadata.labels.get("grove.io/podclique", ""), pod) for pod in placed]
         of = {g.name: [pod for clique, pod in cliques if clique == g.name] for g in spec.podgroups}
@@ -247,7 +252,8 @@ def kueue_groups(objects: Objects) -> Iterator[Finding]:
 
     Where Kueue has chosen the nodes, it answers for them.
     """
-    inside, every = _standing(objects, _in_kueue), _standing(objects, _in_kueue, also_waiting=True)
+    inside = _standing(objects, _in_kueue)
+    every = _standing(objects, _in_kueue, also_waiting=True)
     for path, pods in every.items():
         total = _kueue_size(objects, path, pods[0])
         if not diminished(pods, total):
@@ -276,16 +282,20 @@ def _slices_apart(objects: Objects, subject: str, pods: list[Pod]) -> Iterator[F
 
 def _pod_set(pod: Pod) -> str:
     """The pod set of a pod of a JobSet, or the group of pod sets that share a domain."""
-    labels, shared = pod.metadata.labels, pod.metadata.annotations.get("kueue.x-k8s.io/podset-group-name", "")
+    labels = pod.metadata.labels
+    shared = pod.metadata.annotations.get("kueue.x-k8s.io/podset-group-name", "")
     parted = "jobset.sigs.k8s.io/replicatedjob-replicas" in labels and _KUEUE_GROUP in labels
-    return shared or labels.get("kueue.x-k8s.io/podset", "") if parted else ""
+    if parted:
+        return shared or labels.get("kueue.x-k8s.io/podset", "")
+    return ""
 
 
 def _in_kueue(pod: Pod) -> str:
     """Name of the unit that a pod starts with: its pod group, its Workload, or its controller if it asks for a
     topology.
     """
-    labels, marks = pod.metadata.labels, pod.metadata.annotations
+    labels = pod.metadata.labels
+    marks = pod.metadata.annotations
     names = (labels.get(_KUEUE_GROUP), marks.get(_KUEUE_GROUP), marks.get("kueue.x-k8s.io/workload"))
     name = next(filter(None, names), "")
     if name or not any(key.startswith("kueue.x-k8s.io/podset-") for key in marks):
@@ -295,7 +305,8 @@ def _in_kueue(pod: Pod) -> str:
 
 def _kueue_size(objects: Objects, path: str, pod: Pod) -> int:
     """How many pods start together: as the group, the admitted Workload or the Job says; 0 where nothing does."""
-    marks, record = pod.metadata.annotations, objects.every(KueueWorkload).get(path)
+    marks = pod.metadata.annotations
+    record = objects.every(KueueWorkload).get(path)
     if _KUEUE_GROUP in pod.metadata.labels or _KUEUE_GROUP in marks:
         return read_number(marks.get("kueue.x-k8s.io/pod-group-total-count", "")) or 0
     if record is not None:
@@ -334,7 +345,8 @@ def _sliced(marks: Mapping[str, str]) -> Iterator[tuple[str, int]]:
 
 def _index(pod: Pod) -> int:
     """The index of a pod in its group: as a label says, else the number at the end of its name."""
-    labels, marks = pod.metadata.labels, pod.metadata.annotations
+    labels = pod.metadata.labels
+    marks = pod.metadata.annotations
     label_of_pod = marks.get("kueue.x-k8s.io/pod-group-pod-index-label", "")
     for key in (label_of_pod, "kueue.x-k8s.io/pod-group-pod-index", "batch.kubernetes.io/job-completion-index"):
         number = read_number(labels.get(key, "") or marks.get(key, "")) if key else None
@@ -350,9 +362,11 @@ def _below(pods: list[Pod], name: str, parents: dict[str, str]) -> list[Pod]:
         return pods
     pods_below = []
     for pod in pods:
-        sub_group, steps = pod.metadata.labels.get("kai.scheduler/subgroup-name", ""), 0
+        sub_group = pod.metadata.labels.get("kai.scheduler/subgroup-name", "")
+        steps = 0
         while sub_group and sub_group != name and steps <= len(parents):
-            sub_group, steps = parents.get(sub_group, ""), steps + 1
+            sub_group = parents.get(sub_group, "")
+            steps = steps + 1
         if sub_group == name:
             pods_below.append(pod)
     return pods_below
@@ -375,7 +389,8 @@ def _apart(objects: Objects, subject: str, pods: list[Pod], *keys: str) -> Itera
 
 def _standing(objects: Objects, named: Callable[[Pod], str], *, also_waiting: bool = False) -> dict[str, list[Pod]]:
     """The placed pods, by namespace and what they name; groups of Volcano's and Koordinator's come first."""
-    volcano_groups, second = objects.every(VolcanoGroup), objects.every(KoordinatorGroup)
+    volcano_groups = objects.every(VolcanoGroup)
+    second = objects.every(KoordinatorGroup)
     by_group: dict[str, list[Pod]] = {}
     for pod in objects.every(Pod).values():
         name = named(pod)

@@ -24,7 +24,9 @@ __all__ = ["devices", "neighbours", "nodes", "support", "volumes"]
 
 def _by_claim(pod: Pod) -> set[str]:
     served = pod.status.extended_resource_claim_status
-    return {mapping.resource_name for mapping in served.request_mappings} if served is not None else set()
+    if served is not None:
+        return {mapping.resource_name for mapping in served.request_mappings}
+    return set()
 
 
 def nodes(objects: Objects) -> Iterator[Finding]:
@@ -99,13 +101,15 @@ def _excluding(pod: Pod) -> tuple[PodAffinityTerm, ...]:
 
 def _means(carrier: Pod, term: PodAffinityTerm, pod: Pod, spaces: Mapping[str, Mapping[str, str]]) -> bool:
     """Whether a term of one pod means another."""
-    own_namespace, space = carrier.metadata.namespace or "default", pod.metadata.namespace or "default"
+    own_namespace = carrier.metadata.namespace or "default"
+    space = pod.metadata.namespace or "default"
     named = space in term.namespaces
     if term.namespace_selector is not None:
         named |= matches(term.namespace_selector, {**spaces.get(space, {}), _NAME: space})
     elif not term.namespaces:
         named = space == own_namespace
-    labels, mine = pod.metadata.labels, carrier.metadata.labels
+    labels = pod.metadata.labels
+    mine = carrier.metadata.labels
     same_values = all(labels.get(key) == mine[key] for key in term.match_label_keys if key in mine)
     different_values = all(labels.get(key) != mine[key] for key in term.mismatch_label_keys if key in mine)
     return named and same_values and different_values and matches(term.label_selector, labels)
@@ -137,7 +141,8 @@ def _ports(pods: Mapping[str, Pod]) -> Iterator[Finding]:
 
 def volumes(objects: Objects) -> Iterator[Finding]:
     """Pods without their volumes, volumes out of reach, claims for one pod that have two, nodes with too many."""
-    claims, volumes_by_name = objects.every(PersistentVolumeClaim), objects.every(PersistentVolume)
+    claims = objects.every(PersistentVolumeClaim)
+    volumes_by_name = objects.every(PersistentVolume)
     nodes = objects.every(Node)
     users: dict[str, list[str]] = {}
     attached: dict[tuple[str, str], set[str]] = {}
@@ -214,7 +219,8 @@ def _served_by_driver(volume: PersistentVolume) -> bool:
 
 def devices(objects: Objects) -> Iterator[Finding]:
     """Devices with two holders, pods whose claims are not theirs, and pods out of reach of their devices."""
-    claims, nodes = objects.every(ResourceClaim), objects.every(Node)
+    claims = objects.every(ResourceClaim)
+    nodes = objects.every(Node)
     holders: dict[tuple[str, str, str], list[str]] = {}
     for path, claim in claims.items():
         for result in claim.status.allocation.devices.results if claim.status.allocation is not None else ():
@@ -259,7 +265,8 @@ def _in_reach(claim: ResourceClaim, node: Node) -> bool:
 
 
 def _meets(term: NodeSelectorTerm, node: Node) -> bool:
-    labels, fields = node.metadata.labels, {"metadata.name": node.metadata.name}
+    labels = node.metadata.labels
+    fields = {"metadata.name": node.metadata.name}
     return all(requires(requirement, labels.get(requirement.key)) for requirement in term.match_expressions) and all(
         requires(requirement, fields.get(requirement.key)) for requirement in term.match_fields
     )

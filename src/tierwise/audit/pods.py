@@ -78,14 +78,18 @@ def _bound(pod: Pod) -> float | None:
 def group(pod: Pod) -> str:
     """The pod group that a pod names, as namespace/name; "" where it names none."""
     name = pod.metadata.annotations.get("scheduling.k8s.io/group-name", "")
-    return f"{pod.metadata.namespace or 'default'}/{name}" if name else ""
+    if name:
+        return f"{pod.metadata.namespace or 'default'}/{name}"
+    return ""
 
 
 def gang(pod: Pod) -> str:
     """The gang of Koordinator's that a pod names by label or annotation, as namespace/name; "" where it names none."""
     names = [pod.metadata.labels.get(label, "") for label in _GANG_LABELS]
     name = next(filter(None, [*names, pod.metadata.annotations.get("gang.scheduling.koordinator.sh/name", "")]), "")
-    return f"{pod.metadata.namespace or 'default'}/{name}" if name else ""
+    if name:
+        return f"{pod.metadata.namespace or 'default'}/{name}"
+    return ""
 
 
 def asked(pod: Pod) -> Counter[str]:

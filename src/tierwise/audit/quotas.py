@@ -47,7 +47,8 @@ def quotas(objects: Objects) -> Iterator[Finding]:
         return
     used: dict[tuple[str, str], Counter[str]] = {key: Counter() for key in known}
     firm: dict[tuple[str, str], Counter[str]] = {key: Counter() for key in known}
-    pods, nodes = objects.every(Pod), objects.every(Node)
+    pods = objects.every(Pod)
+    nodes = objects.every(Node)
     for path, key in _quota_by_pod(objects, known).items():
         pod = pods[path]
         if not holds(pod) or pod.metadata.deletion_timestamp or key not in known or pod.spec.node_name not in nodes:
@@ -66,7 +67,8 @@ def _known(objects: Objects) -> Known:
     known: Known = {}
     records = objects.every(ElasticQuota).values()
     for record in sorted(records, key=lambda r: r.metadata.creation_timestamp or ""):
-        space, name = record.metadata.namespace or "default", record.metadata.name
+        space = record.metadata.namespace or "default"
+        name = record.metadata.name
         if name == _ROOT or (space != _TRUSTED and name.startswith("koordinator-") and name.endswith("-quota")):
             continue
         if space == _TRUSTED:
@@ -95,7 +97,8 @@ def _upwards(known: Known, key: tuple[str, str]) -> list[tuple[str, str]]:
 
 def _quota_by_pod(objects: Objects, known: Known) -> dict[str, tuple[str, str]]:
     """The quota of each pod by the pod's path."""
-    groups, declared = objects.every(PodGroup), objects.every(Queue)
+    groups = objects.every(PodGroup)
+    declared = objects.every(Queue)
     pods = objects.every(Pod)
     first: dict[str, Pod] = {}
     for path in sorted(pods, key=natural):
@@ -103,9 +106,11 @@ def _quota_by_pod(objects: Objects, known: Known) -> dict[str, tuple[str, str]]:
     found: dict[str, tuple[str, str]] = {}
     for path, pod in pods.items():
         space = pod.metadata.namespace or "default"
-        queue, spokesman = pod.metadata.annotations.get(_QUEUE, ""), pod
+        queue = pod.metadata.annotations.get(_QUEUE, "")
+        spokesman = pod
         if group(pod) in groups:
-            queue, spokesman = groups[group(pod)].spec.queue or "default", first[group(pod)]
+            queue = groups[group(pod)].spec.queue or "default"
+            spokesman = first[group(pod)]
         if not queue or (queue in _NO_CHOICE and (queue in declared or queue == "default")):
             found[path] = _own(spokesman, known)
         else:
@@ -118,11 +123,14 @@ def _quota_by_pod(objects: Objects, known: Known) -> dict[str, tuple[str, str]]:
 
 
 def _seen(known: Known, space: str, name: str) -> tuple[str, str]:
-    return (space, name) if (space, name) in known else ("", name)
+    if (space, name) in known:
+        return (space, name)
+    return ("", name)
 
 
 def _own(pod: Pod, known: Known) -> tuple[str, str]:
-    named, space = pod.metadata.labels.get(f"{_PREFIX}name", ""), pod.metadata.namespace or "default"
+    named = pod.metadata.labels.get(f"{_PREFIX}name", "")
+    space = pod.metadata.namespace or "default"
     if named:
         key = _seen(known, space, named)
         return key if key in known else ("", _DEFAULT)
@@ -135,7 +143,9 @@ def _own(pod: Pod, known: Known) -> tuple[str, str]:
 def _namespaces(record: ElasticQuota) -> list[str]:
     try:
         text = record.metadata.annotations.get(f"{_PREFIX}namespaces", "")
-        return msgspec.json.decode(text, type=list[str]) if text else []
+        if text:
+            return msgspec.json.decode(text, type=list[str])
+        return []
     except msgspec.DecodeError:
         return []
 
@@ -170,7 +180,8 @@ def queues(objects: Objects) -> Iterator[Finding]:
             continue
         if quota_by_pod.get(path) in elastic:
             continue
-        record, seen = groups.get(group(pod)), set[str]()
+        record = groups.get(group(pod))
+        seen = set[str]()
         name = pod.metadata.annotations.get(_QUEUE, "") if record is None else record.spec.queue or "default"
         while name in known and name not in seen:
             seen.add(name)
@@ -178,7 +189,8 @@ def queues(objects: Objects) -> Iterator[Finding]:
             name = known[name].spec.parent or "root"
     for name, queue in known.items():
         for resource, quantity in sorted(queue.spec.capability.items()):
-            most, number = amount(resource, quantity), used.get(name, Counter())[resource]
+            most = amount(resource, quantity)
+            number = used.get(name, Counter())[resource]
             if number > most and (most or resource not in ("cpu", "memory")):
                 text = f"uses {show(resource, number)} of {resource}, and its capability is {show(resource, most)}"
                 yield Finding("over-capability", f"Queue {name}", text)

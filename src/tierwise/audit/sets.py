@@ -53,7 +53,8 @@ def _stated(language: str, path: str, metas: Sequence[ObjectMeta]) -> Iterator[t
     namespace = path.partition("/")[0]
     own = next((text for meta in metas if (text := meta.annotations.get(_SET, "").strip())), "")
     for entry in next((said for meta in metas if (said := [*listed(meta)])), []) if own else ():
-        of, most = str(entry.get("set") or ""), entry.get("apart")
+        of = str(entry.get("set") or "")
+        most = entry.get("apart")
         if not of or isinstance(most, str) or not (own == of or own.startswith(f"{of}/")):
             continue
         part = f"gang {path}" if own == of else own[len(of) + 1 :].partition("/")[0]
@@ -108,7 +109,8 @@ def _wholes(objects: Objects) -> dict[tuple[type[Object], str], tuple[str, list[
         found |= {(GangGroup, one.key): (several[0].key, []) for one in several if len(several) > 1}
     composites = objects.every(CompositePodGroup)
     for path, record in objects.every(KubernetesGroup).items():
-        namespace, parent = path.partition("/")[0], record.spec.parent_composite_pod_group_name
+        namespace = path.partition("/")[0]
+        parent = record.spec.parent_composite_pod_group_name
         for _ in range(DEPTH):
             above = composites.get(f"{namespace}/{parent}")
             if above is None:

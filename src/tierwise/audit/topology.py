@@ -73,7 +73,8 @@ class Fabrics:
         """Domains that hold more sub-groups of a policy than may share one."""
         node_sets = [{pod.spec.node_name for pod in pods if holds(pod)} for pods in groups]
         for entry in listed(meta):
-            limit, named = entry.get("apart"), entry.get("subGroup") == policy and not entry.get("set")
+            limit = entry.get("apart")
+            named = entry.get("subGroup") == policy and not entry.get("set")
             if not named or type(limit) is not int:
                 continue
             fabric = str(entry.get("fabric") or _fabric(meta))
@@ -95,13 +96,16 @@ class Fabrics:
         if (fabric, str(tier)) not in self._domains:
             self._domains[fabric, str(tier)] = _labelled(self._objects, fabric, str(tier))
         domains_named = self._domains[fabric, str(tier)]
-        return self.tree(fabric).domains(tier) if domains_named is None else domains_named
+        if domains_named is None:
+            return self.tree(fabric).domains(tier)
+        return domains_named
 
     def _misplaced(self, entry: dict[str, object], fabric_of_group: str, pods: list[Pod]) -> str:
         """Error text for pods placed against a listed constraint; "" if they respect it."""
         fabric = str(entry.get("fabric") or fabric_of_group)
         fabric = "" if fabric == "HyperNode" else fabric
-        tier, spread = entry.get("tier"), entry.get("spread") or 0
+        tier = entry.get("tier")
+        spread = entry.get("spread") or 0
         pods = [pod for pod in pods if holds(pod)]
         if not pods or not isinstance(spread, int):
             return ""
@@ -109,7 +113,8 @@ class Fabrics:
         domains = self.domains(fabric, tier)
         if not domains:
             return f"{len(pods)} pods stand, and fabric {fabric or 'HyperNode'} has no domain of tier {tier}"
-        of_fabric, level = f"of fabric {fabric or 'HyperNode'}", f"tier {tier}" if isinstance(tier, int) else f"{tier}"
+        of_fabric = f"of fabric {fabric or 'HyperNode'}"
+        level = f"tier {tier}" if isinstance(tier, int) else f"{tier}"
         used = sum(not nodes.isdisjoint(domain) for domain in domains)
         if spread and used < spread:
             return f"{len(pods)} pods must stand in {spread} domains of {level} {of_fabric}, and stand in {used}"
@@ -142,7 +147,9 @@ def listed(meta: ObjectMeta) -> Iterator[dict[str, object]]:
 
 def _readable(entry: dict[str, object]) -> bool:
     """Whether the fields are of the types that they must have; a bool is no number."""
-    fabric, tier, spread = entry.get("fabric", ""), entry.get("tier"), entry.get("spread")
+    fabric = entry.get("fabric", "")
+    tier = entry.get("tier")
+    spread = entry.get("spread")
     return isinstance(fabric, str) and type(tier) in (int, str) and (spread is None or type(spread) is int)
 
 
@@ -154,7 +161,8 @@ def _labelled(objects: Objects, fabric: str, level: str) -> list[frozenset[str]]
         outwards = list(chain.values())[list(chain).index(level) :] if level in chain else []
     elif fabric.startswith("Topology "):
         group, _, name = fabric.removeprefix("Topology ").partition("/")
-        kai, kueue = objects.every(KaiTopology).get(name), objects.every(KueueTopology).get(name)
+        kai = objects.every(KaiTopology).get(name)
+        kueue = objects.every(KueueTopology).get(name)
         record = kai if group == "kai.scheduler" else kueue
         keys = [entry.node_label for entry in record.spec.levels] if record is not None else []
         outwards = [(key,) for key in keys[: keys.index(level) + 1]] if level in keys else []
@@ -224,7 +232,9 @@ class _Tree:
         named = [h.spec.tier for h in self._hypernodes.values() if h.spec.tier_name == tier]
         limit = tier if isinstance(tier, int) else min(named, default=None)
         within = [name for name, h in self._hypernodes.items() if limit is not None and h.spec.tier <= limit]
-        inner = {child for name in within for child in self._inner[name]}
+        inner = set()
+        for name in within:
+            inner.update(self._inner[name])
         return [self._sets[name] for name in within if name not in inner]
 
     def _limit(self, constraint: NetworkTopologySpec) -> int | None:

@@ -51,7 +51,9 @@ def advertise_bandwidth(
     fixed = None if given is None else _given(given)
 
     def bits() -> int:
-        return fixed if fixed is not None else speed(sysfs, interface or default_interface(procfs))
+        if fixed is not None:
+            return fixed
+        return speed(sysfs, interface or default_interface(procfs))
 
     if access is None:
         _print(filenames, node, bits, None if once else interval)

@@ -126,7 +126,8 @@ class _Told:
         lines = progress(self._last, record)
         if refused != self._refused:
             lines += [f"refused: {text}" for text in refused]
-        self._last, self._refused = record, refused
+        self._last = record
+        self._refused = refused
         for line in lines:
             click.echo(f"{format_time(time)}  {line}", err=self._quiet)
 
@@ -175,7 +176,8 @@ def _execute(
     from tierwise.kube.cluster import ClusterOptions, KubeCluster
     from tierwise.runtime.defrag import DefragExecutor
 
-    show_record, plan = _Told(output), None
+    show_record = _Told(output)
+    plan = None
     trusted = frozenset({namespace} if namespace else {"tierwise", "kube-system"})
     with _stopped() as stopping, KubeCluster(access, ClusterOptions("tierwise-defrag", trusted=trusted)) as cluster:
         _sync(cluster, stopping)
@@ -217,7 +219,8 @@ def _carry_out(
     from tierwise.kube.errors import ApiError, UnreachableError
     from tierwise.port import Version
 
-    seen, extended = Version(-1), 0
+    seen = Version(-1)
+    extended = 0
     while not record.over:
         try:
             next_record = executor.step(stopping=stopping.is_set())
@@ -248,7 +251,9 @@ def _sync(cluster: KubeCluster, stopping: threading.Event) -> None:
 
 
 def _namespace(objects: Objects) -> str:
-    return "tierwise" if ("tierwise" in objects.of_kind("", "Namespace")) else "kube-system"
+    if "tierwise" in objects.of_kind("", "Namespace"):
+        return "tierwise"
+    return "kube-system"
 
 
 @contextlib.contextmanager

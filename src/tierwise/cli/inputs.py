@@ -122,7 +122,8 @@ class Manifests(msgspec.Struct, frozen=True, kw_only=True):
 
         `places` is False where nothing is placed, so that nobody lacks nodes.
         """
-        profile, objects = profile_of(self.config_file), with_nodes(load(self.filenames), self.nodes)
+        profile = profile_of(self.config_file)
+        objects = with_nodes(load(self.filenames), self.nodes)
         remarks = introduce(objects, schedulers or profile.schedulers, usual=not schedulers)
         if places:
             remarks += tell_no_nodes(objects)
@@ -390,7 +391,9 @@ def _ours(raw: Raw, scheduler_names: frozenset[str]) -> Raw:
     spec = raw.get("spec")
     if raw.get("kind") != "Pod" or not isinstance(spec, dict) or spec.get("schedulerName", "") in scheduler_names:
         return raw
-    return {**raw, "spec": {**spec, "schedulerName": "tierwise"}} if not spec.get("nodeName") else raw
+    if not spec.get("nodeName"):
+        return {**raw, "spec": {**spec, "schedulerName": "tierwise"}}
+    return raw
 
 
 def _recorded(place: str) -> RecordedCycle:

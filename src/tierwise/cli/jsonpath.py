@@ -71,13 +71,16 @@ def _found(path: str, data: object) -> Iterator[object]:
     """The values at a path; those that are not there are left out, as kubectl does with allowMissing."""
     path = path.removeprefix("$").removeprefix("@")
     path = path if path.startswith((".", "[")) else f".{path}"
-    values, at = [data], 0
+    values = [data]
+    at = 0
     while at < len(path):
         step = _STEP.match(path, at)
         if step is None or step.end() == at:
             raise InputError(f'"{path}" is no path such as .jobs[0].start', field="jsonpath")
         at = step.end()
-        name, index, quoted = step[1], step[2], step[3]
+        name = step[1]
+        index = step[2]
+        quoted = step[3]
         name = quoted if quoted is not None else name
         if name is not None:
             values = [value[name] for value in values if isinstance(value, dict) and name in value]
@@ -92,7 +95,9 @@ def _found(path: str, data: object) -> Iterator[object]:
 def _elements(value: object) -> list[object]:
     if isinstance(value, dict):
         return list(value.values())
-    return list(value) if isinstance(value, list | tuple) else []
+    if isinstance(value, list | tuple):
+        return list(value)
+    return []
 
 
 def _shown(value: object) -> str:

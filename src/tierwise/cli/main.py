@@ -116,7 +116,9 @@ class Verbs(click.Group):
         """The verb that is meant; a misspelt one is answered with the nearest, and `help` is --help."""
         word = args[0]
         if word == "help":
-            return self.resolve_command(ctx, [*args[1:], "--help"]) if args[1:] else self._help(ctx)
+            if args[1:]:
+                return self.resolve_command(ctx, [*args[1:], "--help"])
+            return self._help(ctx)
         if not word.startswith("-") and self.get_command(ctx, word) is None:
             from tierwise.api.errors import suggestion
 

@@ -64,7 +64,8 @@ class _Declared(msgspec.Struct, frozen=True):
     def parameter(self, name: str, hint: object) -> click.Parameter:
         """The option or argument for click."""
         alternatives = get_args(hint)
-        optional, several = NoneType in alternatives, get_origin(hint) is tuple and self.read is None
+        optional = NoneType in alternatives
+        several = get_origin(hint) is tuple and self.read is None
         plain = next((kind for kind in alternatives if kind is not NoneType), hint) if optional or several else hint
         flags = [word for word in self.form.split() if word.startswith("-")]
         metavar = next((word for word in self.form.split() if not word.startswith("-")), None)
@@ -96,7 +97,9 @@ class _Declared(msgspec.Struct, frozen=True):
             return kind(min=low, max=self.most, min_open=self.above is not None)
         if metavar == "FILE" or plain is Path:
             return click.Path(allow_dash=True, path_type=Path if plain is Path else None)
-        return plain if plain in (int, float, bool) and self.read is None else str
+        if plain in (int, float, bool) and self.read is None:
+            return plain
+        return str
 
     def _convert(self, ctx: click.Context, param: click.Parameter, value: Any) -> Any:
         assert self.read is not None
@@ -127,7 +130,8 @@ def verb(
     """
 
     def made(function: Callable[..., None]) -> click.Command:
-        hints, defaults = get_type_hints(function), function.__kwdefaults__ or {}
+        hints = get_type_hints(function)
+        defaults = function.__kwdefaults__ or {}
         hints.pop("return", None)
 
         @wraps(function)
@@ -138,7 +142,9 @@ def verb(
                 load_solver()
             function(**{key: _gathered(key, hint, values) for key, hint in hints.items()})
 
-        params = [param for key, hint in hints.items() for param in _parameters(key, hint, defaults)]
+        params: list[click.Parameter] = []
+        for key, hint in hints.items():
+            params.extend(_parameters(key, hint, defaults))
         return click.command(name, params=params, epilog=f"\b\nExamples:{examples}")(called)
 
     return made
@@ -169,7 +175,10 @@ def _described(name: str, hint: Any, default: object) -> tuple[_Declared, Any]:
     metas = [meta for meta in getattr(hint, "__metadata__", ()) if isinstance(meta, msgspec.Meta)]
     kind = get_args(hint)[0] if metas else hint
     metas += [meta for alternative in get_args(kind) for meta in getattr(alternative, "__metadata__", ())]
-    extra = {key: value for meta in metas for key, value in (meta.extra or {}).items()}
+    extra = {}
+    for meta in metas:
+        for key, value in (meta.extra or {}).items():
+            extra[key] = value
     form = f"{extra.get('flags', '--' + name.replace('_', '-'))} {extra.get('word', '')}"
     bounds: Any = {
         ours: next((v for m in metas if (v := getattr(m, theirs)) is not None), None) for ours, theirs in _BOUNDS

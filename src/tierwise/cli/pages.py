@@ -47,7 +47,9 @@ class Opening(msgspec.Struct, frozen=True):
     @property
     def page(self) -> str:
         """The address for a browser."""
-        return f"{self.url}/?token={self.access.token}" if self.access.token else f"{self.url}/"
+        if self.access.token:
+            return f"{self.url}/?token={self.access.token}"
+        return f"{self.url}/"
 
 
 hosts: Final = option(
@@ -65,7 +67,9 @@ class Played(msgspec.Struct, frozen=True, kw_only=True):
     listen: tuple[str, int] | None = place(f"With --serve: where the page is.  [default: {PLACE}]")
 
     def opening(self) -> Opening | None:
-        return opening(self.listen, self.names) if self.served else None
+        if self.served:
+            return opening(self.listen, self.names)
+        return None
 
 
 def opening(listen: tuple[str, int] | None, names: tuple[str, ...] = ()) -> Opening:

@@ -114,7 +114,9 @@ class _Task(msgspec.Struct, frozen=True):
 
     def worth_telling(self, objects: Objects, data: dict[str, str]) -> list[Effect]:
         """Effects that write these measurements; none for a node that measures nothing and has no ConfigMap."""
-        return self.wanted(objects, data) if data or objects.raw(self.config_map) is not None else []
+        if data or objects.raw(self.config_map) is not None:
+            return self.wanted(objects, data)
+        return []
 
     @property
     def config_map(self) -> Key:

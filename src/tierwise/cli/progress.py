@@ -69,7 +69,8 @@ class _Waiting:
 
     def step(self, done: int, total: int | None = None, /) -> None:
         with self._lock:
-            self._done, self._total = done, total or self._total
+            self._done = done
+            self._total = total or self._total
             if self._bar is not None:
                 progress, task = self._bar
                 progress.update(task, completed=self._done, total=self._total)

@@ -105,7 +105,8 @@ def _repeat(recorded: RecordedCycle, pod: str | None, job: str | None, output: O
         from tierwise.cli.main import report_error
         from tierwise.framework.solver import solver_version
 
-        then, now = f"{recorded.version} with {recorded.solver or 'a solver'}", f"{__version__} with {solver_version()}"
+        then = f"{recorded.version} with {recorded.solver or 'a solver'}"
+        now = f"{__version__} with {solver_version()}"
         versions = f" (written by {then}, repeated by {now})" if then != now else ""
         report_error(f"cycle {recorded.number} decides otherwise now{versions}")
         click.get_current_context().exit(1)
@@ -207,7 +208,9 @@ def _row(cycle: CycleSummary, path: str | None) -> Raw:
 
 def _about(effect: Raw, path: str) -> bool:
     """Whether an effect concerns a job: a place for its pods, or an eviction of or for them."""
-    gang, by, pod = str(effect.get("gang", "")), str(effect.get("by", "")), str(effect.get("pod", ""))
+    gang = str(effect.get("gang", ""))
+    by = str(effect.get("by", ""))
+    pod = str(effect.get("pod", ""))
     pod_path = pod.removeprefix("Pod ")
     return any(name == path or name.startswith(f"{path}-") for name in (gang, by, pod_path) if name)
 
@@ -220,7 +223,8 @@ def _rows(page: Page, rows: list[Raw]) -> list[Text]:
     done = {"Bind": "bound", "Evict": "evicted", "Nominate": "nominated", "Prepare": "prepared"}
 
     def cells(row: Raw) -> list[str]:
-        effects, waiting = row["effects"], row["waiting"]
+        effects = row["effects"]
+        waiting = row["waiting"]
         assert isinstance(effects, dict)
         assert isinstance(waiting, dict)
         did = ", ".join(f"{number} {done.get(name, name)}" for name, number in effects.items())

@@ -237,7 +237,8 @@ def _debugging(options: ServeOptions, telemetry: Telemetry, cluster: KubeCluster
     from tierwise.runtime.listener import listening
     from tierwise.runtime.probes import debug
 
-    host, access = "127.0.0.1", Access(hosts=LOOPBACK)
+    host = "127.0.0.1"
+    access = Access(hosts=LOOPBACK)
     if options.debug_token is not None:
         try:
             token = options.debug_token.read_text().strip()
@@ -245,7 +246,8 @@ def _debugging(options: ServeOptions, telemetry: Telemetry, cluster: KubeCluster
             raise InputError(f"--debug-token cannot be read: {error}", file=str(options.debug_token)) from None
         if not token:
             raise InputError("--debug-token: the file is empty", file=str(options.debug_token))
-        host, access = "0.0.0.0", Access(token=token)
+        host = "0.0.0.0"
+        access = Access(token=token)
     return listening(debug(telemetry.last, access=access, loops=lambda: (cluster.loop,)), host, options.debug_port or 0)
 
 

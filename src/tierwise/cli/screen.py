@@ -100,7 +100,9 @@ def coloured(line: Text) -> Coloured:
 
 def _printable(text: str) -> str:
     """The text with every character that a terminal would obey, such as escape, replaced by a question mark."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def _never_fail_to_encode() -> None:

@@ -65,7 +65,9 @@ def serve(
     from tierwise.web.app import pages
 
     opened = opening(listen, names)
-    filenames, config_file, now = inputs.source.filenames, inputs.config_file, inputs.now
+    filenames = inputs.source.filenames
+    config_file = inputs.config_file
+    now = inputs.now
     if journal is not None:
         if filenames or config_file or now is not None or inputs.nodes is not None:
             raise click.UsageError("a journal has objects, configuration and times of its own: give --journal alone")
@@ -144,7 +146,8 @@ def _cluster(cluster: LiveCluster, config_file: str | None, now: float | None, e
     begun = time.monotonic()
 
     def make() -> RunView:
-        profile, objects = profile_of(config_file), live_objects(cluster)
+        profile = profile_of(config_file)
+        objects = live_objects(cluster)
         basis = Basis(objects, profile, moment(objects, now))
         return _shown(_run(objects, profile, basis.now, look=True), "cluster", server, command, basis)
 

@@ -176,7 +176,8 @@ def _view(life: Simulation, moment: Moment) -> View:
     from tierwise.snapshot.builder import build
 
     after = build(life.guard.over(moment.objects), life.start + moment.at, life.profile)
-    recent, places = tuple(life.history.events[-_RECENT:]), dict(life.history.places)
+    recent = tuple(life.history.events[-_RECENT:])
+    places = dict(life.history.places)
     return View(
         moment.at, moment.objects, after, moment.report, recent, places, life.cycles, life.unfinished, life.circling
     )
@@ -194,7 +195,8 @@ def _slowed(moments: Iterator[Moment], speed: float | None) -> Iterator[Moment]:
 
 def _tell(life: Simulation, moments: Iterator[Moment], *, everything: bool) -> None:
     """A line for each thing that happens, and in the end what became of everything; Ctrl-C is an end as well."""
-    moment, interrupted = None, False
+    moment = None
+    interrupted = False
     try:
         for moment in moments:
             print_page(partial(timeline_lines, entries=moment.entries), everything=everything)
@@ -209,7 +211,8 @@ def _tell(life: Simulation, moments: Iterator[Moment], *, everything: bool) -> N
 
 def _print_data(life: Simulation, moments: Iterator[Moment], remarks: Sequence[Fault], form: str) -> None:
     """Everything in one object; as jsonl a line for each thing that happens, and at the end the object without them."""
-    moment, lines = None, form == "jsonl"
+    moment = None
+    lines = form == "jsonl"
     for moment in moments:
         for entry in moment.entries if lines else ():
             print_json(timeline_entry_wire(entry, life.start), indent=0)

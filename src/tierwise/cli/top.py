@@ -54,7 +54,8 @@ def top(
     from tierwise.scheduler import cycle
     from tierwise.snapshot.builder import build
 
-    objects, profile = source.objects(tell_unread), profile_of(config)
+    objects = source.objects(tell_unread)
+    profile = profile_of(config)
     snapshot = build(objects, moment(objects, now), profile)
     idle = [
         {"namespace": namespace_room["namespace"], "queue": namespace_room["queue"], "nodes": namespace_room["nodes"]}

@@ -188,7 +188,9 @@ def _from_labels(objects: Objects, origin: SourceLocation, wish: SourceOptions) 
 def slurm_text(found_tree: FoundTree, target: str) -> str:
     """The tree in one of Slurm's formats; InputError for a name that it cannot hold."""
     try:
-        return slurm.write_conf(found_tree.tree) if target == "slurm" else slurm.write_yaml(found_tree.tree)
+        if target == "slurm":
+            return slurm.write_conf(found_tree.tree)
+        return slurm.write_yaml(found_tree.tree)
     except ValueError as error:
         raise InputError(str(error), file=found_tree.origin) from None
 

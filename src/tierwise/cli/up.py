@@ -41,7 +41,9 @@ def _run_time(text: str) -> float:
 
 
 def _after(lasting: int | None, speed: float) -> str:
-    return "when they are deleted" if lasting is None else f"after {spelled(math.ceil(lasting / speed))}"
+    if lasting is None:
+        return "when they are deleted"
+    return f"after {spelled(math.ceil(lasting / speed))}"
 
 
 @verb(
@@ -93,7 +95,8 @@ def up(
         introduce(objects)
         tell_no_nodes(objects)
     opened = opening(listen, names)
-    url, token = opened.url, opened.access.token
+    url = opened.url
+    token = opened.access.token
     config = _kubeconfig(url, token, opened.authority)
     words = ["--kubeconfig", kubeconfig or "FILE", *(["--config", config_file] if config_file else [])]
     lasting = None if math.isinf(run_for) else math.ceil(run_for)

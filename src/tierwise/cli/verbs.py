@@ -44,4 +44,6 @@ def _order(entry: EntryPoint) -> tuple[str, str]:
 
 
 def _package(entry: EntryPoint) -> str:
-    return entry.dist.name if entry.dist is not None else "an unnamed package"
+    if entry.dist is not None:
+        return entry.dist.name
+    return "an unnamed package"

@@ -87,7 +87,8 @@ async def _serve(
     from tierwise.runtime.review import Reviewer
     from tierwise.runtime.webhook import Webhook, application
 
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     async with contextlib.AsyncExitStack() as stack:

@@ -63,7 +63,9 @@ def flag(arguments: Mapping[str, object], key: str, *, default: bool) -> bool:
 def words(arguments: Mapping[str, object], key: str) -> tuple[str, ...]:
     """A comma-separated list."""
     raw = arguments.get(key, "")
-    return tuple(w for w in (part.strip() for part in str(raw).split(",")) if w) if raw != "" else ()
+    if raw != "":
+        return tuple(w for w in (part.strip() for part in str(raw).split(",")) if w)
+    return ()
 
 
 def listed(arguments: Mapping[str, object], key: str, default: tuple[str, ...]) -> tuple[str, ...]:

@@ -56,24 +56,34 @@ def wrong_argument(plugin: str, arguments: Mapping[str, object]) -> tuple[str, s
 
 
 def _flag(value: object) -> str:
-    return "" if isinstance(value, bool) else f"expected true or false, not {as_written(value)}"
+    if isinstance(value, bool):
+        return ""
+    return f"expected true or false, not {as_written(value)}"
 
 
 def _text(value: object) -> str:
-    return "" if isinstance(value, str) else f"expected a text, not {as_written(value)}"
+    if isinstance(value, str):
+        return ""
+    return f"expected a text, not {as_written(value)}"
 
 
 def _texts(value: object) -> str:
     fine = isinstance(value, list) and all(isinstance(text, str) for text in value)
-    return "" if fine else f"expected a list of texts, not {as_written(value)}"
+    if fine:
+        return ""
+    return f"expected a list of texts, not {as_written(value)}"
 
 
 def _duration(value: object) -> str:
-    return "" if seconds(str(value)) is not None else f'expected a duration such as "90s", not {as_written(value)}'
+    if seconds(str(value)) is not None:
+        return ""
+    return f'expected a duration such as "90s", not {as_written(value)}'
 
 
 def _policy(value: object) -> str:
-    return "" if value in ("", *_POLICIES) else f"expected one of {', '.join(_POLICIES)}, not {as_written(value)}"
+    if value in ("", *_POLICIES):
+        return ""
+    return f"expected one of {', '.join(_POLICIES)}, not {as_written(value)}"
 
 
 def _amounts(value: object) -> str:
@@ -90,7 +100,9 @@ def _amounts(value: object) -> str:
 def _whole(low: int, high: int) -> Callable[[object], str]:
     def check(value: object) -> str:
         fine = isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-        return "" if fine else f"expected a whole number from {low} to {high}, not {as_written(value)}"
+        if fine:
+            return ""
+        return f"expected a whole number from {low} to {high}, not {as_written(value)}"
 
     return check
 
@@ -110,7 +122,9 @@ def _resources(value: object) -> str:
         wrong = _whole(0, 100)(entry.get("weight", 1))
         unknown = next((key for key in entry if key not in ("name", "weight")), None)
         if wrong or unknown is not None:
-            return f"resource {name}: unknown field {unknown}" if unknown is not None else f"weight of {name}: {wrong}"
+            if unknown is not None:
+                return f"resource {name}: unknown field {unknown}"
+            return f"weight of {name}: {wrong}"
     return ""
 
 
@@ -139,7 +153,8 @@ def _shape(value: object) -> str:
     for point in value:
         if not isinstance(point, Mapping):
             return "requestedToCapacityRatio.shape: expected points with utilization and score"
-        place, score = point.get("utilization", 0), point.get("score", 0)
+        place = point.get("utilization", 0)
+        score = point.get("score", 0)
         wrong = _whole(0, 100)(place) or _whole(0, 10)(score)
         if wrong:
             return f"requestedToCapacityRatio.shape: {wrong}"
@@ -165,7 +180,9 @@ def _unread(names: str) -> dict[str, Callable[[object], str]]:
 
 
 def _defaulting(value: object) -> str:
-    return "" if value in ("List", "System") else f"expected List or System, not {as_written(value)}"
+    if value in ("List", "System"):
+        return ""
+    return f"expected List or System, not {as_written(value)}"
 
 
 _STRATEGIES: Final = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
@@ -317,7 +334,10 @@ class Points:
     def named(self, point: str) -> tuple[str, ...]:
         """The plugins that the profile itself enables at a point, there or everywhere."""
         changes = (self._changes.get("multiPoint"), self._changes.get(point))
-        names = [name for change in changes if change is not None for name in change.enabled]
+        names: list[str] = []
+        for change in changes:
+            if change is not None:
+                names.extend(change.enabled)
         return tuple(name for name in dict.fromkeys(names) if name in self._at[point])
 
     def enabled(self) -> tuple[str, ...]:
@@ -481,7 +501,8 @@ def _own_arguments(args: Mapping[str, object], path: str) -> dict[str, object]:
 def _joined(profiles: list[_KubeProfile]) -> Profile:
     """All profiles in one: what they must agree on, and what each has for its own pods."""
     lead, *further = profiles
-    sorts, actions = _sorts(lead), _actions(lead)
+    sorts = _sorts(lead)
+    actions = _actions(lead)
     for other in further:
         if _sorts(other) != sorts:
             field = f"{other.path}.plugins.queueSort"
@@ -575,7 +596,8 @@ def _action_arguments(profile: _KubeProfile) -> dict[str, dict[str, object]]:
 def _own(profile: _KubeProfile, *, scheduler: str | None) -> Iterator[PluginChoice]:
     """The filters and scores of one profile."""
     points = profile.points
-    filters, scores = points.at("filter"), points.at("score")
+    filters = points.at("filter")
+    scores = points.at("score")
     flags: dict[str, object] = {k.filters: name in filters for name, k in PLUGINS.items() if k.filters}
     flags["kubernetes"] = True
     if "addedAffinity" in profile.arguments.get("NodeAffinity", {}):

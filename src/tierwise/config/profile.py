@@ -92,7 +92,9 @@ class Profile(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields
     def tiers_in_force(self) -> tuple[tuple[PluginChoice, ...], ...]:
         """The tiers without plugins of features that are off."""
         off = {FEATURES[name].plugin for name in self.feature_gates if not self.feature(name)}
-        return tuple(tuple(c for c in tier if c.name not in off) for tier in self.tiers) if off else self.tiers
+        if off:
+            return tuple(tuple(c for c in tier if c.name not in off) for tier in self.tiers)
+        return self.tiers
 
     def plugins(self) -> tuple[PluginChoice, ...]:
         return tuple([plugin for tier in self.tiers_in_force for plugin in tier])

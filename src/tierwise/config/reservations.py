@@ -45,11 +45,10 @@ def reservation_rules(profile: Profile) -> ReservationRules:
     """The rules of a profile; InputError where they cannot be read."""
     arguments = profile.action_arguments.get("allocate", {})
     mode = _mode(arguments.get("reservations", OFF))
-    by_queue = {
-        name.removeprefix(f"{_DURATION}."): _seconds(value, name)
-        for name, value in arguments.items()
-        if name.startswith(f"{_DURATION}.")
-    }
+    by_queue = {}
+    for name, value in arguments.items():
+        if name.startswith(f"{_DURATION}."):
+            by_queue[name.removeprefix(f"{_DURATION}.")] = _seconds(value, name)
     history = arguments.get("runHistory", "")
     if not isinstance(history, str) or "/" in history:
         raise InputError(f'"{history}" is not the name of a namespace', field=_field("runHistory"))
@@ -96,7 +95,9 @@ def _seconds(value: object, name: str) -> float:
 
 
 def _aging(value: object) -> float:
-    return inf if value is False or value == OFF else _seconds(value, "reservationAging")
+    if value is False or value == OFF:
+        return inf
+    return _seconds(value, "reservationAging")
 
 
 def _field(name: str) -> str:

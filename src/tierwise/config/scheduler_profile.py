@@ -100,7 +100,8 @@ def _stated(record: msgspec.Struct, *, every_field: bool = False) -> dict[str, o
 def schema() -> dict[str, Any]:
     """The JSON schema of the file."""
     document: dict[str, Any] = msgspec.json.schema(Profile)
-    record, plugin = document["$defs"]["Profile"], document["$defs"]["PluginChoice"]
+    record = document["$defs"]["Profile"]
+    plugin = document["$defs"]["PluginChoice"]
     properties = {name: kind for name, kind in record["properties"].items() if name not in _MESSAGES}
     properties["actions"]["items"]["enum"] = list(ACTIONS)
     properties["actionArguments"]["propertyNames"] = {"enum": list(ACTIONS)}

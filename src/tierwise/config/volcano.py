@@ -178,7 +178,10 @@ def read_volcano(raw: object, installed: Installed = _NOBODY) -> Profile:
     arguments = _action_arguments(raw.get("configurations"))
     if not isinstance(raw.get("metrics"), Mapping | None):
         raise InputError("expected a mapping", field="metrics")
-    named = {plugin.name for tier in tiers for plugin in tier}
+    named = set()
+    for tier in tiers:
+        for plugin in tier:
+            named.add(plugin.name)
     idle = {name for name in named if name in IDLE_PLUGINS and name not in installed}
     effective_tiers = tuple(tuple(plugin for plugin in tier if plugin.name not in idle) for tier in tiers)
     return Profile(
@@ -218,7 +221,8 @@ def _notes(actions: Sequence[str], tiers: Sequence[Sequence[PluginChoice]], with
 
 def _notes_on_arguments(plugin: PluginChoice) -> list[str]:
     """A sentence for each argument of a plugin that has no effect."""
-    notes, arguments = [], plugin.arguments
+    notes = []
+    arguments = plugin.arguments
     for name, value in arguments.items():
         if name in _IDLE_ARGUMENTS and value:
             notes.append(f"argument {name} has no effect: {_IDLE_ARGUMENTS[name]}")

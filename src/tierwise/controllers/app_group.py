@@ -36,7 +36,9 @@ def order(graph: Graph, algorithm: str) -> list[str]:
 
     A name that is not known means Kahn's algorithm. The graph has no cycle.
     """
-    called = {name for callees in graph.values() for name in callees}
+    called: set[str] = set()
+    for callees in graph.values():
+        called.update(callees)
     linked = {name: callees for name, callees in graph.items() if callees or name in called}
     sort, arrange = ALGORITHMS[algorithm_of(algorithm) or "KahnSort"]
     return [*arrange(sort(linked)), *(name for name in graph if name not in linked)]

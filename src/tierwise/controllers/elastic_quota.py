@@ -34,7 +34,8 @@ class QuotaFigures:
 
     def reconcile(self, objects: Objects, now: float) -> list[Effect]:
         """Bring the annotations and the status of each quota up to date."""
-        quotas, profile = objects.every(elastic_quota.ElasticQuota), self._profile
+        quotas = objects.every(elastic_quota.ElasticQuota)
+        profile = self._profile
         if not quotas:
             return []
         names = Quotas(quotas, profile, objects.every(Queue))
@@ -80,7 +81,9 @@ def _patch(quota: elastic_quota.ElasticQuota, name: str, figures: Figures, now: 
     status: Raw = (
         {} if before == used else {"used": {resource: show(resource, used[resource]) for resource in sorted(used)}}
     )
-    return [PatchStatus(key_of(quota), status, annotations)] if status or annotations else []
+    if status or annotations:
+        return [PatchStatus(key_of(quota), status, annotations)]
+    return []
 
 
 def _since(quota: elastic_quota.ElasticQuota, used: Mapping[str, int], runtime: Mapping[str, int], now: float) -> str:

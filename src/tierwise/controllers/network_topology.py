@@ -73,7 +73,9 @@ class WeightsFormat(msgspec.Struct, frozen=True):
             }
             for key in _dicts(weight, self.keys)
         ]
-        return {**weight, self.keys: keys} if self.keys in weight else weight
+        if self.keys in weight:
+            return {**weight, self.keys: keys}
+        return weight
 
     def _noted(self, entry: Raw, number: int) -> Raw:
         capacity = entry.get("bandwidthCapacity")
@@ -100,12 +102,16 @@ _PROPOSED: Final = WeightsFormat("costList", "originCosts", "costs", writes_left
 
 def weights_format_of(topology: NetworkTopology | KepNetworkTopology) -> WeightsFormat:
     """The form of a NetworkTopology."""
-    return _PROPOSED if isinstance(topology, KepNetworkTopology) else _SHIPPED
+    if isinstance(topology, KepNetworkTopology):
+        return _PROPOSED
+    return _SHIPPED
 
 
 def _dicts(raw: Raw, field: str) -> list[Raw]:
     entries = raw.get(field)
-    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+    if isinstance(entries, list):
+        return [entry for entry in entries if isinstance(entry, dict)]
+    return []
 
 
 def _kept(present: object, number: int, *, like: object) -> object:
@@ -210,7 +216,8 @@ def _of(
     nodes: Mapping[str, Node],
     now: float,
 ) -> Iterable[Effect]:
-    key, form = key_of(topology), weights_format_of(topology)
+    key = key_of(topology)
+    form = weights_format_of(topology)
     raw = objects.raw(key) or {}
     spec = part(raw, "spec")
     declared_weights = _dicts(spec, "weights")

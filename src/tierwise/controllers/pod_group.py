@@ -65,7 +65,8 @@ def owner_chain(objects: Objects, pod: Pod) -> OwnerChain:
     namespace = pod.metadata.namespace or "default"
     consulted: dict[Key, None] = {}
     chain = list(_chain(objects, pod.metadata, namespace, consulted))
-    annotations, above = tuple(_words(meta) for _, meta in chain), tuple(consulted)
+    annotations = tuple(_words(meta) for _, meta in chain)
+    above = tuple(consulted)
     labels = tuple(meta.labels for _, meta in chain)
     for reference, meta in reversed(chain):
         if meta.annotations.get(GROUP_ANNOTATION):
@@ -79,7 +80,9 @@ def owner_chain(objects: Objects, pod: Pod) -> OwnerChain:
 def _words(meta: ObjectMeta) -> dict[str, str]:
     """The annotations of an owner, and its queue where a label names it."""
     named = next((meta.labels[key] for key in (_QUEUE_LABEL, KAI_QUEUE) if meta.labels.get(key)), "")
-    return {_QUEUE: named, **meta.annotations} if named else meta.annotations
+    if named:
+        return {_QUEUE: named, **meta.annotations}
+    return meta.annotations
 
 
 def _identified(reference: OwnerReference, namespace: str) -> OwnerReference:
@@ -93,7 +96,8 @@ def is_made(group: PodGroup) -> bool:
 
     The mark must name who owns the group: annotations are copied from jobs to the groups that others make for them.
     """
-    owner, mark = _controller(group.metadata), group.metadata.annotations.get(MADE_FOR)
+    owner = _controller(group.metadata)
+    mark = group.metadata.annotations.get(MADE_FOR)
     if owner is None:
         return mark is not None
     return group.metadata.name == f"{_PREFIX}{owner.uid}" or mark == f"{owner.kind} {owner.name}"
@@ -221,7 +225,8 @@ def _said_by_label(above: OwnerChain) -> dict[str, str]:
 
 def _without_words(manifest: Raw) -> Raw:
     """A group without what is handed on when it is made alone: from then on it may be held and released by itself."""
-    meta, marks = part(manifest, "metadata"), {}
+    meta = part(manifest, "metadata")
+    marks = {}
     for form, words in (("annotations", said_by_jobs), ("labels", labels_said_by_jobs().__contains__)):
         entries = part(meta, form).items()
         marks[form] = {key: value for key, value in entries if key.startswith(_INHERITED) or not words(key)}
@@ -322,10 +327,14 @@ class PodGroupController:
         self._queue.add(fresh)
 
         def one(path: str) -> Requeue:
-            group, name = groups.get(path), path.partition("/")[2]
+            group = groups.get(path)
+            name = path.partition("/")[2]
             if group is not None and not is_made(group):
                 return (), None
-            named = [(pod, owner_chain(objects, pod)) for pod in self._pods[path] if _is_served(pod)]
+            named = []
+            for pod in self._pods[path]:
+                if _is_served(pod):
+                    named.append((pod, owner_chain(objects, pod)))
             self._follow_owners(path, named)
             members = fresh.get(path, []) + [(pod, above) for pod, above in named if above.group == name]
             if members:
@@ -365,4 +374,6 @@ def _bring(objects: Objects, group: PodGroup | None, members: list[tuple[Pod, Ow
         return []
     raw = objects.raw(key_of(group)) or {}
     changed = followed(raw, wanted_manifest)
-    return [Update(key_of(group), changed)] if changed != raw else []
+    if changed != raw:
+        return [Update(key_of(group), changed)]
+    return []

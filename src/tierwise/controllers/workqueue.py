@@ -87,7 +87,9 @@ class WorkQueue:
 
     def waiting(self) -> list[str]:
         """The keys that are to be reconciled at any time, in natural order."""
-        return sorted(self._waiting, key=natural) if len(self._waiting) > 1 else [*self._waiting]
+        if len(self._waiting) > 1:
+            return sorted(self._waiting, key=natural)
+        return [*self._waiting]
 
     def run(self, now: float, reconcile: Callable[[str], Requeue]) -> list[Effect]:
         """Reconcile every key that is due, in natural order; a key that asks for nothing leaves the queue."""

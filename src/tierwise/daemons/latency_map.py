@@ -40,7 +40,9 @@ def publish(
     data_after = dict(sorted({**kept_entries, **data}.items()))
     if raw is None:
         return [Create(manifest("v1", "ConfigMap", name, namespace, data=data_after))]
-    return [] if data_after == raw.get("data") else [Update(key, {**raw, "data": data_after})]
+    if data_after == raw.get("data"):
+        return []
+    return [Update(key, {**raw, "data": data_after})]
 
 
 def _stays(key: str, origin: str, nodes: Collection[str]) -> bool:

@@ -24,7 +24,10 @@ def default_interface(procfs: Path) -> str:
     except OSError as error:
         raise InputError(error.strerror or str(error), file=str(table)) from None
     routes = [line.split() for line in lines]
-    defaults = [(int(words[6]), words[0]) for words in routes if len(words) > 7 and words[1] == words[7] == "00000000"]
+    defaults = []
+    for words in routes:
+        if len(words) > 7 and words[1] == words[7] == "00000000":
+            defaults.append((int(words[6]), words[0]))
     if not defaults:
         raise InputError("there is no default route: name the interface with --interface", file=str(table))
     return min(defaults)[1]

@@ -181,7 +181,9 @@ class Quotas:
         """
         if name in _NO_CHOICE and self.sees(namespace) and (name in self._declared or name == DEFAULT_QUEUE):
             quota = self.of(pod) if pod is not None else self._by_namespace(namespace) or api.DEFAULT_QUOTA
-            return quota if quota != api.DEFAULT_QUOTA or self._default_is_limited else name
+            if quota != api.DEFAULT_QUOTA or self._default_is_limited:
+                return quota
+            return name
         if name in self._declared or not self._names:
             return name
         found = self._seen(namespace, name)
@@ -192,7 +194,8 @@ class Quotas:
 
     def queue_of(self, record: api.ElasticQuota) -> str:
         """The name of a quota's queue; empty where it does not count."""
-        name, namespace = record.metadata.name, record.metadata.namespace or "default"
+        name = record.metadata.name
+        namespace = record.metadata.namespace or "default"
         for scope in (self._trusted, self._scopes.get(namespace)):
             if scope is not None and scope.records.get(name) is record:
                 return self._names[scope.namespace, name]
@@ -205,7 +208,9 @@ class Quotas:
     def _seen(self, namespace: str, name: str) -> str | None:
         """The queue of the quota of this name that a namespace sees."""
         own = self._names.get((namespace, name))
-        return own if own is not None else self._names.get(("", name))
+        if own is not None:
+            return own
+        return self._names.get(("", name))
 
     def _by_namespace(self, namespace: str) -> str | None:
         """The queue of the quota that claims a namespace: called like it, or listing it."""
@@ -220,11 +225,15 @@ class Quotas:
 
     def _claim(self, namespace: str) -> str:
         """The trusted quota that claims a namespace; empty where none does."""
-        return namespace if namespace in self._trusted.records else self._trusted.lists.get(namespace, "")
+        if namespace in self._trusted.records:
+            return namespace
+        return self._trusted.lists.get(namespace, "")
 
     def _enclosing(self, namespace: str) -> str:
         """What would hold the pods of a namespace if it had no quotas of its own."""
-        return (self._claim(namespace) or api.DEFAULT_QUOTA) if self._trusted.records else DEFAULT_QUEUE
+        if self._trusted.records:
+            return self._claim(namespace) or api.DEFAULT_QUOTA
+        return DEFAULT_QUEUE
 
     def _all_queues(self) -> dict[str, Queue]:
         """Every quota as a queue, with those that always exist."""
@@ -299,7 +308,9 @@ def firm(meta: ObjectMeta) -> bool:
 
 def forbearing(meta: ObjectMeta) -> str:
     """The mark by which a pod, or a gang, starts no preemption; empty where it has none. Only "false" says so."""
-    return f"label {api.CAN_PREEMPT} is false" if meta.labels.get(api.CAN_PREEMPT) == "false" else ""
+    if meta.labels.get(api.CAN_PREEMPT) == "false":
+        return f"label {api.CAN_PREEMPT} is false"
+    return ""
 
 
 def shielded(meta: ObjectMeta) -> bool:
@@ -310,7 +321,8 @@ def shielded(meta: ObjectMeta) -> bool:
 def _queue(
     record: api.ElasticQuota, trees: Mapping[str, str], *, name: str, parent: str, scope: str, enclosing: str
 ) -> Queue:
-    meta, spec = record.metadata, record.spec
+    meta = record.metadata
+    spec = record.spec
     most = _amounts(spec.max)
     weights = {name: max(weight, 0) for name, weight in (api.read_amounts(record, api.SHARED_WEIGHT) or {}).items()}
     tree = meta.labels.get(api.TREE_ID, "")

@@ -35,7 +35,9 @@ class FabricMarks(msgspec.Struct, frozen=True):
     def own(self, constraint: Constraint | None, sub_group: str = "") -> Constraint | None:
         """A constraint of the group, or of one of its sub-groups, on the tree that the group names for it."""
         kind = self.kinds.get(sub_group, self.kind)
-        return replace(constraint, kind=kind) if constraint is not None and kind else constraint
+        if constraint is not None and kind:
+            return replace(constraint, kind=kind)
+        return constraint
 
     def of(self, sub_group: str) -> tuple[Constraint, ...]:
         """The constraints on each sub-group of a name."""
@@ -48,7 +50,8 @@ def read_marks(marks: ObjectMeta | Mapping[str, str], language: str, sub_groups:
     text = (marks.annotations if isinstance(marks, ObjectMeta) else marks).get(fabric.CONSTRAINTS, "")
     inside = fabric.fabrics_of_sub_groups(marks)
     said = marks.annotations if isinstance(marks, ObjectMeta) else marks
-    path, start = said.get(sets.SET, "").strip(), said.get(sets.SET_START, "")
+    path = said.get(sets.SET, "").strip()
+    start = said.get(sets.SET_START, "")
     if not name and not text and not inside and not path and not start:
         return _NONE
     wrong = sets.marks_fault(path, start) or ((sets.SET_START, sets.NO_SET) if start.strip() and not path else None)
@@ -91,7 +94,10 @@ def read_marks(marks: ObjectMeta | Mapping[str, str], language: str, sub_groups:
             inner[entry.sub_group] = (*inner.get(entry.sub_group, ()), constraint)
         else:
             return _refused(fabric.CONSTRAINTS, f'there is no sub-group "{entry.sub_group}"')
-    kinds = {sub_group: fabric_kind(found) for sub_group, found in inside.items() if found}
+    kinds = {}
+    for sub_group, found in inside.items():
+        if found:
+            kinds[sub_group] = fabric_kind(found)
     member = SetMember(path, tuple(rules), sets.parse_start(start) or 0) if path else None
     return FabricMarks(kind, tuple(whole), inner, kinds=kinds, member=member, apart=between)
 

@@ -139,7 +139,9 @@ def group_marks(meta: ObjectMeta) -> Mapping[str, str]:
     labels = {key: value for key, value in meta.labels.items() if key.startswith(FABRIC) and value}
     if PREEMPTABLE in meta.labels and PREEMPTABLE not in meta.annotations:
         labels[PREEMPTABLE] = meta.labels[PREEMPTABLE]
-    return {**meta.annotations, **labels} if labels else meta.annotations
+    if labels:
+        return {**meta.annotations, **labels}
+    return meta.annotations
 
 
 def handed_on(labels: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, dict[str, str]]:
@@ -171,7 +173,9 @@ def joint_marks(metas: Sequence[ObjectMeta], *, fabrics: bool = True) -> Mapping
 
 def created(meta: ObjectMeta) -> float:
     """When an object came to be; 0 where it does not say."""
-    return parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0.0
+    if meta.creation_timestamp:
+        return parse_time(meta.creation_timestamp)
+    return 0.0
 
 
 def smallest(sub_groups: Sequence[SubGroup], number: int | None) -> int:
@@ -204,9 +208,11 @@ def build_group(
     key = _shared_key(group) if shared else group.path
     named = [policy.name for policy in group.policies] or _names(group.sub_groups)
     marks = read_marks(group.marks, _kind(group), named) if group.marks else FabricMarks()
-    constraint, further = (marks.own(group.constraint), marks.whole)
+    constraint = marks.own(group.constraint)
+    further = marks.whole
     if gathered is not None:
-        constraint, further = gathered.constraint, gathered.further
+        constraint = gathered.constraint
+        further = gathered.further
     member = _member(group, marks.member)
     constraint, further = _within_set(constraint, further, member)
     subs = tuple(_on_fabrics(sub, marks) for sub in group.sub_groups)
@@ -225,7 +231,8 @@ def build_group(
     if not roles and not inner_groups:
         roles = _as_roles(policies, index)
         if roles:
-            policies, index = (), {}
+            policies = ()
+            index = {}
             members = with_roles(members, sub_group)
     numbers = builder.roles(roles)
     refusal = group.refusal or marks.refusal or fault or (_mixed(members, foreign=foreign) if group.uniform else None)
@@ -347,12 +354,16 @@ def with_roles(members: Sequence[Member], role: Callable[[Pod], str]) -> list[Me
 
 def _shared_key(group: Group) -> str:
     """The key of a job whose path a group of another language has."""
-    return f"gang {group.path}" if group.gangs else f"{group.key.kind}.{group.key.group} {group.path}"
+    if group.gangs:
+        return f"gang {group.path}"
+    return f"{group.key.kind}.{group.key.group} {group.path}"
 
 
 def _in_gangs(group: Group, members: Sequence[Member]) -> Sequence[Member]:
     """Members of a job in which gangs are roles; of several gangs they have them already."""
-    return with_roles(members, lambda pod: group.gangs[0].key) if len(group.gangs) == 1 else members
+    if len(group.gangs) == 1:
+        return with_roles(members, lambda pod: group.gangs[0].key)
+    return members
 
 
 def gang_minimums(group: Group, members: Sequence[Member]) -> dict[str, int]:
@@ -427,7 +438,9 @@ def tier_limit(spec: NetworkTopologySpec | None) -> Constraint | None:
 
 def _kind(group: Group) -> str:
     """The kind of tree that the group's language speaks of."""
-    return group.constraint.kind if group.constraint is not None else HYPERNODES
+    if group.constraint is not None:
+        return group.constraint.kind
+    return HYPERNODES
 
 
 def _names(sub_groups: Sequence[SubGroup]) -> list[str]:
@@ -470,7 +483,9 @@ def _queue(builder: JobBuilder, group: Group, members: Sequence[Member]) -> str:
         return builder.quota_of(members)
     if group.queue:
         return builder.queue(group.queue, group.key.namespace, members)
-    return builder.queue_of(members[0].pod) if members else builder.queue("default", group.key.namespace)
+    if members:
+        return builder.queue_of(members[0].pod)
+    return builder.queue("default", group.key.namespace)
 
 
 def _flattened(group: SubGroup) -> SubGroup:

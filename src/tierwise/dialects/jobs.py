@@ -69,7 +69,9 @@ class JobBuilder:
 
     def begin(self, job: int = 0, sub: int = 0, role: int = 0) -> None:
         """Give these numbers to the next job, sub-job and role, and count on from there."""
-        self._jobs, self._subs, self._roles = job, sub, role
+        self._jobs = job
+        self._subs = sub
+        self._roles = role
 
     @property
     def next_numbers(self) -> tuple[int, int, int]:
@@ -84,7 +86,9 @@ class JobBuilder:
 
     def again(self, job: Job) -> Job:
         """A job that was built before, under the numbers that are next now."""
-        number, first, shift = self._jobs, self._subs, 0
+        number = self._jobs
+        first = self._subs
+        shift = 0
         if job.role_names:
             shift = self._roles - min(job.role_names)
         self._jobs += 1
@@ -136,7 +140,10 @@ class JobBuilder:
         """The stated minimum, a negative one as none; one that names a resource which no node has is out of reach."""
         if not given:
             return None
-        plain = {name.removeprefix("requests."): q for name, q in given.items() if not name.startswith(_NOT_ASKED)}
+        plain = {}
+        for name, q in given.items():
+            if not name.startswith(_NOT_ASKED):
+                plain[name.removeprefix("requests.")] = q
         amounts = {name: max(0, min(amount(name, q), MOST)) for name, q in plain.items()}
         missing = any(number for name, number in amounts.items() if name not in self._axis.index)
         least = self._axis.vector({name: n for name, n in amounts.items() if name in self._axis.index})
@@ -150,17 +157,22 @@ class JobBuilder:
         """The queue of a pod without a group: the one that it names, else its quota."""
         named = queue_of(pod)
         namespace = pod.metadata.namespace or "default"
-        return self._quotas.queue(named, namespace, pod) if named else self._quotas.of(pod)
+        if named:
+            return self._quotas.queue(named, namespace, pod)
+        return self._quotas.of(pod)
 
     def quota_of(self, members: Sequence[Member]) -> str:
         """The quota of a gang: that of its first pod, in which all of it is counted."""
-        return self._quotas.of(members[0].pod) if members else DEFAULT_QUEUE
+        if members:
+            return self._quotas.of(members[0].pod)
+        return DEFAULT_QUEUE
 
     def standing(self, member: Member) -> Job:
         """A running pod without a group, as a job of one; there may be very many, so it is made without detours."""
         task = member.task
         key = lone_gang(task.key)
-        order, shape = natural(key), task.shape
+        order = natural(key)
+        shape = task.shape
         sub = SubJob(
             key=key,
             number=self._subs,
@@ -228,20 +240,25 @@ class JobBuilder:
         """
         if self._domains and draft.constraint is None and not any(policy.constraint for policy in draft.policies):
             draft, split = self._in_cliques(draft, split)
-        key, constraint, policies = draft.key, draft.constraint, draft.policies
+        key = draft.key
+        constraint = draft.constraint
+        policies = draft.policies
         first = _first_marks(split)  # which count where its object says nothing
         ladder, unreadable = _ladder(marks.get(LADDER, first.get(LADDER)))
         terms = parse_terms({**first, **marks})
         if isinstance(terms, str):
-            unreadable, terms = Reason("InvalidEvictionTerms", "pod", terms), None
+            unreadable = Reason("InvalidEvictionTerms", "pod", terms)
+            terms = None
         repair = parse_repair({**first, **marks})
         if isinstance(repair, str):
-            unreadable, repair = Reason("InvalidRepairTerms", "pod", repair), None
+            unreadable = Reason("InvalidRepairTerms", "pod", repair)
+            repair = None
         if ladder and constraint is None:
             constraint = Constraint(hard=False)  # or no plugin would look for a close place
         ranks, world_size = _ranks(split) if draft.pattern is not None or repair is not None else ({}, 0)
         number = self._jobs
-        beyond, minimum = _beyond(draft.minimum, policies), min(draft.minimum, PODS)
+        beyond = _beyond(draft.minimum, policies)
+        minimum = min(draft.minimum, PODS)
         self._jobs += 1
         parts = [
             (sub_key, policy, index, members)
@@ -268,7 +285,9 @@ class JobBuilder:
             for i, (sub_key, policy, index, members) in enumerate(parts)
         ]
         self._subs += len(subs)
-        everyone = [member for _, _, members in split.values() for member in members]
+        everyone = []
+        for _, _, members in split.values():
+            everyone.extend(members)
         sentences = _sentences(everyone, forbears)
         sentences["unsupported"] = beyond or sentences["unsupported"]
         job = replace(
@@ -338,7 +357,9 @@ def _confined_policies(draft: Job, split: Split, domains: Mapping[str, set[str]]
 
 
 def _on_hold(why: str) -> Reason | None:
-    return Reason("Held", "hold", f"it is held: {why}") if why else None
+    if why:
+        return Reason("Held", "hold", f"it is held: {why}")
+    return None
 
 
 def _sentences(members: Sequence[Member], forbears: str) -> dict[str, str]:
@@ -367,7 +388,9 @@ def _ladder(text: str | None) -> tuple[tuple[LadderStep, ...], Reason | None]:
 def _first_marks(split: Split) -> Mapping[str, str]:
     """The annotations of a job's first pod."""
     first = next((member.pod for _, _, members in split.values() for member in members), None)
-    return first.metadata.annotations if first is not None else _NO_MARKS
+    if first is not None:
+        return first.metadata.annotations
+    return _NO_MARKS
 
 
 def _beyond(minimum: int, policies: Sequence[Policy]) -> str:
@@ -384,7 +407,9 @@ def _first_sentence(pending: Sequence[Member], of: Callable[[Task], str]) -> str
     first = min((m.task for m in pending if of(m.task)), key=lambda task: natural(task.key), default=None)
     if first is None:
         return ""
-    return of(first) if len(pending) == 1 else f"pod {first.key}: {of(first)}"
+    if len(pending) == 1:
+        return of(first)
+    return f"pod {first.key}: {of(first)}"
 
 
 def _shifted(pod_sets: tuple[PodSet, ...], shift: int) -> tuple[PodSet, ...]:
@@ -468,7 +493,9 @@ def _known_ranks(ordered: Sequence[tuple[str, Member]]) -> tuple[dict[str, int],
         if rank is not None and 0 <= rank < PODS:
             known[member.task.key] = rank
             size = max(size, min(read_number(marks.get(RANKS, "")) or 0, PODS))
-    return (known, size) if len(set(known.values())) == len(known) else ({}, 0)
+    if len(set(known.values())) == len(known):
+        return (known, size)
+    return ({}, 0)
 
 
 def _first_ranks(ordered: Sequence[tuple[str, Member]], known: Mapping[str, int]) -> dict[tuple[str, str, str], int]:

@@ -84,7 +84,8 @@ class Language(msgspec.Struct, frozen=True):
 
 def marks_of(pod: Pod) -> set[str]:
     """The keys of all labels and annotations of a pod: most pods have none that any language looks at."""
-    spec, marks = pod.spec, {*pod.metadata.labels, *pod.metadata.annotations}
+    spec = pod.spec
+    marks = {*pod.metadata.labels, *pod.metadata.annotations}
     if spec.scheduling_group is not None or spec.workload_ref is not None:
         marks.add(IN_SPEC)
     return marks

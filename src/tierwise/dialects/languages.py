@@ -153,7 +153,9 @@ def names(pod: Pod, marks: Set[str] | None = None) -> tuple[Name, ...]:
 def plain(name: Name) -> Name:
     """The group that a name is of; what follows in brackets tells apart pods that say different things of it."""
     language, path = name
-    return (language, path.partition(" (")[0]) if path.endswith(")") else name
+    if path.endswith(")"):
+        return (language, path.partition(" (")[0])
+    return name
 
 
 class GroupReader:
@@ -237,7 +239,8 @@ class GroupReader:
     def _weave(self, language: Language) -> None:
         if language.woven is None:
             return
-        before, pods = self._woven[language.name], self._pods[language.name]
+        before = self._woven[language.name]
+        pods = self._pods[language.name]
         now = language.woven(self._objects, dict(sorted(pods.items())), self._rules)
         for path in before.keys() | now.keys():
             if before.get(path) != now.get(path):
@@ -252,7 +255,10 @@ def every_group(objects: Objects) -> Mapping[Name, Group]:
     """The groups of every language, under each name that pods call them by."""
     reader = GroupReader()
     reader.follow_objects(objects)
-    pods = {name: pod for pod in objects.every(Pod).values() for name in names(pod)}
+    pods = {}
+    for pod in objects.every(Pod).values():
+        for name in names(pod):
+            pods[name] = pod
     reader.follow_pods(pods)
     return reader.groups
 
@@ -265,8 +271,12 @@ def tree_aliases(objects: Objects) -> dict[str, str]:
 
 def label_trees(objects: Objects) -> list[LabelTree]:
     """The trees of node labels that constraints of any language are about; keys without an order share one."""
-    trees_read = [tree for language in LANGUAGES.values() for tree in language.trees(objects)]
+    trees_read: list[LabelTree] = []
+    for language in LANGUAGES.values():
+        trees_read.extend(language.trees(objects))
     trees_read += compute_domains.trees(objects)
     keys = sorted({key for tree in trees_read if tree.bare for key in tree.keys})
     listed = [tree for tree in trees_read if not tree.bare]
-    return [*listed, LabelTree(LABELS, tuple(keys), bare=True)] if keys else listed
+    if keys:
+        return [*listed, LabelTree(LABELS, tuple(keys), bare=True)]
+    return listed

@@ -46,7 +46,9 @@ KAI_QUEUE: Final = "kai.scheduler/queue"
 def group_of(pod: Pod) -> str:
     """The pod group that a pod names, as namespace/name; empty where it names none."""
     name = pod.metadata.annotations.get(GROUP_ANNOTATION, "")
-    return f"{pod.metadata.namespace or 'default'}/{name}" if name else ""
+    if name:
+        return f"{pod.metadata.namespace or 'default'}/{name}"
+    return ""
 
 
 def role_of(pod: Pod) -> str:
@@ -60,7 +62,9 @@ def index_of(pod: Pod) -> int | None:
     Labels of other controllers count too, but not in a JobSet: there the index is one of several, and names sort right.
     """
     place = place_of(pod)
-    return place[1] if place is not None and not place[0] else None
+    if place is not None and not place[0]:
+        return place[1]
+    return None
 
 
 def place_of(pod: Pod) -> tuple[str, int] | None:

@@ -83,7 +83,8 @@ def _told(pairs: Iterable[tuple[HyperNode | None, HyperNode | None]]) -> tuple[C
     for old, new in pairs:
         shown = new or old
         assert shown is not None
-        before, after = _members(old), _members(new)
+        before = _members(old)
+        after = _members(new)
         height = (shown.spec.tier, shown.spec.tier_name)
         was = (old.spec.tier, old.spec.tier_name) if old is not None else height
         changes_found.append(
@@ -99,7 +100,9 @@ def _told(pairs: Iterable[tuple[HyperNode | None, HyperNode | None]]) -> tuple[C
 
 
 def _members(hypernode: HyperNode | None) -> set[str]:
-    return {_shown(member) for member in hypernode.spec.members} if hypernode is not None else set()
+    if hypernode is not None:
+        return {_shown(member) for member in hypernode.spec.members}
+    return set()
 
 
 def _shown(member: MemberSpec) -> str:
@@ -124,6 +127,7 @@ def _homes(hypernodes: Iterable[HyperNode]) -> dict[str, str]:
 
 def _moves(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Move]:
     for node in sorted(before.keys() | after.keys(), key=natural):
-        old, new = before.get(node, ""), after.get(node, "")
+        old = before.get(node, "")
+        new = after.get(node, "")
         if old != new:
             yield Move(node, old, new)

@@ -41,17 +41,18 @@ def without_planes(hypernodes: Iterable[HyperNode]) -> tuple[list[HyperNode], li
     unmerged, remarks = merge_planes(written)
     hypernode_remarks = [replace(remark, text=remark.text.replace("switch ", "hyperNode ", 1)) for remark in remarks]
     merged = {switch.name for switch in written} - unmerged.keys()
-    remaining = [
-        _with_children(h, unmerged[name].children) if name in unmerged else h
-        for name, h in by_name.items()
-        if name not in merged
-    ]
+    remaining = []
+    for name, h in by_name.items():
+        if name not in merged:
+            remaining.append(_with_children(h, unmerged[name].children) if name in unmerged else h)
     return remaining, hypernode_remarks
 
 
 def _node_key(member: MemberSpec) -> str:
     exact = member.selector.exact_match
-    return exact.name if exact is not None else repr(member.selector)
+    if exact is not None:
+        return exact.name
+    return repr(member.selector)
 
 
 def _inner(member: MemberSpec) -> str:

@@ -73,7 +73,11 @@ def columns(
 
 def _host(titles: Sequence[str], rows: Sequence[Mapping[str, str]], tiers: Sequence[str]) -> str:
     free = [title for title in titles if title not in tiers]
-    named = [title for word in _HOSTS for title in free if _word(title) == word]
+    named = []
+    for word in _HOSTS:
+        for title in free:
+            if _word(title) == word:
+                named.append(title)
     if named:
         return named[0]
     distinct = [title for title in free if len({row.get(title, "") for row in rows}) == len(rows) > 1]
@@ -168,7 +172,9 @@ def parse_json(data: object, file: str, host: str = "", tiers: Sequence[str] = (
 def _cell(value: object) -> str:
     if value is None:
         return ""
-    return value.strip() if isinstance(value, str) else str(value)
+    if isinstance(value, str):
+        return value.strip()
+    return str(value)
 
 
 def _planted(titles: Sequence[str], rows: Sequence[_Row], file: str, host: str, tiers: Sequence[str]) -> Discovered:

@@ -121,7 +121,9 @@ def _folded(stem: str, numbers: list[str], end: str) -> str:
         else:
             runs.append([number])
     shown = ",".join(run[0] if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
-    return f"{stem}{shown}{end}" if len(numbers) < 2 else f"{stem}[{shown}]{end}"
+    if len(numbers) < 2:
+        return f"{stem}{shown}{end}"
+    return f"{stem}[{shown}]{end}"
 
 
 def fits(name: str) -> bool:

@@ -48,7 +48,9 @@ def _plain(path: Path, prefix: str, *, full_path: bool) -> str:
     spelled = _ODD.sub("-", f"{prefix}{'-'.join(words)}".lower()).strip("-")
     if not _ODD.sub("-", "".join(words).lower()).strip("-"):  # nothing of a name in another script is left
         return _hashed(f"{spelled}-tier{path[-1].tier}".strip("-"), path, _HASH)
-    return spelled if len(spelled) <= LONGEST else _hashed(spelled, path, _HASH)
+    if len(spelled) <= LONGEST:
+        return spelled
+    return _hashed(spelled, path, _HASH)
 
 
 def _hashed(spelled: str, path: Path, digits: int) -> str:

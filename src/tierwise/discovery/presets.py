@@ -114,7 +114,11 @@ def carried(nodes: Iterable[Node]) -> dict[str, int]:
     The GPU operator writes the clique wherever there is NVLink between nodes, in any cloud, so it tells of a preset
     only where there is nothing else.
     """
-    owners = {key: preset.name for preset in _ALL for level in preset.levels for key in level.keys}
+    owners = {}
+    for preset in _ALL:
+        for level in preset.levels:
+            for key in level.keys:
+                owners[key] = preset.name
     del owners[topograph.CLIQUE]
     counts: dict[str, int] = {}
     cliques = 0

@@ -224,7 +224,10 @@ def _switch_path(name: str, parents: Mapping[str, str], heights: Mapping[str, in
 
 
 def _empty(switches: Iterable[Switch], places: Mapping[str, Path]) -> Iterator[SourceRemark]:
-    used = {step.name for place in places.values() for step in place}
+    used = set()
+    for place in places.values():
+        for step in place:
+            used.add(step.name)
     for switch in switches:
         if switch.name not in used:
             yield SourceRemark(switch.where, f"no node is below switch {switch.name}: it is left out", error=False)
@@ -278,7 +281,8 @@ def parse_conf(text: str, file: str) -> Discovered:
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
     """Lines that say something, without comments and continued ones in one piece, with the number of their first."""
-    start, pending = 0, ""
+    start = 0
+    pending = ""
     for number, line in enumerate(text.removeprefix("\ufeff").splitlines(), start=1):
         start = start if pending else number
         content = _COMMENT.sub(r"\1", line).rstrip()
@@ -301,9 +305,11 @@ def _take(line: str, where: str, written: _Written) -> None:
         if key not in _KEYS[leading]:
             raise ValueError(f'"{key}" does not go with {_NAMED.get(leading, "BlockSizes")}')
     if leading == "blocksizes":
-        written.sizes, written.sizes_at = _sizes(pairs[leading]), where
+        written.sizes = _sizes(pairs[leading])
+        written.sizes_at = where
         return
-    name, nodes = pairs[leading], _expanded(pairs.get("nodes", ""))
+    name = pairs[leading]
+    nodes = _expanded(pairs.get("nodes", ""))
     if not name:
         raise ValueError(f"{_NAMED[leading]} is empty")
     if leading == "switchname":
@@ -453,7 +459,8 @@ def _read(found: object, kind: str, file: str, at: str) -> Discovered:
         switches = []
         for i, switch in enumerate(found.switches):
             on = f"{at}.switches[{i}]"
-            nodes, children = hosts(switch.nodes, f"{on}.nodes"), hosts(switch.children, f"{on}.children")
+            nodes = hosts(switch.nodes, f"{on}.nodes")
+            children = hosts(switch.children, f"{on}.children")
             switches.append(Switch(str(switch.switch), nodes, children, f"{file}: {on}"))
         return grown(switches)
     if isinstance(found, _BlocksEntry | _RingsEntry):

@@ -95,7 +95,9 @@ class SourceRemark(msgspec.Struct, frozen=True):
     error: bool = True
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.text}" if self.where else self.text
+        if self.where:
+            return f"{self.where}: {self.text}"
+        return self.text
 
 
 class Discovered(msgspec.Struct, frozen=True):

@@ -31,7 +31,8 @@ def read(ports: object, systems: object, file: str) -> Discovered:
     for port in ports:
         if not isinstance(port, dict):
             return Discovered.failed(SourceRemark(file, "expected a list of ports, each an object"))
-        name, peer = _text(port.get("system_name")), _text(port.get("peer_node_name"))
+        name = _text(port.get("system_name"))
+        peer = _text(port.get("peer_node_name"))
         kind = types.get(name) or ("host" if "Computer" in _text(port.get("description")) else "switch")
         if kind == "host" and name not in _NOWHERE:
             hosts.add(name)
@@ -80,7 +81,8 @@ def _tree(uplinks: Mapping[str, set[str]], links: Mapping[str, set[str]]) -> Tre
             next_above[name] = {peer for switch in switches for peer in links.get(switch, ())} - seen
             for host in grouped[name]:
                 chains[host].append(PathElement(tier, name))
-        inside, above = grouped, next_above
+        inside = grouped
+        above = next_above
     if tier == 1 and len(inside) > 1:
         tier = 2
         for chain in chains.values():
@@ -101,7 +103,8 @@ def _groups(above: Mapping[str, Iterable[str]]) -> Sequence[list[str]]:
     for start in sorted(above, key=natural):
         if start in done or not above[start]:
             continue
-        group, waiting = [], [start]
+        group = []
+        waiting = [start]
         done.add(start)
         while waiting:
             member = waiting.pop()

@@ -79,7 +79,9 @@ class SourceLocation(msgspec.Struct, frozen=True):
     fabric: str = ""  # of hyperNodes: which of them to read
 
     def __str__(self) -> str:
-        return f"{self.kind}:{self.place}" if self.place else self.kind
+        if self.place:
+            return f"{self.kind}:{self.place}"
+        return self.kind
 
 
 def discover(origin: SourceLocation, objects: Objects, stdin: TextIO | BinaryIO | None = None) -> Discovered:
@@ -88,7 +90,8 @@ def discover(origin: SourceLocation, objects: Objects, stdin: TextIO | BinaryIO 
 
 
 def _slurm(origin: SourceLocation, _objects: Objects, stdin: TextIO | BinaryIO | None) -> Discovered:
-    place, path = origin.place, _path(origin, origin.place)
+    place = origin.place
+    path = _path(origin, origin.place)
     if path is not None and path.is_dir():
         files = [name for name in _SLURM_FILES if Path(path, name).is_file()]
         if not files:

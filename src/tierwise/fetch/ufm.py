@@ -47,7 +47,9 @@ class Ufm(msgspec.Struct, frozen=True):
     @property
     def address(self) -> str:
         """The endpoint with its scheme: https where it names none."""
-        return self.endpoint if "://" in self.endpoint else f"https://{self.endpoint}"
+        if "://" in self.endpoint:
+            return self.endpoint
+        return f"https://{self.endpoint}"
 
     def __repr__(self) -> str:
         return f"Ufm({self.endpoint!r})"  # never the credentials
@@ -63,7 +65,9 @@ def server_of(ufm: Ufm) -> tuple[str, str, int]:
     refusal = FetchError(f"{ufm.endpoint}: expected http:// or https:// and a host")
     try:
         parts = urlsplit(ufm.address)
-        scheme, host, port = parts.scheme, parts.hostname, parts.port
+        scheme = parts.scheme
+        host = parts.hostname
+        port = parts.port
     except ValueError:
         raise refusal from None
     if not host or scheme not in _PORTS:

@@ -81,7 +81,8 @@ class AssumedPods:
     def begin(self, key: Key, pod: Pod, *, node: str, leaving: str, marks: Mapping[str, str]) -> Pod:
         """Assume a pod to be on a node, or on its way out; the pod as it is to be read."""
         assumption = self._all.setdefault(key, _Assumption(pod))
-        assumption.node, assumption.leaving = node or assumption.node, leaving or assumption.leaving
+        assumption.node = node or assumption.node
+        assumption.leaving = leaving or assumption.leaving
         assumption.marks = marks or assumption.marks
         return self.over(key, assumption.seen)
 
@@ -119,7 +120,8 @@ class AssumedPods:
         elif aspect == "leaving":
             assumption.leaving = ""
         else:
-            assumption.node, assumption.marks = "", {}
+            assumption.node = ""
+            assumption.marks = {}
         if assumption.empty:
             del self._all[key]
         return self.over(key, assumption.seen)

@@ -62,7 +62,8 @@ def access(kubeconfig: str | None = None, context: str | None = None) -> Access:
 
 def in_cluster(folder: Path = _ACCOUNT) -> Access:
     """By the service account of the pod that we run in; its token rotates."""
-    host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT")
+    host = os.environ.get("KUBERNETES_SERVICE_HOST")
+    port = os.environ.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
         raise InputError("not in a cluster: KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set")
     read_token = _reading(folder / "token")
@@ -100,7 +101,8 @@ class Trust:
 
     def __init__(self, read_material: Callable[[], Material], build: Callable[[bytes], ssl.SSLContext]) -> None:
         """OSError or ValueError where what is there now cannot be used; `build` makes a context of authorities."""
-        self._read, self._build = read_material, build
+        self._read = read_material
+        self._build = build
         self._lock = Lock()
         self._given: tuple[bytes, bytes] = (b"", b"")  # a certificate and its key from a program
         self._seen = read_material()
@@ -150,7 +152,8 @@ def _trusting(server: Server, user: User) -> Trust:
     def build(authorities: bytes) -> ssl.SSLContext:
         tls = _strict(authorities)
         if server.insecure_skip_tls_verify:
-            tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
+            tls.check_hostname = False
+            tls.verify_mode = ssl.CERT_NONE
         return tls
 
     try:
@@ -210,7 +213,9 @@ def _reading(file: Path, otherwise: str = "") -> Callable[[], str]:
             if not otherwise:
                 raise
             token = ""
-        return f"Bearer {token or otherwise}" if token or otherwise else ""
+        if token or otherwise:
+            return f"Bearer {token or otherwise}"
+        return ""
 
     return read
 
@@ -218,7 +223,8 @@ def _reading(file: Path, otherwise: str = "") -> Callable[[], str]:
 def _proxy_of_environment(server: str) -> str | None:
     """HTTPS_PROXY or HTTP_PROXY, unless NO_PROXY names the server; never for this machine, as kubectl has it."""
     parts = urlsplit(server)
-    host, name = parts.hostname or "", f"{parts.scheme}_proxy"
+    host = parts.hostname or ""
+    name = f"{parts.scheme}_proxy"
     proxy = os.environ.get(name) or os.environ.get(name.upper())
     if not proxy or host == "localhost":
         return None
@@ -271,7 +277,10 @@ class ExecPlugin:
 
     def __init__(self, user: User, server: Server, show: Callable[[bytes, bytes], None]) -> None:
         assert user.exec is not None
-        self._user, self._server, self._asked, self._show = user, server, user.exec, show
+        self._user = user
+        self._server = server
+        self._asked = user.exec
+        self._show = show
         self._last: _Status | None = None
         self._lock = Lock()
 
@@ -282,7 +291,9 @@ class ExecPlugin:
             ends = previous_token.expiration_timestamp if previous_token is not None else None
             if previous_token is None or (ends is not None and datetime.now(UTC) > ends - _BEFOREHAND):
                 previous_token = self._last = self._ask()
-            return f"Bearer {previous_token.token}" if previous_token.token else None
+            if previous_token.token:
+                return f"Bearer {previous_token.token}"
+            return None
 
     def forget(self) -> None:
         """The server does not accept the last answer."""
@@ -351,7 +362,9 @@ class ExecPlugin:
         )
         present: dict[str, object] = {key: value for key, value in settings.items() if value}
         config = next(named, None)
-        return present if config is None else {**present, "config": config}
+        if config is None:
+            return present
+        return {**present, "config": config}
 
     def _failed(self, why: str) -> OSError:
         return OSError(f"{self._user.at}.exec: {self._asked.command}: {' '.join(why.split())}")

@@ -130,7 +130,8 @@ class BehindBinds(Generic[K, V]):
 
     def waiting(self) -> Waiting:
         """How much waits, and for how long; any thread may ask."""
-        since, number = self._since, len(self._waiting)
+        since = self._since
+        number = len(self._waiting)
         return Waiting(number, max(0.0, self._ticks() - since) if since is not None and number else 0.0)
 
     async def run(self) -> None:
@@ -205,7 +206,9 @@ class BehindBinds(Generic[K, V]):
     def _age(self) -> float:
         """Seconds for which the oldest has waited of the namespaces that are not slow."""
         self._look()
-        return self._ticks() - self._prompt_since if self._prompt_since is not None else 0.0
+        if self._prompt_since is not None:
+            return self._ticks() - self._prompt_since
+        return 0.0
 
     def _look(self) -> None:
         """Look for the oldest, now and then: there may be thousands of namespaces."""

@@ -148,7 +148,9 @@ class Binder:
         meta = entry[0].metadata
         if meta.uid != uid:
             return f"{key} is gone, and another of its name is there"
-        return f"{key} is leaving" if meta.deletion_timestamp else ""
+        if meta.deletion_timestamp:
+            return f"{key} is leaving"
+        return ""
 
     async def _one(self, bind: Bind, gang: _GangBinds, may: Callable[[], bool]) -> Outcome:
         """Bind one pod, unless its gang cannot be whole any more."""
@@ -193,7 +195,9 @@ class Binder:
             if isinstance(answer, Outcome):
                 return self._unknown(bind, pod) if unanswered and answer.withheld else answer
             refusal = answer
-        return self._unknown(bind, pod) if unanswered else self._failed(bind, refusal.said, lasting=True)
+        if unanswered:
+            return self._unknown(bind, pod)
+        return self._failed(bind, refusal.said, lasting=True)
 
     async def _attempt(self, bind: Bind, may: Callable[[], bool], pod: Pod | None = None) -> Outcome | _Refusal:
         """Send a bind once, of the `pod` that was meant before; the refusal where it may pass or is none."""
@@ -250,7 +254,9 @@ class Binder:
         try:
             answer = await self._client.ask("GET", self._pods.at(bind.pod), expects="Pod")
         except ApiError as error:
-            return self._failed(bind, "the pod is gone") if error.status == 404 else None
+            if error.status == 404:
+                return self._failed(bind, "the pod is gone")
+            return None
         except UnreachableError:
             return None
         entry = read(self._pods, answer)
@@ -263,7 +269,9 @@ class Binder:
             return self._done(bind, pod)
         if shown.metadata.deletion_timestamp:
             return self._failed(bind, "the pod is leaving")
-        return self._failed(bind, f"the pod is on node {shown.spec.node_name}") if shown.spec.node_name else None
+        if shown.spec.node_name:
+            return self._failed(bind, f"the pod is on node {shown.spec.node_name}")
+        return None
 
     async def _settle(self, bind: Bind, pod: Pod) -> None:
         """Look a bind up until there is an answer; a pod without a node counts once the server has given up."""

@@ -256,7 +256,9 @@ def _check_kind(body: bytes, expects: str | tuple[str, ...]) -> None:
 
 
 def _target(path: str, query: Mapping[str, str]) -> str:
-    return f"{path}?{_encoded(*query.items())}" if query else path
+    if query:
+        return f"{path}?{_encoded(*query.items())}"
+    return path
 
 
 @lru_cache(maxsize=256)

@@ -141,7 +141,9 @@ class _BegunWrites:
 
     def waits(self) -> int:
         slow = self._slots.slow
-        return 0 if self.done() else sum(estimate for names, estimate in self._left.items() if not names & slow)
+        if self.done():
+            return 0
+        return sum(estimate for names, estimate in self._left.items() if not names & slow)
 
     def so_far(self) -> list[Outcome | None]:
         return [*self._outcomes]
@@ -216,7 +218,9 @@ class KubeCluster:
 
     def apply(self, effects: Sequence[Effect]) -> list[Outcome]:
         """Carry out effects; returns when the outcome of each is known, or known to be unknown."""
-        return self._call(self._writer.apply(effects)) if effects else []
+        if effects:
+            return self._call(self._writer.apply(effects))
+        return []
 
     def begin(self, effects: Sequence[Effect]) -> Begun:
         """Begin effects, which are assumed to be done until their outcomes are known."""
@@ -307,7 +311,8 @@ class KubeCluster:
 
     def figures(self) -> ConnectionFigures:
         """How we are at the moment; may be called from any thread."""
-        now, reflectors = time.monotonic(), dict(self._reflectors)
+        now = time.monotonic()
+        reflectors = dict(self._reflectors)
         return ConnectionFigures(
             leading=self.leading(),
             binds=self._binds.number,
@@ -323,7 +328,8 @@ class KubeCluster:
 
         A refusal is an answer: its log line says what is missing, and another replica would get the same answer.
         """
-        now, reflectors = time.monotonic(), list(self._reflectors.values())
+        now = time.monotonic()
+        reflectors = list(self._reflectors.values())
         silent = {reflector.plural: now - reflector.answered for reflector in reflectors}
         if not silent or max(silent.values()) <= _DEAF:
             return ""
@@ -411,7 +417,8 @@ class KubeCluster:
         if self._catching_up is not None:
             self._catching_up.cancel()
             self._catching_up = None
-        self._terms, self._term = self._terms + 1, 0
+        self._terms = self._terms + 1
+        self._term = 0
         if self._lease is not None and self._lease.held():
             self._catching_up = tasks.create_task(self._catch_up(time.monotonic()))
         self._store.nudge()
@@ -420,7 +427,8 @@ class KubeCluster:
         """See to it that pods and nodes have been listed since then; `leading` from there on."""
         await self._following.wait()
         for kind in _NEEDED:
-            reflector, attempt = self._reflectors[kind], 0
+            reflector = self._reflectors[kind]
+            attempt = 0
             await reflector.synced.wait()
             while reflector.begun < began:
                 try:

@@ -105,7 +105,8 @@ class Recorder(BehindBinds[tuple[str, ...], _Told]):
 
 def event_manifest(event: RecordEvent, uid: str, at: float, times: int, by: str) -> Raw:
     """An event as the API has it: said so often, for the last time then, about the object with this uid."""
-    about, now = event.about, format_time(at)
+    about = event.about
+    now = format_time(at)
     version = codec.version_of(about.group, about.kind)
     identity = "\n".join((uid, event.type, event.reason, event.message))
     name = f"{about.name[:200]}.{hashlib.sha256(identity.encode()).hexdigest()[:16]}"

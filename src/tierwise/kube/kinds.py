@@ -63,7 +63,9 @@ class Resource(msgspec.Struct, frozen=True):
 
     @property
     def api_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
+        if self.group:
+            return f"{self.group}/{self.version}"
+        return self.version
 
     @property
     def collection(self) -> str:

@@ -65,7 +65,8 @@ class Lease:
         self._client = client
         self._ticks = ticks
         self._path = f"/apis/{_API}/namespaces/{options.namespace}/leases"
-        self._namespace, self._name = options.namespace, options.name
+        self._namespace = options.namespace
+        self._name = options.name
         self._identity = options.identity
         self._times = options.times
         self._renewed = float("-inf")

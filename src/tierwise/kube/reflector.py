@@ -69,7 +69,8 @@ class Reflector:
         Whatever makes us list again, be it a refusal or a server that knows no version for long, the pauses grow until
         a watch has gone on for a while: no server is asked for whole lists in a loop.
         """
-        failures, clock = 0, asyncio.get_running_loop().time
+        failures = 0
+        clock = asyncio.get_running_loop().time
         while True:
             try:
                 self._version = await self._list()
@@ -95,7 +96,8 @@ class Reflector:
 
     async def _list(self) -> str:
         """List everything; the version from which to watch."""
-        begun, since = time.monotonic(), self._store.told(self._resource)
+        begun = time.monotonic()
+        since = self._store.told(self._resource)
         entries: list[Entry] = []
         continue_token = ""
         while True:
@@ -123,9 +125,12 @@ class Reflector:
         That is so, too, where no watch could be begun for want of a server: the one that answers next may have been
         restored from a backup, and would say nothing of what it no longer has.
         """
-        failures, clock, self._outdated = 0, asyncio.get_running_loop().time, False
+        failures = 0
+        clock = asyncio.get_running_loop().time
+        self._outdated = False
         while not self._outdated:
-            begun, self._opened = clock(), False
+            begun = clock()
+            self._opened = False
             try:
                 async with asyncio.timeout(None) as self._watching:
                     await self._watch()

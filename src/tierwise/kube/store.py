@@ -55,7 +55,8 @@ class Store:
         with self._changed:
             if self._objects.version != self._version or self._puts:
                 self._objects = self._objects.updated(self._puts, self._deletes, self._version)
-                self._puts, self._deletes = {}, {}
+                self._puts = {}
+                self._deletes = {}
             return self._objects
 
     def wait(self, since: Version, timeout: float) -> Version:
@@ -88,7 +89,9 @@ class Store:
         if key in self._puts:
             return self._puts[key]
         record = self._objects.record(key)
-        return (record, self._objects.raw(key)) if record is not None and key not in self._deletes else None
+        if record is not None and key not in self._deletes:
+            return (record, self._objects.raw(key))
+        return None
 
     def has(self, key: Key) -> bool:
         """Whether an object is known."""
@@ -104,9 +107,11 @@ class Store:
 
         `since` is what we had been told when it was asked for.
         """
-        kind, now = (resource.group, resource.kind), _number(version)
+        kind = (resource.group, resource.kind)
+        now = _number(version)
         with self._changed:
-            versions, progress = self._known.setdefault(kind, {}), self._progress.get(kind, 0)
+            versions = self._known.setdefault(kind, {})
+            progress = self._progress.get(kind, 0)
             # Beside a running watch a list may be the older one. But none is older than its question: versions only go
             # back so far where the server was restored from a backup, and then nothing that we know is newer.
             restored = is_restored(version, since)
@@ -114,7 +119,8 @@ class Store:
             missed = changes = 0
             seen: set[Key] = set()
             for entry in entries:
-                key, at = _key(resource, entry), _number(_version(entry))
+                key = _key(resource, entry)
+                at = _number(_version(entry))
                 seen.add(key)
                 if late and key not in versions:
                     continue  # deleted since
@@ -137,7 +143,9 @@ class Store:
 
         A newer list may have shown already that it is gone, or, where events come out of order, the watch itself.
         """
-        kind, key, version = (resource.group, resource.kind), _key(resource, entry), _number(_version(entry))
+        kind = (resource.group, resource.kind)
+        key = _key(resource, entry)
+        version = _number(_version(entry))
         with self._changed:
             self._progress[kind] = max(self._progress.get(kind, 0), version)
             gone = max(self._whole.get(kind, 0), self._gone.get(key, 0))
@@ -155,7 +163,8 @@ class Store:
 
     def delete(self, resource: Resource, entry: Entry) -> None:
         """An object that the watch has shown to be gone."""
-        key, version = _key(resource, entry), _number(_version(entry))
+        key = _key(resource, entry)
+        version = _number(_version(entry))
         kind = (resource.group, resource.kind)
         with self._changed:
             self._progress[kind] = max(self._progress.get(kind, 0), version)
@@ -241,7 +250,9 @@ class Store:
 
     def _pod(self, key: Key) -> Pod | None:
         record = self._puts[key][0] if key in self._puts else self._objects.record(key)
-        return record if isinstance(record, Pod) and key not in self._deletes else None
+        if isinstance(record, Pod) and key not in self._deletes:
+            return record
+        return None
 
     def _put(self, key: Key, entry: Entry, *, force: bool = False) -> bool:
         versions = self._known.setdefault((key.group, key.kind), {})
@@ -313,10 +324,12 @@ def _judged(record: Object) -> Object:
     """A record as far as an iteration could be about it."""
     if isinstance(record, Pod):
         conditions = tuple([condition for condition in record.status.conditions if condition.type != "PodScheduled"])
-        meta, status = replace(record.metadata, resource_version=""), replace(record.status, conditions=conditions)
+        meta = replace(record.metadata, resource_version="")
+        status = replace(record.status, conditions=conditions)
         return replace(record, metadata=meta, status=status)
     if isinstance(record, PodGroup):
-        meta, phase = replace(record.metadata, resource_version=""), record.status.phase
+        meta = replace(record.metadata, resource_version="")
+        phase = record.status.phase
         return replace(record, metadata=meta, status=PodGroupStatus(phase=phase))
     return record
 

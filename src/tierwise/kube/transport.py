@@ -111,10 +111,12 @@ class _Sized:
 
     def __init__(self, length: int) -> None:
         self._missing = length
-        self.ended, self.left = length == 0, b""
+        self.ended = length == 0
+        self.left = b""
 
     def feed(self, data: bytes) -> bytes:
-        part, self.left = data[: self._missing], data[self._missing :]
+        part = data[: self._missing]
+        self.left = data[self._missing :]
         self._missing -= len(part)
         self.ended = not self._missing
         return part
@@ -126,24 +128,28 @@ class _Chunked:
     def __init__(self) -> None:
         self._missing = 0  # bytes of a chunk that are still to come, with the two of its line end
         self._last = False  # whether nothing but fields is left
-        self.ended, self.left = False, b""
+        self.ended = False
+        self.left = b""
 
     def feed(self, data: bytes) -> bytes:
         data = self.left + data if self.left else data
-        parts, at = [], 0
+        parts = []
+        at = 0
         while True:
             if self._missing:
                 inside = self._missing - 2
                 if inside > 0:
                     parts.append(data[at : at + inside])
                 length = min(len(data) - at, self._missing)
-                at, self._missing = at + length, self._missing - length
+                at = at + length
+                self._missing = self._missing - length
                 if self._missing:
                     break
             end = data.find(b"\r\n", at)
             if end < 0:
                 break
-            line, at = data[at:end], end + 2
+            line = data[at:end]
+            at = end + 2
             if self._last:
                 if not line:
                     self.ended = True
@@ -215,7 +221,8 @@ class _Connection(asyncio.Protocol):
         self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.open, self._error = False, self._error or exc
+        self.open = False
+        self._error = self._error or exc
         if self._timer is not None:
             self._timer.cancel()
         self._wake()
@@ -280,7 +287,8 @@ class _Connection(asyncio.Protocol):
                 self._waiter = None
         if self._error is not None and not self._received:
             raise self._error
-        data, self._received = self._received, b""
+        data = self._received
+        self._received = b""
         return data
 
     async def answer(self, method: str) -> _Incoming:
@@ -300,7 +308,8 @@ class _Connection(asyncio.Protocol):
             version, _, status_text = status_line.partition(" ")
             if version not in ("HTTP/1.1", "HTTP/1.0") or not status_text[:3].isdecimal():
                 raise _BrokenError("the server does not speak HTTP/1.1")
-            data, status = data[end + 4 :], int(status_text[:3])
+            data = data[end + 4 :]
+            status = int(status_text[:3])
             if status >= 200:  # what is below only announces an answer
                 break
         headers = {}
@@ -324,8 +333,12 @@ class _Incoming:
         *,
         keep_alive: bool,
     ) -> None:
-        self._connection, self._framing, self._data, self._kept = connection, framing, data, keep_alive
-        self.status, self.headers = status, headers
+        self._connection = connection
+        self._framing = framing
+        self._data = data
+        self._kept = keep_alive
+        self.status = status
+        self.headers = headers
 
     async def part(self, within: float, until: float = _FOREVER) -> bytes:
         """The next part of the body; b"" behind the last. Waits `within` seconds for it, and no longer than `until`."""
@@ -333,7 +346,8 @@ class _Incoming:
         while not framing.ended:
             if not self._data:
                 self._connection.limit(min(until, asyncio.get_running_loop().time() + within))
-            data, self._data = self._data or await self._connection.more(), b""
+            data = self._data or await self._connection.more()
+            self._data = b""
             if not data:
                 if isinstance(framing, _UntilClosed):
                     break
@@ -358,10 +372,12 @@ class DirectTransport:
         """
         parts = urlsplit(server)
         secure = parts.scheme == "https"
-        self._host, self._port = parts.hostname or "", parts.port or (443 if secure else 80)
+        self._host = parts.hostname or ""
+        self._port = parts.port or (443 if secure else 80)
         self._prefix = parts.path.rstrip("/")
         self._named = parts.netloc.rpartition("@")[2]
-        self._secure, self._tls = secure, tls
+        self._secure = secure
+        self._tls = tls
         self._server_name = (server_name or self._host) if secure else None
         self._idle: list[_Connection] = []
         self._fields: tuple[dict[str, str], str] = ({}, "")  # header fields that were sent last, and how
@@ -555,7 +571,10 @@ class ProxyTransport:
     def __init__(
         self, server: str, tls: Callable[[], ssl.SSLContext | None], server_name: str | None, proxy: str
     ) -> None:
-        self._server, self._tls, self._server_name, self._proxy = server, tls, server_name, proxy
+        self._server = server
+        self._tls = tls
+        self._server_name = server_name
+        self._proxy = proxy
         # Streams hold their connection for minutes. Writers limit themselves, and events and look-ups come on top: a
         # write that waited for a connection would leave long after it was let.
         self._session = aiohttp.ClientSession(

@@ -90,7 +90,8 @@ class WriteSlots:
 
         Any thread may ask.
         """
-        now, slow = self._ticks(), []
+        now = self._ticks()
+        slow = []
         for namespace in list(self._namespaces.values()):
             begun = [request.begun for request in list(namespace.unanswered)]
             if begun:
@@ -106,7 +107,8 @@ class WriteSlots:
             await self._turn_of(namespace)
         else:
             self._take(namespace)
-        request.begun, request.holds = self._ticks(), True
+        request.begun = self._ticks()
+        request.holds = True
         self._prompt[request] = None
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(PROMPT, self._ring)
@@ -192,7 +194,8 @@ class WriteSlots:
 
     def look(self) -> float | None:
         """Let requests go on without a slot that have had no answer for too long; seconds until the next one has."""
-        now, seconds_left = self._ticks(), None
+        now = self._ticks()
+        seconds_left = None
         for request in list(self._prompt):
             seconds_left = request.begun + PROMPT - now
             if seconds_left > 0.0:

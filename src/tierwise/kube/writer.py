@@ -138,7 +138,9 @@ class Writer:
                 return lambda _: self._store.forget(pod, uid, "nominated")
             case port.Prepare(key, patch):
                 number = self._store.patch(key, patch, create=effect.create)
-                return partial(self._end_patch, key, number) if number is not None else None
+                if number is not None:
+                    return partial(self._end_patch, key, number)
+                return None
             case _:
                 return None
 
@@ -207,7 +209,8 @@ class Writer:
         after: dict[port.Key, asyncio.Future[port.Outcome]] = {}  # the first write of each object
 
         async def one(number: int) -> None:
-            effect, turn = effects[number], turns[number]
+            effect = effects[number]
+            turn = turns[number]
             if turn is not None and isinstance(effect, port.Prepare):
                 outcome = await self._prepare(effect, turn, after)
             elif isinstance(effect, port.PatchStatus | port.RecordEvent):
@@ -321,7 +324,9 @@ class Writer:
                 return self._patch(key, _only_of(effect.version, patch), kind=kind, status=effect.status)
             case port.Evict(pod):
                 asks = self._by_eviction and not effect.past_budgets
-                return self._evict(pod, effect.uid) if asks else self._delete(pod, effect.uid)
+                if asks:
+                    return self._evict(pod, effect.uid)
+                return self._delete(pod, effect.uid)
             case port.Create(raw):
                 return self._create(raw)
             case port.Update(key, raw):
@@ -398,7 +403,8 @@ class Writer:
         uid = uid or self._uid(key)
         body = manifest("policy/v1", "Eviction", key.name, key.namespace, deleteOptions=_only(uid))
         path = f"{self._resource(key).at(key)}/eviction"
-        answers, slot = ("Status", "Eviction"), self._slot(key)
+        answers = ("Status", "Eviction")
+        slot = self._slot(key)
         await self._client.ask("POST", path, body, within=PATIENT, may=self._may, expects=answers, final=500, slot=slot)
         self._store.assume(key, uid, leaving=_now())
 
@@ -406,7 +412,8 @@ class Writer:
         uid = uid or self._uid(key)
         body: Raw = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
         body |= _only(uid)
-        path, answers = self._resource(key).at(key), ("Status", key.kind)
+        path = self._resource(key).at(key)
+        answers = ("Status", key.kind)
         slot = self._slot(key)
         await self._client.ask("DELETE", path, body, within=PATIENT, may=self._may, expects=answers, slot=slot)
         if (key.group, key.kind) == _POD:
@@ -416,7 +423,8 @@ class Writer:
         self, key: port.Key, method: str, path: str, body: Raw, *, kind: str = "application/json", once: bool = False
     ) -> None:
         """Send, and put the object that comes back into the store."""
-        resource, slot = self._resource(key), self._slot(key)
+        resource = self._resource(key)
+        slot = self._slot(key)
         if once:
             async with slot():
                 answer = await self._client.send(
@@ -455,7 +463,9 @@ def _replacing(fields: Raw, shown: Raw) -> Raw:
 
 def _only_of(version: str, patch: Raw) -> Raw:
     """A merge patch of an object as it was at a version, and of no later one."""
-    return {**patch, "metadata": {**part(patch, "metadata"), "resourceVersion": version}} if version else patch
+    if version:
+        return {**patch, "metadata": {**part(patch, "metadata"), "resourceVersion": version}}
+    return patch
 
 
 def _only(uid: str) -> Raw:

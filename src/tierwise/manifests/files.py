@@ -176,7 +176,9 @@ class Loaded(msgspec.Struct, frozen=True):
 
     @property
     def raw(self) -> Raw:
-        return self.manifest.unpacked() if isinstance(self.manifest, Packed) else self.manifest
+        if isinstance(self.manifest, Packed):
+            return self.manifest.unpacked()
+        return self.manifest
 
 
 class Remarks(msgspec.Struct):
@@ -227,7 +229,8 @@ class _Reading:
         self._shared: set[tuple[str, str]] = set()  # files that give the same objects
 
     def read(self, source: ManifestSource, report: Callable[[int], None]) -> None:
-        index, empty = 0, True
+        index = 0
+        empty = True
         texts = _documents(source)
         while True:
             try:
@@ -260,7 +263,8 @@ class _Reading:
                     return index
                 index += 1
                 named = self._with_name(without_managed_fields(raw))
-                record, key = codec.decode(named), key_of_raw(named)
+                record = codec.decode(named)
+                key = key_of_raw(named)
                 try:
                     workloads.check(named, key)
                 except workloads.NoTemplateError:
@@ -326,7 +330,8 @@ def _no_manifest(document: object, *, in_folder: bool) -> str:
     """
     if not isinstance(document, dict):
         return "it holds no objects" if in_folder else ""
-    kind, version = document.get("kind"), document.get("apiVersion")
+    kind = document.get("kind")
+    version = document.get("apiVersion")
     if kind == "KubeSchedulerConfiguration" or (kind is None and {"actions", "tiers"} & set(document)):
         return "a scheduler configuration, which --config takes"
     if not isinstance(kind, str) or not isinstance(version, str):
@@ -335,7 +340,9 @@ def _no_manifest(document: object, *, in_folder: bool) -> str:
     if codec.api_group(version) == "kustomize.config.k8s.io":
         return "a kustomization, which `kubectl kustomize` must render first"
     configures = document.get("metadata") is None and not _known(version, kind)
-    return f"a configuration of kind {kind}" if configures else ""
+    if configures:
+        return f"a configuration of kind {kind}"
+    return ""
 
 
 def _known(version: str, kind: str) -> bool:
@@ -378,7 +385,8 @@ def _unlisted(document: object) -> Iterator[Raw]:
         if not isinstance(raw, dict):
             codec.decode(raw)  # refuses it
             continue
-        kind, items = raw.get("kind"), raw.get("items")
+        kind = raw.get("kind")
+        items = raw.get("items")
         if not (isinstance(kind, str) and kind.endswith("List") and (isinstance(items, list) or kind == "List")):
             yield raw
             continue

@@ -63,7 +63,9 @@ class DefragExecutor:
         """As it is now; None where there is none. InputError where the ConfigMap is another's."""
         config = self._config(objects)
         try:
-            return defrag_record.read_record(config) if config is not None else None
+            if config is not None:
+                return defrag_record.read_record(config)
+            return None
         except ValueError as error:
             raise InputError(str(error), obj=str(self._key)) from None
 
@@ -126,13 +128,15 @@ class DefragExecutor:
         one, of which another executor has the next, evicts no one.
         """
         self._begun = Ended(())
-        config, record = self._config(), self.record()
+        config = self._config()
+        record = self.record()
         if config is None or record is None or record.by != self.by:
             return None
         if record.phase is MovePhase.RESERVING and defrag_record.observed(config) >= record.revision and not stopping:
             self._refresh()
         objects = self._cluster.read()
-        config, record = self._config(objects), self.record(objects)
+        config = self._config(objects)
+        record = self.record(objects)
         if config is None or record is None or record.by != self.by:
             return None
         step = proceed(record, self.scenario(objects), observed=defrag_record.observed(config), stopping=stopping)
@@ -215,11 +219,13 @@ class DefragController:
                 log.error("defragmentation: %s", error)
             self._said = str(error)
             return
-        plan, self._found = self._found, None
+        plan = self._found
+        self._found = None
         if plan is not None:
             self._begin(*plan, record)
         elif not self._planning and self._clock() >= self._looked + self._settings.every:
-            self._looked, self._planning = self._clock(), True
+            self._looked = self._clock()
+            self._planning = True
             self._run(lambda: self._plan(self._executor.scenario()))
 
     def due(self) -> float | None:
@@ -230,7 +236,9 @@ class DefragController:
             return None
         if record is not None and not record.over:
             return min(record.deadline, self._clock() + 1.0)
-        return None if self._planning else self._looked + self._settings.every
+        if self._planning:
+            return None
+        return self._looked + self._settings.every
 
     def _plan(self, scenario: Scenario) -> None:
         """The first room that is not there and can be opened; nothing is written."""

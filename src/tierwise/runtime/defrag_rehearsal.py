@@ -73,7 +73,10 @@ class _Owners:
 
     def __init__(self, objects: Objects) -> None:
         metas = (part(objects.raw(key), "metadata") for key in objects if key.kind != "Pod")
-        uids = {str(meta["uid"]) for meta in metas if meta.get("uid")}
+        uids = set()
+        for meta in metas:
+            if meta.get("uid"):
+                uids.add(str(meta["uid"]))
         self._made = 0
         self._pods: dict[str, Raw] = {}
         for path, pod in objects.every(Pod).items():

@@ -40,7 +40,10 @@ class ForecastWriter:
     """Writes expected starts every so many seconds. Told of iterations by the loop, in its thread."""
 
     def __init__(self, cluster: Cluster, executor: Executor, *, ticks: Callable[[], float], every: float) -> None:
-        self._cluster, self._executor, self._ticks, self._every = cluster, executor, ticks, every
+        self._cluster = cluster
+        self._executor = executor
+        self._ticks = ticks
+        self._every = every
         self._errors = ForecastErrors()
         self._working: tuple[Profile, Future[Forecasts]] | None = None
         self._due = ticks()
@@ -80,7 +83,8 @@ def _ahead(iteration: LoopPass) -> Forecasts:
     """Runs ahead from the objects of an iteration, in which its binds may be on their way."""
     if iteration.objects is None:
         return forecasts(iteration.snapshot, iteration.profile)
-    now, schedulers = iteration.snapshot.now, iteration.schedulers
+    now = iteration.snapshot.now
+    schedulers = iteration.schedulers
     _, snapshot = waiting_snapshot(prepared(iteration.objects, iteration.profile, now, schedulers))
     return forecasts(snapshot, iteration.profile)
 

@@ -30,7 +30,8 @@ class JobKeys:
     def __call__(self, now: float) -> KeyPair | None:
         """A new pair; None where there were as many in this second as there may be."""
         if self._second != (second := math.floor(now)):
-            self._second, self._made = second, 0
+            self._second = second
+            self._made = 0
         if self._made >= _MOST:
             return None
         self._made += 1

@@ -149,14 +149,19 @@ def decided(snapshot: Snapshot, report: CycleReport) -> bytes:
 
 def _effect(effect: Effect) -> Raw:
     fields = {name: getattr(effect, name) for name in effect.__struct_fields__}
-    arguments = {name: str(value) if isinstance(value, Key) else value for name, value in fields.items() if value}
+    arguments = {}
+    for name, value in fields.items():
+        if value:
+            arguments[name] = str(value) if isinstance(value, Key) else value
     return {"effect": type(effect).__name__, **arguments}
 
 
 def _put(objects: Objects, key: Key) -> _Put | None:
     """Recorded form of an object's current state; None if it is gone, or nothing of it is recorded."""
     raw = recorded(objects, key)
-    return None if raw is None else _Put(key.group, key.kind, key.path, msgspec.Raw(raw))
+    if raw is None:
+        return None
+    return _Put(key.group, key.kind, key.path, msgspec.Raw(raw))
 
 
 class JournalWriter:
@@ -164,7 +169,8 @@ class JournalWriter:
 
     def __init__(self, folder: Path, size: int, profiles: tuple[SchedulerProfile, ...]) -> None:
         """The folder is made where it is missing; InputError where it cannot be used. `size` is in bytes."""
-        self._folder, self._size = folder, size
+        self._folder = folder
+        self._size = size
         self._profiles = profiles
         self._header = tuple(
             _WrittenProfile(
@@ -200,7 +206,8 @@ class JournalWriter:
 
     def close(self) -> None:
         """End the segment in order; one that a full disk has cut short is read as far as it goes."""
-        out, file = self._out, self._file
+        out = self._out
+        file = self._file
         self._out = self._file = self._path = None
         for stream in (out, file):
             if stream is not None:
@@ -396,7 +403,8 @@ class Journal:
                     puts = {**begun, **{_key(put): _manifest(put, segment) for put in cycle_line.puts}}
                     gone = tuple(Key.at(*path) for path in cycle_line.deletes)
                     yield JournalStep(_summary(cycle_line, segment), puts, gone, complete)
-                    begun, complete = {}, False
+                    begun = {}
+                    complete = False
 
     def cycle(self, number: int) -> RecordedCycle:
         """One cycle with all that it saw; InputError where the journal does not have it."""
@@ -459,7 +467,8 @@ class JournalCursor:
 
     def _open(self, segment: Path) -> None:
         self._segment, self._last, self._objects = segment, None, Objects()
-        self._lines, self._header = _lines(segment), None
+        self._lines = _lines(segment)
+        self._header = None
         first_line = next(self._lines, None)
         if first_line is None:
             return  # cut short before its first line was whole

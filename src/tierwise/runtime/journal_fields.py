@@ -182,7 +182,8 @@ def _narrow_type(kind: Any) -> Any:
     """A type in which every record is the narrow one."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return _narrowed(kind)
-    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    origin = typing.get_origin(kind)
+    inner = typing.get_args(kind)
     if not inner or origin is typing.Annotated:
         return kind
     parts = tuple(part if part is Ellipsis else _narrow_type(part) for part in inner)

@@ -180,7 +180,8 @@ class Loop(LoopState):
         if self._defrag is not None:
             moments.append(self.guard.call("waiting", self._defrag.due))
         if self._with_controllers:
-            objects, fetching = self.guard.over(self.cluster.read()), self._fetching
+            objects = self.guard.over(self.cluster.read())
+            fetching = self._fetching
             moments.append(self.guard.call("waiting", partial(self._controllers.due, objects)))
             if fetching is not None:
                 moments.append(self.guard.call("waiting", partial(fetching.due, objects)))
@@ -198,13 +199,15 @@ class Loop(LoopState):
 
         Those of controllers have ended before the scheduler decides where the iteration is to be `whole`.
         """
-        guard, unfinished = self.guard, False
+        guard = self.guard
+        unfinished = False
         self._conclude_ended()
         if self._with_controllers:
             if self._fetching is not None:
                 guard.call("fetching", partial(self._fetch, everything=everything))
             unfinished = bool(guard.call("reconciling", partial(self._reconcile, inf if everything else _PROMPT)))
-        self.unfinished, self.took = False, 0.0
+        self.unfinished = False
+        self.took = 0.0
         for run in self._runs:
             if not guard.run("scheduling", self.cluster.read(), run.schedule, run.rehearse):
                 # No object is to blame: where a plugin cannot be made, its jobs wait and say so.
@@ -232,14 +235,18 @@ class Loop(LoopState):
         """
         free_slots = self.most_writes - sum(writes.begun.waits() for writes in self._writes.values())
         failed: set[str] = set()  # namespaces that are left for the next iteration
-        news, passes, begun = True, 0, 0
+        news = True
+        passes = 0
+        begun = 0
         while passes < _MOST:
             news = self._conclude_writes(failed) or news
             if news:
                 number_begun = self._ask(failed, free_slots - begun)
                 if number_begun is None:
                     return bool(begun)
-                passes, begun, news = passes + 1, begun + number_begun, False
+                passes = passes + 1
+                begun = begun + number_begun
+                news = False
                 if number_begun:
                     continue
             waits = [writes.begun for writes in self._writes.values() if writes.begun.waits() or patience == inf]
@@ -251,7 +258,8 @@ class Loop(LoopState):
 
     def _ask(self, failed: set[str], limit: int) -> int | None:
         """Begin what the controllers want, so many writes at most; how many were begun, None where none may be."""
-        now, objects = self.clock(), self.cluster.read()
+        now = self.clock()
+        objects = self.cluster.read()
         act = partial(self._controllers.run, now=now)
         rehearse = partial(controllers.run, now=now, profile=self._profile)
         with self.computes("reconciling"):
@@ -259,7 +267,8 @@ class Loop(LoopState):
         effects = [effect for effect in effects if about(effect).namespace not in failed | self._writes.keys()]
         if effects and limit <= 0:
             return None
-        done, self._done = self._done, {}
+        done = self._done
+        self._done = {}
         rows: dict[str, list[Effect]] = {}
         for effect in fairly(effects, limit):
             rows.setdefault(about(effect).namespace, []).append(effect)

@@ -213,9 +213,16 @@ class Metrics(DeclaredMetrics):
             self.set("tierwise_idle_room_node_hours", account.spent / 3600, *owner)
 
     def _waiting_claims(self, snapshot: Snapshot, report: CycleReport) -> None:
-        tasks = [task for job in snapshot.jobs for task in job.tasks if task.status is Status.PENDING]
+        tasks = []
+        for job in snapshot.jobs:
+            for task in job.tasks:
+                if task.status is Status.PENDING:
+                    tasks.append(task)
         volumes = {claim.key for task in tasks for claim in task.volume_claims if claim.chosen}
-        devices = {path for task in tasks if task.shape.devices is not None for path in task.shape.devices.binding}
+        devices: set[str] = set()
+        for task in tasks:
+            if task.shape.devices is not None:
+                devices.update(task.shape.devices.binding)
         self.set("tierwise_claims_waiting", len(volumes), "PersistentVolumeClaim")
         self.set("tierwise_claims_waiting", len(devices), "ResourceClaim")
         for claim, reason in report.undone.items():

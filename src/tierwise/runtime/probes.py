@@ -97,7 +97,8 @@ def debug(
         return _json(report)
 
     async def serve_profile(request: web.Request) -> web.Response:
-        looks, form = int(_seconds(request) / _EVERY), request.query.get("format", "speedscope")
+        looks = int(_seconds(request) / _EVERY)
+        form = request.query.get("format", "speedscope")
         if form not in ("speedscope", "folded"):
             raise web.HTTPBadRequest(text="format is speedscope or folded\n")
         profile = await measure(partial(profiling.sampled, looks, _EVERY, wait=time.sleep))
@@ -146,7 +147,8 @@ def _answer(health: Health, notes: Callable[[], str]) -> Handler:
 
 def cycle_wire(snapshot: Snapshot, report: CycleReport, stages: dict[str, float]) -> Raw:
     """A cycle for people who look into a running scheduler: times, decisions and refusals with their ids."""
-    names, tiers = snapshot.topology.name, snapshot.topology.tier
+    names = snapshot.topology.name
+    tiers = snapshot.topology.tier
     return {
         "now": snapshot.now,
         "stages": dict(stages),

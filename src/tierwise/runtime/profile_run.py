@@ -110,7 +110,8 @@ class CycleTimes:
     """Takes the times of one cycle by a clock that never jumps; of gangs, those that take `slow` seconds or more."""
 
     def __init__(self, ticks: Callable[[], float], slow: float) -> None:
-        self._ticks, self._slow = ticks, slow
+        self._ticks = ticks
+        self._slow = slow
         self._action = ""
         self.found: list[Timed] = []
 
@@ -204,7 +205,9 @@ class RefusedEvictions:
             if isinstance(pod, Pod):
                 marks = {**pod.metadata.annotations, _MARK: "false"}
                 protected[key] = replace(pod, metadata=replace(pod.metadata, annotations=marks)), None
-        return objects.updated(protected, (), objects.version) if protected else objects
+        if protected:
+            return objects.updated(protected, (), objects.version)
+        return objects
 
 
 class _UnderWay(msgspec.Struct, frozen=True):
@@ -248,7 +251,9 @@ class _LateJob(msgspec.Struct, frozen=True):
         """Outcomes of its effects; None until all are known."""
         outcomes = self.writes() if self.writes.done() else self.writes.so_far()
         own_outcomes = [outcome for number in self.numbers if (outcome := outcomes[number]) is not None]
-        return own_outcomes if len(own_outcomes) == len(self.numbers) else None
+        if len(own_outcomes) == len(self.numbers):
+            return own_outcomes
+        return None
 
 
 class LoopState:
@@ -289,7 +294,9 @@ class LoopState:
     def plugins(self) -> Mapping[str, Factory]:
         """Factories of plugins by name, at this moment."""
         idle = [name for name, until in self._idle.items() if self.ticks() < until]
-        return extended(PLUGINS, dict.fromkeys(idle, lambda arguments, view: Idle())) if idle else PLUGINS
+        if idle:
+            return extended(PLUGINS, dict.fromkeys(idle, lambda arguments, view: Idle()))
+        return PLUGINS
 
     def set_aside(self, key: port.Key, why: str, seconds: float) -> None:
         """Leave an object out for a while."""
@@ -305,7 +312,8 @@ class LoopState:
             self.computing = None
 
     def tell_of_crashes(self) -> None:
-        events, self._untold = self._untold, []
+        events = self._untold
+        self._untold = []
         if events:
             self.cluster.tell(events)
 
@@ -392,7 +400,8 @@ class ProfileRun:
             marks.append(self._loop.ticks())
             paused, seconds_paused = self._refused_gangs.paused(objects, snapshot, marks[1])
             snapshot = replace(snapshot, paused=paused) if paused else snapshot
-            limit, plugins = self._loop.most_pods, self._loop.plugins()
+            limit = self._loop.most_pods
+            plugins = self._loop.plugins()
             report = cycle(snapshot, self._own.profile, most_pods=limit, plugins=plugins, stopwatch=times)
         self._turns = report.turns
         self._loop.unfinished = self._loop.unfinished or report.goes_on
@@ -502,7 +511,10 @@ class ProfileRun:
         """
         outcomes = pending.writes()
         self._loop.refused.note(outcomes, self._loop.ticks())
-        unwritten = {port.about(outcome.effect) for outcome in outcomes if outcome.withheld}
+        unwritten = set()
+        for outcome in outcomes:
+            if outcome.withheld:
+                unwritten.add(port.about(outcome.effect))
         behind = [status for status in pending.behind if status.key not in unwritten]
         self._loop.cluster.tell([*behind, *_told(pod_events(pending.snapshot, outcomes))])
         complain(outcomes)
@@ -510,12 +522,14 @@ class ProfileRun:
 
     def _conclude(self, ended: _UnderWay, done: Sequence[port.Outcome], applied: float) -> None:
         """See to what follows from the outcomes of a cycle: statuses and events, and the observers."""
-        snapshot, outcomes = ended.snapshot, list(done)
+        snapshot = ended.snapshot
+        outcomes = list(done)
         report = amended(ended.report, outcomes)
         waiting = ended.at_once and self._may_tell(report)
         outcomes += self._publish(snapshot, report, outcomes, placed=ended.jobs, waiting=waiting)
         complain(outcomes)
-        outcomes, self._answered_late = [*outcomes, *self._answered_late], []
+        outcomes = [*outcomes, *self._answered_late]
+        self._answered_late = []
         published = self._loop.ticks()
         seconds = ended.seconds | {"apply": applied - ended.begun, "publish": published - applied}
         if ended.times is not None:
@@ -578,7 +592,9 @@ class ProfileRun:
         With these, gangs that stay a part are released. Nothing is told of jobs whose effects are under way. What
         became of the releases, as far as that is known.
         """
-        objects, begun, by = self._loop.guard.over(self._loop.cluster.read()), self._loop.ticks(), ""
+        objects = self._loop.guard.over(self._loop.cluster.read())
+        begun = self._loop.ticks()
+        by = ""
         effects: list[port.Effect] = []
         released: port.Begun = port.Ended(())
         later: set[port.Key] = set()
@@ -586,13 +602,16 @@ class ProfileRun:
             *(under_way_cycle.jobs for under_way_cycle in self.under_way)
         )
         if waiting:
-            fresh, statuses, conditions = self._fresh(snapshot, report), self._statuses, self._conditions
+            fresh = self._fresh(snapshot, report)
+            statuses = self._statuses
+            conditions = self._conditions
             effects += statuses.write(objects, snapshot, _without(report, fresh), under_way, _MOST_TOLD)
             effects += conditions.write(objects, snapshot, report, fresh, _MOST_TOLD)
             if statuses.choice.left or conditions.choice.left:
                 self._look_again(self._loop.clock() + _TOLD_IN)
             released, later = self._release(objects, snapshot, report, besides=under_way)
-            by, self._published = self._name, self._loop.ticks()
+            by = self._name
+            self._published = self._loop.ticks()
             self._telling = self._published - begun
         elif placed:
             decided_jobs = placed - under_way
@@ -653,7 +672,9 @@ class ProfileRun:
             rejection = report.rejections.get(job.key)
             if rejection is not None and rejection.reason.code in LACKS_PODS:
                 arriving[job.key] = len(job.tasks)
-        now, before, known = self._loop.ticks(), self._arriving, {}
+        now = self._loop.ticks()
+        before = self._arriving
+        known = {}
         for key, pods in arriving.items():
             known[key] = before[key] if key in before and before[key][0] == pods else (pods, now)
         self._arriving = known

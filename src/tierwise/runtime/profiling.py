@@ -67,12 +67,14 @@ def sampled(
     frames: Callable[[], Mapping[int, FrameType]] = sys._current_frames,
 ) -> Profile:
     """Look at the stacks of all threads but this one so many times."""
-    this_thread, stacks = threading.get_ident(), dict[int, list[tuple[Stack, int]]]()
+    this_thread = threading.get_ident()
+    stacks = dict[int, list[tuple[Stack, int]]]()
     for _ in range(looks):
         for thread, frame in frames().items():
             if thread == this_thread:
                 continue
-            stack, seen = _stack(frame), stacks.setdefault(thread, [])
+            stack = _stack(frame)
+            seen = stacks.setdefault(thread, [])
             if seen and seen[-1][0] == stack:
                 seen[-1] = stack, seen[-1][1] + 1
             else:

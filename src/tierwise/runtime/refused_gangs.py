@@ -92,7 +92,9 @@ class RefusedGangs:
             if refusal is None or now >= refusal.until:
                 continue
             if now - refusal.changed >= LONGEST and _known(objects, job) != refusal.known:
-                refusal.until, refusal.seconds, refusal.changed = now, 0.0, now
+                refusal.until = now
+                refusal.seconds = 0.0
+                refusal.changed = now
                 continue
             reasons[job.key] = paused_reason(refusal.text)
             seconds_left = min(seconds_left, refusal.until - now)

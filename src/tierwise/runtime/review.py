@@ -125,7 +125,8 @@ class Reviewer:
             completed = complete(_named(request, request.object))
         except InputError:
             return ReviewResponse(request)
-        written, filled = request.object.get("spec", {}), completed.get("spec", {})
+        written = request.object.get("spec", {})
+        filled = completed.get("spec", {})
         if "spec" not in request.object and filled:
             return ReviewResponse(request, patch=({"op": "add", "path": "/spec", "value": filled},))
         return ReviewResponse(request, patch=tuple(_changes(written, filled, "/spec")))
@@ -133,7 +134,8 @@ class Reviewer:
 
 def _untouched(request: Request) -> bool:
     """Whether an update leaves the spec alone, or is about an object on its way out: finalizers must come off."""
-    new, old = request.object, request.old_object
+    new = request.object
+    old = request.old_object
     if new is None:
         return True
     leaving = bool(codec.part(new, "metadata").get("deletionTimestamp"))

@@ -179,7 +179,9 @@ class LoopRunner:
             return f"{self._caught.stage} does not end: {self._caught.said}"
         computing = self._loop.computing
         took = overdue(computing, time.monotonic(), self._cycle_limit)
-        return f"{computing[0]} has not ended for {took:.0f} seconds" if computing is not None and took else ""
+        if computing is not None and took:
+            return f"{computing[0]} has not ended for {took:.0f} seconds"
+        return ""
 
     def _turns(self) -> str:
         idle = time.monotonic() - self._loop.iterated
@@ -189,7 +191,9 @@ class LoopRunner:
         """Why we could not act now; "" where we could, if we hold the lease."""
         if self._stopping.is_set():
             return "ending"
-        return "" if self._cluster.synced() else "caches are not filled yet"
+        if self._cluster.synced():
+            return ""
+        return "caches are not filled yet"
 
     def _may(self) -> bool:
         """Whether we may act; who begins to looks first at what ended the one before."""

@@ -79,7 +79,8 @@ class Telemetry:
         self._metrics.count("tierwise_crashes_total", crash.stage, crash.key.kind if crash.key is not None else "")
 
     def _log(self, iteration: LoopPass) -> None:
-        earlier, self._rejections = self._rejections, iteration.report.rejections
+        earlier = self._rejections
+        self._rejections = iteration.report.rejections
         fields_of_jobs: dict[object, object] = {
             job: self._said[job] for job, rejection in self._rejections.items() if earlier.get(job) is rejection
         }

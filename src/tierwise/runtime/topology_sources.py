@@ -96,7 +96,10 @@ class Fetching:
         """The sources that are fetched; read again where a ConfigMap has changed."""
         if self._seen is None or not objects.alike(self._seen[0], ConfigMap):
             configs = objects.every(ConfigMap).values()
-            states = [_look(objects, source) for source in other_sources(configs) if source.kind in FETCHED]
+            states = []
+            for source in other_sources(configs):
+                if source.kind in FETCHED:
+                    states.append(_look(objects, source))
             self._seen = objects, states
         return self._seen[1]
 
@@ -164,9 +167,12 @@ def _written(state: _Known, ended: _Ended) -> Effect | None:
     """Effect that records an attempt; None if it is recorded already, or no longer fits the source."""
     if ended.source != state.source or ended.before != state.record:
         return None
-    source, present = state.source, state.manifest
+    source = state.source
+    present = state.manifest
     content = fetch_record.manifest(ended.result, source.kind, source.namespace)
     if present is None:
         return Create(content)
     key = Key("", "ConfigMap", source.namespace, fetch_record.record_name(source.kind))
-    return Update(key, {**present, "data": content["data"]}) if present.get("data") != content["data"] else None
+    if present.get("data") != content["data"]:
+        return Update(key, {**present, "data": content["data"]})
+    return None

@@ -35,15 +35,19 @@ class TraceWriter:
 
     def __init__(self, tracer: Tracer, *, ticks: Callable[[], float], clock: Callable[[], float]) -> None:
         """`ticks` is the clock of the times, `clock` gives seconds since the epoch."""
-        self._tracer, self._ticks, self._clock = tracer, ticks, clock
+        self._tracer = tracer
+        self._ticks = ticks
+        self._clock = clock
 
     def saw(self, iteration: LoopPass) -> None:
         """One trace for the cycle."""
-        times, report = iteration.times, iteration.report
+        times = iteration.times
+        report = iteration.report
         if times is None or not times.found:
             return
         since = self._clock() - self._ticks()
-        begin, end = min(timed.begin for timed in times.found), max(timed.end for timed in times.found)
+        begin = min(timed.begin for timed in times.found)
+        end = max(timed.end for timed in times.found)
         root = self._span("cycle", begin, since)
         root.set_attributes(
             {

@@ -81,12 +81,16 @@ class Caught(msgspec.Struct, frozen=True, omit_defaults=True):
             return "plugin", self.plugin
         if self.key is None:
             return "", ""
-        return ("namespace", self.key.namespace) if self.key.namespace else ("object", str(self.key))
+        if self.key.namespace:
+            return ("namespace", self.key.namespace)
+        return ("object", str(self.key))
 
     @property
     def culprit(self) -> tuple[str, str]:
         """Who is blamed; two empty texts where nobody is."""
-        return self.who if self.looks >= _LEAST and self.share > 0.5 else ("", "")
+        if self.looks >= _LEAST and self.share > 0.5:
+            return self.who
+        return ("", "")
 
     @property
     def said(self) -> str:
@@ -115,7 +119,9 @@ class Memory(msgspec.Struct, frozen=True):
     def of(cls, text: str) -> Memory:
         """Memory in a text; empty if the text is missing or foreign."""
         try:
-            return cls(msgspec.json.decode(text, type=tuple[Caught, ...])) if text else cls()
+            if text:
+                return cls(msgspec.json.decode(text, type=tuple[Caught, ...]))
+            return cls()
         except (msgspec.MsgspecError, UnicodeError):
             return cls()
 
@@ -133,7 +139,8 @@ class Memory(msgspec.Struct, frozen=True):
 
     def left_out(self, now: float) -> Iterator[tuple[Caught, int, float]]:
         """Who is to be left out, how often its culprit was caught, and for how many seconds from now on."""
-        counted, seen = self._counted(now), set[tuple[str, str]]()
+        counted = self._counted(now)
+        seen = set[tuple[str, str]]()
         for catch in reversed(counted):
             same_culprit = [earlier for earlier in counted if earlier.culprit == catch.culprit]
             what = catch.culprit if catch.foreign else ("object", str(catch.key))
@@ -164,7 +171,10 @@ class Watchdog:
         caught: Callable[[Caught, float], None],
     ) -> None:
         """`computing` gives the stage and when it began; `caught` is told once, and for how long that was."""
-        self._computing, self._ticks, self._limit, self._caught = computing, ticks, limit, caught
+        self._computing = computing
+        self._ticks = ticks
+        self._limit = limit
+        self._caught = caught
         self._thread = threading.current_thread().ident or 0
         self._ended = threading.Event()
 
@@ -176,11 +186,13 @@ class Watchdog:
         self._ended.set()
 
     def _run(self) -> None:
-        stage, seen = None, list[Caught]()
+        stage = None
+        seen = list[Caught]()
         while not self._ended.wait(self._limit / _LOOKS):
             current = self._computing()
             if current != stage:
-                stage, seen = current, []
+                stage = current
+                seen = []
             if current is None:
                 continue
             seen.append(_seen(current[0], sys._current_frames().get(self._thread)))
@@ -237,7 +249,9 @@ def _asked(local: dict[str, Any]) -> dict[str, str]:
 def _steps(local: dict[str, Any], namespace: str) -> int:
     """The steps of search that a namespace has used in a cycle, by the variables of a function; 0 where none has it."""
     cycle = local.get("cycle", local.get("self"))
-    return cycle.steps.used(namespace) if isinstance(cycle, Cycle) else 0
+    if isinstance(cycle, Cycle):
+        return cycle.steps.used(namespace)
+    return 0
 
 
 def _about(local: dict[str, Any]) -> tuple[str, Key | None]:

@@ -115,7 +115,8 @@ def run_action(name: str, current: Cycle, profile: Profile, repair: Replacements
 
     Where gangs are repaired, `allocate` gives room to those that have lost nodes before pods are evicted for others.
     """
-    action, given = ACTIONS[name], profile.action_arguments.get(name, {})
+    action = ACTIONS[name]
+    given = profile.action_arguments.get(name, {})
     current.steps.action = name
     match action.family:
         case Family.ENQUEUE:
@@ -406,7 +407,12 @@ def nothing_is_left(snapshot: Snapshot, profile: Profile, report: CycleReport) -
     """Whether nothing waits once what a cycle has decided is done, as `nothing_waits` would say of the cluster then."""
     if not _nothing_moves(snapshot, profile) or report.rejections or report.delays or report.unfinished:
         return False
-    bound = {t.key for decision in report.decisions if decision.bound for p in decision.placed for t in p.tasks}
+    bound = set()
+    for decision in report.decisions:
+        if decision.bound:
+            for p in decision.placed:
+                for t in p.tasks:
+                    bound.add(t.key)
     return all(
         report.phases.get(job.key, job.phase) is not Phase.PENDING
         and all(task.status not in _WAITING or task.key in bound for task in job.tasks)
@@ -473,7 +479,8 @@ def open_cycle(
     pipeline = Pipeline(profile, view, plugins)
     fit_counts = FitCounts(ledger, snapshot.topology, pipeline.why_not)
     nominations = Nominations(snapshot, ledger)
-    report, declined = ReportBuilder(watch=watch), DeclinedPlaces(ledger, view.ahead)
+    report = ReportBuilder(watch=watch)
+    declined = DeclinedPlaces(ledger, view.ahead)
     room = IdleRoom(snapshot, ledger, view.ahead, idle_room(profile))
     book = Refusals(ledger, report, nominations)
     opened = Cycle(

@@ -94,14 +94,20 @@ def _dropped(snapshot: Snapshot, report: CycleReport) -> Iterator[port.Effect]:
         if job.key not in report.rejections and job.number not in decided:
             continue
         nominated = [task for task in job.tasks if task.nominated >= 0 and task.status is Status.PENDING]
-        kept_tasks = {t.key for d in decided.get(job.number, ()) for p in d.placed for t in p.tasks}
+        kept_tasks = set()
+        for d in decided.get(job.number, ()):
+            for p in d.placed:
+                for t in p.tasks:
+                    kept_tasks.add(t.key)
         yield from (
             port.Nominate(pod_key(task.key), "", gang=job.key) for task in nominated if task.key not in kept_tasks
         )
 
 
 def _placements(snapshot: Snapshot, report: CycleReport) -> Iterator[port.Effect]:
-    names, numbers, leaves = snapshot.nodes.names, snapshot.nodes.number, snapshot.topology.leaf
+    names = snapshot.nodes.names
+    numbers = snapshot.nodes.number
+    leaves = snapshot.topology.leaf
     places: dict[int, dict[str, str]] = {}
     for decision in report.decisions:
         for placed in decision.placed:
@@ -169,7 +175,8 @@ def _rank(job: Job, task: Task) -> dict[str, str]:
     """Annotations of a task of a job with a pattern: its rank, the number of ranks, and its place in the grid."""
     if job.pattern is None:
         return {}
-    rank, ranks = job.ranks[task.key], job.world_size
+    rank = job.ranks[task.key]
+    ranks = job.world_size
     place = job.pattern.coordinates(rank, ranks)
     return {RANK: str(rank), RANKS: str(ranks)} | ({COORDINATES: place} if place else {})
 
@@ -196,7 +203,11 @@ def amended(report: CycleReport, outcomes: Iterable[port.Outcome]) -> CycleRepor
     decisions: list[Decision] = []
     rejections = dict(report.rejections)
     for decision in report.decisions:
-        lost = [task.key for placed in decision.placed for task in placed.tasks if task.key in failed]
+        lost = []
+        for placed in decision.placed:
+            for task in placed.tasks:
+                if task.key in failed:
+                    lost.append(task.key)
         if not decision.bound or not lost:
             decisions.append(decision)
             continue

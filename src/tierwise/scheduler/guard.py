@@ -62,7 +62,9 @@ class Crash(msgspec.Struct, frozen=True):
     @property
     def event(self) -> RecordEvent | None:
         """Event for the owner of the skipped object; None if the crash is about no object."""
-        return None if self.key is None else RecordEvent(self.key, "Warning", "SetAside", self.text)
+        if self.key is None:
+            return None
+        return RecordEvent(self.key, "Warning", "SetAside", self.text)
 
 
 class _Aside(msgspec.Struct, frozen=True):
@@ -88,7 +90,8 @@ class Guard:
         """The objects without those that are set aside; for all that there are, and not for a part of them."""
         if not self._aside:
             return objects
-        puts, deletes = {}, []
+        puts = {}
+        deletes = []
         for key, aside in list(self._aside.items()):
             record = objects.record(key)
             if record is None:
@@ -98,7 +101,9 @@ class Guard:
                     puts[key] = _bare(record), objects.raw(key)
                 else:
                     deletes.append(key)
-        return objects.updated(puts, deletes, objects.version) if puts or deletes else objects
+        if puts or deletes:
+            return objects.updated(puts, deletes, objects.version)
+        return objects
 
     def set_aside(self, stage: str, key: Key, why: str, seconds: float) -> None:
         """Leave an object out that was found to be the culprit elsewhere."""
@@ -172,7 +177,8 @@ def _culprit(objects: Objects, trial: Callable[[Objects], object]) -> Key | None
     keys = sorted(objects, key=lambda key: _LAST.index(key.kind) + 1 if key.kind in _LAST else 0)  # stable
     if not _fails(objects, trial) or _fails(_first(objects, keys, 0), trial):
         return None
-    sound, failing = 0, len(keys)
+    sound = 0
+    failing = len(keys)
     while failing - sound > 1:
         middle = (sound + failing) // 2
         if _fails(_first(objects, keys, middle), trial):

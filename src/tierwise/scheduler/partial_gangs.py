@@ -60,7 +60,9 @@ def partial_since(objects: Objects, tasks: Sequence[Task]) -> float | None:
     if not waiting or len(standing) + len(waiting) < len(tasks) or len(times) < len(standing) or not times:
         return None
     first = min(times)
-    return max(times) if all(_made(pod) <= first for pod in waiting) else None
+    if all(_made(pod) <= first for pod in waiting):
+        return max(times)
+    return None
 
 
 def owned(pod: Pod) -> bool:
@@ -124,7 +126,10 @@ class _BoundPod(msgspec.Struct, frozen=True):
 
 
 def _last(objects: Objects, snapshot: Snapshot) -> Iterator[tuple[Job, Pod]]:
-    names = {fault.subject.removeprefix("Node ") for fault in snapshot.faults if fault.code == _CROWDED}
+    names = set()
+    for fault in snapshot.faults:
+        if fault.code == _CROWDED:
+            names.add(fault.subject.removeprefix("Node "))
     if not names:
         return
     guests = _guests(objects, snapshot, sorted(snapshot.nodes.row[name] for name in names))
@@ -249,7 +254,9 @@ def release(
 
     Of these jobs alone, where `whose` says so, and of none of those in `besides`.
     """
-    bound, back, marked = _bound(report), overbound(objects, snapshot), (marks or Marks()).follow(objects)
+    bound = _bound(report)
+    back = overbound(objects, snapshot)
+    marked = (marks or Marks()).follow(objects)
     named = {*back, *bound}
     every = snapshot.jobs if named or marked else ()
     others = [job for job in every if (job.key in named or _is_marked(job, marked)) and job.settled]
@@ -290,12 +297,20 @@ def _halves(
     objects: Objects, report: CycleReport, after: Ledger, case: _Case, key: Key | None, now: float
 ) -> Iterator[Effect]:
     """Release sub-groups beyond the minimum of which a part runs; the rest of the gang stays where it is."""
-    job, standing = case.job, {_pod_key(pod).path: pod for pod in case.standing}
+    job = case.job
+    standing = {_pod_key(pod).path: pod for pod in case.standing}
     begun = [sub for sub in job.subs if any(task.key in standing for task in sub.tasks)] if job.shape.parted else []
     units = halves(after, job, begun)
-    placed = {task.key for one in report.decisions if one.job is job for p in one.placed for task in p.tasks}
+    placed = set()
+    for one in report.decisions:
+        if one.job is job:
+            for p in one.placed:
+                for task in p.tasks:
+                    placed.add(task.key)
     for unit in units:
-        tasks = [task for sub in unit for task in sub.tasks]
+        tasks: list[Task] = []
+        for sub in unit:
+            tasks.extend(sub.tasks)
         if _waited(partial_since(objects, tasks), now) and not any(task.key in placed for task in tasks):
             pods = [standing[task.key] for task in tasks if task.key in standing]
             yield from _evict(replace(case, standing=pods), key, "sub-group " + ", ".join(sub.key for sub in unit))

@@ -101,16 +101,21 @@ def _ask(cycle: Cycle, decision: Decision) -> _Said:
 
 def _settle(cycle: Cycle, decisions: list[Decision], answers: _Said) -> list[Decision] | None:
     """Decisions about one job after its preparation; None if everything prepared for it is undone."""
-    job, report = decisions[0].job, cycle.report
-    every = [preparation for task_answers in answers.values() for preparation in task_answers]
+    job = decisions[0].job
+    report = cycle.report
+    every = []
+    for task_answers in answers.values():
+        every.extend(task_answers)
     failed = next((preparation.failed for preparation in every if preparation.failed is not None), None)
     if failed is not None:
         report.rejections[job.key] = Rejection("bind", job.key, failed)
         _count(cycle, failed, [write for preparation in every for write in preparation.undo])
         return None
-    waiting = {
-        key for key, task_answers in answers.items() for preparation in task_answers if preparation.waits is not None
-    }
+    waiting = set()
+    for key, task_answers in answers.items():
+        for preparation in task_answers:
+            if preparation.waits is not None:
+                waiting.add(key)
     if not waiting:
         return decisions
     report.rejections[job.key] = _waits(job, waiting, every, sum(decision.count() for decision in decisions))
@@ -138,7 +143,8 @@ def _waits(job: Job, waiting: set[str], every: list[Preparation], placed: int) -
 
 def _whole_without(cycle: Cycle, decisions: list[Decision], waiting: set[str]) -> bool:
     """Whether a job has its minimum without the tasks that wait."""
-    ledger, job = cycle.ledger, decisions[0].job
+    ledger = cycle.ledger
+    job = decisions[0].job
     numbers = {name: (number,) for number, name in job.role_names.items()}
     with ledger.statement():
         for decision in decisions:

@@ -29,7 +29,8 @@ class Budgets:
         self._by_label: dict[tuple[str, str, str], list[int]] = {}
         self._by_namespace: dict[str, list[int]] = {}  # those that ask for no single label
         for i, record in enumerate(self._records):
-            namespace, selector = record.metadata.namespace or "default", record.spec.selector
+            namespace = record.metadata.namespace or "default"
+            selector = record.spec.selector
             label = next(iter(selector.match_labels.items()), None) if selector is not None else None
             if label is not None:
                 self._by_label.setdefault((namespace, *label), []).append(i)
@@ -41,7 +42,9 @@ class Budgets:
         if not self._records:
             return ()
         namespace = pod.metadata.namespace or "default"
-        near = [i for label in pod.metadata.labels.items() for i in self._by_label.get((namespace, *label), ())]
+        near: list[int] = []
+        for label in pod.metadata.labels.items():
+            near.extend(self._by_label.get((namespace, *label), ()))
         near += self._by_namespace.get(namespace, ())
         return tuple(sorted(i for i in near if covers(self._records[i], pod)))
 

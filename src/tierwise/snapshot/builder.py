@@ -101,7 +101,10 @@ class _Jobs(Derived[SortedPods]):
         priorities: Derived[Priorities],
         domains: Derived[dict[str, str]],
     ) -> None:
-        reads = {record: None for language in LANGUAGES.values() for record in language.reads}
+        reads: dict[type, None] = {}
+        for language in LANGUAGES.values():
+            for record in language.reads:
+                reads[record] = None
         self._groups = graph.follow(lambda: GroupReader(gang_rules(profile)), _follow_groups, graph.kinds(*reads))
         self._homes = graph.equal(Quotas.homes, quotas)
         names = Each(graph.records(PodGroup), attrgetter("spec.priority_class_name"))
@@ -110,13 +113,18 @@ class _Jobs(Derived[SortedPods]):
             graph, (tasks, order, self._groups, self._homes, self.classes, axis, quotas, priorities, domains)
         )
         self._profile = profile
-        self._tasks, self._order, self._axis, self._quotas = tasks, order, axis, quotas
-        self._priorities, self._domains = priorities, domains
+        self._tasks = tasks
+        self._order = order
+        self._axis = axis
+        self._quotas = quotas
+        self._priorities = priorities
+        self._domains = domains
         self._last: Priorities
         self._cache: JobCache
 
     def make(self, reading: int) -> None:
-        store, priorities = self._tasks.value, self._priorities.value
+        store = self._tasks.value
+        priorities = self._priorities.value
         if self.at < 0 or self._tasks.began == reading or self._homes.changed or self._others():
             self._start()
         elif self._tasks.resized == reading:
@@ -131,7 +139,8 @@ class _Jobs(Derived[SortedPods]):
         """Whether classes mean something else for a group that names one of them."""
         if not self._priorities.changed:
             return False
-        now, before = self._priorities.value, self._last
+        now = self._priorities.value
+        before = self._last
         names = {"", *self.classes.value, *(group.priority_class for group in self._groups.value[0].groups.values())}
         return any(now.meant(name) != before.meant(name) for name in names)
 
@@ -169,7 +178,9 @@ class Reader:
         """Rows `follow` the tree of a kind where one is named; what is kept is kept in a graph."""
         self.schedulers = schedulers
         graph = self._graph = Graph() if graph is None else graph
-        kinds, whole, equal = graph.kinds, graph.whole, graph.equal
+        kinds = graph.kinds
+        whole = graph.whole
+        equal = graph.equal
         rules = reservation_rules(profile)
         record = history_key(rules.history)
         served = SCHEDULER_NAMES.union(profile.schedulers) if schedulers is None else schedulers
@@ -317,7 +328,8 @@ def _faults(
     used: Ints,
     *told: tuple[object, Iterable[Fault]],
 ) -> tuple[Fault, ...]:
-    of_pods, crowded = _in_order(store.faults), _crowded(table, axis, used)
+    of_pods = _in_order(store.faults)
+    crowded = _crowded(table, axis, used)
     rest = chain.from_iterable(faults for _, faults in told)
     return *trees.faults, *quotas.faults, *found.faults, *of_pods, *unknown, *crowded, *rest
 
@@ -417,7 +429,9 @@ def _tight(largest: dict[str, int], crowd: int, followed: FollowedPods) -> int:
         for name, number in effective_request(template.spec).items():
             if name in asked:
                 asked[name] += min(number, largest[name]) * template.pods
-    return ceiling(1 << crowd.bit_length()) if max(asked.values()) >= MOST else MOST
+    if max(asked.values()) >= MOST:
+        return ceiling(1 << crowd.bit_length())
+    return MOST
 
 
 def _allowed(budgets: Budgets, objects: Objects) -> tuple[int, ...]:
@@ -462,7 +476,8 @@ def _crowded(table: NodeTable, axis: Axis, used: Ints) -> list[Fault]:
 
 def _labels(objects: Objects, common: Common) -> dict[str, dict[str, str]]:
     """Of every namespace that has one of the labels that selectors look at, those that it has."""
-    keys, records = common.namespace_keys, objects.every(Namespace)
+    keys = common.namespace_keys
+    records = objects.every(Namespace)
     if not keys:
         return {}
     found = {name: {k: v for k, v in record.metadata.labels.items() if k in keys} for name, record in records.items()}

@@ -77,7 +77,8 @@ class Derived(ABC, Generic[V]):
 
     def forget(self) -> None:
         """Begin from nothing."""
-        self.at, self.due = -1, True
+        self.at = -1
+        self.due = True
 
 
 class Kinds(Derived[Objects]):
@@ -88,7 +89,8 @@ class Kinds(Derived[Objects]):
         self.types = types
 
     def make(self, reading: int) -> None:
-        self.value, self.at = self.graph.objects, reading
+        self.value = self.graph.objects
+        self.at = reading
 
 
 class Records(Derived[Mapping[str, R]]):
@@ -107,17 +109,22 @@ class Records(Derived[Mapping[str, R]]):
         return self._latest if self.changed else {}
 
     def make(self, reading: int) -> None:
-        now, before = self.graph.objects, self.graph.before
-        latest, records = now.latest(before, self._kind), now.every(self._kind)
+        now = self.graph.objects
+        before = self.graph.before
+        latest = now.latest(before, self._kind)
+        records = now.every(self._kind)
         if self.facet is not None:
-            is_same, previous = self.facet.same, before.every(self._kind)
+            is_same = self.facet.same
+            previous = before.every(self._kind)
             latest = {
                 path: record
                 for path, record in latest.items()
                 if record is None or path not in previous or not is_same(record, previous[path])
             }
         if latest or self.at < 0:
-            self.value, self.at, self._latest = records, reading, latest
+            self.value = records
+            self.at = reading
+            self._latest = latest
 
 
 class Whole(Derived[V]):
@@ -132,13 +139,16 @@ class Whole(Derived[V]):
         start: Callable[[], object] | None = None,
     ) -> None:
         super().__init__(graph, inputs)
-        self._function, self._same, self._start = function, is_same, start
+        self._function = function
+        self._same = is_same
+        self._start = start
         self._memory = () if start is None else (start(),)
 
     def make(self, reading: int) -> None:
         result = self._function(*self._memory, *[source.value for source in self.inputs])
         if self.at < 0 or not self._same(self.value, result):
-            self.value, self.at = result, reading
+            self.value = result
+            self.at = reading
 
     def forget(self) -> None:
         super().forget()
@@ -152,7 +162,8 @@ class Each(Derived[dict[str, V]]):
         super().__init__(source.graph, (source,))
         self.value = {}
         self._others: Collection[str] = ()
-        self._source, self._function = source, function
+        self._source = source
+        self._function = function
 
     @property
     def others(self) -> Collection[str]:
@@ -160,7 +171,9 @@ class Each(Derived[dict[str, V]]):
         return self._others if self.changed else ()
 
     def make(self, reading: int) -> None:
-        values, function, removed = self.value, self._function, []
+        values = self.value
+        function = self._function
+        removed = []
         came = False
         for path, record in self._source.latest.items():
             if record is None:
@@ -178,7 +191,8 @@ class Each(Derived[dict[str, V]]):
         if came:
             self.value = {path: values[path] for path in self._source.value}
         if removed or self.at < 0:
-            self._others, self.at = removed, reading
+            self._others = removed
+            self.at = reading
 
     def forget(self) -> None:
         super().forget()
@@ -214,19 +228,24 @@ class Rows(Derived[NDArray[A]]):
         Where that is another, `patch` makes the column from the last one and from both, or says that all is to be read.
         """
         super().__init__(source.graph, (order, source, *shared))
-        self._order, self._source, self._shared = order, source, shared
-        self._read, self._patch = read_values, patch
+        self._order = order
+        self._source = source
+        self._shared = shared
+        self._read = read_values
+        self._patch = patch
         self._by: list[Any] = []  # the shared inputs that the value was made by
 
     def make(self, reading: int) -> None:
-        order, values = self._order.value, self._source.value
+        order = self._order.value
+        values = self._source.value
         by = [source.value for source in self._shared]
         previous: NDArray[A] | None = self.value if self.at >= 0 else None
         if previous is not None and any(source.changed for source in self._shared):
             previous = self._patch(previous, self._by, by) if self._patch is not None else None
         self._by = by
         if previous is None or not previous.shape[-1]:
-            self.value, self.at = self._read([values[name] for name in order.names], *by), reading
+            self.value = self._read([values[name] for name in order.names], *by)
+            self.at = reading
             return
         dirty = [order.row[name] for name in self._source.others if name in order.row]
         if self._order.changed:
@@ -241,7 +260,8 @@ class Rows(Derived[NDArray[A]]):
             or previous is not self.value
             or not np.array_equal(result[..., dirty], previous[..., dirty])
         ):
-            self.value, self.at = result, reading
+            self.value = result
+            self.at = reading
 
 
 class Index(Generic[W]):
@@ -297,9 +317,11 @@ class Graph:
 
     def read(self, objects: Objects) -> None:
         """Bring all values up to date."""
-        self.before, self.objects = self.objects, objects
+        self.before = self.objects
+        self.objects = objects
         self.reading += 1
-        reading, sources = self.reading, self._sources
+        reading = self.reading
+        sources = self._sources
         for kind in objects.differing_types(self.before):
             for source in sources.get(kind, ()):
                 source.due = True

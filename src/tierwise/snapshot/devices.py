@@ -203,13 +203,15 @@ class DeviceReader:
         `pods` are those that came, went or changed, as they are now, `wanted` the resources that pods name, `offered`
         those that nodes have themselves.
         """
-        before, self._objects = self._objects, objects
+        before = self._objects
+        self._objects = objects
         frame = self._sets, self._counted, self._served
         self._pods = objects.every(Pod)
         claims = objects.every(ResourceClaim)
         changed = set(objects.changes(before, ResourceClaim))
         described = not self or not objects.alike(before, ResourceSlice, DeviceClass) or rows != self._rows
-        joined, meant = self._join(joins), set[str]()
+        joined = self._join(joins)
+        meant = set[str]()
         if described:
             meant = set(self._means)
             pods = pods if served == self._served else {**pods, **self._pods}
@@ -222,14 +224,21 @@ class DeviceReader:
         native = frozenset(offered) & self._served.keys() if self._served else frozenset()
         if not described and not touched and resources_wanted == self._wanted and native == self._native:
             return joined
-        self._rows, self._wanted, self._native, self.changed = rows, resources_wanted, native, True
+        self._rows = rows
+        self._wanted = resources_wanted
+        self._native = native
+        self.changed = True
         if not self:
             self.devices = model.NO_DEVICES
             self._sets, self._counted = (), frozenset()
             self._kinds, self._slice_kinds, self._keys = {}, {}, {}  # or classes that are gone would be planned with
-            self._planner, self._plans, self._asked = dra.Planner((), {}, self._selectors), {}, {}
+            self._planner = dra.Planner((), {}, self._selectors)
+            self._plans = {}
+            self._asked = {}
             return meant
-        table, kinds, unread = self._table, tuple(self._kinds), self._unread
+        table = self._table
+        kinds = tuple(self._kinds)
+        unread = self._unread
         looks = self._look(objects, claims)
         if looks or described:
             self._publish(objects)
@@ -240,8 +249,11 @@ class DeviceReader:
             else:
                 kinds_now = tuple(self._kinds.values())
                 self._planner = dra.Planner(kinds_now, objects.every(DeviceClass), self._selectors)
-                self._plans, self._asked = {}, {}
-                touched = {claim for means in self._means.values() for claim in means}
+                self._plans = {}
+                self._asked = {}
+                touched = set()
+                for means in self._means.values():
+                    touched.update(means)
         self._mark(changed_devices)
         self._unread |= beyond_evaluating(self._unallocated_specs(claims), self._planner)
         touched |= {path for path in unread.keys() | self._unread.keys() if unread.get(path) != self._unread.get(path)}
@@ -261,7 +273,8 @@ class DeviceReader:
 
     def _join(self, joins: Mapping[str, str]) -> set[str]:
         """Take in what ComputeDomains say now; the pods that join another one by it, or none any more."""
-        previous, self._domains = self._domains, joins
+        previous = self._domains
+        self._domains = joins
         differing = {name for name in previous.keys() | joins.keys() if previous.get(name) != joins.get(name)}
         users = ((path, self._pods.get(path)) for path in (self._means if differing else ()))
         return {path for path, pod in users if pod is not None and not differing.isdisjoint(template_names(pod))}
@@ -326,7 +339,9 @@ class DeviceReader:
         if names <= self._names or (("", "") in self._names):
             return False
         self._names = frozenset(names | self._names)
-        self._kinds, self._slice_kinds, self._keys = {}, {}, {}
+        self._kinds = {}
+        self._slice_kinds = {}
+        self._keys = {}
         return True
 
     def _publish(self, objects: Objects) -> None:
@@ -359,7 +374,9 @@ class DeviceReader:
         everything = [slice_ for pool in pools for slice_ in pool.slices]
         kind = self._kinds_of(everything)
         if len(distinct(kind)) < len(self._kinds):  # some kinds are no more: the sets that they are in would linger
-            self._kinds, self._slice_kinds, self._keys = {}, {}, {}
+            self._kinds = {}
+            self._slice_kinds = {}
+            self._keys = {}
             kind = self._kinds_of(everything)
         owner = np.repeat(np.arange(len(pools)), lengths)
         where = np.repeat(np.array([pool.row for pool in pools], dtype=np.int64), lengths)
@@ -381,7 +398,8 @@ class DeviceReader:
 
     def _take_over(self, previous: model.DeviceTable) -> set[_Device]:
         """Mark the devices of pools that are what they were as in the table before; those of all other pools."""
-        before, other_pools = {pool.key: pool for pool in previous.pools}, []
+        before = {pool.key: pool for pool in previous.pools}
+        other_pools = []
         source = np.full(len(self._table.devices), -1, dtype=np.int64)
         for pool in self._table.pools:
             known_pool = before.get(pool.key)
@@ -399,7 +417,8 @@ class DeviceReader:
 
     def _kinds_of(self, slices: Sequence[ResourceSlice]) -> Ints:
         """The numbers of the kinds of all devices of slices; those of a slice that is what it was stay."""
-        known_slices, self._slice_kinds = self._slice_kinds, {}
+        known_slices = self._slice_kinds
+        self._slice_kinds = {}
         for slice_ in slices:
             record, kinds = known_slices.get(slice_.metadata.name, (None, ()))
             self._slice_kinds[slice_.metadata.name] = slice_, kinds if record is slice_ else self._kinds_in(slice_)
@@ -410,7 +429,8 @@ class DeviceReader:
         keys = self._keys.get(driver)
         if keys is None:
             keys = self._keys[driver] = dra.KindKeys(driver, self._names)
-        kinds, kind_keys = self._kinds, keys.of_all(slice_.spec.devices)
+        kinds = self._kinds
+        kind_keys = keys.of_all(slice_.spec.devices)
         for key, device in zip(kind_keys, slice_.spec.devices, strict=True):
             if key not in kinds:
                 plain = not (device.allow_multiple_allocations or device.consumes_counters)
@@ -421,7 +441,8 @@ class DeviceReader:
         """Note what some claims hold; the devices that they held or hold."""
         devices: set[_Device] = set()
         for path in touched:
-            before, claim = self._holdings.pop(path, _HOLDS_NOTHING), claims.get(path)
+            before = self._holdings.pop(path, _HOLDS_NOTHING)
+            claim = claims.get(path)
             now = _HOLDS_NOTHING
             if claim is not None and claim.status.allocation is not None:
                 now = self._holdings[path] = self._holding(path, claim)
@@ -435,7 +456,8 @@ class DeviceReader:
 
     def _mark(self, devices: Iterable[_Device]) -> None:
         """Mark devices by what claims hold them: all that are held, and apart those that no running pod alone holds."""
-        table, marks = self._table, self._table.marks.copy()
+        table = self._table
+        marks = self._table.marks.copy()
         for device in devices:
             number = table.index.get(device, -1)
             if number >= 0:
@@ -477,7 +499,9 @@ class DeviceReader:
         for user in self._users[path]:
             pod = self._pods[user]
             if dra.is_consumer(claim.status.reserved_for[0], pod):
-                return user if pod.spec.node_name and not _ended(pod) else None
+                if pod.spec.node_name and not _ended(pod):
+                    return user
+                return None
         return None
 
     def _deserted(self, path: str, claim: ResourceClaim) -> bool:
@@ -514,7 +538,8 @@ class DeviceReader:
                 continue
             simple = len(waiting) == 1 and _simple(plan)
             for request in chain.from_iterable(plan.requests):
-                name, kinds = request.device_class, _mask(request.answers, 1)
+                name = request.device_class
+                kinds = _mask(request.answers, 1)
                 choices.classes.setdefault(name, _mask(self._planner.of_class(name), 1))
                 choices.classes_of.setdefault(kinds, set()).add(name)
                 if simple and not kinds & odd and not any(answer > 2 for answer in request.answers):
@@ -534,7 +559,8 @@ class DeviceReader:
 
     def _plan(self, spec: DeviceClaim, path: str) -> model.PlannedClaim | str:
         """A claim as it can be searched for; what is wrong with it is told of this claim, whoever else asks alike."""
-        key, name = _encode(spec), f"ResourceClaim {path.rpartition('/')[2]}"
+        key = _encode(spec)
+        name = f"ResourceClaim {path.rpartition('/')[2]}"
         plan = self._plans.get(key)
         if plan is None:
             plan = self._plans[key] = self._planner.plan(spec, dra.ANY_CLAIM)
@@ -548,7 +574,8 @@ class DeviceReader:
 
         `native` are extended resources as nodes offer them themselves: where they do, classes are not asked.
         """
-        table, by_set = self._table, dict[str, Ints]()
+        table = self._table
+        by_set = dict[str, Ints]()
         local = table.row >= 0
         free = (self._usable > 0) & (table.foreign == 0)
         usable_foreign = (self._usable > 0) & (table.foreign > 0) & local
@@ -627,7 +654,8 @@ class DeviceReader:
                 for device_set in self._sets:
                     if device_set.kinds & bit:
                         counts[device_set.name] = counts.get(device_set.name, 0) + 1
-        claimed, domain = self._means.get(path, ()), self._domain_of(self._pods[path])
+        claimed = self._means.get(path, ())
+        domain = self._domain_of(self._pods[path])
         if not claimed and not domain:
             return NOTHING_ASKED
         key = _encode((sorted(counts.items()), domain)) if counts or domain else b""
@@ -692,7 +720,9 @@ class DeviceReader:
             return ""
         first_users = sorted(users)[: dra.MOST_CONSUMERS - len(claim.status.reserved_for)]
         name = claim.metadata.name
-        return "" if path in first_users else f"ResourceClaim {name} is wanted by more than {dra.MOST_CONSUMERS} pods"
+        if path in first_users:
+            return ""
+        return f"ResourceClaim {name} is wanted by more than {dra.MOST_CONSUMERS} pods"
 
     def _count(self, plan: model.PlannedClaim, counts: dict[str, int], *, alone: bool) -> bool:
         """Add what a claim asks of each set; whether that is all there is to it."""
@@ -750,9 +780,11 @@ def _pool(
         if len(slices) > 1:
             newest = max(slice_.spec.pool.generation for slice_ in slices)
             slices = [slice_ for slice_ in slices if slice_.spec.pool.generation == newest]
-        where, fault = row.get(next(iter(nodes)), _GONE), dra.pool_fault(slices)
+        where = row.get(next(iter(nodes)), _GONE)
+        fault = dra.pool_fault(slices)
     else:
-        where, fault = -1, ""
+        where = -1
+        fault = ""
     end = first_device + sum(len(slice_.spec.devices) for slice_ in slices) if where != _GONE else first_device
     return model.DevicePool(driver, name, tuple(slices), first_device, end, where, fault)
 
@@ -843,7 +875,10 @@ def _laminar(counted: Sequence[int], matched: Sequence[int], together: set[froze
             if kinds_a & kinds_b and kinds_a & kinds_b not in (kinds_a, kinds_b):
                 bad |= {kinds_a, kinds_b}
     while True:
-        spoilt = {kinds for group in together if not group <= good - bad for kinds in group}
+        spoilt: set[int] = set()
+        for group in together:
+            if not group <= good - bad:
+                spoilt.update(group)
         newly_bad = {kinds for kinds in good - bad if kinds in spoilt or any(kinds & kinds_b for kinds_b in bad)}
         if not newly_bad:
             return good - bad

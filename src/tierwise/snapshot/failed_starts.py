@@ -63,7 +63,8 @@ def record_key(namespace: str) -> Key:
 
 def failed_start(pod: Pod) -> tuple[str, str, str] | None:
     """The uid of a pod, its node and why it did not start there; None where nothing speaks against the node."""
-    node, status = pod.spec.node_name, pod.status
+    node = pod.spec.node_name
+    status = pod.status
     if not node:
         return None
     why = ""
@@ -74,7 +75,9 @@ def failed_start(pod: Pod) -> tuple[str, str, str] | None:
     elif status.phase in ("Pending", ""):
         why = next(filter(None, map(_stuck, (*status.init_container_statuses, *status.container_statuses))), "")
     why = why or next(filter(None, map(_failed_check, status.init_container_statuses)), "")
-    return (pod.metadata.uid or _path(pod.metadata), node, why) if why else None
+    if why:
+        return (pod.metadata.uid or _path(pod.metadata), node, why)
+    return None
 
 
 def _path(meta: ObjectMeta) -> str:
@@ -83,13 +86,17 @@ def _path(meta: ObjectMeta) -> str:
 
 def _stuck(status: ContainerStatus) -> str:
     waiting = status.state.waiting
-    return waiting.reason if waiting is not None and waiting.reason in _WAITING else ""
+    if waiting is not None and waiting.reason in _WAITING:
+        return waiting.reason
+    return ""
 
 
 def _failed_check(status: ContainerStatus) -> str:
     """A check that runs before the containers, and failed."""
     ended = status.state.terminated
-    return "Init:Error" if ended is not None and ended.exit_code and ended.reason != "OOMKilled" else ""
+    if ended is not None and ended.exit_code and ended.reason != "OOMKilled":
+        return "Init:Error"
+    return ""
 
 
 def read_failed_starts(
@@ -161,7 +168,8 @@ def _suspicions(memory: StartMemory, snapshot: Snapshot) -> list[Effect]:
 
 def _spelled(starts: Iterable[FailedStart]) -> str:
     """The last ones, and of each namespace so many at most."""
-    left, kept = Counter[str](), list[list[object]]()
+    left = Counter[str]()
+    kept = list[list[object]]()
     for start in sorted(starts, key=lambda start: (-start.at, start.pod)):
         left[namespace_of(start.gang)] += 1
         if left[namespace_of(start.gang)] <= MOST_OF_NAMESPACE and len(kept) < MOST:

@@ -122,7 +122,9 @@ class _JobsInOrder(Generic[K]):
 
         Returns whether any job is another than before.
         """
-        jobs, ranks, numbers = self.jobs, self._ranks, self._next_numbers
+        jobs = self.jobs
+        ranks = self._ranks
+        numbers = self._next_numbers
         before = len(jobs)
         first = len(jobs) if numbers[0] == builder.next_numbers else 0  # from where on numbers are others
         numbers[0] = builder.next_numbers
@@ -218,7 +220,8 @@ class JobCache:
         touched, moved = store.touched()
         first = {}
         if not self._begun:  # some that others were told of may be gone
-            first, touched = dict.fromkeys(groups.called()), set(store.cohorts())
+            first = dict.fromkeys(groups.called())
+            touched = set(store.cohorts())
         changed = groups.follow_pods(first | store.first_pods(touched))
         if not self._begun:
             self._begun, changed = True, set(groups.groups)
@@ -259,7 +262,8 @@ class JobCache:
         for key in follow - due:
             if not self._follow_states(builder, key):
                 due.add(key)
-        resized, self._resized = self._resized, False
+        resized = self._resized
+        self._resized = False
         gone = [key for key in due if key in self._groups and not self._groups[key].names]
         left = {self._rank_of(key, self._jobs.of[key]) for key in due if key in self._jobs.of}
         for key in gone:
@@ -279,7 +283,8 @@ class JobCache:
         """Groups that have come, gone or become others; pods that name one which came or went are touched by that."""
         due: set[GroupKey] = set()
         for name in changed:
-            before, group = self._named.pop(name, None), groups.groups.get(name)
+            before = self._named.pop(name, None)
+            group = groups.groups.get(name)
             now = (group.key, group.path) if group is not None else None
             if before is not None:
                 self._groups[before].names.discard(name)
@@ -332,11 +337,13 @@ class JobCache:
 
     def _follow_states(self, builder: JobBuilder, key: GroupKey) -> bool:
         """Take over where the pods of a job stand now; false where the job must be built again."""
-        declared, last = self._groups[key], self._jobs.of.get(key)
+        declared = self._groups[key]
+        last = self._jobs.of.get(key)
         if last is None:
             return False
         members = self._members(declared)
-        group, part = declared.group, declared.language.sub_group
+        group = declared.group
+        part = declared.language.sub_group
         job = follow_group(builder, last, group, members, part, foreign=declared.foreign)
         if job is None:
             return False
@@ -353,11 +360,16 @@ class JobCache:
     def _members(self, declared: _Declared) -> list[Member]:
         """The pods of a group, as they count in its job."""
         members = _members([cohort for cohort in declared.cohorts if cohort.ours])
-        return declared.language.joined(declared.group, members) if declared.language.joined is not None else members
+        if declared.language.joined is not None:
+            return declared.language.joined(declared.group, members)
+        return members
 
     def _build(self, builder: JobBuilder, key: GroupKey, *, drawn: Drawn, resized: bool) -> Job:
-        declared, last = self._groups[key], self._jobs.of.get(key)
-        group, language, members = declared.group, declared.language, self._members(declared)
+        declared = self._groups[key]
+        last = self._jobs.of.get(key)
+        group = declared.group
+        language = declared.language
+        members = self._members(declared)
         gathered = language.gathered(group, members, drawn) if language.gathered is not None else None
         if language.gathered is not None:
             selects = any(m.pod.metadata.annotations.get(SELECTOR) for m in members)
@@ -387,7 +399,9 @@ class JobCache:
         if named or stated is not None:
             admitted = [m.pod.spec.priority for m in members if m.pod.spec.priority is not None]
             stated = self.priorities.of_class(named) if stated is None else stated
-            return min(stated, max(admitted)) if admitted and not self._trusts else stated
+            if admitted and not self._trusts:
+                return min(stated, max(admitted))
+            return stated
         return max([m.task.shape.priority for m in members], default=self.priorities.of_class(""))
 
     def _sort_rest(self) -> _Rest:
@@ -405,7 +419,8 @@ class JobCache:
             for _, last in self._rest.values():
                 self._lone.take_note(last.lone, ())
                 self._standing.take_note(last.standing, ())
-            self._rest, self._rest_versions = kept, versions
+            self._rest = kept
+            self._rest_versions = versions
             self._sorted_rest = _Rest.of([rest for _, rest in kept.values()])
         self._lone.take_note((), self._sorted_rest.drawn)
         return self._sorted_rest

@@ -62,7 +62,8 @@ def order_topology(
     Rows `follow` the tree of a kind where it is named and exists; else that of the hyperNodes without a fabric where
     there are any, else that of the layers, of the first fabric, of the first that labels make.
     """
-    names, nodes = [*records], [*records.values()]
+    names = [*records]
+    nodes = [*records.values()]
     layered = default_topology(topologies)
     follow = aliases.get(follow, follow)
     fabrics = by_fabric(hypernodes.values())

@@ -36,7 +36,9 @@ class PodFollower:
         A pod with claims is read again whatever becomes of it: what it asks of devices depends on its state as well.
         `served` are the resources that classes of devices serve.
         """
-        followed, pods, claiming = FollowedPods(self, {}, {}, set()), self.pods, self.claiming
+        followed = FollowedPods(self, {}, {}, set())
+        pods = self.pods
+        claiming = self.claiming
         moved = followed.moved
         for path, pod in latest.items():
             before = pods.get(path)
@@ -85,8 +87,10 @@ def _alike(before: Pod, pod: Pod) -> bool:
 
     With its node it is told where that is, and its rank: jobs with ranks are built again when a pod of theirs moves.
     """
-    old, new = before.metadata, pod.metadata
-    spec, spec_before = counted(pod), counted(before)
+    old = before.metadata
+    new = pod.metadata
+    spec = counted(pod)
+    spec_before = counted(before)
     if spec_before != spec:
         if spec_before.node_name and not spec.node_name:
             return False  # it was read without its rules about nodes

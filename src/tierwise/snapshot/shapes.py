@@ -57,7 +57,9 @@ def qos_class(spec: PodSpec) -> int:
             all_limited = all_limited and limit > 0
     if not any(requests.values()) and not any(limits.values()):
         return BEST_EFFORT
-    return GUARANTEED if all_limited and requests == limits else BURSTABLE
+    if all_limited and requests == limits:
+        return GUARANTEED
+    return BURSTABLE
 
 
 class _Key(msgspec.Struct, frozen=True):
@@ -106,7 +108,9 @@ class Priorities:
         return self.of_class(name), named.preemption_policy if named is not None else ""
 
     def of(self, spec: PodSpec) -> int:
-        return _bounded(spec.priority) if spec.priority is not None else self.of_class(spec.priority_class_name)
+        if spec.priority is not None:
+            return _bounded(spec.priority)
+        return self.of_class(spec.priority_class_name)
 
     def never(self, spec: PodSpec) -> bool:
         """Whether a pod must not cause evictions."""
@@ -185,7 +189,9 @@ class Shapes:
         self, pod: Pod, template: Template, devices: Asked = NOTHING_ASKED, volumes: ReadVolumes | None = None
     ) -> Shape:
         """The shape of a pod that comes, with what it asks of devices and what its volumes allow."""
-        labels, spec, by = pod.metadata.labels, template.spec, self._by
+        labels = pod.metadata.labels
+        spec = template.spec
+        by = self._by
         # What else tells pods of one template apart few clusters have; where none is, most pods are known by it.
         alike = not (volumes or devices.key or self._by_group or by.firmness or GROUP_LABEL in labels)
         seen = self._seen(labels)
@@ -253,7 +259,9 @@ class Shapes:
     def _seen(self, labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         """Those of a pod's labels that are watched."""
         watched = self._by.common.watched
-        return tuple((key, labels[key]) for key in watched if key in labels) if watched else ()
+        if watched:
+            return tuple((key, labels[key]) for key in watched if key in labels)
+        return ()
 
     def leave(self, shape: Shape) -> None:
         """A pod that had it goes."""
@@ -265,8 +273,13 @@ class Shapes:
             self._blanks.append(entry.number)
 
     def _make(self, entry: _Known) -> Shape:
-        by, key, template, devices, volumes = self._by, entry.key, entry.template, entry.devices, entry.volumes
-        spec, axis = template.spec, by.axis
+        by = self._by
+        key = entry.key
+        template = entry.template
+        devices = entry.devices
+        volumes = entry.volumes
+        spec = template.spec
+        axis = by.axis
         asked = effective_request(spec)
         unasked, guessed = guesses(spec, asked)
         apart = firm_request(asked) if key.firm else {}

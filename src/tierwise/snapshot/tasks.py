@@ -99,7 +99,8 @@ class TaskStore:
         self.releasing: set[str] = set()  # paths of pods that are terminating on their nodes
         self.attracting: dict[str, Pod] = {}  # pods that draw others towards them
         self.faults: dict[str, Fault] = {}
-        self._nodes, self._budgets = by.nodes, by.budgets
+        self._nodes = by.nodes
+        self._budgets = by.budgets
         self._schedulers = schedulers
         self._devices = devices  # what a pod asks of them, by its path
         self._volumes = volumes  # what was read of a pod's, by its path
@@ -137,7 +138,8 @@ class TaskStore:
 
         Apart from them those whose pods have come to other nodes or states and are otherwise what they were.
         """
-        touched, moved = self._touched, self._moved - self._touched
+        touched = self._touched
+        moved = self._moved - self._touched
         self._touched, self._moved = set(), set()
         return touched, moved
 
@@ -171,17 +173,23 @@ class TaskStore:
         pod may be another under the same name.
         """
         self._settle(pods, placed)
-        cohort_of, astray, attracting, moved = self._cohort_of, self._astray, self.attracting, set[Cohort]()
-        came, went = self._came, self._went
+        cohort_of = self._cohort_of
+        astray = self._astray
+        attracting = self.attracting
+        moved = set[Cohort]()
+        came = self._came
+        went = self._went
         for path, pod in pods.items():
             cohort = cohort_of[path]
             member = cohort.members[path]
-            before, previous_pod = member.task, member.pod
+            before = member.task
+            previous_pod = member.pod
             status, times = _state(pod, before.created)
             if status is None:
                 self.drop(path)
                 continue
-            node, nominated = before.node, before.nominated
+            node = before.node
+            nominated = before.nominated
             if (
                 renumbered
                 or pod.spec.node_name != previous_pod.spec.node_name
@@ -227,8 +235,10 @@ class TaskStore:
     def _settle(self, pods: Mapping[str, Pod], placed: Mapping[str, Template]) -> None:
         """Read pods that have got a node without their rules about nodes."""
         for path in sorted(placed, key=natural):  # so that shapes are numbered in an order that objects decide
-            cohort, spec = self._cohort_of[path], pods[path].spec
-            before, task = cohort.members[path].pod, cohort.members[path].task
+            cohort = self._cohort_of[path]
+            spec = pods[path].spec
+            before = cohort.members[path].pod
+            task = cohort.members[path].task
             settled = replace(
                 task,
                 shape=self.shapes.place(task.shape, placed[path]),
@@ -292,14 +302,19 @@ class TaskStore:
 
     def resize(self, by: ReadBy) -> None:
         """There are other resources or ports, or other limits of them: all shapes become others, and nothing else."""
-        axis, was, before = by.axis, self.shapes.axis, _requests(self.shapes)
+        axis = by.axis
+        was = self.shapes.axis
+        before = _requests(self.shapes)
         self.shapes.resize(by)
-        shapes, requests = self.shapes.all(), _requests(self.shapes)
+        shapes = self.shapes.all()
+        requests = _requests(self.shapes)
         kept_columns = [(r, was.index[name]) for name, r in axis.index.items() if name in was.index]
-        used, aligned = np.zeros((len(axis), self.used.shape[1]), dtype=np.int64), np.zeros_like(requests)
+        used = np.zeros((len(axis), self.used.shape[1]), dtype=np.int64)
+        aligned = np.zeros_like(requests)
         for r, old in kept_columns:
             used[r], aligned[r] = self.used[old], before[old]
-        self.used, added_requests = used, requests - aligned
+        self.used = used
+        added_requests = requests - aligned
         ask_otherwise = {*np.flatnonzero(added_requests.any(axis=0)).tolist()}
         for cohort in self._cohorts.values():
             cohort.members = {
@@ -320,7 +335,8 @@ class TaskStore:
         for cohort in self._cohorts.values():
             reshaped = {}
             for path, member in cohort.members.items():
-                labels, task = member.pod.metadata.labels, member.task
+                labels = member.pod.metadata.labels
+                task = member.task
                 if keys.isdisjoint(labels):
                     continue
                 kind = task.shape.number, tuple([labels.get(key) for key in keys])
@@ -347,7 +363,8 @@ class TaskStore:
         self._new.clear()
         self._count(self._came, 1)
         self._count(self._went, -1)
-        self._came, self._went = [], []
+        self._came = []
+        self._went = []
 
     def _count(self, tasks: Iterable[Task], sign: int) -> None:
         tasks_held = [task for task in tasks if task.node >= 0 and task.status in _HOLDING]
@@ -404,7 +421,8 @@ class TaskStore:
                         del self._naming[name]
 
     def _task(self, path: str, pod: Pod, template: Template, marks: Set[str]) -> Task | None:
-        meta, spec = pod.metadata, pod.spec
+        meta = pod.metadata
+        spec = pod.spec
         created = parse_time(meta.creation_timestamp) if meta.creation_timestamp else 0.0
         status, (started, checkpointed, noticed, ended, deleted) = _state(pod, created)
         if status is None:
@@ -413,7 +431,8 @@ class TaskStore:
         refused = unsupported(pod) if not spec.node_name else None
         devices = self._devices(path)
         volumes = self._volumes(path)
-        placed, marked = not PLACES.isdisjoint(marks), not _MARKS.isdisjoint(marks)
+        placed = not PLACES.isdisjoint(marks)
+        marked = not _MARKS.isdisjoint(marks)
         owners = meta.owner_references
         return Task(
             key=f"{meta.namespace or 'default'}/{meta.name}",
@@ -448,7 +467,8 @@ class TaskStore:
 
     def _place(self, path: str, pod: Pod, status: Status) -> tuple[int, int]:
         """The numbers of the node that it is on and of the one that is kept for it; -1 for none."""
-        name, nominated_node = pod.spec.node_name, pod.status.nominated_node_name
+        name = pod.spec.node_name
+        nominated_node = pod.status.nominated_node_name
         node = self._nodes.get(name, -1) if name else -1
         nominated = self._nodes.get(nominated_node, -1) if nominated_node else -1
         if path in self._astray:
@@ -489,22 +509,34 @@ class Tasks(Derived[TaskStore]):
 
     def __init__(self, graph: Graph, by: TaskInputs, schedulers: frozenset[str], profile: Profile) -> None:
         super().__init__(graph, astuple(by))
-        self._by, self._schedulers, self._profile = by, schedulers, profile
+        self._by = by
+        self._schedulers = schedulers
+        self._profile = profile
         self._last: tuple[Common, Priorities, Mapping[str, dict[str, str]], Mapping[str, Homes]]
         self.began = self.resized = -1  # the readings at which all were read, and at which all got other amounts
 
     def make(self, reading: int) -> None:
-        followed, common, apps = self._by.pods.value, self._by.common.value, self._by.apps.value
-        pods, moved, placed, changed = followed.of.pods, followed.moved, followed.placed, followed.changed
+        followed = self._by.pods.value
+        common = self._by.common.value
+        apps = self._by.apps.value
+        pods = followed.of.pods
+        moved = followed.moved
+        placed = followed.placed
+        changed = followed.changed
         if not self._by.pods.changed:
-            moved, placed, changed = {}, {}, set()
+            moved = {}
+            placed = {}
+            changed = set()
         changed = changed | (self._by.volumes.value.changed & pods.keys() if self._by.volumes.changed else set())
         changed |= self._by.devices.value.asking if self._by.devices.changed else set()
         if self.at < 0 or self._by.firmness.changed or self._others():
             self.began = reading
-            of_devices, of_volumes = self._by.devices.value.of.of, self._by.volumes.value.of.of
+            of_devices = self._by.devices.value.of.of
+            of_volumes = self._by.volumes.value.of.of
             self.value = TaskStore(self._read_by(), self._profile, self._schedulers, of_devices, of_volumes)
-            moved, placed, changed = {}, {}, {*pods}
+            moved = {}
+            placed = {}
+            changed = {*pods}
         else:
             changed = self._patch(reading, pods, changed)
         self._last = common, self._by.priorities.value, self._by.namespaces.value, apps
@@ -515,12 +547,15 @@ class Tasks(Derived[TaskStore]):
         """Whether classes mean something else for a pod that names one of them."""
         if not self._by.priorities.changed:
             return False
-        now, before = self._by.priorities.value, self._last[1]
+        now = self._by.priorities.value
+        before = self._last[1]
         return any(now.meant(name) != before.meant(name) for name in ("", *self._by.common.value.class_names))
 
     def _patch(self, reading: int, pods: Mapping[str, tuple[Pod, Template]], changed: set[str]) -> set[str]:
         """Bring what is here to what all are read by now; the pods that are to be read again."""
-        by, store, now = self._by, self.value, self._read_by()
+        by = self._by
+        store = self.value
+        now = self._read_by()
         resized = by.axis.changed or by.most.changed  # host ports are on the axis
         keys = {*now.common.watched} ^ {*self._last[0].watched}
         changed = changed | self._concerned(pods)
@@ -571,7 +606,9 @@ def _holds(task: Task) -> bool:
 def _requests(shapes: Shapes) -> Ints:
     """Requests of each shape, (resources x shapes)."""
     vectors = [shape.request for shape in shapes.all()]
-    return np.stack(vectors, axis=1) if vectors else np.zeros((len(shapes.axis), 0), dtype=np.int64)
+    if vectors:
+        return np.stack(vectors, axis=1)
+    return np.zeros((len(shapes.axis), 0), dtype=np.int64)
 
 
 def _width(nodes: Mapping[str, int]) -> int:
@@ -583,7 +620,9 @@ def _nodes_of(task: Task) -> tuple[int, ...]:
     """The numbers of the nodes that a task is on or that are kept for it."""
     if task.nominated < 0 or task.nominated == task.node:
         return (task.node,) if task.node >= 0 else ()
-    return (task.node, task.nominated) if task.node >= 0 else (task.nominated,)
+    if task.node >= 0:
+        return (task.node, task.nominated)
+    return (task.nominated,)
 
 
 _Times = tuple[float, float, float, float, float]
@@ -597,7 +636,9 @@ def _state(pod: Pod, created: float) -> tuple[Status | None, _Times]:
 
     Since when it runs, when it last saved its work and was given notice, when it ended and was deleted.
     """
-    status, meta, spec = pod.status, pod.metadata, pod.spec
+    status = pod.status
+    meta = pod.metadata
+    spec = pod.spec
     end = _ENDED.get(status.phase)
     if not spec.node_name:
         if end is not None or meta.deletion_timestamp:

@@ -71,7 +71,9 @@ class VolumeFollower:
             return self._last
         if not alike:
             stale |= self._concerned(objects)
-            self._reader, self._at, self._besides = VolumeReader(objects), objects, None
+            self._reader = VolumeReader(objects)
+            self._at = objects
+            self._besides = None
         self._last = ReadVolumesOfPods(self, self._look(stale) if stale else set())
         return self._last
 
@@ -90,7 +92,8 @@ class VolumeFollower:
 
     def _look(self, stale: set[str]) -> set[str]:
         """Read pods again, and those that use the same as one that has begun or ceased to."""
-        touched, self._besides = set(stale), None
+        touched = set(stale)
+        self._besides = None
         for path in stale:
             pod = self._pods.get(path)
             uses = {*self._reader.uses(pod)} if pod is not None else set()  # in several volumes it may name one claim
@@ -99,7 +102,8 @@ class VolumeFollower:
             self._readers.put(path, {*self._reader.sources(pod)} if pod is not None else ())
         changed: set[str] = set()
         for path in touched:
-            pod, read_before = self._pods.get(path), self.read.get(path)
+            pod = self._pods.get(path)
+            read_before = self.read.get(path)
             if pod is None:
                 if self.read.pop(path, None) is not None:
                     changed.add(path)

@@ -48,7 +48,9 @@ def phase_after(job: Job, report: CycleReport, bound: int) -> Phase:
     if running_or_bound and job.key in report.rejections:
         return Phase.UNKNOWN
     phase = report.phases.get(job.key, job.phase)
-    return Phase.INQUEUE if phase is Phase.INQUEUE else Phase.PENDING
+    if phase is Phase.INQUEUE:
+        return Phase.INQUEUE
+    return Phase.PENDING
 
 
 READY: Final = "tasks in gang are ready to be scheduled"

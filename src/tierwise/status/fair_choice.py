@@ -47,7 +47,8 @@ class FairChoice:
 def untold(written: Mapping[str, tuple[object, object]], jobs: Sequence[Job], report: CycleReport) -> set[str]:
     """The jobs that have other tasks, or another rejection, than when nothing was left to tell."""
     keys = [job.key for job in jobs]  # of every job in every cycle: no calls for each of them
-    written_states, now = map(written.get, keys, repeat((None, None))), map(report.rejections.get, keys)
+    written_states = map(written.get, keys, repeat((None, None)))
+    now = map(report.rejections.get, keys)
     return {
         job.key
         for job, (tasks, before), rejection in zip(jobs, written_states, now, strict=True)

@@ -55,7 +55,9 @@ def of_gangs(outcome: GangOutcome) -> Iterator[Effect]:
 
 def told(outcome: GangOutcome, key: Key, meta: ObjectMeta) -> tuple[list[Effect], dict[str, str]]:
     """News about a group whose status has no place for a message: events, and annotations that keep it."""
-    rejection, bound, decision = outcome.rejection, outcome.bound, outcome.decision
+    rejection = outcome.rejection
+    bound = outcome.bound
+    decision = outcome.decision
     text = f"{rejection.verdict.words}: {message(rejection, key.namespace)}" if rejection is not None else ""
     known = meta.annotations.get(MESSAGE_ANNOTATION, "")
     events: list[Effect] = []
@@ -86,7 +88,9 @@ def _declared(outcome: GangOutcome) -> tuple[Key, Object] | None:
     """The object that declares a job; None where it is gone."""
     key = outcome.job.declared_by
     record = outcome.objects.record(key) if key is not None else None
-    return (key, record) if key is not None and record is not None else None
+    if key is not None and record is not None:
+        return (key, record)
+    return None
 
 
 def _counts(objects: Objects, job: Job, record: PluginGroup) -> Raw:
@@ -97,7 +101,9 @@ def _counts(objects: Objects, job: Job, record: PluginGroup) -> Raw:
     pods = objects.every(Pod)
     pods_of_job = [pods[task.key] for task in job.tasks if task.key in pods]
     phases = Counter(pod.status.phase for pod in pods_of_job)
-    running, succeeded, failed = phases["Running"], phases["Succeeded"], phases["Failed"]
+    running = phases["Running"]
+    succeeded = phases["Succeeded"]
+    failed = phases["Failed"]
     phase = _phase(max(record.spec.min_member, 1), len(pods_of_job), running, succeeded, failed)
     counts: Raw = {"phase": phase, "running": running, "succeeded": succeeded, "failed": failed}
     if phase != "Pending" and not status.occupied_by and pods_of_job and pods_of_job[0].metadata.owner_references:
@@ -121,7 +127,9 @@ def _phase(minimum: int, pods: int, running: int, succeeded: int, failed: int) -
         return "Finished"
     if failed and failed + running + succeeded >= minimum:
         return "Failed"
-    return "Running" if succeeded + running >= minimum else "Scheduling"
+    if succeeded + running >= minimum:
+        return "Running"
+    return "Scheduling"
 
 
 # scheduling.run.ai: why a group waits, in the condition that KAI writes.
@@ -135,7 +143,8 @@ def of_kai(outcome: GangOutcome) -> Iterator[Effect]:
     key, record = declared
     events, marks = told(outcome, key, record.metadata)
     yield from events
-    now, ready = outcome.snapshot.now, outcome.phase in (Phase.RUNNING, Phase.COMPLETED)
+    now = outcome.snapshot.now
+    ready = outcome.phase in (Phase.RUNNING, Phase.COMPLETED)
     if ready and outcome.bound:
         marks[STARTED] = stamp(now)
     status = _waiting(outcome.objects, key, now, marks.get(MESSAGE_ANNOTATION), waits=not ready)
@@ -157,7 +166,9 @@ def _waiting(objects: Objects, key: Key, now: float, message: str | None, *, wai
             "transitionID": made_up_uid("Transition", str(key), f"{stamp(now)} {message}"),
         }
         return {"schedulingConditions": [condition]}
-    return {"schedulingConditions": []} if present and not waits else {}
+    if present and not waits:
+        return {"schedulingConditions": []}
+    return {}
 
 
 # scheduling.k8s.io: one condition that becomes true once and stays so, and one for groups that are to be disrupted.
@@ -186,7 +197,9 @@ class _Kubernetes:
 
     def effects(self, key: Key, record: Object) -> Iterator[Effect]:
         """Conditions of the object that declares the job and of its groups, and news about it."""
-        bound, rejection, decision = self._outcome.bound, self._outcome.rejection, self._outcome.decision
+        bound = self._outcome.bound
+        rejection = self._outcome.rejection
+        decision = self._outcome.decision
         ready = self._outcome.phase in (Phase.RUNNING, Phase.COMPLETED)
         if rejection is not None and not self._says(key, text := message(rejection, key.namespace)):
             yield RecordEvent(key, "Warning", rejection.reason.code, text, decision)
@@ -255,7 +268,9 @@ class _Kubernetes:
 
     def _present(self, key: Key) -> list[Raw]:
         conditions = part(self._objects.raw(key), "status").get("conditions")
-        return [c for c in conditions if isinstance(c, dict)] if isinstance(conditions, list) else []
+        if isinstance(conditions, list):
+            return [c for c in conditions if isinstance(c, dict)]
+        return []
 
     def _patch(self, key: Key, kind: str, *, ready: bool, phase: str = "") -> Iterator[Effect]:
         """The conditions of one object, where they change; what has turned true stays so."""

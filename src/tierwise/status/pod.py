@@ -91,7 +91,8 @@ class ConditionWriter:
                 if not effects_of_gang and gang not in cycle.decided:
                     self._keep(gang, about, report)
         if len(self._told) > 2 * (len(snapshot.waiting) + len(snapshot.orphans)) + _MORE:
-            self._told, self._gangs = {}, {}
+            self._told = {}
+            self._gangs = {}
         return effects
 
     def _keep(self, gang: str, about: Job | tuple[str, Orphan], report: CycleReport) -> None:
@@ -107,7 +108,10 @@ class _Told:
     """Conditions and events for the pods of one cycle."""
 
     def __init__(self, objects: Objects, snapshot: Snapshot, report: CycleReport, *, every_pod: bool) -> None:
-        self._objects, self._snapshot, self._report, self._every_pod = objects, snapshot, report, every_pod
+        self._objects = objects
+        self._snapshot = snapshot
+        self._report = report
+        self._every_pod = every_pod
         self.decided = {decision.job.key for decision in report.decisions}
         self._nodes = {  # that are kept for pods; "" for those that are bound
             task.key: snapshot.nodes.names[row] if not decision.bound else ""
@@ -117,7 +121,8 @@ class _Told:
 
     def job(self, job: Job) -> list[Effect]:
         """About the pods of a job that wait."""
-        rejection, effects = self._report.rejections.get(job.key), list[Effect]()
+        rejection = self._report.rejections.get(job.key)
+        effects = list[Effect]()
         for task in job.tasks:
             node = self._nodes.get(task.key)
             if task.status is not Status.PENDING or node == "":

@@ -77,10 +77,8 @@ class StatusWriter:
         """
         writer = _Writer(objects, snapshot, report, self._pods)
         decided = {*writer.decisions, *(eviction.job.key for eviction in report.evictions)}
-        reserved, self._reserved = (
-            self._reserved,
-            frozenset([reservation.job.key for reservation in report.reservations]),
-        )
+        reserved = self._reserved
+        self._reserved = frozenset([reservation.job.key for reservation in report.reservations])
         changed = self._changed(objects, snapshot, report, decided.union(report.phases, reserved, self._reserved))
         selected = self.choice.choose([job.key for job in changed], limit, decided, without)
         effects: list[Effect] = []
@@ -129,7 +127,8 @@ class StatusWriter:
                 touched.update([key.path for key in keys])
         if self._topology is not snapshot.topology:
             self._told = {}
-        self._seen, self._topology = objects, snapshot.topology
+        self._seen = objects
+        self._topology = snapshot.topology
 
         # A job that is only numbered otherwise has the tasks that it had.
         due = touched.union(heard, untold(self._told, snapshot.jobs, report))
@@ -157,7 +156,8 @@ def _complaints(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
     about = {task.key for task, _ in report.complaints}
     whose = {t.key: job.key for job in snapshot.jobs for t in job.tasks if t.key in about} if about else {}
     for task, reason in report.complaints:
-        pod, decision = Key.at("", "Pod", task.key), decision_id(snapshot.now, whose[task.key])
+        pod = Key.at("", "Pod", task.key)
+        decision = decision_id(snapshot.now, whose[task.key])
         yield RecordEvent(pod, "Warning", reason.code, reason.told(pod.namespace), decision)
 
 
@@ -177,14 +177,16 @@ class _Writer:
         language = LANGUAGES.get(job.language)
         if language is None or isinstance(language.status, NotOurs):
             return []
-        decisions_of_job, reserved = self.decisions.get(job.key, []), self._reserved.get(job.key)
+        decisions_of_job = self.decisions.get(job.key, [])
+        reserved = self._reserved.get(job.key)
         outcome = GangOutcome(self._objects, self._snapshot, self._report, self._pods, job, decisions_of_job, reserved)
         return list(loaded(language.status)(outcome))
 
 
 def of_volcano(outcome: GangOutcome) -> Iterator[Effect]:
     """The status of a podGroup of Volcano's, and events about it."""
-    job, rejection = outcome.job, outcome.rejection
+    job = outcome.job
+    rejection = outcome.rejection
     key = Key.at(_GROUP, "PodGroup", job.key)
     record = outcome.objects.record(key)
     if not isinstance(record, PodGroup):
@@ -210,8 +212,11 @@ def of_volcano(outcome: GangOutcome) -> Iterator[Effect]:
 
 def _status(record: PodGroup, outcome: GangOutcome, waits: tuple[str, str] | None) -> Raw:
     """The fields that differ from what is there."""
-    status, job, phase = record.status, outcome.job, outcome.phase
-    ready, now = phase in (Phase.RUNNING, Phase.COMPLETED), outcome.snapshot.now
+    status = record.status
+    job = outcome.job
+    phase = outcome.phase
+    ready = phase in (Phase.RUNNING, Phase.COMPLETED)
+    now = outcome.snapshot.now
     new_conditions = conditions(status.conditions, job, ready=ready, waits=waits, now=now, reserved=outcome.reserved)
     differing: Raw = {}
     if status.phase != (text := phase.value):
@@ -228,7 +233,10 @@ def _marks(record: PodGroup, outcome: GangOutcome) -> dict[str, str]:
     marks: dict[str, str] = {}
     if location.whole is not None and not location.whole.anywhere:
         marks = {HYPERNODE_ANNOTATION: location.whole.name, TIER_ANNOTATION: str(location.whole.tier)}
-    stand = {sub: _wire(place) for sub, place in location.subs.items() if place is not None and not place.anywhere}
+    stand = {}
+    for sub, place in location.subs.items():
+        if place is not None and not place.anywhere:
+            stand[sub] = _wire(place)
     if stand:
         previous_places = {
             sub: msgspec.to_builtins(place) for sub, place in previous_placements(record.metadata).items()

@@ -151,7 +151,8 @@ def _domain(node: Node, domains: Mapping[str, str]) -> str | None:
 
 def _shown(driver: str, device: Device) -> Value:
     """A device as expressions see it."""
-    attributes, capacity = EveryKey(), EveryKey()
+    attributes = EveryKey()
+    capacity = EveryKey()
     for name, attribute in device.attributes.items():
         _put(attributes, driver, name, _value(name, attribute))
     for name, capacity_value in device.capacity.items():

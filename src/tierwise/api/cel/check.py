@@ -125,7 +125,9 @@ class _Checker:
                 return self._variable(name)
             case Select(of, field, test):
                 field_type = self._field(self.check(of), field)
-                return library.BOOL if test else _substituted(self.mapping, field_type)
+                if test:
+                    return library.BOOL
+                return _substituted(self.mapping, field_type)
             case ListOf(items, optional):
                 joined: Type | None = None
                 for i, item in enumerate(items):
@@ -181,14 +183,18 @@ class _Checker:
                 raise CompileError(f"undefined field '{field}'")
             case _:
                 raise CompileError(f"type '{library.shown(target)}' does not support field selection")
-        return library.optional_of(field_type) if optional else field_type
+        if optional:
+            return library.optional_of(field_type)
+        return field_type
 
     def _joined(self, before: Type | None, inferred: Type) -> Type:
         if before is None:
             return inferred
         if not self._goes(before, inferred):
             raise _mismatch(self._settled(before), self._settled(inferred))
-        return before if _is_less_specific(before, inferred) else inferred
+        if _is_less_specific(before, inferred):
+            return before
+        return inferred
 
     def _call(self, call: Call) -> Type:
         if call.function == "_?._":
@@ -198,11 +204,9 @@ class _Checker:
             result_type = self._field(self.check(operand), str(field.value))
             self.overloads[id(call)] = ("select_optional_field",)
             result_type = _substituted(self.mapping, result_type)
-            return (
-                result_type
-                if result_type[0] == "optional" and self._is_optional(operand)
-                else library.optional_of(result_type)
-            )
+            if result_type[0] == "optional" and self._is_optional(operand):
+                return result_type
+            return library.optional_of(result_type)
         types = [self.check(argument) for argument in call.arguments]
         if call.target is not None:
             types.insert(0, self.check(call.target))
@@ -266,10 +270,12 @@ class _Checker:
         item: Type
         match over[0]:
             case "list":
-                item, second = _type(over[1]), _type(over[1])
+                item = _type(over[1])
+                second = _type(over[1])
                 item = library.INT if node.second else item
             case "map":
-                item, second = _type(over[1]), _type(over[2])
+                item = _type(over[1])
+                second = _type(over[2])
             case "dyn" | "param":
                 self._goes(library.DYN, over)
                 item = second = library.DYN
@@ -328,7 +334,8 @@ _LARGEST_TYPE: Final = 200
 
 def _size(inferred: Type) -> int:
     """Of how many a type is made."""
-    number, waiting = 0, [inferred]
+    number = 0
+    waiting = [inferred]
     while waiting and number <= _LARGEST_TYPE:
         number += 1
         waiting += [part for part in waiting.pop() if isinstance(part, tuple)]

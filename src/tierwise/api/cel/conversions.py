@@ -46,7 +46,9 @@ def _parsed(text: str) -> int:
     digits = text.lstrip("+-").lstrip("0")
     if len(digits) > _MOST_DIGITS:
         raise EvaluationError("integer overflow")
-    return -int(digits or "0") if text[0] == "-" else int(digits or "0")
+    if text[0] == "-":
+        return -int(digits or "0")
+    return int(digits or "0")
 
 
 def to_int(_: Work, value: Value) -> Value:
@@ -99,7 +101,9 @@ def _double(text: str) -> float | None:
         if _DOUBLE.fullmatch(text):
             number = float(text.replace("_", ""))
             return number if math.isfinite(number) else None
-        return float.fromhex(text.replace("_", "")) if _HEX.fullmatch(text) else None
+        if _HEX.fullmatch(text):
+            return float.fromhex(text.replace("_", ""))
+        return None
     except OverflowError:
         return None
 
@@ -139,8 +143,11 @@ def _text_of_double(value: float) -> str:
         return f"{sign}{digits[0]}{part}e{'-' if at < 0 else '+'}{abs(at):02}"
     if at < 0:
         return f"{sign}0.{'0' * (-at - 1)}{digits}"
-    integer_digits, part = digits[: at + 1].ljust(at + 1, "0"), digits[at + 1 :]
-    return f"{sign}{integer_digits}.{part}" if part else sign + integer_digits
+    integer_digits = digits[: at + 1].ljust(at + 1, "0")
+    part = digits[at + 1 :]
+    if part:
+        return f"{sign}{integer_digits}.{part}"
+    return sign + integer_digits
 
 
 _TRUTHS: Final = {

@@ -97,7 +97,9 @@ def _capped(number: int) -> int:
 
 
 def _by(number: int, factor: float) -> int:
-    return _capped(math.ceil(float(number) * factor)) if number else 0
+    if number:
+        return _capped(math.ceil(float(number) * factor))
+    return 0
 
 
 def _known(path: _Path) -> _Size | None:
@@ -142,7 +144,8 @@ class _Coster:
                 return _capped(costs + _LIST)
             case MapOf(entries):
                 costs = sum(self.cost(key) + self.cost(value) for key, value, _ in entries)
-                keys, values = [key for key, _, _ in entries], [value for _, value, _ in entries]
+                keys = [key for key, _, _ in entries]
+                values = [value for _, value, _ in entries]
                 self._entries[id(node)] = _Entries("map", self._united(keys), self._united(values))
                 return _capped(costs + _MAP)
             case Comprehension("bind"):
@@ -169,7 +172,8 @@ class _Coster:
 
     def _loop(self, node: Comprehension) -> int:
         costs = self.cost(node.over) + self.cost(node.start)
-        entries, path = self._held(node.over), self._path(node.over)
+        entries = self._held(node.over)
+        path = self._path(node.over)
         kind = entries.kind if entries is not None else str(self._checked.type_of(node.over)[0])
         is_list = kind == "list"
         key = _Local((*path, "@indices" if is_list else "@keys"), entries.key if entries is not None else None)
@@ -231,9 +235,11 @@ class _Coster:
 
     def _overload(self, call: Call, overload: str, costs: list[int]) -> tuple[int, _Size | None]:
         """Cost of a call with its arguments, and the size of its result (None if unknown)."""
-        arguments, spent = call.arguments, sum(costs)
+        arguments = call.arguments
+        spent = sum(costs)
         if overload == "conditional":
-            entries, more_entries = self._held(arguments[1]), self._held(arguments[2])
+            entries = self._held(arguments[1])
+            more_entries = self._held(arguments[2])
             if entries is not None and more_entries is not None:
                 self._entries[id(call)] = _union(entries, more_entries)
             size = self._size(arguments[1]).union(self._size(arguments[2]))
@@ -245,7 +251,9 @@ class _Coster:
 
     def _own(self, call: Call, overload: str) -> tuple[int, _Size | None]:
         """Cost of the function alone, and the size of its result (None if unknown)."""
-        function, target, arguments = call.function, call.target, call.arguments
+        function = call.function
+        target = call.target
+        arguments = call.arguments
         sizes = [self._size(argument) for argument in arguments]
         of = self._size(target) if target is not None else None
         match function:
@@ -319,7 +327,8 @@ class _Coster:
                 return _capped(of.cost(TEXT_FACTOR) * sizes[0].cost(TEXT_FACTOR)), None
             case "add_string" | "add_bytes" | "add_list":
                 size = sizes[0].plus(sizes[1])
-                entries, more_entries = self._held(call.arguments[0]), self._held(call.arguments[1])
+                entries = self._held(call.arguments[0])
+                more_entries = self._held(call.arguments[1])
                 if entries is not None and more_entries is not None:
                     self._entries[id(call)] = _union(entries, more_entries)
                 return 1 if overload == "add_list" else size.cost(TEXT_FACTOR), size

@@ -141,7 +141,8 @@ class _Planner:
             env.work(_MAP)
             items: dict[Key, Value] = {}
             for key, value, optional in entries:
-                at, item = key_of(key(env)), value(env)
+                at = key_of(key(env))
+                item = value(env)
                 if not optional:
                     items[at] = item
                 elif not isinstance(item, Optional):
@@ -195,13 +196,16 @@ class _Planner:
             pattern = call.arguments[0].value  # of the function as well as of the method
             PatternText(pattern if isinstance(pattern, str) else "")
         text = plan.evaluate(self._nowhere) if plan.constant else None
-        return _constant(PatternText(text)) if isinstance(text, str) else plan
+        if isinstance(text, str):
+            return _constant(PatternText(text))
+        return plan
 
     # -- macros
 
     def _comprehension(self, node: Comprehension) -> Evaluate:
         outer = dict(self._scope)
-        over, start = self.plan(node.over).evaluate, self.plan(node.start).evaluate
+        over = self.plan(node.over).evaluate
+        start = self.plan(node.start).evaluate
         accumulator = self._bound(node.accumulator)
         if node.kind == "bind":
             body = self.plan(node.result).evaluate
@@ -209,7 +213,8 @@ class _Planner:
             return _bound(accumulator, start, body)
         names = self._bound(node.name), self._bound(node.second) if node.second else 0
         entries = _two_by_two(over, names) if node.second else _one_by_one(over, names[0])
-        step, nodes = node.step, self._nodes
+        step = node.step
+        nodes = self._nodes
         assert isinstance(step, Call)
         where: Evaluate | None = None
         if node.kind in ("all", "exists"):
@@ -217,7 +222,8 @@ class _Planner:
             self._scope = outer
             return _quantified(entries, body, self._least(nodes), stop=node.kind == "exists")
         if step.function == "_?_:_":
-            where, inner = self.plan(step.arguments[0]).evaluate, step.arguments[1]
+            where = self.plan(step.arguments[0]).evaluate
+            inner = step.arguments[1]
             assert isinstance(inner, Call)
             step = inner
         if node.kind == "existsOne":
@@ -250,7 +256,9 @@ def _named(slot: int) -> Evaluate:
     def read(env: Environment) -> Value:
         env.work(1)
         value = env.slots[slot]
-        return _now(env, value) if isinstance(value, _Later) else value
+        if isinstance(value, _Later):
+            return _now(env, value)
+        return value
 
     return read
 
@@ -281,13 +289,16 @@ def _discounted(plan: _Plan) -> Evaluate:
 
 def _looked_up(of: Evaluate, key: Evaluate, price: int, *, optional: bool) -> Evaluate:
     def look_up(env: Environment) -> Value:
-        holder, at = of(env), key(env)
+        holder = of(env)
+        at = key(env)
         env.work(price)
         if isinstance(holder, Optional):
             if not holder.there:
                 return holder
             return _maybe(holder.value, at)
-        return _maybe(holder, at) if optional else _there(holder, at)
+        if optional:
+            return _maybe(holder, at)
+        return _there(holder, at)
 
     return look_up
 
@@ -295,7 +306,9 @@ def _looked_up(of: Evaluate, key: Evaluate, price: int, *, optional: bool) -> Ev
 def _maybe(holder: Value, key: Value) -> Value:
     """An optional look-up: what is not there is no error."""
     present, value = value_at(holder, key)
-    return Optional(value, there=True) if present else Optional()
+    if present:
+        return Optional(value, there=True)
+    return Optional()
 
 
 def _there(holder: Value, key: Value) -> Value:
@@ -339,7 +352,10 @@ def _member(item: Evaluate, listed: Value, function: Function) -> _Plan:
         return _constant(value=False)
     if not all(value is None or isinstance(value, str | int | float) for value in listed):
         return _Plan(lambda env: function(env, item(env), listed))
-    keys = {key_of(value) for value in listed if can_be_key(value)}
+    keys = set()
+    for value in listed:
+        if can_be_key(value):
+            keys.add(key_of(value))
     keys |= {float(value) for value in keys if isinstance(value, int)}
 
     def ask(env: Environment) -> Value:
@@ -375,7 +391,9 @@ def _connected(sides: list[Evaluate], *, stop: bool) -> Evaluate:
 
 def _chosen(condition: Evaluate, then: Evaluate, otherwise: Evaluate) -> Evaluate:
     def choose(env: Environment) -> Value:
-        return then(env) if _truth(condition(env)) else otherwise(env)
+        if _truth(condition(env)):
+            return then(env)
+        return otherwise(env)
 
     return choose
 

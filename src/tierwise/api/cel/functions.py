@@ -167,7 +167,8 @@ def _sets(how: str) -> operators.Function:
         return all(any(operators.is_equal(env, item, item_b) for item_b in a) for item in b)
 
     def compare(env: operators.Work, left: Value, right: Value) -> Value:
-        a, b = operators.items_of(left), operators.items_of(right)
+        a = operators.items_of(left)
+        b = operators.items_of(right)
         if how == "intersects":
             return any(operators.is_equal(env, item, item_b) for item in a for item_b in b)
         return holds(env, a, b) and (how == "contains" or holds(env, b, a))
@@ -182,7 +183,9 @@ def _range(env: operators.Work, number: Value) -> Value:
 
 
 def _sliced(env: operators.Work, items: Value, start: Value, end: Value) -> Value:
-    values, begin, stop = operators.items_of(items), operators.integer_of(start), operators.integer_of(end)
+    values = operators.items_of(items)
+    begin = operators.integer_of(start)
+    stop = operators.integer_of(end)
     if not 0 <= begin <= stop <= len(values):
         raise EvaluationError(f"cannot slice({begin}, {stop}) of {len(values)}")
     env.work(stop - begin + 11)
@@ -217,7 +220,9 @@ def _distinct(env: operators.Work, items: Value) -> Value:
 def _end(index: int) -> operators.Function:
     def end(_: operators.Work, items: Value) -> Value:
         values = operators.items_of(items)
-        return Optional(values[index], there=True) if values else Optional()
+        if values:
+            return Optional(values[index], there=True)
+        return Optional()
 
     return end
 
@@ -234,7 +239,9 @@ def _unwrapped(_: operators.Work, value: Value) -> Value:
 
 def _of_non_zero(_: operators.Work, value: Value) -> Value:
     plain = value is None or isinstance(value, bool | int | float | str | bytes | list | dict)
-    return Optional() if plain and not value else Optional(value, there=True)
+    if plain and not value:
+        return Optional()
+    return Optional(value, there=True)
 
 
 def _all_unwrapped(env: operators.Work, items: Value) -> Value:
@@ -298,7 +305,9 @@ def _by_product(_: operators.Work, values: tuple[Value, ...]) -> int:
 
 
 def _by_equality(_: operators.Work, values: tuple[Value, ...]) -> int:
-    return 1 if isinstance(values[0], QuantityValue | Semver) else _by_smaller(_, values)
+    if isinstance(values[0], QuantityValue | Semver):
+        return 1
+    return _by_smaller(_, values)
 
 
 def _by_set(factor: int) -> Callable[[operators.Work, tuple[Value, ...]], int]:

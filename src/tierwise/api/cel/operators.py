@@ -101,7 +101,9 @@ def value_at(holder: Value, key: Value) -> tuple[bool, Value]:
     if isinstance(holder, dict):
         if _is_key(key, holder):
             return True, holder[key_of(key)]
-        return (True, {}) if isinstance(holder, EveryKey) else (False, None)
+        if isinstance(holder, EveryKey):
+            return (True, {})
+        return (False, None)
     if isinstance(holder, list):
         if isinstance(key, bool) or not isinstance(key, int | float):
             raise no_overload("look-up in a list", key)
@@ -200,7 +202,8 @@ def is_equal(env: Work, left: Value, right: Value) -> bool:
 
 def _order_of_doubles(left: float, right: float) -> int | None:
     """Numbers of which one is a double, compared as doubles; None where one is no number."""
-    left, right = float(left), float(right)
+    left = float(left)
+    right = float(right)
     if math.isnan(left) or math.isnan(right):
         return None
     return (left > right) - (left < right)
@@ -214,7 +217,8 @@ def order_of(left: Value, right: Value) -> int:
             if order is None:
                 raise EvaluationError("NaN values cannot be ordered")
             return order
-        a, b = cast("int", left), cast("int", right)
+        a = cast("int", left)
+        b = cast("int", right)
         return (a > b) - (a < b)
     if type(left) is type(right) and isinstance(left, bool | str | bytes):
         return (left > right) - (left < right)  # type: ignore[operator]

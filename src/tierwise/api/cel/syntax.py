@@ -151,7 +151,8 @@ def parse(text: str) -> Node:
             waiting += missing
             continue
         measures = [measured[id(part)] for part in below]
-        depth, size = 1 + max((d for d, _ in measures), default=0), 1 + sum(n for _, n in measures)
+        depth = 1 + max((d for d, _ in measures), default=0)
+        size = 1 + sum(n for _, n in measures)
         if depth > _DEEPEST_TREE or size > _MOST_NODES:
             raise NotSupportedError("nested too deeply")
         measured[id(waiting.pop())] = depth, size
@@ -268,7 +269,9 @@ class _Parser:
             return Literal(None)
         if word in _RESERVED or word == "in":
             raise CompileError(f'"{word}" is a reserved word')
-        return _function(word, self._arguments(")")) if self._taken("(") else Name(word)
+        if self._taken("("):
+            return _function(word, self._arguments(")"))
+        return Name(word)
 
     def _arguments(self, end: str) -> tuple[Node, ...]:
         arguments: list[Node] = []
@@ -309,7 +312,9 @@ class _Parser:
         return False
 
     def _next(self) -> str:
-        return self._tokens[self._at][1] if self._at < len(self._tokens) else ""
+        if self._at < len(self._tokens):
+            return self._tokens[self._at][1]
+        return ""
 
     def _operator(self) -> str:
         kind, text = self._tokens[self._at] if self._at < len(self._tokens) else ("", "")
@@ -381,7 +386,8 @@ def _unescaped(match: re.Match[str]) -> str:
 
 def _bytes(text: str) -> bytes:
     """Bytes of a literal: an escaped number is one byte, and escaped characters are refused."""
-    data, at = b"", 0
+    data = b""
+    at = 0
     for escape in _ESCAPE.finditer(text):
         simple, short, medium, long, octal = escape.groups()
         if medium or long:
@@ -429,7 +435,9 @@ def _method(name: str, target: Node, arguments: tuple[Node, ...]) -> Node:
             return _bound(accumulator, target, Call("@sortByAssociatedKeys", (keys,), Name(accumulator)))
         case _:
             parts = _path(target)
-            return Call(f"{parts}.{name}", arguments) if parts in _NAMESPACES else Call(name, arguments, target)
+            if parts in _NAMESPACES:
+                return Call(f"{parts}.{name}", arguments)
+            return Call(name, arguments, target)
 
 
 _NAMESPACES: Final = frozenset({"sets", "optional", "lists", "strings", "cel"})
@@ -467,7 +475,9 @@ def _loop(kind: str, over: Node, names: tuple[str, str], start: Node, step: Node
 def _kept(condition: Node | None, item: Node) -> Node:
     """Expression for the collected list plus one more list, added only if a condition holds."""
     added = Call("_+_", (Name(_ACCUMULATOR), item))
-    return added if condition is None else Call("_?_:_", (condition, added, Name(_ACCUMULATOR)))
+    if condition is None:
+        return added
+    return Call("_?_:_", (condition, added, Name(_ACCUMULATOR)))
 
 
 def _mapped(kind: str, over: Node, names: tuple[str, str], arguments: tuple[Node, ...]) -> Node:
@@ -484,15 +494,20 @@ def _inserted(over: Node, names: tuple[str, str], arguments: tuple[Node, ...]) -
 
 def _quantified(kind: str, over: Node, arguments: tuple[Node, ...]) -> Node:
     names = _two(arguments) if len(arguments) == 3 else (_variable(arguments[0]), "")
-    condition, so_far = arguments[-1], Name(_ACCUMULATOR)
+    condition = arguments[-1]
+    so_far = Name(_ACCUMULATOR)
     start: Node
     match kind:
         case "all":
-            start, goes_on = Literal(True), Call("@not_strictly_false", (so_far,))
-            step, result = Call("_&&_", (Name(_ACCUMULATOR), condition)), Name(_ACCUMULATOR)
+            start = Literal(True)
+            goes_on = Call("@not_strictly_false", (so_far,))
+            step = Call("_&&_", (Name(_ACCUMULATOR), condition))
+            result = Name(_ACCUMULATOR)
         case "exists":
-            start, goes_on = Literal(False), Call("@not_strictly_false", (Call("!_", (so_far,)),))
-            step, result = Call("_||_", (Name(_ACCUMULATOR), condition)), Name(_ACCUMULATOR)
+            start = Literal(False)
+            goes_on = Call("@not_strictly_false", (Call("!_", (so_far,)),))
+            step = Call("_||_", (Name(_ACCUMULATOR), condition))
+            result = Name(_ACCUMULATOR)
         case _:
             increased = Call("_+_", (so_far, Literal(1)))
             step = Call("_?_:_", (condition, increased, Name(_ACCUMULATOR)))

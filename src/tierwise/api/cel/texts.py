@@ -42,7 +42,9 @@ def _pattern(text: str) -> Pattern:
     try:
         compiled = compile_pattern(text, max_mem=_MOST_MEMORY)
         # Groups are never read, and thousands of them take long.
-        return compile_pattern(text, max_mem=_MOST_MEMORY, never_capture=True) if compiled.groups else compiled
+        if compiled.groups:
+            return compile_pattern(text, max_mem=_MOST_MEMORY, never_capture=True)
+        return compiled
     except ValueError:
         raise EvaluationError(f"{text[:64]!r} is not a regular expression") from None
 
@@ -117,7 +119,10 @@ UPPER: Final = {lower: lower - 32 for lower in range(97, 123)}
 
 def replaced(env: Work, text: Value, old: Value, new: Value, limit: Value = -1) -> Value:
     """A text with another part for one, as often as it may be."""
-    subject, part, by, limit_number = text_of(text), text_of(old), text_of(new), integer_of(limit)
+    subject = text_of(text)
+    part = text_of(old)
+    by = text_of(new)
+    limit_number = integer_of(limit)
     number = subject.count(part) if part else len(subject) + 1
     number = min(number, limit_number) if limit_number >= 0 else number
     env.work(math.ceil((len(subject) + number * len(by)) * TEXT_FACTOR))
@@ -126,7 +131,9 @@ def replaced(env: Work, text: Value, old: Value, new: Value, limit: Value = -1) 
 
 def split(env: Work, text: Value, by: Value, limit: Value = -1) -> Value:
     """A text in parts, at most so many."""
-    subject, mark, limit_number = text_of(text), text_of(by), integer_of(limit)
+    subject = text_of(text)
+    mark = text_of(by)
+    limit_number = integer_of(limit)
     if limit_number == 0:
         return []
     env.work(subject.count(mark) + 1)
@@ -149,7 +156,8 @@ def joined(env: Work, items: Value, by: Value = "") -> Value:
 
 def substring(_: Work, text: Value, start: Value, end: Value = None) -> Value:
     """A part of a text."""
-    subject, begin = text_of(text), integer_of(start)
+    subject = text_of(text)
+    begin = integer_of(start)
     stop = len(subject) if end is None else integer_of(end)
     if not 0 <= begin <= stop <= len(subject):
         raise EvaluationError(f"index out of range: {begin}")
@@ -158,7 +166,8 @@ def substring(_: Work, text: Value, start: Value, end: Value = None) -> Value:
 
 def char_at(_: Work, text: Value, at: Value) -> Value:
     """One character of a text; none behind the last."""
-    subject, index = text_of(text), integer_of(at)
+    subject = text_of(text)
+    index = integer_of(at)
     if not 0 <= index <= len(subject):
         raise EvaluationError(f"index out of range: {index}")
     return subject[index : index + 1]
@@ -173,7 +182,8 @@ def index_of(*, from_end: bool) -> Function:
                 raise no_overload("indexOf", holder, part_wanted, start)
             order = range(len(holder) - 1, -1, -1) if from_end else range(len(holder))
             return next((i for i in order if is_equal(env, holder[i], part_wanted)), -1)
-        subject, part = text_of(holder), text_of(part_wanted)
+        subject = text_of(holder)
+        part = text_of(part_wanted)
         if not part:
             if start is not None:
                 return integer_of(start)
@@ -183,7 +193,9 @@ def index_of(*, from_end: bool) -> Function:
             raise EvaluationError(f"index out of range: {at}")
         if start is not None and at >= len(subject):
             return -1
-        return subject.rfind(part, 0, at + len(part)) if from_end else subject.find(part, at)
+        if from_end:
+            return subject.rfind(part, 0, at + len(part))
+        return subject.find(part, at)
 
     return find
 

@@ -67,7 +67,8 @@ class QuantityValue(msgspec.Struct, frozen=True, eq=False):
         if form is None or not text:
             raise EvaluationError("quantities must match the regular expression of Kubernetes")
         sign, zeros, integer_digits, part, suffix = form.groups()
-        negative, part = sign == "-", part or ""
+        negative = sign == "-"
+        part = part or ""
         if not integer_digits and not part and not suffix and "." not in text:
             return cls(0)
         if integer_digits == "" and form[4] is None and zeros and not suffix:
@@ -95,7 +96,8 @@ class QuantityValue(msgspec.Struct, frozen=True, eq=False):
     def plus(self, other: QuantityValue, sign: int = 1) -> QuantityValue:
         """The sum with another, or the difference."""
         low = min(self.scale, other.scale)
-        mine, up = self.number * 10 ** (self.scale - low), 10 ** (other.scale - low)
+        mine = self.number * 10 ** (self.scale - low)
+        up = 10 ** (other.scale - low)
         if self.small and other.small:
             by = -BEYOND if sign * other.number == BEYOND else sign * other.number  # 64 bits hold no more
             if not by:
@@ -119,7 +121,9 @@ class QuantityValue(msgspec.Struct, frozen=True, eq=False):
             base = float(self.number)
         except OverflowError:
             base = float("inf") if self.number > 0 else float("-inf")
-        return base if not self.scale else base * float(f"1e{self.scale}")
+        if not self.scale:
+            return base
+        return base * float(f"1e{self.scale}")
 
 
 def _suffix(text: str) -> tuple[int, int | None]:
@@ -137,9 +141,11 @@ def _suffix(text: str) -> tuple[int, int | None]:
 def _large(number: int, scale: int, *, negative: bool, binary: bool) -> QuantityValue:
     """A quantity beyond 64 bits or below a nano unit: rounded away from zero, and binary ones are capped."""
     if scale < _NANO:
-        number, scale = -(-number // 10 ** (_NANO - scale)), _NANO
+        number = -(-number // 10 ** (_NANO - scale))
+        scale = _NANO
     if binary and number > (BEYOND - 1) * 10**-scale:
-        number, scale = BEYOND - 1, 0
+        number = BEYOND - 1
+        scale = 0
     return QuantityValue(-number if negative else number, scale, small=False)
 
 

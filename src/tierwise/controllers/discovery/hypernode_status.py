@@ -64,9 +64,11 @@ class HyperNodeStatus:
 
 def _same(objects: Objects, previous: Objects) -> bool:
     """Whether everything that statuses follow from is as it was."""
-    nodes, before = objects.every(Node), previous.every(Node)
+    nodes = objects.every(Node)
+    before = previous.every(Node)
     for name in objects.changes(previous, Node):
-        node, old = nodes.get(name), before.get(name)
+        node = nodes.get(name)
+        old = before.get(name)
         if node is None or old is None or node.metadata.labels != old.metadata.labels:
             return False
     return not objects.changes(previous, HyperNode) and _failures(objects) == _failures(previous)

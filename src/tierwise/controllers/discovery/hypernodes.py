@@ -20,11 +20,10 @@ def reconcile_hypernodes(objects: Objects, manifests: Iterable[Raw], source: str
 
     Of an existing hyperNode only the spec is replaced; the rest of its manifest stays.
     """
-    mine = {
-        key_of(hypernode): hypernode
-        for hypernode in objects.every(HyperNode).values()
-        if hypernode.metadata.labels.get(SOURCE_LABEL) == source
-    }
+    mine = {}
+    for hypernode in objects.every(HyperNode).values():
+        if hypernode.metadata.labels.get(SOURCE_LABEL) == source:
+            mine[key_of(hypernode)] = hypernode
     effects: list[Effect] = []
     present = set()
     for manifest in manifests:

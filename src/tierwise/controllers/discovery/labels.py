@@ -38,7 +38,9 @@ class _NodePath(NamedTuple):
 def reconcile(objects: Objects, now: float) -> list[Effect]:
     """Bring the discovered hyperNodes in line with the labels."""
     manifests = wanted(objects)
-    return [] if manifests is None else reconcile_hypernodes(objects, manifests, SOURCE)
+    if manifests is None:
+        return []
+    return reconcile_hypernodes(objects, manifests, SOURCE)
 
 
 def wanted(objects: Objects) -> list[Raw] | None:
@@ -51,7 +53,8 @@ def wanted(objects: Objects) -> list[Raw] | None:
     names = _names(trees, objects.every(HyperNode))
     manifests = []
     for place in sorted(names, key=lambda place: (place.path[-1].tier, natural(names[place]))):
-        tree, step = trees[place.network], place.path[-1]
+        tree = trees[place.network]
+        step = place.path[-1]
         of_network = {
             path: names[_NodePath(place.network, path)] for path in (place.path, *tree.domains[place.path].domains)
         }

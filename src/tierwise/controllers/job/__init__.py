@@ -130,12 +130,15 @@ class JobController:
         warnings = [e for e in effects if isinstance(e, RecordEvent) and e.reason == TOO_MANY_WAITING]
         was_told = path in self._full
         (self._full.add if warnings else self._full.discard)(path)
-        return [effect for effect in effects if effect not in warnings] if warnings and was_told else effects
+        if warnings and was_told:
+            return [effect for effect in effects if effect not in warnings]
+        return effects
 
     def due(self, objects: Objects) -> float | None:
         """The next moment at which time alone gives a job something to do; None where no timer runs."""
         for path in self._queue.waiting():
-            job, due = objects.every(Job).get(path), None
+            job = objects.every(Job).get(path)
+            due = None
             if job is not None and not job.metadata.deletion_timestamp:
                 facts = self._facts_of(path, job)
                 if facts.minds_time and not facts.refused:
@@ -150,7 +153,8 @@ class JobController:
         return facts
 
     def _case(self, objects: Objects, path: str, declared: Job, facts: _JobFacts) -> _Case:
-        job, pods_of_job = replace(declared, spec=facts.spec), self._pods[path]
+        job = replace(declared, spec=facts.spec)
+        pods_of_job = self._pods[path]
         group = objects.every(PodGroup).get(f"{facts.key.namespace}/{pod_group_name(job)}")
         raw = objects.raw(facts.key) or {}
         job_pods = JobPods.of(job, pods_of_job, facts.slots)
@@ -275,7 +279,10 @@ def _bring(
     objects: Objects, case: _Case, groups: pod_group.PodGroupSpecs, priorities: Mapping[str, int], now: float, room: int
 ) -> Iterator[Effect]:
     """No change of phase is due: every module brings its objects to what the status asks for."""
-    job, group, job_pods, every = case.job, case.group, case.job_pods, objects.every(Pod)
+    job = case.job
+    group = case.group
+    job_pods = case.job_pods
+    every = objects.every(Pod)
     # Whatever command is left was carried out.
     yield from (Delete(key_of(command)) for command in case.commands)
     state = job.status
@@ -296,7 +303,8 @@ def _bring(
 
 def _expiry(job: Job) -> float | None:
     """When a job is to be deleted; None where it is not over, or does not ask for it."""
-    ttl, state = job.spec.ttl_seconds_after_finished, job.status.state
+    ttl = job.spec.ttl_seconds_after_finished
+    state = job.status.state
     if ttl is None or state.phase not in FINISHED:
         return None
     try:

@@ -19,7 +19,8 @@ _PREFIX: Final = "command/"
 
 def job_of(command: Command) -> str | None:
     """The job that a command is for by its key; those on their way out are over."""
-    target, meta = command.target, command.metadata
+    target = command.target
+    meta = command.metadata
     if target is None or target.kind != "Job" or meta.deletion_timestamp:
         return None
     return f"{meta.namespace or 'default'}/{target.name}"

@@ -52,18 +52,24 @@ class Target(msgspec.Struct, frozen=True, order=True):
         """Under which a restart of it is remembered."""
         if self.index >= 0:
             return f"{_RESTART}{self.task}/pod/{self.index}"
-        return f"{_RESTART}{self.task}/partition/{self.partition}" if self.partition else f"{_RESTART}{self.task}"
+        if self.partition:
+            return f"{_RESTART}{self.task}/partition/{self.partition}"
+        return f"{_RESTART}{self.task}"
 
     def covers(self, task: str, partition: str, index: int) -> bool:
         """Whether a pod belongs to it."""
         if self.task != task:
             return False
-        return self.index == index if self.index >= 0 else self.partition in ("", partition)
+        if self.index >= 0:
+            return self.index == index
+        return self.partition in ("", partition)
 
     def __str__(self) -> str:
         if self.index >= 0:
             return f"pod {self.index} of task {self.task}"
-        return f"partition {self.partition} of task {self.task}" if self.partition else f"task {self.task}"
+        if self.partition:
+            return f"partition {self.partition} of task {self.task}"
+        return f"task {self.task}"
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -102,7 +108,9 @@ def seen(memory: Mapping[str, str], task: str) -> Seen:
 def _parsed(text: str) -> Seen:
     listed, _, replicas = text.partition(" of ")
     number = read_number(replicas)
-    return Seen(frozenset(_numbers(listed)), number) if number is not None else Seen()
+    if number is not None:
+        return Seen(frozenset(_numbers(listed)), number)
+    return Seen()
 
 
 def seen_text(indexes: Iterable[int], replicas: int) -> str:
@@ -147,6 +155,7 @@ def forget(memory: Mapping[str, str]) -> dict[str, str]:
 def _numbers(listed: str) -> Iterator[int]:
     for run in listed.split(","):
         begin_text, _, end_text = run.partition("-")
-        begin, end = read_number(begin_text), read_number(end_text or begin_text)
+        begin = read_number(begin_text)
+        end = read_number(end_text or begin_text)
         if begin is not None and end is not None:
             yield from range(begin, min(end, PODS) + 1)  # no job has more

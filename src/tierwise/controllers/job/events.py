@@ -54,7 +54,8 @@ def job_events(
     news = {"Failed", "Pending"} if "PodPending" in answered else {"Failed"}
     lost = any(losses(job.status.controlled_resources))
     for task in job.spec.tasks:
-        pods, seen_indexes = present[task.name], seen(job.status.controlled_resources, task.name).indexes
+        pods = present[task.name]
+        seen_indexes = seen(job.status.controlled_resources, task.name).indexes
         for index in range(task.replicas):
             found = pods.get(index)
             if lost or (index in seen_indexes if found is None else found.leaving or found.phase in news):

@@ -56,7 +56,8 @@ class _Member(msgspec.Struct, frozen=True):
 
 def _ssh(pod: _Member) -> Pieces:
     """The key of the job, for root; where it belongs to another user, everyone in the container may read it."""
-    name, home = _secret_name(pod.job), pod.flags["ssh-key-file-path"]
+    name = _secret_name(pod.job)
+    home = pod.flags["ssh-key-file-path"]
     items: list[Raw] = [{"key": key, "path": f"{_SSH_FOLDER}/{key}"} for key in _SSH_FILES]
     secret: Raw = {"secretName": name, "items": items, "defaultMode": 0o600 if home == _SSH_HOME else 0o644}
     mount: Raw = {"name": name, "mountPath": home, "subPath": _SSH_FOLDER}
@@ -76,10 +77,12 @@ def _mpi(pod: _Member) -> Pieces:
 
 def _pytorch(pod: _Member) -> Pieces:
     """MASTER_ADDR, MASTER_PORT, WORLD_SIZE and RANK; on request workers wait until the master answers."""
-    flags, master = pod.flags, _task(pod.job, pod.flags["master"])
+    flags = pod.flags
+    master = _task(pod.job, pod.flags["master"])
     if master is None:
         return Pieces()
-    address, both = _address(pod.job, master), (flags["master"], flags["worker"])
+    address = _address(pod.job, master)
+    both = (flags["master"], flags["worker"])
     variables = {
         "MASTER_ADDR": address,
         "MASTER_PORT": flags["port"],
@@ -98,7 +101,10 @@ def _tensorflow(pod: _Member) -> Pieces:
     if len(tasks) == 1 and tasks[0].replicas == 1:
         return Pieces()
     roles = {pod.flags[role]: role for role in ("ps", "worker", "chief", "evaluator")}
-    hosts = {roles[task.name]: hosts_of(pod.job, task, task.replicas) for task in tasks if task.name in roles}
+    hosts = {}
+    for task in tasks:
+        if task.name in roles:
+            hosts[roles[task.name]] = hosts_of(pod.job, task, task.replicas)
     cluster = {
         role: [f"{host}:{pod.flags['port']}" for host in hosts[role]] for role in roles.values() if hosts.get(role)
     }
@@ -108,7 +114,8 @@ def _tensorflow(pod: _Member) -> Pieces:
 
 def _ray(pod: _Member) -> Pieces:
     """The commands that start head and workers, and the ports of the head; nothing where the job has no head."""
-    flags, head = pod.flags, _task(pod.job, pod.flags["head"])
+    flags = pod.flags
+    head = _task(pod.job, pod.flags["head"])
     if head is None:
         return Pieces()
     if pod.task.name == flags["head"]:
@@ -234,7 +241,8 @@ def _task(job: Job, name: str) -> TaskSpec | None:
 def hosts_of(job: Job, task: TaskSpec, number: int | None = None) -> list[str]:
     """The host names of a task's pods, or of a `number`; of all of them one, where the template names them alike."""
     spec = part(task.template.raw, "spec")
-    hostname, subdomain = spec.get("hostname"), spec.get("subdomain") or job.metadata.name
+    hostname = spec.get("hostname")
+    subdomain = spec.get("subdomain") or job.metadata.name
     if number is None:
         number = min(task.replicas, 1) if hostname else task.replicas
     return [f"{hostname or pod_name(job, task, index)}.{subdomain}" for index in range(number)]

@@ -134,7 +134,9 @@ def pod_slots(job: Job) -> dict[str, PodSlot]:
 def _standing(member: JobPod, *, wants_pods: bool) -> str:
     if wants_pods and not member.current:
         return "Terminating"
-    return "Terminating" if member.leaving and not member.pod.status.ended else member.phase
+    if member.leaving and not member.pod.status.ended:
+        return "Terminating"
+    return member.phase
 
 
 def _member(version: int, restarted: Mapping[str, int], pod: Pod, slots: Mapping[str, PodSlot]) -> JobPod:

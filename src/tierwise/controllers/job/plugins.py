@@ -104,7 +104,8 @@ def reconcile_owned_objects(objects: Objects, job: Job, *, wants_objects: bool) 
     """Create, update or delete what the plugins of a job with its defaults filled in want."""
     for prop in owned_objects(job):
         key = key_of_raw(prop.raw)
-        record, present = objects.record(key), objects.raw(key)
+        record = objects.record(key)
+        present = objects.raw(key)
         if record is None or present is None:
             if wants_objects:
                 yield Create(prop.raw)
@@ -226,7 +227,8 @@ def _with_pieces(spec: Raw, pieces: Pieces) -> Raw:
     def extended(container: Raw) -> Raw:
         if pieces.only not in ("", container.get("name")):
             return container
-        changed, ports = dict(container), _listed(container, "ports")
+        changed = dict(container)
+        ports = _listed(container, "ports")
         if pieces.variables:
             present = [entry for entry in _listed(container, "env") if entry.get("name") not in pieces.variables]
             changed["env"] = [*present, *({"name": name, "value": value} for name, value in pieces.variables.items())]
@@ -246,7 +248,9 @@ def _with_pieces(spec: Raw, pieces: Pieces) -> Raw:
         container.get("name") == pieces.waits["name"] for container in init_containers
     ):
         spec = {**spec, "initContainers": [*init_containers, pieces.waits]}
-    return spec if pieces.volume is None else _mounted(spec, pieces.volume, pieces.mount)
+    if pieces.volume is None:
+        return spec
+    return _mounted(spec, pieces.volume, pieces.mount)
 
 
 _BOTH: Final = ("initContainers", "containers")

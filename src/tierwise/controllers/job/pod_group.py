@@ -130,7 +130,8 @@ def _same(previous: tuple[object, object, object] | None, *seen: object) -> bool
 def _meaning(spec: PodGroupSpec) -> tuple[object, ...]:
     """The owned fields of a spec, free of the several ways in which a quantity can be spelled."""
     resources = {name: amount(name, quantity) for name, quantity in (spec.min_resources or {}).items()}
-    roles, topology = dict(spec.min_task_member), spec.network_topology
+    roles = dict(spec.min_task_member)
+    topology = spec.network_topology
     return spec.min_member, roles, resources, spec.queue, spec.priority_class_name, topology, spec.sub_group_policy
 
 
@@ -144,7 +145,10 @@ def _manifest(job: Job, priorities: Mapping[str, int]) -> Raw:
         "annotations": annotations,
         "ownerReferences": [owner_reference(job)],
     }
-    awaited = {task.name: list(task.depends_on.name) for task in job.spec.tasks if task.depends_on is not None}
+    awaited = {}
+    for task in job.spec.tasks:
+        if task.depends_on is not None:
+            awaited[task.name] = list(task.depends_on.name)
     if any(awaited.values()):
         annotations[DEPENDS_ON_ANNOTATION] = json.dumps(awaited, separators=(",", ":"))
     if meta.creation_timestamp:
@@ -172,7 +176,10 @@ def _spec(job: Job, priorities: Mapping[str, int]) -> Raw:
     topology = job.spec.network_topology
     if topology is not None:
         spec["networkTopology"] = _topology(topology, both=False)
-    policies = [_policy(task) for task in job.spec.tasks if task.partition_policy is not None]
+    policies = []
+    for task in job.spec.tasks:
+        if task.partition_policy is not None:
+            policies.append(_policy(task))
     if policies:
         spec["subGroupPolicy"] = policies
     return spec

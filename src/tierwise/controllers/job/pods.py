@@ -134,18 +134,20 @@ def reconcile_pods(
     effects = _delete([member for member in job_pods.members if not member.current])
     if group is None or group.status.phase not in _STARTED or job.status.state.phase == "Restarting":
         return effects
-    namespace, waiting = job.metadata.namespace or "default", held_back(job, job_pods)
-    missing = [
-        (task, index)
-        for task in job.spec.tasks
-        if task.name not in waiting
-        for index in range(task.replicas)
-        if f"{namespace}/{volcano_job.pod_name(job, task, index)}" not in every
-    ]
+    namespace = job.metadata.namespace or "default"
+    waiting = held_back(job, job_pods)
+    missing = []
+    for task in job.spec.tasks:
+        if task.name not in waiting:
+            for index in range(task.replicas):
+                if f"{namespace}/{volcano_job.pod_name(job, task, index)}" not in every:
+                    missing.append((task, index))
     shortfall = (job.spec.min_available or 0) - sum(not member.pod.status.ended for member in job_pods.members)
-    limit, text = max(room, shortfall, 0), MANY_WAIT
+    limit = max(room, shortfall, 0)
+    text = MANY_WAIT
     if shortfall > room + WAITING:
-        limit, text = 0, too_many_for_gang(shortfall)
+        limit = 0
+        text = too_many_for_gang(shortfall)
     if len(missing) > limit:
         missing = sorted(
             missing, key=lambda task_and_index: task_and_index[1] >= volcano_job.task_minimum(task_and_index[0])
@@ -158,10 +160,8 @@ def taken_names(every: Mapping[str, Pod], job: Job, job_pods: JobPods) -> list[s
     """Pods of others that are called as pods of the job would be, which cannot be made for that."""
     if not job_pods.wanted or len(job_pods.members) >= sum(task.replicas for task in job.spec.tasks):
         return []  # most jobs have all their pods
-    pod_names, namespace = (
-        {member.pod.metadata.name for member in job_pods.members},
-        job.metadata.namespace or "default",
-    )
+    pod_names = {member.pod.metadata.name for member in job_pods.members}
+    namespace = job.metadata.namespace or "default"
     names = (volcano_job.pod_name(job, task, index) for task in job.spec.tasks for index in range(task.replicas))
     return [name for name in names if name not in pod_names and f"{namespace}/{name}" in every]
 

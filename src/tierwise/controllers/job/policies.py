@@ -64,7 +64,9 @@ def answered_events(policies: Iterable[LifecyclePolicy]) -> frozenset[str]:
 
 def rank(policy_action: PolicyAction) -> int:
     """Which of several answers counts: what ends a job before what restarts it, the whole before a part."""
-    return _ORDER.index(policy_action.action) if policy_action.action in _ORDER else len(_ORDER)
+    if policy_action.action in _ORDER:
+        return _ORDER.index(policy_action.action)
+    return len(_ORDER)
 
 
 def _policy(policies: Sequence[LifecyclePolicy], event: JobEvent) -> LifecyclePolicy | None:
@@ -84,7 +86,9 @@ def _due(policy: LifecyclePolicy, event: JobEvent) -> float:
     timeout = seconds(policy.timeout) or 0.0
     if timeout <= 0:
         return -math.inf
-    return math.inf if event.since is None else event.since + timeout
+    if event.since is None:
+        return math.inf
+    return event.since + timeout
 
 
 def _target(action: str, event: JobEvent) -> Target | None:
@@ -94,4 +98,6 @@ def _target(action: str, event: JobEvent) -> Target | None:
         return Target(event.task)
     if action == "RestartPartition" and event.partition:
         return Target(event.task, event.partition)
-    return Target(event.task, index=event.index) if action == "RestartPod" and event.index >= 0 else None
+    if action == "RestartPod" and event.index >= 0:
+        return Target(event.task, index=event.index)
+    return None

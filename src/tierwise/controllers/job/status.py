@@ -40,7 +40,8 @@ _COUNTED: Final = {state_name.lower(): state_name for state_name in STANDINGS}
 def write(job: Job, raw: Mapping[str, object], job_pods: JobPods, step: PhaseChange, now: float) -> list[Effect]:
     """Bring the status to where a step leads; events tell people of changes of phase, and of why a gang waits."""
     present = part(raw, "status")
-    old, moved_on = job.status.state, step.phase != (job.status.state.phase or "")
+    old = job.status.state
+    moved_on = step.phase != (job.status.state.phase or "")
     state = {"phase": step.phase, "reason": step.reason, "message": step.message}
     state_fields = {field: text for field, text in state.items() if text}
     changed_at = stamp(now) if moved_on else old.last_transition_time
@@ -85,12 +86,11 @@ def observed(
     reason, message = _why_it_waits(group) if phase == "Pending" else ("", "")
     if names_taken:
         suffix = f" and {len(names_taken) - 1} more" if len(names_taken) > 1 else ""
-        reason, message = (
-            NAME_TAKEN,
-            f"pod {names_taken[0]}{suffix} cannot be made: a pod of that name is not the job's",
-        )
+        reason = NAME_TAKEN
+        message = f"pod {names_taken[0]}{suffix} cannot be made: a pod of that name is not the job's"
     if not reason and status.state.reason not in _TRANSIENT:
-        reason, message = status.state.reason, status.state.message
+        reason = status.state.reason
+        message = status.state.message
     lacking = lacking_plugins(job)
     plugin_memory = {f"plugin-{name}": name for name in PLUGINS if name in job.spec.plugins and name not in lacking}
     passing = plugin_memory.keys() - KEY_MADE.keys()  # the Secret with the key stays as long as the job
@@ -131,7 +131,8 @@ def _why_it_waits(group: PodGroup | None) -> tuple[str, str]:
 
 
 def _counted(job_pods: JobPods) -> Raw:
-    counts, by_task = job_pods.counts, job_pods.by_task()
+    counts = job_pods.counts
+    by_task = job_pods.by_task()
     fields: Raw = {field: counts[state] for field, state in _COUNTED.items()}
     tasks: Raw = {}
     for task in sorted(by_task):

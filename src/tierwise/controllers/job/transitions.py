@@ -49,7 +49,8 @@ class PhaseChange(msgspec.Struct, frozen=True):
 
 def by_command(job: Job, command: Command) -> PhaseChange:
     """The change that a command asks for; in a phase in which it means nothing, that it was looked at."""
-    transition, state = phase_rule(job.status.state.phase).transitions.get(command.action), job.status.state
+    transition = phase_rule(job.status.state.phase).transitions.get(command.action)
+    state = job.status.state
     if transition is None or command.action in NARROW:  # a command names no part of the job
         step = _to(job, state.phase or "Pending", state.reason, state.message)
     else:
@@ -66,11 +67,10 @@ def by_policy(job: Job, answers: Iterable[PolicyAction], now: float) -> PhaseCha
     )
     if not due:
         return None
-    due_action, status = due[0], job.status
-    transition, message = (
-        phase_rule(status.state.phase).transitions[due_action.action],
-        f"{due_action.why.text}: {due_action.action}",
-    )
+    due_action = due[0]
+    status = job.status
+    transition = phase_rule(status.state.phase).transitions[due_action.action]
+    message = f"{due_action.why.text}: {due_action.action}"
     if due_action.target is None:
         return _whole(job, transition, due_action.action, due_action.why.event, message)
     retries = status.retry_count + transition.retries
@@ -91,7 +91,8 @@ def applies(job: Job, policy_action: PolicyAction) -> bool:
 
 def by_retries(job: Job) -> PhaseChange | None:
     """The change of a job whose last restart used up its retries: nothing else counts then."""
-    status, limit = job.status, job.spec.max_retry or 0
+    status = job.status
+    limit = job.spec.max_retry or 0
     if status.state.phase != "Restarting" or status.retry_count < limit:
         return None
     return _to(job, "Failed", "MaxRetry", f"restarted {count(status.retry_count, 'time')}, maxRetry is {limit}")
@@ -99,7 +100,8 @@ def by_retries(job: Job) -> PhaseChange | None:
 
 def by_pods(job: Job, group: PodGroup | None, job_pods: JobPods) -> PhaseChange | None:
     """The change that follows from where the pods have come to."""
-    phase, counts = phase_rule(job.status.state.phase), job_pods.counts
+    phase = phase_rule(job.status.state.phase)
+    counts = job_pods.counts
     if phase.ends_in:
         alive = counts["Pending"] + counts["Running"] + counts["Terminating"] + counts["Unknown"]
         return None if alive else _to(job, phase.ends_in, "", "")
@@ -118,13 +120,17 @@ def _while_pending(job: Job, counts: Mapping[str, int]) -> PhaseChange | None:
     """Ended pods count: a job whose first pods are done before the last start has been running."""
     needed = job.spec.min_available or 0
     started = counts["Running"] + counts["Succeeded"] + counts["Failed"]
-    return _to(job, "Running", "", "") if needed and started >= needed else None
+    if needed and started >= needed:
+        return _to(job, "Running", "", "")
+    return None
 
 
 def _while_running(job: Job, job_pods: JobPods, counts: Mapping[str, int]) -> PhaseChange | None:
-    needed, min_success = job.spec.min_available or 0, job.spec.min_success
+    needed = job.spec.min_available or 0
+    min_success = job.spec.min_success
     total = sum(task.replicas for task in job.spec.tasks)
-    succeeded, ended = counts["Succeeded"], counts["Succeeded"] + counts["Failed"]
+    succeeded = counts["Succeeded"]
+    ended = counts["Succeeded"] + counts["Failed"]
     if not total:
         return None  # scaled to nothing: it goes on once it is scaled up again
     if min_success is not None and succeeded >= min_success:
@@ -138,25 +144,31 @@ def _while_running(job: Job, job_pods: JobPods, counts: Mapping[str, int]) -> Ph
 
 def _at_the_end(job: Job, job_pods: JobPods, succeeded: int, total: int) -> PhaseChange:
     """All pods have ended: whether enough of them did so well, in every task and in all."""
-    tasks, needed = job.spec.tasks, job.spec.min_available or 0
+    tasks = job.spec.tasks
+    needed = job.spec.min_available or 0
     if needed >= sum(task_minimum(task) for task in tasks):
         by_task = job_pods.by_task()
         for task in tasks:
-            minimum, good = task_minimum(task), by_task.get(task.name, {}).get("Succeeded", 0)
+            minimum = task_minimum(task)
+            good = by_task.get(task.name, {}).get("Succeeded", 0)
             if good < minimum and task.name in by_task:
                 lacking = f"{minimum} {verb(minimum, 'is', 'are')} needed"
                 text = f"{of(good, task.replicas, 'pod')} of task {task.name} succeeded, {lacking}"
                 return _to(job, "Failed", "TaskFailed", text)
     minimum = max(needed if job.spec.min_success is None else job.spec.min_success, 0)
     text = f"{of(succeeded, total, 'pod')} succeeded, {minimum} {verb(minimum, 'is', 'are')} needed"
-    return _to(job, "Completed", "", text) if succeeded >= minimum else _to(job, "Failed", "PodFailed", text)
+    if succeeded >= minimum:
+        return _to(job, "Completed", "", text)
+    return _to(job, "Failed", "PodFailed", text)
 
 
 def _after_restart(job: Job, group: PodGroup | None, counts: Mapping[str, int]) -> PhaseChange | None:
     if group is not None and not restarts_part(job.status.controlled_resources, job.status.retry_count):
         return None  # a restarted gang waits for its queue again: the old pod group must be gone
     total = sum(task.replicas for task in job.spec.tasks)
-    return _to(job, "Pending", "", "") if total - counts["Terminating"] >= (job.spec.min_available or 0) else None
+    if total - counts["Terminating"] >= (job.spec.min_available or 0):
+        return _to(job, "Pending", "", "")
+    return None
 
 
 def _to(job: Job, phase: str, reason: str, message: str) -> PhaseChange:
@@ -167,7 +179,8 @@ def _to(job: Job, phase: str, reason: str, message: str) -> PhaseChange:
 def _whole(job: Job, transition: Transition, action: str, reason: str, message: str) -> PhaseChange:
     """A change of the whole job: whatever pods there are, they belong to the past."""
     status = job.status
-    retries, version = status.retry_count + transition.retries, status.version + transition.renews
+    retries = status.retry_count + transition.retries
+    version = status.version + transition.renews
     return PhaseChange(transition.phase, reason, message, retries, version, forget(status.controlled_resources), action)
 
 

@@ -37,7 +37,9 @@ REPLICA: Final = "grove.io/podcliqueset-replica-index"
 def named(pod: Pod) -> str:
     """The PodGang that a pod names, as namespace/name; empty where it names none."""
     name = pod.metadata.labels.get(LABEL, "")
-    return f"{pod.metadata.namespace or 'default'}/{name}" if name else ""
+    if name:
+        return f"{pod.metadata.namespace or 'default'}/{name}"
+    return ""
 
 
 def sub_group(pod: Pod) -> str:
@@ -125,7 +127,9 @@ def _constraint(constraint: TopologyConstraint | None) -> Constraint | None:
 
 
 def _overlap(spec: PodGangSpec) -> Reason | None:
-    names = [name for config in spec.topology_constraint_group_configs for name in config.pod_group_names]
+    names: list[str] = []
+    for config in spec.topology_constraint_group_configs:
+        names.extend(config.pod_group_names)
     if len(set(names)) == len(names):
         return None
     return not_supported("spec.topologyConstraintGroupConfigs", "a group stands in several of them")

@@ -51,7 +51,9 @@ _MEGABYTE: Final = 1_000_000
 def named(pod: Pod) -> str:
     """The group that a pod names, as namespace/name; empty where it names none."""
     name = pod.metadata.annotations.get(ANNOTATION, "")
-    return f"{pod.metadata.namespace or 'default'}/{name}" if name else ""
+    if name:
+        return f"{pod.metadata.namespace or 'default'}/{name}"
+    return ""
 
 
 def sub_group(pod: Pod) -> str:
@@ -128,16 +130,20 @@ def _fault(records: Sequence[SubGroupRecord], below: Mapping[str, Sequence[SubGr
     lost = next((r for r in records if r.parent and r.parent not in names), None)
     if lost is not None:
         return f"the parent {lost.parent} of sub-group {lost.name} does not exist"
-    layer, seen = list(below.get("", ())), 0
+    layer = list(below.get("", ()))
+    seen = 0
     for _ in range(DEPTH):
         seen += len(layer)
         layer = [inner for record in layer for inner in below.get(record.name, ())]
-    return f"sub-groups stand in a circle, or more than {DEPTH} deep" if layer or seen < len(records) else ""
+    if layer or seen < len(records):
+        return f"sub-groups stand in a circle, or more than {DEPTH} deep"
+    return ""
 
 
 def _constraint(constraint: TopologyConstraint) -> Constraint | None:
     """Constraint of a group: hard if a level is required, soft if one is only preferred, None without either."""
-    required, preferred = constraint.required_topology_level, constraint.preferred_topology_level
+    required = constraint.required_topology_level
+    preferred = constraint.preferred_topology_level
     if not required and not preferred:
         return None
     inside = preferred if required and preferred != required else ""
@@ -175,7 +181,9 @@ def inherited_run_times(queues: Mapping[str, ModelQueue]) -> dict[str, ModelQueu
     """Queues with the run times of the nearest queue above that states one."""
     by_name = {}
     for name, queue in queues.items():
-        minimum, reclaim, above = queue.minimum_run_time, queue.reclaim_run_time, queue
+        minimum = queue.minimum_run_time
+        reclaim = queue.reclaim_run_time
+        above = queue
         for _ in range(DEPTH):
             if (minimum and reclaim is not None) or above.parent not in queues:
                 break

@@ -95,7 +95,9 @@ def gang_of(pod: Pod) -> str:
     meta = pod.metadata
     said = [name for label in _LABELS if (name := meta.labels.get(label, ""))]
     name = said[0] if said else meta.annotations.get(NAME, "")
-    return f"{meta.namespace or 'default'}/{name}" if name else ""
+    if name:
+        return f"{meta.namespace or 'default'}/{name}"
+    return ""
 
 
 def gang_object(objects: Objects, path: str) -> tuple[Key, PodGroup] | None:
@@ -132,7 +134,9 @@ def _declares(pod: Pod) -> bool:
 
 def _named(pod: Pod) -> str:
     """The gang of a pod; those that could declare it are told apart from the others."""
-    return f"{gang_of(pod)} (by annotations)" if _declares(pod) else gang_of(pod)
+    if _declares(pod):
+        return f"{gang_of(pod)} (by annotations)"
+    return gang_of(pod)
 
 
 def _each(path: str, record: PodGroup, rules: Rules) -> Group | None:
@@ -157,7 +161,8 @@ def _woven(objects: Objects, pods: Mapping[str, Pod], rules: Rules) -> dict[str,
 
 def _group(gangs: Sequence[Gang], missing: tuple[str, ...], faults: tuple[Fault, ...] = ()) -> Group:
     """What gangs that start together declare."""
-    first, phases = gangs[0], {gang.phase for gang in gangs}
+    first = gangs[0]
+    phases = {gang.phase for gang in gangs}
     namespace, _, name = first.key.partition("/")
     return Group(
         key=Key(_API, "PodGroup", namespace, name),
@@ -205,7 +210,8 @@ def _two_fabrics(gangs: Sequence[Gang]) -> str:
 
 
 def _of_object(key: str, record: PodGroup, rules: Rules) -> Gang:
-    spec, phase = record.spec, record.status.phase
+    spec = record.spec
+    phase = record.status.phase
     return replace(
         _gang(key, record.metadata, spec.min_member, spec.network_topology_aware, rules),
         phase=_STARTED.get(phase) or _OVER.get(phase, Phase.PENDING),
@@ -231,14 +237,18 @@ def _asks(meta: ObjectMeta, spec: GatherSpec | None) -> tuple[GatherSpec | None,
         text = meta.annotations.get(key, "")
         if text:
             found = gather_spec(text)
-            return (None, f"annotation {key}: {found}") if isinstance(found, str) else (found, "")
+            if isinstance(found, str):
+                return (None, f"annotation {key}: {found}")
+            return (found, "")
     return spec, ""
 
 
 def _partners(meta: ObjectMeta) -> tuple[tuple[str, ...], str]:
     text = meta.annotations.get(GROUPS, "")
     found = gang_names(text) if text else ()
-    return ((), f"annotation {GROUPS}: {found}") if isinstance(found, str) else (found, "")
+    if isinstance(found, str):
+        return ((), f"annotation {GROUPS}: {found}")
+    return (found, "")
 
 
 def drawn_to(pods: Iterable[Pod], rows: Mapping[str, int]) -> dict[tuple[str, str], Ints]:
@@ -352,7 +362,8 @@ def _index(pod: Pod) -> tuple[bool, int]:
 def _gather(group: Group, members: Sequence[Member], drawn: Drawn, total: int) -> Gather | None:
     """What is asked of the network, as the first gang that asks says it, else their first pod."""
     near = _near(members, drawn)
-    fault, asks = group.fault, group.asks
+    fault = group.fault
+    asks = group.asks
     if asks is None and not fault and members:
         asks, fault = _asks(members[0].pod.metadata, None)
     if asks is None and near is None and not fault:
@@ -391,7 +402,9 @@ def _near(members: Sequence[Member], drawn: Drawn) -> Ints | None:
 def _pipeline(spec: GatherSpec, total: int) -> int:
     """How many pods form a pipeline; one that does not divide the gang counts as none."""
     size = next((r.parallelism for r in spec.parallel_model if r.parallel_strategy == "pipeline-parallel"), None)
-    return size if size is not None and size > 0 and total % size == 0 else 1
+    if size is not None and size > 0 and total % size == 0:
+        return size
+    return 1
 
 
 def _constraint(gather: Gather | None) -> Constraint | None:

@@ -107,7 +107,8 @@ def _node_layer(by_name: Mapping[str, tuple[str, tuple[str, ...]]]) -> str | Non
 
 def _chain(by_name: Mapping[str, tuple[str, tuple[str, ...]]], node: str) -> Layers:
     above: list[Layer] = []
-    name, parent = node, by_name[node][0]
+    name = node
+    parent = by_name[node][0]
     while parent not in ("", CLUSTER_LAYER):
         if parent not in by_name:
             return Layers(fault=f'layer "{name}" has the parent "{parent}", which is not listed')
@@ -116,7 +117,8 @@ def _chain(by_name: Mapping[str, tuple[str, tuple[str, ...]]], node: str) -> Lay
         if not by_name[parent][1]:
             return Layers(fault=f'layer "{parent}" has no labelKey')
         above.append(Layer(parent, by_name[parent][1]))
-        name, parent = parent, by_name[parent][0]
+        name = parent
+        parent = by_name[parent][0]
     used = {node, CLUSTER_LAYER, *(layer.name for layer in above)}
     unused = [name for name in by_name if name not in used]
     if unused:
@@ -140,7 +142,11 @@ def layer_faults(layers: Layers, nodes: Sequence[Node]) -> list[Fault]:
     """Faults of the layers: no chain, layers without nodes, and nodes outside the tree."""
     if layers.fault:
         return [Fault(SUBJECT, "BrokenLayers", layers.fault)]
-    labels = {label for node in nodes for label, value in node.metadata.labels.items() if value}
+    labels = set()
+    for node in nodes:
+        for label, value in node.metadata.labels.items():
+            if value:
+                labels.add(label)
     faults = [
         Fault(
             SUBJECT, "LayerWithoutNodes", f'no node has a label of layer "{layer.name}": {", ".join(layer.label_keys)}'

@@ -99,7 +99,9 @@ def _zones(volume: PersistentVolume) -> str:
 
 def _attachable(source: Volume | PersistentVolumeSpec, zones: str) -> Attachable | None:
     plugin, handle = _disk(source, zones)
-    return Attachable(DRIVERS[plugin], handle) if handle else None
+    if handle:
+        return Attachable(DRIVERS[plugin], handle)
+    return None
 
 
 def _disk(source: Volume | PersistentVolumeSpec, zones: str) -> tuple[str, str]:
@@ -115,7 +117,9 @@ def _disk(source: Volume | PersistentVolumeSpec, zones: str) -> tuple[str, str]:
         return _CINDER, source.cinder.volume_id
     if source.azure_disk is not None:
         return _AZURE, source.azure_disk.disk_uri if source.azure_disk.kind.lower() in ("", "managed") else ""
-    return (_PORTWORX, source.portworx_volume.volume_id) if source.portworx_volume is not None else ("", "")
+    if source.portworx_volume is not None:
+        return (_PORTWORX, source.portworx_volume.volume_id)
+    return ("", "")
 
 
 def _ebs_id(name: str) -> str:
@@ -124,7 +128,9 @@ def _ebs_id(name: str) -> str:
         return name
     form = re.fullmatch(_EBS_ID, name)
     volume_id = (form[1] or "").strip("/") if form is not None else ""
-    return volume_id if re.fullmatch(r"vol-[^/]*", volume_id) else ""
+    if re.fullmatch(r"vol-[^/]*", volume_id):
+        return volume_id
+    return ""
 
 
 def _gce_id(name: str, zones: str) -> str:
@@ -132,28 +138,41 @@ def _gce_id(name: str, zones: str) -> str:
     if len(several) > 1:
         regions = {zone.rpartition("-")[0] for zone in several}
         sound = len(regions) == 1 and all(zone.count("-") == 2 for zone in several)
-        return f"projects/UNSPECIFIED/regions/{regions.pop()}/disks/{name}" if sound else ""
+        if sound:
+            return f"projects/UNSPECIFIED/regions/{regions.pop()}/disks/{name}"
+        return ""
     return f"projects/UNSPECIFIED/zones/{several[0] or 'UNSPECIFIED'}/disks/{name}"
 
 
 def _moved(volume: PersistentVolume, affinity: NodeSelector | None, key: str) -> NodeSelector | None:
     """The affinity with zones under the driver's label: those that it names, else those of the volume's labels."""
-    named = {r.key for term in _terms(affinity) for r in term.match_expressions}
+    named = set()
+    for term in _terms(affinity):
+        for r in term.match_expressions:
+            named.add(r.key)
     labels = volume.metadata.labels
     old = _ZONE not in named and (_OLD_ZONE in named or (_ZONE not in labels and _OLD_ZONE in labels))
     zone = _OLD_ZONE if old else _ZONE
-    valued = {r.key for term in _terms(affinity) for r in term.match_expressions if r.values}
+    valued = set()
+    for term in _terms(affinity):
+        for r in term.match_expressions:
+            if r.values:
+                valued.add(r.key)
     if zone in valued:
         affinity = _renamed(affinity, zone, key)
     elif zone in labels:
         zones = tuple(sorted({part for text in labels[zone].split(_BETWEEN) if (part := text.strip())}))
         if zones:
             affinity = _with(affinity, Requirement(key=key, operator="In", values=zones))
-    return _renamed(affinity, _OLD_REGION, _REGION) if old and _OLD_REGION in valued else affinity
+    if old and _OLD_REGION in valued:
+        return _renamed(affinity, _OLD_REGION, _REGION)
+    return affinity
 
 
 def _terms(affinity: NodeSelector | None) -> tuple[NodeSelectorTerm, ...]:
-    return affinity.node_selector_terms if affinity is not None else ()
+    if affinity is not None:
+        return affinity.node_selector_terms
+    return ()
 
 
 def _renamed(affinity: NodeSelector | None, old: str, new: str) -> NodeSelector:

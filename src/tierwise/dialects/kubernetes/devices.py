@@ -90,7 +90,9 @@ def owns(pod: Pod, claim: api.ResourceClaim) -> bool:
     meta = pod.metadata
     for owner in claim.metadata.owner_references:
         if owner.controller and owner.kind == "Pod":
-            return owner.uid == meta.uid if owner.uid and meta.uid else owner.name == meta.name
+            if owner.uid and meta.uid:
+                return owner.uid == meta.uid
+            return owner.name == meta.name
     return False
 
 
@@ -99,7 +101,9 @@ def is_consumer(reference: api.ConsumerReference, pod: Pod) -> bool:
     if reference.resource != "pods" or reference.api_group:
         return False
     meta = pod.metadata
-    return reference.uid == meta.uid if reference.uid and meta.uid else reference.name == meta.name
+    if reference.uid and meta.uid:
+        return reference.uid == meta.uid
+    return reference.name == meta.name
 
 
 def unfit(pod: Pod, entry: PodResourceClaim, claims: Mapping[str, api.ResourceClaim]) -> str:
@@ -180,10 +184,15 @@ def slices_fault(slices: Sequence[api.ResourceSlice]) -> str:
     )
     if len({device.name for device in devices}) < len(devices):
         return "a device is there twice"
-    groups = [group for slice_part in slices for group in slice_part.spec.shared_counters]
+    groups: list[api.CounterSet] = []
+    for slice_part in slices:
+        groups.extend(slice_part.spec.shared_counters)
     if len({group.name for group in groups}) < len(groups):
         return "a counter set is there twice"
-    counters = {(group.name, name) for group in groups for name in group.counters}
+    counters = set()
+    for group in groups:
+        for name in group.counters:
+            counters.add((group.name, name))
     for device in [device for device in devices if device.consumes_counters]:
         for counter_use in device.consumes_counters:
             if any((counter_use.counter_set, name) not in counters for name in counter_use.counters):
@@ -220,7 +229,8 @@ class KindKeys:
             if not self._whole:
                 seen = [(name, attribute_of_device) for name, attribute_of_device in seen if name in self._names]
             return _encode((self._driver, seen, sorted(device.capacity.items()), device.taints, _rest(device)))
-        attributes, capacity = device.attributes, device.capacity
+        attributes = device.attributes
+        capacity = device.capacity
         return (
             self._driver,
             tuple([attributes.get(name) for name in self._names]),
@@ -407,7 +417,8 @@ class Planner:
                     joined[i] = _TAINTED if _barred(kind.device.taints, request.tolerations) else _YES
             cached = self._requests[key] = bytes(joined), (*class_faults, *request_faults)
         answers, class_faults = cached
-        shift, room = len(faults), _MOST_FAULTS - len(faults)
+        shift = len(faults)
+        room = _MOST_FAULTS - len(faults)
         faults += class_faults[: max(room, 0)]
         if not shift or not class_faults:
             return answers
@@ -429,7 +440,9 @@ class Planner:
         from tierwise.api.cel import CelError, CompileError, TooMuchWorkError  # most clusters have no selectors
 
         keys = self._keys(texts)
-        answers, faults, answer_by_key = bytearray(len(self._kinds)), dict[str, int](), dict[object, int]()
+        answers = bytearray(len(self._kinds))
+        faults = dict[str, int]()
+        answer_by_key = dict[object, int]()
         allowed = budget_left = _REQUEST_COST + _KIND_COST * len(set(keys))
         if budget is not None:
             allowed = budget_left = min(allowed, budget)
@@ -502,7 +515,8 @@ def extended_names(classes: Mapping[str, api.DeviceClass]) -> dict[str, str]:
     by_resource = {f"{_IMPLICIT}{name}": name for name in classes}
     best: dict[str, tuple[str, str]] = {}
     for name, device_class in sorted(classes.items()):
-        resource, born = device_class.spec.extended_resource_name, device_class.metadata.creation_timestamp
+        resource = device_class.spec.extended_resource_name
+        born = device_class.metadata.creation_timestamp
         if resource and (resource not in best or born > best[resource][0]):
             best[resource] = born, name
     return by_resource | {resource: name for resource, (_, name) in best.items()}
@@ -574,7 +588,9 @@ def _asked(container: Container, resource: str) -> int:
 
 
 def _count(request: api.DeviceRequest) -> int:
-    return request.exactly.count if request.exactly is not None else 0
+    if request.exactly is not None:
+        return request.exactly.count
+    return 0
 
 
 def _one_request(index: int, container: Container, resource: str, device_class: str, count: int) -> api.DeviceRequest:

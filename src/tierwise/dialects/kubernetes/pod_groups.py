@@ -54,12 +54,16 @@ def named(pod: Pod) -> str:
     if reference is None or not reference.name:
         return ""
     path = f"{pod.metadata.namespace or 'default'}/{reference.name}/{reference.pod_group}"
-    return f"{path}/{reference.pod_group_replica_key}" if reference.pod_group_replica_key else path
+    if reference.pod_group_replica_key:
+        return f"{path}/{reference.pod_group_replica_key}"
+    return path
 
 
 def sub_group(pod: Pod) -> str:
     """Within a composite: the PodGroup."""
-    return pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group is not None else ""
+    if pod.spec.scheduling_group is not None:
+        return pod.spec.scheduling_group.pod_group_name
+    return ""
 
 
 def trees(objects: Objects) -> Iterator[LabelTree]:
@@ -68,14 +72,20 @@ def trees(objects: Objects) -> Iterator[LabelTree]:
     constraints_asked += (
         record.spec.scheduling_constraints for record in objects.every(api.CompositePodGroup).values()
     )
-    keys = {entry.key for constraints in constraints_asked for entry in constraints.topology if entry.key}
+    keys = set()
+    for constraints in constraints_asked:
+        for entry in constraints.topology:
+            if entry.key:
+                keys.add(entry.key)
     if keys:
         yield LabelTree(LABELS, tuple(sorted(keys)), bare=True)
 
 
 def _each(path: str, record: api.PodGroup, rules: Rules) -> Group | None:
     """The group of a PodGroup below no composite."""
-    return _of_pod_group(path, record) if not record.spec.parent_composite_pod_group_name else None
+    if not record.spec.parent_composite_pod_group_name:
+        return _of_pod_group(path, record)
+    return None
 
 
 def _woven(objects: Objects, pods: Mapping[str, Pod], rules: Rules) -> dict[str, Group]:
@@ -134,7 +144,8 @@ def _of_pod_group(path: str, record: api.PodGroup) -> Group:
 def _declared(path: str, record: api.PodGroup | api.CompositePodGroup) -> Group:
     """Parts of a group that PodGroups and composites state in the same fields."""
     namespace, _, name = path.partition("/")
-    spec, composite = record.spec, isinstance(record, api.CompositePodGroup)
+    spec = record.spec
+    composite = isinstance(record, api.CompositePodGroup)
     return Group(
         key=Key(api.GROUP, "CompositePodGroup" if composite else "PodGroup", namespace, name),
         minimum=1,
@@ -156,7 +167,8 @@ def _of_composite(path: str, record: api.CompositePodGroup, inside: Inside, grou
     parts = [record.metadata, *(part.metadata for part in _below(path, inside, DEEPEST))]
     gang = record.spec.scheduling_policy.gang
     minimum = max(gang.min_group_count, 1) if gang is not None else 1
-    constraints, declared = record.spec.scheduling_constraints, _declared(path, record)
+    constraints = record.spec.scheduling_constraints
+    declared = _declared(path, record)
     refusal = next(filter(None, (_no_policy(g.spec.scheduling_policy) for g in groups)), None) or _claims(groups)
     refusal = refusal or next(
         filter(None, map(_wrong_constraints, (constraints, *(g.spec.scheduling_constraints for g in groups)))), None
@@ -177,7 +189,8 @@ def _of_composite(path: str, record: api.CompositePodGroup, inside: Inside, grou
 
 def _marks_fault(group: api.PodGroup, around: api.CompositePodGroup) -> Reason | None:
     """What is wrong with the marks of a group below a composite; rules about sets are about the gang as a whole."""
-    own, whole = read_marks(group.metadata, LABELS), read_marks(around.metadata, LABELS)
+    own = read_marks(group.metadata, LABELS)
+    whole = read_marks(around.metadata, LABELS)
     said = own.member.rules if own.member is not None else ()
     known = whole.member.rules if whole.member is not None else ()
     if own.refusal is not None or set(said) <= set(known):
@@ -190,7 +203,8 @@ def _children(path: str, inside: Inside, depth: int) -> Iterator[SubGroup]:
     namespace = path.partition("/")[0]
     for record in inside.get(path, ()):
         marks = read_marks(record.metadata, LABELS)
-        constraint, further = marks.own(_constraint(record.spec.scheduling_constraints)), marks.whole
+        constraint = marks.own(_constraint(record.spec.scheduling_constraints))
+        further = marks.whole
         if isinstance(record, api.PodGroup):
             minimum = _minimum(record.spec.scheduling_policy)
             yield SubGroup(record.metadata.name, minimum, constraint, further=further)

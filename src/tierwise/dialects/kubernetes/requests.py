@@ -91,7 +91,9 @@ def _unsaid(spec: PodSpec, name: str) -> int | None:
     saying = sum(name in c.resources.requests or name in c.resources.limits for c in everyone)
     if saying == len(everyone):
         return 0
-    return None if saying or spec.init_containers else _GUESSED[name] * len(everyone)
+    if saying or spec.init_containers:
+        return None
+    return _GUESSED[name] * len(everyone)
 
 
 def counted(pod: Pod) -> PodSpec:
@@ -100,7 +102,8 @@ def counted(pod: Pod) -> PodSpec:
     As Kubernetes counts: the most of what is asked for, what the node has set aside and what the containers have;
     where the node cannot ever give what is asked for, of the last two. The pod's own record where nothing differs.
     """
-    status, spec = pod.status, pod.spec
+    status = pod.status
+    spec = pod.spec
     if not status.container_statuses and not status.init_container_statuses and status.resources is None:
         return spec
     statuses = {s.name: s for s in (*status.container_statuses, *status.init_container_statuses) if s.resources}

@@ -113,7 +113,8 @@ class VolumeReader:
         """
         mine = self._attached(pod)
         limited = self.limited
-        by_driver, shared = dict[str, int](), set[tuple[str, str]]()
+        by_driver = dict[str, int]()
+        shared = set[tuple[str, str]]()
         for volume in mine:
             if volume.driver not in limited:
                 continue
@@ -255,7 +256,8 @@ class VolumeReader:
         that we have chosen, the others may be looked for places elsewhere: all of them are held against the volume once
         it is there, and none is bound before.
         """
-        spec, marks = claim.spec, claim.metadata.annotations
+        spec = claim.spec
+        marks = claim.metadata.annotations
         size = spec.resources.requests.get(_STORAGE)
         reserved = self._reserved(claim)
         selected = marks.get(api.SELECTED_NODE, "")
@@ -396,11 +398,15 @@ def _owns(pod: Pod, claim: api.PersistentVolumeClaim) -> bool:
     owner = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
     if owner is None:
         return False
-    return owner.uid == pod.metadata.uid if pod.metadata.uid else owner.name == pod.metadata.name
+    if pod.metadata.uid:
+        return owner.uid == pod.metadata.uid
+    return owner.name == pod.metadata.name
 
 
 def _affinity(volume: api.PersistentVolume) -> NodeSelector | None:
-    return volume.spec.node_affinity.required if volume.spec.node_affinity is not None else None
+    if volume.spec.node_affinity is not None:
+        return volume.spec.node_affinity.required
+    return None
 
 
 def _zones(volume: api.PersistentVolume) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -414,7 +420,9 @@ def _zones(volume: api.PersistentVolume) -> Iterator[tuple[str, tuple[str, ...]]
 
 
 def _kind(volume: api.PersistentVolume) -> model.VolumeKind:
-    size, modes, labels = volume.spec.capacity.get(_STORAGE), volume.spec.access_modes, volume.metadata.labels
+    size = volume.spec.capacity.get(_STORAGE)
+    modes = volume.spec.access_modes
+    labels = volume.metadata.labels
     return model.VolumeKind(
         affinity=_affinity(volume),
         storage_class=api.class_of(volume),
@@ -428,7 +436,8 @@ def _kind(volume: api.PersistentVolume) -> model.VolumeKind:
 
 def _holds(volume: api.PersistentVolume, claim: api.PersistentVolumeClaim) -> bool:
     """Whether a volume that is meant for a claim may be given to it."""
-    requested, has = claim.spec.resources.requests.get(_STORAGE), volume.spec.capacity.get(_STORAGE)
+    requested = claim.spec.resources.requests.get(_STORAGE)
+    has = volume.spec.capacity.get(_STORAGE)
     return (
         (milli(has) if has is not None else 0) >= (milli(requested) if requested is not None else 0)
         and (volume.spec.volume_mode or _FILESYSTEM) == (claim.spec.volume_mode or _FILESYSTEM)

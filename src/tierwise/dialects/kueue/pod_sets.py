@@ -72,7 +72,8 @@ def named(pod: Pod) -> str:
     What it asks for follows the name, so that pods of one gang that ask for different things are told apart.
     """
     meta = pod.metadata
-    namespace, marks = meta.namespace or "default", meta.annotations
+    namespace = meta.namespace or "default"
+    marks = meta.annotations
     group = meta.labels.get(_GROUP_NAME, "") or marks.get(_GROUP_NAME, "") or marks.get(_WORKLOAD, "")
     asked: list[str] = []
     if not marks.keys().isdisjoint(_ASKS) and not assigned(pod):
@@ -99,7 +100,9 @@ def _owner(pod: Pod) -> OwnerReference | None:
 def _pod_set(pod: Pod) -> str:
     """The pod set of a pod of a JobSet that is a pod group, where Kueue has not answered it."""
     labels = pod.metadata.labels
-    return labels.get(_POD_SET, "") if _REPLICAS in labels and _grouped(pod) and not assigned(pod) else ""
+    if _REPLICAS in labels and _grouped(pod) and not assigned(pod):
+        return labels.get(_POD_SET, "")
+    return ""
 
 
 def sub_group(pod: Pod) -> str:
@@ -107,17 +110,21 @@ def sub_group(pod: Pod) -> str:
 
     Where slices lie within each other, the innermost one.
     """
-    layers, own = _layers(pod.metadata.annotations) if not assigned(pod) else (), _pod_set(pod)
+    layers = _layers(pod.metadata.annotations) if not assigned(pod) else ()
+    own = _pod_set(pod)
     if isinstance(layers, str) or not layers:
         return own
     size, prefix = layers[-1][1], f"{own}-" if own else ""
-    labels, marks = pod.metadata.labels, pod.metadata.annotations
+    labels = pod.metadata.labels
+    marks = pod.metadata.annotations
     for key in (marks.get(_INDEX_LABEL, ""), _INDEX, _COMPLETION):
         index = read_number(labels.get(key, "") or marks.get(key, "")) if key else None
         if index is not None:
             return f"{prefix}slice-{index // size}"
     trailing = re.search(_TRAILING, pod.metadata.name)
-    return f"{prefix}slice-{int(trailing[1]) // size}" if trailing is not None else ""
+    if trailing is not None:
+        return f"{prefix}slice-{int(trailing[1]) // size}"
+    return ""
 
 
 def tree_of(name: str) -> str:
@@ -155,7 +162,8 @@ def _woven(objects: Objects, pods: Mapping[str, Pod], rules: Rules) -> dict[str,
 def _group(objects: Objects, path: str, pods: list[Pod]) -> Group | None:
     """A gang by the first pods that ask for each of its things; None where its Workload does not exist."""
     namespace, _, name = path.partition("/")
-    record, first = objects.every(Workload).get(path), pods[0]
+    record = objects.every(Workload).get(path)
+    first = pods[0]
     if record is None and first.metadata.annotations.get(_WORKLOAD) and not _grouped(first):
         return None
     total = _size(objects, record, first)
@@ -217,7 +225,8 @@ def _spreading(objects: Objects, pods: list[Pod]) -> tuple[SetRule, ...] | Reaso
 
 def _rule(objects: Objects, rule: _Rule, text: str, among: tuple[Requirement, ...]) -> SetRule:
     """A rule about the gangs that labels select; `text` is what people call these."""
-    hard, level = rule.enforcement_mode != "Preferred", rule.topology_key
+    hard = rule.enforcement_mode != "Preferred"
+    level = rule.topology_key
     constraint = Constraint(hard, tier_name=level, kind=_kind(objects, level))
     return SetRule(text, constraint, share=_share(rule), among=among)
 
@@ -235,14 +244,18 @@ def _fault_of_rules(rules: tuple[_Rule, ...]) -> str:
     if any(rule.enforcement_mode not in ("", "Required", "Preferred") for rule in rules):
         return "enforcementMode is neither Required nor Preferred"
     readable = all(0 < _share(rule) < WHOLE for rule in rules)
-    return "" if readable else "maxShareAllowingPlacement must be more than 0 and less than 1"
+    if readable:
+        return ""
+    return "maxShareAllowingPlacement must be more than 0 and less than 1"
 
 
 def _fault_of_selectors(selectors: tuple[Requirement, ...]) -> str:
     if len(selectors) > 1 or any(entry.operator != "In" or not entry.values for entry in selectors):
         return "workloadLabelSelectors must be one entry with the operator In and values"
     longest = max((len(entry.key) + sum(map(len, entry.values)) for entry in selectors), default=0)
-    return f"workloadLabelSelectors has more than {_LONGEST} characters" if longest > _LONGEST else ""
+    if longest > _LONGEST:
+        return f"workloadLabelSelectors has more than {_LONGEST} characters"
+    return ""
 
 
 def _share(rule: _Rule) -> int:
@@ -256,7 +269,9 @@ def _share(rule: _Rule) -> int:
 def _default_selector(pod: Pod) -> tuple[Requirement, ...]:
     """The other gangs of a pod's LeaderWorkerSet."""
     name = pod.metadata.labels.get(_OF_SET, "")
-    return (Requirement(key=_OF_SET, operator="In", values=(name,)),) if name else ()
+    if name:
+        return (Requirement(key=_OF_SET, operator="In", values=(name,)),)
+    return ()
 
 
 def _unreadable(fault: str) -> Reason:
@@ -265,7 +280,8 @@ def _unreadable(fault: str) -> Reason:
 
 def _asked(objects: Objects, pod: Pod, number: int) -> SubGroup:
     """What a pod asks for all of its pod set, which has so many."""
-    marks, own = pod.metadata.annotations, _pod_set(pod)
+    marks = pod.metadata.annotations
+    own = _pod_set(pod)
     layers = _layers(marks)
     inner = (
         () if isinstance(layers, str) or not layers else _slices(objects, layers, 0, number, f"{own}-" if own else "")
@@ -296,13 +312,19 @@ def _with_queue(objects: Objects, record: Workload | None, pod: Pod) -> Mapping[
     if local is None:
         return marks
     above = objects.every(ClusterQueue).get(local.spec.cluster_queue)
-    times = [queue_times(queue.metadata.annotations) for queue in (local, above) if queue is not None]
+    times = []
+    for queue in (local, above):
+        if queue is not None:
+            times.append(queue_times(queue.metadata.annotations))
     own = marks.get(MINIMUM_RUN_TIME, pod.metadata.annotations.get(MINIMUM_RUN_TIME))
     stated = seconds(own) if own is not None else 0.0
     lasts = next((expected for _, expected in times if expected), 0.0)
     if lasts and EXPECTED_DURATION not in pod.metadata.annotations:
         marks = {EXPECTED_DURATION: f"{lasts:.0f}s", **marks}
-    holds = [held(queue.metadata.annotations) for queue in (local, above) if queue is not None]
+    holds = []
+    for queue in (local, above):
+        if queue is not None:
+            holds.append(held(queue.metadata.annotations))
     if any(holds):
         marks = {HOLD: f"queue {named}: {next(filter(None, holds))}", **marks}
     least = max(time for time, _ in times)
@@ -344,7 +366,8 @@ def _of_owner(objects: Objects, pod: Pod) -> int | None:
     spec = next(filter(None, jobs), {}).get("spec")
     if not isinstance(spec, dict):
         return None
-    at_once, in_all = spec.get("parallelism", 1), spec.get("completions")
+    at_once = spec.get("parallelism", 1)
+    in_all = spec.get("completions")
     if not isinstance(at_once, int):
         return None
     beside = read_number(pod.metadata.labels.get(_REPLICAS, "")) if _pod_set(pod) else None
@@ -383,11 +406,15 @@ def _layers(marks: Mapping[str, str]) -> tuple[tuple[str, int], ...] | str:
     if bool(marks.get(_SLICE)) is not bool(marks.get(_SLICE_SIZE)):
         return f"{_SLICE} and {_SLICE_SIZE} go together, and one of them is missing"
     if marks.get(_SLICES):
-        return _listed(marks) if not marks.get(_SLICE) else f"{_SLICES} and {_SLICE} exclude each other"
+        if not marks.get(_SLICE):
+            return _listed(marks)
+        return f"{_SLICES} and {_SLICE} exclude each other"
     if not marks.get(_SLICE):
         return ()
     size = read_number(marks[_SLICE_SIZE]) or 0
-    return ((marks[_SLICE], size),) if size > 0 else f"{_SLICE_SIZE} is no positive number"
+    if size > 0:
+        return ((marks[_SLICE], size),)
+    return f"{_SLICE_SIZE} is no positive number"
 
 
 class _Layer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -444,7 +471,9 @@ def _kind(objects: Objects, level: str) -> str:
     found = [n for n, t in objects.every(Topology).items() if any(entry.node_label == level for entry in t.spec.levels)]
     used = {flavor.spec.topology_name for flavor in objects.every(ResourceFlavor).values()}
     first = next((name for name in found if name in used), next(iter(found), None))
-    return tree_of(first) if first is not None else f"Topology of {GROUP} with this level"
+    if first is not None:
+        return tree_of(first)
+    return f"Topology of {GROUP} with this level"
 
 
 _KUEUES: Final = "a Workload is Kueue's: the pods of a gang say why they wait, and show how long"

@@ -55,7 +55,9 @@ _NOWHERE: Final = Homes()
 
 def group_homes(groups: Iterable[str], profile: Profile) -> dict[str, Homes]:
     """Where AppGroups are, by name; of those that plugins list, NetworkOverhead's namespaces come first."""
-    listed = [ns for plugin in ("NetworkOverhead", "TopologicalSort") for ns in profile.listed(plugin, "namespaces")]
+    listed: list[str] = []
+    for plugin in ("NetworkOverhead", "TopologicalSort"):
+        listed.extend(profile.listed(plugin, "namespaces"))
     by_name: dict[str, set[str]] = {}
     for key in groups:
         namespace, _, name = key.partition("/")
@@ -141,7 +143,9 @@ def placed_by_zone(
 
 def link_of(key: str, origin: str, destination: str) -> Link | None:
     """The link that an entry of a NetworkTopology is about; None for topology keys other than region and zone."""
-    return Link(key == api.REGION, origin, destination) if key in (api.REGION, api.ZONE) else None
+    if key in (api.REGION, api.ZONE):
+        return Link(key == api.REGION, origin, destination)
+    return None
 
 
 def _weights(weight: api.Weight | api.KepWeight) -> Weights:

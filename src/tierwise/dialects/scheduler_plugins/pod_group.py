@@ -32,7 +32,9 @@ _PHASES: Final = {
 def named(pod: Pod) -> str:
     """The group that a pod names, as namespace/name; empty where it names none."""
     name = pod.metadata.labels.get(LABEL, "")
-    return f"{pod.metadata.namespace or 'default'}/{name}" if name else ""
+    if name:
+        return f"{pod.metadata.namespace or 'default'}/{name}"
+    return ""
 
 
 def _group(path: str, record: PodGroup, rules: Rules) -> Group:

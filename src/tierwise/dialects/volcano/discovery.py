@@ -68,7 +68,9 @@ class OtherSource(msgspec.Struct, frozen=True):
     def words(self, key: str) -> tuple[str, ...]:
         """A setting that is a list of texts."""
         value = self.settings.get(key)
-        return tuple(word for word in value if isinstance(word, str)) if isinstance(value, list) else ()
+        if isinstance(value, list):
+            return tuple(word for word in value if isinstance(word, str))
+        return ()
 
 
 def label_source(configs: Iterable[ConfigMap]) -> LabelSource | None:

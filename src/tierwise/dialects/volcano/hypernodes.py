@@ -50,7 +50,8 @@ def pattern_fault(pattern: str) -> str | None:
 
 
 def _declared(hypernode: HyperNode, census: _NodeNames) -> Declared:
-    name, spec = hypernode.metadata.name, hypernode.spec
+    name = hypernode.metadata.name
+    spec = hypernode.spec
     nodes: set[str] = set()
     children: list[str] = []
     problems: list[Problem] = []
@@ -82,12 +83,16 @@ def _child_of(member: MemberSpec) -> tuple[list[str], str, str]:
     if exact is None:
         # Volcano resolves hyperNode members by name alone; so do we, but we say so.
         return [], "IgnoredMember", "hyperNodes are named by exactMatch only, other selectors are ignored"
-    return ([exact.name], "", "") if exact.name else ([], "EmptyMember", "the member's name is empty")
+    if exact.name:
+        return ([exact.name], "", "")
+    return ([], "EmptyMember", "the member's name is empty")
 
 
 def _nodes_of(member: MemberSpec, census: _NodeNames) -> tuple[frozenset[str], str, str]:
     """The nodes that a member selects, and the code and text of why there are none."""
-    exact, regex, labels = member.selector.exact_match, member.selector.regex_match, member.selector.label_match
+    exact = member.selector.exact_match
+    regex = member.selector.regex_match
+    labels = member.selector.label_match
     if exact is not None and exact.name:
         names = census.names & {exact.name}
         return names, "MissingNode", "" if names else f'node "{exact.name}" does not exist'

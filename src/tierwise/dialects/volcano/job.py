@@ -82,15 +82,18 @@ def defaulted(job: Job) -> Job:
 
 def _with_needed(plugins: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     """Plugins with those that they need."""
-    needed = [
-        needed_plugin for name in plugins for needed_plugin in _NEEDS.get(name, ()) if needed_plugin not in plugins
-    ]
+    needed = []
+    for name in plugins:
+        for needed_plugin in _NEEDS.get(name, ()):
+            if needed_plugin not in plugins:
+                needed.append(needed_plugin)
     return {**plugins, **dict.fromkeys(needed, ())}
 
 
 def plugin_flags(arguments: Sequence[str], defaults: Mapping[str, str]) -> dict[str, str]:
     """The values of a plugin's flags, as Go reads them: `--name=value`, `-name value`, and a flag by itself is true."""
-    flags, words = dict(defaults), list(arguments)
+    flags = dict(defaults)
+    words = list(arguments)
     while words:
         name, has_value, value = words.pop(0).lstrip("-").partition("=")
         if name not in defaults:

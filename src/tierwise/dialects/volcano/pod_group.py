@@ -65,7 +65,8 @@ def read_queue(record: Queue) -> ModelQueue:
 
 
 def _node_groups(affinity: QueueAffinity) -> NodeGroups:
-    near, far = affinity.node_group_affinity, affinity.node_group_anti_affinity
+    near = affinity.node_group_affinity
+    far = affinity.node_group_anti_affinity
     return NodeGroups(
         required=near.required_during_scheduling_ignored_during_execution,
         preferred=near.preferred_during_scheduling_ignored_during_execution,
@@ -82,7 +83,8 @@ def _amounts(quantities: ResourceList) -> dict[str, int]:
 def _group(path: str, record: PodGroup, rules: Rules) -> Group:
     """Gang that a pod group declares."""
     namespace, _, name = path.partition("/")
-    meta, spec = record.metadata, record.spec
+    meta = record.metadata
+    spec = record.spec
     partners = _partners(path, meta)
     return Group(
         key=Key(GROUP, "PodGroup", namespace, name),
@@ -118,7 +120,9 @@ def partners_of(path: str, meta: ObjectMeta) -> frozenset[str] | str:
         return listed
     namespace = namespace_of(path)
     names = frozenset((path, *(name for name in listed if namespace_of(name) == namespace)))
-    return names if len(names) <= PARTS else f"{len(names)} gangs are more than the {PARTS} that a set may have"
+    if len(names) <= PARTS:
+        return names
+    return f"{len(names)} gangs are more than the {PARTS} that a set may have"
 
 
 def _partners(path: str, meta: ObjectMeta) -> SetMember | Reason | None:
@@ -126,7 +130,9 @@ def _partners(path: str, meta: ObjectMeta) -> SetMember | Reason | None:
     names = partners_of(path, meta)
     if isinstance(names, str):
         return Reason("InvalidGroup", "pod", f"annotation {GROUPS}: {names}")
-    return SetMember(_called(names), starts=len(names), partners=names) if len(names) > 1 else None
+    if len(names) > 1:
+        return SetMember(_called(names), starts=len(names), partners=names)
+    return None
 
 
 def _called(names: frozenset[str]) -> str:

@@ -122,7 +122,8 @@ def children(objects: Objects, room: Room | None = None) -> Iterator[Raw]:
     """
     if not objects.any_of(WORKLOADS):
         return
-    family, room = Family.of(objects, WORKLOADS), room or Room(objects)
+    family = Family.of(objects, WORKLOADS)
+    room = room or Room(objects)
     operated_keys = operated(objects, WORKLOADS)
     for owner, expand in _owners(objects, family):
         if owner.key in operated_keys:
@@ -150,9 +151,9 @@ def waits(raw: Raw, objects: Objects | None = None) -> str:
     """Why the pods of a workload will wait whatever room there is; empty where nothing says so, or for other kinds."""
     key = key_of_raw(raw)
     workload = WORKLOADS.get((key.group, key.kind))
-    return (
-        _expanded(Owner(raw, Family(objects or Objects())), _expander(workload)).waits if workload is not None else ""
-    )
+    if workload is not None:
+        return _expanded(Owner(raw, Family(objects or Objects())), _expander(workload)).waits
+    return ""
 
 
 def check(raw: Raw, key: Key | None = None) -> dict[str, Raw]:

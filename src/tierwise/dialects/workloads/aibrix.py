@@ -41,7 +41,8 @@ def storm_service(owner: Owner) -> Expansion:
     few(owner.spec, "replicas", replicas * _size(template.at("spec")))
     mark = {_SERVICE: owner.name}
     raw = with_marks({"metadata": template.at("metadata").raw}, mark)
-    meta, group_marks_found = Fields(raw).at("metadata"), marks_of_group(owner)
+    meta = Fields(raw).at("metadata")
+    group_marks_found = marks_of_group(owner)
     role_sets = named(
         owner,
         f"{_AIBRIX}/v1alpha1",
@@ -89,14 +90,18 @@ def _unread(spec: Fields) -> Iterator[tuple[str, str]]:
 
 def _pods(owner: Owner, role: Fields, unread: Unread) -> Iterator[Child]:
     """The pods of a role, each of them known by its labels."""
-    name, size = role.text("name"), max(role.count("podGroupSize", 1), 1)
-    number, template = role.count("replicas", 1), role.at("template")
+    name = role.text("name")
+    size = max(role.count("podGroupSize", 1), 1)
+    number = role.count("replicas", 1)
+    template = role.at("template")
     strategy = role.at(_STRATEGY) if size > 1 else Fields({})
     base = {_SET: owner.name, _ROLE: name, _SERVICE: owner.labels.get(_SERVICE, "")}
     for index in range(number):
-        labels, prefix = base, f"{owner.name}-{name}-"
+        labels = base
+        prefix = f"{owner.name}-{name}-"
         if size > 1:
-            labels, prefix = {**base, _POD_SET: f"{prefix}{index}"}, f"{prefix}{index}-"
+            labels = {**base, _POD_SET: f"{prefix}{index}"}
+            prefix = f"{prefix}{index}-"
         elif role.flag("stateful"):
             labels = {**base, _INDEX: str(index)}
         group = labels.get(_POD_SET, "") if strategy else owner.name

@@ -168,7 +168,9 @@ class Owner(msgspec.Struct, frozen=True):
         """Pods and workloads that it owns."""
         owned = self.family.owned.get((self.kind, self.namespace, self.name), ())
         uid = self.fields.at("metadata").text("uid")
-        return [child for child in owned if _is_own(child, uid)] if uid else owned
+        if uid:
+            return [child for child in owned if _is_own(child, uid)]
+        return owned
 
     def pods(self) -> Iterator[Pod]:
         return (record for record in self.children() if isinstance(record, Pod))

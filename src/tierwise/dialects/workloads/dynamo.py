@@ -71,7 +71,8 @@ def _components(owner: Owner) -> Iterator[_Component]:
     for name in services.raw:
         yield _service(owner, name, services.at(name))
     for entry in owner.spec.each("components") if not services else ():
-        name, template = entry.text("name"), entry.at("podTemplate")
+        name = entry.text("name")
+        template = entry.at("podTemplate")
         path = template.where("spec")
         spec = _with_claims(Fields(template.at("spec").raw, path))
         yield _Component(name, entry, _marked(owner, name, {**template.raw, "spec": spec}), template.path)
@@ -79,7 +80,8 @@ def _components(owner: Owner) -> Iterator[_Component]:
 
 def _service(owner: Owner, name: str, entry: Fields) -> _Component:
     """A service as a component: its fields for the main container become those of a pod template."""
-    extra, meta = entry.at("extraPodSpec"), entry.at("extraPodMetadata")
+    extra = entry.at("extraPodSpec")
+    meta = entry.at("extraPodMetadata")
     main = extra.at("mainContainer")
     spec = {field: value for field, value in extra.raw.items() if field != "mainContainer"}
     if not main and not extra.raw.get("containers"):
@@ -117,7 +119,9 @@ def _with_claims(spec: Fields) -> Raw:
     main = next((container for container in spec.each("containers") if container.text("name") == _MAIN), Fields({}))
     names = dict.fromkeys(mount.text("name") for mount in main.each("volumeMounts"))
     added = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in names if name not in volume_names]
-    return {**spec.raw, "volumes": [*(volume.raw for volume in spec.each("volumes")), *added]} if added else spec.raw
+    if added:
+        return {**spec.raw, "volumes": [*(volume.raw for volume in spec.each("volumes")), *added]}
+    return spec.raw
 
 
 def _marked(owner: Owner, name: str, template: Raw) -> Raw:
@@ -156,7 +160,8 @@ def _claims(owner: Owner) -> Iterator[Raw]:
 
 def _alone(owner: Owner, component: _Component, unread: Unread) -> Raw:
     """A component without Grove: a Deployment, or a LeaderWorkerSet where it spans nodes."""
-    name, replicas = f"{owner.name}-{component.name.lower()}", component.fields.count("replicas", 1)
+    name = f"{owner.name}-{component.name.lower()}"
+    replicas = component.fields.count("replicas", 1)
     template = marked(component.template, unread)
     if component.nodes > 1:
         body: Raw = {"size": component.nodes, "workerTemplate": template}
@@ -178,7 +183,8 @@ def _clique_set(owner: Owner, components: list[_Component], unread: Unread) -> R
     groups: list[Raw] = []
     for component in components:
         near = _near(component.fields.at("topologyConstraint"), topology)
-        replicas, minimum = component.fields.count("replicas", 1), component.fields.number("minAvailable", 1)
+        replicas = component.fields.count("replicas", 1)
+        minimum = component.fields.number("minAvailable", 1)
         if not component.is_scaling_group:
             cliques.append(_clique(component, component.name, replicas, minimum, unread) | near)
             continue

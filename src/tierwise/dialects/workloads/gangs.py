@@ -145,7 +145,9 @@ def _present(owner: Owner, gang: Gang, pods: Sequence[Child]) -> int:
 
 def _scheduler(child: Child) -> object:
     spec = child.raw.get("spec")
-    return spec.get("schedulerName") if isinstance(spec, dict) else None
+    if isinstance(spec, dict):
+        return spec.get("schedulerName")
+    return None
 
 
 def _asks_kueue(child: Child) -> bool:

@@ -60,7 +60,8 @@ def pod_clique_set(owner: Owner) -> Expansion:
 
 class _Gang:
     def __init__(self, name: str, near: Raw) -> None:
-        self.name, self.near = name, near
+        self.name = name
+        self.near = near
         self.podgroups: list[Raw] = []
         self.shared: dict[str, Raw] = {}  # constraints for some of the groups together
 
@@ -75,9 +76,11 @@ def _cliques(
     inside = {str(name) for group in groups for name in _names(group)}
     yield from ((clique, base_gang, f"{base}-{name}") for name, clique in cliques.items() if name not in inside)
     for group in groups:
-        minimum, number = group.number("minAvailable", 1), group.count("replicas", 1)
+        minimum = group.number("minAvailable", 1)
+        number = group.count("replicas", 1)
         for index in range(number):
-            group_name, gang = f"{base}-{group.text('name')}", base_gang
+            group_name = f"{base}-{group.text('name')}"
+            gang = base_gang
             near = _near(owner, group)
             if index >= minimum:
                 gang = gangs[f"{group_name}-{index - minimum}"] = _Gang(
@@ -98,17 +101,23 @@ def _cliques(
 
 def _names(group: Fields) -> list[str]:
     names = group.raw.get("cliqueNames")
-    return [str(name) for name in names] if isinstance(names, list) else []
+    if isinstance(names, list):
+        return [str(name) for name in names]
+    return []
 
 
 def _near(owner: Owner, fields: Fields) -> Raw:
     """How near pods must be, by labels of nodes: Grove's words for levels are those of a topology of the cluster."""
     constraint = fields.at("topologyConstraint")
-    pack, keys = constraint.at("pack"), _keys(owner, constraint.text("topologyName"))
-    required, preferred = pack.text("required") or constraint.text("packDomain"), pack.text("preferred")
+    pack = constraint.at("pack")
+    keys = _keys(owner, constraint.text("topologyName"))
+    required = pack.text("required") or constraint.text("packDomain")
+    preferred = pack.text("preferred")
     words = {"required": keys.get(required, required), "preferred": keys.get(preferred, preferred)}
     pack_words = {field: word for field, word in words.items() if word}
-    return {"topologyConstraint": {"packConstraint": pack_words}} if pack_words else {}
+    if pack_words:
+        return {"topologyConstraint": {"packConstraint": pack_words}}
+    return {}
 
 
 def _keys(owner: Owner, name: str) -> dict[str, str]:

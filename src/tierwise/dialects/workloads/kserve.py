@@ -146,7 +146,9 @@ def _model(fields: Fields) -> tuple[Fields | None, str]:
     if fields.raw.get("model") is not None:
         return fields.at("model"), fields.at("model", "modelFormat").text("name")
     format_name = next((name for name in _FORMATS if fields.raw.get(name) is not None), "")
-    return (fields.at(format_name), format_name) if format_name else (None, "")
+    if format_name:
+        return (fields.at(format_name), format_name)
+    return (None, "")
 
 
 def _runtime(owner: Owner, fields: Fields) -> Fields:

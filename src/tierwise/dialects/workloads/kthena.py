@@ -42,14 +42,17 @@ class _Role(msgspec.Struct, frozen=True):
 
 def model_serving(owner: Owner) -> Expansion:
     """The serving groups: pods by role, and a gang of each group."""
-    spec, template = owner.spec, owner.spec.at("template")
+    spec = owner.spec
+    template = owner.spec.at("template")
     scheduler = spec.text("schedulerName", _GANGS[0])
     roles = [_role(owner, entry, template, scheduler) for entry in template.each("roles")]
     if not roles:
         raise NoTemplateError("at least one is needed", field="spec.template.roles")
     groups = spec.count("replicas", 1)
     few(spec, "replicas", groups * sum(role.replicas * (1 + role.workers) for role in roles))
-    examples = [child for role in roles for child in (role.entry, role.worker)[: 2 if role.workers else 1]]
+    examples: list[Child] = []
+    for role in roles:
+        examples.extend((role.entry, role.worker)[: 2 if role.workers else 1])
     unread = Unread(_unread(spec))
     children: list[Child] = []
     for index in range(groups):
@@ -58,7 +61,9 @@ def model_serving(owner: Owner) -> Expansion:
 
 
 def _role(owner: Owner, entry: Fields, template: Fields, scheduler: str) -> _Role:
-    name, replicas, workers = entry.text("name"), entry.count("replicas", 1), entry.count("workerReplicas", 0)
+    name = entry.text("name")
+    replicas = entry.count("replicas", 1)
+    workers = entry.count("workerReplicas", 0)
     minimum = template.at("gangPolicy", "minRoleReplicas").number(name, replicas)
     pods = [entry.at("entryTemplate"), entry.at("workerTemplate")]
     labels = {_NAME: owner.name, _ROLE: name}
@@ -115,4 +120,6 @@ def _sub_group(owner: Owner, role: _Role, near: Raw) -> Raw:
         "subGroupSize": 1 + role.workers,
         "minSubGroups": role.least,
     }
-    return {**policy, "networkTopology": near} if near else policy
+    if near:
+        return {**policy, "networkTopology": near}
+    return policy

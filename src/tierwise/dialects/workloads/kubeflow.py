@@ -31,12 +31,14 @@ def _by_replica_type(field: str, operator: str) -> Callable[[Owner], Expansion]:
         idle = _idle(owner)
         if idle is not None:
             return idle
-        children = [
-            _replica(owner, entry, kind.lower(), index, operator)
-            for kind, entry, number in types
-            for index in range(number)
-        ]
-        roles = [kind.lower() for kind, _, number in types for _ in range(number)]
+        children = []
+        for kind, entry, number in types:
+            for index in range(number):
+                children.append(_replica(owner, entry, kind.lower(), index, operator))
+        roles = []
+        for kind, _, number in types:
+            for _ in range(number):
+                roles.append(kind.lower())
         return Expansion(in_gang(owner, _gang(owner, len(children)), children, roles))
 
     return expand
@@ -71,7 +73,9 @@ def _idle(owner: Owner) -> Expansion | None:
     manager = policy.text("managedBy") or owner.spec.text("managedBy")
     if manager and not manager.startswith(("kubeflow.org/", "trainer.kubeflow.org/")):
         return Expansion(note=f"it is managed by {manager}")
-    return Expansion() if owner.conditions & {"Succeeded", "Failed", "Complete"} else None
+    if owner.conditions & {"Succeeded", "Failed", "Complete"}:
+        return Expansion()
+    return None
 
 
 def _replica(owner: Owner, entry: Fields, kind: str, index: int, operator: str) -> Child:
@@ -137,7 +141,8 @@ def _of_mpi(owner: Owner, entry: Fields, role: str, index: int, first_index: int
 
 def _launched(owner: Owner, child: Child, launcher: Fields) -> Child:
     """A launcher as the Job that makes it; any other child as it is."""
-    meta, spec = child.raw["metadata"], child.raw["spec"]
+    meta = child.raw["metadata"]
+    spec = child.raw["spec"]
     assert isinstance(meta, dict)
     assert isinstance(spec, dict)
     if child.raw["kind"] != "Pod" or meta["name"] != f"{owner.name}-launcher":
@@ -202,7 +207,9 @@ def _runtime(owner: Owner) -> Fields:
     kind = ref.text("kind", "ClusterTrainingRuntime")
     namespace = "" if kind == "ClusterTrainingRuntime" else owner.namespace
     raw = owner.family.raw(Key(_TRAINER, kind, namespace, ref.text("name")))
-    return Fields(raw).at("spec") if raw is not None else Fields({})
+    if raw is not None:
+        return Fields(raw).at("spec")
+    return Fields({})
 
 
 def _common_form(trainer: Fields, number: int) -> Raw:
@@ -224,7 +231,9 @@ def _with_trainer(entry: Fields, trainer: Fields, number: int, policy: Fields) -
         # With MPI the launcher may be one of the nodes.
         worker_count = number - 1 if policy.at("mpi").flag("runLauncherAsNode") else number
         return _trained(entry, trainer, worker_count)
-    return _trained(entry, trainer, number) if step == "trainer" and not policy.at("mpi") else entry.raw
+    if step == "trainer" and not policy.at("mpi"):
+        return _trained(entry, trainer, number)
+    return entry.raw
 
 
 def _trained(entry: Fields, trainer: Fields, number: int) -> Raw:
@@ -249,13 +258,15 @@ def _patched(job: Raw, owner: Owner) -> Raw:
     inner = entry.at("template", "spec")
     pods = inner.at("template")
     for patch in _patches(owner, entry.text("name")):
-        spec_fields = {field: patch.at("spec").raw[field] for field in _PATCHED if field in patch.at("spec").raw}
+        spec_fields = {}
+        for field in _PATCHED:
+            if field in patch.at("spec").raw:
+                spec_fields[field] = patch.at("spec").raw[field]
         meta = pods.at("metadata")
-        marks = {
-            field: meta.texts(field) | patch.at("metadata").texts(field)
-            for field in ("labels", "annotations")
-            if meta.texts(field) or patch.at("metadata").texts(field)
-        }
+        marks = {}
+        for field in ("labels", "annotations"):
+            if meta.texts(field) or patch.at("metadata").texts(field):
+                marks[field] = meta.texts(field) | patch.at("metadata").texts(field)
         changed: Raw = {"metadata": meta.raw | marks, "spec": pods.at("spec").raw | spec_fields}
         pods = Fields(pods.raw | changed, pods.path)
     return {**job, "template": {**entry.at("template").raw, "spec": {**inner.raw, "template": pods.raw}}}
@@ -289,8 +300,12 @@ def _in_gang(owner: Owner, gang: Gang, spec: Raw) -> tuple[list[Child], Raw]:
 
 def _marked(job: Fields, example: Raw) -> Raw:
     """A replicated job whose pods have the marks of an example."""
-    inner, meta = job.at("template", "spec"), Fields(example).at("metadata")
+    inner = job.at("template", "spec")
+    meta = Fields(example).at("metadata")
     pods = inner.at("template")
-    marks = {field: meta.texts(field) for field in ("labels", "annotations") if field in meta.raw}
+    marks = {}
+    for field in ("labels", "annotations"):
+        if field in meta.raw:
+            marks[field] = meta.texts(field)
     template: Raw = pods.raw | {"metadata": pods.at("metadata").raw | marks}
     return {**job.raw, "template": {**job.at("template").raw, "spec": {**inner.raw, "template": template}}}

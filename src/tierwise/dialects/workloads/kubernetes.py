@@ -36,7 +36,8 @@ _POD_INDEX: Final = "kueue.x-k8s.io/pod-group-pod-index"
 
 def deployment(owner: Owner) -> Expansion:
     """One ReplicaSet, unless it has one already; none while it is paused before its first."""
-    spec, template = owner.spec, owner.spec.at("template")
+    spec = owner.spec
+    template = owner.spec.at("template")
     if any(record.metadata.labels.get(_HASH) for record in owner.children()):
         return Expansion()
     pod(owner, template, owner.name)  # or it is refused
@@ -78,7 +79,8 @@ def replica_set(owner: Owner) -> Expansion:
 
 def stateful_set(owner: Owner) -> Expansion:
     """Pods by ordinal, with a claim each for every claim template; all at once, whatever their order of starting."""
-    spec, template = owner.spec, owner.spec.at("template")
+    spec = owner.spec
+    template = owner.spec.at("template")
     example = pod(owner, template, owner.name)
     replicas = spec.count("replicas", 1)
     scheduled = is_declared(spec) and names_no_group([example])
@@ -115,7 +117,9 @@ def _claiming(raw: Raw, claims: dict[str, Fields], name: str) -> Raw:
     """A pod's spec with the volumes of its own claims, which come before those of the template."""
     volumes = [volume for volume in Fields(raw).each("volumes") if volume.text("name") not in claims]
     claim_volumes = [{"name": volume, "persistentVolumeClaim": {"claimName": f"{volume}-{name}"}} for volume in claims]
-    return {**raw, "volumes": claim_volumes + [volume.raw for volume in volumes]} if claims else raw
+    if claims:
+        return {**raw, "volumes": claim_volumes + [volume.raw for volume in volumes]}
+    return raw
 
 
 _NAME: Final = "metadata.name"
@@ -141,13 +145,15 @@ def daemon_set(owner: Owner) -> Expansion:
     }
     eligible = [name for name, node in owner.family.objects.every(Node).items() if _may_run(plain, example, node)]
     missing = (name for name in eligible if name not in present_nodes)
-    pod_spec, note = template.at("spec").raw, "" if eligible else "it may run on no node"
+    pod_spec = template.at("spec").raw
+    note = "" if eligible else "it may run on no node"
     return Expansion([pod(owner, template, f"{owner.name}-", spec=_for_node(pod_spec, name)) for name in missing], note)
 
 
 def _may_run(plain: Pod, example: Pod, node: Node) -> bool:
     """By the node selector and affinity of a template, and by the tolerations that its pods will have."""
-    labels, spec = node.metadata.labels, plain.spec
+    labels = node.metadata.labels
+    spec = plain.spec
     if any(labels.get(key) != value for key, value in spec.node_selector.items()):
         return False
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
@@ -211,7 +217,8 @@ def _makes_nothing(owner: Owner, pods: Sequence[Pod]) -> Expansion | None:
 
 def job(owner: Owner) -> Expansion:
     """As many pods at a time as may run, by what has succeeded; with Indexed completion one for each index."""
-    spec, template = owner.spec, owner.spec.at("template")
+    spec = owner.spec
+    template = owner.spec.at("template")
     example = pod(owner, template, owner.name)
     has_completions = spec.raw.get("completions") is not None
     at_once = spec.count("parallelism", 1)
@@ -240,7 +247,9 @@ def job(owner: Owner) -> Expansion:
         next_indexes = islice(free, max(at_once - len(active), 0))
         lacking = [_of_index(owner, template, labels, marks, index) for index in next_indexes]
         remaining = total if in_all is None else min(total, in_all - len(done))
-        return _grouped(owner, lacking, total, remaining) if scheduled else Expansion(lacking)
+        if scheduled:
+            return _grouped(owner, lacking, total, remaining)
+        return Expansion(lacking)
     succeeded = max(
         sum(pod.status.phase == "Succeeded" for pod in pods), owner.fields.at("status").number("succeeded", 0)
     )
@@ -249,7 +258,9 @@ def job(owner: Owner) -> Expansion:
         limit = 0
     child = pod(owner, template, f"{owner.name}-", labels=labels, annotations=marks)
     lacking = [Child(child.raw, child.template)] * max(limit - len(active), 0)
-    return _grouped(owner, lacking, total, limit) if scheduled else Expansion(lacking)
+    if scheduled:
+        return _grouped(owner, lacking, total, limit)
+    return Expansion(lacking)
 
 
 def _grouped(owner: Owner, pods: list[Child], size: int, remaining: int) -> Expansion:
@@ -293,7 +304,8 @@ def _completed(owner: Owner, in_all: int) -> set[int]:
     indexes: set[int] = set()
     for part in owner.fields.at("status").text("completedIndexes").split(","):
         begin_text, _, end_text = part.partition("-")
-        low, high = read_number(begin_text), read_number(end_text or begin_text)
+        low = read_number(begin_text)
+        high = read_number(end_text or begin_text)
         if low is not None and high is not None:
             indexes.update(range(low, min(high, in_all) + 1))
     return indexes

@@ -38,7 +38,11 @@ _STEPS: Final = 8
 
 def operated(objects: Objects, expanded_kinds: Collection[tuple[str, str]]) -> frozenset[Key]:
     """The workloads that have pods of their own controllers; `made` are the kinds that may come to be here."""
-    labels = {label: kind for kind, names in _NAMED_BY.items() if objects.of_kind(*kind) for label in names}
+    labels = {}
+    for kind, names in _NAMED_BY.items():
+        if objects.of_kind(*kind):
+            for label in names:
+                labels[label] = kind
     if not labels:
         return frozenset()
     operated_keys: set[Key] = set()

@@ -66,7 +66,8 @@ _OPERATOR: Final = f"{_RAY}/kuberay-operator"
 
 def _desired(entry: Fields) -> int:
     """How many workers a group has."""
-    lowest, highest = entry.count("minReplicas", 0), entry.number("maxReplicas", 2**31 - 1)
+    lowest = entry.count("minReplicas", 0)
+    highest = entry.number("maxReplicas", 2**31 - 1)
     desired = entry.number("replicas", 0)
     hosts = entry.count("numOfHosts", 1)
     if entry.flag("suspend"):
@@ -96,14 +97,18 @@ def _of_group(owner: Owner, template: Fields, name: str, number: int, *, head: b
 
 def _is_gang(owner: Owner, children: list[Child]) -> bool:
     specs = (child.raw["spec"] for child in children)
-    named_schedulers = {spec.get("schedulerName") for spec in specs if isinstance(spec, dict)}
+    named_schedulers = set()
+    for spec in specs:
+        if isinstance(spec, dict):
+            named_schedulers.add(spec.get("schedulerName"))
     named_group = any(key in owner.labels for key in (_GANG, *_QUEUES))
     return named_group or not named_schedulers.isdisjoint(_SCHEDULERS)
 
 
 def ray_job(owner: Owner) -> Expansion:
     """A cluster, unless it chooses one that exists, and once all of that has a node, a Job that submits the work."""
-    spec, cluster = owner.spec, owner.spec.at("rayClusterSpec")
+    spec = owner.spec
+    cluster = owner.spec.at("rayClusterSpec")
     if not cluster and not spec.at("clusterSelector"):
         raise NoTemplateError("it has no pod template", field=cluster.path)
     if owner.suspended():

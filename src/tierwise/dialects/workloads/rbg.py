@@ -87,7 +87,8 @@ def role_based_group(owner: Owner) -> Expansion:
 
 
 def _role(owner: Owner, entry: Fields) -> _Role:
-    name, replicas = entry.text("name"), entry.count("replicas", 1)
+    name = entry.text("name")
+    replicas = entry.count("replicas", 1)
     leaders = entry.at("leaderWorkerPattern") or entry.at("leaderWorkerSet")
     listed = list(entry.at("customComponentsPattern").each("components")) or list(entry.each("components"))
     alone = entry if _is_first(owner) else entry.at("standalonePattern")
@@ -120,7 +121,8 @@ def _is_first(owner: Owner) -> bool:
 
 def _template(owner: Owner, entry: Fields, source: Fields) -> tuple[Raw, str]:
     """The template of a role, or the one of the group that it refers to with a patch; and its field."""
-    template, refers = source.at("template"), source.at("templateRef")
+    template = source.at("template")
+    refers = source.at("templateRef")
     patch = refers.at("patch") or entry.at("templatePatch")
     if refers.text("name"):
         by_name = {role_template.text("name"): role_template for role_template in owner.spec.each("roleTemplates")}
@@ -157,7 +159,8 @@ def _unread(role: _Role) -> Iterator[tuple[str, str]]:
 def _gang(owner: Owner, roles: Sequence[_Role]) -> Gang:
     """The group of all; without a minimum where none is asked for. Of components the controller counts instances."""
     policy = owner.spec.at("podGroupPolicy")
-    volcano, plugins = policy.at("volcanoScheduling"), policy.at("kubeScheduling")
+    volcano = policy.at("volcanoScheduling")
+    plugins = policy.at("kubeScheduling")
     annotations = owner.annotations
     wants_gang = annotations.get(_GANG) == "true" or any(value is not None for value in policy.raw.values())
     counted = (role.replicas * (role.size if role.in_line else 1) for role in roles)
@@ -185,7 +188,8 @@ def _apart(owner: Owner, template: Raw) -> Raw:
 
 def _made(owner: Owner, role: _Role) -> Iterator[Child]:
     """The workload of a role, or the pods of its instances."""
-    name, template = f"{owner.name}-{role.name}", role.parts[0].template
+    name = f"{owner.name}-{role.name}"
+    template = role.parts[0].template
     labels = {_NAME: owner.name, _ROLE: role.name}
     selector: Raw = {"replicas": role.replicas, "selector": {"matchLabels": labels}, "template": template}
     if role.kind == _LEADERS:

@@ -138,4 +138,6 @@ def _minimums(children: Iterable[Child]) -> dict[str, int]:
 def _listed(raw: Raw, field: str) -> list[Raw]:
     """The maps of a list."""
     entries = raw.get(field)
-    return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+    if isinstance(entries, list):
+        return [entry for entry in entries if isinstance(entry, dict)]
+    return []

@@ -42,7 +42,8 @@ class PodGroup(msgspec.Struct, frozen=True):
 
     def inside(self, pod: Raw) -> Raw:
         """A pod, or a template of pods, in this group; it says why, where there will be no such group."""
-        spec, meta = part(pod, "spec"), part(pod, "metadata")
+        spec = part(pod, "spec")
+        meta = part(pod, "metadata")
         if self.waits:
             why = {NO_GROUP: brief(f"{self.owner}: {self.waits}")}
             meta = {**meta, "annotations": part(meta, "annotations") | why}

@@ -91,7 +91,8 @@ def _job(
     owner: Owner, template: Fields, name: str, marks: dict[str, str], grouped: Marks, pod_group: PodGroup | None
 ) -> Raw:
     """One Job, with the marks of its place in the set on itself and on its pods, which have those of their group."""
-    meta, inner = template.at("metadata"), template.at("spec", "template")
+    meta = template.at("metadata")
+    inner = template.at("spec", "template")
     exclusive = meta.texts("annotations").get(_EXCLUSIVE) or owner.annotations.get(_EXCLUSIVE, "")
     by_selector = _BY_SELECTOR in {**owner.annotations, **meta.texts("annotations")}
     annotations = marks | ({_EXCLUSIVE: exclusive} if exclusive else {})
@@ -127,8 +128,10 @@ _SET: Final = "leaderworkerset.sigs.k8s.io"
 
 def leader_worker_set(owner: Owner) -> Expansion:
     """Groups of a leader and its workers, each a gang."""
-    spec, body = owner.spec, owner.spec.at("leaderWorkerTemplate")
-    groups, size = spec.count("replicas", 1), body.count("size", 1)
+    spec = owner.spec
+    body = owner.spec.at("leaderWorkerTemplate")
+    groups = spec.count("replicas", 1)
+    size = body.count("size", 1)
     few(spec, "replicas", groups * size)
     workers = body.at("workerTemplate")
     leaders = body.at("leaderTemplate") or workers
@@ -152,7 +155,8 @@ def leader_worker_set(owner: Owner) -> Expansion:
 def _member(owner: Owner, template: Fields, group: dict[str, str], leader: str, index: int) -> Child:
     """The leader of a group, or one of its workers."""
     body = owner.spec.at("leaderWorkerTemplate")
-    size, parted = body.number("size", 1), body.at("subGroupPolicy")
+    size = body.number("size", 1)
+    parted = body.at("subGroupPolicy")
     labels = {
         **group,
         f"{_SET}/worker-index": str(index),

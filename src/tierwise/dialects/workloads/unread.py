@@ -28,4 +28,6 @@ class Unread:
 
 def marked(template: Raw, unread: Unread) -> Raw:
     """A pod template whose pods wait where there are such fields."""
-    return with_marks(template, annotations={UNREAD_FIELDS: unread.fields}) if unread.fields else template
+    if unread.fields:
+        return with_marks(template, annotations={UNREAD_FIELDS: unread.fields})
+    return template

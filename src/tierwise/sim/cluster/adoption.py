@@ -44,7 +44,8 @@ def adoptions(objects: Objects) -> Iterator[Update]:
                 continue
             if below not in strays:
                 strays[below] = _Strays.of(objects, below)
-            owner, free = Owner(raw), strays[below]
+            owner = Owner(raw)
+            free = strays[below]
             yield from _released(objects, owner, selector, free)
             yield from _adopted(objects, owner, selector, free)
 

@@ -45,7 +45,8 @@ def _templates(objects: Objects) -> Iterator[Effect]:
     if _CHANNEL_CLASS not in objects.every(DeviceClass):
         return
     for domain in objects.every(ComputeDomain).values():
-        meta, name = domain.metadata, domain.spec.channel.resource_claim_template.name
+        meta = domain.metadata
+        name = domain.spec.channel.resource_claim_template.name
         namespace = meta.namespace or "default"
         if not name or meta.deletion_timestamp or objects.record(Key(_GROUP, _TEMPLATE, namespace, name)) is not None:
             continue

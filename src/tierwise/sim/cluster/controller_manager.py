@@ -154,7 +154,9 @@ def _deployment(owner: Owner, now: float) -> Iterator[Effect]:
     )
     for old_set in empty[: max(len(empty) - spec.number("revisionHistoryLimit", _HISTORY), 0)]:
         yield Delete(_key(old_set))
-    live = [pod for replica_set in sets for pod in _live(replica_set)]
+    live: list[Pod] = []
+    for replica_set in sets:
+        live.extend(_live(replica_set))
     yield from _told(owner, _set_status(owner, live, list(_live(fresh)), replicas, now))
 
 
@@ -211,7 +213,9 @@ def _said(value: object) -> object:
     if isinstance(value, dict):
         inner = {name: _said(item) for name, item in value.items()}
         return {name: item for name, item in inner.items() if item is not None and item != {}}
-    return [_said(item) for item in value] if isinstance(value, list) else value
+    if isinstance(value, list):
+        return [_said(item) for item in value]
+    return value
 
 
 def _bounds(spec: Fields, replicas: int) -> tuple[int, int]:
@@ -233,7 +237,8 @@ def _part(value: object, total: int, *, up: bool) -> int:
 
 def _replicas(owner: Owner, now: float) -> Iterator[Effect]:
     """Pods beyond the number go: those that wait first, then those that do not run, then the youngest."""
-    replicas, live = owner.spec.count("replicas", 1), list(_live(owner))
+    replicas = owner.spec.count("replicas", 1)
+    live = list(_live(owner))
     order = sorted(live, key=lambda pod: (bool(pod.spec.node_name), is_ready(pod), _reversed(pod.metadata.name)))
     for pod in order[: max(len(live) - replicas, 0)]:
         yield Delete(key_of(pod))
@@ -246,7 +251,8 @@ def _reversed(name: str) -> tuple[int, ...]:
 
 
 def _stateful(owner: Owner, now: float) -> Iterator[Effect]:
-    start, replicas = owner.spec.at("ordinals").number("start", 0), owner.spec.count("replicas", 1)
+    start = owner.spec.at("ordinals").number("start", 0)
+    replicas = owner.spec.count("replicas", 1)
     live = list(_live(owner))
     named = {f"{owner.name}-{index}" for index in range(start, start + replicas)}
     revision = f"{owner.name}-{digest(owner.spec.at('template').raw)}"
@@ -353,8 +359,12 @@ def _job_failure(spec: Fields, failed: int, seconds: float) -> tuple[str, str]:
 
 def _job(owner: Owner, now: float) -> Iterator[Effect]:
     """How many pods of a Job run and have ended, and whether it is over."""
-    spec, status = owner.spec, owner.fields.at("status")
-    ended = [c.text("type") for c in status.each("conditions") if c.text("status") == "True"]
+    spec = owner.spec
+    status = owner.fields.at("status")
+    ended = []
+    for c in status.each("conditions"):
+        if c.text("status") == "True":
+            ended.append(c.text("type"))
     over = {"Complete", "Failed"} & set(ended)
     pods = list(owner.pods())
     if over:
@@ -396,8 +406,12 @@ def _ends(objects: Objects, family: Family) -> Iterator[float]:
         namespace, _, name = path.rpartition("/")
         job = Owner(objects.raw(Key(*_BATCH, namespace, name)) or {}, family)
         try:
-            status, spec = job.fields.at("status"), job.spec
-            ended = [c.text("type") for c in status.each("conditions") if c.text("status") == "True"]
+            status = job.fields.at("status")
+            spec = job.spec
+            ended = []
+            for c in status.each("conditions"):
+                if c.text("status") == "True":
+                    ended.append(c.text("type"))
             finished = status.text("completionTime") or _since(status, {"Failed"} & set(ended))
             limit = spec.raw.get("ttlSecondsAfterFinished") if finished else spec.raw.get("activeDeadlineSeconds")
             begun = finished or status.text("startTime")
@@ -412,7 +426,8 @@ def _ends(objects: Objects, family: Family) -> Iterator[float]:
 
 def budget_status(budget: PodDisruptionBudget, pods: Iterable[Pod]) -> Raw:
     """Counts of a budget: pods expected, required healthy, healthy, and allowed to be disrupted."""
-    namespace, spec = budget.metadata.namespace or "default", budget.spec
+    namespace = budget.metadata.namespace or "default"
+    spec = budget.spec
     meant = [
         pod
         for pod in pods

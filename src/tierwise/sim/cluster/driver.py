@@ -86,7 +86,8 @@ def reconcile(
     remembering = controllers if controllers is not None else all_controllers(profile)
 
     def act(shown: Objects) -> bool:
-        before, effects = cluster.read(), remembering.run(shown, now)
+        before = cluster.read()
+        effects = remembering.run(shown, now)
         if effects:
             cluster.apply(effects)
         return cluster.read() is not before  # what is refused now would be refused again
@@ -114,7 +115,10 @@ class EmbeddedDriver:
         keys: KeySource = no_key,
     ) -> None:
         """A `reader` for the profile that knows most of the objects makes reading them again needless."""
-        self.cluster, self.profile, self._plugins, self._amend = cluster, profile, plugins, amend
+        self.cluster = cluster
+        self.profile = profile
+        self._plugins = plugins
+        self._amend = amend
         self.reader = reader  # None at first, and where one has failed
         self._schedulers = reader.schedulers if reader is not None else None
         self.guard = Guard(tell=self._tell)
@@ -135,7 +139,9 @@ class EmbeddedDriver:
         self.reader = None  # one that fails may have kept halves of two reads
         snapshot = reader.read(objects, now, self.turns)
         self.reader = reader
-        return self._amend(snapshot) if self._amend is not None else snapshot
+        if self._amend is not None:
+            return self._amend(snapshot)
+        return snapshot
 
     def _decide(self, now: float, *, skip: bool = False, pod: str = "") -> Decided | None:
         """One cycle, of which nothing is carried out; None where none can be had, whatever is set aside.
@@ -144,7 +150,8 @@ class EmbeddedDriver:
         """
 
         def decide(shown: Objects) -> Decided:
-            snapshot, inspector = self.seen(shown, now), PodInspector(pod)
+            snapshot = self.seen(shown, now)
+            inspector = PodInspector(pod)
             idle = skip and nothing_waits(snapshot, self.profile)
             inspect = inspector.inspect if pod else None
             if idle:
@@ -162,7 +169,8 @@ class EmbeddedDriver:
 
     def _write_statuses(self, decided: Decided) -> Sequence[Effect]:
         """Apply the statuses that follow from a cycle; which."""
-        snapshot, report = decided.snapshot, decided.report
+        snapshot = decided.snapshot
+        report = decided.report
         status_effects = self.guard.run(
             "writing statuses",
             self.cluster.read(),

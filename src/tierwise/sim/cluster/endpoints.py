@@ -80,12 +80,14 @@ def _listed(
 ) -> Iterator[tuple[Key, Raw]]:
     """The objects that list the pods of a service."""
     meta = service.metadata
-    namespace, named = meta.namespace or "default", {"kubernetes.io/service-name": meta.name}
+    namespace = meta.namespace or "default"
+    named = {"kubernetes.io/service-name": meta.name}
     owner = {"apiVersion": "v1", "kind": "Service", "name": meta.name, "uid": meta.uid, "controller": True}
     ports = [_port(entry, pods) for entry in service_ports]
     entries: list[Raw] = []
     for pod in pods:
-        ready, leaving = is_ready(pod), bool(pod.metadata.deletion_timestamp)
+        ready = is_ready(pod)
+        leaving = bool(pod.metadata.deletion_timestamp)
         entries.append(
             {
                 "addresses": [_address(objects, pod)],

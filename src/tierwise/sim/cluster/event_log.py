@@ -72,7 +72,9 @@ class EventLog:
         word = "bound" if decision.bound else "nominated: room is kept"
         text = f"{count(decision.count(), 'pod')} {word} in {decision_title(snapshot, decision)}"
         if job.lone:
-            rows = [row for placed in decision.placed for row in placed.rows.tolist()]
+            rows = []
+            for placed in decision.placed:
+                rows.extend(placed.rows.tolist())
             text = f"{word} on {compact(snapshot.nodes.names[row] for row in rows)}"
         location = job_location(snapshot, job, [decision])
         touched = {sub_id(placed.sub) for placed in decision.placed}
@@ -102,7 +104,8 @@ class EventLog:
                 yield self._pod(before, key, at, "Killing", "told to stop" if after.record(key) else "deleted")
             case RecordEvent(about, kind, reason, text):
                 objects = before if before.record(about) is not None else after
-                quiet, warning = reason in _QUIET or self._waits_still(about, reason), kind == "Warning"
+                quiet = reason in _QUIET or self._waits_still(about, reason)
+                warning = kind == "Warning"
                 yield self._pod(objects, about, at, reason, text, detail=quiet, warning=warning)
             case _:
                 return
@@ -136,21 +139,26 @@ class EventLog:
         return TimelineEntry(at, key, reason, text, warning, job, role, detail)
 
     def _phases(self, before: Objects, after: Objects, at: float) -> Iterator[TimelineEntry]:
-        old, new = before.every(PodGroup), after.every(PodGroup)
+        old = before.every(PodGroup)
+        new = after.every(PodGroup)
         for path in after.changes(before, PodGroup):
             if path in new:
                 group = new[path]
-                past, present = old[path].status.phase if path in old else "", group.status.phase
+                past = old[path].status.phase if path in old else ""
+                present = group.status.phase
                 if present and present != past:
                     lone = any(owner.kind == "Pod" for owner in group.metadata.owner_references)
                     yield TimelineEntry(
                         at, key_of(group), "Phase", _turned(past, present), job=_called(group), detail=lone
                     )
-        jobs_before, jobs = before.every(Job), after.every(Job)
+        jobs_before = before.every(Job)
+        jobs = after.every(Job)
         for path in after.changes(before, Job):
             if path in jobs:
-                job, was = jobs[path], jobs_before.get(path)
-                past, present = was.status.state.phase if was is not None else "", job.status.state.phase
+                job = jobs[path]
+                was = jobs_before.get(path)
+                past = was.status.state.phase if was is not None else ""
+                present = job.status.state.phase
                 if present and present != past:
                     yield TimelineEntry(at, key_of(job), "Phase", _turned(past, present), warning=present == "Failed")
                 retries = job.status.retry_count
@@ -165,7 +173,9 @@ def _turned(past: str, present: str) -> str:
 
 def _called(group: PodGroup) -> str:
     owner = next((reference for reference in group.metadata.owner_references if reference.controller), None)
-    return owner.name if owner is not None else group.metadata.name
+    if owner is not None:
+        return owner.name
+    return group.metadata.name
 
 
 def _was_nominated(snapshot: Snapshot, decision: Decision) -> bool:

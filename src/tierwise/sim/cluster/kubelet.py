@@ -109,7 +109,9 @@ def _running(pod: Pod, pod_behaviour: PodBehaviour, now: float) -> PodSync:
 
 
 def _end(pod_behaviour: PodBehaviour, since: float) -> float | None:
-    return None if pod_behaviour.run is None else since + pod_behaviour.run
+    if pod_behaviour.run is None:
+        return None
+    return since + pod_behaviour.run
 
 
 def _back(terminated: ContainerStateTerminated, restarts: int) -> float:

@@ -62,7 +62,8 @@ class SimNodes:
     def __init__(self, guard: Guard, timing: PodSpeed) -> None:
         self.down: dict[str, float] = {}
         self._deleted: dict[str, float] = {}  # nodes that were there, and since when they are not
-        self._guard, self._timing = guard, timing
+        self._guard = guard
+        self._timing = timing
         self._seen = Objects()
         self._pods = Index(Pod, lambda pod: pod.spec.node_name or None)
         self._lost = Index(Node, lambda node: _LOST if _lost_since(node) is not None else None)
@@ -93,7 +94,8 @@ class SimNodes:
             return NodeSync(wake=self._queue.due())
         watch = NodeSync() if well else self._watch(objects, now)
         gone = list(watch.gone)
-        nodes, pods = objects.every(Node), objects.every(Pod)
+        nodes = objects.every(Node)
+        pods = objects.every(Pod)
 
         def one(path: str) -> Requeue:
             pod = pods.get(path)
@@ -118,7 +120,8 @@ class SimNodes:
 
     def _collected(self, pod: Pod) -> float | None:
         """When a pod goes whose node is not there: once its grace is over, or after a while; None where it stays."""
-        leaves, deleted_at = pod.metadata.deletion_timestamp, self._deleted.get(pod.spec.node_name)
+        leaves = pod.metadata.deletion_timestamp
+        deleted_at = self._deleted.get(pod.spec.node_name)
         moments = ([parse_time(leaves)] if leaves else []) + (
             [deleted_at + NOTICED_AFTER] if deleted_at is not None else []
         )
@@ -149,7 +152,8 @@ class SimNodes:
         nodes = objects.every(Node)
         watched = {*self.down, *(node.metadata.name for node in self._lost[_LOST])}
         for name in sorted(watched & nodes.keys(), key=natural):
-            node, since = nodes[name], _lost_since(nodes[name])
+            node = nodes[name]
+            since = _lost_since(nodes[name])
             if name in self.down and since is None:
                 noticed = self.down[name] + NOTICED_AFTER
                 if now >= noticed:
@@ -202,7 +206,8 @@ class SimNodes:
             due = parse_time(pod.metadata.deletion_timestamp)
             return (key_of(pod), None) if now >= due else ((), due)
         node = objects.every(Node).get(name)
-        since, stays = (None if node is None else _lost_since(node)), _tolerated(pod, _UNREACHABLE)
+        since = None if node is None else _lost_since(node)
+        stays = _tolerated(pod, _UNREACHABLE)
         if since is None or stays is None:
             return (), None
         if now < since + stays:
@@ -223,7 +228,9 @@ def _lost_since(node: Node) -> float | None:
     """When a node was found to be lost; None while it is not."""
     for condition in node.status.conditions:
         if (condition.type, condition.status) == ("Ready", "Unknown"):
-            return parse_time(condition.last_transition_time) if condition.last_transition_time else 0.0
+            if condition.last_transition_time:
+                return parse_time(condition.last_transition_time)
+            return 0.0
     return None
 
 
@@ -251,7 +258,8 @@ def _marked(objects: Objects, node: Node, now: float, *, lost: bool) -> list[Eff
         "message": reason[1],
         "lastTransitionTime": stamp(now),
     }
-    status, spec = part(raw, "status"), part(raw, "spec")
+    status = part(raw, "status")
+    spec = part(raw, "spec")
     other_conditions = [c for c in _items(status, "conditions") if c.get("type") != "Ready"]
     taints = [t for t in _items(spec, "taints") if t.get("key") != _TAINT]
     if lost:
@@ -268,4 +276,6 @@ def _marked(objects: Objects, node: Node, now: float, *, lost: bool) -> list[Eff
 
 def _items(raw: Raw, name: str) -> list[Raw]:
     items = raw.get(name)
-    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+    if isinstance(items, list):
+        return [item for item in items if isinstance(item, dict)]
+    return []

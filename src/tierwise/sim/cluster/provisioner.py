@@ -71,7 +71,9 @@ class Provisioner:
 
 
 def _ephemeral_key(pod: Pod) -> str | None:
-    return _EPHEMERAL if any(volume.ephemeral is not None for volume in pod.spec.volumes) else None
+    if any(volume.ephemeral is not None for volume in pod.spec.volumes):
+        return _EPHEMERAL
+    return None
 
 
 def provision(objects: Objects, now: float | None = None) -> Provisioned:
@@ -82,7 +84,8 @@ def provision(objects: Objects, now: float | None = None) -> Provisioned:
 def _provision(objects: Objects, pods: Iterable[Pod], now: float | None) -> Provisioned:
     effects: list[Effect] = list(_ephemeral(objects, pods))
     wakes: list[float] = []
-    claims, classes = objects.every(PersistentVolumeClaim), objects.every(StorageClass)
+    claims = objects.every(PersistentVolumeClaim)
+    classes = objects.every(StorageClass)
     volumes = objects.every(PersistentVolume)
     meant = {f"{r.namespace}/{r.name}": v for v in volumes.values() if (r := v.spec.claim_ref) is not None}
     used_names: set[str] = set()
@@ -122,7 +125,8 @@ def _ephemeral(objects: Objects, pods: Iterable[Pod]) -> Iterable[Effect]:
         if pod.metadata.deletion_timestamp or pod.status.ended:
             continue
         for volume in pod.spec.volumes:
-            namespace, name = pod.metadata.namespace or "default", f"{pod.metadata.name}-{volume.name}"
+            namespace = pod.metadata.namespace or "default"
+            name = f"{pod.metadata.name}-{volume.name}"
             if volume.ephemeral is None or f"{namespace}/{name}" in claims:
                 continue
             template = volume.ephemeral.volume_claim_template

@@ -62,7 +62,10 @@ class Rounds(EmbeddedDriver):
         """Faults of any cycle: unmet wishes of pods, skipped objects, limits that are exceeded or have no effect, and
         plugins that failed.
         """
-        task_reasons = [(task.key, reason) for _, report in self.reports for task, reason in report.complaints]
+        task_reasons = []
+        for _, report in self.reports:
+            for task, reason in report.complaints:
+                task_reasons.append((task.key, reason))
         aside = [crash.fault for crash in self.guard.crashes]
         aside += dict.fromkeys(fault for _, report in self.reports for fault in plugin_faults(report))
         refused = (event for event in self.cluster.events if event.reason in _TOLD)
@@ -74,7 +77,10 @@ class Rounds(EmbeddedDriver):
         """Which jobs went in circles, if the cluster did not come to rest for that."""
         if self.settled or not (self.circles.found or len(self.reports) >= MOST):
             return []
-        decided = {decision.job.key: decision.job for _, report in self.reports[-2:] for decision in report.decisions}
+        decided = {}
+        for _, report in self.reports[-2:]:
+            for decision in report.decisions:
+                decided[decision.job.key] = decision.job
         return [self.circles.fault(decided.values())]
 
     def after(self, now: float) -> Snapshot:
@@ -92,7 +98,8 @@ class Rounds(EmbeddedDriver):
 
     def carry_out(self, decided: Decided) -> bool:
         """Apply what a cycle decided, let pods run, and write statuses; whether anything came of it."""
-        cluster, before = self.cluster, self.cluster.read().version
+        cluster = self.cluster
+        before = self.cluster.read().version
         cluster.apply(decided.effects)
         self._provision()
         cluster.advance_pods()

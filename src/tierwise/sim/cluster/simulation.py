@@ -187,7 +187,8 @@ class Simulation(EmbeddedDriver):
 
     def _has_news(self) -> bool:
         """Whether another cycle may decide something, or an observer hears what it sees."""
-        objects, seen = self.cluster.read(), self._seen
+        objects = self.cluster.read()
+        seen = self._seen
         if self._looks or seen is None:
             return True
         if objects is not seen and self._idle and self._observe is None and _only_gone(objects, seen):
@@ -199,7 +200,8 @@ class Simulation(EmbeddedDriver):
 
         Where nothing waited then, nothing does now, and nothing else of any status is another.
         """
-        objects, placed = self.cluster.read(), self._placed
+        objects = self.cluster.read()
+        placed = self._placed
         if placed is None:
             return False
         changed = objects.changed_objects(placed)
@@ -217,7 +219,9 @@ class Simulation(EmbeddedDriver):
         decided = self._decide(now, skip=True)
         if decided is None:
             raise RuntimeError("scheduling fails, however many objects are set aside")
-        snapshot, report, asked = decided.snapshot, decided.report, decided.effects
+        snapshot = decided.snapshot
+        report = decided.report
+        asked = decided.effects
         self._circles.note(report.evictions, before)
         outcomes = self.cluster.apply(asked) if asked else ()
         if self._log:
@@ -232,14 +236,16 @@ class Simulation(EmbeddedDriver):
         self._await(LookAgain(), math.ceil(again) if again < math.inf else None, now)
         if self._observe is not None:
             self._observe(snapshot, report, self.guard.over(before))
-        after, own = self.cluster.read(), before.version + bool(told)
+        after = self.cluster.read()
+        own = before.version + bool(told)
         settled = decided.idle and after.version == own and _only_counts(told)
         self._idle = settled and not snapshot.keeps_records  # a record of ends would be written
         calm = not self._watched and not snapshot.keeps_records and not _queued_again(told)
         calm = calm and all(outcome.ok and isinstance(outcome.effect, Bind) for outcome in outcomes)
         calm = calm and nothing_is_left(snapshot, self.profile, report)
         self._placed = after if calm else None
-        self._seen, self._last = after if settled else before, (snapshot, report)
+        self._seen = after if settled else before
+        self._last = (snapshot, report)
         return self._last
 
     def _tell(self, crash: Crash) -> None:
@@ -251,7 +257,8 @@ class Simulation(EmbeddedDriver):
     def _kubelets(self, now: float) -> float | None:
         """Let storage, the node controller and every kubelet that lives do their work."""
         before = self.cluster.read()
-        nodes, storage = self._nodes.sync(before, now), self._storage.provision(before, now)
+        nodes = self._nodes.sync(before, now)
+        storage = self._storage.provision(before, now)
         if nodes.effects or storage.effects:
             self.cluster.apply([*nodes.effects, *storage.effects])
         if nodes.gone:
@@ -322,7 +329,8 @@ def _only_gone(objects: Objects, before: Objects) -> bool:
 
     Where nothing waited then, nothing does now, and no group is left whose counts are others.
     """
-    changed, groups = objects.changed_objects(before), objects.every(PodGroup)
+    changed = objects.changed_objects(before)
+    groups = objects.every(PodGroup)
     if not changed.keys() <= _OF_JOBS:
         return False
     if any(record is not None for records in changed.values() for record in records.values()):

@@ -42,12 +42,16 @@ class Batch:
     def raw(self, key: port.Key) -> Raw | None:
         if key in self.puts:
             return self.puts[key]
-        return None if key in self.deletes else self._objects.raw(key)
+        if key in self.deletes:
+            return None
+        return self._objects.raw(key)
 
     def version(self, key: port.Key) -> str:
         """The resource version of an object; "" where there is none, or no one counts them."""
         meta = (self.raw(key) or {}).get("metadata")
-        return str(meta.get("resourceVersion") or "") if isinstance(meta, dict) else ""
+        if isinstance(meta, dict):
+            return str(meta.get("resourceVersion") or "")
+        return ""
 
     def put(self, key: port.Key, raw: Raw) -> None:
         self.puts[key] = raw
@@ -137,7 +141,8 @@ def _counting(raw: Raw, start: float) -> Raw:
 def _uncounted(objects: port.Objects, start: float) -> Iterator[tuple[port.Key, Raw]]:
     """Those among objects that have to be given that time."""
     for key in objects:
-        record, raw = objects.record(key), objects.raw(key)
+        record = objects.record(key)
+        raw = objects.raw(key)
         if raw is not None and record is not None and LADDER in record.metadata.annotations:
             counting = _counting(raw, start)
             if counting is not raw:
@@ -235,7 +240,9 @@ class EmbeddedCluster:
                 present_version = batch.version(key)
                 if effect.version and present_version and effect.version != present_version:
                     return port.Outcome(effect, ok=False, error=f"{key} was changed meanwhile")
-                return batch.create(effect, patch) if effect.create else batch.edit(effect, key, patch)
+                if effect.create:
+                    return batch.create(effect, patch)
+                return batch.edit(effect, key, patch)
             case port.Evict(pod):
                 return batch.delete(effect, pod)
             case port.Create(raw):

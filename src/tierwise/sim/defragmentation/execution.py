@@ -94,7 +94,8 @@ class _Step:
 
     def reserving(self, observed: int, *, stopping: bool) -> Proceeding:
         """Nothing is evicted before the scheduler respects what is held, and places are still those that are held."""
-        record, now = self._record, self._now
+        record = self._record
+        now = self._now
         if stopping:
             return Proceeding(_stopped(record, "it was told to stop"))
         if observed < record.revision:
@@ -115,7 +116,9 @@ class _Step:
 
     def moving(self, *, stopping: bool) -> Proceeding:
         """Evict what has not gone; once the job has all its pods again, the next move."""
-        record, now, move = self._record, self._now, self._move
+        record = self._record
+        now = self._now
+        move = self._move
         pods_left = self._still_there([move])
         touched = any(not self._same(path) for path in move.pods)
         if not pods_left and (self._whole() or (now >= record.deadline and self._enough())):
@@ -142,7 +145,8 @@ class _Step:
 
     def returning(self) -> Proceeding:
         """The job may have its old places and its new ones; it is over when it has all its pods again."""
-        record, late = self._record, self._now >= self._record.deadline
+        record = self._record
+        late = self._now >= self._record.deadline
         if self._whole() or (late and self._enough()):
             return Proceeding(_stopped(record, f"{self._move.name} could not be moved, and runs as before"))
         if late and not self._members():
@@ -204,7 +208,10 @@ class _Step:
     def _too_wide(self, pods_of_move: Sequence[Pod]) -> bool:
         """Whether the auditor finds the job outside the domain that it must be in."""
         mine = {f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}" for pod in pods_of_move}
-        other_pods = [pod_key(path) for path in self._pods if path not in mine]
+        other_pods = []
+        for path in self._pods:
+            if path not in mine:
+                other_pods.append(pod_key(path))
         return any(finding.rule == "too-wide" for finding in audit(self._objects.changed({}, other_pods)))
 
     def _gone(self) -> bool:
@@ -216,8 +223,11 @@ class _Step:
 
     def _lost_place(self) -> str:
         """Which of the places that the job is to come to is not free any more, as a sentence; "" where all are."""
-        move, snapshot = self._move, self._scenario.snapshot()
-        rows, nodes, index = snapshot.nodes.row, snapshot.nodes, snapshot.axis.index
+        move = self._move
+        snapshot = self._scenario.snapshot()
+        rows = snapshot.nodes.row
+        nodes = snapshot.nodes
+        index = snapshot.axis.index
         free = Ledger(snapshot).free(np.arange(len(snapshot.axis)), slice(None), Pool.FUTURE_IDLE)
         for path in self._still_there([move]):  # what it gives up itself
             for name, amount in move.pods[path].requests.items():
@@ -255,7 +265,9 @@ class _Step:
 
     def _evictions(self, pod_paths: Sequence[str]) -> list[Effect]:
         """Evict pods; those that are to have notice are told first."""
-        record, move, now = self._record, self._move, self._now
+        record = self._record
+        move = self._move
+        now = self._now
         text = f"to open room for {record.room} in {record.title}"
         effects: list[Effect] = []
         for path in pod_paths:
@@ -273,7 +285,8 @@ class _Step:
 
     def _finished(self, *, stopping: bool) -> DefragRecord:
         """The record after the move in hand: with places for the next one, or at its end."""
-        move, now = self._move, self._now
+        move = self._move
+        now = self._now
         note = "" if self._whole() else "it runs with fewer pods than before"
         over = FinishedMove(move.name, len(move.pods), now, move.hours, note)
         record = replace(self._record, moves=self._record.moves[1:], finished=(*self._record.finished, over))
@@ -307,11 +320,10 @@ class _Step:
     def _both_places(self) -> tuple[HeldPods, ...]:
         """Places held for the current job, and its old places."""
         held_pods = self._record.held
-        held_keys = {
-            (held_pod.node, tuple(sorted(held_pod.requests.items())))
-            for held_pod in held_pods
-            if held_pod.node not in self._record.nodes
-        }
+        held_keys = set()
+        for held_pod in held_pods:
+            if held_pod.node not in self._record.nodes:
+                held_keys.add((held_pod.node, tuple(sorted(held_pod.requests.items()))))
         old = _places(self._move, [(pod.node, pod.requests) for pod in self._move.pods.values()])
         return (
             *held_pods,
@@ -326,8 +338,11 @@ class _Step:
 def _reserved(record: DefragRecord, planner: Planner, plan: DefragPlan, now: float) -> DefragRecord:
     """The record with the moves of a plan, and places held for the first of them."""
     moves = tuple(map(planner.planned, plan.moves))
-    first_move, deadline = moves[0], now + record.step_seconds
-    later = [path for move in moves[1:] for path in move.pods]
+    first_move = moves[0]
+    deadline = now + record.step_seconds
+    later: list[str] = []
+    for move in moves[1:]:
+        later.extend(move.pods)
     arranged = [(pod.target, pod.requests) for pod in first_move.pods.values()]
     outside = [(pod.node, pod.requests) for pod in first_move.pods.values() if pod.node not in plan.nodes]
     return replace(
@@ -371,7 +386,9 @@ def _stopped(record: DefragRecord, why: str, *, phase: MovePhase = MovePhase.STO
 
 
 def _told(plan: DefragPlan | None) -> str:
-    return "the pods that are left to move find no place" if plan is None else "the room did not come to be"
+    if plan is None:
+        return "the pods that are left to move find no place"
+    return "the room did not come to be"
 
 
 def _counts(pod: Pod) -> bool:

@@ -118,7 +118,9 @@ class _Mover(msgspec.Struct, frozen=True):
     @property
     def minimum(self) -> int:
         """Pods without which it does not run; 0 for a pod by itself."""
-        return self.job.minimum if self.job is not None and not self.job.lone else 0
+        if self.job is not None and not self.job.lone:
+            return self.job.minimum
+        return 0
 
 
 class Planner:
@@ -195,7 +197,8 @@ class Planner:
 
         None where one of them may not be moved any more, or finds no place, or the room does not come to be.
         """
-        pods, self.left = sorted(pods), max(self.left, _CYCLES[0])
+        pods = sorted(pods)
+        self.left = max(self.left, _CYCLES[0])
         rows = self._snapshot.nodes.row
         if any(pod not in self._holds for pod in pods) or any(node not in rows for node in nodes):
             return None
@@ -215,7 +218,9 @@ class Planner:
             return None
         order, places = arrangement
         plan = self._told(domain, pods_by_row, [list(movers.values())[i] for i in order], places)
-        return plan if plan is not None and self._within_budgets(list(plan.moves[0].pods)) else None
+        if plan is not None and self._within_budgets(list(plan.moves[0].pods)):
+            return plan
+        return None
 
     def movable(self, pods: Sequence[str]) -> bool:
         """Whether these pods of one job find places now, with all that is held for them and kept from them."""
@@ -226,7 +231,8 @@ class Planner:
 
     def _domain(self, rows: Sequence[int]) -> int:
         """The domain of the tier around these rows."""
-        topology, domains = self._snapshot.topology, self._counting.domains
+        topology = self._snapshot.topology
+        domains = self._counting.domains
         around = domains[(topology.start[domains] <= min(rows)) & (topology.end[domains] > max(rows))]
         return int(around[0]) if len(around) else ROOT
 
@@ -235,7 +241,8 @@ class Planner:
     def planned(self, move: Move) -> PlannedMove:
         """A move with all that tells whether its job is whole again."""
         first_pod = next(iter(move.pods))
-        mover, pod = self._owner(first_pod), self._pods[first_pod]
+        mover = self._owner(first_pod)
+        pod = self._pods[first_pod]
         lone = mover.job is None or mover.job.lone or mover.job.key == lone_gang(first_pod)
         owners = sorted(pod.metadata.owner_references, key=lambda reference: not reference.controller) if lone else ()
         owner = owners[0].uid if owners else ""
@@ -288,7 +295,9 @@ class Planner:
         """Whether moving so many pods of each kind opens the room, with a place for every one of them."""
         self._choices -= 1
         chosen_kinds = zip(compress(self._kinds, counts), filter(None, counts), strict=True)  # few of many
-        pods = [pod for (_, _, alike), number in chosen_kinds for pod in alike[:number]]
+        pods = []
+        for (_, _, alike), number in chosen_kinds:
+            pods.extend(alike[:number])
         plan_found = self._moving(pods)
         if plan_found is not None:
             self._found[counts] = plan_found
@@ -298,7 +307,8 @@ class Planner:
 
     def _fits(self, changes: Iterable[tuple[str, str, int]]) -> Ints:
         """How many pods of the asked shape each node takes once pods have left nodes (1), or come to them (-1)."""
-        free, resources_asked = self._counting.idle, self._counting.pod_set.shape.asked
+        free = self._counting.idle
+        resources_asked = self._counting.pod_set.shape.asked
         for pod, node, sign in changes:
             free[:, self._snapshot.nodes.row[node]] += sign * self._amounts(pod)[resources_asked]
         return np.where(self._counting.open > 0, self._counting.takes(free), 0)
@@ -368,7 +378,9 @@ class Planner:
 
     def _owner(self, path: str) -> _Mover:
         job = self._jobs.get(path)
-        return self._movers[job.key] if job is not None else _Mover(path, None, (path,))
+        if job is not None:
+            return self._movers[job.key]
+        return _Mover(path, None, (path,))
 
     def _whole(self, counts: Counts) -> Counts:
         """Counts with all pods of every job of which some move: a gang with a limit often moves as a whole."""
@@ -453,7 +465,8 @@ class Planner:
 
     def _have_room(self, pods: Sequence[str], reserved: Mapping[int, int]) -> bool:
         """Whether nodes together have what all moved pods hold: what fails here needs no cycle."""
-        free, rows = self._counting.free.copy(), self._snapshot.nodes.row
+        free = self._counting.free.copy()
+        rows = self._snapshot.nodes.row
         for row, number in reserved.items():
             free[:, row] -= number * self._counting.pod_set.shape.request
         moved = np.zeros_like(free)
@@ -471,7 +484,8 @@ class Planner:
         Pods that are still to be moved are gone, or still run and hold what they have.
         """
         waiting = [pod for group in groups for pod in group]
-        objects, node_by_pod = self._scenario.objects, dict[str, str]()
+        objects = self._scenario.objects
+        node_by_pod = dict[str, str]()
         if gone:
             objects = objects.changed({}, map(pod_key, waiting))
         for group in groups:
@@ -490,7 +504,8 @@ class Planner:
 
     def _sequence(self, groups: Sequence[list[str]], places: Mapping[str, str]) -> list[int] | None:
         """An order in which each job finds its places free when it is moved; None where jobs wait for each other."""
-        free, rows = self._counting.free.copy(), self._snapshot.nodes.row
+        free = self._counting.free.copy()
+        rows = self._snapshot.nodes.row
         order: list[int] = []
         remaining = list(range(len(groups)))
         while remaining:
@@ -511,7 +526,8 @@ class Planner:
 
     def _blocked(self, reserved: Mapping[int, int], waiting: Sequence[str]) -> dict[str, Ints]:
         """Amounts of each resource reserved for the gang by node, beyond those held by pods that must still move."""
-        snapshot, shape = self._snapshot, self._counting.pod_set.shape
+        snapshot = self._snapshot
+        shape = self._counting.pod_set.shape
         blocked: dict[str, Ints] = {}
         for r in shape.asked.tolist():
             amounts = np.zeros(len(snapshot.nodes), dtype=np.int64)
@@ -546,7 +562,8 @@ class Planner:
         puts: dict[Key, tuple[Object, Raw | None]] = {}
         for path, node in nodes.items():
             pod = self._pods[path]
-            spec, status = replace(pod.spec, node_name=node), pod.status if node else PodStatus()
+            spec = replace(pod.spec, node_name=node)
+            status = pod.status if node else PodStatus()
             puts[pod_key(path)] = replace(pod, spec=spec, status=status), None
         return objects.updated(puts, (), objects.version + 1)
 

@@ -54,9 +54,11 @@ def drive(
     at its end, and moments that lie closer together than a share `step` of the time that has passed are one.
     """
     agenda = books.agenda
-    begin, turns = agenda.clock, NO_TURNS
+    begin = agenda.clock
+    turns = NO_TURNS
     while not books.over() and (next_time := agenda.next()) < inf:
-        clock, end = agenda.clock, ceil(next_time / period) * period if period else next_time
+        clock = agenda.clock
+        end = ceil(next_time / period) * period if period else next_time
         moment = max(clock, end, clock + step * (clock - begin))
         for event in agenda.until(moment):
             books.happen(event)

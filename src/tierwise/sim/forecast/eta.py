@@ -148,7 +148,10 @@ def forecasts(
     """
     waiting = tuple(job for job in snapshot.jobs if waits(job))
     expected_ends = ExpectedEnds(snapshot)
-    ends = {job.key: expected_ends.of(job) for job in snapshot.jobs if _runs(job) and not waits(job)}
+    ends = {}
+    for job in snapshot.jobs:
+        if _runs(job) and not waits(job):
+            ends[job.key] = expected_ends.of(job)
     ends |= {
         pod_key(task): end for task in snapshot.others if _stands(task) and (end := expected_ends.of_task(task)).known
     }
@@ -212,7 +215,8 @@ class _Draws:
     """
 
     def __init__(self, seed: int, runs: int) -> None:
-        self._seed, self._runs = seed, runs
+        self._seed = seed
+        self._runs = runs
         self._common = self._rng("").standard_normal(runs)
         self._known: dict[str, Floats] = {}
 
@@ -293,11 +297,10 @@ def summary(
     unknown = tuple(
         names.of(job) for job in snapshot.jobs if job.key in runs_ahead.ends and not runs_ahead.ends[job.key].known
     )
-    jobs = [
-        _eta(runs_ahead, job, names, places[job.key], errors)
-        for job in runs_ahead.waiting
-        if until is None or job.key in until
-    ]
+    jobs = []
+    for job in runs_ahead.waiting:
+        if until is None or job.key in until:
+            jobs.append(_eta(runs_ahead, job, names, places[job.key], errors))
     if until is not None:
         jobs += [_running(job, names) for job in snapshot.jobs if job.key in until and not waits(job)]
     jobs.sort(key=lambda eta: (eta.queue, eta.position))
@@ -343,7 +346,9 @@ def _eta(
 def _bounds(bounds: tuple[float, float], ranges_shown: StartRange) -> Range | None:
     """A range; none where it is one moment."""
     low, high = bounds
-    return None if low == high == ranges_shown.start else (low, high if high < inf else None)
+    if low == high == ranges_shown.start:
+        return None
+    return (low, high if high < inf else None)
 
 
 def _awaited(runs_ahead: Forecasts, names: ObjectNames, run: ForwardRun, job: Job) -> tuple[Awaited, ...]:
@@ -356,7 +361,9 @@ def _awaited(runs_ahead: Forecasts, names: ObjectNames, run: ForwardRun, job: Jo
     def there(key: str) -> bool:
         if key in run.starts:
             return not nodes.isdisjoint(run.starts[key].nodes)
-        return any(task.node in nodes for task in jobs_by_key[key].tasks) if key in jobs_by_key else pods[key] in nodes
+        if key in jobs_by_key:
+            return any(task.node in nodes for task in jobs_by_key[key].tasks)
+        return pods[key] in nodes
 
     keys = [key for key in start.after if there(key)] or list(start.after)
     awaited = []

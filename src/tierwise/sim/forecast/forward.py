@@ -98,7 +98,8 @@ class SnapshotBooks:
     """The jobs of a snapshot as books of the driver on arrays."""
 
     def __init__(self, snapshot: Snapshot, ends: Mapping[str, float], durations: Mapping[str, float]) -> None:
-        self._base, self._durations = snapshot, durations
+        self._base = snapshot
+        self._durations = durations
         self._jobs = list(snapshot.jobs)
         self._number = {job.key: job.number for job in snapshot.jobs}
         self._waiting = {job.key for job in snapshot.jobs if waits(job)}
@@ -135,12 +136,16 @@ class SnapshotBooks:
             self._ending.append(key)
 
     def advance(self, to: float) -> None:
-        self._ended, self._ending = tuple(self._ending), []
+        self._ended = tuple(self._ending)
+        self._ending = []
         if self._leaving and to > self._base.now:
             self._leaving = False
             self._others = tuple(task for task in self._others if task.status is not Status.RELEASING)
             for job in self._jobs:
-                gone = {t.key: replace(t, status=Status.FAILED) for t in job.tasks if t.status is Status.RELEASING}
+                gone = {}
+                for t in job.tasks:
+                    if t.status is Status.RELEASING:
+                        gone[t.key] = replace(t, status=Status.FAILED)
                 if gone:
                     self._put(with_tasks(job, gone))
 
@@ -180,12 +185,14 @@ class SnapshotBooks:
         return bool(report.evictions)
 
     def _bind(self, key: str, nodes: Mapping[str, int]) -> None:
-        job, clock = self._jobs[self._number[key]], self.agenda.clock
-        tasks = {
-            task.key: replace(task, status=Status.RUNNING, node=nodes[task.key], nominated=-1, started=clock)
-            for task in job.tasks
-            if task.key in nodes
-        }
+        job = self._jobs[self._number[key]]
+        clock = self.agenda.clock
+        tasks = {}
+        for task in job.tasks:
+            if task.key in nodes:
+                tasks[task.key] = replace(
+                    task, status=Status.RUNNING, node=nodes[task.key], nominated=-1, started=clock
+                )
         job = with_tasks(job, tasks)
         self._put(job)
         if key not in self._waiting or waits(replace(job, phase=Phase.INQUEUE)):
@@ -198,11 +205,10 @@ class SnapshotBooks:
 
     def _nominate(self, key: str, nodes: Mapping[str, int]) -> None:
         job = self._jobs[self._number[key]]
-        tasks = {
-            task.key: replace(task, nominated=nodes.get(task.key, -1))
-            for task in job.tasks
-            if task.status is Status.PENDING and task.nominated != nodes.get(task.key, -1)
-        }
+        tasks = {}
+        for task in job.tasks:
+            if task.status is Status.PENDING and task.nominated != nodes.get(task.key, -1):
+                tasks[task.key] = replace(task, nominated=nodes.get(task.key, -1))
         if tasks:
             self._put(with_tasks(job, tasks))
 
@@ -217,7 +223,10 @@ class SnapshotBooks:
             self._waiting.add(key)
             self.agenda.cancel(Ends(key))
             job = replace(job, phase=Phase.INQUEUE)
-        tasks = {t.key: replace(t, status=Status.PENDING, node=-1, started=0.0) for t in running if t.key in names}
+        tasks = {}
+        for t in running:
+            if t.key in names:
+                tasks[t.key] = replace(t, status=Status.PENDING, node=-1, started=0.0)
         self._put(with_tasks(job, tasks))
 
     def _put(self, job: Job) -> None:

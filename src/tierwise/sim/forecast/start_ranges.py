@@ -55,7 +55,8 @@ def range_of_runs(starts: Sequence[float], earliest: float = -inf) -> StartRange
 
     def inner(share: float) -> tuple[float, float]:
         tail = (1 - share) / 2
-        low, high = floor(tail * (n + 1)) - 1, ceil((1 - tail) * (n + 1)) - 1
+        low = floor(tail * (n + 1)) - 1
+        high = ceil((1 - tail) * (n + 1)) - 1
         if low >= 0:
             return ordered[low], ordered[high]
         beyond = _NORMAL.inv_cdf(tail) / _NORMAL.inv_cdf(1 / (n + 1)) if n > 1 else 1.0
@@ -126,12 +127,17 @@ class ForecastErrors:
             return time + max(0.0, exp(centre + float(errors[index])) - _FLOOR)
 
         half, range_90 = ((at((1 - share) / 2), at((1 + share) / 2)) for share in SHARES)
-        return StartRange(at(0.5), half, range_90) if at(0.5) < inf else runs
+        if at(0.5) < inf:
+            return StartRange(at(0.5), half, range_90)
+        return runs
 
     def _distribution(self, now: float) -> tuple[Floats, Floats]:
         """Errors in ascending order, and the share of forecasts whose error is larger than each: product-limit."""
         errors_known = [forecast.error for forecast in self._forecasts.values() if forecast.error < inf]
-        open_yet = [_error(forecast, now) for forecast in self._forecasts.values() if forecast.error == inf]
+        open_yet = []
+        for forecast in self._forecasts.values():
+            if forecast.error == inf:
+                open_yet.append(_error(forecast, now))
         errors: Floats = np.sort(
             np.array([*errors_known, *_PRIOR] if len(errors_known) < len(_PRIOR) else errors_known)
         )

@@ -35,7 +35,8 @@ def _quota(text: str) -> changes.Change:
         raise InputError(f'"{text}" is not {form}', field="--quota")
     name, _, field = queue.rpartition(".")
     if field not in changes.QUOTAS:
-        name, field = queue, changes.QUOTAS[0]
+        name = queue
+        field = changes.QUOTAS[0]
     return changes.set_quota(name, field, resource, amount)
 
 

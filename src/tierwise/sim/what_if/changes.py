@@ -154,7 +154,8 @@ def add_domains(number: int, like: str) -> Change:
 
 def _with_domain(scenario: Scenario, like: str) -> Scenario:
     """The scenario with one more domain like another."""
-    objects, snapshot = scenario.objects, scenario.snapshot()
+    objects = scenario.objects
+    snapshot = scenario.snapshot()
     inside = _domain_nodes(snapshot, like)
     if not inside:
         raise InputError(f"domain {like} has no nodes, so there is nothing to copy")
@@ -342,7 +343,9 @@ def _constraint(snapshot: Snapshot, job: Job, mode: str, tier_text: str) -> Cons
     old = [job.constraint, *(policy.constraint for policy in job.policies)]
     kind = next((constraint_found.kind for constraint_found in old if constraint_found is not None), snapshot.kind)
     if mode != "hard":
-        return Constraint(hard=False, kind=kind) if mode == "soft" else None
+        if mode == "soft":
+            return Constraint(hard=False, kind=kind)
+        return None
     tiers = levels(snapshot, Constraint(hard=True, kind=kind))
     for tier, name in tiers:
         if tier_text in (str(tier), name):
@@ -358,7 +361,9 @@ def _constrained(job: Job, name: str, constraint: Constraint | None) -> Job:
     """A job with another constraint, or with one for the sub-groups of the policy of a name."""
 
     def policy(old: Policy) -> Policy:
-        return replace(old, constraint=constraint) if old.name == name else old
+        if old.name == name:
+            return replace(old, constraint=constraint)
+        return old
 
     def sub(old: SubJob) -> SubJob:
         mine = job.policies[old.policy].name == name if old.policy >= 0 else not name
@@ -536,7 +541,8 @@ def _displaced(objects: Objects, nodes: Iterable[str]) -> tuple[dict[Key, Raw], 
     for path, pod in objects.every(Pod).items():
         if pod.spec.node_name not in emptied or pod.status.ended:
             continue
-        key, owners = pod_key(path), pod.metadata.owner_references
+        key = pod_key(path)
+        owners = pod.metadata.owner_references
         if any(owner.kind in ("DaemonSet", "Node") for owner in owners):
             daemons.append(key)
         elif pod.metadata.deletion_timestamp or not restarts(pod):
@@ -562,7 +568,8 @@ def _lost(pods: Sequence[Key]) -> Iterator[str]:
 
 
 def _fresh(name: str, number: int, used_names: Iterable[str]) -> list[str]:
-    used, index = set(used_names), 0
+    used = set(used_names)
+    index = 0
     names: list[str] = []
     while len(names) < number:
         index += 1
@@ -656,7 +663,8 @@ def _grown(scenario: Scenario, puts: dict[Key, Raw], copied: Mapping[str, str], 
     inside = _subtree(like, {name: declared.children for name, declared in old.items()})
     hypernodes: dict[Key, Raw] = {}
     for name in inside:
-        raw, declared = _raw(objects, _hypernode_key(name)), old[name]
+        raw = _raw(objects, _hypernode_key(name))
+        declared = old[name]
         nodes = frozenset(new for new, node in copied.items() if node in declared.nodes)
         children = [f"{child}{suffix}" for child in declared.children if child in inside]
         new = f"{name}{suffix}"
@@ -665,7 +673,8 @@ def _grown(scenario: Scenario, puts: dict[Key, Raw], copied: Mapping[str, str], 
         hypernodes[_hypernode_key(new)] = {**merged(raw, {"spec": spec, "status": None}), "metadata": meta}
     for name, declared in old.items():
         if like in declared.children:
-            raw, nodes = _raw(objects, _hypernode_key(name)), declared.nodes
+            raw = _raw(objects, _hypernode_key(name))
+            nodes = declared.nodes
             inside_it = _members([*declared.children, f"{like}{suffix}"], nodes)
             hypernodes[_hypernode_key(name)] = merged(raw, {"spec": {"members": inside_it}})
     after = after.with_objects(hypernodes)

@@ -60,7 +60,8 @@ def drainable(
 
 def _candidates(snapshot: Snapshot, level_name: str) -> tuple[str, dict[str, list[str]]]:
     """Name of the candidates' kind, and the nodes of each candidate."""
-    topology, names = snapshot.topology, snapshot.nodes.names
+    topology = snapshot.topology
+    names = snapshot.nodes.names
     titles = {tier: name for name, tier in topology.tier_names.items()}
     tiers = [tier for tier in topology.at_tier if tier != int(topology.tier[ROOT])]
     if level_name in ("node", "nodes") or (not level_name and not tiers):
@@ -101,7 +102,8 @@ class _Work:
 
     def _evicted_anyway(self, snapshot: Snapshot) -> set[str]:
         """Pods on nodes that are lost to them, which repair evicts whether or not these are drained."""
-        lost, repaired_keys = LostNodes(snapshot.nodes), repaired(snapshot, self._scenario.profile)
+        lost = LostNodes(snapshot.nodes)
+        repaired_keys = repaired(snapshot, self._scenario.profile)
         jobs = [job for job in snapshot.jobs if job.key in repaired_keys]
         tasks = (task for job in jobs for task in job.tasks if not task.unowned)
         return {task.key for task in tasks if task.status is Status.RUNNING and lost.why(task)}
@@ -109,7 +111,9 @@ class _Work:
     def of(self, names: tuple[str, ...], inside: Mapping[str, Sequence[str]]) -> Drain:
         """Estimated cost of draining these domains."""
         nodes = list(dict.fromkeys(node for name in names for node in inside[name]))
-        pods = [pod for node in nodes for pod in self._pods.get(node, ())]
+        pods: list[str] = []
+        for node in nodes:
+            pods.extend(self._pods.get(node, ()))
         end_by_job = {job.key: self._ends.of(job) for pod in pods if (job := self._owner.get(pod)) is not None}
         ends = [end.safe if end.known else None for end in end_by_job.values()]
         ends += [None for pod in pods if pod not in self._owner]
@@ -133,7 +137,10 @@ class _Work:
         after = {job.key for job in outcome.snapshot.jobs if started(outcome.snapshot, job)}
         after |= {job.key for job, _ in outcome.lone}
         gone = {self._owner[pod].key for pod in one.gone if pod in self._owner}
-        waits = [full_name(job) for key, job in self._running.items() if key not in after and key not in gone]
+        waits = []
+        for key, job in self._running.items():
+            if key not in after and key not in gone:
+                waits.append(full_name(job))
         return replace(one, waits=tuple(sorted(waits, key=natural)))
 
 
@@ -146,10 +153,15 @@ def _together(work: _Work, drains: Sequence[Drain], inside: Mapping[str, Sequenc
     open_names = [drain.names[0] for drain in drains if not drain.waits]
     while best is None or len(best.names) < number:
         have = best.names if best is not None else ()
-        further = [work.of((*have, name), inside) for name in open_names if name not in have]
+        further = []
+        for name in open_names:
+            if name not in have:
+                further.append(work.of((*have, name), inside))
         further.sort(key=lambda drain: drain.measure)
         success = next((drain for drain in map(work.tried, further) if drain.waits == ()), None)
         if success is None:
-            return best if best is not None and len(best.names) == number else None
+            if best is not None and len(best.names) == number:
+                return best
+            return None
         best = success
     return best

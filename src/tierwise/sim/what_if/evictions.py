@@ -161,7 +161,8 @@ class _Shortfall(msgspec.Struct, frozen=True):
 
 def _shortfalls(snapshot: Snapshot, job: Job, counting: Counting | None) -> list[_Shortfall]:
     """The limits of queues around the job's own that it would exceed, by how much."""
-    ledger, axis = Ledger(snapshot), snapshot.axis
+    ledger = Ledger(snapshot)
+    axis = snapshot.axis
     if counting is not None:
         request = counting.pod_set.shape.request * counting.need
     else:
@@ -188,7 +189,10 @@ class _Search:
     """The search for one job among some victims."""
 
     def __init__(self, victims: Victims, test: Trial, counting: Counting | None, shortfalls: list[_Shortfall]) -> None:
-        self._victims, self._test, self._counting, self._shortfalls = victims, test, counting, shortfalls
+        self._victims = victims
+        self._test = test
+        self._counting = counting
+        self._shortfalls = shortfalls
         self._gangs = victims.gangs()
         queues = [owner.queue if owner is not None else "" for owner in victims.owners]
         self._family = [np.array([q in short.queues for q in queues], dtype=bool) for short in shortfalls]
@@ -216,7 +220,8 @@ class _Search:
                 counts, exact = counts_inside
                 measure = (len(going), lost + self._loss(counts, going), sum(counts))
                 if best is None or measure < best[0]:
-                    best, gangs_chosen = (measure, counts, exact), going
+                    best = (measure, counts, exact)
+                    gangs_chosen = going
         if best is None:
             return None
         # Which of its surplus pods a gang gives up was not weighed.
@@ -227,7 +232,9 @@ class _Search:
         """A choice like this one but for the age of its pods, where one makes room in a tighter domain."""
         if self._counting is None or self._shortfalls or not self._says_age_alone(counts):
             return counts
-        tier, alike, alternatives = self._tier(counts), self._importance(counts), []
+        tier = self._tier(counts)
+        alike = self._importance(counts)
+        alternatives = []
         for instead, _ in self._sets():
             limits = self._victims.without(self._gangs, instead)
             if len(instead) != len(going) or not any(limits) or self._tier(limits) >= tier:
@@ -345,7 +352,8 @@ class _Search:
     def _inside(self, limits: Counts, going: Collection[int]) -> tuple[Counts, bool] | None:
         """The least choice within what may go, which together will do."""
         prices = [loss * _LOSS + 1 for loss in self._each(going)]
-        lower, proposals = 1, list[Counts]()
+        lower = 1
+        proposals = list[Counts]()
         if self._counting is not None:
             lower, proposals = fewest_by_count(self._counting, self._victims.kinds, prices, limits)
         if self._shortfalls:
@@ -457,7 +465,8 @@ def fewest_by_count(
     """
     price_each = prices if prices is not None else [1] * len(kinds)
     allowed = limits if limits is not None else tuple(len(pods) for _, _, pods in kinds)
-    snapshot, topology = counting.snapshot, counting.snapshot.topology
+    snapshot = counting.snapshot
+    topology = counting.snapshot.topology
     rows = {name: row for row, name in enumerate(snapshot.nodes.names)}
     by_row: dict[int, list[int]] = {}
     for index, (node, _, _) in enumerate(kinds):
@@ -468,7 +477,8 @@ def fewest_by_count(
     for row, indexes in by_row.items():
         by_task[row], proved = _node_prices(counting, row, {i: (kinds[i], allowed[i], price_each[i]) for i in indexes})
         exact = exact and proved
-    best, proposals = PLENTY, []
+    best = PLENTY
+    proposals = []
     for domain in counting.domains.tolist():
         span = topology.span(domain)
         free = int(counting.fits[span].sum())
@@ -488,7 +498,8 @@ def _node_prices(
 
     `there` has the kinds on the node by their index, each with how many of it may go and the price of one.
     """
-    axis, resources = counting.snapshot.axis, counting.pod_set.shape.asked
+    axis = counting.snapshot.axis
+    resources = counting.pod_set.shape.asked
     idle = counting.free[resources, row]
     freed = [
         np.array([dict(k[1]).get(axis.names[r], 0) for r in resources.tolist()]) for k, _, _ in kinds_here.values()
@@ -497,7 +508,8 @@ def _node_prices(
     price_each = [price for _, _, price in kinds_here.values()]
     proved = int(np.prod([number + 1 for number in limits], dtype=np.float64)) <= _COMBINATIONS
     choices = product(*(range(number + 1) for number in limits)) if proved else _growing(freed, limits)
-    base, cheapest = int(counting.fits[row]), {0: (0, dict[int, int]())}
+    base = int(counting.fits[row])
+    cheapest = {0: (0, dict[int, int]())}
     for numbers in choices:
         free = idle + sum(amount * number for amount, number in zip(freed, numbers, strict=True))
         further_pods = int(counting.takes(free[:, None])[0]) - base

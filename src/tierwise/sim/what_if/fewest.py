@@ -91,7 +91,8 @@ def fewest(
         test.left = min(test.left, trials // _RARE)
     if best is not None and price(best) <= lower:
         return best, True
-    counted, skipped = price is sum, 0
+    counted = price is sum
+    skipped = 0
     largest = sum(best) - 1 if best is not None and counted else sum(limits)
     for size in range(max(lower, 1) if counted else 1, largest + 1):
         for counts in of_size(limits, size):
@@ -111,7 +112,8 @@ def fewest(
 
 def _reduced(full: Counts, passes: Callable[[Counts], bool], may: Callable[[], bool]) -> Counts:
     """A choice of which no unit can be left out: from the front as many as are needed, then each that can go, goes."""
-    low, high = 0, len(full)
+    low = 0
+    high = len(full)
     while low + 1 < high and may():
         middle = (low + high) // 2
         if passes((*full[:middle], *(0 for _ in full[middle:]))):
@@ -183,7 +185,8 @@ class Counting(msgspec.Struct, frozen=True):
     @classmethod
     def on(cls, snapshot: Snapshot, profile: Profile, pod_set: PodSet, need: int, domains: Ints) -> Counting:
         """How many tasks of a pod set each node of a cluster takes now."""
-        current, shape = open_cycle(snapshot, profile), pod_set.shape
+        current = open_cycle(snapshot, profile)
+        shape = pod_set.shape
         return cls(
             snapshot=snapshot,
             pod_set=pod_set,
@@ -202,7 +205,9 @@ class Counting(msgspec.Struct, frozen=True):
         pod_sets = list(job.pod_sets())
         if len(pod_sets) != 1 or job.shape.parted or len(job.subs) != 1:
             return None
-        shape, constraint, topology = pod_sets[0].shape, job.constraint, snapshot.topology
+        shape = pod_sets[0].shape
+        constraint = job.constraint
+        topology = snapshot.topology
         if shape.affinity is not None or shape.spread or shape.volumes is not None or shape.devices is not None:
             return None
         if len(job.subs[0].held) or snapshot.ground(job) is not Ground.ROWS:

@@ -24,6 +24,7 @@ from tierwise.explain.comparison import Answer, LeastChange, Outcome, OwnEvictio
 from tierwise.explain.disruption import Losses, broken, hours, lost_text
 from tierwise.explain.naming import full_name
 from tierwise.explain.ranges import compact
+from tierwise.framework.report import EvictionAttempt
 from tierwise.model.job import Constraint, Job
 from tierwise.model.lost_nodes import LostNodes
 from tierwise.model.snapshot import Snapshot
@@ -135,7 +136,9 @@ def _own_evictions(scenario: what_if.Scenario, job: Job, runs: _Runs) -> OwnEvic
         named = f"{count(len(pods), 'pod')} for it: {compact(pod.rpartition('/')[2] for pod in pods)}"
         text = f"the scheduler itself evicts {named}: {lost_text(losses, lost.unit)}"
         return OwnEvictions(text, pods, broken(losses), round(hours(losses), 3))
-    attempts = [a for _, report in runs.as_is.reports for a in report.eviction_attempts.get(job.key, ())]
+    attempts: list[EvictionAttempt] = []
+    for _, report in runs.as_is.reports:
+        attempts.extend(report.eviction_attempts.get(job.key, ()))
     why = next((f": {a.action}: {a.obstacle.text}" for a in reversed(attempts) if a.obstacle is not None), "")
     return OwnEvictions(f"the scheduler itself evicts nothing for it{why}")
 
@@ -151,8 +154,11 @@ class _Runs:
         report_progress: Callable[[str, int], None],
         reader: Reader | None,
     ) -> None:
-        self._job, self._renewed = job, scenario.reader
-        self._told, self._number, self.way = report_progress, 0, "start it as things are"
+        self._job = job
+        self._renewed = scenario.reader
+        self._told = report_progress
+        self._number = 0
+        self.way = "start it as things are"
         self._reader = reader or scenario.reader()
         self._first: Rounds | None = None
         self.trials = effort.trials(len(scenario.objects))
@@ -198,7 +204,9 @@ class _Test:
     """Whether the job starts where so many of each unit are done."""
 
     def __init__(self, scenario: what_if.Scenario, units: Sequence[_Unit], runs: _Runs) -> None:
-        self._scenario, self._units, self._runs = scenario, units, runs
+        self._scenario = scenario
+        self._units = units
+        self._runs = runs
         self.left = runs.trials
 
     def __call__(self, counts: Counts) -> bool:
@@ -255,12 +263,15 @@ def _add_nodes(scenario: what_if.Scenario, job: Job, runs: _Runs, counting: Coun
 def _beside(snapshot: Snapshot, node: str) -> str:
     """Where a node like another one comes to be."""
     leaf = int(snapshot.topology.leaf[snapshot.nodes.row[node]])
-    return f"beside it in {snapshot.topology.name[leaf]}" if leaf != ROOT else "beside it"
+    if leaf != ROOT:
+        return f"beside it in {snapshot.topology.name[leaf]}"
+    return "beside it"
 
 
 def _models(scenario: what_if.Scenario) -> list[str]:
     """A ready node of each kind in each innermost domain; one kind has the same amounts, labels and taints."""
-    snapshot, nodes = scenario.snapshot(), scenario.objects.every(Node)
+    snapshot = scenario.snapshot()
+    nodes = scenario.objects.every(Node)
     name_by_kind: dict[tuple[object, ...], str] = {}
     down = LostNodes(snapshot.nodes).down
     for row, name in enumerate(snapshot.nodes.names):
@@ -276,9 +287,11 @@ def _models(scenario: what_if.Scenario) -> list[str]:
 
 def _added_by_count(counting: Counting, models: Sequence[str]) -> tuple[int, list[Counts]]:
     """A number of nodes below which the job has no place for certain, and per domain and kind one that should do."""
-    snapshot, topology = counting.snapshot, counting.snapshot.topology
+    snapshot = counting.snapshot
+    topology = counting.snapshot.topology
     rows = {name: row for row, name in enumerate(snapshot.nodes.names)}
-    best, proposals = PLENTY, []
+    best = PLENTY
+    proposals = []
     empty = snapshot.nodes.allocatable[counting.pod_set.shape.asked]
     for index, name in enumerate(models):
         row = rows[name]
@@ -316,7 +329,8 @@ def _relax(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | Way:
     if result is None:
         return fruitless(test)
     counts, exact = result
-    texts, subjects = [], []
+    texts = []
+    subjects = []
     for (policy, constraint), ladder, number in zip(hard, ladders, counts, strict=True):
         if number:
             to = "no limit" if number > len(ladder) else _level(ladder[number - 1])
@@ -397,7 +411,8 @@ def _quota(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | Way:
         return Way.HOPELESS
     best = list(full)
     for index in range(len(fields)):  # fields do not make up for each other: each has a least of its own
-        low, high = -1, best[index]
+        low = -1
+        high = best[index]
         while low + 1 < high:
             middle = 0 if low < 0 and high == best[index] else (low + high) // 2
             if test((*best[:index], middle, *best[index + 1 :])):

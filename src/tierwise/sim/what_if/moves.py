@@ -71,9 +71,16 @@ def _choices(
     scenario: Scenario, job: Job, counting: Counting | None, evict: Answer, victims: Victims
 ) -> Iterator[_Choice]:
     """The pods of the answer, then those that make room in a domain, the cheapest first; each also with its gangs."""
-    mine = {pod for _, _, pods in Victims.of(scenario, job, fair=True).kinds for pod in pods}
-    may = {pod for _, _, pods in victims.kinds for pod in pods}
-    owners = {task.key: owner for owner in victims.snapshot.jobs for task in owner.tasks}
+    mine = set()
+    for _, _, pods in Victims.of(scenario, job, fair=True).kinds:
+        mine.update(pods)
+    may = set()
+    for _, _, pods in victims.kinds:
+        may.update(pods)
+    owners = {}
+    for owner in victims.snapshot.jobs:
+        for task in owner.tasks:
+            owners[task.key] = owner
     near = [victims.pods(counts) for counts in fewest_by_count(counting, victims.kinds)[1]] if counting else []
 
     def price(choice: _Choice) -> tuple[bool, int, float, int]:
@@ -82,7 +89,11 @@ def _choices(
 
     def both(pods: Sequence[str]) -> Iterator[_Choice]:
         gangs = {owners[pod].key: owners[pod] for pod in pods if pod in owners}
-        whole_gangs = [task.key for gang in gangs.values() for task in gang.tasks if task.status is Status.RUNNING]
+        whole_gangs = []
+        for gang in gangs.values():
+            for task in gang.tasks:
+                if task.status is Status.RUNNING:
+                    whole_gangs.append(task.key)
         for choice in (tuple(pods), tuple(dict.fromkeys([*pods, *whole_gangs]))):
             if may.issuperset(choice):
                 yield _Choice(choice, mine.issuperset(choice))
@@ -121,7 +132,10 @@ def _started(outcome: Outcome) -> set[str]:
 
 def _answer(victims: Victims, job: Job, choice: _Choice, nodes: dict[str, str], *, exact: bool) -> Answer:
     snapshot = victims.snapshot
-    owners = {task.key: owner for owner in snapshot.jobs for task in owner.tasks}
+    owners = {}
+    for owner in snapshot.jobs:
+        for task in owner.tasks:
+            owners[task.key] = owner
     before = {pod: node for node, _, pods in victims.kinds for pod in pods}
     by_job: dict[str, list[str]] = {}
     for pod in choice.pods:
@@ -148,7 +162,8 @@ def _answer(victims: Victims, job: Job, choice: _Choice, nodes: dict[str, str], 
 
 def _where(snapshot: Snapshot, old: Sequence[str], new: Sequence[str]) -> str:
     """From where to where: the domains around the nodes, or the nodes where a domain says nothing."""
-    topology, row = snapshot.topology, snapshot.nodes.row
+    topology = snapshot.topology
+    row = snapshot.nodes.row
     homes = [topology.meet_rows(np.array([row[node] for node in nodes], dtype=np.int64)) for nodes in (old, new)]
     if ROOT in homes or homes[0] == homes[1]:
         return " to ".join(compact(dict.fromkeys(nodes)) for nodes in (old, new))
