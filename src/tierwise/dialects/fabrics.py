@@ -46,62 +46,102 @@ class FabricMarks(msgspec.Struct, frozen=True):
 
 def read_marks(marks: ObjectMeta | Mapping[str, str], language: str, sub_groups: Collection[str] = ()) -> FabricMarks:
     """The marks of a group whose language speaks of one kind of tree, and whose sub-groups have these names."""
+    annotations = marks.annotations if isinstance(marks, ObjectMeta) else marks
     name = fabric.fabric_of(marks)
-    text = (marks.annotations if isinstance(marks, ObjectMeta) else marks).get(fabric.CONSTRAINTS, "")
+    text = annotations.get(fabric.CONSTRAINTS, "")
     inside = fabric.fabrics_of_sub_groups(marks)
-    said = marks.annotations if isinstance(marks, ObjectMeta) else marks
-    path = said.get(sets.SET, "").strip()
-    start = said.get(sets.SET_START, "")
-    if not name and not text and not inside and not path and not start:
+    path = annotations.get(sets.SET, "").strip()
+    start = annotations.get(sets.SET_START, "")
+    if not (name or text or inside or path or start):
         return _NONE
-    wrong = sets.marks_fault(path, start) or ((sets.SET_START, sets.NO_SET) if start.strip() and not path else None)
-    if wrong is not None:
-        return _refused(*wrong)
-    fault = next(filter(None, map(fabric.fabric_name_fault, (name, *inside.values()))), "")
-    if fault:
-        return _refused(fabric.FABRIC, fault)
-    unknown = next((sub_group for sub_group in inside if sub_group not in sub_groups), None)
-    if unknown is not None:
-        return _refused(f"{fabric.FABRIC}.{unknown}", f'there is no sub-group "{unknown}"')
-    kind = fabric_kind(name) if name else ""
+    fault = _set_fault(path, start) or _name_fault(name, inside, sub_groups)
+    if fault is not None:
+        return _refused(*fault)
     listed = fabric.parse_constraints(text)
     if isinstance(listed, str):
         return _refused(fabric.CONSTRAINTS, listed)
-    whole: list[Constraint] = []
-    rules: list[SetRule] = []
-    between: dict[str, tuple[SetRule, ...]] = {}
-    inner: dict[str, tuple[Constraint, ...]] = {}
+    kind = fabric_kind(name) if name else ""
+    entries = _Entries(path, sub_groups)
     for entry in listed:
-        constraint = Constraint(
-            hard=entry.mode.lower() == "hard",
-            tier=entry.tier if isinstance(entry.tier, int) else None,
-            tier_name=entry.tier if isinstance(entry.tier, str) else "",
-            kind=fabric_kind(entry.fabric) if entry.fabric else kind or language,
-            spread=entry.spread or 0,
-        )
+        outside = entries.add(entry, _constraint(entry, kind or language))
+        if outside:
+            return _refused(fabric.CONSTRAINTS, outside)
+    kinds = {sub_group: fabric_kind(fabric_name) for sub_group, fabric_name in inside.items() if fabric_name}
+    member = SetMember(path, tuple(entries.rules), sets.parse_start(start) or 0) if path else None
+    return FabricMarks(kind, tuple(entries.whole), entries.inner, kinds=kinds, member=member, apart=entries.between)
+
+
+def _set_fault(path: str, start: str) -> tuple[str, str] | None:
+    """The annotation of a set that cannot be read, and why; None without a fault."""
+    fault = sets.marks_fault(path, start)
+    if fault is None and start.strip() and not path:
+        return (sets.SET_START, sets.NO_SET)
+    return fault
+
+
+def _name_fault(name: str, inside: Mapping[str, str], sub_groups: Collection[str]) -> tuple[str, str] | None:
+    """The annotation that names no fabric or no sub-group, and why; None without a fault."""
+    for fabric_name in (name, *inside.values()):
+        fault = fabric.fabric_name_fault(fabric_name)
+        if fault:
+            return fabric.FABRIC, fault
+    for sub_group in inside:
+        if sub_group not in sub_groups:
+            return f"{fabric.FABRIC}.{sub_group}", _NO_SUB_GROUP.format(sub_group)
+    return None
+
+
+def _constraint(entry: fabric.FabricConstraint, kind: str) -> Constraint:
+    """The constraint of an entry, on its own fabric or else on the tree of this kind."""
+    return Constraint(
+        hard=entry.mode.lower() == "hard",
+        tier=entry.tier if isinstance(entry.tier, int) else None,
+        tier_name=entry.tier if isinstance(entry.tier, str) else "",
+        kind=fabric_kind(entry.fabric) if entry.fabric else kind,
+        spread=entry.spread or 0,
+    )
+
+
+def _rule(path: str, entry: fabric.FabricConstraint, constraint: Constraint) -> SetRule:
+    """The rule of an entry about a set, or, with an empty path, about the sub-groups of a name."""
+    most = sets.most_of(entry.apart) if entry.apart is not None else None
+    if most is None:
+        return SetRule(path, constraint)
+    return SetRule(path, constraint, most.number, most.share)
+
+
+class _Entries:
+    """The entries of the annotation of constraints, by what they are about."""
+
+    def __init__(self, path: str, sub_groups: Collection[str]) -> None:
+        """`path` is the set that the group is in, "" if it is in none."""
+        self._path = path
+        self._sub_groups = sub_groups
+        self.whole: list[Constraint] = []
+        self.rules: list[SetRule] = []
+        self.between: dict[str, tuple[SetRule, ...]] = {}  # by sub-group
+        self.inner: dict[str, tuple[Constraint, ...]] = {}  # by sub-group
+
+    def add(self, entry: fabric.FabricConstraint, constraint: Constraint) -> str:
+        """Add an entry; why it cannot be added, "" if it was."""
+        name = entry.sub_group
         if entry.set:
-            if outside := sets.within(path, entry.set):
-                return _refused(fabric.CONSTRAINTS, outside)
-            most = sets.most_of(entry.apart) if entry.apart is not None else None
-            rules.append(SetRule(entry.set, constraint, *((most.number, most.share) if most is not None else ())))
-        elif not entry.sub_group:
-            whole.append(constraint)
-        elif entry.apart is not None and entry.sub_group in sub_groups:
-            most = sets.most_of(entry.apart)
-            rule = SetRule("", constraint, *((most.number, most.share) if most is not None else ()))
-            between[entry.sub_group] = (*between.get(entry.sub_group, ()), rule)
-        elif entry.sub_group in sub_groups:
-            inner[entry.sub_group] = (*inner.get(entry.sub_group, ()), constraint)
+            outside = sets.within(self._path, entry.set)
+            if not outside:
+                self.rules.append(_rule(entry.set, entry, constraint))
+            return outside
+        if not name:
+            self.whole.append(constraint)
+        elif name not in self._sub_groups:
+            return _NO_SUB_GROUP.format(name)
+        elif entry.apart is not None:
+            self.between[name] = (*self.between.get(name, ()), _rule("", entry, constraint))
         else:
-            return _refused(fabric.CONSTRAINTS, f'there is no sub-group "{entry.sub_group}"')
-    kinds = {}
-    for sub_group, found in inside.items():
-        if found:
-            kinds[sub_group] = fabric_kind(found)
-    member = SetMember(path, tuple(rules), sets.parse_start(start) or 0) if path else None
-    return FabricMarks(kind, tuple(whole), inner, kinds=kinds, member=member, apart=between)
+            self.inner[name] = (*self.inner.get(name, ()), constraint)
+        return ""
 
 
+_NO_SUB_GROUP = 'there is no sub-group "{}"'
 _NONE = FabricMarks()
 
 

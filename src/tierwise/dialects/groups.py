@@ -9,6 +9,7 @@ nested, and its inner groups count.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -205,44 +206,31 @@ def build_group(
     `shared` says that a group of another language has the same name, `foreign` that pods of it are another scheduler's.
     `least` is what the builder makes of its minResources.
     """
-    key = _shared_key(group) if shared else group.path
-    named = [policy.name for policy in group.policies] or _names(group.sub_groups)
-    marks = read_marks(group.marks, _kind(group), named) if group.marks else FabricMarks()
-    constraint = marks.own(group.constraint)
-    further = marks.whole
-    if gathered is not None:
-        constraint = gathered.constraint
-        further = gathered.further
+    marks = _marks(group)
+    constraint = gathered.constraint if gathered is not None else marks.own(group.constraint)
+    further = gathered.further if gathered is not None else marks.whole
     member = _member(group, marks.member)
     constraint, further = _within_set(constraint, further, member)
-    subs = tuple(_on_fabrics(sub, marks) for sub in group.sub_groups)
-    tree = _flattened(SubGroup("", group.minimum, constraint, subs, group.min_sub_groups))
+    tree = _tree(group, constraint, marks)
     fault = _missing(tree, "")
-    policies, index = _policies(tree) if fault is None else ((), {})
-    inner_groups, parents = _inner_groups(tree) if index and _nested(tree, policies) else ((), {})
-    outer = {name: inner_groups[number].path for name, number in parents.items()}
-    paths = {name: f"{outer[name]}/{name}" if outer.get(name) else name for name in index}
-    if inner_groups:
-        policies = tuple(replace(policy, minimum=0) for policy in policies)
-    roles: Mapping[str, int] = group.roles
-    if group.gangs and (shared or len(group.gangs) > 1):
+    gangs = group.gangs if shared or len(group.gangs) > 1 else ()
+    if gangs:
         members = _in_gangs(group, members)
-        roles = gang_minimums(group, members)
-    if not roles and not inner_groups:
-        roles = _as_roles(policies, index)
+    roles = gang_minimums(group, members) if gangs else group.roles
+    parts = _parts(tree) if fault is None else _NO_PARTS
+    if not roles and not parts.inner_groups:
+        roles = _as_roles(parts.policies, parts.policy_of)
         if roles:
-            policies = ()
-            index = {}
+            parts = _NO_PARTS
             members = with_roles(members, sub_group)
-    numbers = builder.roles(roles)
-    refusal = group.refusal or marks.refusal or fault or (_mixed(members, foreign=foreign) if group.uniform else None)
-    if marks.apart and not group.policies:
-        why = "sub-groups stand apart by a subGroupPolicy, and this group has none"
-        refusal = refusal or not_supported(f"annotation {CONSTRAINTS}: apart", why)
+    key = _shared_key(group) if shared else group.path
+    policies = parts.policies
     if group.policies:
         policies, split = _labelled(key, group.policies, marks, members)
     else:
-        split = _split(key, index, paths, members, sub_group)
+        split = _split(key, parts.policy_of, parts.paths, members, sub_group)
+    refusal = _refusal(group, marks, fault, members, foreign=foreign)
+    numbers = builder.roles(roles)
     draft = Job(
         key=key,
         number=-1,
@@ -268,9 +256,9 @@ def build_group(
         together=group.together,
         language=group.key.group,
         declared_by=None if group.keyless else group.key,
-        inner_groups=inner_groups,
+        inner_groups=parts.inner_groups,
         gather=gathered.gather if gathered is not None else None,
-        gangs=tuple(gang.key for gang in group.gangs) if shared or len(group.gangs) > 1 else (),
+        gangs=tuple(gang.key for gang in gangs),
         missing=group.missing,
         satisfied=group.satisfied,
         awaits=dict(group.awaits),
@@ -281,10 +269,61 @@ def build_group(
         draft,
         split,
         previous={f"{key}/{sub}": domain for sub, domain in group.previous.items()},
-        parents={f"{key}/{paths[name]}": number for name, number in parents.items()},
+        parents={f"{key}/{parts.paths[name]}": number for name, number in parts.parents.items()},
         marks=group.marks,
         forbears=group.forbears,
     )
+
+
+def _marks(group: Group) -> FabricMarks:
+    """The fabrics, further constraints and sets that the annotations of a group name."""
+    if not group.marks:
+        return FabricMarks()
+    names = [policy.name for policy in group.policies] or _names(group.sub_groups)
+    return read_marks(group.marks, _kind(group), names)
+
+
+def _tree(group: Group, constraint: Constraint | None, marks: FabricMarks) -> SubGroup:
+    """The group as the root of its sub-groups."""
+    subs = tuple(_on_fabrics(sub, marks) for sub in group.sub_groups)
+    return _flattened(SubGroup("", group.minimum, constraint, subs, group.min_sub_groups))
+
+
+class _Parts(NamedTuple):
+    """The sub-groups of a group as policies, and the inner groups between these and the group."""
+
+    policies: tuple[Policy, ...]
+    policy_of: Mapping[str, int]  # by name of a sub-group
+    inner_groups: tuple[InnerGroup, ...]
+    parents: Mapping[str, int]  # by name of a sub-group: the number of the inner group that it is a part of
+    paths: Mapping[str, str]  # by name of a sub-group: its name below that of its inner group
+
+
+_NO_PARTS = _Parts((), {}, (), {}, {})
+
+
+def _parts(tree: SubGroup) -> _Parts:
+    """The parts of a tree of sub-groups; policies below inner groups have no minimum of their own."""
+    policies, index = _policies(tree)
+    if not index or not _nested(tree, policies):
+        return _Parts(policies, index, (), {}, {name: name for name in index})
+    inner_groups, parents = _inner_groups(tree)
+    outer = {name: inner_groups[number].path for name, number in parents.items()}
+    paths = {name: f"{outer[name]}/{name}" if outer.get(name) else name for name in index}
+    return _Parts(tuple(replace(policy, minimum=0) for policy in policies), index, inner_groups, parents, paths)
+
+
+def _refusal(
+    group: Group, marks: FabricMarks, fault: Reason | None, members: Sequence[Member], *, foreign: bool
+) -> Reason | None:
+    """Why a group cannot be scheduled as it is declared; None if it can."""
+    refusal = group.refusal or marks.refusal or fault
+    if refusal is None and group.uniform:
+        refusal = _mixed(members, foreign=foreign)
+    if refusal is None and marks.apart and not group.policies:
+        why = "sub-groups stand apart by a subGroupPolicy, and this group has none"
+        return not_supported(f"annotation {CONSTRAINTS}: apart", why)
+    return refusal
 
 
 def _member(group: Group, said: SetMember | None) -> SetMember | None:

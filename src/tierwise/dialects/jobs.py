@@ -8,14 +8,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter, methodcaller
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 from msgspec.structs import force_setattr, replace
 
 from tierwise.api.core import Pod, ResourceList, parse_time, read_number
-from tierwise.api.eviction_terms import parse_terms
+from tierwise.api.eviction_terms import EvictionTerms, parse_terms
 from tierwise.api.expected_start import EXPECTED_START, parse_expected_start
 from tierwise.api.hold import held
 from tierwise.api.ladder import FORM, LADDER, LadderStep, parse_ladder
@@ -23,7 +23,7 @@ from tierwise.api.limits import PODS, POLICIES
 from tierwise.api.natural import natural
 from tierwise.api.pattern import RANK, RANKS
 from tierwise.api.quantity import amount
-from tierwise.api.repair import parse_repair
+from tierwise.api.repair import RepairTerms, parse_repair
 from tierwise.api.reservation import RESERVATION, parse_reservation
 from tierwise.dialects.compute_domains import ONE_CLIQUE, joined
 from tierwise.dialects.elastic_quota import DEFAULT_QUEUE, Quotas, forbearing
@@ -240,62 +240,27 @@ class JobBuilder:
         """
         if self._domains and draft.constraint is None and not any(policy.constraint for policy in draft.policies):
             draft, split = self._in_cliques(draft, split)
-        key = draft.key
-        constraint = draft.constraint
-        policies = draft.policies
-        first = _first_marks(split)  # which count where its object says nothing
-        ladder, unreadable = _ladder(marks.get(LADDER, first.get(LADDER)))
-        terms = parse_terms({**first, **marks})
-        if isinstance(terms, str):
-            unreadable = Reason("InvalidEvictionTerms", "pod", terms)
-            terms = None
-        repair = parse_repair({**first, **marks})
-        if isinstance(repair, str):
-            unreadable = Reason("InvalidRepairTerms", "pod", repair)
-            repair = None
-        if ladder and constraint is None:
-            constraint = Constraint(hard=False)  # or no plugin would look for a close place
+        all_marks = {**_first_marks(split), **marks}  # those of the first pod count where its object says nothing
+        ladder, bad_ladder = _ladder(all_marks.get(LADDER))
+        terms, bad_terms = _eviction_terms(all_marks)
+        repair, bad_repair = _repair_terms(all_marks)
+        if ladder and draft.constraint is None:
+            draft = replace(draft, constraint=Constraint(hard=False))  # or no plugin would look for a close place
         ranks, world_size = _ranks(split) if draft.pattern is not None or repair is not None else ({}, 0)
-        number = self._jobs
-        beyond = _beyond(draft.minimum, policies)
-        minimum = min(draft.minimum, PODS)
+        beyond = _beyond(draft.minimum, draft.policies)
+        draft = replace(draft, number=self._jobs, minimum=min(draft.minimum, PODS))
         self._jobs += 1
-        parts = [
-            (sub_key, policy, index, members)
-            for sub_key, (policy, index, members) in sorted(split.items(), key=lambda item: natural(item[0]))
-            if members or policy >= 0 or not policies
-        ]
-        subs = [
-            SubJob(
-                key=sub_key,
-                number=self._subs + i,
-                job_number=number,
-                policy=policy,
-                minimum=policies[policy].size if policy >= 0 else (1 if policies else minimum),
-                constraint=constraint if policy < 0 else policies[policy].constraint,
-                match_index=index,
-                order=natural(sub_key),
-                priority=max([member.task.shape.priority for member in members], default=0),
-                tasks=tuple([member.task for member in members]),
-                previous_domain=previous.get(sub_key, ""),
-                path=sub_key.removeprefix(f"{key}/") if sub_key in parents else "",
-                inner_group=parents.get(sub_key, -1),
-                further=policies[policy].further if policy >= 0 else draft.further,
-            )
-            for i, (sub_key, policy, index, members) in enumerate(parts)
-        ]
+        subs = self._sub_jobs(draft, split, previous, parents)
         self._subs += len(subs)
-        everyone = []
+        everyone: list[Member] = []
         for _, _, members in split.values():
             everyone.extend(members)
         sentences = _sentences(everyone, forbears)
         sentences["unsupported"] = beyond or sentences["unsupported"]
+        unreadable = bad_repair or bad_terms or bad_ladder
         job = replace(
             draft,
-            number=number,
-            minimum=minimum,
-            constraint=constraint,
-            subs=tuple(subs),
+            subs=subs,
             tasks=subs[0].tasks if len(subs) == len(split) == 1 else tuple([member.task for member in everyone]),
             scheduler=everyone[0].task.shape.scheduler if everyone else "",
             ranks=ranks,
@@ -305,10 +270,46 @@ class JobBuilder:
             ladder=ladder,
             expected_start=parse_expected_start(marks[EXPECTED_START]) if EXPECTED_START in marks else None,
             reserved=parse_reservation(marks[RESERVATION]) if RESERVATION in marks else None,
-            refusal=draft.refusal or unreadable or _on_hold(held({**first, **marks})),
+            refusal=draft.refusal or unreadable or _on_hold(held(all_marks)),
             **sentences,
         )
         return counted(job, len(self._axis))
+
+    def _sub_jobs(
+        self, draft: Job, split: Split, previous: Mapping[str, str], parents: Mapping[str, int]
+    ) -> tuple[SubJob, ...]:
+        """The sub-jobs of a job in natural order of their keys, numbered on from those of earlier jobs.
+
+        A sub-job without members that is no part of a policy is left out where the job has policies.
+        """
+        policies = draft.policies
+        beside = _Needs(1 if policies else draft.minimum, draft.constraint, draft.further)
+        # The last one is for pods of no policy, whose number is -1.
+        needs = [*(_Needs(policy.size, policy.constraint, policy.further) for policy in policies), beside]
+        subs: list[SubJob] = []
+        for key, (policy, index, members) in sorted(split.items(), key=lambda item: natural(item[0])):
+            if not members and policy < 0 and policies:
+                continue
+            fields = needs[policy]
+            subs.append(
+                SubJob(
+                    key=key,
+                    number=self._subs + len(subs),
+                    job_number=draft.number,
+                    policy=policy,
+                    minimum=fields.minimum,
+                    constraint=fields.constraint,
+                    match_index=index,
+                    order=natural(key),
+                    priority=max([member.task.shape.priority for member in members], default=0),
+                    tasks=tuple([member.task for member in members]),
+                    previous_domain=previous.get(key, ""),
+                    path=key.removeprefix(f"{draft.key}/") if key in parents else "",
+                    inner_group=parents.get(key, -1),
+                    further=fields.further,
+                )
+            )
+        return tuple(subs)
 
     def _in_cliques(self, draft: Job, split: Split) -> tuple[Job, Split]:
         """A job whose pods join ComputeDomains, each of which is to stay in one clique.
@@ -335,6 +336,30 @@ class JobBuilder:
             found[f"{draft.key}/{name}"] = len(policies), 0, inside
             policies.append(Policy(name, least, 1, ONE_CLIQUE))
         return replace(draft, policies=tuple(policies)), found
+
+
+class _Needs(NamedTuple):
+    """What a sub-job needs at least, and how close its pods must be."""
+
+    minimum: int
+    constraint: Constraint | None
+    further: tuple[Constraint, ...]
+
+
+def _eviction_terms(marks: Mapping[str, str]) -> tuple[EvictionTerms | None, Reason | None]:
+    """The terms on which a gang is evicted, None without any; and why they cannot be read."""
+    terms = parse_terms(marks)
+    if isinstance(terms, str):
+        return None, Reason("InvalidEvictionTerms", "pod", terms)
+    return terms, None
+
+
+def _repair_terms(marks: Mapping[str, str]) -> tuple[RepairTerms | None, Reason | None]:
+    """What a gang wants when it loses nodes, None without a wish; and why that cannot be read."""
+    repair = parse_repair(marks)
+    if isinstance(repair, str):
+        return None, Reason("InvalidRepairTerms", "pod", repair)
+    return repair, None
 
 
 def _confined_policies(draft: Job, split: Split, domains: Mapping[str, set[str]]) -> Job:

@@ -233,74 +233,11 @@ def cycle(
     report is unfinished, and the next cycle goes on where this one ended. Where shares order queues they do not count.
     """
     opened = open_cycle(snapshot, profile, inspect=inspect, watch=watch, plugins=plugins)
-    current = replace(opened, most_pods=most_pods, stopwatch=stopwatch)
-    if "enqueue" not in profile.actions:
-        promote(current)
-    if snapshot.windows:
-        from tierwise.actions.eviction.windows import evict_overrun  # few clusters have windows
-
-        evict_overrun(current)
-    wishes = _wishes(snapshot, profile)
-    repair: Replacements | None = None
-    if wishes:
-        current, repair = _repair(current, profile, wishes, lambda other: open_cycle(other, profile, plugins=plugins))
-    if current.spares is None:
-        own = plugins is PLUGINS and all(plugin.name in PLUGINS.built_in for plugin in profile.plugins())
-        usual = own and not current.pipeline.failures  # one that could not be made keeps its jobs out
-        current = replace(current, refusals=_refusals(current, profile if usual else None))
-    steps = current.steps
-    steps.begin(current.ledger.room)
-    done: dict[str, tuple[int, int] | None] = {}  # actions that have run; with the news of then where they ran early
-    filled = 0  # decisions that backfill has seen
-
-    def run(action: str) -> None:
-        nonlocal filled
-        evicted = len(current.report.evictions)
-        with stopwatch.action(action) if stopwatch is not None else nullcontext():
-            run_action(action, current, profile, repair)
-        if len(current.report.evictions) > evicted:
-            from tierwise.actions.eviction.review import review  # most profiles never evict
-
-            review(current, evicted)
-        if action == "backfill":
-            filled = len(current.report.decisions)
-
-    def cut() -> bool:
-        """Whether all that is left is for the next cycle."""
-        return current.report.unfinished
-
-    def follow() -> None:
-        """Best-effort pods of a gang that was bound since backfill ran wait for no other cycle."""
-        if "backfill" in done and any(decision.bound for decision in current.report.decisions[filled:]):
-            run("backfill")
-
-    for name in profile.actions:
-        if cut():
-            break
-        if profile.immediate_preemption and name in EVICTING_BY_POD:
-            continue
-        for ahead in _due_before(name, profile, done):
-            run(ahead)
-            done[ahead] = _news(current)
-        if cut():
-            break
-        if name in EVICTING:
-            follow()
-        if done.get(name) is None or done[name] != _news(current):
-            run(name)
-            done[name] = None
-    if not cut():
-        follow()
+    current, repair = _prepared(replace(opened, most_pods=most_pods, stopwatch=stopwatch), profile, plugins)
+    current.steps.begin(current.ledger.room)
+    _Actions(current, profile, repair).run_all()
     current.open_to(None)
-    if _nobody_allocates(profile):
-        for job in snapshot.jobs:
-            if job.key not in current.report.rejections and current.backlog.open(job):
-                current.report.reject(job, Rejection("gate", job.key, _NO_ALLOCATE))
-    if profile.backfills and "backfill" not in profile.actions and not cut():
-        for job in snapshot.waiting:
-            left = any(current.backlog.left(pod_set) for _, pod_set in job.best_effort_pod_sets)
-            if left and job.key not in current.report.rejections:
-                current.report.reject(job, Rejection("gate", job.key, _NO_BACKFILL))
+    _reject_unserved(current, profile)
     if current.report.evictions:
         from tierwise.scheduler.notice import give_notice  # most profiles never evict
 
@@ -313,17 +250,122 @@ def cycle(
         from tierwise.scheduler.prebind import prepare  # most clusters have neither volumes nor devices
 
         prepare(current)
-    told = repair.complaints() if repair is not None else ()
-    current.report.complaints = (*current.pipeline.complaints(), *told)
+    complaints = repair.complaints() if repair is not None else ()
+    current.report.complaints = (*current.pipeline.complaints(), *complaints)
     current.report.failures = current.pipeline.failures
-    current.report.search_counts.steps = steps.taken
-    turns = steps.turns(current.ledger.room, current.report.rejections)
-    idle, current.report.idle_until = current.idle_room.after(_kept_idle(current))
-    if current.windows is not None:
-        waiting = (job for job in snapshot.waiting if job.key in current.report.rejections)
-        current.report.opens = min((*map(current.windows.opens, waiting), current.windows.empties()), default=inf)
-    current.report.turns = turns if idle is turns.idle else replace(turns, idle=idle)
+    _settle_accounts(current)
     return current.report.build()
+
+
+def _prepared(current: Cycle, profile: Profile, plugins: Mapping[str, Factory]) -> tuple[Cycle, Replacements | None]:
+    """The cycle as its actions find it, and what makes room for replacements; None where no job is repaired.
+
+    Jobs are let in where the profile has no action for it, what windows end and what lost nodes leave is evicted.
+    """
+    if "enqueue" not in profile.actions:
+        promote(current)
+    if current.snapshot.windows:
+        from tierwise.actions.eviction.windows import evict_overrun  # few clusters have windows
+
+        evict_overrun(current)
+    repair: Replacements | None = None
+    wishes = _wishes(current.snapshot, profile)
+    if wishes:
+        current, repair = _repair(current, profile, wishes, lambda other: open_cycle(other, profile, plugins=plugins))
+    if current.spares is None:
+        built_in = plugins is PLUGINS and all(plugin.name in PLUGINS.built_in for plugin in profile.plugins())
+        usual = built_in and not current.pipeline.failures  # one that could not be made keeps its jobs out
+        current = replace(current, refusals=_refusals(current, profile if usual else None))
+    return current, repair
+
+
+class _Actions:
+    """The actions of a profile, run one after the other on a cycle."""
+
+    def __init__(self, current: Cycle, profile: Profile, repair: Replacements | None) -> None:
+        self._current = current
+        self._profile = profile
+        self._repair = repair
+        self._done: dict[str, tuple[int, int] | None] = {}  # that have run; with the news of then if they ran early
+        self._filled = 0  # decisions that backfill has seen
+
+    def run_all(self) -> None:
+        """Run the actions in order, and what must come before those that evict; stop where the rest must wait."""
+        for name in self._profile.actions:
+            if self._unfinished():
+                return
+            if self._profile.immediate_preemption and name in EVICTING_BY_POD:
+                continue
+            self._run_ahead(name)
+            if self._unfinished():
+                return
+            self._run_in_turn(name)
+        if not self._unfinished():
+            self._follow()
+
+    def _unfinished(self) -> bool:
+        """True if what remains is left to the next cycle."""
+        return self._current.report.unfinished
+
+    def _run_ahead(self, name: str) -> None:
+        """Run what places pods before an action that evicts."""
+        for ahead in _due_before(name, self._profile, self._done):
+            self._run(ahead)
+            self._done[ahead] = _news(self._current)
+
+    def _run_in_turn(self, name: str) -> None:
+        """Run an action, unless it ran early and nothing has changed since."""
+        if name in EVICTING:
+            self._follow()
+        if self._done.get(name) is None or self._done[name] != _news(self._current):
+            self._run(name)
+            self._done[name] = None
+
+    def _run(self, action: str) -> None:
+        report = self._current.report
+        evicted = len(report.evictions)
+        stopwatch = self._current.stopwatch
+        with stopwatch.action(action) if stopwatch is not None else nullcontext():
+            run_action(action, self._current, self._profile, self._repair)
+        if len(report.evictions) > evicted:
+            from tierwise.actions.eviction.review import review  # most profiles never evict
+
+            review(self._current, evicted)
+        if action == "backfill":
+            self._filled = len(report.decisions)
+
+    def _follow(self) -> None:
+        """Run backfill again for best-effort pods of gangs that were bound since: they wait for no other cycle."""
+        if "backfill" in self._done and any(one.bound for one in self._current.report.decisions[self._filled :]):
+            self._run("backfill")
+
+
+def _reject_unserved(current: Cycle, profile: Profile) -> None:
+    """Reject the jobs that no action of the profile looks at."""
+    report = current.report
+    if _nobody_allocates(profile):
+        for job in current.snapshot.jobs:
+            if job.key not in report.rejections and current.backlog.open(job):
+                report.reject(job, Rejection("gate", job.key, _NO_ALLOCATE))
+    if not profile.backfills or "backfill" in profile.actions or report.unfinished:
+        return
+    for job in current.snapshot.waiting:
+        waits = any(current.backlog.left(pod_set) for _, pod_set in job.best_effort_pod_sets)
+        if waits and job.key not in report.rejections:
+            report.reject(job, Rejection("gate", job.key, _NO_BACKFILL))
+
+
+def _settle_accounts(current: Cycle) -> None:
+    """Report the steps that were taken, whose turn is next, what stays idle and when a window opens."""
+    report = current.report
+    steps = current.steps
+    report.search_counts.steps = steps.taken
+    turns = steps.turns(current.ledger.room, report.rejections)
+    idle, report.idle_until = current.idle_room.after(_kept_idle(current))
+    if current.windows is not None:
+        waiting = (job for job in current.snapshot.waiting if job.key in report.rejections)
+        report.opens = min((*map(current.windows.opens, waiting), current.windows.empties()), default=inf)
+    report.turns = turns if idle is turns.idle else replace(turns, idle=idle)
 
 
 def _kept_idle(current: Cycle) -> Iterator[tuple[Job, Held]]:

@@ -15,7 +15,7 @@ an owner that would create them again are never evicted; a message says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Final
 
 import msgspec
@@ -257,40 +257,65 @@ def release(
     bound = _bound(report)
     back = overbound(objects, snapshot)
     marked = (marks or Marks()).follow(objects)
-    named = {*back, *bound}
-    every = snapshot.jobs if named or marked else ()
-    others = [job for job in every if (job.key in named or _is_marked(job, marked)) and job.settled]
-    asked = [
+    candidates = _candidates(snapshot, {*back, *bound}, marked)
+    jobs = [
         job
-        for job in sorted([*snapshot.unsettled, *others], key=lambda job: job.number)
-        if job.declared
-        and (whose is None or job.key in whose)
+        for job in candidates
+        if (whose is None or job.key in whose)
         and job.key not in besides
         and (job.key in back or _in_question(objects, job, marked, report, bound))
     ]
-    if not asked:
+    if not jobs:
         return []
-    held = {job.key: _held(objects, job) for job in asked}
+    holders = {job.key: _held(objects, job) for job in jobs}
     after = tallies(snapshot, report, {_pod_key(pod).path for pods in back.values() for pod in pods})
     effects: list[Effect] = []
-    for job in asked:
+    for job in jobs:
         lost = back.get(job.key, [])
         standing = _standing(objects, job, bound.get(job.key, frozenset()), lost)
         whole = not standing or job_ready(after, job)
         # Taken back, it was whole only on paper; one that lacks a replacement was whole before.
         never = job.phase in _NEVER_WHOLE or (bool(lost) and bound_together((*standing, *lost), PATIENCE))
         case = _Case(job, standing, whole, never, job.key in report.rejections, decision(job.key))
-        found = held[job.key]
-        effects += (Evict(_pod_key(pod), _TAKEN_BACK.format(gang=job.key), job.key, RELEASE) for pod in lost)
-        if found is not None:
-            effects += _by_mark(case, *found, snapshot.now)
-        elif not whole and (
-            (lost and never) or (case.rejected and _waited(partial_since(objects, job.tasks), snapshot.now))
-        ):
-            effects += _evict(case, None)
-        if whole or (not never and not any(isinstance(one, Evict) and one.by == job.key for one in effects)):
-            effects += _halves(objects, report, after, case, found[0] if found is not None else None, snapshot.now)
+        effects += _settled(objects, report, after, case, lost, holders[job.key], snapshot.now)
     return effects
+
+
+def _candidates(snapshot: Snapshot, named: Set[str], marked: frozenset[str]) -> list[Job]:
+    """Declared jobs that may be whole in part, in order: those that are not settled, named ones and marked ones."""
+    jobs = list(snapshot.unsettled)
+    if named or marked:
+        jobs += [job for job in snapshot.jobs if job.settled and (job.key in named or _is_marked(job, marked))]
+    return [job for job in sorted(jobs, key=lambda job: job.number) if job.declared]
+
+
+def _settled(
+    objects: Objects,
+    report: CycleReport,
+    after: Ledger,
+    case: _Case,
+    lost: Sequence[Pod],
+    holder: tuple[Key, Object] | None,
+    now: float,
+) -> list[Effect]:
+    """Effects for one gang: pods that are taken back, its mark, and sub-groups of which a part runs."""
+    key = case.job.key
+    effects: list[Effect] = [Evict(_pod_key(pod), _TAKEN_BACK.format(gang=key), key, RELEASE) for pod in lost]
+    if holder is not None:
+        effects += _by_mark(case, *holder, now)
+    elif not case.whole and _given_up(objects, case, lost, now):
+        effects += _evict(case, None)
+    goes_on = not case.never and not any(isinstance(effect, Evict) and effect.by == key for effect in effects)
+    if case.whole or goes_on:
+        effects += _halves(objects, report, after, case, holder[0] if holder is not None else None, now)
+    return effects
+
+
+def _given_up(objects: Objects, case: _Case, lost: Sequence[Pod], now: float) -> bool:
+    """True if a gang without a pod group waits no longer for what it lacks."""
+    if lost and case.never:
+        return True
+    return case.rejected and _waited(partial_since(objects, case.job.tasks), now)
 
 
 def _halves(
