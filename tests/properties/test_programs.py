@@ -106,7 +106,8 @@ def _rule(chance: random.Random, shapes: int, rows: int) -> PodRule:
     there = np.array([chance.choice((0, 0, 1, 2)) for _ in range(max(rows, 3))])
     kind = chance.randrange(4)
     if kind == 0:
-        return AtMost(some, places, chance.randint(0, 2))
+        each = np.array([chance.randint(0, 2) for _ in range(int(places.max(initial=-1)) + 1)])
+        return AtMost(some, places, each if len(each) and chance.random() < 0.5 else chance.randint(0, 2))
     if kind == 1:
         return Apart(some, others, places)
     if kind == 2:

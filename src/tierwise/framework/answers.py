@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import convert, json, to_builtins
 
 from tierwise.framework import extension
-from tierwise.framework.pod_rules import Even, Near, PodRule, PodRules
+from tierwise.framework.pod_rules import AtMost, Even, Near, PodRule, PodRules
 from tierwise.model.arrays import Floats, Ints, distinct, length
 from tierwise.model.job import Reason, Task
 
@@ -291,6 +291,8 @@ def pod_rules(answer: Any, _: Args, view: extension.CycleView) -> PodRules | Non
         if len(record.places) and record.places.min() < -1:
             raise AnswerError("a place below -1")
         told = record.there if isinstance(record, Near | Even) else record.places
+        if isinstance(record, AtMost) and not isinstance(record.left, int):
+            told = record.left
         if type(told) is not np.ndarray or (told is not record.places and len(told) <= record.places.max(initial=-1)):
             raise AnswerError(f"expected what is there for each place, not {shown(told)}")
     return answer

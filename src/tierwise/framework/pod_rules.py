@@ -26,7 +26,18 @@ class AtMost(msgspec.Struct, frozen=True, eq=False):
 
     shapes: frozenset[int]
     places: Ints
-    left: int
+    left: int | Ints  # by place, where these differ
+    others: bool = False  # there may be more once pods of others go
+
+    def of(self, place: int) -> int:
+        """How many tasks a place takes."""
+        return self.left if isinstance(self.left, int) else int(self.left[place])
+
+    def by_row(self, elsewhere: int) -> Ints:
+        """How many tasks each row takes, as far as its place goes."""
+        inside = np.maximum(self.places, 0)
+        left = self.left if isinstance(self.left, int) else self.left[inside]
+        return np.where(self.places >= 0, left, elsewhere)
 
 
 class Apart(msgspec.Struct, frozen=True, eq=False):
@@ -94,12 +105,12 @@ class PodRules(msgspec.Struct, frozen=True, eq=False):
     closed: dict[int, Bools] = {}  # by shape, rows that take none of it, whichever other tasks of the gang are placed
     records: tuple[PodRule, ...] = ()
     unstated: frozenset[int] = frozenset()  # shapes with rules of which the records tell nothing
-    lonely: dict[int, Bools] = {}  # by shape, rows that take none of it for lack of other pods nearby
+    lonely: dict[int, Bools] = {}  # by shape, rows that take none of it while other pods stand where they do
     parts: tuple[tuple[WrittenRule | None, PodRules], ...] = ()  # what these are joined of, None for what has no name
 
     def whatever_comes(self) -> PodRules:
         """Only what holds whichever other pods come and go, where none stands now."""
-        lasting = (rule for rule in self.records if isinstance(rule, AtMost | Apart) or not rule.others)
+        lasting = (rule for rule in self.records if isinstance(rule, Apart) or not rule.others)
         parts = tuple((written, rules.whatever_comes()) for written, rules in self.parts)
         return PodRules(self.closed, tuple(lasting), self.unstated, parts=parts)
 

@@ -138,7 +138,7 @@ class _Classes:
             among = np.array([[n in record.shapes] for n in question.numbers], dtype=np.int64)
             if isinstance(record, AtMost) and _narrow(record.places):
                 requests = np.append(requests, among, axis=1)
-                own = np.where(record.places >= 0, record.left, int(self.tasks.sum()))
+                own = record.by_row(int(self.tasks.sum()))
                 free = np.append(free, own[None], axis=0)
             elif isinstance(record, Apart) and _narrow(record.places):
                 others = np.array([n in record.others for n in question.numbers])
@@ -538,8 +538,8 @@ class Program:
         return {place: part for place, part in zip(found.tolist(), parts, strict=True) if place >= 0}
 
     def _at_most(self, record: AtMost) -> None:
-        for tasks in self._by_place(record.places, record.shapes).values():
-            self._bound([(tasks, 1)], -np.inf, record.left)
+        for place, tasks in self._by_place(record.places, record.shapes).items():
+            self._bound([(tasks, 1)], -np.inf, record.of(place))
 
     def _apart(self, record: Apart) -> None:
         others = self._by_place(record.places, record.others)

@@ -47,6 +47,10 @@ _FEW = 8
 """Rows up to which a kind of volumes is looked up by row."""
 
 
+_STATED = 4096
+"""Kinds of volumes that are looked at to say what pods leave for each other."""
+
+
 class _Choice(msgspec.Struct, frozen=True, eq=False):
     """The volumes that one claim could have: kinds, in the order in which they are taken."""
 
@@ -141,6 +145,41 @@ class VolumePool:
         (choice,) = self._by_shape[shape.number]
         assert choice is not None, "a shape is noted for a claim that chooses"
         return choice.free
+
+    def supplies(self, shape: Shape) -> tuple[Ints, Ints] | None:
+        """The places whose rows reach the same volumes that the one claim of a shape could have, and how many.
+
+        None where places would overlap: a row reaches some that another place reaches, too.
+        """
+        (choice,) = self._by_shape[shape.number]
+        assert choice is not None, "a shape is noted for a claim that chooses"
+        if len(choice.kinds) > _STATED:
+            return None
+        places, number, left = np.full(self._rows, -1, dtype=np.int64), 0, list[int]()
+        sizes: list[int] = []
+        for kind in choice.kinds.tolist():
+            rows = self._reached(kind)
+            if not len(rows):
+                continue
+            known = int(places[rows[0]])
+            if (places[rows] != known).any() or (known >= 0 and sizes[known] != len(rows)):
+                return None
+            if known < 0:
+                known, number = number, number + 1
+                places[rows] = known
+                left.append(0)
+                sizes.append(len(rows))
+            left[known] += int(self._left[kind])
+        return places, np.array(left, dtype=np.int64)
+
+    def meet(self, one: Shape, other: Shape) -> bool:
+        """Whether claims of two shapes could have the same volume."""
+        pairs = ((a, b) for a in self._by_shape[one.number] for b in self._by_shape[other.number])
+        return any(bool((a.fits & b.fits).any()) for a, b in pairs if a is not None and b is not None)
+
+    def alike(self, one: Shape, other: Shape) -> bool:
+        """Whether the one claim of each of two shapes could have the very same volumes."""
+        return self._by_shape[one.number] == self._by_shape[other.number]
 
     def lacking(self, shape: Shape, span: slice, others: Sequence[Bools]) -> Bools:
         """From which rows some claim of a shape can have none, where `others` says from where it need have none."""

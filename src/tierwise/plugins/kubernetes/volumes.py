@@ -11,6 +11,7 @@ The scheduler adds this plugin itself where pods have volumes. A profile may nam
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
 from typing import Final
@@ -28,6 +29,7 @@ from tierwise.dialects.kubernetes.volumes import CHOSEN_AT, CHOSEN_NODE, FAILED_
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, Delay, Delaying, Filter, Gate, PreBind, Preparation
 from tierwise.framework.ledger import Ledger, Pool, Tally
+from tierwise.framework.pod_rules import Apart, AtMost, PodRules
 from tierwise.model.arrays import Bools, Ints, Why
 from tierwise.model.job import Job, Reason, Shape, Status, Task
 from tierwise.model.node import NodeTable
@@ -239,6 +241,15 @@ class _SharedVolumes:
                 ledger.save(self._users[one], rows)
                 self._users[one][rows] += counts
 
+    def limited(self, shape: Shape) -> frozenset[tuple[str, str]]:
+        """The volumes that tasks of a shape share, of drivers that attach only so many to some node."""
+        shared = shape.volumes.shared if shape.volumes is not None else ()
+        return frozenset(one for one in shared if one[0] in self._column)
+
+    def takes_more(self, shape: Shape) -> bool:
+        """Whether each task of a shape takes places of some driver for itself."""
+        return any(shape.request[column] for column in self._column.values())
+
     def full(self, ledger: Ledger, shape: Shape, volumes: PodVolumes, span: slice) -> Bools:
         """Which rows cannot attach the shared volumes of one more task besides its own."""
         full = np.zeros(span.stop - span.start, dtype=bool)
@@ -397,6 +408,73 @@ class Volumes:
             text = f"had disk {disk.names[0] if disk.names else ''} in use by another pod"
             self._object(why, self._disks[disk][span] > 0, Reason("DiskConflict", _PLUGIN, text))
         return why
+
+    def pod_rules(self, shapes: tuple[Shape, ...]) -> PodRules:
+        """Claims and disks that one pod at a time uses, and how many volumes there are to choose from in each place.
+
+        Where a shape has several claims to choose for, or places overlap, more may be asked for than is there. Nor is
+        it told how many places of a driver tasks take together that share some of its volumes and not others.
+        """
+        every = slice(0, len(self._nodes))
+        own = [shape for shape in shapes if self.concerns(shape)]
+        closed_now = {shape.number: self.why_not_now(shape, every) != 0 for shape in own}
+        records = [*self._used_by_one(own), *self._disks_apart(own)]
+        choosing = [shape for shape in own if self._pool.chooses(shape)]
+        unstated = self._attached_unlike(shapes)
+        for i, shape in enumerate(choosing):
+            stated = self._supply(shape, [*choosing[:i], *choosing[i + 1 :]])
+            if stated is None:
+                unstated.add(shape.number)
+            elif shape.number == min(stated.shapes):
+                records.append(stated)
+        return PodRules(records=tuple(records), unstated=frozenset(unstated), lonely=closed_now)
+
+    def _used_by_one(self, shapes: list[Shape]) -> Iterator[AtMost]:
+        users: dict[str, set[int]] = {}
+        for shape in shapes:
+            for claim in shape.volumes.exclusive if shape.volumes is not None else ():
+                users.setdefault(claim, set()).add(shape.number)
+        anywhere = np.zeros(len(self._nodes), dtype=np.int64)
+        for numbers in users.values():
+            yield AtMost(frozenset(numbers), anywhere, 1)
+
+    def _disks_apart(self, shapes: list[Shape]) -> Iterator[AtMost | Apart]:
+        rows = np.arange(len(self._nodes))
+        uses: list[tuple[DiskUse, int]] = []
+        for shape in shapes:
+            uses += [(disk, shape.number) for disk in (shape.volumes.disks if shape.volumes is not None else ())]
+        for disk, user in dict.fromkeys(uses):
+            if _conflict(disk, disk):
+                yield AtMost(frozenset((user,)), rows, 1)
+            others = frozenset(other for use, other in uses if other != user and _conflict(disk, use))
+            if others:
+                yield Apart(frozenset((user,)), others, rows)
+
+    def _attached_unlike(self, shapes: tuple[Shape, ...]) -> set[int]:
+        """Shapes that share volumes of a driver with a limit, where other tasks take places of that driver as well."""
+        limited: dict[int, frozenset[tuple[str, str]]] = {}
+        for shape in shapes:
+            shared = self._shared.limited(shape)
+            if shared:
+                limited[shape.number] = shared
+        alike = len({*limited.values()}) <= 1
+        return set() if alike and not any(map(self._shared.takes_more, shapes)) else {*limited}
+
+    def _supply(self, shape: Shape, others: list[Shape]) -> AtMost | None:
+        """What a shape and those that choose alike leave for each other; None where that cannot be said in places."""
+        volumes = shape.volumes
+        assert volumes is not None
+        if len(volumes.wanted) != 1:
+            return None
+        alike = [other for other in others if self._pool.alike(shape, other)]
+        if any(self._pool.meet(shape, other) for other in others if other not in alike):
+            return None
+        found = self._pool.supplies(shape)
+        if found is None:
+            return None
+        (besides,) = self._besides_of(shape, volumes)
+        numbers = frozenset(one.number for one in (shape, *alike))
+        return AtMost(numbers, np.where(besides, -1, found[0]), found[1], others=True)
 
     def _besides_of(self, shape: Shape, volumes: PodVolumes) -> list[Bools]:
         """For each claim of a shape, the nodes where it needs no volume of the pool: one is made, or meant for it."""
