@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tests.support import devices, quotas, services
 from tests.support.field_scenes import FULL, MINUTE, Scene, on_job, other, own, tree
 from tests.support.languages import RACK, pod
-from tests.support.marked_gangs import DECLARES, LANGUAGE_OF
+from tests.support.marked_gangs import DECLARES, LANGUAGE_OF, gang_in
 from tests.support.queue_worlds import queue
 from tests.support.workloads_of_v import PODS, workload
 
@@ -276,7 +276,38 @@ def _replicas(way: str) -> Both:
     return replace(scene, manifests=_changed(scene.manifests, [way], lambda raw: raw["spec"].pop("replicas"))), scene
 
 
+# -- whose place a pod or a gang takes
+
+
+def _owner(way: str) -> Both:
+    """The place of a pod of a gang that was made for the same object is kept on the emptier node."""
+    line = '["default/u-0","u","default/u","","v",false,"n1","",{"cpu":1000,"pods":1},0]'
+    metadata = {"name": "tierwise-kept-places", "namespace": "tierwise"}
+    kept: Raw = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"places": f"{line}\n"}}
+    profile = replace(DEFAULT, action_arguments={"allocate": {"keptPlaces": "tierwise"}})
+    scene = Scene([*_fuller_first(), kept, *own(way)], profile)
+    owner = {"apiVersion": "example.com/v1", "kind": "Trainer", "name": "v", "uid": "v", "controller": True}
+    owned = _changed(scene.manifests, ["PodGroup"], lambda raw: raw["metadata"].update(ownerReferences=[owner]))
+    return scene, replace(scene, manifests=owned)
+
+
+def _fuller_first() -> list[Raw]:
+    """Two nodes, of which gangs take the first as it is fuller."""
+    return [*tree({"r0": "n0", "r1": "n1"}, cpu=8), pod("x", on="n0", cpu=4)]
+
+
+def _reference(way: str) -> Both:
+    """The gang that is named runs on the emptier node."""
+    before = gang_in(way, "u", 1, {0: "n1"})
+    return _with(Scene([*_fuller_first(), *before, *own(way)]), ["PodGang"], **_TAKES_OVER)
+
+
+_TAKES_OVER: Final = {"reuseReservationRef": {"name": "u", "namespace": "default"}}
+
+
 FIELDS: Final[Mapping[str, Field]] = {
+    "metadata.ownerReferences": Field(_owner, ("volcano",)),
+    "spec.reuseReservationRef": Field(_reference, ("grove",)),
     "spec.replicas": Field(_replicas, ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")),
     "spec.minMember": Field(_minimum, _JOBS),
     "PodDisruptionBudget": Field(_budget, _JOBS),

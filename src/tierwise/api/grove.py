@@ -39,6 +39,13 @@ class ConstraintGroup(Record, frozen=True):
     topology_constraint: TopologyConstraint | None = None
 
 
+class GangReference(Record, frozen=True):
+    """Another PodGang."""
+
+    name: str = ""
+    namespace: str = ""
+
+
 class PodGangSpec(Record, frozen=True):
     """Conditions under which a gang may start."""
 
@@ -46,6 +53,7 @@ class PodGangSpec(Record, frozen=True):
     topology_constraint: TopologyConstraint | None = None
     topology_constraint_group_configs: tuple[ConstraintGroup, ...] = ()
     priority_class_name: str = ""
+    reuse_reservation_ref: GangReference | None = None  # whose place it takes over
 
 
 class PodGangStatus(Record, frozen=True):

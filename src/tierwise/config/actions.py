@@ -42,7 +42,7 @@ _RESERVATIONS: Final = """
     reservationAgingPause
     expectedDuration expectedDuration.* trustStatedDurations runHistory
 """
-_STARTS: Final = "failedStarts failedStartsHalfLife suspectedBy"
+_RECORDS: Final = "failedStarts failedStartsHalfLife suspectedBy keptPlaces keptPlacesFor"
 _BUNDLES: Final = f"maxDomains allowWholeBundle evictRemainder efficiencyThreshold {_CACHE}"
 _CLASSIC: Final = f"""
     enableTopologyAwarePreemption topologyAwarePreemptWorkerNum minCandidateNodesPercentage
@@ -51,7 +51,7 @@ _CLASSIC: Final = f"""
 
 ACTIONS: Final[Mapping[str, Action]] = {
     "enqueue": Action(Family.ENQUEUE, "overcommit-factor"),
-    "allocate": Action(Family.ALLOCATE, f"{_CACHE} {_RESERVATIONS} searchSteps cycleSteps idleRoom {_STARTS}"),
+    "allocate": Action(Family.ALLOCATE, f"{_CACHE} {_RESERVATIONS} searchSteps cycleSteps idleRoom {_RECORDS}"),
     "backfill": Action(Family.BACKFILL, _CACHE),
     "preempt": Action(Family.CLASSIC, _CLASSIC, "preempt"),
     "reclaim": Action(Family.CLASSIC, _CACHE, "reclaim"),

@@ -111,6 +111,7 @@ class Group(msgspec.Struct, frozen=True):
     faults: tuple[Fault, ...] = ()  # what it says of other groups and cannot be
     member: SetMember | None = None  # the set that its language puts it into, by its path, unless it says another
     labels: Mapping[str, str] = _NOTHING  # by which rules of other gangs may mean it
+    predecessor: str = ""  # the path of the gang whose place it takes over
     keyless: bool = False  # its job does not carry the key of its object, which its own key or its gangs tell
     # Volcano's:
     roles: Mapping[str, int] = _NO_ROLES  # the least of each
@@ -251,6 +252,7 @@ def build_group(
         sla=group.sla,
         pattern=parse_pattern(group.marks[PATTERN]) if PATTERN in group.marks else None,
         owner=group.owner.name if group.owner is not None else "",
+        predecessor=group.predecessor,
         lone=group.owner is not None and group.owner.kind == "Pod",
         refusal=gathered.refusal if gathered is not None else refusal,
         together=group.together,

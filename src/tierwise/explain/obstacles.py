@@ -1,19 +1,24 @@
-"""What stands in the way of a gang: the wishes of its own without which it would have a place.
+"""What stands in the way of a gang: the wishes of its own without which it would have a place, windows, kept places.
 
-Found out for `explain` and `why` alone, by the integer program: each wish is left out by itself, on the nodes as the
-cycle left them, or cleared of all others where the gang can never start. Equal snapshot, report and profile give equal
-answers.
+Found out for `explain` and `why` alone: each wish is left out by itself by the integer program, on the nodes as the
+cycle left them, or cleared of all others where the gang can never start; then what holds for a time is left out. Equal
+snapshot, report and profile give equal answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from math import inf
 
 import msgspec
 
+from tierwise.actions.placement.demand import demand
 from tierwise.actions.placement.exact import LimitOf, Wish, obstacles, part_name, statable
+from tierwise.actions.placement.problem import SearchResult
 from tierwise.actions.placement.program import Wanted
+from tierwise.actions.placement.solve import search_minimum
 from tierwise.api.codec import Raw
+from tierwise.api.core import format_time
 from tierwise.api.plurals import count
 from tierwise.config.profile import Profile
 from tierwise.explain.decision_basis import after_decisions
@@ -22,11 +27,14 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.pod_rules import RuleKind, WrittenRule
 from tierwise.framework.report import CycleReport
 from tierwise.model.held import rows_by_shape
+from tierwise.model.held_places import HeldPlace
 from tierwise.model.job import Job, Reason, Status, Verdict
 from tierwise.model.snapshot import Snapshot
 
 __all__ = ["Obstacle", "obstacle_lines", "obstacles_of", "obstacles_wire"]
 
+_NAMED = 3
+"""Kept places that are named; of more their number is told."""
 _PLACES = {
     "kubernetes.io/hostname": "hosts",
     "topology.kubernetes.io/zone": "zones",
@@ -61,9 +69,42 @@ def obstacles_of(snapshot: Snapshot, report: CycleReport, profile: Profile, job:
     cycle = after_decisions(snapshot, report, profile)
     now = rejection.verdict is not Verdict.NEVER
     every = cycle.attempt(seen, lambda job: _look(cycle, job, cleared=not now))
-    if isinstance(every, Reason):
-        return ()
-    return tuple(Obstacle(tuple(_words(seen, wish) for wish in wishes), now) for wishes in every)
+    for_a_time = cycle.attempt(seen, lambda job: _for_a_time(cycle, job)) if now else ()
+    found = [] if isinstance(for_a_time, Reason) else [Obstacle(names, now) for names in for_a_time]
+    if not isinstance(every, Reason):
+        found += [Obstacle(tuple(_words(seen, wish) for wish in wishes), now) for wishes in every]
+    return tuple(found)
+
+
+def _for_a_time(cycle: Cycle, job: Job) -> Sequence[tuple[str, ...]]:
+    """Windows, and places that are kept for successors: they pass by themselves, and without them a job would start."""
+    found: list[tuple[str, ...]] = []
+    names = cycle.windows.closing(job) if cycle.windows is not None else ()
+    if cycle.windows is not None and names:
+        cycle.windows.serve(None)
+        if _fits(cycle, job):
+            found.append(tuple(names))
+        cycle.windows.serve(job)
+    with cycle.ledger.statement():
+        places = cycle.nominations.open_places()
+        if places and _fits(cycle, job):
+            found.append(tuple(_kept(cycle, places)))
+    return found
+
+
+def _fits(cycle: Cycle, job: Job) -> bool:
+    asked = demand(cycle, job)
+    with cycle.ledger.statement():
+        return bool(asked.task_groups) and isinstance(search_minimum(cycle, job, asked), SearchResult)
+
+
+def _kept(cycle: Cycle, places: Sequence[HeldPlace]) -> Iterator[str]:
+    """The places that are kept, the first of them by name."""
+    for place in places[:_NAMED]:
+        until = f" until {format_time(place.until)}" if place.until < inf else ""
+        yield f"the place on {cycle.nodes.names[place.row]} that is kept{until} for the successor of {place.after}"
+    if len(places) > _NAMED:
+        yield f"{count(len(places) - _NAMED, 'more place')}"
 
 
 def _look(cycle: Cycle, job: Job, *, cleared: bool) -> Sequence[tuple[Wish, ...]]:

@@ -155,6 +155,16 @@ class FitCounts:
             self._barred = why
             self._close_all()
 
+    @contextmanager
+    def closed_too(self, why: Why) -> Iterator[None]:
+        """Inside, these rows are closed as well."""
+        before = self._asked
+        self.close(why if before is None else np.where(before != 0, before, why))
+        try:
+            yield
+        finally:
+            self.close(before)
+
     def _close_all(self) -> None:
         why, barred = self._asked, self._barred
         if why is None:
@@ -266,14 +276,14 @@ _Reserved = tuple[tuple[Shape, Ints, Ints], ...]
 class Nominations:
     """The reserved resources, by job."""
 
-    def __init__(self, snapshot: Snapshot, ledger: Ledger) -> None:
+    def __init__(self, snapshot: Snapshot, ledger: Ledger, room: IdleRoom) -> None:
         self._ledger = ledger
         self._jobs = snapshot.jobs
         self._kept: dict[int, list[_Reserved]] = {}  # by job, the last entry counts
         self._places: list[HeldPlace] = []  # that are held, as many of each as no pod has come to
         self._held: dict[int, list[int]] = {}  # by job, which of them; jobs of one owner share them
         self._lent = [frozenset[int]()]  # jobs that are being served; the last entry counts
-        self._hold(snapshot)
+        self._hold(snapshot, room)
         for job in snapshot.nominated:
             for pod_set in job.every_pod_set():
                 self._keep_nominated(job, pod_set, snapshot.nodes)
@@ -296,14 +306,28 @@ class Nominations:
         self._ledger.set_aside(shape, distinct, counts)
         self._ledger.append(self._kept.setdefault(job.number, []), (*self._of(job.number), (shape, distinct, counts)))
 
-    def _hold(self, snapshot: Snapshot) -> None:
-        """Reserve the places that are held at this time."""
-        self._places = [place for place in snapshot.held_places.places if snapshot.now < place.until]
+    def _hold(self, snapshot: Snapshot, room: IdleRoom) -> None:
+        """Reserve the places that are held at this time; none for successors whose account has nothing left."""
+        places = [place for place in snapshot.held_places.places if snapshot.now < place.until]
+        self._places = room.allowed_places(places) if places else places
         numbers = {job.key: job.number for job in snapshot.jobs} if self._places else {}
         for i, place in enumerate(self._places):
             self._ledger.reserve(place.request, place.row, place.count, place.queue)
             for key in place.jobs:
                 self._held.setdefault(numbers[key], []).append(i)
+
+    @property
+    def places_after_others(self) -> list[HeldPlace]:
+        """The places that are kept for pods that come after others, as many of each as none has come to."""
+        return [place for place in self._places if place.after and place.count]
+
+    def open_places(self) -> list[HeldPlace]:
+        """Release what is kept for pods that come after others, inside a statement that is undone; which places."""
+        lent = {i for number in self._lent[-1] for i in self._held[number]}
+        opened = [place for i, place in enumerate(self._places) if place.after and place.count and i not in lent]
+        for place in opened:
+            self._ledger.reserve(place.request, place.row, -place.count, place.queue)
+        return opened
 
     def _of(self, number: int) -> _Reserved:
         entries = self._kept.get(number)
@@ -386,6 +410,9 @@ class ClosedTimes(Protocol):
     def concerns(self, job: Job) -> bool:
         """Whether some rows are closed to a job that starts now."""
 
+    def closing(self, job: Job) -> Sequence[str]:
+        """The names of those that close rows to a job that starts now, and when they are."""
+
     def opens(self, job: Job) -> float:
         """When the first of the rows that are closed to a job open again; infinite where none is."""
 
@@ -399,14 +426,14 @@ class ClosedTimes(Protocol):
         """The first moment from a time on at which other rows are closed to a job; infinite for never."""
 
 
-class KnownRows(Protocol):
-    """Nodes that a job would rather not have, as pods failed to start there."""
+class RowsInTurn(Protocol):
+    """Nodes that a job would rather have, or rather not have, than others; it gets others before it waits."""
 
     def concerns(self, job: Job) -> bool:
-        """Whether a job avoids a node."""
+        """Whether a job has such a wish."""
 
-    def first_elsewhere(self, cycle: Cycle, job: Job, search: Callable[[], T], found: Callable[[T], bool]) -> T:
-        """Search without these nodes, and with them where that finds nothing."""
+    def in_turn(self, cycle: Cycle, job: Job, search: Callable[[], T], found: Callable[[T], bool]) -> T:
+        """Search where it would rather be, and elsewhere where that finds nothing."""
 
 
 class ReservedRoom(Protocol):
@@ -475,7 +502,8 @@ class Cycle(msgspec.Struct, frozen=True):
     spares: KeptRoom | None = None
     sets: BetweenGangs | None = None  # None where no gang of the snapshot is in a set, and no pod has terms about pods
     windows: ClosedTimes | None = None  # None where no node is ever closed
-    known: KnownRows | None = None  # None where no failed start is remembered
+    known: RowsInTurn | None = None  # None where no failed start is remembered
+    own_places: RowsInTurn | None = None  # None where no job comes after another
     reserved: list[ReservedRoom] = []  # by an action that is over; empty where nothing is reserved
     most_pods: int | None = None  # after so many placed pods no further job is served; None: all are
     stopwatch: Stopwatch | None = None
@@ -579,7 +607,13 @@ class Cycle(msgspec.Struct, frozen=True):
             return True
         if self.sets is not None and self.sets.concerns(job):
             return True
-        return self.known is not None and self.known.concerns(job)
+        return self.rows_in_turn(job) is not None
+
+    def rows_in_turn(self, job: Job) -> RowsInTurn | None:
+        """By whose wishes a job is searched for in several turns; None for one search."""
+        if self.known is not None and self.known.concerns(job):
+            return self.known
+        return self.own_places if self.own_places is not None and self.own_places.concerns(job) else None
 
     def open_to(self, job: Job | None) -> None:
         """From now on what is kept from some jobs, or closed to them, is open to a job as far as it may have it."""

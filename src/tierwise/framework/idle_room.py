@@ -1,8 +1,8 @@
 """The account of room that is kept idle for jobs: node-hours of each namespace and queue, and of each queue.
 
-Everything that keeps nodes idle for a job draws from it: reservations and their aging, declined places, spares and
-nominations. Who would keep more asks `allows` first and, where that is false, keeps nothing and tells the job so
-(`refusal`). A nomination is never refused, and charged like all others.
+Everything that keeps nodes idle for a job draws from it: reservations and their aging, declined places, spares, places
+that predecessors have left, and nominations. Who would keep more asks `allows` first and, where that is false, keeps
+nothing and tells the job so (`refusal`). A nomination is never refused, and charged like all others.
 
     share of a gang    the setting `idleRoom`, or by default the nodes that it needs for as long as it runs
     oldest gang        the one that has waited longest of its namespace and queue may use as much again, and nobody
@@ -23,7 +23,7 @@ The core keeps nothing: `IdleRoomState` goes from the report of one cycle to the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from typing import Final
 
@@ -34,6 +34,7 @@ from tierwise.framework.declined import Held
 from tierwise.framework.ledger import Ledger
 from tierwise.framework.room_ahead import RoomAhead
 from tierwise.model.arrays import EMPTY, Floats, Ints, distinct
+from tierwise.model.held_places import HeldPlace
 from tierwise.model.idle_room import NO_IDLE_ROOM, IdleAccount, IdleRoomState, Owner
 from tierwise.model.job import ANYBODY, Job, Reason, namespace_of
 from tierwise.model.snapshot import Snapshot
@@ -91,6 +92,21 @@ class IdleRoom:
             return False
         return True
 
+    def allowed_places(self, places: Sequence[HeldPlace]) -> list[HeldPlace]:
+        """Those that may be kept: for pods that come after others, as far as the accounts of their owners allow.
+
+        The share of an owner is what all its places are in an hour, where no setting says it.
+        """
+        nodes: dict[Owner, float] = {}
+        for place in places:
+            for owner in _owners_of(place) if place.after else ():
+                nodes[owner] = nodes.get(owner, 0.0) + self._part(place, place.request)
+        spent = {owner for owner, number in nodes.items() if not self._has_left(owner, None, self._share_of(number))}
+        return [place for place in places if not place.after or spent.isdisjoint(_owners_of(place))]
+
+    def _share_of(self, nodes: float) -> float:
+        return nodes * _UNKNOWN if self._setting is None else self._setting
+
     def refusal(self, job: Job) -> Reason:
         """Why nothing is kept for a job whose account, or that of its queue, has nothing left."""
         whose = "jobs of all namespaces" if job.number in self._by_queue else "jobs of its namespace"
@@ -98,7 +114,7 @@ class IdleRoom:
         text = f"no room is kept idle for it: {whose}{where} have used up their share"
         return Reason("IdleRoomSpent", "idle-room", text)
 
-    def _has_left(self, owner: Owner, job: Job, share: float) -> bool:
+    def _has_left(self, owner: Owner, job: Job | None, share: float) -> bool:
         """Whether an account has something left for a job with such a share; else it is closed."""
         account, limit = self._accounts.get(owner, _NOTHING), self._limit(owner, job, share)
         if limit - account.spent > _LEAST:
@@ -107,7 +123,7 @@ class IdleRoom:
         self._accounts[owner] = replace(account, closed=max(account.closed, limit), owes=owes)
         return False
 
-    def _limit(self, owner: Owner, job: Job, share: float) -> float:
+    def _limit(self, owner: Owner, job: Job | None, share: float) -> float:
         """How many node-seconds an account may have spent for anything to be kept for a job with such a share."""
         usual = self._usual(owner, share)
         owes = self._accounts.get(owner, _NOTHING).owes
@@ -129,14 +145,14 @@ class IdleRoom:
         run = max(end - now, 0.0) if end < inf else _UNKNOWN
         return float(self._parts(held).sum()) * min(run, _DAY)
 
-    def _is_oldest(self, owner: Owner, job: Job) -> bool:
+    def _is_oldest(self, owner: Owner, job: Job | None) -> bool:
         """Whether a gang has waited longest of all whose account this is."""
         if self._oldest is None:
             self._oldest = {}
             for other in sorted(self._snapshot.waiting, key=lambda one: (one.created, one.order)):
                 self._oldest.setdefault(_owner(other), other)
                 self._oldest.setdefault((_EVERY, other.queue), other)
-        return self._oldest.get(owner) is job
+        return job is not None and self._oldest.get(owner) is job
 
     def hour(self, job: Job, aging: float, length: float, pause: float) -> float:
         """Until when a job that has waited long may hold others back without a known moment; minus infinity: not now.
@@ -194,8 +210,35 @@ class IdleRoom:
         found: Floats = taken[most, every] / np.maximum(total[most, every], 1)
         return found
 
-    def after(self, kept: Iterable[tuple[Job, Held]]) -> tuple[IdleRoomState, float]:
-        """What the next cycle should know, given all that is kept now, and when the first account has nothing left."""
+    def _count_places(self, places: Sequence[HeldPlace], idle: Ints) -> Iterator[tuple[Owner, float]]:
+        """Count the nodes of places, as far as they are idle; whose they are, and what the accounts go by."""
+        share = _UNKNOWN if self._setting is None else self._setting
+        for place in places:
+            taken = np.minimum(place.request, np.maximum(idle[:, place.row], 0))
+            idle[:, place.row] -= taken
+            nodes = self._part(place, taken)
+            for owner in _owners_of(place) if nodes > 0 else ():
+                size = self._size(owner, share)
+                self._count(owner, nodes, size)
+                yield owner, size
+
+    def _count(self, owner: Owner, nodes: float, size: float) -> None:
+        """So many more nodes are kept for an owner; what its account goes by is so large."""
+        accounts, account = self._accounts, self._accounts.get(owner, _NOTHING)
+        largest = size if owner[0] == _EVERY else 0.0
+        accounts[owner] = replace(account, nodes=account.nodes + nodes, largest=largest)
+
+    def _part(self, place: HeldPlace, amounts: Ints) -> float:
+        """Which part of a node these amounts are, by the resource of which a place is the largest part."""
+        total = self._snapshot.nodes.allocatable[:, place.row]
+        most = int(np.where(total > 0, place.request / np.maximum(total, 1), 0.0).argmax())
+        return place.count * float(amounts[most]) / max(int(total[most]), 1)
+
+    def after(self, kept: Iterable[tuple[Job, Held]], places: Sequence[HeldPlace] = ()) -> tuple[IdleRoomState, float]:
+        """What the next cycle should know, given all that is kept now, and when the first account has nothing left.
+
+        `places` are kept for pods that come after others.
+        """
         hours, queue_hours = self._hours, self._queue_hours
         any_hours = bool(hours or queue_hours)
         if self._setting == inf:
@@ -208,12 +251,14 @@ class IdleRoom:
             if nodes <= 0:
                 continue
             for owner in (_owner(job), (_EVERY, job.queue)):
-                account, size = accounts.get(owner, _NOTHING), self._size(owner, share)
-                limit, largest = self._limit(owner, job, share), size if owner[0] == _EVERY else 0.0
-                accounts[owner] = replace(account, nodes=account.nodes + nodes, largest=largest)
+                limit, size = self._limit(owner, job, share), self._size(owner, share)
+                spent = accounts.get(owner, _NOTHING).spent
+                self._count(owner, nodes, size)
                 sizes[owner] = max(sizes.get(owner, _UNKNOWN), size)
-                if limit > account.spent:  # beyond it a nomination stays
+                if limit > spent:  # beyond it a nomination stays
                     limits[owner] = min(limits.get(owner, inf), limit)
+        for owner, size in self._count_places(places, idle):
+            sizes[owner] = max(sizes.get(owner, 0.0), size)
         runs_out = inf
         for owner, size in sizes.items():
             accounts[owner] = account = replace(accounts[owner], size=size)
@@ -229,3 +274,8 @@ class IdleRoom:
 
 def _owner(job: Job) -> Owner:
     return namespace_of(job.key), job.queue
+
+
+def _owners_of(place: HeldPlace) -> tuple[Owner, Owner]:
+    """Whose accounts a place draws from: those of its namespace and of its queue."""
+    return (namespace_of(place.after), place.queue), (_EVERY, place.queue)

@@ -61,6 +61,15 @@ class Windows:
         """Whether some rows are closed to a job that starts now."""
         return bool(self._crosses(job, None))
 
+    def closing(self, job: Job) -> list[str]:
+        """The names of windows that close rows to a job that starts now, and when they are."""
+        now, found = self._snapshot.now, []
+        for number, span in self._crosses(job, None):
+            begins = "" if span.start <= now else f"from {format_time(span.start)} "
+            name = self._snapshot.windows[number].name
+            found.append(f"window {name} ({begins}until {format_time(span.end)})")
+        return found
+
     def opens(self, job: Job) -> float:
         """When the first of the rows that are closed to a job open again; infinite where none is."""
         return min((span.end for _, span in self._crosses(job, None)), default=inf)

@@ -22,8 +22,8 @@ __all__ = ["Resource", "discover", "of_interest"]
 
 _OTHERS: Final = frozenset({("", "ConfigMap"), ("", "Service"), ("networking.k8s.io", "NetworkPolicy")})
 """Kinds that others keep a great deal in."""
-_RECORDS: Final = frozenset(("tierwise-run-history", "tierwise-failed-starts"))
-"""The records of jobs that have ended, and of starts that failed; a profile says in which namespace they count."""
+_RECORDS: Final = frozenset(("tierwise-run-history", "tierwise-failed-starts", "tierwise-kept-places"))
+"""The records of jobs that have ended, of starts that failed and of kept places; a profile says in which namespace."""
 
 
 def of_interest(

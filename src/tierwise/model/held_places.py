@@ -23,6 +23,7 @@ class HeldPlace(msgspec.Struct, frozen=True, eq=False):
     count: int
     until: float  # seconds since the epoch
     queue: str = ""  # that is charged with it
+    after: str = ""  # the pod after which another one is to come there; "" for pods that are moved
 
 
 class HeldPlaces(msgspec.Struct, frozen=True, eq=False):

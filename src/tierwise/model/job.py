@@ -534,6 +534,7 @@ class Job(msgspec.Struct, frozen=True, eq=False, dict=True):
     role_ready: dict[int, int] = {}
     sla: float | None = None  # seconds that it may wait at most; None where it names no such time
     owner: str = ""  # the name of the object that its pod group was made for
+    predecessor: str = ""  # the key of the gang whose place it takes over, where it names one
     pattern: Pattern | None = None  # how its ranks talk to each other, where it says so
     ranks: dict[str, int] = {}  # of a job with a pattern or repair terms: the rank of every task by its key
     world_size: int = 0  # how many ranks there are, those whose pods are lost and not made again yet included

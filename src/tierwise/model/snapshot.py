@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tierwise.model.devices import Devices
     from tierwise.model.failed_starts import StartMemory
     from tierwise.model.finished_run import FinishedRun
+    from tierwise.model.kept_places import PlaceMemory
     from tierwise.model.services import Services
     from tierwise.model.window import ClosedTime
 
@@ -131,6 +132,7 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
     paused: Mapping[str, Reason] = {}  # by key of a job that is not served now because its binds were refused
     windows: tuple[ClosedTime, ...] = ()  # times in which nodes are closed
     start_memory: StartMemory | None = None  # None where the profile remembers no failed starts
+    place_memory: PlaceMemory | None = None  # None where the profile keeps no places for successors
     endings: Endings | None = None  # of what runs, where `standing` counts it; else they follow from the tasks
 
     kept_columns: KeptColumns | None = None  # see `columns`: what a reader keeps from snapshot to snapshot
@@ -160,7 +162,7 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
     @property
     def keeps_records(self) -> bool:
         """Whether something is written down of what becomes of pods."""
-        return bool(self.history_in) or self.start_memory is not None
+        return bool(self.history_in) or self.start_memory is not None or self.place_memory is not None
 
     @property
     def used(self) -> Ints | None:

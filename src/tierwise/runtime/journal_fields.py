@@ -25,6 +25,7 @@ from tierwise.api.defrag_record import RECORD_NAME
 from tierwise.api.unsupported import ANNOTATIONS, LABELS, PREFIXES
 from tierwise.port import Key, Objects
 from tierwise.snapshot.failed_starts import FAILED_STARTS
+from tierwise.snapshot.kept_places import KEPT_PLACES
 from tierwise.snapshot.run_history import RUN_HISTORY
 
 __all__ = ["recorded"]
@@ -82,8 +83,8 @@ _RAW: Final[Mapping[tuple[str, str], Mapping[str, tuple[str, ...]]]] = {
 }
 """Kinds without a record of which scheduling reads something, and what of each part."""
 
-_CONFIG_MAPS: Final = frozenset({RECORD_NAME, RUN_HISTORY, FAILED_STARTS})
-"""ConfigMaps that tierwise writes itself: defragmentation under way, how long jobs ran, and starts that failed."""
+_CONFIG_MAPS: Final = frozenset({RECORD_NAME, RUN_HISTORY, FAILED_STARTS, KEPT_PLACES})
+"""ConfigMaps that tierwise writes itself: defragmentation under way, how long jobs ran, failed starts, kept places."""
 
 _DOMAINS: Final = (
     "tierwise.io",

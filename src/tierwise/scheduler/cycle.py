@@ -175,11 +175,13 @@ def check_profile(profile: Profile, file: str | None = None) -> Profile:
             text = f"unknown action {name}{suggestion(name, ACTIONS) or f' (there are {known})'}"
             raise InputError(text, file=file, field="actions")
     from tierwise.config.failed_starts import failed_start_rules
+    from tierwise.config.kept_places import kept_place_rules
     from tierwise.config.reservations import reservation_rules
     from tierwise.config.spares import spare_rules
 
     try:
-        for read in (search_steps, cycle_steps, idle_room, reservation_rules, spare_rules, failed_start_rules):
+        records = (failed_start_rules, kept_place_rules)
+        for read in (search_steps, cycle_steps, idle_room, reservation_rules, spare_rules, *records):
             read(profile)
     except InputError as error:
         raise error.inside(file=file) from None
@@ -361,10 +363,13 @@ def _settle_accounts(current: Cycle) -> None:
     steps = current.steps
     report.search_counts.steps = steps.taken
     turns = steps.turns(current.ledger.room, report.rejections)
-    idle, report.idle_until = current.idle_room.after(_kept_idle(current))
+    places = current.nominations.places_after_others
+    idle, report.idle_until = current.idle_room.after(_kept_idle(current), places)
+    if report.rejections:
+        report.opens = min((place.until for place in places), default=inf)
     if current.windows is not None:
         waiting = (job for job in current.snapshot.waiting if job.key in report.rejections)
-        report.opens = min((*map(current.windows.opens, waiting), current.windows.empties()), default=inf)
+        report.opens = min(report.opens, current.windows.empties(), *map(current.windows.opens, waiting))
     report.turns = turns if idle is turns.idle else replace(turns, idle=idle)
 
 
@@ -520,10 +525,10 @@ def open_cycle(
         plugins = extended(plugins, {choice.name: IMPLIED[choice.name] for choice in implied})
     pipeline = Pipeline(profile, view, plugins)
     fit_counts = FitCounts(ledger, snapshot.topology, pipeline.why_not)
-    nominations = Nominations(snapshot, ledger)
+    room = IdleRoom(snapshot, ledger, view.ahead, idle_room(profile))
+    nominations = Nominations(snapshot, ledger, room)
     report = ReportBuilder(watch=watch)
     declined = DeclinedPlaces(ledger, view.ahead)
-    room = IdleRoom(snapshot, ledger, view.ahead, idle_room(profile))
     book = Refusals(ledger, report, nominations)
     opened = Cycle(
         *(snapshot, view, ledger, pipeline, fit_counts, nominations, report, declined, room, book), inspect=inspect
@@ -532,15 +537,27 @@ def open_cycle(
         from tierwise.framework.windows import Windows  # few clusters have windows
 
         opened = replace(opened, windows=Windows(snapshot, fit_counts, view))
-    if snapshot.start_memory is not None:
-        from tierwise.actions.placement.known_nodes import KnownNodes  # few profiles remember
-
-        opened = replace(opened, known=KnownNodes(snapshot, view))
+    opened = _with_rows_in_turn(opened)
     if not any(True for job in snapshot.jobs if job.member is not None) and not _has_terms(snapshot):
         return opened
     from tierwise.actions.placement.sets import Sets  # few clusters have sets
 
     return replace(opened, sets=Sets(opened))
+
+
+def _with_rows_in_turn(opened: Cycle) -> Cycle:
+    """A cycle that knows which nodes jobs are to have first, or last."""
+    snapshot, view = opened.snapshot, opened.view
+    if snapshot.start_memory is not None:
+        from tierwise.actions.placement.known_nodes import KnownNodes  # few profiles remember
+
+        opened = replace(opened, known=KnownNodes(snapshot, view))
+    if snapshot.place_memory is None and not any(job.predecessor for job in snapshot.waiting):
+        return opened
+    from tierwise.actions.placement.own_places import OwnPlaces  # few gangs come after others
+
+    own_places = OwnPlaces(snapshot, view)
+    return replace(opened, own_places=own_places) if own_places else opened
 
 
 def _has_terms(snapshot: Snapshot) -> bool:

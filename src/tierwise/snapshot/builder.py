@@ -262,6 +262,12 @@ class Reader:
 
             told.append(start_memory(graph, profile, pods))
             optional["start_memory"] = whole(itemgetter(0), told[-1])
+        if profile.action_arguments.get("allocate", {}).get("keptPlaces"):
+            from tierwise.snapshot.kept_places import place_memory, with_kept_places  # few profiles keep any
+
+            told.append(place_memory(graph, profile, pods, served))
+            optional["place_memory"] = whole(itemgetter(0), told[-1])
+            held = with_kept_places(graph, held, optional["place_memory"], axis, table, jobs)
         windows = whole(_read_windows, graph.records(Window), table, nodes.trees)
         unknown = equal(_unknown_classes, priorities, jobs.classes, common)
         own = whole(lambda found: tuple(found.jobs), jobs)

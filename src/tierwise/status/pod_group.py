@@ -94,6 +94,7 @@ class StatusWriter:
             *_complaints(snapshot, report),
             *history_effects(objects, snapshot),
             *_failed_starts(objects, snapshot),
+            *_kept_places(objects, snapshot, report),
         ]
 
     def write_some(
@@ -150,6 +151,14 @@ def _failed_starts(objects: Objects, snapshot: Snapshot) -> list[Effect]:
     from tierwise.snapshot.failed_starts import failed_start_effects  # few profiles remember
 
     return failed_start_effects(objects, snapshot)
+
+
+def _kept_places(objects: Objects, snapshot: Snapshot, report: CycleReport) -> list[Effect]:
+    if snapshot.place_memory is None:
+        return []
+    from tierwise.snapshot.kept_places import kept_place_effects  # few profiles keep any
+
+    return kept_place_effects(objects, snapshot, {eviction.task.key for eviction in report.evictions})
 
 
 def _complaints(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:

@@ -23,7 +23,9 @@ _IN_SHAPE = frozenset(
 _PROGRESS = frozenset({"phase", "tasks", "best_effort_pod_sets", "role_ready", "ranks", "world_size", "satisfied"})
 """Who waits, who runs, and what follows from that."""
 
-_WHO = frozenset({"key", "number", "queue", "priority", "created", "order", "declared", "owner", "lone", "gangs"})
+_WHO = frozenset(
+    {"key", "number", "queue", "priority", "created", "order", "declared", "owner", "lone", "gangs", "predecessor"}
+)
 """Which gang it is, and when it is served."""
 
 _NEITHER = frozenset(

@@ -66,28 +66,18 @@ class KnownNodes:
         why[own] = self._view.reasons.number(_FAILED)
         return why if why.any() else None
 
-    def first_elsewhere(self, cycle: Cycle, job: Job, search: Callable[[], T], found: Callable[[T], bool]) -> T:
+    def in_turn(self, cycle: Cycle, job: Job, search: Callable[[], T], found: Callable[[T], bool]) -> T:
         """Search without these nodes, and with them where that finds nothing."""
         why = self.closed(job)
         if why is None:
             return search()
-        with cycle.ledger.statement() as statement, self._without(cycle, why):
+        with cycle.ledger.statement() as statement, cycle.fit_counts.closed_too(why), self._looked():
             place = search()
             if found(place):
                 statement.keep()
                 return place
         with self._looked():
             return search()
-
-    @contextmanager
-    def _without(self, cycle: Cycle, why: Why) -> Iterator[None]:
-        before = cycle.fit_counts.closed
-        cycle.fit_counts.close(why if before is None else np.where(before != 0, before, why))
-        try:
-            with self._looked():
-                yield
-        finally:
-            cycle.fit_counts.close(before)
 
     @contextmanager
     def _looked(self) -> Iterator[None]:

@@ -119,9 +119,10 @@ def search_minimum(cycle: Cycle, job: Job, asked: Demand, *, alone: bool = False
         from tierwise.actions.placement.sets import with_regard  # few gangs are in sets
 
         return with_regard(cycle, job, asked, partial(search_minimum, alone=True))
-    if cycle.known is not None and cycle.known.concerns(job):
+    turns = cycle.rows_in_turn(job)
+    if turns is not None:
         again = partial(search_minimum, cycle, job, asked, alone=alone)
-        return cycle.known.first_elsewhere(cycle, job, again, lambda found: isinstance(found, SearchResult))
+        return turns.in_turn(cycle, job, again, lambda found: isinstance(found, SearchResult))
     mark, bounded = cycle.ledger.mark(), False
     found: SearchResult | NoPlace = NoPlace.PROVEN
     for each in whole_first(cycle, job, asked):

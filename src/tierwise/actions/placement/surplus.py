@@ -79,8 +79,9 @@ def _must_be_whole(cycle: Cycle, job: Job, task_group: TaskGroup) -> bool:
 
 def place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
     """Place what fits of a task group: a sub-job below its own minimum whole or not at all, other tasks one by one."""
-    if cycle.known is not None and cycle.known.concerns(job):
-        return cycle.known.first_elsewhere(cycle, job, partial(place_surplus, cycle, job, task_group), bool)
+    turns = cycle.rows_in_turn(job)
+    if turns is not None:
+        return turns.in_turn(cycle, job, partial(place_surplus, cycle, job, task_group), bool)
     if job.shape.apart:
         from tierwise.actions.placement.apart import apart_from_others  # few gangs ask for it
 

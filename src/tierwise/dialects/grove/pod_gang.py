@@ -85,7 +85,16 @@ def _group(path: str, record: PodGang, rules: Rules) -> Group:
         forbears=forbearing(record.metadata),
         refusal=_overlap(spec),
         member=_member(record),
+        predecessor=_predecessor(namespace, spec),
     )
+
+
+def _predecessor(namespace: str, spec: PodGangSpec) -> str:
+    """The gang that is being replaced: one of its own namespace."""
+    reference = spec.reuse_reservation_ref
+    if reference is None or not reference.name or reference.namespace not in ("", namespace):
+        return ""
+    return f"{namespace}/{reference.name}"
 
 
 def _member(record: PodGang) -> SetMember | None:
