@@ -29,7 +29,7 @@ _AT_REST: Final = 14
 _WITH_AN_END: Final = frozenset(
     (
         *("WaitsForCloserPlace", "PlaceIsKept", "WouldDelayReservation", "AwaitsNotice", "MovesForRepair"),
-        *("NotLookedAtYet", "BindFailed", "WaitsForGang"),
+        *("NotLookedAtYet", "BindFailed", "WaitsForGang", "UplinkIsFull"),
     )
 )
 """Reasons that name what will end the waiting; at rest there is nothing left that could."""

@@ -13,7 +13,8 @@ _NUMBERS: Final = re.compile(
     r"|(hypernode\.)?binpack\.(cpu|memory|resources\..+)|predicate\.resources\..+"
     r"|(overcommit|max-queue-overcommit)-factor"
     r"|(min|max)CandidateNodes(Percentage|Absolute)|topologyAwarePreemptWorkerNum"
-    r"|ancestorReclaimLevel|cells|efficiencyThreshold|fromPods|maxDomains|resourceStrategyFitWeight|share|stretch"
+    r"|ancestorReclaimLevel|cells|efficiencyThreshold|fromPods|maxDomains|resourceStrategyFitWeight"
+    r"|rings|share|stretch|wait"
 )
 _FLAGS: Final = re.compile(
     r".*Enable|.*\.enable|enable[A-Z].*"

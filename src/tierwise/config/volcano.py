@@ -92,7 +92,7 @@ ARGUMENTS: Final[Mapping[str, str]] = {
         tainttoleration.weight imagelocality.weight podtopologyspread.weight selectorspread.weight
     """,
     "overcommit": "overcommit-factor max-queue-overcommit-factor",
-    "patience": "share time stretch fromPods ladder",
+    "patience": "share time stretch fromPods rings wait ladder",
     "places": "weight",
     "pdb": "",
     "predicates": f"""

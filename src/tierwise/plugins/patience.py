@@ -8,6 +8,8 @@ come. Where its run and ends are not known, ages and ended runs give the chance 
 the mean of like runs, less what it has waited, and it waits where that is three in ten or more. It is looked at again
 in every cycle.
 
+    declined = an uplink would carry more than `rings` rings: `created` + `wait` of its run is not over
+
     until    = created + the times of the steps up to the present one
     wide     = tier of the innermost domain around the place > tier of the step
 
@@ -31,10 +33,12 @@ from msgspec.structs import replace
 from tierwise.api.core import format_time
 from tierwise.api.duration import seconds
 from tierwise.api.ladder import FORM, LADDER, LadderStep, parse_ladder
+from tierwise.api.plurals import joined
 from tierwise.config.arguments import number
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, Delay, Delaying, Gate
 from tierwise.framework.room_ahead import GivenBack
+from tierwise.framework.uplinks import Uplinks
 from tierwise.model.arrays import Ints, distinct
 from tierwise.model.job import Job, Reason, Shape, namespace_of
 from tierwise.model.lost_nodes import LostNodes
@@ -43,7 +47,7 @@ from tierwise.model.topology import ROOT, Topology
 __all__ = ["Patience"]
 
 _NAME = "patience"
-_SHARE, _TIME, _FROM = 0.05, "1h", 2
+_SHARE, _TIME, _FROM, _WAIT = 0.05, "1h", 2, 0.5
 _CHANCE, _SHARES = 0.3, 4
 """Where ends are not known: the least chance, and within how many shares. It is as good in the next cycle as in this
 one, so what has been waited counts there."""
@@ -59,6 +63,8 @@ class Patience:
         self._share = number(arguments, "share", _SHARE)
         self._stretch = max(1.0, number(arguments, "stretch", 1))
         self._from = number(arguments, "fromPods", _FROM)
+        self._rings, self._wait = int(number(arguments, "rings", 0)), number(arguments, "wait", _WAIT)
+        self._uplinks = Uplinks(view)
         ladder = arguments.get("ladder", "")
         self._ladder = parse_ladder(str(ladder)) if ladder else ()
         self._topology, self._nodes, self._snapshot = view.topology, view.nodes, view.snapshot
@@ -84,10 +90,17 @@ class Patience:
 
     def defer(self, job: Job, rows: Ints) -> Delay | None:
         """Why a gang had better wait than stand on these rows."""
-        if len(job.tasks) < 2 or _placed(job) or self._is_nominated_to(job, rows):
+        if len(job.tasks) < 2 or _placed(job):
             return None
+        delay = None if self._is_nominated_to(job, rows) else self._reason_to_wait(job, rows)
+        if delay is None and self._rings:
+            self._uplinks.note(job)
+        return delay
+
+    def _reason_to_wait(self, job: Job, rows: Ints) -> Delay | None:
         steps = self._steps(job)
-        return self._spread(job, rows) if steps is None else self._climb(job, rows, steps)
+        delay = self._spread(job, rows) if steps is None else self._climb(job, rows, steps)
+        return delay if delay is not None or not self._rings else self._crowded(job, rows)
 
     def _is_nominated_to(self, job: Job, rows: Ints) -> bool:
         """Whether a gang is nominated to these rows: it was asked then, and others may have gone for it since."""
@@ -125,6 +138,25 @@ class Patience:
         """The tree that the gang's constraint is about, and the cluster's rows in its order; None: in that order."""
         alternate = self._snapshot.alternate_topology(job.constraint)
         return (self._topology, None) if alternate is None else (alternate.topology, alternate.positions)
+
+    # -- uplinks
+
+    def _crowded(self, job: Job, rows: Ints) -> Delay | None:
+        """Whether an uplink would carry too many rings, and the gang has not waited for long enough for others to end.
+
+        A gang inside one leaf is no ring on its uplink. Only what others may use meanwhile is declined.
+        """
+        if self._snapshot.alternate_topology(job.constraint) is not None:
+            return None
+        until = job.created + self._wait * (self._ahead.run_time(job) or self._ahead.mean_run(job))
+        waits = job.constraint is not None and job.minimum >= self._from and self._ahead.now < until
+        over = self._uplinks.over(job, rows, self._rings) if waits else []
+        if not over:
+            return None
+        names = [self._topology.name[leaf] for leaf in over]
+        where = f"the uplink of {names[0]}" if len(names) == 1 else f"the uplinks of {joined(names)}"
+        text = f"waits as {where} would carry more rings than the {self._rings} of the budget"
+        return Delay(Reason("UplinkIsFull", _NAME, f"{text}; it waits until {format_time(until)} at most"), until)
 
     # -- innermost domains
 

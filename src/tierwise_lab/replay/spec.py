@@ -150,6 +150,15 @@ class ReplaySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "  [default: 0]",
         ),
     ] = 0.0
+    contention: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=1,
+            description="The share of their time in which gangs communicate: m rings on an uplink, above two, slow "
+            "that by m/2.  [default: 0]",
+        ),
+    ] = 0.0
     spares: Annotated[int, Meta(ge=0, description="Spares of each gang with profile spares.")] = 1
     durations: Annotated[
         Literal["stated", "rough", "history", "unknown"],
@@ -208,11 +217,14 @@ def comparison(
         durations=spec.durations,
         queues=weighted_queues(spec.queues, trace, fabric) if spec.queues else (),
         checkpoint_interval=spec.checkpoint_interval,
+        contention=spec.contention,
     )
     contenders = [_contender(name, spec.seed, profile_of) for name in dict.fromkeys(spec.profile)]
     contenders = [c.with_spares(spec.spares) if c.spares else c for c in contenders]
     if rules.controllers:
         _check_for_controllers(contenders, trace)
+        if spec.contention:
+            raise InputError("kubelets run for as long as a job says: leave out contention", field="--contention")
     return Comparison(fabric, trace, contenders, rules, record=record)
 
 

@@ -261,3 +261,39 @@ def test_a_life_goes_on_when_an_end_does_not_come() -> None:
     bound = [h.at for moment in life.run(86_400) for h in moment.entries if h.reason == "Placed"]
 
     assert [2 * HOUR] == bound
+
+
+# Rings on uplinks.
+
+
+ACROSS = running("across", "n0 n2", ends_in=9 * HOUR)
+"""A gang over two racks: its ring is on the uplinks of both."""
+REST = [*running("x", "n4", ends_in=9 * HOUR), *running("y", "n5", ends_in=9 * HOUR)]
+
+
+def test_a_gang_waits_for_an_uplink_for_a_share_of_its_run() -> None:
+    """It is told which uplinks are full, and until when it waits."""
+    given = patient(share=0, rings=1)
+    found = report(given, ACROSS, REST, train(lasts="10h"))
+    reason = found.rejections["default/train"].reason
+    end = NOW - 30 * MINUTE + 5 * HOUR
+
+    assert set() == started(found)
+    text = "waits as the uplinks of r0 and r1 would carry more rings than the 1 of the budget; it waits until"
+    assert ("UplinkIsFull", f"{text} {format_time(end)} at most") == (reason.code, reason.text)
+    assert {"train"} == started(report(given, ACROSS, REST, train(lasts="50m")))  # half of it is over
+    assert {"train"} == started(report(given, ACROSS, REST, train(lasts="")))  # nobody knows how long it runs
+    assert {"train"} == started(report(patient(share=0, rings=2), ACROSS, REST, train(lasts="10h")))
+
+
+def test_gangs_of_one_cycle_share_the_budget() -> None:
+    """Both need hosts of two racks. The first has started when the second is looked at."""
+    world = draw("s0[r0[n0 n1 n2] r1[n3 n4 n5]]", node="gpu=8")
+    first = train(tasks=4, lasts="10h")
+    second = job("second", 4, lasts="10h", soft=True, turn=1900, each="gpu=2")
+    busy = running("busy", "n2", each="gpu=4", ends_in=9 * HOUR), running("more", "n5", each="gpu=4", ends_in=9 * HOUR)
+
+    both = [report(patient(share=0, rings=rings), first, second, *busy, world=world) for rings in (1, 2)]
+
+    assert [{"train"}, {"train", "second"}] == [started(found) for found in both]
+    assert "UplinkIsFull" == both[0].rejections["default/second"].reason.code

@@ -64,6 +64,7 @@ _HAS_PLACE = frozenset(
     (
         "WaitsForGang",
         "WaitsForCloserPlace",
+        "UplinkIsFull",
         "PlaceIsKept",
         "WouldDelayReservation",
         "AwaitsNotice",

@@ -16,6 +16,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.model.arrays import EMPTY, Ints
+from tierwise.model.rings import uplinks
 from tierwise.model.slots import gangs_in, share_lost
 from tierwise.sim.cluster.agenda import NodeBack
 from tierwise_lab.replay.engine.contenders import Contender
@@ -26,7 +27,7 @@ from tierwise_lab.replay.report.spread import Spreads
 from tierwise_lab.replay.traces.fabric import AXIS, Fabric
 from tierwise_lab.replay.traces.trace import Sizes, Trace, slots
 
-__all__ = ["SLOT_SIZES", "ReplayCluster", "ReplayEvent", "most"]
+__all__ = ["RINGS", "SLOT_SIZES", "ReplayCluster", "ReplayEvent", "most"]
 
 
 # Who waits, and which of them a cycle is shown.
@@ -84,6 +85,9 @@ def most(idle: Ints, sizes: Sizes) -> int:
 SLOT_SIZES = (8, 64)
 """The gang sizes, in GPUs, for which fragmentation is sampled."""
 
+RINGS = 2
+"""Rings on an uplink from which more are counted as too many: so many can always be kept to."""
+
 _LEAVES = 1
 _SAMPLES = 240
 
@@ -131,10 +135,14 @@ class ReplayCluster:
         self._used = 0
         self._spreads = Spreads.over(fabric)
         self._fewest: dict[Sizes, int] = {}  # leaves, by the pods of a gang
+        self._leaf = fabric.domains(_LEAVES)
+        self._uplinks: dict[int, Ints] = {}  # by running gang, the leaves whose uplinks its ring passes
+        self._rings = np.zeros(int(self._leaf.max(initial=0)) + 1, dtype=np.int64)
         self._interval = trace.span / _SAMPLES
         self.log: list[ReplayEvent] | None = None  # what happens, where it is to be played
         for job, (_, rows) in self.state.running.items():
             self._stand(job, rows, 1)
+            self._cross(job, rows)
         for job, rows in self.state.repairing.items():
             self._stand(job, rows, 1)
         for job in self.state.waiting:
@@ -205,6 +213,7 @@ class ReplayCluster:
                 state.window_worked += (used_before - halted) * inside
                 state.window_service += service * inside
                 state.window_wanted += min(service, used_before + self._asked()) * inside
+                self._count_rings(inside)
             state.clock = to
 
     def arrive(self) -> None:
@@ -226,10 +235,51 @@ class ReplayCluster:
         return sum(row >= 0 for row in rows) >= self.gangs.minimum(job)
 
     def pace(self, job: int) -> float:
-        """How fast a running gang works: the share of its GPUs that it has."""
+        """How fast a running gang works: the share of its GPUs that it has, slowed by other rings on its uplinks."""
+        slowed = self.state.slowed.get(job, 1.0)
         if job not in self.growing:
-            return 1.0
-        return self._gpus(job, self.state.running[job][1]) / int(self.trace.gpus[job])
+            return slowed
+        return slowed * self._gpus(job, self.state.running[job][1]) / int(self.trace.gpus[job])
+
+    def _cross(self, job: int, rows: Sequence[int]) -> None:
+        """The ring of a gang passes the uplinks of the leaves of these rows; of none where it stops."""
+        if job in self._uplinks:
+            self._rings[self._uplinks.pop(job)] -= 1
+        held = np.array([row for row in rows if row >= 0], dtype=np.int64)
+        passed = uplinks(self._leaf, [held]) if len(held) > 1 else held[:0]
+        if len(passed):
+            self._uplinks[job] = passed
+            self._rings[passed] += 1
+
+    def _leave(self, job: int) -> None:
+        """A gang works no more: its ring is gone."""
+        self._cross(job, ())
+        self.state.slowed.pop(job, None)
+
+    def _count_rings(self, seconds: float) -> None:
+        """Add up the rings of now."""
+        state, worst = self.state, int(self._rings.max())
+        state.ring_seconds += worst * seconds
+        if worst > RINGS:
+            state.crowded_seconds += seconds
+            state.excess_seconds += int(np.maximum(self._rings - RINGS, 0).sum()) * seconds
+
+    def slow_down(self) -> list[int]:
+        """Let gangs work as fast as the uplinks of now let them; those that are faster or slower than before."""
+        share, state = self.rules.contention, self.state
+        paces: dict[int, float] = {}
+        for job, passed in self._uplinks.items() if share else ():
+            worst = int(self._rings[passed].max())
+            if worst > RINGS:
+                paces[job] = 1 / (1 - share + share * worst / RINGS)
+        changed = [job for job in state.running if paces.get(job, 1.0) != state.slowed.get(job, 1.0)]
+        for job in changed:
+            start, rows = state.running[job]
+            done = (state.clock - start) * self.pace(job)
+            state.slowed[job] = paces.get(job, 1.0)
+            state.running[job] = state.clock - done / self.pace(job), rows
+        state.slowed = {job: pace for job, pace in paces.items() if job in state.running}
+        return changed
 
     def _gpus(self, job: int, rows: Sequence[int]) -> int:
         return sum(gpus for gpus, row in zip(self.gangs.sizes(job), rows, strict=True) if row >= 0)
@@ -266,6 +316,7 @@ class ReplayCluster:
         """A gang works on these rows from now on: note how far apart its pods are."""
         state = self.state
         state.running[job] = state.clock, rows
+        self._cross(job, rows)
         (self.growing.add if -1 in rows else self.growing.discard)(job)
         rows_held = [row for row in rows if row >= 0]
         if len(rows_held) > 1 and self._measured:
@@ -281,6 +332,7 @@ class ReplayCluster:
         state = self.state
         _, rows = state.running.pop(job)
         self.growing.discard(job)
+        self._leave(job)
         self._stand(job, rows, -1)
         state.useful += float(state.remaining[job]) * int(self.trace.gpus[job])
         state.remaining[job] = 0.0
@@ -314,6 +366,7 @@ class ReplayCluster:
         state, pace = self.state, self.pace(job)
         start, rows = state.running.pop(job)
         self.growing.discard(job)
+        self._leave(job)
         ran, gpus = (state.clock - start) * pace, int(self.trace.gpus[job])
         serves = np.isinf(self.trace.duration[job])
         repeated_seconds = 0.0 if serves else min(ran, self.rules.restart_cost + self._unsaved(job, ran))

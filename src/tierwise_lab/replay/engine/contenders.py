@@ -56,6 +56,11 @@ class Contender(msgspec.Struct, frozen=True):
         return reservation_rules(self.profile).mode != OFF
 
     @property
+    def counts_rings(self) -> bool:
+        """Whether it goes by who stands in which leaf."""
+        return any(plugin.arguments.get("rings") for plugin in self.profile.plugins() if plugin.name == "patience")
+
+    @property
     def foresees(self) -> bool:
         """Whether it goes by when what runs will end."""
         plugins = {plugin.name for plugin in self.profile.plugins()}
@@ -115,6 +120,16 @@ def _patient() -> Contender:
     return Contender("patient", replace(DEFAULT, tiers=tiers))
 
 
+def _rings(rings: int, wait: float) -> Contender:
+    """The default profile with a budget of rings on the uplink of a leaf."""
+    settings: Mapping[str, object] = {"rings": rings, "wait": wait}
+    tiers = tuple(
+        tuple(PluginChoice("patience", settings) if plugin.name == "patience" else plugin for plugin in tier)
+        for tier in DEFAULT.tiers
+    )
+    return Contender("rings", replace(DEFAULT, tiers=tiers))
+
+
 def _reserving(mode: str) -> Contender:
     return Contender(mode, replace(DEFAULT, action_arguments={"allocate": {"reservations": mode}}))
 
@@ -134,6 +149,7 @@ BUILT_IN: Mapping[str, Callable[[int], Contender]] = {
     "default": lambda _seed: Contender("default", DEFAULT),
     "propose": lambda _seed: _with("propose", _PROPOSE),
     "patient": lambda _seed: _patient(),
+    "rings": lambda _seed: _rings(2, 0.5),
     "repair": lambda _seed: _with("repair", _REPAIR),
     "spares": lambda _seed: _with("spares", _REPAIR).with_spares(1),
     "easy": lambda _seed: _reserving("easy"),

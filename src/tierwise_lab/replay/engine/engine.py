@@ -63,6 +63,7 @@ class Engine(ReplayCluster):
         self._queues = {queue.name: queue for queue in rules.queues or (Queue(QUEUE),)}
         self._shapes = tuple(self.gangs.shapes)
         self._kept: dict[int, dict[int, int]] = {}  # rows that the last cycle nominated jobs for, by rank
+        self._names_who_stands = contender.reserves or contender.counts_rings
         self._reserves, self._foresees = contender.reserves, contender.foresees or foresees
         self._reserved: dict[int, ReservationRecord] = {}  # what the last cycle reserved
         self._history: tuple[int, tuple[FinishedRun, ...]] = (0, ())  # how many jobs have ended, and the last of them
@@ -105,6 +106,11 @@ class Engine(ReplayCluster):
             shapes = [shape.number for shape in self.gangs.pods(job)]
             self._ending.put(job, rows, shapes, max(start, _FIRST), seconds_left * float(self._errors[job]))
 
+    def _await_changed_ends(self) -> None:
+        """Gangs whose uplinks carry more rings or fewer than before end at another time."""
+        for job in self.slow_down() if self.rules.contention else ():
+            self._await_end(job)
+
     def _await_no_end(self, job: int) -> None:
         self.agenda.cancel(Ends(job))
         self._ending.drop(job)
@@ -127,6 +133,7 @@ class Engine(ReplayCluster):
         elif isinstance(event, Arrives):
             self.arrive()
             self._await_arrival()
+        self._await_changed_ends()
 
     # -- what a cycle sees, and what becomes of it
 
@@ -188,6 +195,7 @@ class Engine(ReplayCluster):
             elif not self.replace(job, rows):
                 continue
             self._await_end(job)
+        self._await_changed_ends()
         return started
 
     def _shrink(self, job: int, ranks: set[int]) -> None:
@@ -221,7 +229,7 @@ class Engine(ReplayCluster):
         standing_in: dict[str, Ints] = {}
         one_by_one = one_by_one or self._one_by_one
         stand: tuple[Job, ...] = ()
-        if one_by_one or self._reserves:
+        if one_by_one or self._names_who_stands:
             running = sorted((job, rows) for job, (_, rows) in self.state.running.items() if job not in self.growing)
             self._standing = {job: self._standing_job(job, rows) for job, rows in running}
             stand = tuple([standing_gang for _, standing_gang in self._standing.values()])

@@ -30,6 +30,7 @@ class Rules(msgspec.Struct, frozen=True):
     controllers: bool = False  # whether jobs go through the embedded cluster and its controllers
     durations: str = STATED  # what profiles that go by ends are told of how long jobs run
     queues: tuple[Queue, ...] = ()  # those of the trace, in its order; where none are given, all jobs wait in one
+    contention: float = 0.0  # the share of a gang's time in which it communicates; 0: crowded uplinks slow nobody
     checkpoint_interval: float = 0.0  # of work; 0 where a gang that stops repeats the restart cost alone
 
 

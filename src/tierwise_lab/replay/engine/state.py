@@ -69,6 +69,10 @@ class ReplayState(msgspec.Struct):
     replaced: int = 0  # pods that came for those on failing hosts
     window_worked: float = 0.0  # GPU-seconds that gangs worked up to the last arrival
     window_lost: float = 0.0  # what of that has to be done again
+    ring_seconds: float = 0.0  # rings on the uplink of the worst leaf, times seconds, up to the last arrival
+    crowded_seconds: float = 0.0  # seconds with more than two rings on an uplink
+    excess_seconds: float = 0.0  # rings beyond two on all uplinks, times seconds
+    slowed: dict[int, float] = {}  # running gangs whose rings are slowed by others -> how fast they work, below 1
     cycles: int = 0
     events: int = 0
     samples: list[Sample] = []

@@ -149,11 +149,22 @@ def outcome(engine: Engine | EmbeddedReplay) -> Data:
             "hosts": _mean([s.parted_hosts for s in state.samples]),
             "leaves": _mean([s.parted_leaves for s in state.samples]),
         },
+        "rings": _rings(engine),
         "stops": {"evictions": int(state.evictions.sum()), "failures": state.failures},
         **(_of_failures(engine) if engine.rules.incidents else {}),
         "cycles": state.cycles,
         "events": state.events,
         "samples": [_sample(sample) for sample in state.samples],
+    }
+
+
+def _rings(engine: Engine | EmbeddedReplay) -> Data:
+    """Rings on uplinks of leaves up to the last arrival: on the worst leaf, and beyond two, by time."""
+    state, span = engine.state, float(engine.trace.arrival[-1])
+    return {
+        "worst": _ratio(state.ring_seconds, span),
+        "crowded": _ratio(state.crowded_seconds, span),
+        "excess": _ratio(state.excess_seconds, span),
     }
 
 
