@@ -69,20 +69,28 @@ def _implied(snapshot: Snapshot, profile: Profile) -> Iterator[PluginChoice]:
     if "patience" not in listed and any(map(_LADDER_OF, snapshot.jobs)):
         yield PluginChoice("patience")
     if "volumes" not in listed and any(map(_VOLUMES_OF, snapshot.shapes)):
-        given = (choice.arguments.get("volumebinding.bindTimeoutSeconds") for choice in profile.plugins())
-        timeout = next((seconds for seconds in given if seconds is not None), None)
-        yield PluginChoice("volumes", {"bindTimeoutSeconds": timeout} if timeout is not None else {})
+        yield _volumes(profile)
     evicts = not EVICTING.isdisjoint(profile.actions) and EVICTING_BY_POD.isdisjoint(profile.actions)
     if snapshot.budgets and evicts and "pdb" not in listed:
         yield PluginChoice("pdb")
     if not EVICTING.isdisjoint(profile.actions) and _some_marked(snapshot):
         yield PluginChoice("marks")
     if _wishes(snapshot, profile):
-        from tierwise.model.lost_nodes import LostNodes
+        yield from _lost_nodes(snapshot, profile)
 
-        if LostNodes(snapshot.nodes).any:
-            usual = profile.listed(_REPAIR, "onNodeLoss")
-            yield PluginChoice("lost-nodes", {"onNodeLoss": usual[0]} if usual else {})
+
+def _volumes(profile: Profile) -> PluginChoice:
+    timeouts = (choice.arguments.get("volumebinding.bindTimeoutSeconds") for choice in profile.plugins())
+    timeout = next((seconds for seconds in timeouts if seconds is not None), None)
+    return PluginChoice("volumes", {"bindTimeoutSeconds": timeout} if timeout is not None else {})
+
+
+def _lost_nodes(snapshot: Snapshot, profile: Profile) -> Iterator[PluginChoice]:
+    from tierwise.model.lost_nodes import LostNodes
+
+    if LostNodes(snapshot.nodes).any:
+        usual = profile.listed(_REPAIR, "onNodeLoss")
+        yield PluginChoice("lost-nodes", {"onNodeLoss": usual[0]} if usual else {})
 
 
 def _some_marked(snapshot: Snapshot) -> bool:

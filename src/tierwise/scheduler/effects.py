@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -12,6 +12,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import format_time
 from tierwise.api.eviction_terms import NOTICE
 from tierwise.api.pattern import COORDINATES, RANK, RANKS
+from tierwise.api.resource import ResourceClaim
 from tierwise.framework.report import CycleReport, Decision, PlacedTasks
 from tierwise.model.job import Job, Reason, Rejection, Status, Task, other_job
 from tierwise.model.job import told as told_in
@@ -148,18 +149,22 @@ def _deallocated(snapshot: Snapshot, report: CycleReport) -> Iterator[port.Effec
         if job.key not in report.rejections or any(d.job is job for d in report.decisions):
             continue
         waiting = [task for task in job.tasks if task.status is Status.PENDING and task.claims]
-        names = {task.key.partition("/")[2] for task in waiting}
-        uids = {task.uid for task in waiting}
         for path in dict.fromkeys(path for task in waiting for path in task.claims):
             claim = snapshot.devices.claims.get(path)
-            if claim is None or claim.status.allocation is None or not claim.status.reserved_for:
+            if claim is None or claim.status.allocation is None or claim_key(path) in written:
                 continue
-            all_own = all(
-                consumer.uid in uids if consumer.uid else consumer.name in names
-                for consumer in claim.status.reserved_for
-            )
-            if all_own and claim_key(path) not in written:
+            if _reserved_for_these_alone(claim, waiting):
                 yield deallocation(path, claim)
+
+
+def _reserved_for_these_alone(claim: ResourceClaim, tasks: Sequence[Task]) -> bool:
+    """True if a claim is reserved, and for none but these tasks."""
+    names = {task.key.partition("/")[2] for task in tasks}
+    uids = {task.uid for task in tasks}
+    consumers = claim.status.reserved_for
+    return bool(consumers) and all(
+        consumer.uid in uids if consumer.uid else consumer.name in names for consumer in consumers
+    )
 
 
 def _place(topology: Topology, leaf: int) -> dict[str, str]:
@@ -189,6 +194,14 @@ def pod_key(path: str) -> port.Key:
 # A report after its effects were carried out: what could not be bound was not placed, whatever the cycle decided.
 
 
+def _keys_among(decision: Decision, keys: Container[str]) -> list[str]:
+    """Keys of the tasks that a decision places, of those that are among `keys`."""
+    found = []
+    for placed in decision.placed:
+        found += [task.key for task in placed.tasks if task.key in keys]
+    return found
+
+
 def amended(report: CycleReport, outcomes: Iterable[port.Outcome]) -> CycleReport:
     """The report with pods whose bind failed taken out of its decisions, and their jobs rejected at stage "bind"."""
     failed: dict[str, port.Outcome] = {}
@@ -203,11 +216,7 @@ def amended(report: CycleReport, outcomes: Iterable[port.Outcome]) -> CycleRepor
     decisions: list[Decision] = []
     rejections = dict(report.rejections)
     for decision in report.decisions:
-        lost = []
-        for placed in decision.placed:
-            for task in placed.tasks:
-                if task.key in failed:
-                    lost.append(task.key)
+        lost = _keys_among(decision, failed)
         if not decision.bound or not lost:
             decisions.append(decision)
             continue

@@ -27,7 +27,8 @@ from tierwise.api.natural import NaturalKey, natural
 from tierwise.dialects.language import NotOurs, kinds
 from tierwise.dialects.languages import LANGUAGES, declares_one, declaring, whose
 from tierwise.framework.ledger import Ledger, halves, job_ready
-from tierwise.framework.report import CycleReport
+from tierwise.framework.report import CycleReport, Decision
+from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Phase, Status, SubJob, Task
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Effect, Evict, Key, Objects, PatchStatus, RecordEvent, lone_gang
@@ -55,9 +56,9 @@ def partial_since(objects: Objects, tasks: Sequence[Task]) -> float | None:
     pods = objects.every(Pod)
     standing = [pods[task.key] for task in tasks if task.status is Status.RUNNING and task.key in pods]
     waiting = [pods[task.key] for task in tasks if task.status is Status.PENDING and task.key in pods]
-    bound = [bound_at(pod) for pod in standing]
-    times = [time for time in bound if time is not None]
-    if not waiting or len(standing) + len(waiting) < len(tasks) or len(times) < len(standing) or not times:
+    times = [time for time in map(bound_at, standing) if time is not None]
+    all_are_there = len(standing) + len(waiting) == len(tasks)
+    if not waiting or not all_are_there or not times or len(times) < len(standing):
         return None
     first = min(times)
     if all(_made(pod) <= first for pod in waiting):
@@ -126,10 +127,8 @@ class _BoundPod(msgspec.Struct, frozen=True):
 
 
 def _last(objects: Objects, snapshot: Snapshot) -> Iterator[tuple[Job, Pod]]:
-    names = set()
-    for fault in snapshot.faults:
-        if fault.code == _CROWDED:
-            names.add(fault.subject.removeprefix("Node "))
+    """Pods of gangs that were bound last to nodes which have less than was given out of them."""
+    names = {fault.subject.removeprefix("Node ") for fault in snapshot.faults if fault.code == _CROWDED}
     if not names:
         return
     guests = _guests(objects, snapshot, sorted(snapshot.nodes.row[name] for name in names))
@@ -140,13 +139,18 @@ def _last(objects: Objects, snapshot: Snapshot) -> Iterator[tuple[Job, Pod]]:
     for row, there in guests.items():
         if any(not guest.stays and bound_at(guest.pod) is None for guest in there):
             continue  # bound a moment ago: the server's word on when is on its way
-        free = snapshot.nodes.allocatable[:, row].copy()
-        for guest in sorted(there, key=lambda guest: _binding_order(guest, times)):
-            asks = guest.task.shape.request
-            if not ((asks > free) & (asks > 0)).any():
-                free -= asks
-            elif guest.job is not None and not guest.stays and guest.task.status is Status.RUNNING:
-                yield guest.job, guest.pod
+        in_order = sorted(there, key=lambda guest: _binding_order(guest, times))
+        yield from _without_room(in_order, snapshot.nodes.allocatable[:, row].copy())
+
+
+def _without_room(in_order: Iterable[_BoundPod], free: Ints) -> Iterator[tuple[Job, Pod]]:
+    """Running pods of gangs that do not fit on a node with this much room once those before them are on it."""
+    for guest in in_order:
+        request = guest.task.shape.request
+        if not ((request > free) & (request > 0)).any():
+            free -= request
+        elif guest.job is not None and not guest.stays and guest.task.status is Status.RUNNING:
+            yield guest.job, guest.pod
 
 
 def _guests(objects: Objects, snapshot: Snapshot, rows: list[int]) -> dict[int, list[_BoundPod]]:
@@ -326,12 +330,10 @@ def _halves(
     standing = {_pod_key(pod).path: pod for pod in case.standing}
     begun = [sub for sub in job.subs if any(task.key in standing for task in sub.tasks)] if job.shape.parted else []
     units = halves(after, job, begun)
-    placed = set()
-    for one in report.decisions:
-        if one.job is job:
-            for p in one.placed:
-                for task in p.tasks:
-                    placed.add(task.key)
+    placed: set[str] = set()
+    for decision in report.decisions:
+        if decision.job is job:
+            placed |= _placed_keys(decision)
     for unit in units:
         tasks: list[Task] = []
         for sub in unit:
@@ -339,6 +341,10 @@ def _halves(
         if _waited(partial_since(objects, tasks), now) and not any(task.key in placed for task in tasks):
             pods = [standing[task.key] for task in tasks if task.key in standing]
             yield from _evict(replace(case, standing=pods), key, "sub-group " + ", ".join(sub.key for sub in unit))
+
+
+def _placed_keys(decision: Decision) -> set[str]:
+    return {task.key for placed in decision.placed for task in placed.tasks}
 
 
 class _Case(msgspec.Struct, frozen=True):

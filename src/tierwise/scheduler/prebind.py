@@ -10,7 +10,7 @@ A gang is bound only when nothing that its minimum needs is outstanding; if a pa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
@@ -42,29 +42,31 @@ def prepare(cycle: Cycle) -> None:
     preparations: list[tuple[str, Preparation]] = []  # by the key of the job
     for decision in report.decisions:  # who was placed first says for which node a volume is made
         if decision.bound:
-            decisions, answers_of_job = by_job.setdefault(decision.job.key, ([], {}))
+            key = decision.job.key
+            decisions, answers_of_job = by_job.setdefault(key, ([], {}))
             decisions.append(decision)
             answers = _ask(cycle, decision)
             answers_of_job |= answers
-            preparations += (
-                (decision.job.key, preparation) for task_answers in answers.values() for preparation in task_answers
-            )
-    settled = {
-        key: _settle(cycle, decisions, answers_given)
-        for key, (decisions, answers_given) in by_job.items()
-        if answers_given
-    }
-    for (
-        key,
-        preparation,
-    ) in preparations:  # in the order of asking, whatever the job: a claim is written with all who had it before
+            for task_answers in answers.values():
+                preparations += ((key, preparation) for preparation in task_answers)
+    settled: dict[str, list[Decision] | None] = {}
+    for key, (decisions, answers_of_job) in by_job.items():
+        if answers_of_job:
+            settled[key] = _settle(cycle, decisions, answers_of_job)
+    # In the order of asking, whatever the job: a claim is written with all who had it before.
+    for key, preparation in preparations:
         writes += preparation.writes if settled[key] is not None else preparation.undo
-    outcome = {key: decisions or [] for key, decisions in settled.items()}
     report.writes = tuple(_each_once(writes))
-    if not outcome:
-        return
-    other_decisions = [d for d in report.decisions if not d.bound or d.job.key not in outcome]
-    report.decisions = [*other_decisions, *(decision for key in outcome for decision in outcome[key])]
+    if settled:
+        report.decisions = _with_settled(report.decisions, settled)
+
+
+def _with_settled(decisions: Iterable[Decision], settled: Mapping[str, list[Decision] | None]) -> list[Decision]:
+    """All decisions, those that bind settled jobs replaced by what was settled, which comes last."""
+    kept = [decision for decision in decisions if not decision.bound or decision.job.key not in settled]
+    for decisions_of_job in settled.values():
+        kept += decisions_of_job or []
+    return kept
 
 
 def _taken_back(cycle: Cycle) -> list[Prepare]:
@@ -103,19 +105,13 @@ def _settle(cycle: Cycle, decisions: list[Decision], answers: _Said) -> list[Dec
     """Decisions about one job after its preparation; None if everything prepared for it is undone."""
     job = decisions[0].job
     report = cycle.report
-    every = []
-    for task_answers in answers.values():
-        every.extend(task_answers)
+    every = [preparation for task_answers in answers.values() for preparation in task_answers]
     failed = next((preparation.failed for preparation in every if preparation.failed is not None), None)
     if failed is not None:
         report.rejections[job.key] = Rejection("bind", job.key, failed)
         _count(cycle, failed, [write for preparation in every for write in preparation.undo])
         return None
-    waiting = set()
-    for key, task_answers in answers.items():
-        for preparation in task_answers:
-            if preparation.waits is not None:
-                waiting.add(key)
+    waiting = {key for key, task_answers in answers.items() if _some_wait(task_answers)}
     if not waiting:
         return decisions
     report.rejections[job.key] = _waits(job, waiting, every, sum(decision.count() for decision in decisions))
@@ -124,6 +120,15 @@ def _settle(cycle: Cycle, decisions: list[Decision], answers: _Said) -> list[Dec
         report.delays[job.key] = min(ends)
     if cycle.pipeline.gangs and not _whole_without(cycle, decisions, waiting):
         return [replace(decision, bound=False) for decision in decisions]
+    return _parted(decisions, waiting)
+
+
+def _some_wait(preparations: Iterable[Preparation]) -> bool:
+    return any(preparation.waits is not None for preparation in preparations)
+
+
+def _parted(decisions: Iterable[Decision], waiting: set[str]) -> list[Decision]:
+    """Decisions that bind all tasks but the waiting ones, and keep the places of these."""
     parted: list[Decision] = []
     for decision in decisions:
         ready = tuple(_some(placed, waiting, those=False) for placed in decision.placed)

@@ -105,17 +105,23 @@ def _made(pod: Pod, objects: Objects) -> Iterator[Effect]:
         yield PatchStatus(Key("", "Pod", namespace, pod.metadata.name), {"resourceClaimStatuses": statuses})
 
 
+def _owner_ended(claim: ResourceClaim, objects: Objects, namespace: str) -> bool:
+    """True if a claim was made for a pod that has ended or is gone."""
+    owner = next((one for one in claim.metadata.owner_references if one.controller and one.kind == "Pod"), None)
+    if owner is None:
+        return False
+    pod = objects.record(_pod(namespace, owner.name))
+    return not isinstance(pod, Pod) or not owns(pod, claim) or pod.status.ended
+
+
 def _tended(claim: ResourceClaim, objects: Objects) -> Iterator[Effect]:
     namespace = claim.metadata.namespace or "default"
     key = Key(_GROUP, "ResourceClaim", namespace, claim.metadata.name)
+    if _owner_ended(claim, objects, namespace):
+        yield Delete(key)
+        return
     kept = [one for one in claim.status.reserved_for if _runs(objects.record(_pod(namespace, one.name)), one.name)]
     kept = [one for one in kept if _consumes(objects, namespace, one.name, claim)]
-    owner = next((one for one in claim.metadata.owner_references if one.controller and one.kind == "Pod"), None)
-    if owner is not None:
-        pod = objects.record(_pod(namespace, owner.name))
-        if not isinstance(pod, Pod) or not owns(pod, claim) or pod.status.ended:
-            yield Delete(key)
-            return
     if len(kept) < len(claim.status.reserved_for):
         left = [{"resource": one.resource, "name": one.name, "uid": one.uid} for one in kept]
         yield PatchStatus(key, {"reservedFor": left} | ({} if kept else {"allocation": None}))

@@ -131,6 +131,21 @@ def _deployment(owner: Owner, now: float) -> Iterator[Effect]:
             yield Create(_replica_set(owner, template))
         return
     yield from _revisions(owner, sets, fresh)
+    yield from _resized(spec, fresh, old, replicas)
+    empty = sorted(
+        (old_set for old_set in old if not old_set.spec.count("replicas", 1) and not list(old_set.pods())),
+        key=_revision,
+    )
+    for old_set in empty[: max(len(empty) - spec.number("revisionHistoryLimit", _HISTORY), 0)]:
+        yield Delete(_key(old_set))
+    live: list[Pod] = []
+    for replica_set in sets:
+        live.extend(_live(replica_set))
+    yield from _told(owner, _set_status(owner, live, list(_live(fresh)), replicas, now))
+
+
+def _resized(spec: Fields, fresh: Owner, old: Sequence[Owner], replicas: int) -> Iterator[Effect]:
+    """The old ReplicaSets of a Deployment smaller, and the newest one larger, within what its strategy allows."""
     ready = sum(map(is_ready, _live(fresh)))
     surge, missing = _bounds(spec, replicas)
     kept_replicas = 0 if spec.at("strategy").text("type") == "Recreate" else max(replicas - missing - ready, 0)
@@ -148,16 +163,6 @@ def _deployment(owner: Owner, now: float) -> Iterator[Effect]:
     )
     if fresh.spec.count("replicas", 1) != min(target, replicas):
         yield _scaled(fresh, min(target, replicas))
-    empty = sorted(
-        (old_set for old_set in old if not old_set.spec.count("replicas", 1) and not list(old_set.pods())),
-        key=_revision,
-    )
-    for old_set in empty[: max(len(empty) - spec.number("revisionHistoryLimit", _HISTORY), 0)]:
-        yield Delete(_key(old_set))
-    live: list[Pod] = []
-    for replica_set in sets:
-        live.extend(_live(replica_set))
-    yield from _told(owner, _set_status(owner, live, list(_live(fresh)), replicas, now))
 
 
 def _revisions(owner: Owner, sets: Sequence[Owner], fresh: Owner) -> Iterator[Effect]:
@@ -357,15 +362,16 @@ def _job_failure(spec: Fields, failed: int, seconds: float) -> tuple[str, str]:
     return "", ""
 
 
+def _true_conditions(status: Fields) -> set[str]:
+    """Types of the conditions that hold."""
+    return {condition.text("type") for condition in status.each("conditions") if condition.text("status") == "True"}
+
+
 def _job(owner: Owner, now: float) -> Iterator[Effect]:
     """How many pods of a Job run and have ended, and whether it is over."""
     spec = owner.spec
     status = owner.fields.at("status")
-    ended = []
-    for c in status.each("conditions"):
-        if c.text("status") == "True":
-            ended.append(c.text("type"))
-    over = {"Complete", "Failed"} & set(ended)
+    over = {"Complete", "Failed"} & _true_conditions(status)
     pods = list(owner.pods())
     if over:
         yield from _ended_job(owner, status.text("completionTime") or _since(status, over), pods, now)

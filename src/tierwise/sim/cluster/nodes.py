@@ -149,6 +149,20 @@ class SimNodes:
         effects: list[Effect] = []
         gone: list[Key] = []
         wakes: list[float] = []
+        self._watch_hosts(objects, now, effects, wakes)
+        self._watch_taints(now, effects, wakes)
+        stranded = [pod for name in self.down for pod in self._pods[name]]
+        for pod in sorted(stranded, key=lambda pod: natural(key_of(pod).path)):
+            deed, wake = self._about(objects, pod, now)
+            if isinstance(deed, Key):
+                gone.append(deed)
+                effects.append(RecordEvent(deed, "Normal", "Gone", _removed(pod)))
+            effects += deed if isinstance(deed, tuple) else ()
+            wakes += [wake] if wake is not None else []
+        return NodeSync(tuple(effects), tuple(gone), min(wakes, default=None))
+
+    def _watch_hosts(self, objects: Objects, now: float, effects: list[Effect], wakes: list[float]) -> None:
+        """Mark nodes as lost some time after their host went down, and as well when it is back."""
         nodes = objects.every(Node)
         watched = {*self.down, *(node.metadata.name for node in self._lost[_LOST])}
         for name in sorted(watched & nodes.keys(), key=natural):
@@ -162,6 +176,9 @@ class SimNodes:
                     wakes.append(noticed)
             elif name not in self.down and since is not None:
                 effects += _marked(objects, node, now, lost=False)
+
+    def _watch_taints(self, now: float, effects: list[Effect], wakes: list[float]) -> None:
+        """Evict the pods of nodes with a NoExecute taint that do not tolerate it, or not for longer."""
         barred = [node for node in self._barred[_BARRED] if node.metadata.name not in self.down]
         seen = [(node.metadata.name, taint.key, taint.value) for node in barred for taint in _driving(node)]
         self._since = {place: self._since.get(place, now) for place in seen}
@@ -170,15 +187,6 @@ class SimNodes:
                 deeds, wake = self._driven(node, pod, now)
                 effects += deeds
                 wakes += [wake] if wake is not None else []
-        stranded = [pod for name in self.down for pod in self._pods[name]]
-        for pod in sorted(stranded, key=lambda pod: natural(key_of(pod).path)):
-            deed, wake = self._about(objects, pod, now)
-            if isinstance(deed, Key):
-                gone.append(deed)
-                effects.append(RecordEvent(deed, "Normal", "Gone", _removed(pod)))
-            effects += deed if isinstance(deed, tuple) else ()
-            wakes += [wake] if wake is not None else []
-        return NodeSync(tuple(effects), tuple(gone), min(wakes, default=None))
 
     def _driven(self, node: Node, pod: Pod, now: float) -> tuple[tuple[Effect, ...], float | None]:
         """Effects on a pod whose living node has taints that evict pods, and the time of the next look."""

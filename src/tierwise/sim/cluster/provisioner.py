@@ -81,6 +81,12 @@ def provision(objects: Objects, now: float | None = None) -> Provisioned:
     return Provisioner().provision(objects, now)
 
 
+def _ready_at(claim: PersistentVolumeClaim, storage: StorageClass) -> float:
+    """When the volume of a claim is there that is made once a node is selected."""
+    begun = status_time(claim.metadata.annotations.get(CHOSEN_AT, ""))
+    return begun + (seconds(storage.metadata.annotations.get(PROVISION_AFTER, "")) or 0.0)
+
+
 def _provision(objects: Objects, pods: Iterable[Pod], now: float | None) -> Provisioned:
     effects: list[Effect] = list(_ephemeral(objects, pods))
     wakes: list[float] = []
@@ -101,11 +107,11 @@ def _provision(objects: Objects, pods: Iterable[Pod], now: float | None) -> Prov
             effects += _bound(claim, key_of(named))
             continue
         node = claim.metadata.annotations.get(SELECTED_NODE, "")
-        if delayed and node and acts and storage is not None and storage.provisioner not in ("", NO_PROVISIONER):
-            begun = status_time(claim.metadata.annotations.get(CHOSEN_AT, ""))
-            ready = begun + (seconds(storage.metadata.annotations.get(PROVISION_AFTER, "")) or 0.0)
+        maker = storage if storage is not None and storage.provisioner not in ("", NO_PROVISIONER) else None
+        if delayed and node and acts and maker is not None:
+            ready = _ready_at(claim, maker)
             if now is None or now >= ready:
-                effects += _made(objects, claim, storage, node)
+                effects += _made(objects, claim, maker, node)
             else:
                 wakes.append(ready)
         elif not delayed and now is not None and not claim.spec.volume_name:
@@ -113,8 +119,8 @@ def _provision(objects: Objects, pods: Iterable[Pod], now: float | None) -> Prov
             if fitting is not None:
                 used_names.add(fitting.metadata.name)
                 effects += _bound(claim, key_of(fitting))
-            elif storage is not None and storage.provisioner not in ("", NO_PROVISIONER):
-                effects += _made(objects, claim, storage, "")
+            elif maker is not None:
+                effects += _made(objects, claim, maker, "")
     return Provisioned(tuple(effects), min(wakes, default=None))
 
 

@@ -7,7 +7,7 @@ the next moment at which something will. Nothing sleeps: the caller decides how 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -26,7 +26,7 @@ from tierwise.framework.report import CycleReport
 from tierwise.model.job import Phase
 from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.plugins import PLUGINS
-from tierwise.port import Bind, Effect, Key, Objects, PatchStatus, RecordEvent
+from tierwise.port import Bind, Effect, Key, Objects, Outcome, PatchStatus, RecordEvent
 from tierwise.scheduler.cycle import nothing_is_left
 from tierwise.scheduler.guard import Crash
 from tierwise.sim.cluster.agenda import Agenda, Due, Event, Incident, LookAgain, NodeBack, NodeLost, PodFails
@@ -214,6 +214,14 @@ class Simulation(EmbeddedDriver):
         self._idle = True
         return True
 
+    def _calm(self, snapshot: Snapshot, report: CycleReport, outcomes: Iterable[Outcome]) -> bool:
+        """True if a cycle only bound pods, all of them could be bound, and nothing waits any more."""
+        if snapshot.keeps_records:
+            return False
+        if not all(outcome.ok and isinstance(outcome.effect, Bind) for outcome in outcomes):
+            return False
+        return nothing_is_left(snapshot, self.profile, report)
+
     def _cycle(self, now: float) -> tuple[Snapshot, CycleReport]:
         before = self.cluster.read()
         decided = self._decide(now, skip=True)
@@ -240,9 +248,7 @@ class Simulation(EmbeddedDriver):
         own = before.version + bool(told)
         settled = decided.idle and after.version == own and _only_counts(told)
         self._idle = settled and not snapshot.keeps_records  # a record of ends would be written
-        calm = not self._watched and not snapshot.keeps_records and not _queued_again(told)
-        calm = calm and all(outcome.ok and isinstance(outcome.effect, Bind) for outcome in outcomes)
-        calm = calm and nothing_is_left(snapshot, self.profile, report)
+        calm = not self._watched and not _queued_again(told) and self._calm(snapshot, report, outcomes)
         self._placed = after if calm else None
         self._seen = after if settled else before
         self._last = (snapshot, report)

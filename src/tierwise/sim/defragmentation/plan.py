@@ -200,7 +200,7 @@ class Planner:
         pods = sorted(pods)
         self.left = max(self.left, _CYCLES[0])
         rows = self._snapshot.nodes.row
-        if any(pod not in self._holds for pod in pods) or any(node not in rows for node in nodes):
+        if not self._holds.keys() >= set(pods) or not rows.keys() >= set(nodes):
             return None
         pods_by_row = {rows[node]: number for node, number in nodes.items()}
         fits = self._fits((pod, self._pods[pod].spec.node_name, 1) for pod in pods)
@@ -210,14 +210,12 @@ class Planner:
         if not pods:
             slots = self._slots(self._counting.fits)
             return DefragPlan(self._room, slots, slots, self._resource, nodes=dict(nodes), exact=True)
-        movers = {owner.key: owner for owner in map(self._owner, pods)}
-        arrangement = self._arranged(
-            [[pod for pod in pods if self._owner(pod).key == key] for key in movers], pods_by_row
-        )
+        movers, pods_of_movers = self._by_mover(pods)
+        arrangement = self._arranged(pods_of_movers, pods_by_row)
         if arrangement is None:
             return None
         order, places = arrangement
-        plan = self._told(domain, pods_by_row, [list(movers.values())[i] for i in order], places)
+        plan = self._told(domain, pods_by_row, [movers[i] for i in order], places)
         if plan is not None and self._within_budgets(list(plan.moves[0].pods)):
             return plan
         return None
@@ -238,6 +236,14 @@ class Planner:
 
     # -- what whoever carries a plan out has to know
 
+    def _running_of(self, owner: str) -> tuple[str, ...]:
+        """Pods of an owner, by its uid, that may be evicted."""
+        running = []
+        for path, pod in self._pods.items():
+            if any(reference.uid == owner for reference in pod.metadata.owner_references) and may_go(pod):
+                running.append(path)
+        return tuple(running)
+
     def planned(self, move: Move) -> PlannedMove:
         """A move with all that tells whether its job is whole again."""
         first_pod = next(iter(move.pods))
@@ -247,13 +253,7 @@ class Planner:
         owners = sorted(pod.metadata.owner_references, key=lambda reference: not reference.controller) if lone else ()
         owner = owners[0].uid if owners else ""
         terms = mover.job.terms if mover.job is not None else None
-        running = mover.running
-        if owner:
-            running = tuple(
-                path
-                for path, sibling in self._pods.items()
-                if any(reference.uid == owner for reference in sibling.metadata.owner_references) and may_go(sibling)
-            )
+        running = self._running_of(owner) if owner else mover.running
         return PlannedMove(
             job=mover.key,
             name=move.name,
@@ -361,12 +361,17 @@ class Planner:
         task = self._tasks[path]
         if job.not_preemptable or task.not_preemptable or task.critical:
             return "marked as not preemptable"
+        if self._now - task.started < self._minimum_run_time(job):
+            return "younger than the minimum run time"
+        return ""
+
+    def _minimum_run_time(self, job: Job) -> float:
+        """Seconds for which pods of a job are not moved: by its own terms or its queue's, whichever are longer."""
+        longest = job.terms.minimum_run_time if job.terms is not None else 0.0
         queue = self._snapshot.queues.get(job.queue)
-        longest = max(
-            job.terms.minimum_run_time if job.terms is not None else 0.0,
-            max(queue.minimum_run_time, queue.reclaim_run_time or 0.0) if queue is not None else 0.0,
-        )
-        return "younger than the minimum run time" if self._now - task.started < longest else ""
+        if queue is not None:
+            longest = max(longest, queue.minimum_run_time, queue.reclaim_run_time or 0.0)
+        return longest
 
     def _ends(self, owner: OwnerReference, path: str) -> bool:
         """Whether the policies of a Volcano job end it when a pod is evicted."""
@@ -392,27 +397,34 @@ class Planner:
 
     # -- one choice of pods
 
+    def _by_mover(self, pods: Iterable[str]) -> tuple[list[_Mover], list[list[str]]]:
+        """The movers that these pods belong to, and the pods of each."""
+        found: dict[str, tuple[_Mover, list[str]]] = {}
+        for pod in pods:
+            mover = self._owner(pod)
+            found.setdefault(mover.key, (mover, []))[1].append(pod)
+        return [mover for mover, _ in found.values()], [pods_of_mover for _, pods_of_mover in found.values()]
+
     def _moving(self, pods: Sequence[str]) -> DefragPlan | None:
         """The plan that moves some of these pods and no others; None where there is none."""
         if not pods or not self._within_budgets(pods):
             return None
         fits = self._fits((pod, self._pods[pod].spec.node_name, 1) for pod in pods)
         totals = self._snapshot.topology.totals(fits)
-        movers = {owner.key: owner for owner in map(self._owner, pods)}
+        movers, pods_of_movers = self._by_mover(pods)
         if not (totals[self._counting.domains] >= self._room.pods).any():
             return None
         if len(movers) > _JOBS:
             self._cut = True
             return None
-        by_mover = [[pod for pod in pods if self._owner(pod).key == key] for key in movers]
         for domain in self._counting.domains.tolist():
             if totals[domain] < self._room.pods:
                 continue
             for reserved in self._reservations(domain, fits, pods):
-                arrangement = self._arranged(by_mover, reserved)
+                arrangement = self._arranged(pods_of_movers, reserved)
                 if arrangement is not None:
                     order, places = arrangement
-                    return self._told(domain, reserved, [list(movers.values())[i] for i in order], places)
+                    return self._told(domain, reserved, [movers[i] for i in order], places)
             if len(movers) > _ORDERED:
                 self._cut = True
         return None
