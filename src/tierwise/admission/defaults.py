@@ -33,7 +33,11 @@ def complete(raw: Raw) -> Raw:
 
 
 def _with_modes(raw: Raw) -> Raw:
-    """The manifest with the mode of every topology in lower case; templates of pods are left as they are."""
+    """The manifest with each networkTopology.mode in its spec that spells "hard" or "soft" in lower case.
+
+    Other modes, and everything in a field called template, stay as they are. It returns the argument itself where
+    nothing changes, and never alters the argument.
+    """
 
     def lowered(value: object, field: str = "") -> object:
         if isinstance(value, list):

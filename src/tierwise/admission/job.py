@@ -280,8 +280,10 @@ def _check_room(job: Job, outer: int | None, context: ClusterContext) -> Iterato
 
 
 def _minimum(job: Job) -> list[Share]:
-    """Smallest requests that must be placed for the job: each task's minimum, or fewer pods of the task that asks for
-    the least.
+    """(request, number of pods) pairs that the job cannot start with less than.
+
+    It is one pair for each task with that task's minimum, where minAvailable is at least their sum; else it is a single
+    pair: minAvailable pods of the smallest request of all tasks.
     """
     shares: list[Share] = [(effective_request(entry.template.spec), task_minimum(entry)) for entry in job.spec.tasks]
     needed = job.spec.min_available or 0

@@ -52,7 +52,9 @@ def check_pod(pod: Pod, nodes: Collection[str], groups: Collection[str], context
 
 
 def doubtful(pod: Pod) -> Iterator[Issue]:
-    """Issues of what a pod says that keep it waiting, whatever is around it."""
+    """Yield the issues of one pod that need no knowledge of the cluster: features in its spec that this scheduler does
+    not support, and faults in its ladder, terms and repair annotations.
+    """
     yield from check_support(pod)
     yield from check_ladder(pod.metadata)
     yield from check_terms(pod.metadata)

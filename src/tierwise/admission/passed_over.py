@@ -116,7 +116,11 @@ def _keys(record: Object, raw: Raw | None) -> Iterator[Issue]:
 
 
 def _marks(pod: Pod, objects: Objects, declared: Mapping[Name, Group]) -> Iterator[Issue]:
-    """Constraints on further fabrics that are on a pod, where those of its group count, or where it has none."""
+    """Yield a warning for each annotation on a pod that constrains a further fabric and has no effect.
+
+    It has none where the pod has no group, or where its group carries another value or none. It yields nothing where no
+    object declares the group: the pod waits for it, or the first pod of the gang decides.
+    """
     fabric_marks = {key: value for key, value in group_marks(pod.metadata).items() if _of_fabrics(key)}
     if not fabric_marks:
         return

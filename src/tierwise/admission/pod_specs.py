@@ -71,9 +71,10 @@ def check_pod_fields(spec: Fields, *, claims: Collection[str] = ()) -> Iterator[
 
 
 def left_out(spec: Fields) -> Iterator[Issue]:
-    """Issues of what Kubernetes asks for and scheduling does not, so that sketches leave it out.
+    """Yield an error for each container without an image, and for each of its requests that needs a limit and has none.
 
-    These are images, and limits of devices where the requests say all.
+    A resource needs a limit where containers cannot share it (devices, not CPU or memory). Kubernetes refuses such
+    containers; scheduling does not need these fields.
     """
     for field in _CONTAINERS:
         for container in spec.each(field):

@@ -61,7 +61,11 @@ def admit(group: PodGroup, key: Key, around: Surroundings) -> Iterator[Issue]:
 
 
 def _check_partners(group: PodGroup, key: Key, others: Mapping[str, PodGroup]) -> Iterator[Issue]:
-    """Pod groups that this one would start with, where they cannot be read or do not say so too."""
+    """Yield at most one issue of the annotation that names the pod groups this one starts together with.
+
+    It is an error where the annotation cannot be read, else a warning for the first partner, by name, that lists other
+    groups: then this group starts by itself. Partners that do not exist are not reported.
+    """
     names = partners_of(key.path, group.metadata)
     where = f"metadata.annotations.{GROUPS}"
     if isinstance(names, str):

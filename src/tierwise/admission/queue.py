@@ -58,7 +58,10 @@ def check_deletion(queue: Queue, objects: Objects) -> Iterator[Issue]:
 
 
 def _jobs_in(name: str, objects: Objects) -> Iterator[str]:
-    """Jobs and podGroups of a queue that have not ended; the podGroup of a job is not counted beside it."""
+    """Yield "namespace/name" of each Job and then of each PodGroup in the queue that has not ended.
+
+    A PodGroup that belongs to a Job is skipped, whatever queue that Job is in.
+    """
     groups_of_jobs: set[str] = set()
     for path, job in objects.every(Job).items():
         groups_of_jobs.add(f"{path.partition('/')[0]}/{pod_group_name(job)}")

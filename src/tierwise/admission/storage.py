@@ -67,7 +67,9 @@ def check_modes(record: PersistentVolume | PersistentVolumeClaim) -> Iterator[Is
 
 
 def check_class(record: StorageClass) -> Iterator[Issue]:
-    """A class says when volumes are bound, and what makes them."""
+    """Yield an error where a StorageClass has an unknown volumeBindingMode, and a warning where it limits topologies
+    though its provisioner makes no volumes. An absent provisioner is not reported.
+    """
     yield from one_of("volumeBindingMode", record.volume_binding_mode, _BINDING)
     if record.provisioner == NO_PROVISIONER and record.allowed_topologies:
         yield warning("allowedTopologies", "no volumes are made, so nothing is limited by it")

@@ -13,7 +13,9 @@ __all__ = ["check_window"]
 
 
 def check_window(window: Window) -> Iterator[Issue]:
-    """Issues of one window."""
+    """Yield the errors of one Window object: a name that is no DNS subdomain, and the first field that `read_window`
+    cannot read. It yields nothing where the window is good.
+    """
     yield from dns_subdomain("metadata.name", window.metadata.name)
     try:
         read_window(window)

@@ -42,7 +42,11 @@ def check_workload(key: Key, raw: Raw) -> Iterator[Issue]:
 
 
 def incomplete_workload(key: Key, raw: Raw) -> Iterator[Issue]:
-    """Issues for fields that Kubernetes requires and scheduling does not need, where the object leaves them out."""
+    """Yield the errors of `left_out` (no image, no device limit) for the pod template in an object.
+
+    It yields nothing where this kind has no pod template, or where the template cannot be read, which `check_workload`
+    reports.
+    """
     place = _PODS.get((key.group, key.kind))
     if place is not None:
         with suppress(InputError):  # `check_workload` says what is wrong with it

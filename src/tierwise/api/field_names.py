@@ -58,7 +58,9 @@ def _within(value: object, name: str, path: str) -> Iterator[tuple[str, str]]:
 
 @cache
 def fields(name: str) -> Mapping[str, str]:
-    """The fields of a type with theirs: "" for a plain value."""
+    """A map from each field name of the named type to the name of that field's own type, "" where the field holds a
+    plain value. An unknown type name raises KeyError.
+    """
     return {field: within for field, _, within in (entry.partition(">") for entry in table()[1][name].split())}
 
 

@@ -116,7 +116,10 @@ def updated(served: ServedKind, old: Raw | None, new: Raw, *, by: str, sub: str,
 
 
 def _body(raw: Raw) -> Raw:
-    """The fields of an object that somebody may own; its status is its controllers'."""
+    """A copy of an object without status and without the metadata fields that nobody can own (_NOBODYS).
+
+    Everything else stays; metadata is {} where the object has none.
+    """
     meta = {name: value for name, value in part(raw, "metadata").items() if name not in _NOBODYS}
     return {name: value for name, value in raw.items() if name != "status"} | {"metadata": meta}
 

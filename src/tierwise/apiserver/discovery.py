@@ -80,7 +80,10 @@ def resources(group: str, version: str) -> Raw | None:
 
 
 def _sub_resources(served: ServedKind, version: str) -> Iterator[tuple[str, tuple[str, str, str], tuple[str, ...]]]:
-    """Name, group, version and kind of what is written there, and verbs."""
+    """Yield (name, (group, version, kind) of the body, verbs) for each sub-resource of a kind.
+
+    The name is the last part only: "status", not "pods/status".
+    """
     if served.status:
         yield "status", (served.group, version, served.kind), ("get", "patch", "update")
     if served.scale:

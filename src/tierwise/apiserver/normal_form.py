@@ -75,7 +75,9 @@ def _one(value: object, kind: str) -> object:
 
 @cache
 def _with_quantities(message: str) -> Mapping[str, tuple[str, bool, bool]]:
-    """The fields of a message that are quantities or hold some: their type, and whether they are lists or maps."""
+    """Return, by field name, (type, is a list, is a map) of each field of a message that is a quantity or holds one
+    somewhere inside. The type is "quantity" or the name of the inner message.
+    """
     return {
         name: (field.type, field.many, field.mapped)
         for name, field in by_name(message).items()

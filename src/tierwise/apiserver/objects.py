@@ -389,7 +389,11 @@ class ObjectApi:
         return Answer({**_SUCCESS, "details": done})
 
     def delete_all(self, place: Place, options: Raw, query: Mapping[str, str]) -> Answer:
-        """Let all objects go that a request selects."""
+        """Delete every object at the place that the query's selectors select, and answer with a Success status.
+
+        It skips objects that are gone already (404); any other ApiFailure stops it, and the objects before it stay
+        deleted.
+        """
         is_selected = self.selected(place, query)
         entries, _ = self.cluster.all(place.served.group, place.served.kind)
         for key, raw in entries:

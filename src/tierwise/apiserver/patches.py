@@ -107,7 +107,11 @@ def _at(raw: Json, steps: Sequence[str]) -> Json:
 def _edited(
     raw: Json, steps: Sequence[str], work: Work, value: Json = None, *, insert: bool = False, remove: bool = False
 ) -> Json:
-    """A copy with a value put, inserted or removed at a place."""
+    """A copy of raw with value put, inserted (insert, in lists) or removed (remove) at the place that steps lead to.
+
+    It fails where a list index does not exist or the place is inside a plain value; removing an absent key of a map
+    changes nothing. Without steps it returns value. It takes work for each entry it copies and leaves raw as it is.
+    """
     if not steps:
         return value
     work.take(len(raw) if isinstance(raw, dict | list) else 0)

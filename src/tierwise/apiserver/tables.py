@@ -163,7 +163,11 @@ def _labels(value: object) -> str:
 
 
 def _of(raw: Raw, done: str, desired: object) -> str:
-    """So many of so many."""
+    """Text of two numbers, such as "1/3".
+
+    `done` is the path of the first number in the object, 0 where it is absent; `desired` is the second one itself, 1
+    where it is no integer.
+    """
     number = _at(raw, done)
     return f"{number if isinstance(number, int) else 0}/{desired if isinstance(desired, int) else 1}"
 

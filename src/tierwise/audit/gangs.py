@@ -21,7 +21,10 @@ _ONCE_WHOLE = ("Running", "Unknown", "Completed")
 
 
 def members(objects: Objects) -> dict[str, list[Pod]]:
-    """The pods of each pod group."""
+    """Return, by path "namespace/name" of each PodGroup that exists, its pods, whether waiting, placed or ended.
+
+    A group without pods has an empty list.
+    """
     by_group: dict[str, list[Pod]] = {path: [] for path in objects.every(PodGroup)}
     for pod in objects.every(Pod).values():
         if group(pod) in by_group:
@@ -30,7 +33,9 @@ def members(objects: Objects) -> dict[str, list[Pod]]:
 
 
 def gangs(objects: Objects) -> Iterator[Finding]:
-    """Gangs of which a part is placed."""
+    """Yield a finding for each lack of each PodGroup that has pods placed, is short of what its gang needs, and has
+    never stood whole. Gangs that lost pods later are no finding.
+    """
     inside = members(objects)
     for path, record in objects.every(PodGroup).items():
         placed = [pod for pod in inside[path] if counts(pod)]
@@ -41,7 +46,11 @@ def gangs(objects: Objects) -> Iterator[Finding]:
 
 
 def was_whole(meta: ObjectMeta, *, by_status: bool) -> bool:
-    """Whether a gang has stood whole: as its phase has said, but a mark of the scheduler's knows better."""
+    """Whether a gang has stood whole at least once. by_status is what its status says.
+
+    The annotation tierwise.io/partial-since overrules that: then it has not; tierwise.io/diminished-since alone is
+    enough: then it has.
+    """
     if meta.annotations.get("tierwise.io/partial-since"):
         return False
     return by_status or bool(meta.annotations.get("tierwise.io/diminished-since"))

@@ -78,7 +78,10 @@ def _pod_groups(objects: Objects) -> Iterator[Finding]:
 
 
 def _composites(objects: Objects) -> Iterator[Finding]:
-    """CompositePodGroups of which a part is placed, or whose pods are in several domains, at every level."""
+    """Yield a finding for each CompositePodGroup with pods placed and fewer whole groups than minGroupCount, unless it
+    or one around it has stood whole before; and one where its pods are in more domains than it allows. Composites
+    inside composites count at every level.
+    """
     fabrics = Fabrics(objects)
     inside = _standing(
         objects, lambda pod: pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group else ""
@@ -139,7 +142,10 @@ def _far(
 
 
 def _workloads(objects: Objects) -> Iterator[Finding]:
-    """Groups of the first Workloads of scheduling.k8s.io of which a part is placed, though all their pods are there."""
+    """Yield a finding for each group of a Workload with a gang policy of which some pods, but fewer than minCount, are
+    placed although at least minCount exist. These are the Workloads of the first version of scheduling.k8s.io, which
+    pods name by workloadRef.
+    """
 
     def named(pod: Pod) -> str:
         reference = pod.spec.workload_ref
@@ -326,7 +332,9 @@ def _kueue_size(objects: Objects, path: str, pod: Pod) -> int:
 
 
 def _sliced(marks: Mapping[str, str]) -> Iterator[tuple[str, int]]:
-    """The levels that a pod group asks for, each with the size of its slices, 0 for all pods together."""
+    """Yield (level, number of pods in a slice) for each level that Kueue's annotations require; 0 stands for all pods
+    together. Preferred levels, and slices without a size above 0, are left out.
+    """
     prefix = "kueue.x-k8s.io/podset-"
     if marks.get(f"{prefix}required-topology"):
         yield marks[f"{prefix}required-topology"], 0

@@ -116,7 +116,10 @@ def _means(carrier: Pod, term: PodAffinityTerm, pod: Pod, spaces: Mapping[str, M
 
 
 def _ports(pods: Mapping[str, Pod]) -> Iterator[Finding]:
-    """Ports of nodes that two pods take."""
+    """Yield a finding for each pod that takes a host port of its node which a pod before it has: same number, same
+    protocol, and the same address or one of them all addresses. One of the two pods must be ours. Pods on the host's
+    network take all their container ports.
+    """
     users_of_ports: dict[tuple[str, str, int], list[tuple[str, str]]] = {}
     for path, pod in pods.items():
         for container in pod.spec.containers:
@@ -190,7 +193,9 @@ def _claims(pod: Pod) -> Iterator[str]:
 
 
 def _made_for(pod: Pod, claim: str) -> bool:
-    """Whether a claim is that of an ephemeral volume of the pod."""
+    """Whether the claim at this path, "namespace/name", has the name of one that Kubernetes makes for an ephemeral
+    volume of the pod (pod name, dash, volume name). The namespace is not compared.
+    """
     names = (f"{pod.metadata.name}-{volume.name}" for volume in pod.spec.volumes if volume.ephemeral is not None)
     return claim.partition("/")[2] in names
 

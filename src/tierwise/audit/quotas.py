@@ -63,7 +63,10 @@ def quotas(objects: Objects) -> Iterator[Finding]:
 
 
 def _known(objects: Objects) -> Known:
-    """The quotas that count; of two with one name that a namespace sees the older one, then the first."""
+    """Each ElasticQuota that counts by (namespace, name); the namespace is "" for one of the trusted namespace, which
+    all namespaces see. Where two have one name in sight of a namespace, the older counts. The root quota, and quotas
+    with a name of Koordinator's in other namespaces, do not count.
+    """
     known: Known = {}
     records = objects.every(ElasticQuota).values()
     for record in sorted(records, key=lambda r: r.metadata.creation_timestamp or ""):

@@ -56,9 +56,9 @@ class Fabrics:
     def findings(
         self, meta: ObjectMeta, subject: str, pods: list[Pod], *, level: str = "", sub_group: str = ""
     ) -> Iterator[Finding]:
-        """Pods of a group, or of one of its sub-groups, that are where a listed constraint does not want them.
-
-        `level` is a constraint of the group's own language, which is about the fabric that the group names.
+        """Yield a finding for each hard constraint, listed for exactly this sub-group ("": the whole group), that the
+        places of the pods break. Rules about sets and about keeping apart are not among them. level, a constraint of
+        the group's own language, is checked as well where the group names a fabric; "" is none.
         """
         fabric_of_group = _fabric(meta)
         own_level = (entry for entry in listed(meta) if not entry.get("set") and entry.get("apart") is None)
@@ -228,7 +228,11 @@ class _Tree:
         return f"{len(pods)} pods on {len(nodes)} nodes must stand within one hyperNode of tier {limit}, and {where}"
 
     def domains(self, tier: object) -> list[frozenset[str]]:
-        """The widest domains up to a tier, by number or by name."""
+        """The sets of nodes of the widest hyperNodes whose tier is at most this one.
+
+        The tier is a number or a tier's name (the lowest, where several have it); the list is empty where no tier has
+        that name.
+        """
         named = [h.spec.tier for h in self._hypernodes.values() if h.spec.tier_name == tier]
         limit = tier if isinstance(tier, int) else min(named, default=None)
         within = [name for name, h in self._hypernodes.items() if limit is not None and h.spec.tier <= limit]

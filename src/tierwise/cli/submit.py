@@ -210,7 +210,11 @@ def _tell(life: Simulation, moments: Iterator[Moment], *, everything: bool) -> N
 
 
 def _print_data(life: Simulation, moments: Iterator[Moment], remarks: Sequence[Fault], form: str) -> None:
-    """Everything in one object; as jsonl a line for each thing that happens, and at the end the object without them."""
+    """Print a simulated life for programs, once all moments have passed.
+
+    In the form jsonl it prints a line for each event as it happens and at the end {"summary": ...}; in other forms one
+    object, the summary with all events in "timeline". Times are relative to the start.
+    """
     moment = None
     lines = form == "jsonl"
     for moment in moments:

@@ -26,7 +26,10 @@ _WORDS: Final = {"true": True, "t": True, "1": True, "false": False, "f": False,
 
 
 def number(arguments: Mapping[str, object], key: str, default: float) -> float:
-    """A number that is not negative, else the default."""
+    """The argument as a float, also where it is written as a text ("0.5").
+
+    It returns default where the argument is absent, no number, negative, infinite, or true or false.
+    """
     raw = arguments.get(key)
     if raw is None or isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
         return default

@@ -23,7 +23,10 @@ def as_written(value: object) -> str:
 
 
 def mapping(raw: object, path: str | None, fields: Collection[str] = (), what: str = "a mapping") -> Mapping[Any, Any]:
-    """A mapping with these fields, or with any."""
+    """The mapping itself where it is a mapping with these fields alone, or with any if fields is empty.
+
+    InputError for anything else, also None; what says in the message what was expected.
+    """
     if not isinstance(raw, Mapping):
         raise InputError(f"expected {what}", field=path)
     if fields:

@@ -108,7 +108,10 @@ def _whole(low: int, high: int) -> Callable[[object], str]:
 
 
 def _resources(value: object) -> str:
-    """A list of resources with weights, as scores take them."""
+    """Return what is wrong with an argument that lists resources with weights, "" where nothing is.
+
+    Each needs a name of its own and may have a weight from 0 to 100.
+    """
     if not isinstance(value, list):
         return "expected a list of resources"
     seen: set[str] = set()
@@ -332,7 +335,9 @@ class Points:
         return self._at[point]
 
     def named(self, point: str) -> tuple[str, ...]:
-        """The plugins that the profile itself enables at a point, there or everywhere."""
+        """The names of the plugins that the profile itself enables and that stand at this point: first those under
+        multiPoint, then those of the point, each once. Plugins that are there by default alone are not among them.
+        """
         changes = (self._changes.get("multiPoint"), self._changes.get(point))
         names: list[str] = []
         for change in changes:
@@ -375,7 +380,10 @@ def _change(raw: object, point: str, names: _Names, path: str) -> _Change:
 
 
 def _entries(raw: object, path: str) -> Iterator[tuple[str, str, int]]:
-    """Place, name and weight of each entry of a list of plugins."""
+    """Yield (path, plugin name, weight) of each entry of a list of plugins.
+
+    The weight is 0 where none is given; a name that is an alias is replaced. InputError where an entry cannot be read.
+    """
     for where, raw_entry in entries(raw, path):
         entry = named(raw_entry, where, _OF_PLUGIN)
         weight = entry.get("weight", 0)
@@ -571,7 +579,10 @@ def _sorts(profile: _KubeProfile) -> tuple[PluginChoice, ...]:
 
 
 def _actions(profile: _KubeProfile) -> tuple[str, ...]:
-    """Actions of a profile: those of its postFilter plugins, then the default, as in Koordinator's own profile."""
+    """The actions of a profile in the order they run: enqueue, allocate, those that its plugins bring, and last those
+    of its postFilter plugins that evict. Of the latter, those that the profile names come before the default ones. Each
+    action is in it once.
+    """
     actions = ["enqueue", "allocate"]
     actions += [profile.names[name].acts for name in profile.points.names() if profile.names[name].acts]
     for name in dict.fromkeys((*profile.points.named("postFilter"), *profile.points.at("postFilter"))):

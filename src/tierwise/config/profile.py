@@ -90,7 +90,10 @@ class Profile(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields
 
     @property
     def tiers_in_force(self) -> tuple[tuple[PluginChoice, ...], ...]:
-        """The tiers without plugins of features that are off."""
+        """The tiers without plugins of features that are off.
+
+        A tier that loses all its plugins stays, empty, so the tiers keep their numbers.
+        """
         off = {FEATURES[name].plugin for name in self.feature_gates if not self.feature(name)}
         if off:
             return tuple(tuple(c for c in tier if c.name not in off) for tier in self.tiers)

@@ -62,7 +62,10 @@ def _choice(raw: object, path: str, installed: Installed) -> PluginChoice:
 
 
 def _check_schedulers(profile: Profile, tiers: tuple[tuple[PluginChoice, ...], ...]) -> None:
-    """Plugins and preemption are for pods of schedulers that the profile lists; the first is named by an empty text."""
+    """Raise InputError where a plugin or preemptActions is for a scheduler that the profile does not list.
+
+    The first scheduler must be written "": its own name is refused. A plugin for None is for all.
+    """
     scheduler_names = {"", *profile.schedulers[1:]} if profile.schedulers else {""}
     named = ((choice.scheduler, f"plugin {choice.name}") for tier in tiers for choice in tier)
     for scheduler, whose in (*named, *((name, "preemptActions") for name in profile.preempt_actions)):

@@ -29,7 +29,9 @@ class SpareRules(msgspec.Struct, frozen=True):
     number: int | None = None  # where it is given there is no share; 0: spares are off
 
     def most(self, pods: int) -> int:
-        """How many a gang with so many running pods may have in all."""
+        """How many spare pods a gang may have, beside its running ones: the number that is configured, else so many
+        percent of the running pods, rounded down, at least 1.
+        """
         return max(1, pods * self.percent // 100) if self.number is None else self.number
 
 

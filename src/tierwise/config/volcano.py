@@ -197,7 +197,10 @@ def read_volcano(raw: object, installed: Installed = _NOBODY) -> Profile:
 
 
 def _check_settings(raw: Mapping[object, object]) -> None:
-    """InputError for a field that no configuration has, or a setting of another type."""
+    """Raise InputError for an unknown top-level field, and for a wrong value of the settings that are plain values:
+    _TRUST must be true or false, _GAP and _WAITING whole numbers from 0 on. Lists and mappings are checked where they
+    are read.
+    """
     check_fields(raw, None, ("actions", "tiers", "configurations", "metrics", _TRUST, _GAP, _WAITING, _GATES))
     if not isinstance(raw.get(_TRUST, False), bool):
         raise InputError("expected true or false", field=_TRUST)

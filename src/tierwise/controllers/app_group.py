@@ -153,7 +153,10 @@ def _running(pods: Mapping[str, Pod]) -> dict[str, int]:
 
 
 def _of(objects: Objects, group: AppGroup, pods: int | None, now: float) -> Iterator[Effect]:
-    """Effects on a group; `pods` is the number of its running pods, None without pods."""
+    """Yield the effects that bring the status of an AppGroup up to date, and an event for each new fault; nothing where
+    it is so already. pods is the number of its running pods; None means that no pod names the group: it counts as 0,
+    and no start time is written.
+    """
     running = pods or 0
     refs, graph = _graph(group)
     found_cycle = cycle(graph)

@@ -36,7 +36,10 @@ class GangCountController:
             self._queue.add([key.path for key in changed[PodGroup]])
 
     def reconcile(self, objects: Objects, now: float) -> list[Effect]:
-        """Effects on the PodGroup of these pods."""
+        """The patches that write the counts of their pods onto the gangs that have changed.
+
+        It is empty where none is due; a gang that no object declares is skipped, nothing is created.
+        """
         if self._queue.idle(now):
             return []
 

@@ -78,7 +78,10 @@ def owner_chain(objects: Objects, pod: Pod) -> OwnerChain:
 
 
 def _words(meta: ObjectMeta) -> dict[str, str]:
-    """The annotations of an owner, and its queue where a label names it."""
+    """The annotations of an owner, with a queue from its label where no annotation names one.
+
+    It may be the owner's own dict: do not change it.
+    """
     named = next((meta.labels[key] for key in (_QUEUE_LABEL, KAI_QUEUE) if meta.labels.get(key)), "")
     if named:
         return {_QUEUE: named, **meta.annotations}

@@ -19,7 +19,9 @@ _ORIGIN: Final = re.compile(r"netperf\.p\d+\.latency\.milliseconds\.origin\.(.+)
 
 
 def entries(origin: str, destination: str, seconds: Sequence[float]) -> dict[str, str]:
-    """The percentiles of some round trips, in milliseconds."""
+    """The entries of the ConfigMap for the round trips from origin to destination: a key for each percentile, and its
+    milliseconds as a text ("0.123"). The round trips are in seconds; without any the map is empty.
+    """
     times = sorted(seconds)
     percentiles = {}
     for percentile in _PERCENTILES if times else ():

@@ -55,7 +55,9 @@ def manifest(node: str, status: Raw) -> Raw:
 
 
 def advertise(objects: Objects, node: str, bits: int) -> list[Effect]:
-    """Effects that set a node's bandwidth; none if it is set already."""
+    """The patch that sets a node's capacity and allocatable of bandwidth to this many bits per second; no effect where
+    both say so already. InputError where there is no such node.
+    """
     key = Key("", "Node", "", node)
     raw = objects.raw(key)
     if raw is None:

@@ -17,7 +17,11 @@ __all__ = ["address_of", "pairs"]
 
 
 def pairs(nodes: Mapping[str, Node]) -> list[tuple[str, str]]:
-    """Origin and destination by name; the first ready node of a zone speaks for it, so all nodes agree on the pairs."""
+    """(origin node, destination node), one pair for each link between two zones or two regions, in each direction.
+
+    The first ready node of a zone by natural order speaks for it, so all nodes agree; nodes without a zone do not
+    count.
+    """
     speakers: dict[tuple[str, str], str] = {}
     for name in sorted(nodes, key=natural):
         zone = zone_of(nodes[name])

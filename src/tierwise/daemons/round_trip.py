@@ -26,7 +26,11 @@ _IDLE_SECONDS = 10.0
 
 
 def measure(host: str, port: int, *, count: int, timeout: float) -> list[float]:
-    """Seconds of so many round trips; OSError where the other side does not answer in time."""
+    """The seconds that each of count round trips took.
+
+    All together, with connecting and some round trips to warm up, may last timeout seconds; OSError where the other
+    side takes longer, cannot be reached, or does not answer as a probe does.
+    """
     deadline = time.monotonic() + timeout
     times: list[float] = []
     with socket.create_connection((host, port), timeout=timeout) as connection:

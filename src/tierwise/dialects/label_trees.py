@@ -126,7 +126,10 @@ def _labels(keys: Sequence[str], node: Node) -> Domain:
 
 
 def _chain(keys: Sequence[str], nodes: Sequence[Node]) -> tuple[list[str], list[str]]:
-    """Keys whose domains lie within each other, outermost first, and the keys that cross one of these."""
+    """Two lists of label keys: those whose domains nest, outermost first, and the rest.
+
+    The rest are keys that cross one of the first, and keys that no node carries.
+    """
     values = {key: {v for node in nodes if (v := node.metadata.labels.get(key, ""))} for key in keys}
     chain: list[str] = []
     crossing: list[str] = []

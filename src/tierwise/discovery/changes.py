@@ -55,7 +55,10 @@ class Changes(msgspec.Struct, frozen=True):
 def changes(
     hypernodes: Sequence[HyperNode], present: Mapping[str, HyperNode], *, source: str, nodes: Iterable[str]
 ) -> Changes:
-    """From the hyperNodes that a cluster has to those that a source wants; only the source's own are deleted."""
+    """Return what has to be created, changed and deleted so that a cluster has the hyperNodes of a source; it changes
+    nothing. present are those of the cluster, by name; only those labelled as this source's are deleted. nodes are the
+    names of the cluster's nodes, for the report of unknown and unplaced ones; without any none counts as unknown.
+    """
     named = {hypernode.metadata.name: hypernode for hypernode in hypernodes}
     mine = [hypernode for hypernode in present.values() if hypernode.metadata.labels.get(SOURCE_LABEL) == source]
     gone = [hypernode for hypernode in mine if hypernode.metadata.name not in named]

@@ -87,7 +87,11 @@ def _host(titles: Sequence[str], rows: Sequence[Mapping[str, str]], tiers: Seque
 
 
 def _ordered(titles: Sequence[str], rows: Sequence[Mapping[str, str]]) -> tuple[str, ...]:
-    """Columns from the innermost outwards: by their words, else by how many values they have."""
+    """The titles of the tier columns, innermost first.
+
+    They are those with known words, such as rack, where there are any, else all; known words order them, or else the
+    number of values, most first. ValueError where there is no column, or two have equally many values.
+    """
     ranked = [title for title in titles if _word(title) in _RANKS]
     if ranked:
         ranks = [_RANKS[_word(title)] for title in ranked]

@@ -133,7 +133,7 @@ def grown(written: Sequence[Switch], tier_names: Mapping[int, str] | None = None
 
 
 def _references(switches: Iterable[Switch]) -> Iterator[SourceRemark]:
-    """Names given twice, and children that do not exist."""
+    """Yield an error for each switch whose name is given twice, and for each child switch that does not exist."""
     seen: dict[str, Switch] = {}
     for switch in switches:
         if switch.name in seen:

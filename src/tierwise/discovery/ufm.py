@@ -21,7 +21,10 @@ _NOWHERE: Final = frozenset({"", "N/A", "NA", "None"})
 
 
 def read(ports: object, systems: object, file: str) -> Discovered:
-    """The tree of the hosts; `systems` may be None, for a port's description says what it belongs to as well."""
+    """The tree of the hosts that UFM's lists of ports and systems describe, or a failed Discovered that says what is
+    wrong: it raises nothing. systems may be None; then a port's description says whether it belongs to a host. Hosts
+    without a link are left out with a warning.
+    """
     if not isinstance(ports, list):
         return Discovered.failed(SourceRemark(file, "expected a list of ports"))
     types = _types(systems)
@@ -63,7 +66,10 @@ def _text(value: object) -> str:
 
 
 def _tree(uplinks: Mapping[str, set[str]], links: Mapping[str, set[str]]) -> Tree:
-    """Level after level: whatever shares a switch of the next level is one domain there."""
+    """The tree of the hosts. uplinks are the leaf switches of each host, links the neighbours of each switch, above and
+    below. Hosts or groups that share a switch of the next level are one domain there, named after its first switch;
+    groups without any switch above them are put into one domain of tier 2.
+    """
     chains: dict[str, list[PathElement]] = {host: [] for host in uplinks}
     inside = {host: [host] for host in uplinks}  # what was grouped last, with the hosts in it
     above = {host: set(leaves) for host, leaves in uplinks.items()}

@@ -105,7 +105,9 @@ def _slurm(origin: SourceLocation, _objects: Objects, stdin: TextIO | BinaryIO |
 
 
 def _is_yaml(data: bytes) -> bool:
-    """Whether the first line that says something starts a YAML document or list; a line of the other format cannot."""
+    """Whether the first line that is no comment, directive or blank starts with -, [ or {, so that the file is YAML or
+    JSON and not topology.conf. A YAML mapping without --- in front gives False.
+    """
     lines = (line.strip() for line in data.removeprefix(b"\xef\xbb\xbf").splitlines())
     first_line = next((line for line in lines if line and not line.startswith((b"#", b"%"))), b"")
     return first_line.startswith((b"-", b"[", b"{"))
@@ -165,7 +167,11 @@ def _read(origin: SourceLocation, place: str, stdin: TextIO | BinaryIO | None) -
 
 
 def _path(origin: SourceLocation, place: str) -> Path | None:
-    """Where a place is; None for standard input, which is not below any folder."""
+    """The path of a place.
+
+    Where the origin has a folder, it is a path inside it, links followed, and InputError for one outside. Without a
+    folder, None stands for standard input ("-").
+    """
     if origin.folder is not None:
         return confined(origin.folder, place)
     return None if place == "-" else Path(place)

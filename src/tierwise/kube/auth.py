@@ -126,7 +126,10 @@ class Trust:
             return self._context
 
     def show(self, certificate: bytes, key: bytes) -> None:
-        """Show a certificate that a program has given; OSError or ValueError where it cannot be used."""
+        """Use this client certificate and key, as a credential program has given them, on connections from now on.
+
+        OSError or ValueError where they cannot be used; then what was used before stays noted.
+        """
         with self._lock:
             _show(self._context, certificate, key)
             self._given = certificate, key

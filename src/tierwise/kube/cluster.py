@@ -413,7 +413,11 @@ class KubeCluster:
         self._store.nudge()
 
     def _lease_changed(self, tasks: asyncio.TaskGroup) -> None:
-        """We hold the lease, or no longer do."""
+        """React to having gained or lost the lease.
+
+        End the current term and any catching up; where we hold the lease, start to catch up with the server in a task
+        of its own. Wake those who wait for news either way.
+        """
         if self._catching_up is not None:
             self._catching_up.cancel()
             self._catching_up = None

@@ -35,7 +35,10 @@ class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
         return InputError(cause, file=self.file, field=f"{self.at}.{field}")
 
     def content(self, field: str, data: str, path: str) -> bytes:
-        """Content of a field: inline base64, which has priority, or a file's content."""
+        """The bytes of a kubeconfig field: data decoded from base64 where it is given, else the content of the file at
+        path, b"" where both are empty. field is its name for errors, which say that data is not base64 or the file
+        cannot be read.
+        """
         try:
             if data:
                 return b64decode(data, validate=True)

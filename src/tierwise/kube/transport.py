@@ -278,7 +278,9 @@ class _Connection(asyncio.Protocol):
         self._transport.resume_reading()
 
     async def more(self) -> bytes:
-        """Next received bytes; b"" after the end."""
+        """All bytes received since the last call, and wait for some where there are none; b"" once the other side has
+        ended. It has no time limit. A connection that failed raises its error after its last bytes were read.
+        """
         if not self._received and self.open:
             self._waiter = asyncio.get_running_loop().create_future()
             try:

@@ -45,9 +45,10 @@ _Written = tuple[type[port.Effect], port.Key]
 
 
 def by_gang(effects: Sequence[port.Effect]) -> list[list[int]]:
-    """The numbers of effects that wait for each other: all for one gang, binds that wait for nothing, and each other.
+    """Lists of indexes into effects, to be written apart from each other.
 
-    People are told of an object together with its status.
+    Each gang has a list, if anything but binds happens to it; the binds of all other gangs share one list; every other
+    effect is in the list of the object that it is about, so that an event comes with its object's status.
     """
     several = {gang for effect in effects if not isinstance(effect, port.Bind) and (gang := port.gang_of(effect))}
     groups: dict[object, list[int]] = {}

@@ -70,7 +70,7 @@ class ManifestSource(msgspec.Struct, frozen=True):
 
     @property
     def is_json(self) -> bool:
-        """Whether its name promises JSON, so that nothing else will do."""
+        """Whether the name ends in .json or .jsonl: then the content must be JSON. Other sources may hold JSON too."""
         return self.name.endswith((".json", ".jsonl"))
 
 
@@ -96,7 +96,11 @@ def _standard_input(stdin: TextIO | BinaryIO | None) -> ManifestSource:
 
 
 def _kept(stream: TextIO | BinaryIO | IO[bytes], name: str) -> IO[bytes]:
-    """All that a stream has to say, in memory or in a file; beyond `LARGEST_FILE` the rest is left."""
+    """A copy of a stream, in memory or, where it is large, in a temporary file.
+
+    It is positioned at its end: seek to 0 before reading. A little more than LARGEST_FILE is kept of what is longer, so
+    that `read` refuses it. InputError where the stream cannot be read.
+    """
     buffer: IO[bytes] = BytesIO()
     try:
         while buffer.tell() <= LARGEST_FILE and (data := stream.read(_STEP)):
@@ -137,7 +141,9 @@ class _Once:
 
 
 def _below(folder: str) -> list[str]:
-    """The manifests in a folder and in those below it; links to folders are not followed, so there is no circle."""
+    """The paths of all files in a folder, and in those below it, whose names end as manifests do; each folder's in
+    order of names. Hidden ones, and links to folders, are skipped. InputError where there is none.
+    """
     paths_below: list[str] = []
     for place, folders, files in os.walk(folder, onerror=_raise):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -280,9 +286,11 @@ class _Reading:
                 self._remarks.blame(error.inside(file=f"{source.name}#{max(index, 1)}"))
 
     def _is_new(self, loaded: Loaded) -> bool:
-        """Whether an object is given for the first time; one that comes again in another file is left out, or refused.
+        """Whether this is the first object with its key, and remember it.
 
-        Files that are checked need not be meant for one cluster; those that are run together are.
+        A second one raises InputError where it is in the same file, or where the files are run together (no faults are
+        collected). In files that are only checked it returns False, with one remark for each pair of files. Contents
+        are not compared.
         """
         seen_at = self._seen.setdefault(loaded.key, loaded.source)
         if seen_at is loaded.source:
@@ -378,7 +386,10 @@ def _documents(source: ManifestSource) -> Iterator[tuple[object, int, bool]]:
 
 
 def _unlisted(document: object) -> Iterator[Raw]:
-    """The objects of a list, of lists within lists, or the object itself."""
+    """Yield the objects of a list in order, also those of lists within it; a document that is no list is yielded
+    itself. Items of a typed list (PodList) get its apiVersion and kind where they have none. InputError for anything
+    that is no object.
+    """
     waiting = [document]
     while waiting:
         raw = waiting.pop()

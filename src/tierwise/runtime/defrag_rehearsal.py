@@ -51,7 +51,10 @@ class Rehearsal:
         return self.executor.begin(room, step_seconds=step_seconds)
 
     def step(self, *, stopping: bool = False) -> DefragRecord | None:
-        """All that happens now, and the executor's next step; the clock goes on where that changes nothing."""
+        """Let the simulated cluster catch up with the clock, then take the executor's next step and return its record;
+        None where there is no execution. The clock is moved on where the step changed nothing. stopping asks the
+        executor to end after the move in hand.
+        """
         self.simulation.advance(self.now)
         before = self.cluster.read()
         record = self.executor.step(stopping=stopping)

@@ -322,7 +322,10 @@ class Loop(LoopState):
         self.tell_of_crashes()
 
     def _conclude_in_time(self, seconds: float) -> None:
-        """Wait for what is under way, for so long at most where nobody answers; then another leader is due."""
+        """Wait until everything under way has been concluded, but return after this many seconds of waiting for slow
+        answers alone: what is left stays pending. Time in which other writes are still waiting to be answered promptly
+        does not count. It is for the moment when another leader is due.
+        """
         looks = int(seconds / _LOOK)
         while self._pending and looks:
             self.cluster.wait(_NEVER, _LOOK)

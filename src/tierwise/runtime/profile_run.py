@@ -387,9 +387,11 @@ class ProfileRun:
         release(objects, snapshot, report, partial(decision_id, now))
 
     def schedule(self, objects: port.Objects, *, everything: bool = True) -> bool:
-        """One cycle and all that follows from it. `whole` raises where a plugin cannot be made.
+        """Run one cycle on these objects and begin to write what it decided, without waiting for the answers.
 
-        An object may have kept it from being made: then the guard finds that one, and the others are served.
+        It returns True always. everything=True raises where a plugin could not be made: the guard then finds the object
+        that is to blame, and calls again with it set aside. self.again becomes the time to look again, in seconds since
+        the epoch, None where there is none.
         """
         times = self._loop.times() if self._loop.times is not None else None
         marks = [self._loop.ticks()]

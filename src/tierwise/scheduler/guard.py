@@ -121,8 +121,11 @@ class Guard:
         act: Callable[[Objects], T],
         rehearse: Callable[[Objects], object] | None = None,
     ) -> T | None:
-        """Result of a stage for these objects; None if it fails even with every culprit skipped. `rehearse` runs the
-        stage without effects; without it, `act` has none.
+        """Run a stage on these objects and return its result.
+
+        Where it raises, find the object to blame, note it, and try again without it, _CULPRITS times at most; None
+        where that did not help. A Guard without a clock raises the error instead where no object is to blame. rehearse
+        runs the stage without effects, to find the culprit; without it act must have none.
         """
         trial = act if rehearse is None else rehearse
         for _ in range(_CULPRITS):

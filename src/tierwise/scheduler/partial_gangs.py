@@ -171,7 +171,9 @@ def _gang(pod: Pod) -> str:
 
 
 def _times(objects: Objects, members: Sequence[Pod]) -> dict[str, float]:
-    """When the last pod was bound of each gang that has some of these."""
+    """Return, for each gang that one of members belongs to, when its last pod was bound, in seconds since the epoch; 0
+    where none of its pods says so. All placed pods of the gang count, not members alone.
+    """
     times = dict.fromkeys(map(_gang, members), 0.0)
     namespaces = {pod.metadata.namespace for pod in members}  # no gang has pods in two
     for pod in objects.every(Pod).values():

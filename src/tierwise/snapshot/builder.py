@@ -413,7 +413,10 @@ def _crowd(last: list[int], followed: FollowedPods) -> int:
 
 
 def _ceiling(order: Order) -> int:
-    """What no amount of a node is more than; by powers of two, so that it seldom changes when nodes come and go."""
+    """The limit that amounts of a node are cut to: the more nodes, the lower.
+
+    The number of nodes is rounded up to a power of two, so the limit seldom changes when nodes come and go.
+    """
     return ceiling(1 << max(len(order.names), 1).bit_length())
 
 

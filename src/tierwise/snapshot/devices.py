@@ -318,7 +318,10 @@ class DeviceReader:
     # -- devices
 
     def _look(self, objects: Objects, claims: Mapping[str, ResourceClaim]) -> bool:
-        """Whether selectors and constraints look at other attributes now than before."""
+        """Whether selectors and constraints look at attributes that were not looked at before, and remember those too;
+        then all kinds of devices must be found anew. Attributes that nobody looks at any more stay remembered, and give
+        False.
+        """
         names: set[tuple[str, str]] = set()
         texts: dict[str, None] = {}
         for device_class in objects.every(DeviceClass).values():

@@ -68,7 +68,10 @@ def _kept(record: DefragRecord, axis: Axis, rows: Mapping[str, int]) -> Iterator
 def _held(
     record: DefragRecord, axis: Axis, nodes: NodeTable, jobs: Sequence[Job], objects: Objects
 ) -> Iterator[HeldPlace]:
-    """Places held for jobs, without those that the jobs' pods have taken."""
+    """Yield one HeldPlace for each entry of the record whose node exists and which is not taken up fully; it says how
+    many places are left, _PODS at most. It has no job keys where the job has no pods at the moment: then the places are
+    kept from all jobs.
+    """
     placed_before: dict[tuple[str, str, str, bytes], int] = {}  # pods that stand for an earlier entry already
     for held_pods in record.held:
         row = nodes.row.get(held_pods.node)

@@ -397,7 +397,10 @@ class TaskStore:
         self._touched.add(cohort)
 
     def _let_go(self, path: str, cohort: Cohort) -> None:
-        """Stop counting a pod; its place among the members stays until it is refilled."""
+        """Take a pod out of the store's books: its shape, its node, what it attracts, its faults.
+
+        Its entry in the cohort stays until the place is refilled. Returns nothing.
+        """
         task = cohort.members[path].task
         self.shapes.leave(task.shape)
         self._of_node.put(path, ())

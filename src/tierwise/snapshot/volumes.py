@@ -91,7 +91,10 @@ class VolumeFollower:
         return {path for key in keys for path in self._readers[key]}
 
     def _look(self, stale: set[str]) -> set[str]:
-        """Read pods again, and those that use the same as one that has begun or ceased to."""
+        """Read the stale pods again, and those that share a volume which one of them has begun or ceased to use.
+
+        Return the paths of the pods whose terms differ from before, those that are gone among them.
+        """
         touched = set(stale)
         self._besides = None
         for path in stale:

@@ -33,9 +33,10 @@ _STANDING: Final = (Status.RUNNING, Status.RELEASING, Status.SUCCEEDED)
 
 
 def phase_after(job: Job, report: CycleReport, bound: int) -> Phase:
-    """Running once the minimum runs; Unknown where some run and the rest cannot be placed.
+    """The phase of a group after a cycle; bound is how many of its pods the cycle bound.
 
-    A group that fell below its minimum queues again, as in Volcano; one that need have it only once stays Running.
+    It is Completed where all its pods have ended and its minimum succeeded; Running where its minimum runs, or ran once
+    and need not again; Unknown where some run and the rest was rejected; else Inqueue where it was let in, or Pending.
     """
     statuses = [task.status for task in job.tasks]
     running_or_bound = sum(map(statuses.count, _STANDING)) + bound

@@ -226,7 +226,10 @@ class _Kubernetes:
             yield from self._patch(inner, COMPOSITE_SCHEDULED, ready=stands_whole and ready)
 
     def _composites(self, key: Key, satisfied_by_name: Mapping[str, bool]) -> Iterator[tuple[str, bool]]:
-        """The composites between the one that declares the job and its PodGroups, and whether each has its minimum."""
+        """Yield (name, whether its minimum of groups stands) for each CompositePodGroup between key, which declares the
+        job and is left out, and its PodGroups. satisfied_by_name says by name which PodGroups have their minimum. All
+        are in the namespace of key.
+        """
         inside: dict[str, dict[tuple[str, str], None]] = {}
         for name in satisfied_by_name:
             child = ("PodGroup", name)

@@ -162,8 +162,8 @@ class _Told:
 
 
 def _reason(rejection: Rejection) -> str:
-    """Reason of a pod's condition: a fault's own code if more nodes would not help, so that it does not look as if they
-    would.
+    """The reason of a pod's condition: _FAULT for a fault, Unschedulable where more nodes would help, else the name of
+    the verdict. Autoscalers add nodes for Unschedulable alone.
     """
     if rejection.reason.code in _FAULTS:
         return _FAULT
@@ -192,7 +192,10 @@ def _words(job: Job, rejection: Rejection) -> str:
 
 
 def pod_events(snapshot: Snapshot, outcomes: Sequence[Outcome]) -> list[Effect]:
-    """Events about pods, with the reasons that users of Kubernetes know and the decision's identifier."""
+    """An event for each bind and each eviction that was carried out or failed: Scheduled, FailedBinding, Evict,
+    FailedEviction. It carries the decision's identifier. Other effects have none, nor have binds and evictions that
+    were withheld because another one of the gang failed.
+    """
     victims = {o.effect.pod.path for o in outcomes if isinstance(o.effect, Evict) and not o.effect.by}
     whose = {t.key: job.key for job in snapshot.jobs for t in job.tasks if t.key in victims} if victims else {}
     events: list[Effect] = []

@@ -189,7 +189,7 @@ class _Lives:
 
 
 def _owner(raw: Raw) -> str:
-    """The workload that a podGroup was made for."""
+    """The name, without kind and namespace, of the first owner of a podGroup; "" where it has none."""
     owners = part(raw, "metadata").get("ownerReferences")
     owner = owners[0] if isinstance(owners, list) and owners else None
     return str(owner.get("name", "")) if isinstance(owner, dict) else ""

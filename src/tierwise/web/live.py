@@ -40,7 +40,11 @@ class LiveRuns:
         self.checked: float | None = None  # when the last iteration ended, whether anything came of it or not
 
     def saw(self, latest: LoopPass) -> None:
-        """Keep an iteration; one in which nothing happened and no object came or went changes nothing."""
+        """Keep an iteration, to be shown from now on.
+
+        It is ignored where it ran another profile than the first that was kept. One that saw and decided the same as
+        the last only counts, and says that the source was looked at.
+        """
         with self._lock:
             if self._latest is not None and latest.profile is not self._latest.profile:
                 return

@@ -143,7 +143,10 @@ class RunView:
             return self._board.lines
 
     def node_changes(self, marks: dict[str, bytes]) -> dict[str, Raw | None]:
-        """The nodes that are others than marks say."""
+        """Nodes that have changed since `marks` was written, by name; None for a node that is gone.
+
+        `marks` has a fingerprint for each node, and is brought up to date.
+        """
         with self._lock:
             return self._board.node_changes(marks)
 

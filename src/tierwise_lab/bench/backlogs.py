@@ -43,7 +43,9 @@ _BEGUN = "2027-01-15T00:00:00Z"
 
 @row("C9b", at_most(0.15, 0.1))
 def _c9b(lab: Lab) -> Measured:
-    """A backlog of gangs of two roles in a full cluster, from the second cycle on."""
+    """Measure the seconds of a cycle, from the second one on, over a backlog of gangs of two roles in a full cluster
+    that refuses them all.
+    """
     nodes, gangs = lab.size.everyday // 2, lab.size.backlog
     what = f"seconds of a cycle after the first over {gangs:,} gangs of two roles at {nodes:,} full nodes"
     return what, refused_again(

@@ -43,7 +43,9 @@ def _d1b(lab: Lab) -> Measured:
 
 @row("V1a", at_most(5, 1.5))
 def _v1a(lab: Lab) -> Measured:
-    """Deciding for a gang whose volumes are made, what is written on the claims included."""
+    """Measure how many times as long it takes to decide for a gang whose volumes are made, with what is written on the
+    claims, as for one without volumes.
+    """
     what = f"deciding for a gang of {lab.size.gang} pods whose volumes are made ÷ without volumes"
     return compared(f"{what} at {lab.size.small:,} nodes", *_deciding(lab, "volumes"))
 
@@ -80,7 +82,9 @@ def _decide(lab: Lab, what: str) -> Callable[[], None]:
 
 
 def _objects(lab: Lab, what: str) -> Objects:
-    """Nodes and a gang that waits; its pods claim devices, volumes that are made, disks, or nothing."""
+    """Nodes and a waiting gang whose pods claim what this key of _WITH says: devices, volumes that are made, disks, or
+    nothing. Each is made once for a Lab and then shared.
+    """
     return lab.once(f"claims of {what}", lambda: manifests.read_manifests(_WITH[what](lab)))
 
 

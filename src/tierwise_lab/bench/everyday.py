@@ -114,7 +114,9 @@ def _c6(lab: Lab) -> Measured:
 
 @row("C7a", at_most(5, 0.2))
 def _c7a(lab: Lab) -> Measured:
-    """A kubelet that reports: nothing has changed but the time of its heartbeat, and no reader wakes."""
+    """Measure the milliseconds that it takes to follow a kubelet's report in which only the time of its heartbeat has
+    changed. RuntimeError where a reader wakes of it.
+    """
     store, reader = Store(), Reader()
     store.listed(_NODES, [(codec.decode(_reporting(i, 0)), None) for i in range(lab.size.pods // 8)], "1", since=0)
     before = store.read()
@@ -211,7 +213,9 @@ def _c12a(lab: Lab) -> Measured:
 
 
 def _paired(nodes: int, form: str) -> Objects:
-    """Two nodes to a hyperNode; an empty form chooses them by label."""
+    """Nodes and hyperNodes of two nodes each. form is a regular expression with two places for the numbers of the two
+    nodes, as in "n({}|{})"; with an empty form they are chosen by a label.
+    """
     labelled = [{**node(i), "metadata": {"name": f"n{i}", "labels": {"pair": f"p{i // 2}"}}} for i in range(nodes)]
     pairs = []
     for i in range(nodes // 2):

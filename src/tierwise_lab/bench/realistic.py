@@ -278,7 +278,9 @@ def beside_flood(nodes: int, flood: Sequence[manifests.Manifest], gangs: int) ->
 
 @row("R4", at_most(400, 120))
 def _r4(lab: Lab) -> Measured:
-    """A pod that ends or starts among others that change at the same time, controllers included."""
+    """Measure the microseconds of an iteration, controllers included, for each of 100 pods that end or start at the
+    same time.
+    """
     gangs, events = lab.size.everyday // 4, 100
     pods = [manifests.pod(g, i, on=f"n{g}") for g in range(gangs) for i in range(8)]
     groups = [manifests.group(g, minimum=8) for g in range(gangs)]

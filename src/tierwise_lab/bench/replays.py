@@ -124,7 +124,9 @@ class _Following:
         self._settle()
 
     def seconds(self, *statuses: Raw) -> float:
-        """Shortest time in seconds in which the controllers follow one such change of a pod's status."""
+        """Apply the statuses to the pod one after the other, and return the shortest time in seconds that the
+        controllers need to follow one. The first two warm up and do not count, so it needs three or more.
+        """
         durations = []
         for status in statuses:
             self._put("Pod", {"status": status}, self._pod)

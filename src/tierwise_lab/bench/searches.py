@@ -86,7 +86,9 @@ def _g4(lab: Lab) -> Measured:
 
 @row("G5", at_most(1_000, 200))
 def _g5(lab: Lab) -> Measured:
-    """Gangs that find no place on three fabrics, and would on empty nodes."""
+    """Measure the milliseconds of a cycle that refuses ten gangs: three fabrics have no room for them, but would have
+    on empty nodes.
+    """
     nodes, gangs = lab.size.small * 9 // 25, 10
     listed = [{"fabric": "nvlink", "tier": 1, "subGroup": "part"}, {"fabric": "power", "tier": 1, "spread": 3}]
     waiting = [raw for i in range(gangs) for raw in _volcano([(4, 4)], listed, name=f"g{i}", gpus=8)]

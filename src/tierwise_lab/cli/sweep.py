@@ -145,7 +145,9 @@ def _lines(page: Page, grid: Grid, results: Mapping[int, CellResult], difference
 
 
 def _failures(page: Page, grid: Grid, failed: Mapping[int, str]) -> list[Text]:
-    """The first cells that failed, each with its error, and how many more did."""
+    """The lines about the failed cells: how many there are, the first ones with their errors, and how many more. failed
+    maps the number of a cell to its error and must not be empty.
+    """
     text_lines = [Text(), Text(f"{count(len(failed), 'cell')} failed:", style="bold")]
     shown_cells = [cell for cell in grid if cell.number in failed][:_FAILED]
     for cell in shown_cells:

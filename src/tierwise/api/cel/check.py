@@ -333,7 +333,10 @@ _LARGEST_TYPE: Final = 200
 
 
 def _size(inferred: Type) -> int:
-    """Of how many a type is made."""
+    """How many types a type consists of, itself included: 1 for int, 2 for list(int).
+
+    It stops counting at the first number above _LARGEST_TYPE.
+    """
     number = 0
     waiting = [inferred]
     while waiting and number <= _LARGEST_TYPE:

@@ -33,7 +33,9 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
 
 
 def _detail(topology: Topology, layers: network_topology.Layers, domain: int) -> Raw:
-    """One domain: who it is, who is around it, what is in it."""
+    """The manifest entry of one domain: itself, its parent (left out for the root), the layer below, its children by
+    name (left out on tier 1, where they are nodes) and its number of nodes.
+    """
     tier = int(topology.tier[domain])
     detail: Raw = {"topologyInfo": _info(topology, layers, domain)}
     if domain != ROOT:

@@ -143,7 +143,9 @@ def restarted_at(restarts_by_target: Mapping[str, int], task: str, partition: st
 
 
 def restarts_part(memory: Mapping[str, str], retry_count: int) -> bool:
-    """Whether the restart of that number concerns a part of the job, not the whole."""
+    """Whether the restart that gave a job this retry count concerned a part of it (a task, partition or pod), and not
+    the whole job. memory is the job's status.controlledResources.
+    """
     return retry_count in restarts(memory).values()
 
 

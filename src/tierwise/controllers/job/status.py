@@ -106,7 +106,11 @@ def observed(
 
 
 def _look(job: Job, job_pods: JobPods, memory: dict[str, str]) -> None:
-    """Remember which pods are there, and forget the loss of those that are back."""
+    """Write into memory which pods of each task are there now, leaving out those being deleted.
+
+    Delete from memory each loss whose pod has left Pending, and each whose index the task no longer has. Returns
+    nothing.
+    """
     phases_by_task: dict[str, dict[int, str]] = {task.name: {} for task in job.spec.tasks}
     for member in job_pods.current():
         if not member.leaving:

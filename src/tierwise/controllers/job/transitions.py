@@ -143,7 +143,11 @@ def _while_running(job: Job, job_pods: JobPods, counts: Mapping[str, int]) -> Ph
 
 
 def _at_the_end(job: Job, job_pods: JobPods, succeeded: int, total: int) -> PhaseChange:
-    """All pods have ended: whether enough of them did so well, in every task and in all."""
+    """The change to Completed or Failed of a job whose pods have all ended.
+
+    It is Completed where at least minSuccess pods succeeded (minAvailable where that is not given). Where minAvailable
+    is the sum of the tasks' minimums or more, each task with pods needs its own minimum too.
+    """
     tasks = job.spec.tasks
     needed = job.spec.min_available or 0
     if needed >= sum(task_minimum(task) for task in tasks):

@@ -90,7 +90,10 @@ class VolumeReader:
     # -- pods
 
     def uses(self, pod: Pod) -> Iterator[str]:
-        """Names of volumes that other pods may use as well: claims, and volumes as drivers identify them."""
+        """Yield a text for each volume of a pod that other pods may use as well: "claim namespace/name" for a claim,
+        "volume driver/handle" for a volume that a driver attaches. Two pods share a volume where they have a text in
+        common.
+        """
         namespace = pod.metadata.namespace or "default"
         for volume, name in claims_of(pod):
             if volume.persistent_volume_claim is not None:

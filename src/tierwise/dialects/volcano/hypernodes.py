@@ -26,7 +26,11 @@ __all__ = ["by_fabric", "declare", "pattern_fault"]
 
 
 def by_fabric(hypernodes: Iterable[HyperNode]) -> dict[str, list[HyperNode]]:
-    """HyperNodes by the fabric that they name, in natural order; "" first, for those that form the tree of Volcano."""
+    """Lists of hyperNodes by the name of their fabric.
+
+    The key "" is for those of Volcano's own tree, and is absent where there are none. The names are in natural order,
+    the hyperNodes of each in the order given.
+    """
     by_name: dict[str, list[HyperNode]] = {}
     for hypernode in hypernodes:
         name = fabric_of(hypernode.metadata)

@@ -116,9 +116,9 @@ def understood(group: str, kind: str) -> bool:
 
 
 def children(objects: Objects, room: Room | None = None) -> Iterator[Raw]:
-    """The manifests of all children of all workloads that are missing; InputError where a workload cannot be read.
-
-    No more pods of a namespace than there is `room` for; it tells who had to stop.
+    """Yield the manifests of the missing children of every workload that is not operated by something else and not
+    being deleted. No more pods of a namespace than room allows; room notes who had to stop. InputError where a workload
+    cannot be read.
     """
     if not objects.any_of(WORKLOADS):
         return

@@ -224,7 +224,10 @@ def _clique(component: _Component, name: str, replicas: int, minimum: int, unrea
 
 
 def _near(constraint: Fields, topology: str) -> Raw:
-    """One domain of a level, in Grove's words."""
+    """{"topologyConstraint": ...}, to be merged into a Grove object, that requires one domain of the constraint's
+    packDomain. It is {} where the constraint names none. topology is the name where the constraint names no
+    topologyProfile.
+    """
     domain = constraint.text("packDomain")
     pack: Raw = {"topologyName": constraint.text("topologyProfile") or topology, "pack": {"required": domain}}
     return {"topologyConstraint": pack} if domain else {}

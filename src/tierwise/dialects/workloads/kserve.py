@@ -128,7 +128,10 @@ def _joined(owner: Owner, name: str, runtime: Fields, fields: Fields, main: str)
 
 
 def _asking(container: Fields, main: str) -> Raw:
-    """A container, which asks for KServe's amounts where it is the one that serves and does not say them."""
+    """The manifest of a container, with KServe's default requests and limits where it serves (its name is main, or it
+    has none) and does not say them. A stated limit is the request too where that is not stated; a stated request has no
+    default limit. Any other container comes back as it is.
+    """
     if container.text("name") not in (main, ""):
         return container.raw
     resources = container.at("resources")

@@ -241,7 +241,10 @@ def _part(value: object, total: int, *, up: bool) -> int:
 
 
 def _replicas(owner: Owner, now: float) -> Iterator[Effect]:
-    """Pods beyond the number go: those that wait first, then those that do not run, then the youngest."""
+    """Yield the deletion of each pod beyond the workload's replicas, then what brings its status up to date.
+
+    Waiting pods go first, then those that are not ready, then those whose names come last. It creates nothing.
+    """
     replicas = owner.spec.count("replicas", 1)
     live = list(_live(owner))
     order = sorted(live, key=lambda pod: (bool(pod.spec.node_name), is_ready(pod), _reversed(pod.metadata.name)))

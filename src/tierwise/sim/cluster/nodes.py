@@ -233,7 +233,9 @@ def _paths(pods: Iterable[Pod]) -> list[str]:
 
 
 def _lost_since(node: Node) -> float | None:
-    """When a node was found to be lost; None while it is not."""
+    """When a node was found to be lost, in seconds since the epoch; 0 where it is lost and does not say since when,
+    None where it is not lost.
+    """
     for condition in node.status.conditions:
         if (condition.type, condition.status) == ("Ready", "Unknown"):
             if condition.last_transition_time:

@@ -168,7 +168,10 @@ class EmbeddedCluster:
     """Objects in memory, and what happens to them."""
 
     def __init__(self, objects: port.Objects, clock: float | None = None, start: float | None = None) -> None:
-        """Objects whose ladder counts from their creation, and that name no time of it, come at the `start`."""
+        """Hold these objects in memory. clock is the time in seconds; with None time does not pass, and what is carried
+        out is not listed in done. Objects that name no time of creation, and whose ladder counts from it, get start as
+        theirs; with None they stay as they are.
+        """
         late = dict(_uncounted(objects, start)) if start is not None else {}
         objects = objects.changed(late) if late else objects
         self._objects = objects

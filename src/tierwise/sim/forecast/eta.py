@@ -344,7 +344,10 @@ def _eta(
 
 
 def _bounds(bounds: tuple[float, float], ranges_shown: StartRange) -> Range | None:
-    """A range; none where it is one moment."""
+    """(earliest, latest) of a start; latest is None where there is no end.
+
+    It returns None where both are the forecast start itself, so that there is no range to show.
+    """
     low, high = bounds
     if low == high == ranges_shown.start:
         return None

@@ -653,7 +653,10 @@ def _holding(scenario: Scenario, nodes_by_domain: Mapping[str, frozenset[str]]) 
 
 
 def _grown(scenario: Scenario, puts: dict[Key, Raw], copied: Mapping[str, str], like: str, suffix: str) -> Scenario:
-    """The scenario with copies of a domain's nodes, and of the hyperNodes below and around them."""
+    """The scenario with new nodes added and hyperNodes to hold them. puts are the manifests of the nodes, copied maps
+    the name of each to that of its model. The hyperNode called like is copied with all below it, each name with suffix,
+    and entered in those around it. Only the nodes are added where like is no hyperNode or comes from labels.
+    """
     objects = scenario.objects
     old = {declared.name: declared for declared in _declared(objects)}
     after = scenario.with_objects(puts)

@@ -378,7 +378,10 @@ class ReplayCluster:
         return rows
 
     def _unsaved(self, job: int, ran: float) -> float:
-        """Seconds of work since a gang's last checkpoint, which comes with every interval of its work."""
+        """The seconds of work that a gang would lose now: those since its last checkpoint, which it makes after each
+        interval of its work. ran are the seconds of the current run, counted on top of earlier ones. It is 0 where no
+        interval is configured.
+        """
         interval = self.rules.checkpoint_interval
         done = float(self.trace.duration[job]) - float(self.state.remaining[job]) + ran
         return done % interval if interval else 0.0

@@ -57,7 +57,11 @@ class Engine(ReplayCluster):
         measured: bool = True,
         foresees: bool = False,
     ) -> None:
-        """`foresees` says that ends are kept for forecasts also where the contender does not go by them."""
+        """Prepare a replay of a trace under one contender. `state` continues an interrupted one.
+
+        `measured` says whether samples and figures are taken; runs ahead need none. `foresees` keeps the ends of jobs
+        for forecasts also where the contender does not go by them.
+        """
         super().__init__(fabric, trace, contender, rules, state, measured=measured)
         self._plugins = plugins()
         self._queues = {queue.name: queue for queue in rules.queues or (Queue(QUEUE),)}
@@ -79,7 +83,11 @@ class Engine(ReplayCluster):
             self._await_end(job)
 
     def run(self, step: float = 0.0) -> Iterator[ReplayState]:
-        """Replay to the end; yields after every moment that the scheduler saw, where a caller may stop or look."""
+        """Replay to the end, and yield the state after every moment that the scheduler saw.
+
+        It is the live state, which the next moment changes. Moments that lie closer together than a share
+        `step` of the time that has passed are one.
+        """
         for _ in drive(self, self._decide, period=self.rules.period, step=step):
             yield self.state
 

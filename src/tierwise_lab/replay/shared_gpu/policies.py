@@ -65,7 +65,9 @@ class SharedGpus:
         self._code = view.reasons.number(Reason("NoDevice", SHARED, "no GPU has enough left"))
 
     def why_not(self, shape: Shape) -> Why:
-        """Nodes on which no device, or not enough of them, has enough left."""
+        """An array with a number for each node: 0 where a pod of this shape fits on its devices, else this filter's
+        code for too little left on any device, or on enough of them.
+        """
         return np.where(self._devices.fits(shape.number), 0, self._code).astype(np.uint16)
 
     def effect(self, ask: Ask) -> ScoreEffect:

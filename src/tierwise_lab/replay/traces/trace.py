@@ -69,7 +69,9 @@ class Trace(msgspec.Struct, frozen=True):
 
     @property
     def span(self) -> float:
-        """Seconds from the first arrival to the last."""
+        """The seconds from the start of the trace, where the first job arrives, to the last arrival; 0 for a trace
+        without jobs.
+        """
         return float(self.arrival[-1]) if len(self) else 0.0
 
     @property
@@ -92,7 +94,9 @@ class Trace(msgspec.Struct, frozen=True):
         return replace(self, least={**self.least, **{job: ceil(share * int(self.gpus[job])) for job in large}})
 
     def with_roles(self, added_pods: Sizes, per_host: int) -> Trace:
-        """A copy of this trace in which gangs of several hosts have these further pods."""
+        """A copy in which each gang with more GPUs than one host has (per_host) has these further pods. added_pods is
+        the number of GPUs of each; the gang's total grows by their sum.
+        """
         large = np.flatnonzero(self.gpus > per_host)
         pods = {job: self.sizes(job, per_host) + added_pods for job in large.tolist()}
         return replace(self, gpus=self.gpus + sum(added_pods) * (self.gpus > per_host), pods={**self.pods, **pods})
