@@ -69,7 +69,7 @@ def test_the_first_candidate_is_the_decision(scene: Scene, name: str) -> None:
         for part in {part.sub.number: part for part in decision.placed}.values():
             seen, again = look(objects_of(scene.world, *scene.gangs), profile, part.tasks[0].key, now=0.0)
             assert seen is not None
-            told = seen.after(again.reports[-1][0].topology, again.reports[-1][1]).candidates
+            told = seen.after(*again.reports[-1]).candidates
             apart = bool(seen.job.policies) and seen.sub.constraint is not None
             rows = [p.rows for p in decision.placed if not apart or p.sub.number == seen.sub.number]
             saw(gangs=1, several=len(told.scores) > 1)

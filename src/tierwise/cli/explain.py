@@ -29,7 +29,7 @@ __all__ = ["explain", "no_such_pod", "show_job", "show_pod"]
     """
   tierwise explain -f cluster.yaml -f job.yaml default/train-worker-0
   tierwise explain -f cluster.yaml -f job.yaml --job default/train
-  tierwise explain -f snapshot.json --pod default/p1 -o json | jq '.nodes[] | select(.feasible)'
+  tierwise explain -f snapshot.json --pod default/p1 -o json | jq '.nodes[] | select(.feasible and .withinReach)'
 """,
     decides=True,
 )
@@ -65,6 +65,7 @@ def _tell_pod(inputs_read: Given, pod: str, output: Output) -> None:
         show_pod(seen, *history.reports[-1], inputs_read.profile, history.cycles, output, inputs_read.told)
         return
     from tierwise.explain.page import Text, wrapped
+    from tierwise.explain.rejection_wire import FORMAT
     from tierwise.explain.unreached import unreached
     from tierwise.explain.wire import problems_wire
 
@@ -75,6 +76,7 @@ def _tell_pod(inputs_read: Given, pod: str, output: Output) -> None:
     problems = problems_wire(after, inputs_read.told)
     output.show(
         lambda: {
+            "formatVersion": FORMAT,
             "pod": pod,
             "gradients": [],
             "hyperNodeScores": {},
@@ -114,7 +116,7 @@ def show_pod(
     problems_told: Sequence[Fault] = (),
 ) -> None:
     """Print how a pod fared in a cycle; `problems_told` were reported while reading the input."""
-    seen = seen.after(snapshot.topology, report)
+    seen = seen.after(snapshot, report)
     from tierwise.explain.obstacles import obstacle_lines, obstacles_of, obstacles_wire
     from tierwise.explain.page import section
     from tierwise.explain.sets import set_lines, sets_of, sets_wire

@@ -177,6 +177,7 @@ def explain_wire(inspection: PodInspection, report: CycleReport) -> Raw:
             node.name: {
                 "feasible": node.feasible,
                 "now": node.now,
+                "withinReach": node.within_reach,
                 "reasons": list(node.reasons),
                 "scores": node.scores,
                 "total": node.total,

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 from tests.support.draw import draw, gang, objects_of
 
+from tierwise.actions.diagnosis.inspection import PodInspection, PodInspector
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
+from tierwise.explain.page import Page
+from tierwise.explain.text.explain_pod import pod_lines
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import SearchSpace
 from tierwise.model.arrays import Ints
@@ -42,3 +45,22 @@ def test_a_gang_that_a_plugin_rules_out_is_skipped(actions: str) -> None:
     assert (Verdict.NEVER, "Banned") == (refused.verdict, refused.reason.code)
     assert () == report.evictions
     assert () == report.failures
+
+
+def test_a_pod_that_is_explained_has_no_candidates_then() -> None:
+    """Its hyperNodes are not scored, for nobody looks at them, and the page has the plugin's words."""
+    world = draw("r0[n0] r1[n1]", node="cpu=2")
+    profile = Profile(("enqueue", "allocate"), (*DEFAULT.tiers, (PluginChoice("banning"),)))
+    factories: Any = {**PLUGINS, "banning": _Banning}
+    seen: dict[str, PodInspection] = {}
+    for name in ("banned", "fine"):
+        inspector = PodInspector(f"default/{name}-0")
+        snapshot = build(objects_of(world, gang(name, tasks=1, within=1)), 0.0, profile)
+        report = cycle(snapshot, profile, inspect=inspector.inspect, plugins=factories)
+        assert inspector.inspection is not None
+        seen[name] = inspector.inspection.after(snapshot, report)
+        text = "".join(line.plain for line in pod_lines(Page(120), seen[name], snapshot, report, 1))
+        assert ("nothing is looked for: its name is banned" in text) == (name == "banned")
+
+    assert (False, True) == tuple(bool(seen[name].gradients) for name in ("banned", "fine"))
+    assert (False, True) == tuple(bool(seen[name].candidates.scores) for name in ("banned", "fine"))

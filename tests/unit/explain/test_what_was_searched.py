@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,10 @@ def test_nodes_that_its_job_may_not_use_do_not_take_the_pod(tmp_path: Path) -> N
 
     assert "Nodes: 1 of 8 take the pod" in page
     assert re.search(r"4  outside of s0, where its job's pods run +n\[4-7\]", page)
-    assert answer("explain", "-f", file, "default/g-part-1-0")["nodes"]["n4"]["feasible"]
+    nodes = answer("explain", "-f", file, "default/g-part-1-0")["nodes"]
+    assert nodes["n4"]["feasible"]
+    assert ["n0", "n1", "n2", "n3"] == [name for name, node in nodes.items() if node["withinReach"]]
+    assert "outside of s0, where its job's pods run" in nodes["n4"]["reasons"]
 
 
 def test_nodes_outside_of_a_hard_limit_do_not_take_the_rest(tmp_path: Path) -> None:
@@ -169,3 +173,29 @@ def test_a_gang_stands_on_the_tree_of_its_constraint(tmp_path: Path) -> None:
     group = answer("schedule", "-f", file)["podGroups"]["default/g"]
 
     assert ("b0", 1) == (group["hyperNode"], group["tier"])
+
+
+def test_a_gathered_gang_is_told_where_it_was_gathered(tmp_path: Path) -> None:
+    """Beside its running pod, on the tree that it is about: other blocks are out of reach, and none has a score."""
+    tree = [hypernode("r0", 1, [("Node", "n0"), ("Node", "n2")]), hypernode("r1", 1, [("Node", "n1"), ("Node", "n3")])]
+    world = cluster({"s0": {"b0": "n0 n1", "b1": "n2 n3"}})
+    file = manifests(tmp_path, *world, *tree, *gathered("g", 2, must="BlockLayer", running={0: "n2"}))
+    seen, whole = (answer("explain", "-f", file, *name) for name in (["default/g-1"], ["--job", "default/g"]))
+
+    assert ["n2", "n3"] == [name for name, node in seen["nodes"].items() if node["withinReach"]]
+    assert ["b1"] == list(seen["hyperNodeScores"]) == list(whole["hyperNodeScores"])
+    page = run("explain", "-f", file, "default/g-1", width=120).stdout
+    assert "not scored; chosen: b1" in page
+    assert "outside of b1, where its job's pods run" in page
+    assert "Nodes: 1 of 4 take the pod" in page
+
+
+def test_an_attempt_of_several_cycles_is_told_once(tmp_path: Path) -> None:
+    """In JSON as on the page: each cycle finds again that nobody may go."""
+    world = draw("r0[n0] r1[n1]", node="cpu=2", running="n0:cpu=2 n1:cpu=2")
+    file = _file(tmp_path, world, gang("g", tasks=2, each="cpu=2", within=1), gang("h", tasks=1, each="cpu=1"))
+    (tmp_path / "scheduler.conf").write_text(PROPOSING.replace("allocate", "allocate, gangpreempt"))
+    told = answer("explain", "-f", file, "--job", "default/g", "--config", tmp_path / "scheduler.conf")["eviction"]
+
+    assert told
+    assert len(told) == len({json.dumps(attempt) for attempt in told})

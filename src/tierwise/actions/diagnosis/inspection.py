@@ -5,7 +5,7 @@ A `PodInspector` is passed to the cycle; normal cycles pass none and have no ext
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 import numpy as np
@@ -13,34 +13,40 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.bounds import gradients_of
 from tierwise.actions.placement.choose import NO_TIER, Order, compared, order_of, surplus_keys
-from tierwise.actions.placement.demand import Demand, TaskGroup, demand, surplus
+from tierwise.actions.placement.demand import Demand, TaskGroup, demand, least_needs, surplus
 from tierwise.actions.placement.problem import BOTH, SearchResult
 from tierwise.actions.placement.solve import solve
 from tierwise.actions.placement.trial import fit_any_way
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Ask
+from tierwise.framework.extension import Ask, GatherOption
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import GRAIN
 from tierwise.framework.report import APART, CycleReport, Decision, Term
 from tierwise.model.arrays import Floats, Ints
 from tierwise.model.gang import around
-from tierwise.model.job import Job, SubJob, Task, Tried, group_job
-from tierwise.model.snapshot import Ground
-from tierwise.model.topology import ROOT, Topology
+from tierwise.model.job import Job, Reason, SubJob, Task, Tried, group_job
+from tierwise.model.snapshot import Ground, Snapshot
+from tierwise.model.topology import ROOT, AlternateTopology, Topology
 
-__all__ = ["Candidates", "NodeInspection", "PodInspection", "PodInspector", "candidates"]
+__all__ = ["Candidates", "NodeInspection", "PodInspection", "PodInspector", "candidates", "chosen"]
 
 
 class NodeInspection(msgspec.Struct, frozen=True):
     """One node as the pod sees it."""
 
     name: str
-    feasible: bool  # now, or once releases are over
+    feasible: bool  # it passes every filter, now or once releases are over
     now: bool
     reasons: tuple[str, ...]
     scores: dict[str, float]
     total: float
     figures: dict[str, Mapping[str, object]] = {}  # by plugin: what its answer is made of
+    within_reach: bool = True  # where the running pods of its gang leave it a place
+
+    @property
+    def takes_it(self) -> bool:
+        """Whether the pod could be placed here."""
+        return self.feasible and self.within_reach
 
 
 class Candidates(msgspec.Struct, frozen=True):
@@ -83,30 +89,42 @@ class PodInspection(msgspec.Struct, frozen=True):
     sub: SubJob
     task: Task
     within: str  # the domain that its gang is searched in; "" where its running pods leave it none
-    reach: str  # the same, with what the gang's own running pods leave it
     gradients: tuple[tuple[str, ...], ...]
     candidates: Candidates
     nodes: tuple[NodeInspection, ...]
     fabrics: tuple[Tried, ...] = ()  # of a job on several trees: how far each of its constraints comes by itself
+    ruled_out: Reason | None = None  # by a plugin, so that nothing is looked for
 
     @property
     def in_sub_group(self) -> bool:
         """Whether the pod is placed as one of a sub-group with a limit of its own."""
         return _limited(self.job, self.sub) is self.sub
 
-    def after(self, topology: Topology, report: CycleReport) -> PodInspection:
+    def after(self, snapshot: Snapshot, report: CycleReport) -> PodInspection:
         """The same with the candidate first that its cycle has chosen."""
         sub = self.sub if self.in_sub_group else None
         own = (decision for decision in report.decisions if decision.job.key == self.job.key)
         decision = next(
             (d for d in own if sub is None or any(part.sub.number == sub.number for part in d.placed)), None
         )
-        return replace(self, candidates=self.candidates.settled(topology, decision, sub))
+        if snapshot.ground(self.job) is Ground.GATHERED:
+            return replace(self, candidates=chosen(snapshot, self.job, decision))
+        return replace(self, candidates=self.candidates.settled(snapshot.topology, decision, sub))
 
 
 def _limited(job: Job, sub: SubJob) -> Job | SubJob:
     """The gang by whose limit a pod of a sub-job is placed: a sub-group that has one, else the job."""
     return job.gang_of(sub) if sub.constraint is not None else job
+
+
+def chosen(snapshot: Snapshot, job: Job, decision: Decision | None) -> Candidates:
+    """The domain around what was placed of a gang whose places are counted on its tree, and not compared."""
+    if decision is None or not decision.placed:
+        return Candidates()
+    rows, tree = np.concatenate([part.rows for part in decision.placed]), snapshot.alternate_topology(job.constraint)
+    topology = snapshot.topology if tree is None else tree.topology
+    domain = topology.meet_rows(rows if tree is None else tree.positions[rows])
+    return Candidates({topology.name[domain]: decision.score})
 
 
 class PodInspector:
@@ -128,20 +146,22 @@ class PodInspector:
                     return
 
     def _inspect(self, cycle: Cycle, job: Job, sub: SubJob, task: Task) -> PodInspection:
-        gang = _limited(job, sub)
+        gang, asked = _limited(job, sub), demand(cycle, job)
         names = cycle.topology.name
         within = search_space(cycle, job, gang)
-        groups = cycle.pipeline.gradients(gang, within) if within is not None else ()
+        ruled_out = cycle.pipeline.ruled_out(job, least_needs(asked)) if asked.task_groups else None
+        searched = within is not None and ruled_out is None
+        groups = cycle.pipeline.gradients(gang, within) if searched and within is not None else ()
         return PodInspection(
             job=job,
             sub=sub,
             task=task,
             within=names[within] if within is not None else "",
-            reach=names[_reach(cycle, gang, within)] if within is not None else "",
             gradients=tuple(tuple(names[d] for d in group.tolist()) for group in groups),
-            candidates=candidates(cycle, job, sub),
-            nodes=self._nodes(cycle, Ask(task.shape, sub, job)),
+            candidates=candidates(cycle, job, sub) if searched else Candidates(),
+            nodes=_within_reach(cycle, job, gang, within, self._nodes(cycle, Ask(task.shape, sub, job))),
             fabrics=_fabrics(cycle, job),
+            ruled_out=ruled_out,
         )
 
     def _nodes(self, cycle: Cycle, ask: Ask) -> tuple[NodeInspection, ...]:
@@ -167,10 +187,44 @@ class PodInspector:
         )
 
 
-def _reach(cycle: Cycle, gang: Job | SubJob, within: int) -> int:
-    """The widest domain around the running pods of a gang that its limit allows."""
+def _within_reach(
+    cycle: Cycle, job: Job, gang: Job | SubJob, within: int | None, nodes: tuple[NodeInspection, ...]
+) -> tuple[NodeInspection, ...]:
+    """The nodes; those say why not that the gang may not use, because of where its running pods are."""
+    if cycle.snapshot.ground(job) is Ground.TREES:
+        return nodes  # each of its constraints is told by itself
+    tree, options = cycle.tree_of(job.constraint), cycle.pipeline.gather_options(job, 1)
+    reach = _gathered_reach(cycle, job, tree, options) if options else _reach(cycle, gang, within)
+    if reach == ROOT:
+        return nodes
+    topology = tree.topology
+    span = topology.span(reach) if reach is not None else slice(0)
+    inside = f"outside of {topology.name[reach]}, where" if reach is not None else ""
+    why = f"{inside} its job's pods run" if inside else "its job's running pods leave it no place"
+    return tuple(
+        node if span.start <= position < span.stop else replace(node, within_reach=False, reasons=(why, *node.reasons))
+        for node, position in zip(nodes, tree.positions.tolist(), strict=True)
+    )
+
+
+def _reach(cycle: Cycle, gang: Job | SubJob, within: int | None) -> int | None:
+    """The widest domain around the running pods of a gang that its limit allows; None where they leave it none."""
+    if within is None:
+        return None
     around = gradients_of(cycle, gang, within) if cycle.current_domain(gang) is not None else ()
     return next((int(group[0]) for group in around), within)
+
+
+def _gathered_reach(cycle: Cycle, job: Job, tree: AlternateTopology, options: Iterable[GatherOption]) -> int:
+    """The domain around the running pods of a gang in which it is gathered, by the widest of its options."""
+    placed = cycle.ledger.placed_rows(job)
+    if placed is None:
+        return ROOT
+    widest, topology = max(option.tier for option in options), tree.topology
+    domain = topology.meet_rows(tree.positions[placed[0]])
+    while domain != ROOT and int(topology.tier[int(topology.parent[domain])]) <= widest:
+        domain = int(topology.parent[domain])
+    return domain
 
 
 def _fabrics(cycle: Cycle, job: Job) -> tuple[Tried, ...]:
@@ -227,6 +281,8 @@ def candidates(cycle: Cycle, job: Job, sub: SubJob) -> Candidates:
 
     A job's score for a domain is the sum of its sub-jobs' best scores in it.
     """
+    if cycle.beside_gradients(job):
+        return Candidates()  # its places are counted on its trees, and not compared one by one
     asked, gang = demand(cycle, job), _limited(job, sub)
     whole = job.shape.parted and gang is job and len(asked.task_groups) > 1
     task_group = None if whole else _task_group_of(cycle, job, sub, asked)

@@ -386,11 +386,11 @@ def nodes_for_job(run: Run, job: Job) -> Raw | None:
     seen = inspector.inspection
     if seen is None:
         return None
-    taking = sorted((n for n in seen.nodes if n.feasible), key=lambda n: (-n.total, natural(n.name)))
+    taking = sorted((n for n in seen.nodes if n.takes_it), key=lambda n: (-n.total, natural(n.name)))
     plugins = [name for name in (taking[0].scores if taking else ()) if any(n.scores[name] for n in taking)]
     reasons: dict[str, list[str]] = {}
     for node in seen.nodes:
-        if not node.feasible:
+        if not node.takes_it:
             reasons.setdefault("; ".join(node.reasons) or "no room", []).append(node.name)
     ranked = sorted(reasons.items(), key=lambda item: (-len(item[1]), item[0]))
     return {

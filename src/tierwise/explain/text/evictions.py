@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tierwise.explain.page import Page, Text, count, wrapped
 from tierwise.explain.ranges import compact
@@ -11,15 +11,23 @@ from tierwise.framework.bundle import FREE
 from tierwise.framework.report import BundleSummary, EvictionAttempt
 from tierwise.model.topology import ROOT_NAME
 
-__all__ = ["eviction_lines"]
+__all__ = ["different", "eviction_lines"]
 
 _BUNDLES = 12
 
 
 def eviction_lines(page: Page, attempts: Sequence[EvictionAttempt]) -> list[Text]:
     """The stories of attempts for people; one that is the same in several cycles is told once."""
-    different = [attempt for index, attempt in enumerate(attempts) if attempt not in attempts[:index]]
-    return [line for attempt in different for line in _story(page, attempt)]
+    return [line for attempt in different(attempts) for line in _story(page, attempt)]
+
+
+def different(attempts: Iterable[EvictionAttempt]) -> list[EvictionAttempt]:
+    """The attempts of several cycles, each once."""
+    found: list[EvictionAttempt] = []
+    for attempt in attempts:
+        if attempt not in found:
+            found.append(attempt)
+    return found
 
 
 def _story(page: Page, attempt: EvictionAttempt) -> list[Text]:

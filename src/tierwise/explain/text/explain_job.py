@@ -7,7 +7,7 @@ from itertools import accumulate, islice
 
 import numpy as np
 
-from tierwise.actions.diagnosis.inspection import Candidates
+from tierwise.actions.diagnosis.inspection import Candidates, chosen
 from tierwise.api.codec import Raw
 from tierwise.api.core import format_time
 from tierwise.explain.decision_basis import DecisionBasis, decision_bases
@@ -21,7 +21,7 @@ from tierwise.explain.ranges import compact, pods
 from tierwise.explain.rejection_wire import FORMAT, eviction_wire, rejection_wire, tried_wire
 from tierwise.explain.sets import set_lines, sets_of, sets_wire
 from tierwise.explain.tables import Cell, pairs, table
-from tierwise.explain.text.evictions import eviction_lines
+from tierwise.explain.text.evictions import different, eviction_lines
 from tierwise.explain.text.explain_pod import job_facts
 from tierwise.explain.text.narrative import limits_line, looked_at, rejection_lines
 from tierwise.explain.text.schedule import Run
@@ -29,7 +29,7 @@ from tierwise.explain.text.waiting import STYLES
 from tierwise.explain.wire import candidates_wire, pod_group_wire, reservation_wire, why_waiting
 from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.job import Job, Status
-from tierwise.model.snapshot import Snapshot
+from tierwise.model.snapshot import Ground, Snapshot
 
 __all__ = ["job_lines", "job_wire", "search_texts"]
 
@@ -137,7 +137,7 @@ def _span(run: Run, job: Job) -> str:
 def job_wire(run: Run, job: Job, bindings: Mapping[str, str]) -> Raw:
     """The podGroup as `schedule` lists it, with its pods, what was compared, and why the rest waits."""
     after, reports = run.after, run.reports
-    _, _, basis = _first_basis(run, job)
+    _, seen, basis = _first_basis(run, job)
     rejection = refusal(job, reports[-1][1])
     mine = {task.key for task in job.tasks}
     return {
@@ -149,13 +149,21 @@ def job_wire(run: Run, job: Job, bindings: Mapping[str, str]) -> Raw:
         **rejection_wire(rejection),
         **obstacles_wire(obstacles_of(*reports[-1], run.profile, job)),
         **sets_wire(sets_of(*reports[-1], run.profile, job)),
-        "eviction": eviction_wire([s for _, report in reports for s in report.eviction_attempts.get(job.key, ())]),
+        "eviction": eviction_wire(different(s for _, r in reports for s in r.eviction_attempts.get(job.key, ()))),
         "proposal": _proposal(job, reports),
-        **candidates_wire(basis.candidates if basis is not None else Candidates()),
+        **candidates_wire(_candidates(seen, basis)),
         "ladder": _ladder(job),
         "tried": [tried_wire(tried) for tried in rejection.tried] if rejection is not None else [],
         **_reservation(job, *reports[-1]),
     }
+
+
+def _candidates(snapshot: Snapshot, basis: DecisionBasis | None) -> Candidates:
+    """The domains that were compared, or the one that was chosen where places are counted."""
+    if basis is None:
+        return Candidates()
+    gathered = snapshot.ground(basis.job) is Ground.GATHERED
+    return chosen(snapshot, basis.job, basis.decision) if gathered else basis.candidates
 
 
 def _reservation(job: Job, snapshot: Snapshot, report: CycleReport) -> Raw:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from msgspec.structs import replace
-
 from tierwise.actions.diagnosis.inspection import NodeInspection, PodInspection
 from tierwise.api.natural import natural
 from tierwise.api.quantity import show
@@ -22,7 +20,7 @@ from tierwise.explain.text.narrative import rejection_lines
 from tierwise.explain.text.waiting import STYLES
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Shape
-from tierwise.model.snapshot import Snapshot
+from tierwise.model.snapshot import Ground, Snapshot
 from tierwise.model.topology import ROOT, ROOT_NAME
 
 __all__ = ["job_facts", "pod_lines"]
@@ -104,7 +102,6 @@ def pod_lines(page: Page, inspection: PodInspection, snapshot: Snapshot, report:
     lines += [*heading("Search"), *_gradients(page, inspection, snapshot)]
     for tried in inspection.fabrics:
         lines += wrapped(Text(f"by itself, {tried_line(tried)}"), page.width, first="  ", rest="    ")
-    inspection = replace(inspection, nodes=_within_reach(inspection, snapshot))
     lines += [
         *heading(_node_title(inspection.nodes)),
         *_feasible(page, inspection, snapshot),
@@ -187,6 +184,8 @@ def _amount(snapshot: Snapshot, shape: Shape, resource: int) -> str:
 def _gradients(page: Page, inspection: PodInspection, snapshot: Snapshot) -> list[Text]:
     """Gradient by gradient the candidates, then the scores of the first gradient with a solution."""
     whose = "its sub-group" if inspection.in_sub_group else "its job"
+    if inspection.ruled_out is not None:
+        return wrapped(Text(f"nothing is looked for: {inspection.ruled_out.text}"), page.width, first="  ")
     if not inspection.gradients:
         here = "" if inspection.within in ("", ROOT_NAME) else f" in {inspection.within}, where its job's pods run,"
         text = f"no candidates: no hyperNode within the limit{here} has enough left, even in sum, for the minimum of"
@@ -200,11 +199,20 @@ def _gradients(page: Page, inspection: PodInspection, snapshot: Snapshot) -> lis
         rows.append([str(number), tier, str(len(group)), compact(names) if names else "the whole cluster"])
     columns = ("gradient", "tier", "candidates>", "~20")
     lines = table(page, columns, rows)
+    if snapshot.ground(inspection.job) is not Ground.ROWS:
+        return [*lines, *_counted(page, inspection)]
     if inspection.candidates.scores:
         lines += [Text(""), *_scores(page, inspection)]
     elif inspection.job.constraint is not None or inspection.sub.constraint is not None:
         lines += wrapped(Text(f"none of them holds the minimum of {whose}"), page.width, first="  ")
     return lines
+
+
+def _counted(page: Page, inspection: PodInspection) -> list[Text]:
+    """The choice for a gang whose places are counted on its trees: none of them has a score."""
+    names = ", ".join("the whole cluster" if name == ROOT_NAME else name for name in inspection.candidates.scores)
+    text = f"places are counted on its tree, not scored; chosen: {names}" if names else "none of them holds all of it"
+    return wrapped(Text(text), page.width, first="  ")
 
 
 def _scores(page: Page, inspection: PodInspection) -> list[Text]:
@@ -238,30 +246,15 @@ def _scores(page: Page, inspection: PodInspection) -> list[Text]:
     return [*lines, *wrapped(Text(why), page.width, first="  ", rest="    ")] if why else lines
 
 
-def _within_reach(inspection: PodInspection, snapshot: Snapshot) -> tuple[NodeInspection, ...]:
-    """The nodes; those take the pod no more that its job may not use, because of where its pods run."""
-    if inspection.fabrics or snapshot.alternate_topology(inspection.job.constraint) is not None:
-        return inspection.nodes  # the candidates are of another tree
-    topology, inside = snapshot.topology, inspection.reach
-    span = topology.span(topology.index[inside]) if inside else slice(0)
-    why = f"outside of {inside}, where its job's pods run" if inside else "its job's running pods leave it no place"
-    return tuple(
-        node
-        if span.start <= snapshot.nodes.row[node.name] < span.stop
-        else replace(node, feasible=False, now=False, reasons=(why, *node.reasons))
-        for node in inspection.nodes
-    )
-
-
 def _node_title(nodes: Sequence[NodeInspection]) -> str:
-    able, now = sum(node.feasible for node in nodes), sum(node.now for node in nodes)
+    able, now = sum(node.takes_it for node in nodes), sum(node.takes_it and node.now for node in nodes)
     later = f", {now} of them now" if now < able else ""
     return f"Nodes: {able} of {len(nodes)} take the pod{later}"
 
 
 def _feasible(page: Page, inspection: PodInspection, snapshot: Snapshot) -> list[Text]:
     """The best nodes with the score of every plugin that has an opinion; alike neighbours on one line."""
-    ranked = sorted((n for n in inspection.nodes if n.feasible), key=lambda n: (-n.total, natural(n.name)))
+    ranked = sorted((n for n in inspection.nodes if n.takes_it), key=lambda n: (-n.total, natural(n.name)))
     plugins = [name for name in (ranked[0].scores if ranked else ()) if any(n.scores[name] for n in ranked)]
     columns: list[TableColumn | str] = ["node:10", "hyperNode:10", "total>"]
     columns += [TableColumn(name, right=True, least=9) for name in plugins]
@@ -283,7 +276,7 @@ def _infeasible(page: Page, nodes: Sequence[NodeInspection]) -> list[Text]:
     """The other nodes by what keeps the pod off them."""
     groups: dict[str, list[str]] = {}
     for node in nodes:
-        if not node.feasible:
+        if not node.takes_it:
             groups.setdefault("; ".join(node.reasons) or "no room", []).append(node.name)
     ranked = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     rows = [[str(len(names)), reason, compact(names, most=2)] for reason, names in ranked[:_REASONS]]
@@ -292,7 +285,7 @@ def _infeasible(page: Page, nodes: Sequence[NodeInspection]) -> list[Text]:
     if len(ranked) > _REASONS:
         rest = sum(len(names) for _, names in ranked[_REASONS:])
         lines.append(Text(f"  and {count(rest, 'node')} for {len(ranked) - _REASONS} other reasons", style="dim"))
-    return [Text(""), *lines] if lines and any(node.feasible for node in nodes) else lines
+    return [Text(""), *lines] if lines and any(node.takes_it for node in nodes) else lines
 
 
 def _on_further_trees(snapshot: Snapshot, inspection: PodInspection, row: int) -> Iterator[str]:
