@@ -28,6 +28,7 @@ import yaml
 from tests.fuzz import quiet_end
 from tests.fuzz.drawn_world import World, stamp
 from tests.fuzz.rules import Facts, Reserved, Seen, Step, amount, judge
+from tests.support.idle_room import needless_plans
 
 from tierwise.api import codec
 from tierwise.audit import audit
@@ -260,7 +261,9 @@ def _judged(before: Sequence[Manifest], now: float, profile: Profile) -> list[st
         objects = cluster.read()
         decided = _decide(build(objects, now, profile), profile)
         step = _step(before, cluster, decided, profile)
-        return [*judge(step), *_audited(cluster.read(), objects, step), *_spared(step, now, profile)]
+        found = [*judge(step), *_audited(cluster.read(), objects, step), *_spared(step, now, profile)]
+        needless, _ = needless_plans(decided.snapshot, decided.report, profile)
+        return [*found, *(f"audit needless: {plan}" for plan in needless)]
     except Exception as error:  # noqa: BLE001 - whatever is raised is a finding
         return [f"raised {type(error).__name__}: {error}"]
 
@@ -472,6 +475,7 @@ class _History:
         faults = self._read_anew(before, decided, aside) if aside.random() < 0.25 else []
         step = _step(before, self.cluster, decided, self.profile)
         faults += [*judge(step), *_audited(self.cluster.read(), objects, step), *_spared(step, self.now, self.profile)]
+        faults += self._needless(decided)
         self.cluster.apply(statuses(self.cluster.read(), decided.snapshot, decided.report))
         seen.cycles += 1
         seen.binds += len(step.bound)
@@ -485,6 +489,14 @@ class _History:
         seen.ruled_later += any(map(ruled, before)) and any(map(_stands, before))
         seen.later_cycles += number > 0
         return faults
+
+    def _needless(self, decided: _Decided) -> list[str]:
+        """Plans of evictions for gangs that idle room might have held, as a second solver says."""
+        if not decided.report.evictions:
+            return []
+        needless, plans = needless_plans(decided.snapshot, decided.report, self.profile)
+        self.total.seen.plans += plans
+        return [f"audit needless: {plan}" for plan in needless]
 
     def _read_anew(self, before: Sequence[Manifest], decided: _Decided, pick: Random) -> list[str]:
         """What differs where a scheduler that starts now reads everything in another order; costs a second cycle."""

@@ -69,6 +69,7 @@ class Seen:
     binds: int = 0
     nominations: int = 0
     evictions: int = 0
+    plans: int = 0  # of evictions, for which a second solver was asked whether idle room would do
     reclaims: int = 0
     repairs: int = 0
     beside_victims: int = 0  # binds in a cycle that also evicts
