@@ -48,6 +48,15 @@ def test_programs_are_told_of_circles(verb: str, files: tuple[str, ...]) -> None
     assert ("default/ja-a, default/jb-b", "GoesInCircles") == (problem["object"], problem["code"])
 
 
+def test_what_would_start_a_job_counts_each_pod_once(files: tuple[str, ...]) -> None:
+    """Though the scheduler evicts it again and again for the other one, which is told."""
+    told = answer("what-if", *files, "--start", "default/ja-a")["scheduler"]
+
+    assert ["default/jb-w-0"] == told["pods"]
+    assert "evicts 1 pod for it" in told["text"]
+    assert "as it goes in circles" in told["text"]
+
+
 def test_what_comes_to_rest_is_no_circle(files: tuple[str, ...]) -> None:
     """Nor is a run of so many cycles that was asked for, while it is short."""
     quiet = files[:2]

@@ -129,12 +129,14 @@ def _own_evictions(scenario: what_if.Scenario, job: Job, runs: _Runs) -> OwnEvic
     """Pods that the scheduler evicted for a job in the run without changes, or the reason why it evicts none."""
     if not EVICTING.intersection(scenario.profile.actions):
         return OwnEvictions("the scheduler itself evicts nothing: no action of its configuration evicts")
-    pods = tuple(e.task.key for e in runs.as_is.evictions if e.by is not None and e.by.key == job.key)
+    mine = (e.task.key for e in runs.as_is.evictions if e.by is not None and e.by.key == job.key)
+    pods = tuple(dict.fromkeys(mine))  # in a cluster that goes in circles some are evicted many times
     if pods:
         lost = Losses(scenario.snapshot())
         losses = lost.of(pods)
         named = f"{count(len(pods), 'pod')} for it: {compact(pod.rpartition('/')[2] for pod in pods)}"
-        text = f"the scheduler itself evicts {named}: {lost_text(losses, lost.unit)}"
+        circles = "".join(f"; {fault.subject}: {fault.text}" for fault in runs.as_is.circling())
+        text = f"the scheduler itself evicts {named}: {lost_text(losses, lost.unit)}{circles}"
         return OwnEvictions(text, pods, broken(losses), round(hours(losses), 3))
     attempts: list[EvictionAttempt] = []
     for _, report in runs.as_is.reports:
