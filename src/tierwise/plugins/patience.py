@@ -64,7 +64,7 @@ class Patience:
         self._stretch = max(1.0, number(arguments, "stretch", 1))
         self._from = number(arguments, "fromPods", _FROM)
         self._rings, self._wait = int(number(arguments, "rings", 0)), number(arguments, "wait", _WAIT)
-        self._uplinks = Uplinks(view)
+        self._uplinks = Uplinks(view) if self._rings else None
         ladder = arguments.get("ladder", "")
         self._ladder = parse_ladder(str(ladder)) if ladder else ()
         self._topology, self._nodes, self._snapshot = view.topology, view.nodes, view.snapshot
@@ -93,14 +93,16 @@ class Patience:
         if len(job.tasks) < 2 or _placed(job):
             return None
         delay = None if self._is_nominated_to(job, rows) else self._reason_to_wait(job, rows)
-        if delay is None and self._rings:
+        if delay is None and self._uplinks is not None:
             self._uplinks.note(job)
         return delay
 
     def _reason_to_wait(self, job: Job, rows: Ints) -> Delay | None:
         steps = self._steps(job)
         delay = self._spread(job, rows) if steps is None else self._climb(job, rows, steps)
-        return delay if delay is not None or not self._rings else self._crowded(job, rows)
+        if delay is not None or self._uplinks is None:
+            return delay
+        return self._crowded(job, rows, self._uplinks)
 
     def _is_nominated_to(self, job: Job, rows: Ints) -> bool:
         """Whether a gang is nominated to these rows: it was asked then, and others may have gone for it since."""
@@ -141,7 +143,7 @@ class Patience:
 
     # -- uplinks
 
-    def _crowded(self, job: Job, rows: Ints) -> Delay | None:
+    def _crowded(self, job: Job, rows: Ints, uplinks: Uplinks) -> Delay | None:
         """Whether an uplink would carry too many rings, and the gang has not waited for long enough for others to end.
 
         A gang inside one leaf is no ring on its uplink. Only what others may use meanwhile is declined.
@@ -150,7 +152,7 @@ class Patience:
             return None
         until = job.created + self._wait * (self._ahead.run_time(job) or self._ahead.mean_run(job))
         waits = job.constraint is not None and job.minimum >= self._from and self._ahead.now < until
-        over = self._uplinks.over(job, rows, self._rings) if waits else []
+        over = uplinks.over(job, rows, self._rings) if waits else []
         if not over:
             return None
         names = [self._topology.name[leaf] for leaf in over]

@@ -33,6 +33,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.model.job import Job
 from tierwise.plugins import PLUGINS
 from tierwise.port import Key
+from tierwise.scheduler.cycle import run_action
 
 __all__ = ["EXIT", "LEFT_OUT", "REMEMBERED", "Caught", "Memory", "Watchdog", "blamed", "overdue"]
 
@@ -225,8 +226,8 @@ def _seen(stage: str, innermost: FrameType | None) -> Caught:
             caught = replace(caught, about=about, key=key)
         if not caught.steps and caught.key is not None:
             caught = replace(caught, steps=_steps(local, caught.key.namespace))
-        if not caught.action and frame.f_code.co_name == "run" and isinstance(local.get("action"), str):
-            caught = replace(caught, action=local["action"])
+        if not caught.action and frame.f_code is run_action.__code__:
+            caught = replace(caught, action=local["name"])
     return caught
 
 
