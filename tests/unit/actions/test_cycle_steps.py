@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 from msgspec.structs import replace
-from tests.support.draw import Gang, draw
+from tests.support.draw import Gang, draw, groups
 from tests.support.shared_time import dear_gang, in_namespaces
 
 from tierwise.config.profile import DEFAULT, Profile
@@ -101,18 +101,28 @@ def test_nor_is_room_made_for_it_again(number: int) -> None:
     assert reports[-1].rejections == reports[-2].rejections
 
 
-def _apart(name: str, tasks: int, created: int) -> Gang:
-    """A gang of which no two pods share a node."""
+def _apart(name: str, tasks: int, created: int, *, large: int = 0) -> Gang:
+    """A gang of which no two pods share a node; some further ones may be large, and sizes are not counted together."""
     term = {"labelSelector": {"matchLabels": {"app": name}}, "topologyKey": "kubernetes.io/hostname"}
     rule = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    labels = {f"{name}-{i}": {"app": name} for i in range(tasks)}
-    return Gang(name, tasks=tasks, each="cpu=1", labels=labels, spec={"affinity": rule}, within=2, created=created)
+    further = groups(1, large, name="large", each="cpu=2")
+    pods = [*(f"{name}-{i}" for i in range(tasks)), *(f"{name}-large-0-{i}" for i in range(large))]
+    return Gang(
+        name,
+        tasks=tasks,
+        each="cpu=1",
+        groups=(further,) if large else (),
+        labels={pod: {"app": name} for pod in pods},
+        spec={"affinity": rule},
+        within=2,
+        created=created,
+    )
 
 
 @pytest.mark.parametrize("actions", [("enqueue", "allocate"), ("enqueue", "allocate", "gangpreempt")])
 def test_nobody_has_a_second_turn_before_each_has_had_one(actions: tuple[str, ...]) -> None:
     """Refusals that were not cut stand until the last of the jobs was looked at; then the cluster is at rest."""
-    gangs = {f"stranger/apart-{i}": _apart(f"apart-{i}", 101 + i, i) for i in range(6)}
+    gangs = {f"stranger/apart-{i}": _apart(f"apart-{i}", 50, i, large=51 + i) for i in range(6)}
     reports = _cycles(9, gangs, _profile(10_000, *actions))
 
     late = [sum(NOT_LOOKED_AT in refused.codes() for refused in report.rejections.values()) for report in reports]

@@ -102,6 +102,10 @@ class Room:
             found = self._domains[shape.number] = self.cycle.topology.totals(self.rows(shape))
         return found
 
+    def held(self, shape: Shape, domains: Ints, need: int) -> Ints:
+        """How many tasks of a shape each of some domains takes where `need` of them are placed; more may count."""
+        return self.domains(shape)[domains]
+
 
 def may_hold(room: Room, task_group: TaskGroup, domains: Ints) -> Bools:
     """Which domains may hold a task group: exact for one plain shape."""
@@ -109,12 +113,12 @@ def may_hold(room: Room, task_group: TaskGroup, domains: Ints) -> Bools:
         tasks_left = task_group.remaining[0]
         if tasks_left.left < task_group.need:
             return np.zeros(len(domains), dtype=bool)
-        enough: Bools = room.domains(tasks_left.pod_set.shape)[domains] >= task_group.need
+        enough: Bools = room.held(tasks_left.pod_set.shape, domains, task_group.need) >= task_group.need
         return enough
     total = np.zeros(len(domains), dtype=np.int64)
     roles = {number: np.zeros(len(domains), dtype=np.int64) for number in task_group.roles}
     for tasks_left in task_group.remaining:
-        fitting = np.minimum(room.domains(tasks_left.pod_set.shape)[domains], tasks_left.left)
+        fitting = np.minimum(room.held(tasks_left.pod_set.shape, domains, task_group.need), tasks_left.left)
         total += fitting
         if tasks_left.pod_set.role_number in roles:
             roles[tasks_left.pod_set.role_number] += fitting

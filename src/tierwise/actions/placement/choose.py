@@ -142,14 +142,12 @@ class Order(msgspec.Struct):
 
 
 def _room_with_rules(cycle: Cycle, job: Job, task_group: TaskGroup, pool: Pool) -> Room:
-    """What is free on a pool, but for rows that rules between pods keep from the job, whichever tasks it places."""
+    """What is free on a pool for a task group of a job, beside its rules between pods."""
     if not any(cycle.pipeline.moving(tasks_left.pod_set.shape) for tasks_left in task_group.remaining):
         return Room(cycle, pool)
-    rules = cycle.pipeline.pod_rules(tuple(pending(cycle, job)))
-    closed = dict(rules.closed)
-    for number, rows in rules.lonely.items():
-        closed[number] = closed[number] | rows if number in closed else rows
-    return Room(cycle, pool, closed=closed)
+    from tierwise.actions.placement.ruled_room import RuledRoom  # few gangs have rules
+
+    return RuledRoom(cycle, pool, cycle.pipeline.pod_rules(tuple(pending(cycle, job))))
 
 
 def ordered(
