@@ -63,7 +63,8 @@ class Patience:
         self._share = number(arguments, "share", _SHARE)
         self._stretch = max(1.0, number(arguments, "stretch", 1))
         self._from = number(arguments, "fromPods", _FROM)
-        self._rings, self._wait = int(number(arguments, "rings", 0)), number(arguments, "wait", _WAIT)
+        self._rings = int(number(arguments, "rings", 0)) if "rings" in arguments else 0
+        self._wait = number(arguments, "wait", _WAIT) if self._rings else _WAIT
         self._uplinks = Uplinks(view) if self._rings else None
         ladder = arguments.get("ladder", "")
         self._ladder = parse_ladder(str(ladder)) if ladder else ()

@@ -368,7 +368,7 @@ def _reject_unserved(current: Cycle, profile: Profile) -> None:
 def _settle_accounts(current: Cycle) -> None:
     """Report the steps that were taken, whose turn is next, what stays idle and when a window opens."""
     report = current.report
-    steps = current.steps
+    steps = current.ledger.steps
     report.search_counts.steps = steps.taken
     turns = steps.turns(current.ledger.room, report.rejections)
     places = current.nominations.places_after_others
