@@ -40,11 +40,13 @@ class Member(msgspec.Struct, frozen=True):
     most: int  # parts of the set in its rack; 0: it states no rule, -1: they share a rack
     priority: int
     start: bool = False  # its set starts with two gangs
+    anywhere: bool = False  # it states no limit, which one pod does not need
 
     def manifests(self, name: str) -> list[Raw]:
         rules = [] if not self.most else [together(self.of)] if self.most < 0 else [apart(self.of, self.most)]
         start = 2 if self.start else 0
-        named = {"within": "rack", "minimum": self.tasks, "priority": self.priority}
+        within = None if self.anywhere and self.tasks + self.more == 1 else "rack"
+        named = {"within": within, "minimum": self.tasks, "priority": self.priority}
         if not self.of:
             return Gang(name, tasks=self.tasks + self.more, **named).manifests()  # type: ignore[arg-type]
         return part(name, self.tasks + self.more, self.of, *rules, start=start, **named)
@@ -57,6 +59,7 @@ _MEMBERS = st.builds(
     of=st.sampled_from(["", "a", "a", "a", "b"]),
     most=st.sampled_from([0, 1, 1, 1, 2, -1]),
     priority=st.sampled_from([0, 0, 5]),
+    anywhere=st.booleans(),
 )
 _RACKS = st.lists(st.integers(1, 5), min_size=1, max_size=4)
 

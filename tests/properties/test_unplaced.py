@@ -120,26 +120,32 @@ def _one_by_one(patched: pytest.MonkeyPatch) -> None:
     patched.setattr(Batches, "_planned", lambda *_: None)
 
 
+def _count(patched: pytest.MonkeyPatch, owner: type, method: str) -> list[Any]:
+    """The answers of a method from now on that are neither None nor False, as they come."""
+    answers: list[Any] = []
+    original = getattr(owner, method)
+
+    def counted(self: Any, *asked: Any) -> Any:
+        answer = original(self, *asked)
+        answers.extend([answer] if answer is not None and answer is not False else [])
+        return answer
+
+    patched.setattr(owner, method, counted)
+    return answers
+
+
 @sees(refusals=20, held=6)
 @given(pick=seeds())
 @examples(60, least=8)
 def test_what_found_no_place_in_the_last_cycle_finds_none_now(pick: Random) -> None:
     """Every word and figure, with what the last cycle found out and without it."""
-    held, is_unplaced = 0, Refusals.is_unplaced
-
-    def counted(self: Refusals, *asked: Any) -> bool:
-        nonlocal held
-        holds = is_unplaced(self, *asked)
-        held += holds
-        return holds
-
     with pytest.MonkeyPatch.context() as patched:
         _one_by_one(patched)
-        patched.setattr(Refusals, "is_unplaced", counted)
+        held = _count(patched, Refusals, "is_unplaced")
         for snapshot in _histories(pick, Reader()):
             anew = _told(cycle(replace(snapshot, kept_verdicts=None), DEFAULT), in_full=True)
             assert anew == _told(cycle(snapshot, DEFAULT), in_full=True)
-    saw(held=held)
+    saw(held=len(held))
 
 
 @sees(refusals=20, spoken_for=3)
@@ -147,22 +153,14 @@ def test_what_found_no_place_in_the_last_cycle_finds_none_now(pick: Random) -> N
 @examples(60, least=8)
 def test_what_is_refused_for_one_is_refused_for_its_like(pick: Random) -> None:
     """Whole histories with pages that forget everything at once, and with pages that remember."""
-    spoken_for, lookup = 0, RejectionCache.lookup
-
-    def counted(self: RejectionCache, *asked: Any) -> Any:
-        nonlocal spoken_for
-        refusal = lookup(self, *asked)
-        spoken_for += refusal is not None
-        return refusal
-
     for snapshot in _histories(pick, Reader()):
         with pytest.MonkeyPatch.context() as patched:
             _one_by_one(patched)
-            patched.setattr(RejectionCache, "lookup", counted)
+            spoken_for = _count(patched, RejectionCache, "lookup")
             remembering = _alone(snapshot)
+            saw(spoken_for=len(spoken_for))
             patched.setattr(Page, "add", lambda *_: None)
             assert _alone(snapshot) == remembering
-    saw(spoken_for=spoken_for)
 
 
 def _alone(snapshot: Snapshot) -> tuple[object, ...]:

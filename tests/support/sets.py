@@ -14,7 +14,7 @@ from tests.support.koordinator import hypernode, run
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT, Profile
 
-__all__ = ["CONSTRAINTS", "SET", "apart", "fabric", "node", "part", "racks_of", "stand", "together"]
+__all__ = ["CONSTRAINTS", "SET", "apart", "fabric", "named_tier", "node", "part", "racks_of", "stand", "together"]
 
 CONSTRAINTS = "tierwise.io/topology-constraints"
 SET = "tierwise.io/set"
@@ -41,12 +41,13 @@ def fabric(spines: Mapping[str, str], size: int = 2) -> list[Raw]:
         for rack, number in parts:
             nodes = [f"{rack}n{i}" for i in range(int(number or size))]
             found += map(node, nodes)
-            found.append(_named(hypernode(rack, 1, [("Node", one) for one in nodes]), "rack"))
-        found.append(_named(hypernode(spine, 2, [("HyperNode", rack) for rack, _ in parts]), "spine"))
+            found.append(named_tier(hypernode(rack, 1, [("Node", one) for one in nodes]), "rack"))
+        found.append(named_tier(hypernode(spine, 2, [("HyperNode", rack) for rack, _ in parts]), "spine"))
     return found
 
 
-def _named(raw: Raw, tier: str) -> Raw:
+def named_tier(raw: Raw, tier: str) -> Raw:
+    """A hyperNode whose tier has a name."""
     spec = raw["spec"]
     assert isinstance(spec, dict)
     return {**raw, "spec": {**spec, "tierName": tier}}

@@ -151,6 +151,7 @@ class Sets:
         self._claims: dict[str, bool] = {}  # by set whose gangs list each other, whether one of them does not
         self._started: set[str] = set()  # sets of which a gang was placed in this cycle
         self._counted = 0  # decisions of the report that are among those who have started
+        self._too_few: dict[str, Reason | None] = {}  # by set that starts together
         self._stating: dict[SetRule, frozenset[str] | None] = {}
         self._waiting: dict[str, list[Job]] = {}
         self._parts: dict[str, int] = {}
@@ -550,6 +551,13 @@ class Sets:
 
     def too_few_domains(self, gangs: Sequence[Job]) -> Reason | None:
         """Why gangs that start together never can: a tier has too few domains, even if all of them were empty."""
+        path = _member(gangs[0]).set
+        if path not in self._too_few:
+            self._cycle.steps.charge(1 + len(gangs) // _GANGS_A_STEP)
+            self._too_few[path] = self._find_too_few(gangs)
+        return self._too_few[path]
+
+    def _find_too_few(self, gangs: Sequence[Job]) -> Reason | None:
         hard = _common_rules(gangs)
         close = next((rule for rule in hard if not rule.apart), None)
         reasons = (self._too_few_for(rule, close, len(gangs)) for rule in hard if rule.most)

@@ -457,7 +457,8 @@ class Planner:
         """An order in which these jobs can be moved, and the node that each pod then has; None where there is none.
 
         Places are looked for with all of them gone, one job after the other. Mostly some order of moves leads there;
-        where none does, because jobs want each other's places, each is placed while the ones after it still run.
+        where none does, because jobs want each other's places, each is placed while the ones after it still run. So it
+        is for jobs with rules about who stands beside them: those that are moved later stand where they are by then.
         """
         stuck = False
         if not self._have_room([pod for group in groups for pod in group], reserved):
@@ -466,7 +467,7 @@ class Planner:
             places = self._places([groups[i] for i in order], reserved, gone=True)
             if places is not None:
                 moves = self._sequence(groups, places)
-                if moves is not None:
+                if moves is not None and not self._have_rules(groups):
                     return moves, places
                 stuck = True
         for order in _orders(groups) if stuck else ():
@@ -474,6 +475,16 @@ class Planner:
             if places is not None:
                 return order, places
         return None
+
+    def _have_rules(self, groups: Sequence[list[str]]) -> bool:
+        """Whether it matters to one of several jobs where the others stand: parts of sets, and pods with terms."""
+        jobs = [self._jobs[group[0]] for group in groups if group[0] in self._jobs] if len(groups) > 1 else []
+        pods = (pod for group in groups for pod in group)
+        return any(job.member is not None for job in jobs) or any(map(self._has_terms, pods))
+
+    def _has_terms(self, pod: str) -> bool:
+        affinity = self._pods[pod].spec.affinity
+        return affinity is not None and (affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None)
 
     def _have_room(self, pods: Sequence[str], reserved: Mapping[int, int]) -> bool:
         """Whether nodes together have what all moved pods hold: what fails here needs no cycle."""
