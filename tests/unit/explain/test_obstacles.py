@@ -5,11 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.commands import answer, manifests, run
+import yaml
+from tests.support.commands import ROOT, answer, manifests, run
 from tests.support.ruled_gangs import HOST, ZONE, Instance, Kind, Node, Rule
 
 from tierwise.api.codec import Raw
+from tierwise.port import key_of_raw
 
+CASES = ROOT / "tests/conformance/cases/findings-3"
 FAR = Rule("away", "x", HOST)
 EVEN = Rule("even", "x", ZONE)
 
@@ -71,3 +74,32 @@ def test_people_read_it(verb: tuple[str, ...], tmp_path: Path) -> None:
 
     said = " ".join(run(*verb, "-f", file).stdout.split())
     assert "without the spread of k1 over zones it would fit if the cluster were empty" in said
+
+
+@pytest.mark.parametrize(
+    ("case", "lost", "gang", "without"),
+    [
+        (
+            "b4-master-and-gpu-workers-on-hosts-of-their-own-start",
+            {"cpu-0"},
+            "team/g",
+            ["the anti-affinity of master and worker over hosts"],
+        ),
+        (
+            "b5-two-feeds-and-anti-affinity-to-nobody",
+            {"n2", "n3"},
+            "team/g",
+            ["the limit to 2 feeds of fabric power or more"],
+        ),
+        ("b7-two-groups-too-large-for-the-only-node-are-never", set(), "g", []),
+    ],
+)
+def test_what_stands_in_the_way_of_the_cases(
+    case: str, lost: set[str], gang: str, without: list[str], tmp_path: Path
+) -> None:
+    """Gangs of the conformance cases, without some nodes that they start on; nothing is named where room is short."""
+    raws: list[Raw] = yaml.safe_load((CASES / f"{case}.yaml").read_text())["objects"]
+    left = [raw for raw in raws if key_of_raw(raw).kind != "Node" or key_of_raw(raw).name not in lost]
+    told = answer("explain", "-f", manifests(tmp_path, *left), "--job", gang).get("obstacles", [])
+
+    assert without == [name for obstacle in told for name in obstacle["without"]]
