@@ -248,9 +248,10 @@ class JobBuilder:
             draft = replace(draft, constraint=Constraint(hard=False))  # or no plugin would look for a close place
         ranks, world_size = _ranks(split) if draft.pattern is not None or repair is not None else ({}, 0)
         beyond = _beyond(draft.minimum, draft.policies)
-        draft = replace(draft, number=self._jobs, minimum=min(draft.minimum, PODS))
+        minimum = min(draft.minimum, PODS)
+        subs = self._sub_jobs(draft, minimum, split, previous, parents)
+        number = self._jobs
         self._jobs += 1
-        subs = self._sub_jobs(draft, split, previous, parents)
         self._subs += len(subs)
         everyone: list[Member] = []
         for _, _, members in split.values():
@@ -260,6 +261,8 @@ class JobBuilder:
         unreadable = bad_repair or bad_terms or bad_ladder
         job = replace(
             draft,
+            number=number,
+            minimum=minimum,
             subs=subs,
             tasks=subs[0].tasks if len(subs) == len(split) == 1 else tuple([member.task for member in everyone]),
             scheduler=everyone[0].task.shape.scheduler if everyone else "",
@@ -276,14 +279,14 @@ class JobBuilder:
         return counted(job, len(self._axis))
 
     def _sub_jobs(
-        self, draft: Job, split: Split, previous: Mapping[str, str], parents: Mapping[str, int]
+        self, draft: Job, minimum: int, split: Split, previous: Mapping[str, str], parents: Mapping[str, int]
     ) -> tuple[SubJob, ...]:
-        """The sub-jobs of a job in natural order of their keys, numbered on from those of earlier jobs.
+        """The sub-jobs of the next job in natural order of their keys, numbered on from those of earlier jobs.
 
         A sub-job without members that is no part of a policy is left out where the job has policies.
         """
         policies = draft.policies
-        beside = _Needs(1 if policies else draft.minimum, draft.constraint, draft.further)
+        beside = _Needs(1 if policies else minimum, draft.constraint, draft.further)
         # The last one is for pods of no policy, whose number is -1.
         needs = [*(_Needs(policy.size, policy.constraint, policy.further) for policy in policies), beside]
         subs: list[SubJob] = []
@@ -295,7 +298,7 @@ class JobBuilder:
                 SubJob(
                     key=key,
                     number=self._subs + len(subs),
-                    job_number=draft.number,
+                    job_number=self._jobs,
                     policy=policy,
                     minimum=fields.minimum,
                     constraint=fields.constraint,
