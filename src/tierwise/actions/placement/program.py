@@ -40,6 +40,9 @@ _PROBED = 4_096
 _PROBING = 2**15
 """The rule by its bit, as HiGHS calls it."""
 
+_SMALLER = ("mip_heuristic_run_rens", "mip_heuristic_run_rins")
+"""Heuristics that solve smaller programs on the side: they take as long as all else, and no round is counted in them."""
+
 
 class Scope(msgspec.Struct, frozen=True, eq=False):
     """What tasks of a part of a gang must have in common."""
@@ -614,6 +617,8 @@ class Program:
         lp.a_matrix_.value_ = np.concatenate(values).astype(np.float64) if values else np.zeros(0)
         for name, value in (("output_flag", False), ("threads", 1), ("parallel", "off"), ("random_seed", 0)):
             solver.setOptionValue(name, value)
+        for heuristic in _SMALLER:
+            solver.setOptionValue(heuristic, False)
         solver.setOptionValue("mip_max_nodes", nodes)
         if not self.probed:
             solver.setOptionValue("presolve_rule_off", _PROBING)
