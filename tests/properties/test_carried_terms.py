@@ -83,16 +83,18 @@ selectors = st.builds(
 )
 
 
-@given(drawn=st.lists(pods, min_size=1, max_size=24), data=st.data(), few=st.sampled_from((0, 1, 16)))
+@given(drawn=st.lists(pods, min_size=1, max_size=24), data=st.data(), lifted=st.integers(0, 3))
 @examples(200)
-def test_counts_equal_asking_each_term(drawn: list[tuple[str, dict[str, str]]], data: st.DataObject, few: int) -> None:
+def test_counts_equal_asking_each_term(
+    drawn: list[tuple[str, dict[str, str]]], data: st.DataObject, lifted: int
+) -> None:
     """For each shape and label, whatever terms leave out, and however many they may leave out."""
     shapes = shapes_of(drawn)
     one = st.tuples(st.integers(0, len(shapes) - 1), selectors, st.sampled_from(KEYS), st.integers(1, 3))
     terms = data.draw(st.lists(one, max_size=12))
     wanted = data.draw(st.sets(st.integers(0, len(shapes) - 1)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tierwise.plugins.kubernetes.pod_affinity._FEW", few)
+        patch.setattr("tierwise.plugins.kubernetes.pod_affinity._LIFTED", lifted)
         found = counts_of(shapes).carrying(terms, wanted)
 
     assert set(found) <= wanted
@@ -147,3 +149,32 @@ def test_groups_that_keep_apart_are_not_compared_with_each_other(groups: int, mo
     assert len(found) == len(mine) == groups
     assert len(compared) <= 4 * groups
     assert sum(count.tallies for count in mine) == 2 * groups
+
+
+@pytest.mark.parametrize("groups", [8, 40])
+def test_pods_that_keep_apart_by_two_shared_labels_are_few_tallies(
+    groups: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each pod keeps away from those of other groups and other places in them: three tallies for it, shared or not."""
+    shapes = shapes_of([("a", {"group": f"g{i}", "app": f"w{j}"}) for i in range(groups) for j in range(groups)])
+    there, registered = Requirement(key="group", operator="Exists"), list[Tally]()
+    terms = []
+    for shape in shapes:
+        own = [Requirement(key=key, operator="NotIn", values=(shape.labels[key],)) for key in ("app", "group")]
+        terms.append((shape.number, PodSelector((there, *own), frozenset("a"), None), "rack", 1))
+    counts = counts_of(shapes)
+    ledger = counts._view.ledger
+    tally = ledger.tally
+
+    def noted(one: Tally) -> None:
+        registered.append(one)
+        tally(one)
+
+    monkeypatch.setattr(ledger, "tally", noted)
+
+    found = counts.carrying(terms, set(range(len(shapes))))
+    for _, selector, _, _ in terms:
+        assert 4 == counts.matching((selector,), "rack").tallies
+
+    assert all(4 == count.tallies for each in found.values() for count in each)
+    assert sum(len(one.weights) for one in registered) <= 8 * len(shapes)

@@ -130,7 +130,7 @@ class IdleRoom:
         return usual + self._size(owner, share) if not owes and self._is_oldest(owner, job) else usual
 
     def _usual(self, owner: Owner, share: float) -> float:
-        """The same for a job that is not the one which has waited longest."""
+        """How many it may have spent for a job which is not the one that has waited longest."""
         return _TOGETHER * self._size(owner, share) if owner[0] == _EVERY else share
 
     def _size(self, owner: Owner, share: float) -> float:

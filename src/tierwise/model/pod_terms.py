@@ -14,7 +14,15 @@ import msgspec
 from tierwise.api.core import Affinity, LabelSelector, PodAffinityTerm, Requirement, TopologySpreadConstraint
 from tierwise.api.selector import matches
 
-__all__ = ["NAMESPACE_NAME", "PodSelector", "affinity_pods", "label_keys", "namespace_keys", "spread_pods"]
+__all__ = [
+    "NAMESPACE_NAME",
+    "Conditions",
+    "PodSelector",
+    "affinity_pods",
+    "label_keys",
+    "namespace_keys",
+    "spread_pods",
+]
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """The label that every namespace has, with its own name as the value."""

@@ -41,7 +41,7 @@ _PROBING = 2**15
 """The rule by its bit, as HiGHS calls it."""
 
 _SMALLER = ("mip_heuristic_run_rens", "mip_heuristic_run_rins")
-"""Heuristics that solve smaller programs on the side: they take as long as all else, and no round is counted in them."""
+"""Heuristics that solve smaller programs on the side: that takes as long as all else, and counts no round."""
 
 
 class Scope(msgspec.Struct, frozen=True, eq=False):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, reduce
+from itertools import combinations
 
 import msgspec
 import numpy as np
@@ -29,7 +30,7 @@ from tierwise.framework.pod_rules import (
 )
 from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.job import Reason, Shape
-from tierwise.model.pod_terms import NAMESPACE_NAME, PodSelector, affinity_pods, spread_pods
+from tierwise.model.pod_terms import NAMESPACE_NAME, Conditions, PodSelector, affinity_pods, spread_pods
 from tierwise.plugins.kubernetes.node_affinity import eligible, open_rows, places
 
 __all__ = ["Count", "PodCounts", "PodPreferences", "PodRequirements", "placeable", "soft"]
@@ -46,6 +47,7 @@ class Count(msgspec.Struct, frozen=True):
     """Pods per label value: those that some tallies count, less those that others count.
 
     Where each of a thousand gangs keeps away from all others, they share the tally of all, and each takes off its own.
+    Where pods are left out for two reasons, those that meet both were taken off twice, and are added again.
     """
 
     place: Ints  # which value a row has, -1 for none
@@ -129,6 +131,7 @@ class PodCounts:
         self._classes = _Classes(view.snapshot.shapes)
         self._places: dict[str, tuple[Ints, int]] = {}
         self._matching: dict[tuple[frozenset[PodSelector], str, bytes, bool], Count] = {}
+        self._outside: dict[tuple[PodSelector, Conditions, str, bytes, bool], Tally] = {}  # what selectors leave out
 
     def place(self, key: str) -> Ints:
         """Per row, which value of a topology key it has; -1 for none."""
@@ -150,25 +153,35 @@ class PodCounts:
         return found
 
     def _count(self, wanted: frozenset[PodSelector], key: str, among: Bools | None, *, leaving: bool) -> Count:
-        meant = self._classes.meant(*wanted) if len(wanted) == 1 else None
-        if meant is None or not meant.but:
-            numbers = self._classes.shapes(wanted)
+        selector = _all_of(wanted)
+        meant = self._classes.meant(selector) if selector is not None else None
+        if selector is None or meant is None or not meant.without:
+            numbers = self._classes.shapes(wanted if selector is None else (selector,))
             return Count(self.place(key), (self._register(numbers, key, among, leaving=leaving),), (), among)
         every = self.matching((meant.base,), key, among=among, leaving=leaving)
-        less = self._register(self._classes.members(meant.but), key, among, leaving=leaving)
-        return replace(every, less=(less,))
+        more, less = list(every.more), list[Tally]()
+        for some in _some_of(meant.without)[1:]:
+            classes = self._classes.outside(meant.base, some)
+            if classes:
+                what = meant.base, some, key, b"" if among is None else np.packbits(among).tobytes(), leaving
+                if what not in self._outside:
+                    numbers = self._classes.members(classes)
+                    self._outside[what] = self._register(numbers, key, among, leaving=leaving)
+                (less if len(some) % 2 else more).append(self._outside[what])
+        return replace(every, more=tuple(more), less=tuple(less))
 
     def carrying(self, terms: Iterable[tuple[int, PodSelector, str, int]], wanted: set[int]) -> dict[int, list[Count]]:
         """For terms that pods carry: by `wanted` shape, the pods with terms that mean it, one count for each label.
 
         A term is the number of the carrier's shape, which pods it means, how near, and how much it weighs. Terms that
-        differ only in the few pods that they leave out share a tally, and such pods take off what leaves them out.
+        differ only in which pods they leave out share a tally, and such pods take off what leaves them out.
         """
-        carriers: dict[str, dict[PodSelector, dict[PodSelector, dict[int, int]]]] = {}
+        carriers: dict[str, dict[PodSelector, dict[Conditions, _Carriers]]] = {}
         for number, selector, key, weight in terms:
-            alike = carriers.setdefault(key, {}).setdefault(self._classes.meant(selector).base, {})
-            weights = alike.setdefault(selector, {})
-            weights[number] = weights.get(number, 0) + weight
+            meant = self._classes.meant(selector)
+            alike = carriers.setdefault(key, {}).setdefault(meant.base, {})
+            for some in _some_of(meant.without):
+                alike.setdefault(some, _Carriers()).add(number, weight)
         found: dict[int, list[Count]] = {}
         for key, by_base in carriers.items():
             for number, count in self._carrying_at(key, by_base, wanted):
@@ -176,27 +189,29 @@ class PodCounts:
         return found
 
     def _carrying_at(
-        self, key: str, by_base: Mapping[PodSelector, Mapping[PodSelector, dict[int, int]]], wanted: set[int]
+        self, key: str, by_base: Mapping[PodSelector, Mapping[Conditions, _Carriers]], wanted: set[int]
     ) -> Iterator[tuple[int, Count]]:
         more: dict[int, list[Tally]] = {}
         less: dict[int, list[Tally]] = {}
-        terms: dict[int, int] = {}  # how many mean each shape, and others with it
+        terms: dict[int, int] = {}  # how many mean each shape
         for base, alike in by_base.items():
             met = wanted.intersection(self._classes.shapes((base,)))
-            self._share(more, met, _summed(alike.values()), key)
-            for number in met:
-                terms[number] = terms.get(number, 0) + len(alike)
-            for selector, weights in alike.items():
-                but = self._classes.meant(selector).but
-                if but:
-                    self._share(less, met.intersection(self._classes.members(but)), weights, key)
+            for some, carriers in alike.items():
+                if met and some:
+                    shapes = met.intersection(self._classes.members(self._classes.outside(base, some)))
+                else:
+                    shapes = met
+                odd = len(some) % 2
+                self._share(less if odd else more, shapes, carriers.weights, key)
+                for number in shapes:
+                    terms[number] = terms.get(number, 0) + (-carriers.terms if odd else carriers.terms)
         known: dict[tuple[int, ...], Count] = {}
         for number, tallies in more.items():
             left_out = less.get(number, [])
             parts = (*map(id, tallies), 0, *map(id, left_out))
             if parts not in known:
                 known[parts] = Count(self.place(key), tuple(tallies), tuple(left_out))
-            if terms[number] > len(left_out):
+            if terms[number]:
                 yield number, known[parts]
 
     def _share(self, tallies: dict[int, list[Tally]], shapes: set[int], weights: dict[int, int], key: str) -> None:
@@ -279,36 +294,62 @@ class PodCounts:
                 np.subtract.at(values, buckets[buckets >= 0], weight)
 
 
-def _summed(each: Iterable[Mapping[int, int]]) -> dict[int, int]:
-    """The weights of shapes in all of these together."""
-    found: dict[int, int] = {}
-    for weights in each:
-        for number, weight in weights.items():
-            found[number] = found.get(number, 0) + weight
-    return found
+def _all_of(selectors: Collection[PodSelector]) -> PodSelector | None:
+    """One selector for the pods that all of these mean; None where their namespaces are known by labels alone."""
+    if len(selectors) == 1:
+        return next(iter(selectors))
+    if any(selector.also is not None for selector in selectors):
+        return None
+    namespaces = frozenset.intersection(*(selector.namespaces for selector in selectors))
+    if any(selector.labels is None for selector in selectors):
+        return PodSelector(None, namespaces, None)
+    every = {(one.key, one.operator, one.values): one for selector in selectors for one in selector.labels or ()}
+    return PodSelector(tuple(every[what] for what in sorted(every)), namespaces, None)
+
+
+def _some_of(conditions: Conditions) -> list[Conditions]:
+    """Every choice among some conditions, none of them first."""
+    return [some for size in range(len(conditions) + 1) for some in combinations(conditions, size)]
+
+
+class _Carriers:
+    """The pods with terms about the same pods that leave out others by certain conditions, and perhaps by more."""
+
+    def __init__(self) -> None:
+        self.weights: dict[int, int] = {}  # by shape of the carrier
+        self.terms = 0
+
+    def add(self, number: int, weight: int) -> None:
+        """One more term, which pods of a shape carry."""
+        self.weights[number] = self.weights.get(number, 0) + weight
+        self.terms += 1
 
 
 class _Meant(msgspec.Struct, frozen=True):
-    """Which classes a selector means: those of another one, and few of them not."""
+    """Which classes a selector means: those of another one that meet some conditions besides."""
 
     base: PodSelector
-    but: tuple[int, ...] = ()
+    without: Conditions = ()  # each lists values of a label that keep a class out
 
 
-_FEW = 16
-"""Classes with a label value up to which a selector that leaves them out is counted as all without these."""
+_LIFTED = 3
+"""Conditions of a selector that leave classes out by values, up to which it is counted as all without these. Each
+doubles the number of tallies: who meets two of them is taken off twice.
+"""
 
 
 class _Classes:
     """Shapes by namespace and labels: a selector is asked once per class, and only where its labels occur in the
-    namespaces that it covers. What it leaves out in so many words is looked up as well: a thousand selectors, each of
-    which leaves out its own gang, are one with exceptions.
+    namespaces that it covers. What it leaves out by values of labels is looked up as well: a thousand selectors, each
+    of which leaves out its own gang, are one with exceptions.
     """
 
     def __init__(self, shapes: tuple[Shape, ...]) -> None:
         self._shapes = shapes
         self._meant: dict[PodSelector, _Meant] = {}
         self._every: dict[PodSelector, list[int]] = {}
+        self._kept: dict[Requirement, frozenset[int]] = {}  # by condition, the classes that it keeps out
+        self._outside: dict[tuple[PodSelector, Conditions], tuple[int, ...]] = {}
         self._members: list[list[int]] = []
         self._by_key: dict[str, list[int]] = {}
         self._by_label: dict[tuple[str, str], list[int]] = {}
@@ -347,29 +388,43 @@ class _Classes:
         return found
 
     def _find_meant(self, selector: PodSelector) -> _Meant:
-        outside: set[int] = set()
-        conditions = []
-        for condition in selector.labels or ():
-            classes = self._left_out(condition)
-            if classes is None:
-                conditions.append(condition)
-            else:
-                outside.update(classes)
-        if len(conditions) == len(selector.labels or ()):
+        named = [c for c in selector.labels or () if c.operator == "NotIn" and c.values]
+        if len(named) > _LIFTED:
+            named = self._needed(named)[:_LIFTED]
+        if not named:
             return _Meant(selector)
-        base = replace(selector, labels=tuple(conditions))
-        return _Meant(base, tuple(one for one in sorted(outside) if self._matches(base, self._members[one])))
+        rest = tuple(condition for condition in selector.labels or () if condition not in named)
+        return _Meant(replace(selector, labels=rest), tuple(c for c in named if self._kept_out(c)))
 
-    def _left_out(self, condition: Requirement) -> set[int] | None:
-        """The few classes that do not meet a condition; None where these are not known or not few."""
-        if condition.operator != "NotIn" or not condition.values:
-            return None
-        found: set[int] = set()
-        for value in condition.values:
-            found.update(self._by_label.get((condition.key, value), ()))
-            if len(found) > _FEW:
-                return None
+    def _needed(self, conditions: Sequence[Requirement]) -> list[Requirement]:
+        """Those of some conditions that keep out classes which no other keeps out, the widest first."""
+        found: list[Requirement] = []
+        for condition in sorted(conditions, key=lambda one: -len(self._kept_out(one))):
+            if not any(self._kept_out(condition) <= self._kept_out(other) for other in found):
+                found.append(condition)
         return found
+
+    def _kept_out(self, condition: Requirement) -> frozenset[int]:
+        """The classes that a condition keeps out, by the values that it lists."""
+        found = self._kept.get(condition)
+        if found is None:
+            each = (self._by_label.get((condition.key, value), ()) for value in condition.values)
+            found = self._kept[condition] = frozenset().union(*each)
+        return found
+
+    def outside(self, base: PodSelector, conditions: Conditions) -> tuple[int, ...]:
+        """The classes which a selector means, and which each of some conditions keeps out; ascending."""
+        found = self._outside.get((base, conditions))
+        if found is None:
+            fewest, *others = sorted(map(self._kept_out, conditions), key=len)
+            common = fewest.intersection(*others) if others else fewest
+            known = (one for one in sorted(common) if self._matches(base, self._members[one]))
+            found = self._outside[base, conditions] = tuple(known)
+        return found
+
+    def _left_out(self, meant: _Meant) -> set[int]:
+        """The classes of its base that a selector does not mean."""
+        return {one for condition in meant.without for one in self.outside(meant.base, (condition,))}
 
     def _hits(self, selector: PodSelector) -> list[int]:
         """The classes that a selector means."""
@@ -377,13 +432,13 @@ class _Classes:
         if meant.base not in self._every:
             candidates = self._candidates(meant.base)
             self._every[meant.base] = [one for one in candidates if self._matches(meant.base, self._members[one])]
-        every = self._every[meant.base]
-        return [one for one in every if one not in meant.but] if meant.but else every
+        every, left_out = self._every[meant.base], self._left_out(meant)
+        return [one for one in every if one not in left_out] if left_out else every
 
     def means_any(self, selector: PodSelector) -> bool:
         """Whether a selector means any shape."""
         meant = self.meant(selector)
-        return len(self._hits(meant.base)) > len(meant.but)
+        return len(self._hits(meant.base)) > len(self._left_out(meant))
 
     def _candidates(self, selector: PodSelector) -> Sequence[int]:
         """The classes that a selector may mean: by its labels, by its namespaces, or by both."""
