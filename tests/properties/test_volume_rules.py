@@ -12,6 +12,7 @@ import pytest
 from tests.support import volumes as draw
 from tests.support.depth import size
 from tests.support.drawn_gang import manifest
+from tests.support.koordinator import hypernode
 from tests.support.sight import schedule
 
 from tierwise.api.codec import Raw
@@ -20,6 +21,7 @@ from tierwise.model.job import Verdict
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 ZONES: Final = ("z1", "z1", "z2")
+RACKS: Final = (("n0", "n1"), ("n2",))
 DRAWN = size(80, 5000, quick=20)
 
 
@@ -40,6 +42,7 @@ class _World(msgspec.Struct, frozen=True):
     by_node: bool
     reached: tuple[int, ...]  # by volume: from which node, or from which zone by the number of a node in it
     pods: tuple[_Pod, ...]
+    racked: bool = False  # whether all of them share a rack, of which the first two nodes are one
 
     def manifests(self) -> list[Raw]:
         """The cluster and the gang."""
@@ -64,7 +67,10 @@ class _World(msgspec.Struct, frozen=True):
             disk: Raw = {"name": "disk", "gcePersistentDisk": {"pdName": "a", "readOnly": pod.disk == "read"}}
             disks = (disk,) if pod.disk else ()
             found.append(draw.pod(f"p{i}", *claims, cpu=str(pod.cpu), volumes=disks, group="g"))
-        spec = {"minMember": len(self.pods)}
+        spec: Raw = {"minMember": len(self.pods)}
+        if self.racked:
+            found += [hypernode(f"r{i}", 1, [("Node", name) for name in names]) for i, names in enumerate(RACKS)]
+            spec["networkTopology"] = {"mode": "hard", "highestTierAllowed": 1}
         meta: Raw = {"name": "g", "namespace": "default"}
         group = manifest("scheduling.volcano.sh/v1beta1", "PodGroup", meta, spec=spec, status={"phase": "Inqueue"})
         return [*found, group]
@@ -76,6 +82,8 @@ class _World(msgspec.Struct, frozen=True):
         return any(self._holds(way) for way in product(range(len(self.cpus)), repeat=len(self.pods)))
 
     def _holds(self, way: tuple[int, ...]) -> bool:
+        if self.racked and len({min(at, 2) // 2 for at in way}) > 1:
+            return False
         there = Counter(at if self.by_node else ZONES[at] for at in self.reached)
         taken = Counter(at if self.by_node else ZONES[at] for at, pod in zip(way, self.pods, strict=True) if pod.wants)
         if any(number > there[place] for place, number in taken.items()):
@@ -92,13 +100,14 @@ class _World(msgspec.Struct, frozen=True):
 
 def _drawn(chance: random.Random) -> _World:
     kinds = []
-    for _ in range(chance.choice((2, 2, 3))):
+    for _ in range(chance.choice((1, 2, 2, 3))):
         shared, disk = chance.choice(("", "", "once", "data")), chance.choice(("", "", "read", "write"))
         kinds.append(_Pod(chance.randint(1, 3), chance.random() < 0.6, shared, disk))
     pods = [kind for kind in kinds for _ in range(1 if kind.shared == "once" else chance.randint(1, 2))]
     cpus, attaches = [chance.randint(1, 6) for _ in ZONES], [chance.randint(0, 1) for _ in ZONES]
     reached = [chance.randrange(3) for _ in range(chance.randint(1, 4))]
-    return _World((*cpus,), (*attaches,), chance.random() < 0.5, (*reached,), (*pods,))
+    by_node, racked = chance.random() < 0.5, chance.random() < 0.4
+    return _World((*cpus,), (*attaches,), by_node, (*reached,), (*pods,), racked)
 
 
 @pytest.mark.parametrize("part", range(2))

@@ -89,7 +89,7 @@ def _keep(
         own, used = tasks(record.shapes, place), model.new_bool_var("")
         model.add(own <= big * used)
         if isinstance(record, AtMost):
-            model.add(own <= record.of(place))
+            model.add(own <= int(record.at(np.array([place]))[0]))
         elif isinstance(record, Apart):
             model.add(tasks(record.others, place) <= big * (1 - used))
         elif isinstance(record, Near) and not record.there[place]:

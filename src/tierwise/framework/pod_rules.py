@@ -29,15 +29,16 @@ class AtMost(msgspec.Struct, frozen=True, eq=False):
     left: int | Ints  # by place, where these differ
     others: bool = False  # there may be more once pods of others go
 
-    def of(self, place: int) -> int:
-        """How many tasks a place takes."""
-        return self.left if isinstance(self.left, int) else int(self.left[place])
+    def at(self, places: Ints) -> Ints:
+        """How many tasks each of some places takes."""
+        return np.full(len(places), self.left) if isinstance(self.left, int) else self.left[places]
 
     def by_row(self, elsewhere: int) -> Ints:
         """How many tasks each row takes, as far as its place goes."""
-        inside = np.maximum(self.places, 0)
-        left = self.left if isinstance(self.left, int) else self.left[inside]
-        return np.where(self.places >= 0, left, elsewhere)
+        left = np.full(len(self.places), elsewhere)
+        inside = self.places >= 0
+        left[inside] = self.at(self.places[inside])
+        return left
 
 
 class Apart(msgspec.Struct, frozen=True, eq=False):

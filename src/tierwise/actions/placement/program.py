@@ -541,8 +541,9 @@ class Program:
         return {place: part for place, part in zip(found.tolist(), parts, strict=True) if place >= 0}
 
     def _at_most(self, record: AtMost) -> None:
-        for place, tasks in self._by_place(record.places, record.shapes).items():
-            self._bound([(tasks, 1)], -np.inf, record.of(place))
+        by_place = self._by_place(record.places, record.shapes)
+        for tasks, left in zip(by_place.values(), record.at(np.array([*by_place], dtype=np.int64)), strict=True):
+            self._bound([(tasks, 1)], -np.inf, int(left))
 
     def _apart(self, record: Apart) -> None:
         others = self._by_place(record.places, record.others)

@@ -50,7 +50,8 @@ class RuledRoom(Room):
         rows = np.minimum(self.rows(shape), need)
         topology = self.cycle.topology
         if isinstance(rule, AtMost):
-            bound = _Parts.of(topology, domains, rule.places, rows).capped(rule.left)
+            parts = _Parts.of(topology, domains, rule.places, rows)
+            bound = parts.capped(rule.at(parts.place))
             return bound + topology.totals(np.where(rule.places < 0, rows, 0))[domains]
         if isinstance(rule, Near) and not rule.by:
             parts = _Parts.of(topology, domains, rule.places, rows)
@@ -111,7 +112,7 @@ class _Parts(msgspec.Struct, frozen=True):
         room = np.add.reduceat(rows[inside], begun) if len(begun) else rows[:0]
         return cls(owner[begun], place[begun], room, len(domains))
 
-    def capped(self, cap: Ints | int) -> Ints:
+    def capped(self, cap: Ints) -> Ints:
         """By domain, how many tasks its parts take where each takes no more than so many."""
         return summed(self.owner, np.minimum(self.room, cap), self.domains)
 
