@@ -81,7 +81,8 @@ def _parse(words: list[str], *, whole: bool) -> None:
     if whole and not isinstance(command, click.Group):
         command.make_context(command.name, list(words))
     else:
-        command.make_parser(context).parse_args(list(words))
+        value = ["VALUE"] if words and words[-1].startswith("-") else []  # a page may name an option alone
+        command.make_parser(context).parse_args([*words, *value])
 
 
 @pytest.mark.parametrize("page", LINKED, ids=_named)

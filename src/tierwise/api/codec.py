@@ -496,7 +496,9 @@ def _misplaced(raw: dict[str, Any]) -> str:
 def _identity(raw: dict[str, Any], record: type[Any], kind: str) -> str:
     """How messages name a manifest; InputError where it has no usable name."""
     meta = raw.get("metadata")
-    if not isinstance(meta, dict):
+    if meta is not None and not isinstance(meta, dict):
+        raise InputError(f"expected an object, got {said(meta)}", obj=kind, field="metadata")
+    if meta is None:
         raise InputError(f"the object has no name{_misplaced(raw)}", obj=kind, field="metadata.name")
     name = meta.get("name")
     namespace = meta.get("namespace")

@@ -77,7 +77,7 @@ class _Declared(msgspec.Struct, frozen=True):
         return click.Option(
             [*flags, name],
             type=kind,
-            is_flag=plain is bool,
+            is_flag=True if plain is bool else None,  # with False, click takes the option without its value
             multiple=several or get_origin(hint) is list,
             required=self.required or (not optional and plain in (str, int, float) and not several and not usual),
             show_default=bool(self.default) and "[default:" not in self.text,

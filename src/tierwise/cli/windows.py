@@ -31,10 +31,12 @@ def windows(
     from tierwise.discovery.slurm_reservations import windows_of
 
     try:
-        with click.open_file(slurm) as file:
+        with click.open_file(slurm, encoding="utf-8") as file:
             text = file.read()
     except OSError as error:
         raise InputError(error.strerror or str(error), file=slurm) from None
+    except UnicodeDecodeError:
+        raise InputError("the text is not UTF-8", file=slurm) from None
     for window, left in windows_of(text, file=slurm, zone=zone):
         check(decode(window))
         click.echo(f"---\n{yaml.safe_dump(window, sort_keys=False)}", nl=False)

@@ -263,11 +263,12 @@ class _Reading:
         """Decode the objects of a document, and keep their manifests `packed`; the number of objects so far."""
         raws = _unlisted(document)
         while True:
+            number = index + 1
             try:
                 raw = next(raws, None)
                 if raw is None:
                     return index
-                index += 1
+                index = number
                 named = self._with_name(without_managed_fields(raw))
                 record = codec.decode(named)
                 key = key_of_raw(named)
@@ -283,7 +284,7 @@ class _Reading:
                 if self._is_new(loaded):
                     self.found.append(loaded)
             except InputError as error:
-                self._remarks.blame(error.inside(file=f"{source.name}#{max(index, 1)}"))
+                self._remarks.blame(error.inside(file=f"{source.name}#{number}"))
 
     def _is_new(self, loaded: Loaded) -> bool:
         """Whether this is the first object with its key, and remember it.

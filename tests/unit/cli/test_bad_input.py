@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from tests.support.commands import run
 
 from tierwise.api.errors import InputError
+from tierwise.cli.main import cli
 from tierwise.manifests.files import read
 
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n0}\n"
@@ -20,6 +23,11 @@ FILES = {
     "nothing but comments": (b"# nothing\n---\n", r"bad\.yaml: .*no objects"),
     "binary junk": (bytes(range(256)) * 4, r"bad\.yaml"),
     "no object": (b"- 1\n- 2\n", r"bad\.yaml#1: an object is expected"),
+    "metadata that are no object": (
+        b"kind: Node\napiVersion: v1\nmetadata: [a]\n",
+        r"#1: Node: metadata: expected an o",
+    ),
+    "something behind an object": (f"{NODE}---\njunk\n".encode(), r"bad\.yaml#2: an object is expected"),
     "no kind": (b"apiVersion: v1\n", r"bad\.yaml#1: kind: the kind is missing"),
     "no name": (b"apiVersion: v1\nkind: Node\n", r"bad\.yaml#1: Node: metadata\.name: "),
     "a wrong type": (NODE.encode() + b"spec: {taints: 7}\n", r"bad\.yaml#1: Node n0: spec\.taints: expected a list"),
@@ -128,3 +136,41 @@ def test_a_sweep_without_a_grid_says_what_it_needs() -> None:
     assert 2 == result.exit_code
     assert "tierwise: a sweep needs a grid" in result.stderr
     assert 1 == result.stderr.count("\n")
+
+
+def _commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every verb with its words."""
+    context = click.Context(command)
+    if not isinstance(command, click.Group):
+        yield path, command
+        return
+    for name in command.list_commands(context):
+        inner = command.get_command(context, name)
+        assert inner is not None
+        yield from _commands(inner, (*path, name))
+
+
+COMMANDS = dict(_commands(cli))
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_an_option_without_its_value_is_told(words: tuple[str, ...]) -> None:
+    """One that comes last, of whatever verb: it is not taken as if it had a value."""
+    taking = [param for param in COMMANDS[words].params if isinstance(param, click.Option) and not param.is_flag]
+    for flag in (flag for param in taking for flag in param.opts):
+        done = run(*words, flag)
+        assert (2, f"Option '{flag}' requires an argument" in done.stderr) == (done.exit_code, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["windows --from-slurm FILE", "simulate --topology synthetic:spines=1 --trace FILE", "simulate --topology FILE"],
+)
+def test_a_file_that_is_no_text_is_told(words: str, tmp_path: Path) -> None:
+    """In words of our own, whatever the file is for."""
+    file = tmp_path / "bad.bin"
+    file.write_bytes(b"\x00\x01binary\xff")
+    further = ["--trace", "synthetic:jobs=1"] if "--trace" not in words and "simulate" in words else []
+    done = run(*(str(file) if word == "FILE" else word for word in words.split()), *further)
+
+    assert (2, f"tierwise: {file}: the text is not UTF-8\n") == (done.exit_code, done.stderr)

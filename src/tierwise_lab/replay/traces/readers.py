@@ -62,7 +62,9 @@ def read_table(file: str) -> Table:
             bars = (header := stream.readline()).count("|") > header.count(",")
             stream.seek(0)
             lines = [line for line in csv.reader(stream, delimiter="|" if bars else ",") if line]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+    except UnicodeDecodeError:
+        raise InputError("the text is not UTF-8", file=file) from None
+    except (OSError, csv.Error) as error:
         raise InputError(getattr(error, "strerror", None) or str(error), file=file) from None
     if len(lines) < 2:
         raise InputError("a line of titles and at least one more are expected", file=file)
