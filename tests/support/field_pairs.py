@@ -68,6 +68,7 @@ PAIRS: Final[Mapping[str, Pair]] = {
         "/eviction-notice": Pair("evicted", "2m"),
         "/checkpointed-at": Pair("evicted last", "2025-12-31T23:59:50Z"),
         "/topology-ladder": Pair("torn", "1=2h,any"),
+        "/sizes": Pair("alone", "4"),
         "/fabric": Pair("two fabrics", "nvlink"),
         "/fabric.*": Pair("two fabrics of a part", "nvlink"),
         "/topology-constraints": Pair("torn", '[{"tier": 1}]'),

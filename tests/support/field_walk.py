@@ -95,6 +95,7 @@ _ANNOTATIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "tierwise.io/hypernode": ("r0", "r1"),
     "tierwise.io/sub-groups": ('{"volcano/s":"r0"}', "{}"),
     "tierwise.io/topology-ladder": ("rack for 5m", "x"),
+    "tierwise.io/sizes": ("1,2", "x"),
     "tierwise.io/expected-duration": ("5m", "6m"),
     "tierwise.io/expected-start": _TIMES,
     "tierwise.io/checkpointed-at": _TIMES,

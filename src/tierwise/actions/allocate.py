@@ -245,6 +245,8 @@ class _Allocation:
     def _place_surplus(self, job: Job) -> bool:
         """Bind the surplus that fits: all of it, or what goes first where placing a task moves the shares."""
         cycle = self._cycle
+        if job.shape.wishes.sizes:
+            return self._place_next_size(job)
         if self.plain_pods.place_free_surplus(job):
             return cycle.backlog.some_left(job)
         left: list[TaskGroup] = []
@@ -268,6 +270,18 @@ class _Allocation:
             cycle.report.reject(job, self._surplus_rejection(job, left))
         elif cycle.backlog.some_left(job):
             cycle.report.reject(job, Rejection("gate", job.key, INCOMPLETE))
+        return False
+
+    def _place_next_size(self, job: Job) -> bool:
+        """Bind what brings a gang of listed sizes to a larger one."""
+        from tierwise.actions.placement.next_size import between_sizes, place_next_size  # few gangs list their sizes
+
+        placed = place_next_size(self._cycle, job)
+        if placed:
+            return self._bind_surplus(job, placed)
+        if self._cycle.backlog.some_left(job):
+            reason = between_sizes(self._cycle, job)
+            self._cycle.report.reject(job, Rejection("fit", job.key, reason))
         return False
 
     def _bind_surplus(self, job: Job, placements: list[Placement]) -> bool:

@@ -104,7 +104,13 @@ class Batches:
     def _may_join(self, job: Job) -> bool:
         """Whether a job is a gang that a batch may be made of: with a topology, and without rules between its pods."""
         cycle = self._cycle
-        if job.constraint is None or job.shape.parted or len(job.tasks) < 2 or cycle.beside_gradients(job):
+        if (
+            job.constraint is None
+            or job.shape.parted
+            or job.shape.wishes.sizes
+            or len(job.tasks) < 2
+            or cycle.beside_gradients(job)
+        ):
             return False
         if self._stands_by_others(job):
             return False

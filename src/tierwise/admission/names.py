@@ -14,6 +14,7 @@ from tierwise.api.ladder import FORM as LADDER_FORM
 from tierwise.api.ladder import LADDER, parse_ladder
 from tierwise.api.pattern import FORMS, PATTERN, parse_pattern
 from tierwise.api.repair import parse_repair
+from tierwise.api.sizes import SIZES, parse_sizes
 from tierwise.dialects.workloads.fields import Fields
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "check",
     "check_ladder",
     "check_repair",
+    "check_sizes",
     "check_terms",
     "dns_label",
     "dns_subdomain",
@@ -38,6 +40,7 @@ __all__ = [
 def check(meta: ObjectMeta, ranks: int) -> Iterator[Issue]:
     """Issues of the annotations on an object with so many pods."""
     yield from check_ladder(meta)
+    yield from check_sizes(meta)
     yield from check_terms(meta)
     yield from check_repair(meta)
     text = meta.annotations.get(PATTERN)
@@ -56,6 +59,12 @@ def check_ladder(meta: ObjectMeta) -> Iterator[Issue]:
     text = meta.annotations.get(LADDER)
     if text is not None and parse_ladder(text) is None:
         yield error(f"metadata.annotations[{LADDER}]", f'"{text}" is no ladder: {LADDER_FORM}')
+
+
+def check_sizes(meta: ObjectMeta) -> Iterator[Issue]:
+    """An error where the sizes of a gang cannot be read: it would wait for ever."""
+    if SIZES in meta.annotations:
+        yield from _unread(parse_sizes(meta.annotations[SIZES]))
 
 
 def check_terms(meta: ObjectMeta) -> Iterator[Issue]:

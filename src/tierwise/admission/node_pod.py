@@ -7,7 +7,7 @@ from typing import Final
 
 from tierwise.admission.context import ClusterContext
 from tierwise.admission.findings import Issue, at_least, at_most, error, one_of, warning
-from tierwise.admission.names import check_ladder, check_repair, check_terms, dns_subdomain
+from tierwise.admission.names import check_ladder, check_repair, check_sizes, check_terms, dns_subdomain
 from tierwise.api.core import Affinity, Node, Pod, PodSpec, PodTemplate
 from tierwise.api.limits import too_many_resources
 from tierwise.api.unsupported import unsupported
@@ -57,6 +57,7 @@ def doubtful(pod: Pod) -> Iterator[Issue]:
     """
     yield from check_support(pod)
     yield from check_ladder(pod.metadata)
+    yield from check_sizes(pod.metadata)
     yield from check_terms(pod.metadata)
     yield from check_repair(pod.metadata)
 

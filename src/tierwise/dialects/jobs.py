@@ -25,6 +25,7 @@ from tierwise.api.pattern import RANK, RANKS
 from tierwise.api.quantity import amount
 from tierwise.api.repair import RepairTerms, parse_repair
 from tierwise.api.reservation import RESERVATION, parse_reservation
+from tierwise.api.sizes import SIZES, parse_sizes
 from tierwise.dialects.compute_domains import ONE_CLIQUE, joined
 from tierwise.dialects.elastic_quota import DEFAULT_QUEUE, Quotas, forbearing
 from tierwise.dialects.pod_marks import place_of, queue_of
@@ -246,6 +247,7 @@ class JobBuilder:
         repair, bad_repair = _repair_terms(all_marks)
         if ladder and draft.constraint is None:
             draft = replace(draft, constraint=Constraint(hard=False))  # or no plugin would look for a close place
+        draft, bad_sizes = _in_sizes(draft, all_marks.get(SIZES))
         ranks, world_size = _ranks(split) if draft.pattern is not None or repair is not None else ({}, 0)
         beyond = _beyond(draft.minimum, draft.policies)
         minimum = min(draft.minimum, PODS)
@@ -258,7 +260,7 @@ class JobBuilder:
             everyone.extend(members)
         sentences = _sentences(everyone, forbears)
         sentences["unsupported"] = beyond or sentences["unsupported"]
-        unreadable = bad_repair or bad_terms or bad_ladder
+        unreadable = bad_repair or bad_terms or bad_ladder or bad_sizes
         job = replace(
             draft,
             number=number,
@@ -411,6 +413,23 @@ def _ladder(text: str | None) -> tuple[tuple[LadderStep, ...], Reason | None]:
     if found is None:
         return (), Reason("InvalidLadder", "pod", f'annotation {LADDER}: "{text}" has not {FORM}')
     return found, None
+
+
+def _in_sizes(draft: Job, text: str | None) -> tuple[Job, Reason | None]:
+    """A gang of listed sizes, of which the least that its minimum allows is its minimum; and why it cannot be one."""
+    if text is None:
+        return draft, None
+    sizes = parse_sizes(text)
+    if isinstance(sizes, str):
+        return draft, Reason("InvalidSizes", "pod", sizes)
+    if draft.shape.parted or draft.shape.gated:
+        why = "the gang has sub-groups or minimums of roles, and sizes are for one number of pods"
+        return draft, Reason("NotSupported", "pod", f"annotation {SIZES} is not supported: {why}")
+    enough = tuple(size for size in sizes if size >= draft.minimum)
+    if not enough:
+        text = f"annotation {SIZES}: its largest size, {sizes[-1]}, is below its minimum of {draft.minimum}"
+        return draft, Reason("InvalidSizes", "pod", text)
+    return replace(draft, sizes=enough, minimum=enough[0], roles={}, together=True), None
 
 
 def _first_marks(split: Split) -> Mapping[str, str]:

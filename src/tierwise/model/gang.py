@@ -130,6 +130,7 @@ class Wishes(msgspec.Struct, frozen=True):
     gather: Gather | None = None  # how its pods are gathered; None where it does not say
     ladder: tuple[LadderStep, ...] = ()  # for how long it holds out for which tier
     pattern: Pattern | None = None  # how its ranks talk to each other
+    sizes: tuple[int, ...] = ()  # the numbers of pods that it may run with, ascending; none: all from its minimum on
     first_limits: tuple[Constraint, ...] = ()  # of the gang and its parts, those that name a tree in the first place
     further_limits: bool = False  # some of these have constraints on other trees besides
 

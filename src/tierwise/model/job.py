@@ -555,6 +555,7 @@ class Job(msgspec.Struct, frozen=True, eq=False, dict=True):
     terms: EvictionTerms | None = None  # what it says of its own eviction
     repair: RepairTerms | None = None  # what it says of the loss of nodes
     ladder: tuple[LadderStep, ...] = ()  # for how long it holds out for which tier, step by step
+    sizes: tuple[int, ...] = ()  # the numbers of pods that it may run with; the least is its minimum
     expected_start: ExpectedStart | None = None  # what was last said of its start
     reserved: ReservationRecord | None = None  # the reservation that it was last given
     inner_groups: tuple[InnerGroup, ...] = ()  # of a nested job: itself and its groups of groups, in preorder
@@ -604,7 +605,8 @@ class Job(msgspec.Struct, frozen=True, eq=False, dict=True):
     @property
     def starts_whole(self) -> bool:
         """Whether tasks of it start together or not at all: then its best-effort tasks are placed with the others."""
-        return whole_only(self.minimum, self.policies)
+        whole = whole_only(self.minimum, self.policies)
+        return whole or bool(self.sizes)
 
     def backfills(self, shape: Shape) -> bool:
         """Whether its tasks of a shape are left to backfill, and count as ready before they are placed."""
@@ -636,7 +638,7 @@ _NO_ROLES: Mapping[int, int] = {}
 
 def _shape_of(job: Job) -> GangShape:
     limits = _limits(job)
-    said = any((job.policies, job.roles, limits, job.gather, job.ladder, job.pattern))
+    said = any((job.policies, job.roles, limits, job.gather, job.ladder, job.pattern, job.sizes))
     if job.minimum == len(job.subs) == 1 and not said:
         return LONE  # as almost all are in a cluster of services
     parts: tuple[Policy | InnerGroup, ...] = (*job.policies, *job.inner_groups)
@@ -652,7 +654,7 @@ def _shape_of(job: Job) -> GangShape:
             [LeafForm(sub.minimum, sub.policy, sub.inner_group, _limits(sub), sub.policy in apart) for sub in job.subs]
         ),
         limits=limits,
-        wishes=Wishes(job.gather, job.ladder, job.pattern, tuple(first), further),
+        wishes=Wishes(job.gather, job.ladder, job.pattern, job.sizes, tuple(first), further),
     )
 
 

@@ -16,7 +16,19 @@ from tierwise.model.job import Constraint, Job
 from tierwise.snapshot.builder import build
 
 _IN_SHAPE = frozenset(
-    {"minimum", "roles", "constraint", "policies", "subs", "pattern", "gather", "ladder", "inner_groups", "further"}
+    {
+        "minimum",
+        "roles",
+        "constraint",
+        "policies",
+        "subs",
+        "pattern",
+        "gather",
+        "ladder",
+        "inner_groups",
+        "further",
+        "sizes",
+    }
 )
 """What of a job its shape reads; of `subs` the minimums, limits, policies and groups around them."""
 

@@ -29,6 +29,7 @@ __all__ = [
     "demand",
     "each_selection",
     "everything",
+    "larger_sizes",
     "least_needs",
     "needs",
     "remaining_tasks",
@@ -275,6 +276,16 @@ def whole_first(cycle: Cycle, job: Job, asked: Demand) -> tuple[Demand, ...]:
     (least,) = asked.task_groups
     whole = everything(least)
     return (Demand((whole,)), asked) if whole.need > least.need else (asked,)
+
+
+def larger_sizes(cycle: Cycle, job: Job) -> Iterator[TaskGroup]:
+    """What a gang lacks to each larger one of its listed sizes that there are pods for, the largest first."""
+    (sub,) = job.subs
+    remaining, ready = remaining_tasks(cycle, sub), ready_tasks(cycle.ledger, sub)
+    waiting = sum(tasks_left.left for tasks_left in remaining)
+    for size in reversed(job.shape.wishes.sizes):
+        if ready < size <= ready + waiting:
+            yield TaskGroup(sub, remaining, size - ready)
 
 
 def everything(task_group: TaskGroup) -> TaskGroup:

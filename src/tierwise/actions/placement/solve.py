@@ -17,7 +17,7 @@ scores is chosen. `problem.parts_of` makes the tree of parts of a job with sub-g
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -33,7 +33,7 @@ from tierwise.actions.placement.choose import (
     surplus_keys,
     with_parts,
 )
-from tierwise.actions.placement.demand import Demand, TaskGroup, everything, needs, whole_first
+from tierwise.actions.placement.demand import Demand, TaskGroup, everything, larger_sizes, needs, whole_first
 from tierwise.actions.placement.problem import (
     BOTH,
     NOW_ONLY,
@@ -125,17 +125,26 @@ def search_minimum(cycle: Cycle, job: Job, asked: Demand, *, alone: bool = False
         return turns.in_turn(cycle, job, again, lambda found: isinstance(found, SearchResult))
     mark, bounded = cycle.ledger.mark(), False
     found: SearchResult | NoPlace = NoPlace.PROVEN
-    for each in whole_first(cycle, job, asked):
+    sizes = job.shape.wishes.sizes
+    for each in _largest_first(cycle, job, asked) if sizes else whole_first(cycle, job, asked):
         if each is asked or cycle.over_quota(job, needs(each)) is None:
-            found = solve(cycle, job, each)
+            found = solve(cycle, job, each, pools=NOW_ONLY if sizes and each is not asked else BOTH)
             if isinstance(found, SearchResult):
                 break
             bounded |= found is NoPlace.BOUNDED
     if isinstance(found, NoPlace):
         return NoPlace.of(bounded=bounded)
-    if len(asked.task_groups) > 1:
+    if sizes or len(asked.task_groups) > 1:
         return found
     return _with_its_surplus(cycle, job, asked, found, mark)
+
+
+def _largest_first(cycle: Cycle, job: Job, asked: Demand) -> Iterator[Demand]:
+    """The demands of a gang's larger sizes, and what was asked."""
+    for task_group in larger_sizes(cycle, job):
+        if task_group.need > asked.need:
+            yield replace(asked, task_groups=(task_group,))
+    yield asked
 
 
 def _with_its_surplus(cycle: Cycle, job: Job, asked: Demand, found: SearchResult, mark: int) -> SearchResult | NoPlace:
