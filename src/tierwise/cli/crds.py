@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tierwise.api.errors import InputError
-from tierwise.cli.options import option, verb
+from tierwise.cli.options import option, text_of, verb
 
 __all__ = ["crds"]
 
@@ -51,8 +50,4 @@ def crds(
 
 def _names(file: str) -> set[str]:
     """The names in a file, one to a line, with or without their type before them."""
-    try:
-        with click.open_file(file) as lines:
-            return {line.strip().rpartition("/")[2] for line in lines}
-    except OSError as error:
-        raise InputError(error.strerror or str(error), file=file) from None
+    return {line.strip().rpartition("/")[2] for line in text_of(file).splitlines()}

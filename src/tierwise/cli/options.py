@@ -42,6 +42,7 @@ __all__ = [
     "optional_filenames",
     "printed",
     "seconds",
+    "text_of",
     "verb",
 ]
 
@@ -215,6 +216,19 @@ def seconds(text: str) -> float:
     if time is None or time < 0:
         raise ValueError(f'"{text}" is not a duration such as 90s or 1h30m')
     return time
+
+
+def text_of(file: str) -> str:
+    """The text of a file, or of standard input for a hyphen; InputError where it cannot be read."""
+    from tierwise.api.errors import InputError
+
+    try:
+        with click.open_file(file, encoding="utf-8") as opened:
+            return str(opened.read())
+    except OSError as error:
+        raise InputError(error.strerror or str(error), file=file) from None
+    except UnicodeDecodeError:
+        raise InputError("the text is not UTF-8", file=file) from None
 
 
 FILES: Final = "Manifests: a YAML or JSON file, a folder of them, or - for standard input. May be repeated."

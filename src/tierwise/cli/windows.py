@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from tierwise.cli.options import option, verb
+from tierwise.cli.options import option, text_of, verb
 
 __all__ = ["windows"]
 
@@ -26,17 +26,10 @@ def windows(
     import yaml
 
     from tierwise.api.codec import decode
-    from tierwise.api.errors import InputError
     from tierwise.api.window import check
     from tierwise.discovery.slurm_reservations import windows_of
 
-    try:
-        with click.open_file(slurm, encoding="utf-8") as file:
-            text = file.read()
-    except OSError as error:
-        raise InputError(error.strerror or str(error), file=slurm) from None
-    except UnicodeDecodeError:
-        raise InputError("the text is not UTF-8", file=slurm) from None
+    text = text_of(slurm)
     for window, left in windows_of(text, file=slurm, zone=zone):
         check(decode(window))
         click.echo(f"---\n{yaml.safe_dump(window, sort_keys=False)}", nl=False)

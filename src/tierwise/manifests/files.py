@@ -116,6 +116,9 @@ def _kept(stream: TextIO | BinaryIO | IO[bytes], name: str) -> IO[bytes]:
 
 
 def _file(path: str, *, in_folder: bool = False) -> ManifestSource:
+    if "://" in path:
+        text = f"an address is not fetched here: curl -L ADDRESS >{path.rpartition('/')[2] or 'FILE'}, then -f that"
+        raise InputError(text, file=path)
     try:
         file_status = Path(path).stat()
     except (OSError, ValueError) as error:

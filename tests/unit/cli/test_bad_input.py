@@ -164,7 +164,12 @@ def test_an_option_without_its_value_is_told(words: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    ["windows --from-slurm FILE", "simulate --topology synthetic:spines=1 --trace FILE", "simulate --topology FILE"],
+    [
+        "windows --from-slurm FILE",
+        "crds --missing-from FILE",
+        "simulate --topology synthetic:spines=1 --trace FILE",
+        "simulate --topology FILE",
+    ],
 )
 def test_a_file_that_is_no_text_is_told(words: str, tmp_path: Path) -> None:
     """In words of our own, whatever the file is for."""
@@ -174,3 +179,11 @@ def test_a_file_that_is_no_text_is_told(words: str, tmp_path: Path) -> None:
     done = run(*(str(file) if word == "FILE" else word for word in words.split()), *further)
 
     assert (2, f"tierwise: {file}: the text is not UTF-8\n") == (done.exit_code, done.stderr)
+
+
+def test_an_address_is_said_to_be_none_of_a_file() -> None:
+    """As kubectl reads them; what was fetched is read here."""
+    done = run("schedule", "-f", "https://example.com/jobs/train.yaml", width=200)
+
+    assert 2 == done.exit_code
+    assert "an address is not fetched here: curl -L ADDRESS >train.yaml, then -f that" in done.stderr
