@@ -107,7 +107,9 @@ class Minimums:
         if known is not None or nominated:
             return known
         kept = self.refusals.kept_place(job, asked)
-        return Rejection("place", job.key, kept) if kept is not None else None
+        if kept is not None:
+            return Rejection("place", job.key, kept)
+        return None
 
     def over_quota(self, job: Job, asked: Demand, found: SearchResult | None = None) -> Reason | None:
         """Why a job's queue may not use what it asks for, or other tasks that the search has found instead."""
@@ -167,7 +169,9 @@ class Minimums:
             self.with_surplus[job.key] = found.with_surplus
         bound = idle and late is None
         placements = found.placements if bound else to_nominate(found.placements)
-        score, said, terms = found.score, found.proposed, found.terms
+        score = found.score
+        said = found.proposed
+        terms = found.terms
         commit(self._cycle, job, placements, action="allocate", score=score, bound=bound, proposed=said, terms=terms)
         return bound and self._cycle.backlog.some_left(job)
 
@@ -202,7 +206,9 @@ class Minimums:
         with self._cycle.ledger.statement():
             self._cycle.declined.open_all()
             found = search_minimum(self._cycle, job, asked)
-        return self._cycle.declined.objection(rows_of(found.placements)) if isinstance(found, SearchResult) else None
+        if isinstance(found, SearchResult):
+            return self._cycle.declined.objection(rows_of(found.placements))
+        return None
 
     def _ruled_out(self, job: Job, asked: Demand) -> Rejection | None:
         """The refusal of a gang that would have a place were it not for a rule of its sets; None where it would not."""
@@ -211,7 +217,9 @@ class Minimums:
         from tierwise.actions.placement.sets import ruled_out  # few gangs are in sets
 
         reason = ruled_out(self._cycle, job, asked, search_minimum)
-        return Rejection("fit", job.key, reason) if reason is not None else None
+        if reason is not None:
+            return Rejection("fit", job.key, reason)
+        return None
 
     def _diagnosed(self, job: Job, asked: Demand, *, bounded: bool) -> Rejection:
         """Why a minimum finds no place, the ledger being as it was; remembered for jobs that ask for the same."""

@@ -50,8 +50,10 @@ class PlainPods:
 
     def __init__(self, cycle: Cycle, jobs: JobsByQueue, reservations: Reservations | None, *, preempts: bool) -> None:
         pipeline = cycle.pipeline
-        self._cycle, self._jobs = cycle, jobs
-        self._reservations, self._preempts = reservations, preempts
+        self._cycle = cycle
+        self._jobs = jobs
+        self._reservations = reservations
+        self._preempts = preempts
         self._unlimited = not (pipeline.quota_exceeded or pipeline.overused or pipeline.queue_order)
         self._scores = KeptScores(cycle)
         self._batch = 1  # how many pods to take at once where each of them may be the last one before another queue
@@ -71,7 +73,8 @@ class PlainPods:
             if unplaced is None:
                 return
             fits = self._scores.has_room(_shape(unplaced))
-            job, kind = unplaced, plain_kind(self._cycle, unplaced) if fits else None
+            job = unplaced
+            kind = plain_kind(self._cycle, unplaced) if fits else None
         if kind is None or not self._skips_search():
             self._all_placed_of = None
             yield job
@@ -213,7 +216,9 @@ class PlainPods:
         """The best row for a task; -1 also where a plugin fails, which fails again when the job is searched for."""
         try:
             row = self._scores.best(ask)
-            return best_row(self._cycle, ask, self._cycle.topology.span(ROOT), Pool.IDLE) if row is None else row
+            if row is None:
+                return best_row(self._cycle, ask, self._cycle.topology.span(ROOT), Pool.IDLE)
+            return row
         except PluginError:
             return -1
 
@@ -238,7 +243,9 @@ class PlainPods:
 
     def _run(self, alike: Sequence[Job], *, in_order: bool) -> tuple[Sequence[Job], Ints]:
         """The pods that were placed, and the row of each; the run ends where its queue may not use more."""
-        cycle, first, shape = self._cycle, alike[0], _shape(alike[0])
+        cycle = self._cycle
+        first = alike[0]
+        shape = _shape(alike[0])
         pinned = _pin(shape) is not None and any(_shape(job) is not shape for job in alike)
         picky = pinned or _awaits_volumes(shape)  # what a decision tells of volumes comes after the run
         if cycle.pipeline.limit(first) is not None or (picky and cycle.pipeline.moving(shape)):
@@ -300,7 +307,8 @@ def _is_pinned(job: Job) -> bool:
 
 def _pinned_alike(one: Job, other: Job) -> bool:
     """Whether no plugin distinguishes two plain pods, but for the nodes that they are pinned to."""
-    a, b = _shape(one), _shape(other)
+    a = _shape(one)
+    b = _shape(other)
     if one.queue != other.queue or _pin(a) is None or _pin(b) is None:
         return False
     same = all(getattr(a, name) == getattr(b, name) for name in _COMPARED) and np.array_equal(a.request, b.request)
@@ -339,7 +347,9 @@ def _shape(job: Job) -> Shape:
 
 def _required(shape: Shape) -> tuple[NodeSelectorTerm, ...]:
     nodes = shape.affinity.node_affinity if shape.affinity is not None else None
-    return nodes.required.node_selector_terms if nodes is not None and nodes.required is not None else ()
+    if nodes is not None and nodes.required is not None:
+        return nodes.required.node_selector_terms
+    return ()
 
 
 def _pin(shape: Shape) -> str | None:
@@ -349,7 +359,9 @@ def _pin(shape: Shape) -> str | None:
         return None
     (field,) = terms[0].match_fields
     named = field.key == _PINNED_BY and field.operator == "In" and len(field.values) == 1
-    return field.values[0] if named and shape.devices is None and shape.volumes is None else None
+    if named and shape.devices is None and shape.volumes is None:
+        return field.values[0]
+    return None
 
 
 def _besides_pin(shape: Shape) -> tuple[object, ...]:

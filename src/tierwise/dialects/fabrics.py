@@ -66,7 +66,10 @@ def read_marks(marks: ObjectMeta | Mapping[str, str], language: str, sub_groups:
         outside = entries.add(entry, _constraint(entry, kind or language))
         if outside:
             return _refused(fabric.CONSTRAINTS, outside)
-    kinds = {sub_group: fabric_kind(fabric_name) for sub_group, fabric_name in inside.items() if fabric_name}
+    kinds = {}
+    for sub_group, fabric_name in inside.items():
+        if fabric_name:
+            kinds[sub_group] = fabric_kind(fabric_name)
     member = SetMember(path, tuple(entries.rules), sets.parse_start(start) or 0) if path else None
     return FabricMarks(kind, tuple(entries.whole), entries.inner, kinds=kinds, member=member, apart=entries.between)
 

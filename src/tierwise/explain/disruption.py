@@ -112,7 +112,9 @@ class Losses:
         """Accelerator-seconds that one pod loses by itself."""
         position = self._running.position.get(pod)
         if position is None:
-            return self._seconds(self._others[pod], None) if pod in self._others else 0.0
+            if pod in self._others:
+                return self._seconds(self._others[pod], None)
+            return 0.0
         job = self._snapshot.jobs[int(self._running.job[position])]
         return self._seconds(self._running.tasks[position], job)
 
@@ -128,7 +130,8 @@ class Losses:
         begun = task.started or task.created
         if not amount or not begun:
             return 0.0
-        saved, restart = task.checkpointed, 0.0
+        saved = task.checkpointed
+        restart = 0.0
         if job is not None:
             if job.number not in self._saved:
                 self._saved[job.number] = job.saved

@@ -67,7 +67,8 @@ def free_slots(snapshot: Snapshot, sizes: Sequence[int] = SIZES, *, tree: Altern
 
 def _units(snapshot: Snapshot, resource: str) -> tuple[Ints, Ints]:
     """Idle and whole units of every row."""
-    nodes, one = snapshot.nodes, _one(resource)
+    nodes = snapshot.nodes
+    one = _one(resource)
     index = snapshot.axis.index.get(resource)
     amounts = nodes.allocatable[index] if index is not None else np.zeros(len(nodes), dtype=np.int64)
     total = np.where(nodes.cordoned | LostNodes(nodes).down, 0, amounts // one)
@@ -127,7 +128,9 @@ def _lost_lines(page: Page, snapshot: Snapshot, found: FreeSlots) -> list[Text]:
     columns: list[TableColumn | str] = ["podGroup:12", "pods>"]
     columns += [TableColumn(_tier(snapshot, tier), least=8, wraps=True) for tier in found.filling]
     lead = "what the gangs that were created last have cost: 2x64 is room for two gangs of 64"
-    return [Text(""), *_lead(page, lead), *table(page, columns, rows)] if rows else []
+    if rows:
+        return [Text(""), *_lead(page, lead), *table(page, columns, rows)]
+    return []
 
 
 def _lead(page: Page, text: str) -> list[Text]:
@@ -135,7 +138,9 @@ def _lead(page: Page, text: str) -> list[Text]:
 
 
 def _tier(snapshot: Snapshot, tier: int) -> str:
-    return "cluster" if tier == snapshot.topology.tier[ROOT] else tier_label(snapshot.topology, tier)
+    if tier == snapshot.topology.tier[ROOT]:
+        return "cluster"
+    return tier_label(snapshot.topology, tier)
 
 
 def slots_wire(snapshot: Snapshot, tree: AlternateTopology | None = None) -> Raw:

@@ -91,7 +91,9 @@ def belongs_to(job: Job, name: str) -> bool:
 
 def sub_id(sub: SubJob) -> str:
     """A sub-group's id within its job: policy and label value, or its path; "" for the tasks that no policy takes."""
-    return (sub.path or sub.key.rpartition("/")[2]) if sub.policy >= 0 else ""
+    if sub.policy >= 0:
+        return sub.path or sub.key.rpartition("/")[2]
+    return ""
 
 
 def name_of_pod(key: str) -> str:
@@ -108,7 +110,9 @@ def tier_label(topology: Topology, tier: int) -> str:
 def tier_title(topology: Topology, tier: int) -> str:
     """The same in a sentence: "tier 1 (rack)"."""
     number, _, name = tier_label(topology, tier).partition(" ")
-    return f"tier {number} ({name})" if name else f"tier {number}"
+    if name:
+        return f"tier {number} ({name})"
+    return f"tier {number}"
 
 
 def domain_title(topology: Topology, domain: int) -> str:
@@ -120,12 +124,15 @@ def domain_title(topology: Topology, domain: int) -> str:
 
 def rows_title(snapshot: Snapshot, job: Job, rows: Ints) -> str:
     """The innermost domain that holds pods of a job; if only the root does, that of the tree of its constraint."""
-    outer, alternate = snapshot.topology.meet_rows(rows), snapshot.alternate_topology(job.constraint)
+    outer = snapshot.topology.meet_rows(rows)
+    alternate = snapshot.alternate_topology(job.constraint)
     if outer != ROOT or alternate is None or job.constraint is None:
         return domain_title(snapshot.topology, outer)
     home = alternate.topology.meet_rows(alternate.positions[rows])
     title = domain_title(alternate.topology, home)
-    return title if home == ROOT else f"{title} of {job.constraint.kind}"
+    if home == ROOT:
+        return title
+    return f"{title} of {job.constraint.kind}"
 
 
 def decision_title(snapshot: Snapshot, decision: Decision) -> str:
@@ -140,7 +147,9 @@ def limit_text(topology: Topology, constraint: Constraint | None) -> str:
     if constraint is None:
         return "no networkTopology"
     text = _limit(topology, constraint)
-    return f"{text}, preferably one {constraint.preferred}" if constraint.preferred else text
+    if constraint.preferred:
+        return f"{text}, preferably one {constraint.preferred}"
+    return text
 
 
 def _limit(topology: Topology, constraint: Constraint) -> str:
@@ -159,7 +168,8 @@ def _limit(topology: Topology, constraint: Constraint) -> str:
 
 def ladder_text(job: Job) -> str:
     """For how long a gang holds out for which tier: "rack until 2026-01-01T00:10:00Z, then any place"."""
-    until, told = job.created, []
+    until = job.created
+    told = []
     for step in job.ladder:
         until += step.seconds
         told.append(f"{step.tier} until {format_time(until)}")

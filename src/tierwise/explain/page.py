@@ -117,7 +117,8 @@ class Text:
         return self[: len(self.plain.rstrip())]
 
     def __getitem__(self, span: slice) -> Text:
-        found, place = Text(style=self.style), 0
+        found = Text(style=self.style)
+        place = 0
         start, end, _ = span.indices(len(self.plain))
         for text, style in self.pieces:
             inside = text[max(0, start - place) : max(0, end - place)]
@@ -149,7 +150,8 @@ def shortened(text: str, width: int, dots: str) -> str:
     if cell_len(text) <= width:
         return text
     room = max(0, width - cell_len(dots))
-    head, tail = (room + 1) // 2, room // 2
+    head = (room + 1) // 2
+    tail = room // 2
     return "".join((_head(text, head) if head else "", dots, _tail(text, tail)))[: max(width, 0)]
 
 

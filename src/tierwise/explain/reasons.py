@@ -45,11 +45,13 @@ class Described(NamedTuple):
 def sections() -> dict[str, list[Described]]:
     """The rows of every table, by its heading."""
     found: dict[str, list[Described]] = {}
-    section, columns = "", [""]
+    section = ""
+    columns = [""]
     for line in (get_data("tierwise.explain", "reasons.txt") or b"").decode().splitlines():
         first, *rest = (cell.strip() for cell in line.split(" | "))
         if first.startswith("# "):
-            section, columns = first[2:], rest
+            section = first[2:]
+            columns = rest
             found[section] = []
         else:
             found[section].append(Described(section, dict(zip(columns, (first, *rest), strict=True))))

@@ -97,14 +97,18 @@ def table(
     widths = _widths(page, columns, texts, indent)
     heads = [Text(column.title, style="bright_black") for column in columns]
     body = [heads, *texts] if any(column.title for column in columns) else texts
-    lines = [line for row in body for line in _row(page, columns, widths, row, indent)]
+    lines = []
+    for row in body:
+        lines.extend(_row(page, columns, widths, row, indent))
     return [*lines, *folded(len(rows) - len(shown), more, indent=indent)]
 
 
 def folded(number: int, more: str, *, indent: int = 2) -> list[Text]:
     """A word about what is left out; nothing where nothing is."""
     told = f"{number} more" if more == "more" else count(number, more)
-    return [Text(f"{' ' * indent}and {told}; --all shows them", style="dim")] if number else []
+    if number:
+        return [Text(f"{' ' * indent}and {told}; --all shows them", style="dim")]
+    return []
 
 
 def pairs(page: Page, rows: Sequence[tuple[str, Cell]], *, indent: int = 2) -> list[Text]:

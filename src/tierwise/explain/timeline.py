@@ -121,14 +121,18 @@ def _who(alike: Sequence[TimelineEntry]) -> str:
     if first.about.kind != "Pod":
         return first.job or first.about.name
     names = [h.about.name for h in alike]
-    return f"{first.job} {pods(first.job, names, first.role)}" if first.role else compact(names)
+    if first.role:
+        return f"{first.job} {pods(first.job, names, first.role)}"
+    return compact(names)
 
 
 def _spoken(entry: TimelineEntry) -> str:
     """Reason and text; a phase, a placement, a wait and an order speak for themselves."""
     if entry.reason in ("Phase", "Placed", "Unschedulable", "Retry", "Killing"):
         return entry.text
-    return f"{entry.reason}: {entry.text}" if entry.text else entry.reason.lower()
+    if entry.text:
+        return f"{entry.reason}: {entry.text}"
+    return entry.reason.lower()
 
 
 def _style(entry: TimelineEntry) -> str:

@@ -28,4 +28,6 @@ def unreached(objects: Objects, after: Snapshot, report: CycleReport | None, pod
     if job is None:
         return f"its scheduler is {record.spec.scheduler_name}, which is not served here"
     rejection = report.rejections.get(job.key) if report is not None else None
-    return message(rejection) if rejection is not None else "no cycle reached its job"
+    if rejection is not None:
+        return message(rejection)
+    return "no cycle reached its job"

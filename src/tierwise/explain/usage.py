@@ -39,11 +39,10 @@ def scarce(snapshot: Snapshot) -> str:
 
 def scarce_of(totals: Mapping[str, int]) -> str:
     """The same by what all nodes have together."""
-    found = [
-        (not name.endswith("/gpu"), -total, name)
-        for name, total in totals.items()
-        if "/" in name and total > 0 and nominal(name) and _ACCELERATOR.search(name)
-    ]
+    found = []
+    for name, total in totals.items():
+        if "/" in name and total > 0 and nominal(name) and _ACCELERATOR.search(name):
+            found.append((not name.endswith("/gpu"), -total, name))
     return min(found)[2] if found else CPU
 
 
@@ -80,11 +79,13 @@ def short(resource: str, amount: int) -> str:
     exact = show(resource, amount)
     if exact.isdigit() and exact == str(amount) and not resource.endswith(("memory", "storage")):
         return exact
-    value, suffix = float(amount), ""
+    value = float(amount)
+    suffix = ""
     for larger in _BYTES:
         if value < 1024:
             break
-        value, suffix = value / 1024, larger
+        value = value / 1024
+        suffix = larger
     return f"{_digits(value)}{suffix}"
 
 

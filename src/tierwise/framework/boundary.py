@@ -140,7 +140,8 @@ class CyclePlugins:
         self.everybody = Panel(self._made, view, self.failures)
 
     def _make(self, choice: PluginChoice, tier: int, factories: Mapping[str, points.Factory]) -> None:
-        ledger, note = self.view.ledger, self.failures.note
+        ledger = self.view.ledger
+        note = self.failures.note
         known = ledger.registered
         try:
             factory = factories[choice.name]
@@ -191,7 +192,8 @@ class Panel:
 
     def members(self, rule: Rule[..., Any], switch: str = "") -> list[Asked]:
         """The plugins that answer a rule's question and are not switched off for it, in the profile's order."""
-        method, switch = rule.method, switch or rule.switch
+        method = rule.method
+        switch = switch or rule.switch
         found = self._members.get((method, switch))
         if found is None:
             found = self._members[method, switch] = [
@@ -214,7 +216,11 @@ class Panel:
 
     def guarded(self, rule: Rule[..., Any], asked: Asked) -> Callable[..., Any]:
         """A question inside the boundary: a failure or an invalid answer is what the rule makes of it."""
-        ask, check, view, note, failed = asked.ask, rule.check, self.view, self.note, rule.failure
+        ask = asked.ask
+        check = rule.check
+        view = self.view
+        note = self.note
+        failed = rule.failure
         seals = rule.seals if not asked.by.own else ()
 
         def guarded(*args: Any) -> Any:
@@ -306,15 +312,19 @@ class Rule(Generic[P, R]):
         self.point = declaration.METHODS[method.__name__]
         self.method = method.__name__
         self.switch = declaration.MARKS[self.method].switches[0]
-        self.whose, self.seals = whose, seals
-        self.combine, self.failure, self.check = combine, failure, check
+        self.whose = whose
+        self.seals = seals
+        self.combine = combine
+        self.failure = failure
+        self.check = check
         RULES[self.method] = self
 
     def __set_name__(self, _: type, name: str) -> None:
         self._name = name
 
     def __get__(self, pipeline: _Pipeline, _: type) -> Question[P, R]:
-        plugins, everybody = pipeline.plugins, pipeline.plugins.everybody
+        plugins = pipeline.plugins
+        everybody = pipeline.plugins.everybody
         found = self.combine(everybody, self)
         asked = bool(everybody.members(self))
         if asked and plugins.by_scheduler and self.whose is not Whose.ALL:
@@ -348,7 +358,9 @@ def scheduler_of(about: Shape | points.Ask | Job | SubJob | points.Preemptor, jo
         return jobs[about.job_number].scheduler
     if isinstance(about, points.Ask):
         return about.shape.scheduler
-    return about.job.scheduler if isinstance(about, points.Preemptor) else about.scheduler
+    if isinstance(about, points.Preemptor):
+        return about.job.scheduler
+    return about.scheduler
 
 
 def _without_job(ask: Answer) -> Answer:
@@ -458,7 +470,8 @@ def first_of_all(panel: Panel, rule: AnyRule) -> Answer:
 
 def first_per_row(panel: Panel, rule: AnyRule) -> Answer:
     """The first objection for each node."""
-    asks, nodes = panel.asks(rule), panel.view.nodes
+    asks = panel.asks(rule)
+    nodes = panel.view.nodes
 
     def ask(*args: Any) -> Why:
         why = np.zeros(len(nodes), dtype=np.uint16)
@@ -476,7 +489,8 @@ def keys(panel: Panel, rule: AnyRule) -> Answer:
 
 def job_keys(panel: Panel, rule: AnyRule) -> Answer:
     """Keys one after the other; what runs in part goes first among jobs of its priority."""
-    ledger, members = panel.view.ledger, panel.members(rule)
+    ledger = panel.view.ledger
+    members = panel.members(rule)
     place = next((i for i, asked in enumerate(members) if promises(asked.by.plugin).by_priority), None)
     if place is None:
         others = keys(panel, rule)
@@ -500,7 +514,8 @@ def _whole(ledger: Ledger, job: Job) -> float:
 
 
 def _joined(panel: Panel, rule: AnyRule, members: list[tuple[Asked, Callable[[Key, Any], Key] | None]]) -> Answer:
-    note, failed = panel.note, rule.failure
+    note = panel.note
+    failed = rule.failure
 
     def ask(*about: Any) -> Key:
         found: list[float] = []
@@ -587,7 +602,11 @@ def each_once(panel: Panel, rule: AnyRule) -> Answer:
 
 def with_its_plugin(panel: Panel, rule: AnyRule) -> Answer:
     """One after the other, as long as they are wanted."""
-    members, check, view, note, failed = panel.members(rule), rule.check, panel.view, panel.note, rule.failure
+    members = panel.members(rule)
+    check = rule.check
+    view = panel.view
+    note = panel.note
+    failed = rule.failure
 
     def ask() -> Iterator[tuple[Any, points.Debt]]:
         for asked in members:
@@ -877,7 +896,8 @@ def weighted_sum(panel: Panel, rule: AnyRule) -> Answer:
 
 def sum_by_row(panel: Panel, rule: AnyRule) -> Answer:
     """The sum; all scorers but those by domain must know it."""
-    knowing, others = panel.by_plugin(rule), _others(panel)
+    knowing = panel.by_plugin(rule)
+    others = _others(panel)
     known = all(asked.by.plugin_id in knowing for asked in others)
     weighed = [(asked.by.choice.weight, knowing[asked.by.plugin_id]) for asked in others] if known else []
 

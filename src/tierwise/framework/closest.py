@@ -98,9 +98,11 @@ def pieces_needed(topology: Topology, room: Ints, domains: Ints, count: int) -> 
     order = np.argsort(domains)
     owner = np.searchsorted(domains[order], pieces, side="right") - 1
     inside = (owner >= 0) & (pieces < topology.last[domains[order]][owner])
-    pieces, owner = pieces[inside], owner[inside]
+    pieces = pieces[inside]
+    owner = owner[inside]
     by_size = np.lexsort((-own[pieces], owner))
-    sizes, owner = own[pieces][by_size], owner[by_size]
+    sizes = own[pieces][by_size]
+    owner = owner[by_size]
     before = np.cumsum(sizes) - sizes
     first = np.searchsorted(owner, np.arange(len(domains)))
     start = np.append(before, sizes.sum())[first]

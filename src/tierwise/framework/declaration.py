@@ -182,7 +182,10 @@ def chooses(*classes: type, arguments: type[msgspec.Struct] | None = None) -> Ca
 
 def _methods_of(plugin: type, points: tuple[type, ...]) -> frozenset[str]:
     """The methods by which a class takes part in points."""
-    marks = {name: mark for point in points for name, mark in _METHODS.get(point, {}).items()}
+    marks = {}
+    for point in points:
+        for name, mark in _METHODS.get(point, {}).items():
+            marks[name] = mark
     hints = {name: mark.beside for name, mark in marks.items() if mark.part is Part.HINT}
     false = {hint for hint, answer in hints.items() if not _describes(plugin, hint, answer)}
     return frozenset(name for name in marks if getattr(plugin, name, None) is not None and name not in false)
@@ -288,7 +291,9 @@ def wrong_attribute(plugin: object) -> str:
         return ""  # slots and properties of a class are set by its instances
     if not isinstance(answers, frozenset) or not all(isinstance(purpose, Purpose) for purpose in answers):
         return f"answers must be a frozenset of purposes, not {answers!r}"
-    return "" if isinstance(counts, bool) else f"counts must be true or false, not {counts!r}"
+    if isinstance(counts, bool):
+        return ""
+    return f"counts must be true or false, not {counts!r}"
 
 
 def _check_parameters(name: str, plugin: type, point: type, method: str) -> None:

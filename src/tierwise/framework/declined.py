@@ -40,7 +40,8 @@ class DeclinedPlaces:
     """The declined places that are kept in one cycle."""
 
     def __init__(self, ledger: Ledger, ahead: RoomAhead) -> None:
-        self._ledger, self._ahead = ledger, ahead
+        self._ledger = ledger
+        self._ahead = ahead
         self._states: list[tuple[_Place, ...]] = [()]  # the last one counts
         self._ends: dict[tuple[int, str], float] = {}  # when a job has surely ended, for jobs of a namespace
 

@@ -112,7 +112,9 @@ MODULES: Final[Mapping[str, str]] = {
 def moved(name: str) -> str:
     """What the author of a plugin of version 1 of the seam is told about a point; "" for any other name."""
     now = MOVED.get(name)
-    return f"{name} is part of {now} since version {SEAM} of the plugin seam: declare {now}" if now else ""
+    if now:
+        return f"{name} is part of {now} since version {SEAM} of the plugin seam: declare {now}"
+    return ""
 
 
 if not TYPE_CHECKING:

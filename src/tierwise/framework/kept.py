@@ -32,14 +32,16 @@ class MovedRows:
 
     def append(self, rows: Ints, *, taken: bool = False) -> None:
         """These rows changed, distinct and ascending; `taken` says that tasks took idle resources, and no more."""
-        begin, end = self.length, self.length + len(rows)
+        begin = self.length
+        end = self.length + len(rows)
         if end > self._room:
             self._room = 2 * end
             longer = np.empty(self._room, dtype=np.int64)
             longer[:begin] = self._rows[:begin]
             self._rows = longer
         self._rows[begin:end] = rows
-        self._last, self.length = begin, end
+        self._last = begin
+        self.length = end
         if not taken:
             self._freed = end
 
@@ -67,7 +69,9 @@ class KeptOfLedger(Generic[V]):
     """
 
     def __init__(self, moved: MovedRows, make: Callable[..., V], follow: Callable[..., V] | None = None) -> None:
-        self._moved, self._make, self._follow = moved, make, follow
+        self._moved = moved
+        self._make = make
+        self._follow = follow
         self._known: dict[Hashable, tuple[int, V]] = {}  # with how much of the log is in each
         self._length = 0  # of the log, when the last value was made
 
@@ -78,7 +82,8 @@ class KeptOfLedger(Generic[V]):
 
     def of(self, key: Hashable, *asked: object) -> V:
         """The value of a key as the ledger is; `make(*asked)`, or `follow(*asked, value, rows)`."""
-        known, length = self._known.get(key), self._moved.length
+        known = self._known.get(key)
+        length = self._moved.length
         if known is not None and known[0] == length:
             return known[1]
         if known is not None and self._follow is not None:

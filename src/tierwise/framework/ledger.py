@@ -252,7 +252,8 @@ class Ledger:
 
     def _amounts_at_start(self) -> tuple[Ints, Ints]:
         """What is idle on each node and what is being released there."""
-        snapshot, used = self._snapshot, self._snapshot.used
+        snapshot = self._snapshot
+        used = self._snapshot.used
         if used is not None:
             return self._allocatable - used, np.zeros(self._allocatable.shape, dtype=np.int64)
         idle = snapshot.nodes.allocatable.copy()
@@ -277,7 +278,9 @@ class Ledger:
 
     def room(self) -> Ints:
         """What is idle or leaving on each node, as a new (resources x rows) array."""
-        return self.idle + self.releasing if self.any_releasing else self.idle.copy()
+        if self.any_releasing:
+            return self.idle + self.releasing
+        return self.idle.copy()
 
     def placed_rows(self, gang: Job | SubJob) -> tuple[Ints, Ints] | None:
         """The rows and counts of a gang's placed tasks (rows may repeat); None if it has none."""
@@ -302,7 +305,10 @@ class Ledger:
         return span if span != _NOWHERE else None
 
     def _span(self, subs: Iterable[SubJob]) -> tuple[int, int]:
-        entries = [rows for sub in subs for rows, _ in self._placed(sub)]
+        entries = []
+        for sub in subs:
+            for rows, _ in self._placed(sub):
+                entries.append(rows)
         if not entries:
             return _NOWHERE
         return min(int(rows.min()) for rows in entries), max(int(rows.max()) for rows in entries)
@@ -363,7 +369,9 @@ class Ledger:
     def guard(self, since: tuple[int, int], turned: Callable[[BaseException], Exception]) -> None:
         """Wrap the followers that were registered since, so that what they raise is attributed to their plugin."""
         for i in range(since[1], len(self._followers)):
-            count, evicted, linger = self._followers[i].count, self._followers[i].evicted, self._followers[i].linger
+            count = self._followers[i].count
+            evicted = self._followers[i].evicted
+            linger = self._followers[i].linger
             told = _guarded(evicted, turned) if evicted is not None else None
             self._followers[i] = _Followed(_guarded(count, turned), told, _guarded(linger, turned))
 
@@ -475,7 +483,9 @@ class Ledger:
         """Count one placed task of each of these sub-jobs as ready, on the row beside it; they are in no role."""
         if not shape.best_effort:
             self._add(self.ready, np.array([sub.number for sub in subs], dtype=np.int64), _ONE)
-        undo, standing, known = self._undo, self._placed_rows, {*self._spans, *self._spreads}
+        undo = self._undo
+        standing = self._placed_rows
+        known = {*self._spans, *self._spreads}
         for i, sub in enumerate(subs):
             if sub.number in standing or sub.job_number in known or len(sub.held):
                 self._stand(sub, rows[i : i + 1], _ONE)
@@ -486,7 +496,8 @@ class Ledger:
     def _stand(self, sub: SubJob, rows: Ints, counts: Ints) -> None:
         """Remember where tasks of a sub-job stand."""
         self.append(self._placed(sub), (rows, counts))
-        spans, spreads = self._spans.get(sub.job_number), self._spreads.get(sub.job_number)
+        spans = self._spans.get(sub.job_number)
+        spreads = self._spreads.get(sub.job_number)
         if spans:
             low, high = spans[-1]
             self.append(spans, (min(low, int(rows[0])), max(high, int(rows[-1]))))
@@ -559,7 +570,8 @@ class Ledger:
         if not count:
             return
         self.any_releasing = self.any_pipelined = True
-        asked, rows = np.flatnonzero(request)[:, None], np.array([row], dtype=np.int64)
+        asked = np.flatnonzero(request)[:, None]
+        rows = np.array([row], dtype=np.int64)
         domains, numbers = self._topology.touched(rows, np.array([count], dtype=np.int64))
         self._add(self.pipelined, (asked, rows), request[asked] * count)
         self._add(self.domain_idle, (asked, domains), request[asked] * -numbers)
@@ -832,7 +844,9 @@ class Statement(msgspec.Struct):
 def ready_tasks(ledger: Ledger, sub: SubJob, *, waiting: bool = False) -> int:
     """How many tasks of a sub-job are ready."""
     ready = int(ledger.ready[sub.number])
-    return ready + int(ledger.waiting[sub.number]) if waiting else ready
+    if waiting:
+        return ready + int(ledger.waiting[sub.number])
+    return ready
 
 
 def sub_ready(ledger: Ledger, sub: SubJob, *, waiting: bool = False) -> bool:
@@ -857,7 +871,8 @@ def halves(ledger: Ledger, job: Job, begun: Collection[SubJob]) -> list[tuple[Su
     """
     if not job.shape.parted or job.satisfied:
         return []
-    shape, left = job.shape, lacking_of(ledger, job)
+    shape = job.shape
+    left = lacking_of(ledger, job)
     units: dict[int | str, tuple[SubJob, ...]] = {}
     for sub in begun:
         groups = list(around(shape, sub.inner_group))
@@ -874,7 +889,9 @@ def lacking_of(ledger: Ledger, job: Job, *, waiting: bool = False) -> list[list[
 
     It is kept, and found out anew where other numbers of tasks count.
     """
-    shape, first, count = job.shape, job.subs[0].number if job.subs else 0, len(job.subs)
+    shape = job.shape
+    first = job.subs[0].number if job.subs else 0
+    count = len(job.subs)
     roles = list(job.counted_roles) if shape.roles else []
     standing = ledger.ready[first : first + count]  # sub-jobs of a job have consecutive numbers
     by_role = ledger.role_ready[roles] if roles else EMPTY
@@ -907,7 +924,10 @@ def plain_need(ledger: Ledger, job: Job) -> int | None:
     sub = job.subs[0]
     if len(sub.pod_sets) != 1 or ledger.placed_rows(sub) is not None:
         return None
-    role, need = sub.pod_sets[0].role_number, job.minimum - int(ledger.ready[sub.number])
+    role = sub.pod_sets[0].role_number
+    need = job.minimum - int(ledger.ready[sub.number])
     if job.roles and job.roles.keys() != {role}:
         return None
-    return max(need, job.roles[role] - int(ledger.role_ready[role])) if job.counted_roles else need
+    if job.counted_roles:
+        return max(need, job.roles[role] - int(ledger.role_ready[role]))
+    return need

@@ -41,15 +41,21 @@ class ComparedScores(ABC):
         self._nodes = view.nodes
 
     def effect(self, ask: Ask) -> ScoreEffect:
-        return ScoreEffect.FREE if self._speaks(ask) else ScoreEffect.FIXED
+        if self._speaks(ask):
+            return ScoreEffect.FREE
+        return ScoreEffect.FIXED
 
     def stale(self, ask: Ask, row: int) -> slice:
-        return slice(0, len(self._nodes)) if self._speaks(ask) else slice(row, row + 1)
+        if self._speaks(ask):
+            return slice(0, len(self._nodes))
+        return slice(row, row + 1)
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats | None:
         if len(fits) and self._speaks(ask):
             return self._compared(ask, span, fits)
-        return np.full(len(fits), self._otherwise) if self._otherwise else None
+        if self._otherwise:
+            return np.full(len(fits), self._otherwise)
+        return None
 
     def score_rows(self, ask: Ask, rows: Rows) -> float | None:
         """One score for all nodes where the plugin does not compare them for this task; None where it does."""

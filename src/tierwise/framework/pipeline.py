@@ -383,7 +383,9 @@ class Pipeline(Victims):
         return self._unmade(job) or self._may_enqueue(job)
 
     def _unmade(self, job: Job) -> Reason | None:
-        return self.plugins.unmade(job.scheduler) if self.plugins.broken else None
+        if self.plugins.broken:
+            return self.plugins.unmade(job.scheduler)
+        return None
 
     def ruled_out(self, job: Job, need: Ints) -> Reason | None:
         """Why plugins of other packages say that a job can never fit; None where none does.
@@ -423,7 +425,8 @@ class Pipeline(Victims):
 
     def scores(self, ask: Ask, span: slice, fits: Bools) -> dict[str, Floats]:
         """The scores of each plugin, before weights; 0 of one that has nothing to say."""
-        panel, rule = self.plugins.panel(ask.shape.scheduler), RULES["score"]
+        panel = self.plugins.panel(ask.shape.scheduler)
+        rule = RULES["score"]
         found: dict[str, Floats] = boundary.by_plugin(panel, rule)(ask, span, fits)
         return {asked.name: found.get(asked.name, np.zeros(len(fits))) for asked in panel.members(rule)}
 

@@ -39,10 +39,12 @@ class Protection(msgspec.Struct, frozen=True):
         Each eviction reduces what the queue still holds for those behind it. The numbers in `bundles` ascend, and the
         victims of one bundle lose their protection together or not at all.
         """
-        queue, outside = self.queue[victims], self.amounts.shape[1]
+        queue = self.queue[victims]
+        outside = self.amounts.shape[1]
         account = np.where(queue >= 0, queue, outside)[None, :]
         held = np.concatenate((self.held, np.zeros_like(self.held[:, :1])), axis=1)
-        requests, outranked = running.request[:, victims], self.outranked[victims]
+        requests = running.request[:, victims]
+        outranked = self.outranked[victims]
 
         def may_lose(_: int, left: Ints, queues: Ints, which: Ints) -> Bools:
             inside = np.minimum(queues, outside - 1)

@@ -109,7 +109,8 @@ class Registry(Mapping[str, Factory]):
 
     def owners(self, name: str) -> tuple[str, ...]:
         """The packages that have a plugin of a name."""
-        own, other = (f"{_OWN} {__version__}",), self.others.get(name)
+        own = (f"{_OWN} {__version__}",)
+        other = self.others.get(name)
         if other is None:
             return own if name in self.built_in else ()
         from tierwise.config.kube_names import RESERVED  # needed only beside other packages
@@ -178,7 +179,9 @@ def _entry_points() -> Iterator[InstalledPlugin]:
 
 def _package(entry: EntryPoint) -> tuple[str, str]:
     dist = entry.dist
-    return (dist.name or "an unnamed package", dist.version or "") if dist is not None else ("an unnamed package", "")
+    if dist is not None:
+        return (dist.name or "an unnamed package", dist.version or "")
+    return ("an unnamed package", "")
 
 
 def _offered() -> bool:

@@ -99,7 +99,8 @@ class RoomAhead:
     """The room of a cluster from now on, by shape, as the ledger is when it is asked for."""
 
     def __init__(self, snapshot: Snapshot, ledger: Ledger) -> None:
-        self._snapshot, self._ledger = snapshot, ledger
+        self._snapshot = snapshot
+        self._ledger = ledger
         self._growth = KeptOfLedger(ledger.moved, RoomAhead._first_growth, RoomAhead._growth_again)
         self._growth_in_trial = KeptOfLedger(ledger.moved, RoomAhead._first_growth)
         self._freed: dict[tuple[bytes, str], tuple[Floats, Floats]] = {}
@@ -135,12 +136,15 @@ class RoomAhead:
     def _stated(self, job: Job) -> float:
         now = self._snapshot.now
         end = self.ends.if_started(job, now)
-        return end.planned - now if end.known and end.source.value != _HISTORY else 0.0
+        if end.known and end.source.value != _HISTORY:
+            return end.planned - now
+        return 0.0
 
     def _states(self, job: Job) -> bool:
         """Whether a job, its queue or a deadline says how long it runs: most say nothing, and have many tasks."""
         queue = self._snapshot.queues.get(job.queue)
-        by_job, by_queue = job.terms is not None and job.terms.expected, queue is not None and queue.expected_duration
+        by_job = job.terms is not None and job.terms.expected
+        by_queue = queue is not None and queue.expected_duration
         return bool(by_job or by_queue or (job.tasks and job.tasks[0].active_deadline))
 
     def mean(self, shape: Shape, room: Ints, open_rows: Bools, run: float, by: str) -> Floats:
@@ -148,7 +152,8 @@ class RoomAhead:
 
         Given the room of now, by domain, and which rows take tasks of the shape at all.
         """
-        now, topology = self.now, self._snapshot.topology
+        now = self.now
+        topology = self._snapshot.topology
         steps = _steps(self._growth_of(shape, by), open_rows)
         upto = int(np.searchsorted(steps.time, now + run))
         gained = steps.more[:upto] * (now + run - steps.time[:upto]) / run
@@ -165,7 +170,8 @@ class RoomAhead:
         return kept.of((shape.number, ended, by), self, shape, by)
 
     def _first_growth(self, shape: Shape, by: str) -> _Growth:
-        ending, idle = self._left(by), self._ledger.idle
+        ending = self._left(by)
+        idle = self._ledger.idle
         return _Growth(ending, shape.max_tasks(idle[shape.asked]), _more(ending, shape, idle, slice(None)))
 
     def _growth_again(self, shape: Shape, by: str, growth: _Growth, rows: Ints) -> _Growth:
@@ -198,7 +204,9 @@ class RoomAhead:
 
     def leaves_drawn(self, shape: Shape, given_back: GivenBack, open_rows: Bools, until: float, by: str) -> Ints:
         """What each leaf may hold by a time: as many times as are drawn, with ends by age and ended runs."""
-        running, asked, within = self._running, shape.asked, until - self._snapshot.now
+        running = self._running
+        asked = shape.asked
+        within = until - self._snapshot.now
         left = [self.ends.of(job).planned > self._ledger.ended for job in running.jobs]
         chance = np.array([self.ends.chance(job, within, by) for job in running.jobs]) * left
         if not chance.any():
@@ -266,7 +274,8 @@ class RoomAhead:
         """What is known to end, for a planner; a task beyond its time is given a bit more."""
         known = self._endings.get(by)
         if known is None:
-            found, now = self._every.seen_by(by), self._snapshot.now
+            found = self._every.seen_by(by)
+            now = self._snapshot.now
             late = now + np.maximum(_LATE, _LATE_SHARE * (now - found.started))
             known = self._endings[by] = replace(found, end=np.where(found.end > now, found.end, late))
         return known
@@ -274,15 +283,19 @@ class RoomAhead:
     def _ending_for(self, by: str) -> _Ending:
         known = self._ending.get(by)
         if known is None:
-            found, stated = self._endings_for(by), self._every.seen_by(by).end
+            found = self._endings_for(by)
+            stated = self._every.seen_by(by).end
             order = np.lexsort((found.end, found.row))
-            row, end, request = found.row[order], found.end[order], self._requests[:, found.shape[order]]
+            row = found.row[order]
+            end = found.end[order]
+            request = self._requests[:, found.shape[order]]
             known = self._ending[by] = _Ending(row, end, stated[order], request, end.argsort(kind="stable"))
         return known
 
     def _left(self, by: str) -> _Ending:
         """Those of them that a trial has not let end."""
-        every, ended = self._ending_for(by), self._ledger.ended
+        every = self._ending_for(by)
+        ended = self._ledger.ended
         if ended == -inf:
             return every
         left = every.stated > ended
@@ -303,7 +316,8 @@ def _more(ending: _Ending, shape: Shape, idle: Ints, positions: Rows) -> Ints:
 
     With a task on a row are all tasks there.
     """
-    row, asked = ending.row[positions], shape.asked
+    row = ending.row[positions]
+    asked = shape.asked
     request = of_rows(ending.request, asked, positions)
     first = begins(row).nonzero()[0]
     sums = np.cumsum(request, axis=1)
@@ -329,7 +343,8 @@ def _look_again(growth: _Growth, shape: Shape, idle: Ints, rows: Ints) -> _Growt
 def _steps(growth: _Growth, open_rows: Bools) -> RoomSteps:
     """When rows come to hold more, of those that take tasks of the shape."""
     ending = growth.ending
-    more, row = growth.more[ending.order], ending.row[ending.order]
+    more = growth.more[ending.order]
+    row = ending.row[ending.order]
     some = (np.where(open_rows[row], more, 0)).nonzero()[0]
     return RoomSteps(ending.time[ending.order[some]], row[some], more[some])
 

@@ -113,7 +113,8 @@ class StepAccount:
 
     def used(self, namespace: str) -> int:
         """Steps that were taken for a namespace so far, for whoever looks on."""
-        job, begun = self._job, self._begun
+        job = self._job
+        begun = self._begun
         now = self.taken - begun if job is not None and namespace_of(job.key) == namespace else 0
         return self.spent.get(namespace, 0) + now
 
@@ -130,11 +131,13 @@ class StepAccount:
             return
         begun = self._begun = self.taken
         allowance = self._allowance(job)
-        self._stop, self._job = begun + max(allowance, 0), job
+        self._stop = begun + max(allowance, 0)
+        self._job = job
         try:
             yield
         finally:
-            self._stop, self._job = _NONE, None
+            self._stop = _NONE
+            self._job = None
             self._spend(namespace_of(job.key), self.taken - begun)
 
     @contextmanager
@@ -150,12 +153,14 @@ class StepAccount:
     @contextmanager
     def uncounted(self) -> Iterator[None]:
         """Look at things inside for people: it changes nothing of what the job may use."""
-        stop, taken = self._stop, self.taken
+        stop = self._stop
+        taken = self.taken
         self._stop = _NONE
         try:
             yield
         finally:
-            self._stop, self.taken = stop, taken
+            self._stop = stop
+            self.taken = taken
 
     def explain(self, keys: Iterable[str]) -> None:
         """All actions have run: deal what is left among the namespaces of these jobs, for their verdicts."""
@@ -165,7 +170,8 @@ class StepAccount:
     @contextmanager
     def explaining(self, job: Job) -> Iterator[None]:
         """Find out about a job inside what it is to be told. Raises OutOfStepsError where its namespace has no more."""
-        begun, name = self.taken, namespace_of(job.key)
+        begun = self.taken
+        name = namespace_of(job.key)
         left = self._words.get(name, 0)
         try:
             with self.limited(min(left, self._part(_WHOLE))):
@@ -236,7 +242,9 @@ class StepAccount:
 
     def since(self, job: Job) -> float:
         """The first cycle that did not look at a job; infinite for all others. Those go first whose number is least."""
-        return self._before.late.get(job.key, float("inf")) if self._before.late else float("inf")
+        if self._before.late:
+            return self._before.late.get(job.key, float("inf"))
+        return float("inf")
 
     # -- refusals that stand
 
@@ -253,7 +261,9 @@ class StepAccount:
     def judged(self, job: Job, refusal: Rejection) -> Rejection | None:
         """What was made of such a refusal of a job, if that still stands."""
         known = self._cut.get((job.key, _VERDICT)) if self._cut else None
-        return known.refusal if known is not None and known.concerns(job) and known.of == refusal else None
+        if known is not None and known.concerns(job) and known.of == refusal:
+            return known.refusal
+        return None
 
     def looked_at(self, job: Job, refusal: Rejection, begun: int, action: str = "") -> None:
         """A job was refused after a search, that began at so many steps: once is enough until all had their turn."""
@@ -269,7 +279,9 @@ class StepAccount:
 
         `free` gives what is idle or leaving on each node, (resources x rows).
         """
-        before, nodes, now = self._before, self._nodes, self._now
+        before = self._before
+        nodes = self._nodes
+        now = self._now
         if before.nodes is not nodes or before.room is None:
             return
         found = free()
@@ -282,15 +294,21 @@ class StepAccount:
     def standing(self, job: Job, action: str = "") -> Rejection | None:
         """The refusal of a job by an action, the running one if none is named, that still stands."""
         known = self._cut.get((job.key, action or self.action)) if self._cut else None
-        return known.refusal if known is not None and known.concerns(job) else None
+        if known is not None and known.concerns(job):
+            return known.refusal
+        return None
 
     def turns(self, free: Callable[[], Ints], rejections: Mapping[str, Rejection]) -> Turns:
         """What the next cycle should know, given why jobs wait after this one."""
-        before, left_out = self._before, set[str]()
+        before = self._before
+        left_out = set[str]()
         if self._left_out:
             left_out = {key for key, rejection in rejections.items() if NOT_LOOKED_AT in rejection.codes()}
         done = self._done | (before.late.keys() - left_out)
-        late = {key: before.late.get(key, before.cycles) for key in rejections if key in left_out and key not in done}
+        late = {}
+        for key in rejections:
+            if key in left_out and key not in done:
+                late[key] = before.late.get(key, before.cycles)
         every = {**self._looked, **self._cut} if late else self._cut
         cut = {key: one for key, one in every.items() if key[0] in rejections and (late or not one.passing)}
         if not cut and not late and not before.cut and not before.late:
@@ -308,8 +326,12 @@ class StepAccount:
 
     @property
     def _nodes(self) -> NodeTable | None:
-        return self._snapshot.nodes if self._snapshot is not None else None
+        if self._snapshot is not None:
+            return self._snapshot.nodes
+        return None
 
     @property
     def _now(self) -> float:
-        return self._snapshot.now if self._snapshot is not None else 0.0
+        if self._snapshot is not None:
+            return self._snapshot.now
+        return 0.0

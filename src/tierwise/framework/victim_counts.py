@@ -58,7 +58,8 @@ def who_goes(holdings: Ints, requests: Ints, accounts: Ints, may_lose: MayLose, 
         refused = (~fine).astype(np.int64)[None, :]
         before = (refused + sums_before(refused, crowd[left]))[0] == 0  # all those before, where it matters, go too
         certain = _all_of_them(before, bundles[left])
-        going, left = left[certain], left[~certain]
+        going = left[certain]
+        left = left[~certain]
         goes[going] = True
         for level in accounts:
             concerned = going[level[going] >= 0]

@@ -79,7 +79,10 @@ class DeviceIndex(Mapping[tuple[str, str, str], int]):
         return known[name]
 
     def _numbers(self, pool: DevicePool) -> dict[str, int]:
-        names = [device.name for one in pool.slices for device in one.spec.devices]
+        names = []
+        for one in pool.slices:
+            for device in one.spec.devices:
+                names.append(device.name)
         return {name: number for number, name in enumerate(names, pool.first)}
 
     def __iter__(self) -> Iterator[tuple[str, str, str]]:

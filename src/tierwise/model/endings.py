@@ -36,11 +36,14 @@ def endings(snapshot: Snapshot, ends: ExpectedEnds) -> Endings:
     queued = {name: queue.expected_duration for name, queue in snapshot.queues.items()}
     own_word = np.array([job.terms.expected if job.terms is not None else 0.0 for job in snapshot.jobs])
     stated = np.where(own_word > 0, own_word, [queued.get(job.queue, 0.0) for job in snapshot.jobs])
-    columns, times = snapshot.columns, snapshot.times
+    columns = snapshot.columns
+    times = snapshot.times
     running = columns.having(Status.RUNNING)
-    own, begun = columns.job >= 0, times.started > 0
+    own = columns.job >= 0
+    begun = times.started > 0
     counted = own & begun & ~columns.having(Status.FAILED)
-    start, stop = np.full(len(stated), inf), np.full(len(stated), -inf)
+    start = np.full(len(stated), inf)
+    stop = np.full(len(stated), -inf)
     np.minimum.at(start, columns.job[counted], times.started[counted])
     np.maximum.at(stop, columns.job[own & running], times.stop[own & running])
     by_job = np.append(np.minimum(np.where(stated > 0, start + stated, inf), stop), inf)
@@ -70,7 +73,8 @@ def _relied_on(snapshot: Snapshot, ends: ExpectedEnds, job: Ints) -> Floats:
 
 def _namespaces(snapshot: Snapshot, found: Ints, bare: Bools) -> tuple[tuple[str, ...], Ints]:
     """The namespaces of the tasks in `found` whose end counts there alone, and the number of that of each; else -1."""
-    columns, numbers = snapshot.columns, np.full(len(found), -1, dtype=np.int64)
+    columns = snapshot.columns
+    numbers = np.full(len(found), -1, dtype=np.int64)
     some = np.flatnonzero(bare)
     job = columns.job[found[some]]
     jobs = np.unique(job[job >= 0])

@@ -83,13 +83,16 @@ class ExpectedEnd(msgspec.Struct, frozen=True):
     def safe(self) -> float:
         """The time by which it has ended in all likelihood: its deadline, the end of the 90 % range, else the plan."""
         likely = max(self.planned, self.most[1]) if self.most is not None else self.planned
-        return likely if self.latest is None else min(likely, self.latest)
+        if self.latest is None:
+            return likely
+        return min(likely, self.latest)
 
 
 def started_at(job: Job) -> float | None:
     """When a job began to run, as far as its pods say; None where none of them runs."""
     running, failed = Status.RUNNING, Status.FAILED  # an enum is slow to look things up in
-    runs, begun = False, []
+    runs = False
+    begun = []
     for task in job.tasks:
         runs |= task.status is running
         if task.started and task.status is not failed:
@@ -104,7 +107,8 @@ def finished_runs(jobs: Iterable[Job]) -> list[FinishedRun]:
         if not job.tasks or job.tasks[0].status not in _ENDED:
             continue  # most of them
         if all(task.status in _ENDED and task.started and task.ended for task in job.tasks):
-            start, end = min(task.started for task in job.tasks), max(task.ended for task in job.tasks)
+            start = min(task.started for task in job.tasks)
+            end = max(task.ended for task in job.tasks)
             stated = job.terms.expected if job.terms is not None else 0.0
             found.append(FinishedRun(_name(job), job.queue, len(job.tasks), max(0.0, end - start), end, stated))
     return found
@@ -114,7 +118,9 @@ class ExpectedEnds:
     """The expected ends of the jobs of one snapshot; each is worked out when it is asked for."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot, self._queues, self._now = snapshot, snapshot.queues, snapshot.now
+        self._snapshot = snapshot
+        self._queues = snapshot.queues
+        self._now = snapshot.now
         runs = {(run.job, run.ended): run for run in (*snapshot.history, *finished_runs(snapshot.jobs))}
         self._history = RunHistory(runs.values())
         self._known: dict[str, ExpectedEnd] = {}  # by the job's key
@@ -145,7 +151,9 @@ class ExpectedEnds:
         limit = max(task.active_deadline for task in waiting)
         found = self._end(job, at, at + limit)
         text = f"its deadline stops it after {_long(limit)}, and it is not known whether it ends before"
-        return found if found.source is not EndSource.DEADLINE else msgspec.structs.replace(found, text=text)
+        if found.source is not EndSource.DEADLINE:
+            return found
+        return msgspec.structs.replace(found, text=text)
 
     def word_counts(self, end: ExpectedEnd, of: str, by: str) -> bool:
         """Whether what a job of namespace `of` states of itself counts for jobs of namespace `by`.
@@ -175,7 +183,9 @@ class ExpectedEnds:
         """
         end = self.if_started(job, self._now) if started_at(job) is None else self.of(job)
         of = namespace_of(job.key)
-        return end.safe if self.word_counts(end, of, by) else self.relied_on(end, of, by)
+        if self.word_counts(end, of, by):
+            return end.safe
+        return self.relied_on(end, of, by)
 
     def seen_by(self, end: ExpectedEnd, start: float, of: str, by: str) -> ExpectedEnd:
         """The end of a running job of namespace `of`, as far as jobs of namespace `by` may plan with it."""
@@ -208,7 +218,8 @@ class ExpectedEnds:
 
         It has for certain by an end that is stated, else by the share of the like runs that lasted longer, or never.
         """
-        end, start = self.of(job), started_at(job)
+        end = self.of(job)
+        start = started_at(job)
         stated = end.source in (EndSource.STATED, EndSource.QUEUE) and not end.overdue
         if stated and self.word_counts(end, namespace_of(job.key), by):
             return float(self.relied_on(end, namespace_of(job.key), by) <= self._now + within)
@@ -221,7 +232,9 @@ class ExpectedEnds:
     def mean_run(self, job: Job) -> float:
         """How long jobs like a waiting one have run on average; 0 where none is known."""
         found = self._history.durations(job, 0.0)
-        return float(np.mean(found[0])) if found is not None else 0.0
+        if found is not None:
+            return float(np.mean(found[0]))
+        return 0.0
 
     def _end(self, job: Job, start: float, latest: float | None) -> ExpectedEnd:
         """By the first source that knows; a start that lies ahead is one of a job that has not run at all."""
@@ -327,8 +340,10 @@ def _of_sample(
 
 def _range(sample: Floats, share: float) -> tuple[float, float]:
     """The inner part of a sorted sample that holds the next value with a probability; all of it where it is small."""
-    n, tail = len(sample), (1 - share) / 2
-    low, high = floor(tail * (n + 1)) - 1, ceil((1 - tail) * (n + 1)) - 1
+    n = len(sample)
+    tail = (1 - share) / 2
+    low = floor(tail * (n + 1)) - 1
+    high = ceil((1 - tail) * (n + 1)) - 1
     return float(sample[max(low, 0)]), float(sample[min(high, n - 1)])
 
 
@@ -364,7 +379,9 @@ class RunHistory:
 
     def durations(self, job: Job, elapsed: float) -> tuple[Floats, str] | None:
         """The durations of like jobs that ran for longer, and which jobs these are; None where nothing is known."""
-        return self.longer(_name(job), job.queue, len(job.tasks), elapsed) if self._durations else None
+        if self._durations:
+            return self.longer(_name(job), job.queue, len(job.tasks), elapsed)
+        return None
 
     def longer(self, name: str, queue: str, pods: int, elapsed: float) -> tuple[Floats, str] | None:
         """Durations above `elapsed` of runs of this name (as in `FinishedRun`), queue and size; None without any."""

@@ -156,7 +156,10 @@ class _Pieces:
         columns[:, copied] = self._columns[:, (np.arange(len(copied)) + np.repeat(shift, sizes))[copied]]
         if len(copied) and not copied.all():
             columns[:, ~copied] = self._read([*chain(*(pieces[i] for i in np.flatnonzero(~known).tolist()))])
-        self._pieces, self._ids, self._starts, self._columns = pieces, ids, starts, columns
+        self._pieces = pieces
+        self._ids = ids
+        self._starts = starts
+        self._columns = columns
         return sizes, columns
 
     def _find(self, ids: Ints) -> tuple[Bools, Ints]:
@@ -193,7 +196,8 @@ class HeldTasks(msgspec.Struct, frozen=True):
         """Rows, one entry per task, by number of the shape."""
         few = len(self.shape) > 0 and int(self.shape.max()) < 1 << 16  # short numbers are sorted by radix
         order = np.argsort(self.shape.astype(np.uint16) if few else self.shape, kind="stable")
-        numbers, rows = self.shape[order], self.row[order]
+        numbers = self.shape[order]
+        rows = self.row[order]
         first = begins(numbers).nonzero()[0]
         bounds = pairwise([*first.tolist(), len(order)])
         return {number: rows[start:end] for number, (start, end) in zip(numbers[first].tolist(), bounds, strict=True)}

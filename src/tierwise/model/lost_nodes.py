@@ -51,7 +51,9 @@ class LostNodes:
 
         Conditions that the profile lists are left out: pods may go on there, see `unhealthy`.
         """
-        return self.reason(int(self._nodes.rows[task.node]), task.tolerations) if task.node >= 0 else "is gone"
+        if task.node >= 0:
+            return self.reason(int(self._nodes.rows[task.node]), task.tolerations)
+        return "is gone"
 
     def unhealthy(self, task: Task) -> str:
         """Which listed condition the node of a task has, as the end of a sentence; "" if it has none."""
@@ -66,7 +68,9 @@ class LostNodes:
         if not self._nodes.ready[row] and not _stays_unready(tolerations):
             return "is not ready"
         taint = self.taints(tolerations)[self._nodes.taint_set[row]]
-        return f"has taint {taint.key}:NoExecute" if taint is not None else ""
+        if taint is not None:
+            return f"has taint {taint.key}:NoExecute"
+        return ""
 
     def taints(self, tolerations: tuple[Toleration, ...]) -> list[Taint | None]:
         """By set of taints, the first one with effect NoExecute that these do not tolerate for good."""
@@ -78,7 +82,9 @@ class LostNodes:
 
     def unready(self, tolerations: tuple[Toleration, ...]) -> Bools:
         """Rows that are not ready; none if these tolerate that for good."""
-        return np.zeros(len(self._nodes), dtype=bool) if _stays_unready(tolerations) else ~self._nodes.ready
+        if _stays_unready(tolerations):
+            return np.zeros(len(self._nodes), dtype=bool)
+        return ~self._nodes.ready
 
     def rows(self, tolerations: tuple[Toleration, ...]) -> Bools:
         """Rows that are lost to a pod with these tolerations, those with a listed condition included."""

@@ -49,7 +49,9 @@ class _Layouts:
     """Layouts of a grid on some rows, and the best of them."""
 
     def __init__(self, topology: Topology, rows: Ints, pattern: Pattern) -> None:
-        self._topology, self._rows, self._pattern = topology, rows, pattern
+        self._topology = topology
+        self._rows = rows
+        self._pattern = pattern
         self._sizes = tuple(size for _, size in pattern.grid)
         leaves, first = np.unique(topology.leaf[rows], return_index=True)
         self._pieces = np.split(np.arange(len(rows)), np.sort(first)[1:])  # positions by leaf, in the order of the tree
@@ -76,7 +78,8 @@ class _Layouts:
     def _improved(self, order: Sequence[int], axes: Sequence[int]) -> tuple[tuple[float, ...], Ints]:
         """The layout of leaves in an order, and after moves of one or swaps of two as long as one is better."""
         found = self._line(order, axes)
-        cost, better = self._cost(found), True
+        cost = self._cost(found)
+        better = True
         while better:
             better = False
             for i, j in permutations(range(len(order)), 2):
@@ -86,7 +89,10 @@ class _Layouts:
                     other = self._line(tried, axes)
                     worth = self._cost(other)
                     if worth < cost:
-                        order, cost, found, better = tried, worth, other, True
+                        order = tried
+                        cost = worth
+                        found = other
+                        better = True
         return cost, found
 
     def _line(self, order: Sequence[int], axes: Sequence[int]) -> Ints:
@@ -186,7 +192,9 @@ def _grouped(topology: Topology, homes: Ints, size: int) -> tuple[Ints, Ints]:
 
 def _around(topology: Topology, domain: int) -> int:
     inside = domain - len(topology)
-    return int(topology.leaf[inside]) if inside >= 0 else int(topology.parent[domain])
+    if inside >= 0:
+        return int(topology.leaf[inside])
+    return int(topology.parent[domain])
 
 
 def crossing(topology: Topology, rows: Ints, pattern: Pattern, tier: int) -> int:

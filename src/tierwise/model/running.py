@@ -104,7 +104,9 @@ class RunningTable(msgspec.Struct, frozen=True):
     def whole(self, going: Bools, gone: Bools) -> Bools:
         """Of those who may go, all but tasks of jobs that fall as one and of which a task must stay."""
         stays = self.jobs.together[self.job] & ~going & ~gone
-        return going & ~np.isin(self.job, self.job[stays]) if stays.any() else going
+        if stays.any():
+            return going & ~np.isin(self.job, self.job[stays])
+        return going
 
     def with_groups(self, victims: Ints, gone: Bools) -> Ints:
         """Victims, and behind them the others of jobs that fall as one."""
@@ -180,7 +182,8 @@ def running_table(snapshot: Snapshot) -> RunningTable:
 
 
 def _job_columns(snapshot: Snapshot) -> JobColumns:
-    jobs, index = snapshot.jobs, {name: i for i, name in enumerate(snapshot.queues)}
+    jobs = snapshot.jobs
+    index = {name: i for i, name in enumerate(snapshot.queues)}
     return JobColumns(
         queue=_ints([index.get(job.queue, -1) for job in jobs]),
         priority=_ints([job.priority for job in jobs]),
@@ -197,5 +200,8 @@ def _ints(values: list[int]) -> Ints:
 
 
 def _covered(tasks: Sequence[Task]) -> Ints:
-    pairs = [(i, budget) for i, task in enumerate(tasks) for budget in task.budgets]
+    pairs = []
+    for i, task in enumerate(tasks):
+        for budget in task.budgets:
+            pairs.append((i, budget))
     return np.array(pairs, dtype=np.int64).reshape(-1, 2).T

@@ -83,12 +83,14 @@ def gangs_in(topology: Topology, units: Ints, total: Ints, size: int) -> Ints:
 
 def histogram(topology: Topology, idle: Ints, total: Ints) -> dict[int, tuple[int, ...]]:
     """By tier, how many domains are full, up to a half free, more than that, and wholly free; empty ones left out."""
-    free, whole = topology.totals(idle), topology.totals(total)
+    free = topology.totals(idle)
+    whole = topology.totals(total)
     found = {}
     for tier, domains in topology.at_tier.items():
         have = domains[whole[domains] > 0]
         share = 2 * free[have]
-        full, empty = share == 0, free[have] == whole[have]
+        full = share == 0
+        empty = free[have] == whole[have]
         half = ~full & ~empty & (share <= whole[have])
         bins = (full, half, ~full & ~empty & ~half, empty)
         found[tier] = tuple(int(some.sum()) for some in bins)

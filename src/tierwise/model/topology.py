@@ -43,7 +43,9 @@ _TOPOLOGY = "Topology "
 
 def fabric_kind(name: str) -> str:
     """How constraints name the tree of a fabric; the trees of other kinds may be named by their kind."""
-    return name if name in (HYPERNODES, LAYERS, LABELS) or name.startswith(_TOPOLOGY) else f"{_FABRIC}{name}"
+    if name in (HYPERNODES, LAYERS, LABELS) or name.startswith(_TOPOLOGY):
+        return name
+    return f"{_FABRIC}{name}"
 
 
 def is_fabric(kind: str) -> bool:

@@ -136,7 +136,8 @@ class _Draft(msgspec.Struct):
                     others = ", ".join(c for c in claimers if c != name)
                     self.fail(name, "TwoParents", f"hyperNode {child} already has a parent {others}: two parents")
             for name in claimers:
-                inner, outer = self.declared[child].tier, self.declared[name].tier
+                inner = self.declared[child].tier
+                outer = self.declared[name].tier
                 if child != name and inner >= outer:
                     text = f"child {child} has tier {inner}, which is not below tier {outer} of its parent"
                     self.fail(name, "TierOrder", text)
@@ -210,7 +211,8 @@ class _Draft(msgspec.Struct):
     def _nodes(self, name: str) -> frozenset[str]:
         """Every node below a domain; those that it adopts have no others."""
         if name not in self.all_nodes:
-            inner, pending = set(self.declared[name].nodes), list(self.below.get(name, ()))
+            inner = set(self.declared[name].nodes)
+            pending = list(self.below.get(name, ()))
             while pending:
                 child = pending.pop()
                 inner |= self.declared[child].nodes
@@ -267,7 +269,8 @@ class _Walk:
 
     def _homes(self, chains: Sequence[Ints]) -> Ints:
         """By place of a node, the innermost domain that claims it."""
-        claims, number = self._draft.claims, {name: i for i, name in enumerate(self._names)}
+        claims = self._draft.claims
+        number = {name: i for i, name in enumerate(self._names)}
         numbers = np.array([number.get(name, -1) for name in self._draft.declared], dtype=np.int64)
         depths = np.array([*map(len, chains)], dtype=np.int64)
         sound = np.flatnonzero(numbers[claims.domain] >= 0) if len(numbers) else claims.domain
@@ -287,7 +290,8 @@ class _Walk:
                 spans[number] = len(self._names), left
                 left += 1
                 continue
-            parent, number = number, len(self._names)
+            parent = number
+            number = len(self._names)
             self._names.append(name)
             self._parents.append(parent)
             spans.append((0, 0))

@@ -48,7 +48,9 @@ class Binpack(OwnScores):
 
     def effect(self, ask: Ask) -> ScoreEffect:
         """A task raises its own node; where nothing counts, no score moves."""
-        return ScoreEffect.FIXED if self._of(ask.shape) is None else ScoreEffect.ROW
+        if self._of(ask.shape) is None:
+            return ScoreEffect.FIXED
+        return ScoreEffect.ROW
 
     def _scored(self, ask: Ask, rows: Rows) -> Floats:
         """How full each node would be, in percent, times the plugin's weight."""

@@ -75,12 +75,16 @@ class Coscheduling:
         None if the layers are not the tree that rows follow: there only the gather options limit the gang.
         """
         gather = self._gather(gang if isinstance(gang, Job) else self._jobs[gang.job_number])
-        return None if gather is None or self._alternate is not None else self._limit(gather)
+        if gather is None or self._alternate is not None:
+            return None
+        return self._limit(gather)
 
     def gradients(self, gang: Job | SubJob, within: int, *, evicting: bool = False) -> points.Gradients:
         """Candidate domains by tier, tightest first; used by the evicting actions."""
         limit = self.limit(gang)
-        return (np.array([within]),) if limit is None else self._topology.by_tier(within, limit)
+        if limit is None:
+            return (np.array([within]),)
+        return self._topology.by_tier(within, limit)
 
     def _limit(self, gather: Gather) -> int:
         tiers = (self._topology.tier_names[name] for name in gather.within if name in self._topology.tier_names)
@@ -89,7 +93,9 @@ class Coscheduling:
     def _gather(self, job: Job) -> Gather | None:
         """What a gang asks for and gets; a pod of no gang is scored instead."""
         gather = job.gather if job.declared and self._aware and self._exists else None
-        return gather if gather is not None and not gather.fault else None
+        if gather is not None and not gather.fault:
+            return gather
+        return None
 
     # -- gather options
 
@@ -120,7 +126,8 @@ class Coscheduling:
         gather = ask.job.gather
         if gather is None or ask.job.declared or not self._aware:
             return None
-        scores, rows = np.zeros(len(self._rank)), self._by_nearness(gather, span, fits)
+        scores = np.zeros(len(self._rank))
+        rows = self._by_nearness(gather, span, fits)
         scores[rows] = 100.0 - 100.0 * np.arange(len(rows)) / max(1, len(rows) - 1)
         return scores[span]
 
@@ -130,7 +137,8 @@ class Coscheduling:
 
     def _by_nearness(self, gather: Gather, span: slice, fits: Bools) -> Ints:
         """Rows of the network that fit: near those pods, then where few fit around them, then by name."""
-        topology, nodes = self._topology, len(self._rank)
+        topology = self._topology
+        nodes = len(self._rank)
         order = np.arange(nodes) if self._alternate is None else self._alternate.rows
         room = np.zeros(nodes, dtype=np.int64)
         room[span] = fits

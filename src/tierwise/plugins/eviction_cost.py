@@ -38,7 +38,9 @@ class EvictionCost:
     counts = False
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
-        self._jobs, self._queues, self._now = view.jobs, view.queues, view.snapshot.now
+        self._jobs = view.jobs
+        self._queues = view.queues
+        self._now = view.snapshot.now
         self._horizon = _seconds(arguments, "horizon", _HORIZON) or _HORIZON
         self._longest = _seconds(arguments, "maxMinimumRunTime", _LONGEST)
         self._notice = _seconds(arguments, "maxNotice", _NOTICE)
@@ -57,7 +59,8 @@ class EvictionCost:
 
     def protect(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """Pods that have not run for as long as they may."""
-        tasks, jobs = preemptor.running.tasks, preemptor.running.job
+        tasks = preemptor.running.tasks
+        jobs = preemptor.running.job
         reclaims = preemptor.purpose is Purpose.RECLAIM
         kinds = distinct(jobs[victims]).tolist()
         times = {number: self._minimum(self._jobs[number], reclaims=reclaims) for number in kinds}
@@ -83,7 +86,8 @@ class EvictionCost:
         return np.array([self._lost(running, victim) for victim in victims.tolist()], dtype=np.float64)
 
     def _lost(self, running: RunningTable, victim: int) -> float:
-        task, job = running.tasks[victim], self._jobs[int(running.job[victim])]
+        task = running.tasks[victim]
+        job = self._jobs[int(running.job[victim])]
         restart = min(job.terms.restart_cost, self._restart) if job.terms is not None else 0.0
         return max(0.0, self._now - max(task.started, self._saved(job))) + restart
 
@@ -96,11 +100,15 @@ class EvictionCost:
     def gained_seconds(self, job: Job) -> float:
         """Seconds of its work that a preemptor is ahead where it starts now: its own duration, up to the horizon."""
         expected = job.terms.expected if job.terms is not None else 0.0
-        return min(expected, self._horizon) if expected else self._horizon
+        if expected:
+            return min(expected, self._horizon)
+        return self._horizon
 
     def notice_seconds(self, job: Job) -> float:
         """How long its pods are told before they are evicted: as long as it asks, up to the profile's limit."""
-        return min(job.terms.notice, self._notice) if job.terms is not None else 0.0
+        if job.terms is not None:
+            return min(job.terms.notice, self._notice)
+        return 0.0
 
     def declines(self, job: Job) -> bool:
         """Whether a plan that loses more than it gains is not carried out for a job: as long as that can wait."""

@@ -43,7 +43,8 @@ class KeptOffLostNodes:
 
     def why_not(self, shape: Shape) -> Why:
         """Objections by row: the node has a listed condition, is not ready, or has a taint not tolerated for good."""
-        nodes, number = self._view.nodes, self._view.reasons.number
+        nodes = self._view.nodes
+        number = self._view.reasons.number
         if shape.number not in self._shapes:
             return np.zeros(len(nodes), dtype=np.uint16)
         taints = [number(_tainted(taint)) if taint is not None else 0 for taint in self._lost.taints(shape.tolerations)]

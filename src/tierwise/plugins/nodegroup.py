@@ -93,6 +93,8 @@ def _groups(view: CycleView, name: str, *, inherits: bool) -> NodeGroups | None:
         seen.add(name)
         queue = view.queues[name]
         if queue.groups is not None or not inherits:
-            return queue.groups if queue.groups is not None and queue.groups.any() else None
+            if queue.groups is not None and queue.groups.any():
+                return queue.groups
+            return None
         name = queue.parent or "root"
     return None

@@ -67,7 +67,9 @@ class Places(ComparedScores):
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         super().__init__(view)
         self._weight = number(arguments, "weight", 1)
-        self._ledger, self._topology, self._ahead = view.ledger, view.topology, view.ahead
+        self._ledger = view.ledger
+        self._topology = view.topology
+        self._ahead = view.ahead
         self._now = view.snapshot.now
         self._devices = view.axis.devices
         moved = view.ledger.moved
@@ -81,7 +83,9 @@ class Places(ComparedScores):
         run = self._ahead.run_time(ask.job)
         if not self._speaks(ask):
             by = self._ahead.planner(ask.job)
-            return self._ahead.mean(ask.shape, room, open_rows, run, by) if run else None
+            if run:
+                return self._ahead.mean(ask.shape, room, open_rows, run, by)
+            return None
         if run:
             return self._topology.least(self._first_least(ask, open_rows, run))
         return self._topology.least(self._least.of(ask.shape.number, self, ask, open_rows, run))
@@ -113,7 +117,8 @@ class Places(ComparedScores):
         return self._least_in(self._around(changed), ask, open_rows, run, least)
 
     def _least_in(self, leaves: _Leaves, ask: Ask, open_rows: Bools, run: float, least: Floats) -> Floats:
-        rows, shape = leaves.rows, ask.shape
+        rows = leaves.rows
+        shape = ask.shape
         free = of_rows(self._ledger.idle, shape.asked, rows) >= shape.request[shape.asked, None]
         fits = np.logical_and.reduce(free, axis=0) & open_rows[rows]
         costs = np.where(fits, self._costs(ask, run, leaves), _NO_HOST)
@@ -156,7 +161,8 @@ class Places(ComparedScores):
 
     def _costs_of_run(self, asked: Ints, run: float, by: str) -> Floats:
         """By row."""
-        leaves, hosts = self._every, self._hosts.of((asked.tobytes(), by), self, asked, by)
+        leaves = self._every
+        hosts = self._hosts.of((asked.tobytes(), by), self, asked, by)
         apart = self._now + run - hosts.again
         whole = np.minimum(np.maximum(apart / run, 0.0), 1.0)
         usual = np.add.reduce(whole) / len(whole)
@@ -177,6 +183,7 @@ class Places(ComparedScores):
 
     def _idle(self, asked: Ints, rows: Rows) -> tuple[Floats, Floats]:
         """By row, the share of devices that is idle, and 1 where all are."""
-        total, free = of_rows(self._nodes.allocatable, asked, rows), of_rows(self._ledger.idle, asked, rows)
+        total = of_rows(self._nodes.allocatable, asked, rows)
+        free = of_rows(self._ledger.idle, asked, rows)
         share: Floats = np.add.reduce(free / np.maximum(total, 1), axis=0) / len(asked)
         return share, np.logical_and.reduce(free >= total, axis=0).astype(float)

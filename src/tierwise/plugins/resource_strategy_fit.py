@@ -113,7 +113,9 @@ class ResourceStrategyFit(OwnScores):
 def _part(arguments: Arguments, name: str) -> Mapping[str, object]:
     """A group of arguments that takes part only where it is enabled."""
     given = arguments.get(name)
-    return given if isinstance(given, Mapping) and flag(given, "enable", default=False) else {}
+    if isinstance(given, Mapping) and flag(given, "enable", default=False):
+        return given
+    return {}
 
 
 def _strategies(arguments: Arguments, names: tuple[str, ...]) -> dict[int, tuple[bool, float]]:

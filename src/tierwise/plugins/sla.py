@@ -39,4 +39,6 @@ class Sla:
 
     def _deadline(self, job: Job) -> float:
         time = job.sla if job.sla is not None else self._time
-        return job.created + time if time is not None else float("inf")
+        if time is not None:
+            return job.created + time
+        return float("inf")

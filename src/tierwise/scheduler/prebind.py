@@ -105,7 +105,9 @@ def _settle(cycle: Cycle, decisions: list[Decision], answers: _Said) -> list[Dec
     """Decisions about one job after its preparation; None if everything prepared for it is undone."""
     job = decisions[0].job
     report = cycle.report
-    every = [preparation for task_answers in answers.values() for preparation in task_answers]
+    every = []
+    for task_answers in answers.values():
+        every.extend(task_answers)
     failed = next((preparation.failed for preparation in every if preparation.failed is not None), None)
     if failed is not None:
         report.rejections[job.key] = Rejection("bind", job.key, failed)

@@ -158,7 +158,8 @@ async def _data(runs: _Runs, path: str, questions: Questions, request: web.Reque
         show = await _current(source, history) if request.path == "/api/search" else past
     else:
         show = await _current(source, history)
-    name, query = request.match_info.get("name", ""), request.query
+    name = request.match_info.get("name", "")
+    query = request.query
     if "if" in query and isinstance(show, RunView):
         answer = await questions.of_board(request, show, path, name)
     else:
@@ -215,9 +216,11 @@ async def _happened(runs: _Runs, request: web.Request) -> CachedBody:
     _, history = _run(runs, request)
     query = request.query
     if "after" in query:
-        after, upto = number_of(query, "after"), number_of(query, "upto")
+        after = number_of(query, "after")
+        upto = number_of(query, "upto")
         return CachedBody.json(await asyncio.to_thread(history.log.during, after, upto))
-    begin, end = number_of(query, "from"), number_of(query, "to")
+    begin = number_of(query, "from")
+    end = number_of(query, "to")
     return CachedBody.json(await asyncio.to_thread(history.log.between, begin, end))
 
 

@@ -61,7 +61,8 @@ class EventLog:
 
     def __init__(self, *, most_bytes: int = _BYTES, most_seconds: float = DAY) -> None:
         """Of a recording all is kept, however long it lasted."""
-        self._most_bytes, self._most_seconds = most_bytes, most_seconds
+        self._most_bytes = most_bytes
+        self._most_seconds = most_seconds
         self._names: Bounded[str, tuple[str, str]] = Bounded(_NAMES)
         self._blocks: deque[_Block] = deque()
         self._bytes = 0
@@ -108,7 +109,8 @@ class EventLog:
 
     def _found(self, matches: Callable[[JobEvent], bool], begin: float = -inf, end: float = inf) -> list[JobEvent]:
         with self._lock:
-            blocks, newest = list(self._blocks), list(self._open)
+            blocks = list(self._blocks)
+            newest = list(self._open)
         entries: list[JobEvent] = []
         for block in blocks:
             if block.first <= end and block.last >= begin:
@@ -138,4 +140,6 @@ class EventLog:
     def _wire(self, entry: JobEvent) -> Raw:
         wire: Raw = {"now": entry.now, "moment": entry.moment, "kind": entry.kind, **self._named(entry.job)}
         wire |= {name: value for name in ("pods", "action", "text") if (value := getattr(entry, name))}
-        return {**wire, "by": self._named(entry.by)} if entry.by else wire
+        if entry.by:
+            return {**wire, "by": self._named(entry.by)}
+        return wire

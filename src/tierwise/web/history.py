@@ -78,7 +78,8 @@ class PastView:
 
     def __init__(self, moment: _Moment, nodes: Mapping[str, bytes]) -> None:
         """`nodes` are those of all moments up to this one."""
-        self._moment, self._nodes = moment, nodes
+        self._moment = moment
+        self._nodes = nodes
 
     def board(self) -> CachedBody:
         return CachedBody.of(zlib.decompress(self._moment.board))
@@ -90,7 +91,9 @@ class PastView:
             "nodes": self.nodes,
             "node": self.node,
         }
-        return recorded[ask.__name__](*arguments) if ask.__name__ in recorded else None
+        if ask.__name__ in recorded:
+            return recorded[ask.__name__](*arguments)
+        return None
 
     def lines(self) -> list[Line]:
         return msgspec.json.decode(zlib.decompress(self._moment.lines), type=list[Line])
@@ -210,7 +213,8 @@ class BoardHistory:
         """Take a moment away; what it counts is counted by the one after it."""
         ids = list(self._moments)
         following = ids[ids.index(number) + 1]
-        gone, next_moment = self._moments.pop(number), self._moments[following]
+        gone = self._moments.pop(number)
+        next_moment = self._moments[following]
         sums = {name: cast("int", gone.figures[name]) + cast("int", next_moment.figures[name]) for name in SUMS}
         nodes = {**gone.nodes, **next_moment.nodes}
         merged = replace(
@@ -269,7 +273,8 @@ def _decided(news: Sequence[Raw], moment: int) -> Iterator[JobEvent]:
     for cycle in news:
         now = cast("float", cycle["now"])
         for entry in cast("list[dict[str, Any]]", cycle["evictions"]):
-            pods, by = len(entry["pods"]), entry["by"]
+            pods = len(entry["pods"])
+            by = entry["by"]
             yield JobEvent(now, moment, "evicted", entry["job"], pods, by, entry["action"], entry["reason"])
         for entry in cast("list[dict[str, Any]]", cycle["decisions"]):
             if entry["bound"]:

@@ -86,7 +86,8 @@ class JournalRecording(Recording):
         if size != self._size:
             self._size = size
             self._moments, self._count, self.log = _moments(journal, self._told)
-            self._cursor, self._readers = JournalCursor(journal), {}
+            self._cursor = JournalCursor(journal)
+            self._readers = {}
         self._due = self._ticks() + max(_PAUSE, _SHARE * (self._ticks() - begun))
 
     def view(self, number: int) -> RunView | None:
@@ -95,7 +96,8 @@ class JournalRecording(Recording):
                 recorded = self._cursor.cycle(number)
             except InputError:
                 return None
-            profile, now = recorded.scheduler, recorded.now
+            profile = recorded.scheduler
+            now = recorded.now
             before, after = self._readers.setdefault(id(profile), (_reader(profile), _reader(profile)))
             snapshot = before.read(recorded.objects, now)
             report = cycle(snapshot, profile.profile)
@@ -120,7 +122,9 @@ def _reader(profile: SchedulerProfile) -> Reader:
 def _moments(journal: Journal, tell: Callable[[int], None]) -> tuple[list[Raw], int, EventLog]:
     """Figures of the cycles that differ from the one before by the same profile, how many do, and what happened."""
     moments: list[Raw] = []
-    state_now, lives, count = _Held(), _Lives(), 0
+    state_now = _Held()
+    lives = _Lives()
+    count = 0
     states: dict[int, object] = {}
     for number, step in enumerate(journal.steps()):
         tell(number)
@@ -155,7 +159,9 @@ class _Lives:
                 self.log.call(key.path, called, called)
 
     def _of(self, summary: CycleSummary, gangs: Mapping[str, str]) -> Iterator[JobEvent]:
-        now, number, profile = summary.now, summary.number, summary.profile
+        now = summary.now
+        number = summary.number
+        profile = summary.profile
         for gang, standing in list(self._standing.items()):
             if standing.isdisjoint(gangs):
                 yield JobEvent(now, number, "ended", gang, len(standing))
@@ -192,14 +198,17 @@ def _owner(raw: Raw) -> str:
     """The name, without kind and namespace, of the first owner of a podGroup; "" where it has none."""
     owners = part(raw, "metadata").get("ownerReferences")
     owner = owners[0] if isinstance(owners, list) and owners else None
-    return str(owner.get("name", "")) if isinstance(owner, dict) else ""
+    if isinstance(owner, dict):
+        return str(owner.get("name", ""))
+    return ""
 
 
 def _state(summary: CycleSummary) -> object:
     """Who waits for what, without the figures of the messages, and for which gangs resources are kept."""
-    nominated = [
-        str(effect.get("gang", effect.get("pod"))) for effect in summary.effects if effect["effect"] == "Nominate"
-    ]
+    nominated = []
+    for effect in summary.effects:
+        if effect["effect"] == "Nominate":
+            nominated.append(str(effect.get("gang", effect.get("pod"))))
     return {key: code for key, (_, code, _) in summary.waiting.items()}, nominated
 
 

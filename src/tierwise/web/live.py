@@ -31,7 +31,8 @@ class LiveRuns:
 
     def __init__(self, title: str, options: str = "") -> None:
         """`options` are those with which commands see the same cluster, where it is not the usual one."""
-        self._title, self._options = title, options
+        self._title = title
+        self._options = options
         self._lock = threading.Lock()
         self._number = 0
         self._latest: LoopPass | None = None
@@ -54,7 +55,8 @@ class LiveRuns:
                 return
             if latest.report.decisions or latest.report.evictions or not self._cycles:
                 self._cycles.append(cycle_entry(latest.snapshot, latest.report, self._number, latest.seconds))
-            self._latest, self._show = latest, None
+            self._latest = latest
+            self._show = None
 
     def looked(self) -> None:
         """There was nothing to iterate for, and nothing went wrong."""
@@ -68,8 +70,10 @@ class LiveRuns:
             if self._latest is None:
                 return "no cycle has ended yet: this replica has begun a moment ago, or another one leads"
             if self._show is None:
-                news, objects = list(self._cycles), self._latest.objects
-                profile, now = self._latest.profile, self._latest.snapshot.now
+                news = list(self._cycles)
+                objects = self._latest.objects
+                profile = self._latest.profile
+                now = self._latest.snapshot.now
                 schedulers = self._latest.schedulers
                 basis = Basis(objects, profile, now, schedulers) if objects is not None else None
                 board = Board(_run(self._latest), news[-_KEPT:])

@@ -285,7 +285,9 @@ def _compared(scenario: Scenario, result: WhatIf, back: Mapping[str, str] | None
 
 def _messages(cluster: _Cluster, question: Question, tell: Callable[[Raw], None]) -> RunView | None:
     """Work a question out, and tell; the board that pages may ask about, where there is one."""
-    teller, view, scenario = _Teller(tell), None, cluster.scenario
+    teller = _Teller(tell)
+    view = None
+    scenario = cluster.scenario
     try:
         if scenario is None:
             raise InputError(cluster.fault)
@@ -294,7 +296,8 @@ def _messages(cluster: _Cluster, question: Question, tell: Callable[[Raw], None]
                 outcome = _what_if(cluster, scenario, question, teller)
                 if any(loss.below for loss in outcome.restarts):
                     tell({"progress": "for how long they wait", "part": _compared(scenario, outcome)})
-                answer, view = _compared(scenario, outcome, _back(outcome)), _view(scenario, outcome)
+                answer = _compared(scenario, outcome, _back(outcome))
+                view = _view(scenario, outcome)
             elif question.kind == "drainable":
                 answer = _drainable(scenario, question, teller)
             elif question.kind == "least":

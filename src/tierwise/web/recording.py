@@ -55,7 +55,8 @@ class Recording(ABC):
         moments = self.moments()
         if not moments:
             return "nothing is recorded yet"
-        number, latest = cast("int", moments[-1]["id"]), self._latest
+        number = cast("int", moments[-1]["id"])
+        latest = self._latest
         if latest is None or latest[0] != number:  # it is asked for all the time, whatever others look at
             view = self.at(number)
             if view is None:

@@ -177,7 +177,8 @@ def number_of(parameters: Mapping[str, str], name: str, default: str = "") -> in
 
 def job_query(parameters: Mapping[str, str]) -> JobQuery:
     """The jobs that a page asks for; a number that is none is refused."""
-    offset, limit = number_of(parameters, "offset", "0"), number_of(parameters, "limit", "60")
+    offset = number_of(parameters, "offset", "0")
+    limit = number_of(parameters, "limit", "60")
     words = {name: _text(parameters, name) for name in ("state", "verdict", "reason", "sort")}
     first_line = number_of(parameters, "first", "0")
     return JobQuery(
@@ -225,7 +226,9 @@ class RunSource(Protocol):
 def checked_ago(source: RunSource) -> float:
     """How many seconds ago a source has last looked at what it shows; none where it looks whenever it is asked."""
     checked: float | None = getattr(source, "checked", None)
-    return max(0.0, time.time() - checked) if checked is not None else 0.0
+    if checked is not None:
+        return max(0.0, time.time() - checked)
+    return 0.0
 
 
 class WatchedSource:

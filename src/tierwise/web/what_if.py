@@ -51,7 +51,8 @@ class Questions:
         if request.path == "/api/what-if":
             return self._what_if(request.query.get("if", ""))
         if request.path == "/api/drainable":
-            number, tier = request.query.get("together", ""), request.query.get("tier", "")[:_LONGEST]
+            number = request.query.get("together", "")
+            tier = request.query.get("tier", "")[:_LONGEST]
             together = min(int(number[:9]), _TOGETHER) if number.isdecimal() else 0
             return Question("drainable", tier, together=together)
         name = request.match_info.get("name", "")
@@ -86,7 +87,8 @@ class Questions:
 
     async def told(self, request: web.Request, show: RunView, question: Question) -> web.StreamResponse:
         """A line for each half second that passes, with how far it is and what is known, and one with the answer."""
-        work, begun = await self._begun(request, show, question), time.monotonic()
+        work = await self._begun(request, show, question)
+        begun = time.monotonic()
         response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson", "Cache-Control": "no-store"})
         try:
             await response.prepare(request)

@@ -57,7 +57,8 @@ class Work:
         question: Question,
         channel: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     ) -> None:
-        self.client, self.question = client, question
+        self.client = client
+        self.question = question
         self.basis = basis  # held, so that no other has its identity
         self.answer: CachedBody | None = None
         self.fault = ""
@@ -129,7 +130,9 @@ class Work:
             raise BusyError
         if "refused" in found:
             raise InputError(found["refused"])
-        return CachedBody.of(found["body"]) if found["body"] else None
+        if found["body"]:
+            return CachedBody.of(found["body"])
+        return None
 
     def end(self) -> None:
         """Close the channel: the fork sees it, and ends."""
@@ -257,13 +260,15 @@ class Workers:
 
 def _scene(number: int, basis: Basis, base: int, since: Basis | None) -> Scene:
     """Differences between a cluster and the last one that the process has."""
-    objects, before = basis.objects, since.objects if since is not None else Objects()
+    objects = basis.objects
+    before = since.objects if since is not None else Objects()
     keys = (
         list(objects)
         if since is None
         else [k for keys_of_kind in objects.changed_objects(before).values() for k in keys_of_kind]
     )
-    puts, deletes = [], []
+    puts = []
+    deletes = []
     for key in keys:
         raw = objects.raw(key)
         body = msgspec.json.encode(raw) if raw is not None else recorded(objects, key)

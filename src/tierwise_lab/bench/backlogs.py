@@ -46,7 +46,8 @@ def _c9b(lab: Lab) -> Measured:
     """Measure the seconds of a cycle, from the second one on, over a backlog of gangs of two roles in a full cluster
     that refuses them all.
     """
-    nodes, gangs = lab.size.everyday // 2, lab.size.backlog
+    nodes = lab.size.everyday // 2
+    gangs = lab.size.backlog
     what = f"seconds of a cycle after the first over {gangs:,} gangs of two roles at {nodes:,} full nodes"
     return what, refused_again(
         nodes, (raw for i in range(gangs) for raw in two_roles(i)), max(3, lab.size.repeats // 4)
@@ -57,7 +58,8 @@ def refused_again(nodes: int, waiting: Iterable[Manifest], repeats: int) -> floa
     """The shortest of some cycles after the first, before each of which one more pod has come to run."""
     busy_pods = [_asking(lone_pod("busy", i, on=f"n{i}"), {"cpu": "120", "nvidia.com/gpu": "8"}) for i in range(nodes)]
     objects = read_manifests([*(node(i) for i in range(nodes)), *racks(nodes), *busy_pods, *waiting])
-    reader, shortest = Reader(), float("inf")
+    reader = Reader()
+    shortest = float("inf")
     for number in range(repeats + 1):
         fresh = lone_pod("fresh", number, on=f"n{number}")
         objects = objects.changed({key_of_raw(fresh): fresh})
@@ -72,7 +74,8 @@ def refused_again(nodes: int, waiting: Iterable[Manifest], repeats: int) -> floa
 
 def two_roles(number: int) -> list[Manifest]:
     """A gang of a master and a worker in one rack, as Volcano's controllers make it."""
-    pod_group, members = group(number, minimum=2, phase="Inqueue"), [pod(number, i, on="") for i in range(2)]
+    pod_group = group(number, minimum=2, phase="Inqueue")
+    members = [pod(number, i, on="") for i in range(2)]
     pod_group["spec"] |= {
         "minTaskMember": {"master": 1, "worker": 1},
         "minResources": {"cpu": "12", "nvidia.com/gpu": "2"},
@@ -88,7 +91,8 @@ def two_roles(number: int) -> list[Manifest]:
 @row("C9c", at_most(3, 2))
 def _c9c(lab: Lab) -> Measured:
     """Cost of patience where all running jobs state their ends, and a backlog declines free nodes."""
-    nodes, gangs = lab.size.everyday // 2, lab.size.backlog // 10
+    nodes = lab.size.everyday // 2
+    gangs = lab.size.backlog // 10
     objects = read_manifests(ends_are_known(nodes, gangs))
     first_tier, second = DEFAULT.tiers
     hasty = replace(DEFAULT, tiers=(first_tier, tuple(choice for choice in second if choice.name != "patience")))
@@ -109,7 +113,8 @@ def ends_are_known(nodes: int, gangs: int) -> Iterator[Manifest]:
         inside = [{"type": "HyperNode", "selector": {"exactMatch": {"name": name}}} for name in names]
         spec = {"tier": 2, "members": inside}
         yield manifest("topology.volcano.sh/v1alpha1", "HyperNode", f"leaf{i // 16}", spec=spec)
-    hosts, running = pick.sample(range(nodes), nodes), nodes * 9 // 10 // 4
+    hosts = pick.sample(range(nodes), nodes)
+    running = nodes * 9 // 10 // 4
     for i in range(running):
         yield from _stated(i, hosts[4 * i : 4 * i + 4], 4, 2 + pick.randrange(4_000))
     for i in range(running, running + gangs):
@@ -134,7 +139,9 @@ def _started(raw: Manifest) -> Manifest:
 
 def _settled(objects: Objects, profile: Profile, repeats: int) -> float:
     """The shortest of some cycles that bind nothing, once what fits is bound."""
-    reader, shortest, idle = Reader(profile), float("inf"), 0
+    reader = Reader(profile)
+    shortest = float("inf")
+    idle = 0
     while idle < repeats:
         seen = reader.read(objects, parse_time(_BEGUN) + 60)
         with gc_off():
@@ -146,7 +153,8 @@ def _settled(objects: Objects, profile: Profile, repeats: int) -> float:
             bound[key] = _started({**raw, "spec": {**raw["spec"], "nodeName": seen.nodes.names[where]}})
         objects = objects.changed(bound)
         if not bound:
-            shortest, idle = min(shortest, seconds), idle + 1
+            shortest = min(shortest, seconds)
+            idle = idle + 1
     return shortest
 
 
@@ -184,7 +192,8 @@ def _beside_plain(lab: Lab, waiting: Callable[[int], Iterable[Manifest]], what: 
 
 def _a_pod(lab: Lab, waiting: Sequence[Manifest]) -> float:
     """Seconds of a cycle for each pod that it places, all of which fit."""
-    nodes, pods = lab.size.everyday // 2, len([raw for raw in waiting if raw["kind"] == "Pod"])
+    nodes = lab.size.everyday // 2
+    pods = len([raw for raw in waiting if raw["kind"] == "Pod"])
     seen = build(read_manifests([*(node(i) for i in range(nodes)), *racks(nodes), *waiting]), 0.0)
     if sum(decision.count() for decision in cycle(seen, DEFAULT).decisions) != pods:
         raise RuntimeError("all pods are meant to fit")

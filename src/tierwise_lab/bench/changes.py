@@ -73,7 +73,8 @@ def _p8(lab: Lab) -> Measured:
     # A cluster for each: of two histories of one, the second would be compared object by object.
     following = (_alternating(full_of_gangs(2 * _EVENTS), pods) for pods in (1, _EVENTS + 1))
     decode_only, few, many = in_turns(_OFTEN * lab.size.repeats, lambda: _decode(text), *following)
-    decoding, applying = decode_only / _EVENTS, max(many - few, 0.0) / _EVENTS
+    decoding = decode_only / _EVENTS
+    applying = max(many - few, 0.0) / _EVENTS
     what = (
         f"following one more changed pod ÷ decoding its event ({applying * 1e6:.1f} µs ÷ {decoding * 1e6:.1f} µs,"
         f" {_EVENTS:,} pods in {_EVENTS // GANG} gangs)"
@@ -90,7 +91,8 @@ def _alternating(objects: Objects, pods: int) -> Callable[[], object]:
     """Read two states alternately that differ in so many pods, gang after gang."""
     ended = [{**pod(i // GANG, i % GANG), "status": {"phase": "Succeeded"}} for i in range(pods)]
     changed_objects = objects.changed({key_of_raw(raw): raw for raw in ended})  # decoded again, as an event is
-    reader, states = Reader(), cycle((changed_objects, objects))
+    reader = Reader()
+    states = cycle((changed_objects, objects))
     reader.read(objects, 0.0)
     return lambda: reader.read(next(states), 0.0)
 
@@ -99,8 +101,14 @@ def _alternating(objects: Objects, pods: int) -> Callable[[], object]:
 def _c16a(lab: Lab) -> Measured:
     """Changes of a cluster of gangs and DaemonSets."""
     nodes = lab.size.everyday * 3 // 10
-    pods = [pod(g, i, on=f"n{(8 * g + i) % nodes}") for g in range(nodes // 2) for i in range(8)]
-    agents = [daemon_pod(d, f"n{i}") for d in range(_DAEMONS) for i in range(nodes)]
+    pods = []
+    for g in range(nodes // 2):
+        for i in range(8):
+            pods.append(pod(g, i, on=f"n{(8 * g + i) % nodes}"))
+    agents = []
+    for d in range(_DAEMONS):
+        for i in range(nodes):
+            agents.append(daemon_pod(d, f"n{i}"))
     groups = [group(g, minimum=8) for g in range(nodes // 2)]
     objects = read_manifests([*map(node, range(nodes)), *racks(nodes), *groups, *pods, *agents])
     costs = _costs(objects, _kinds(nodes))
@@ -113,8 +121,12 @@ def _c16a(lab: Lab) -> Measured:
 def _c16b(lab: Lab) -> Measured:
     """The slice of one node's devices, in a cluster where half of all devices are in use."""
     nodes = lab.size.everyday * 3 // 10
-    used = [(i, k) for i in range(nodes) for k in range(_DEVICES // 2)]
-    claims, pods = [_claim(i, k) for i, k in used], [_claiming(i, k) for i, k in used]
+    used = []
+    for i in range(nodes):
+        for k in range(_DEVICES // 2):
+            used.append((i, k))
+    claims = [_claim(i, k) for i, k in used]
+    pods = [_claiming(i, k) for i, k in used]
     slices = [device_slice(f"n{i}", [{}] * _DEVICES) for i in range(nodes)]
     objects = read_manifests([*map(node, range(nodes)), device_class(), *slices, *claims, *pods])
     fewer: Changes = lambda repeat: [device_slice(f"n{repeat}", [{}] * (_DEVICES - 1))]  # noqa: E731
@@ -126,8 +138,13 @@ def _c16b(lab: Lab) -> Measured:
 def _pod_that_ends(lab: Lab, language: str) -> Measured:
     """A pod that ends, in one of the languages."""
     gangs, (declare, mark) = lab.size.everyday // 4, _LANGUAGES[language]
-    pods = [_in_gang(mark, g, i, gangs) for g in range(gangs) for i in range(8)]
-    groups = [raw for g in range(gangs) for raw in declare(g)]
+    pods = []
+    for g in range(gangs):
+        for i in range(8):
+            pods.append(_in_gang(mark, g, i, gangs))
+    groups = []
+    for g in range(gangs):
+        groups.extend(declare(g))
     objects = read_manifests([*map(node, range(gangs)), *groups, *pods])
     ends: Changes = lambda repeat: [  # noqa: E731
         _with(_in_gang(mark, gangs // 2 + repeat, 1, gangs), "status", phase="Succeeded")

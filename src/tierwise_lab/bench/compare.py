@@ -141,8 +141,10 @@ class Reference:
 
     def _best_row(self, asks: _Asks, domain: int) -> int:
         """Look at every node: of those with room, the one that the pod would leave fullest; -1 where none has room."""
-        best, highest = -1, -1.0
-        needs, scored = asks.needs, asks.scored
+        best = -1
+        highest = -1.0
+        needs = asks.needs
+        scored = asks.scored
         start, end = self._span[domain]
         for row, (free, size) in enumerate(zip(self._free[start:end], self._size[start:end], strict=True), start):
             for resource, amount in needs:
@@ -153,7 +155,8 @@ class Reference:
                 for resource, amount in scored:
                     score += (size[resource] - free[resource] + amount) / size[resource]
                 if score > highest:
-                    best, highest = row, score
+                    best = row
+                    highest = score
         return best
 
     # -- amounts
@@ -190,7 +193,8 @@ class Reference:
 
     def _fullness(self, domain: int, request: Ints) -> float:
         """How full a domain would be with so much more in it."""
-        size, free = self._domain_size[domain], self._domain_free[domain]
+        size = self._domain_size[domain]
+        free = self._domain_free[domain]
         shares = [(size[r] - free[r] + int(request[r])) / size[r] for r in _SCORED]
         return sum(shares) / len(shares)
 

@@ -82,7 +82,8 @@ def _c5(lab: Lab) -> Measured:
 @row("C5b", at_least(3_000, 20_000))
 def _c5b(lab: Lab) -> Measured:
     """The pods of many services that came one after another, so that no two in a row are alike."""
-    nodes, services = lab.size.everyday, lab.size.everyday * 6 // 100
+    nodes = lab.size.everyday
+    services = lab.size.everyday * 6 // 100
     waiting = [_one_of_many(i % services, i) for i in range(nodes // 2)]
     rate = _pods_a_second(lab, nodes, waiting)
     what = f"pods/s of a cycle, {nodes // 2:,} plain pods of {services:,} services among each other at {nodes:,} nodes"
@@ -103,7 +104,8 @@ def _one_of_many(service: int, number: int) -> Manifest:
 @row("C6", at_most(1.5, 1.1))
 def _c6(lab: Lab) -> Measured:
     """Reading pods of many services with a disruption budget each, against reading them without."""
-    nodes, services = lab.size.everyday // 2, lab.size.everyday // 50
+    nodes = lab.size.everyday // 2
+    services = lab.size.everyday // 50
     pods = [lone_pod(f"s{i % services}", i, on=f"n{i % nodes}") for i in range(4 * nodes)]
     plain = [*(node(i) for i in range(nodes)), *racks(nodes), *pods]
     covered = [*plain, *(budget(f"s{i}", "web") for i in range(services))]
@@ -117,7 +119,8 @@ def _c7a(lab: Lab) -> Measured:
     """Measure the milliseconds that it takes to follow a kubelet's report in which only the time of its heartbeat has
     changed. RuntimeError where a reader wakes of it.
     """
-    store, reader = Store(), Reader()
+    store = Store()
+    reader = Reader()
     store.listed(_NODES, [(codec.decode(_reporting(i, 0)), None) for i in range(lab.size.pods // 8)], "1", since=0)
     before = store.read()
     reader.read(before, 0.0)
@@ -166,7 +169,8 @@ def _c8a(lab: Lab) -> Measured:
 @row("C8b", at_most(200, 50))
 def _c8b(lab: Lab) -> Measured:
     """A node that joins and leaves again at the end of the tree, and one that does in its middle."""
-    objects, nodes = _gangs(lab), lab.size.pods // 8
+    objects = _gangs(lab)
+    nodes = lab.size.pods // 8
     _, at_end = _coming_and_going(lab, objects, node(nodes))
     middle = node(nodes // 2)
     key = key_of_raw(middle)
@@ -230,7 +234,8 @@ def _c12b(lab: Lab) -> Measured:
     """Domains of three tiers that list nodes and not each other: whether four times as many take four times as long."""
     domains = max(16, lab.size.everyday // 10)
     small, large = in_turns(3, *(_growing(number) for number in (domains, 4 * domains)))
-    few, many = small / domains, large / (4 * domains)
+    few = small / domains
+    many = large / (4 * domains)
     what = f"seconds a domain to grow a tree of {4 * domains:,} that contain each other unnamed ÷ {domains:,}"
     return compared(what, many, few)
 
@@ -238,11 +243,10 @@ def _c12b(lab: Lab) -> Measured:
 def _growing(racks: int) -> Callable[[], object]:
     names = [f"n{i}" for i in range(4 * racks)]
     tiers = [(4, "rack"), (64, "leaf"), (len(names), "spine")]
-    declared = [
-        Declared(f"{kind}{start}", tier, nodes=frozenset(names[start : start + size]))
-        for tier, (size, kind) in enumerate(tiers, 1)
-        for start in range(0, len(names), size)
-    ]
+    declared = []
+    for tier, (size, kind) in enumerate(tiers, 1):
+        for start in range(0, len(names), size):
+            declared.append(Declared(f"{kind}{start}", tier, nodes=frozenset(names[start : start + size])))
     return partial(build_tree, declared, names)
 
 
@@ -258,7 +262,8 @@ def with_minimums(job: Job) -> Job:
     """A copy of a gang with the minResources and the one role that a controller writes for it."""
     (sub,) = job.subs
     (tasks,) = sub.pod_sets
-    role, members = job.number, tuple(replace(task, role="worker") for task in job.tasks)
+    role = job.number
+    members = tuple(replace(task, role="worker") for task in job.tasks)
     return replace(
         job,
         tasks=members,
@@ -277,7 +282,10 @@ def _gangs(lab: Lab) -> Objects:
 def _daemons(lab: Lab, *, pinned: bool) -> Objects:
     """Nodes that hold DaemonSet pods, and one pod that waits."""
     nodes = lab.size.everyday
-    agents = [daemon_pod(d, f"n{i}", pinned=pinned) for i in range(nodes) for d in range(_DAEMONS)]
+    agents = []
+    for i in range(nodes):
+        for d in range(_DAEMONS):
+            agents.append(daemon_pod(d, f"n{i}", pinned=pinned))
     return read_manifests([*(node(i) for i in range(nodes)), *racks(nodes), *agents, lone_pod("web", 0)])
 
 
@@ -309,7 +317,8 @@ def _following(lab: Lab, objects: Objects, changes: Sequence[_Change]) -> tuple[
     reader = Reader()
     reader.read(objects, 0.0)
     decoded = [({key: (codec.decode(raw), raw) for key, raw in puts.items()}, gone) for puts, gone in changes]
-    hold_times, read_times = [float("inf")] * len(changes), [float("inf")] * len(changes)
+    hold_times = [float("inf")] * len(changes)
+    read_times = [float("inf")] * len(changes)
     for repeat in range(max(2, lab.size.repeats // 4) + 1):
         for i, (puts, gone) in enumerate(decoded):
             with gc_off():

@@ -58,7 +58,9 @@ def crowded_cluster(where: BenchCluster, gangs: int, *, need: int, tier: int, se
     rows = _shares(rng, len(where.nodes), gangs)
     minimums = tuple(len(r) if rng.random() < _TIGHT else max(1, len(r) // 2) for r in rows)
     all_jobs = jobs([*(GangSpec(_WHOLE_NODE, len(r), where.top) for r in rows), GangSpec(_WHOLE_NODE, need, tier)])
-    lead, running, hungry = all_jobs[0], all_jobs[1:-1], all_jobs[-1]
+    lead = all_jobs[0]
+    running = all_jobs[1:-1]
+    hungry = all_jobs[-1]
     running_jobs = [_standing(job, r, minimum) for job, r, minimum in zip(running, rows, minimums, strict=True)]
     full = snapshot(where, [lead, *running_jobs, replace(hungry, priority=10)])
     return CrowdedCluster(full, rows, minimums, need)
@@ -105,7 +107,8 @@ def _p9c(lab: Lab) -> Measured:
 @row("E1", at_most(2, 0.5))
 def _e1(lab: Lab) -> Measured:
     """Preemption where every gang is a candidate."""
-    nodes, gangs = lab.size.small // 5, lab.size.residents * 7 // 20
+    nodes = lab.size.small // 5
+    gangs = lab.size.residents * 7 // 20
     full = crowded_cluster(cluster(nodes), gangs, need=64, tier=3)
     seconds, weighed = _timed(full, max(2, lab.size.repeats // 4))
     what = (
@@ -142,7 +145,9 @@ def scattered(
             *[GangSpec(_WITH_LEADERS if leaders else _WHOLE_NODE, need, tier)] * preemptors,
         ]
     )
-    lead, running, hungry = all_jobs[0], all_jobs[1 : nodes + 1], all_jobs[nodes + 1 :]
+    lead = all_jobs[0]
+    running = all_jobs[1 : nodes + 1]
+    hungry = all_jobs[nodes + 1 :]
     stride = max(1, nodes // GPUS_PER_NODE - 1)
     running_jobs = [
         _standing(job, [(number + i * stride) % nodes for i in range(GPUS_PER_NODE)], GPUS_PER_NODE)
@@ -159,7 +164,9 @@ def protected(where: BenchCluster, gangs: int, preemptors: int) -> Snapshot:
     all_jobs = jobs(
         [*(GangSpec(_WHOLE_NODE, len(r), tall) for r in rows), *[GangSpec(_WHOLE_NODE, 4, tall)] * preemptors]
     )
-    lead, running, hungry = all_jobs[0], all_jobs[1 : gangs + 1], all_jobs[gangs + 1 :]
+    lead = all_jobs[0]
+    running = all_jobs[1 : gangs + 1]
+    hungry = all_jobs[gangs + 1 :]
     running_jobs = [_standing(job, r, len(r)) for job, r in zip(running, rows, strict=True)]
     return snapshot(where, [lead, *running_jobs, *(replace(job, priority=10) for job in hungry)])
 

@@ -72,7 +72,8 @@ def _c13c(lab: Lab) -> Measured:
     """Processor seconds of reading `kubectl get -o yaml` without the extra `fast`, against those with it."""
     nodes = max(1, lab.size.everyday // 100)
     with tempfile.TemporaryDirectory() as folder:
-        small, large = Path(folder, "one.yaml"), Path(folder, "all.yaml")
+        small = Path(folder, "one.yaml")
+        large = Path(folder, "all.yaml")
         for file, number in ((small, 1), (large, nodes)):
             items = [*map(_node, range(number)), *map(_pod, range(10 * number))]
             file.write_text(yaml.dump({"apiVersion": "v1", "items": items, "kind": "List"}, Dumper=_AsKubectl))
@@ -102,7 +103,8 @@ def _measured(lab: Lab) -> tuple[int, int, float]:
 def _measure(nodes: int) -> tuple[int, int, float]:
     """The size of a file, and bytes and seconds that reading it takes."""
     with tempfile.TemporaryDirectory() as folder:
-        small, large = Path(folder, "one.json"), Path(folder, "all.json")
+        small = Path(folder, "one.json")
+        large = Path(folder, "all.json")
         _write(small, (_node(0),))
         _write(large, (*map(_node, range(nodes)), *(_pod(i) for i in range(10 * nodes))))
         seconds, peak = _read(small, large)

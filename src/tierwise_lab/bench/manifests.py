@@ -49,9 +49,13 @@ def read_manifests(manifests: Iterable[Manifest]) -> Objects:
 
 def full_of_gangs(pods: int) -> Objects:
     """Whole nodes in racks of 16, all full of running gangs."""
-    nodes, gangs = pods // 8, pods // GANG
+    nodes = pods // 8
+    gangs = pods // GANG
     groups = [group(g) for g in range(gangs)]
-    members = [pod(g, i) for g in range(gangs) for i in range(GANG)]
+    members = []
+    for g in range(gangs):
+        for i in range(GANG):
+            members.append(pod(g, i))
     return read_manifests([*(node(i) for i in range(nodes)), *racks(nodes), *groups, *members])
 
 
@@ -76,7 +80,8 @@ def rack(number: int) -> Manifest:
 
 def group(number: int, *, minimum: int = GANG, phase: str = "Running") -> Manifest:
     """The podGroup of a gang."""
-    spec, status = {"minMember": minimum, "queue": "default"}, {"phase": phase}
+    spec = {"minMember": minimum, "queue": "default"}
+    status = {"phase": phase}
     return manifest("scheduling.volcano.sh/v1beta1", "PodGroup", f"g{number}", "d", spec=spec, status=status)
 
 
@@ -118,7 +123,8 @@ def daemon_pod(which: int, on: str, *, pinned: bool = True, bound: bool = True) 
     required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     pin = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     everywhere = [{"operator": "Exists"}]
-    app, status = f"agent-{which}", {"phase": "Running" if bound else "Pending"}
+    app = f"agent-{which}"
+    status = {"phase": "Running" if bound else "Pending"}
     spec = {
         **(_placed(on) if bound else {}),
         **({"affinity": pin, "tolerations": everywhere} if pinned else {}),

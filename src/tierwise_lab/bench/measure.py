@@ -83,7 +83,9 @@ class Row(msgspec.Struct, frozen=True):
 
     @property
     def stretch_met(self) -> bool | None:
-        return None if self.goal.stretch is None else self.goal.met(self.measured, self.goal.stretch)
+        if self.goal.stretch is None:
+            return None
+        return self.goal.met(self.measured, self.goal.stretch)
 
     def record(self) -> dict[str, str | float | bool | None]:
         """The row as JSON has it."""
@@ -107,7 +109,9 @@ def duration(seconds: float) -> str:
     """Seconds for people: "1.53 s", "12.3 ms", "850 µs"."""
     for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
-            return f"{seconds / size:,.3g} {unit}" if seconds < 100 * size else f"{seconds / size:,.0f} {unit}"
+            if seconds < 100 * size:
+                return f"{seconds / size:,.3g} {unit}"
+            return f"{seconds / size:,.0f} {unit}"
     return f"{seconds * 1e6:,.3g} µs"
 
 

@@ -237,7 +237,8 @@ def many_services(nodes: int, services: int, pods: int) -> list[manifests.Manife
 @row("C11", at_most(2, 1.2))
 def _c11(lab: Lab) -> Measured:
     """Rules between the pods of many services, against those of few."""
-    nodes, pods = lab.size.everyday // 5, lab.size.everyday // 5
+    nodes = lab.size.everyday // 5
+    pods = lab.size.everyday // 5
     both = (_placing(nodes, services, pods) for services in (max(2, pods // 4), max(1, pods // 40)))
     many, few = in_turns(max(1, lab.size.repeats // 20), *both)
     what = (
@@ -281,13 +282,18 @@ def _r4(lab: Lab) -> Measured:
     """Measure the microseconds of an iteration, controllers included, for each of 100 pods that end or start at the
     same time.
     """
-    gangs, events = lab.size.everyday // 4, 100
-    pods = [manifests.pod(g, i, on=f"n{g}") for g in range(gangs) for i in range(8)]
+    gangs = lab.size.everyday // 4
+    events = 100
+    pods = []
+    for g in range(gangs):
+        for i in range(8):
+            pods.append(manifests.pod(g, i, on=f"n{g}"))
     groups = [manifests.group(g, minimum=8) for g in range(gangs)]
     objects = manifests.read_manifests(
         [*map(manifests.node, range(gangs)), *manifests.racks(gangs), *groups, *pods],
     )
-    cluster, seconds = EmbeddedCluster(objects), list[float]()
+    cluster = EmbeddedCluster(objects)
+    seconds = list[float]()
     ends: manifests.Manifest = {"phase": "Succeeded"}
     profile = SchedulerProfile(frozenset({"volcano"}), DEFAULT)
     loop = Loop(cluster, [profile], clock=lambda: 1_800_000_000.0, ticks=process_time)
@@ -330,7 +336,9 @@ def too_large(jobs: int) -> list[manifests.Manifest]:
 
 def _beside(lab: Lab, flood: Callable[[int], list[manifests.Manifest]], what: str) -> Measured:
     """An iteration in which a gang comes beside a flood, against one without."""
-    nodes, jobs, gangs = max(16, lab.size.everyday // 20), lab.size.everyday // 5, 10 * lab.size.repeats
+    nodes = max(16, lab.size.everyday // 20)
+    jobs = lab.size.everyday // 5
+    gangs = 10 * lab.size.repeats
     with gc_off():
         calm, beside = (median(beside_flood(nodes, flood_made, gangs)) for flood_made in ([], flood(jobs)))
     return compared(

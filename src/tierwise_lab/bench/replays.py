@@ -53,7 +53,8 @@ def _s3a(lab: Lab) -> Measured:
 @row("S3c", at_most(2, 1.5))
 def _s3c(lab: Lab) -> Measured:
     """Replays in which jobs that wait have reservations, the slower of both kinds, against one without."""
-    jobs, fabric = lab.size.weighed // 4, synthetic_fabric("spines=2,leaves=8,hosts=8", _GPUS_PER_HOST)
+    jobs = lab.size.weighed // 4
+    fabric = synthetic_fabric("spines=2,leaves=8,hosts=8", _GPUS_PER_HOST)
     trace = synthetic_trace(f"jobs={jobs},largest=128", 1).at_load(_LOAD, fabric.gpus)
     runs = (partial(_replayed, fabric, trace, name) for name in ("default", "easy", "conservative"))
     without, *reserved = in_turns(2, *runs)

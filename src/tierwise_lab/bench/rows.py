@@ -92,7 +92,8 @@ def _p3b(lab: Lab) -> Measured:
 def _p4(lab: Lab) -> Measured:
     where = cluster(lab.size.small, load=0.3)
     done = measure.decisions(snapshot(where, jobs(mix(lab.size.backlog, top=where.top))), max(2, lab.size.repeats // 3))
-    refused, placed = done.seconds[~done.placed], done.seconds[done.placed]
+    refused = done.seconds[~done.placed]
+    placed = done.seconds[done.placed]
     if not len(refused):
         raise RuntimeError("the backlog is meant to exceed the cluster")
     means, medians = (
@@ -107,7 +108,8 @@ def _p4(lab: Lab) -> Measured:
 @row("P5", measure.at_most(3_000, 600))
 def _p5(lab: Lab) -> Measured:
     snap = snapshot(cluster(lab.size.small), jobs([GangSpec(_WHOLE_NODE, lab.size.giant, 4)]))
-    done, floor = _all_placed(measure.decisions(snap, lab.size.repeats)), measure.stream(snap)
+    done = _all_placed(measure.decisions(snap, lab.size.repeats))
+    floor = measure.stream(snap)
     what = f"one gang of {lab.size.giant:,} pods × 8 GPUs at {lab.size.small:,} nodes ÷ idle.min()"
     return measure.compared(what, float(done.seconds[0]), floor)
 

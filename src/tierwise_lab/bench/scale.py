@@ -79,7 +79,8 @@ def _held(manifests: Iterator[Manifest]) -> Objects:
     for raw in manifests:
         batch[key_of_raw(raw)] = codec.decode(raw), None
         if len(batch) >= _BATCH:
-            objects, batch = objects.updated(batch, (), objects.version + 1), {}
+            objects = objects.updated(batch, (), objects.version + 1)
+            batch = {}
     return objects.updated(batch, (), objects.version + 1)
 
 

@@ -56,7 +56,8 @@ def _g2a(lab: Lab) -> Measured:
 @row("G2b", at_most(200, 50))
 def _g2b(lab: Lab) -> Measured:
     """Pods of two sizes in multiples."""
-    large, small = max(2, lab.size.gang // 64), lab.size.gang // 4
+    large = max(2, lab.size.gang // 64)
+    small = lab.size.gang // 4
     rules: list[Manifest] = [
         {"layer": "LeafLayer", "strategy": "MustGather"},
         {"layer": "RackLayer", "strategy": "PreferGather", "podCountMultiple": 2},
@@ -89,10 +90,16 @@ def _g5(lab: Lab) -> Measured:
     """Measure the milliseconds of a cycle that refuses ten gangs: three fabrics have no room for them, but would have
     on empty nodes.
     """
-    nodes, gangs = lab.size.small * 9 // 25, 10
+    nodes = lab.size.small * 9 // 25
+    gangs = 10
     listed = [{"fabric": "nvlink", "tier": 1, "subGroup": "part"}, {"fabric": "power", "tier": 1, "spread": 3}]
-    waiting = [raw for i in range(gangs) for raw in _volcano([(4, 4)], listed, name=f"g{i}", gpus=8)]
-    full = [_pod(f"full-{i}", 4, on=f"n{i}") for i in range(nodes) if i * 2654435761 % 100 < 85]
+    waiting = []
+    for i in range(gangs):
+        waiting.extend(_volcano([(4, 4)], listed, name=f"g{i}", gpus=8))
+    full = []
+    for i in range(nodes):
+        if i * 2654435761 % 100 < 85:
+            full.append(_pod(f"full-{i}", 4, on=f"n{i}"))
     seen = build(read_manifests([*_cluster(nodes, ("racks", "feeds", "links")), *full, *waiting]), 0.0)
     if cycle(seen, DEFAULT).decisions:
         raise RuntimeError("every gang is meant to be refused")
@@ -185,7 +192,8 @@ def _gathered(small: int, large: int, rules: list[Manifest], pipeline: int) -> l
     strategy: Manifest = {"gatherStrategy": rules}
     if pipeline:
         strategy["parallelModel"] = [{"parallelStrategy": "pipeline-parallel", "parallelism": pipeline}]
-    marks, spec = {_GATHER: json.dumps(strategy)}, {"minMember": small + large}
+    marks = {_GATHER: json.dumps(strategy)}
+    spec = {"minMember": small + large}
     labels = {"pod-group.scheduling.sigs.k8s.io": "g"}
     pods = [_pod(f"g-{i}", 1 if i < small else 2, labels=labels) for i in range(small + large)]
     return [manifest("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", "g", "d", marks=marks, spec=spec), *pods]
@@ -208,7 +216,8 @@ def _volcano(
                 pods.append(_pod(f"{name}-{part}-{i}-{j}", gpus, labels={part: str(i)}, marks=marks))
     spec = {"minMember": len(pods), "queue": "default", "subGroupPolicy": policies}
     annotations = {"tierwise.io/topology-constraints": json.dumps(listed)} if listed else {}
-    version, status = "scheduling.volcano.sh/v1beta1", {"phase": "Inqueue"}
+    version = "scheduling.volcano.sh/v1beta1"
+    status = {"phase": "Inqueue"}
     return [manifest(version, "PodGroup", name, "d", marks=annotations, spec=spec, status=status), *pods]
 
 

@@ -108,7 +108,9 @@ def _scoring(lab: Lab, placed: int) -> Callable[[], None]:
 @row("C14", at_most(5, 2))
 def _c14(lab: Lab) -> Measured:
     """Cost of looking ahead, in milliseconds for each pod."""
-    nodes, groups, members = max(20, lab.size.everyday // 20), max(2, lab.size.everyday // 500), 10
+    nodes = max(20, lab.size.everyday // 20)
+    groups = max(2, lab.size.everyday // 500)
+    members = 10
     how = _profile(look_ahead=True)
     snapshot = build(chains(nodes, groups, members), 0.0, how)
     placed = sum(decision.count() for decision in cycle(snapshot, how).decisions)

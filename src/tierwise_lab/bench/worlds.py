@@ -73,7 +73,8 @@ def _draw(rng: np.random.Generator, top: int) -> GangSpec:
     pods = min(_LARGEST, int((1.0 - rng.random() * span) ** (-1.0 / _TAIL)))
     shape = CLASSES[int(rng.integers(len(CLASSES)))]
     tier = int(rng.integers(1, top + 1))
-    split, size = rng.random() < _PARTITIONED, int(rng.choice(_GROUP_SIZES))
+    split = rng.random() < _PARTITIONED
+    size = int(rng.choice(_GROUP_SIZES))
     return GangSpec(shape, pods, tier, size if split and pods >= _SPLIT_FROM else 0)
 
 
@@ -266,7 +267,8 @@ def _running(topology: Topology, load: float, rng: np.random.Generator) -> tuple
     wholes = chance - halves / 2
     full_rows = np.flatnonzero(draw < wholes)
     half = np.flatnonzero((draw >= wholes) & (draw < wholes + halves))
-    full_node, half_node = CLASSES[6], CLASSES[4]
+    full_node = CLASSES[6]
+    half_node = CLASSES[4]
     return tuple(
         Task(f"bench/running-{row}", shape, "", Status.RUNNING, row)
         for shape, rows in ((full_node, full_rows), (half_node, half))

@@ -111,4 +111,6 @@ def _print_table(rows: Sequence[Row], machine: Mapping[str, str | int]) -> None:
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"

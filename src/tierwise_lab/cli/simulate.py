@@ -57,8 +57,11 @@ class _Drawer:
     """Tells a bar where its contender is, and how fast it has gone since it was told last."""
 
     def __init__(self, run: Replay[Any], update: Callable[..., None], bars: Mapping[str, object]) -> None:
-        self._run, self._update, self._bars = run, update, bars
-        self._drawn, self._done = time.monotonic(), 0
+        self._run = run
+        self._update = update
+        self._bars = bars
+        self._drawn = time.monotonic()
+        self._done = 0
 
     def __call__(self) -> None:
         now = time.monotonic()
@@ -66,7 +69,8 @@ class _Drawer:
             return
         at = self._run.progress()
         speed = max(0, at.done - self._done) / (now - self._drawn)
-        self._drawn, self._done = now, at.done
+        self._drawn = now
+        self._done = at.done
         self._update(self._bars[at.name], completed=at.done, told=f"{at.told}, {speed:,.0f}/s")
 
 

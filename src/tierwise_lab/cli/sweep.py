@@ -78,7 +78,9 @@ def sweep(
             with csv.open("w", encoding="utf-8", newline="") as lines:
                 write_csv(lines, grid, file)
     found = file.found
-    differences = [difference for pair in pairs(grid, found) for difference in compared(pair)]
+    differences = []
+    for pair in pairs(grid, found):
+        differences.extend(compared(pair))
     words = ["tierwise", "sweep", "-f", str(filename)]
     if html is not None:
         html.write_text(html_text(grid, found, shlex.join(words)), encoding="utf-8")
@@ -141,7 +143,9 @@ def _lines(page: Page, grid: Grid, results: Mapping[int, CellResult], difference
         for setting_text in by_setting_text(grid, results, own_differences):
             text_lines += [Text(), *wrapped(Text(setting_text), page.width)]
     failed = {number: result.error for number, result in results.items() if result.error}
-    return text_lines + _failures(page, grid, failed) if failed else text_lines
+    if failed:
+        return text_lines + _failures(page, grid, failed)
+    return text_lines
 
 
 def _failures(page: Page, grid: Grid, failed: Mapping[int, str]) -> list[Text]:

@@ -44,7 +44,9 @@ class ReplayRecording(Recording):
         self, fabric: Fabric, trace: Trace, contender: Contender, rules: Rules, log: Sequence[ReplayEvent]
     ) -> None:
         super().__init__()
-        self._fabric, self._contender, self._rules = fabric, contender, rules
+        self._fabric = fabric
+        self._contender = contender
+        self._rules = rules
         self._trace = trace if rules.queues else trace.in_one_queue()
         self._log = log
         self._lock = threading.Lock()
@@ -60,7 +62,8 @@ class ReplayRecording(Recording):
         for number, end in self._ends.items():
             for event in self._log[begin:end]:
                 if event.kind in _KINDS:
-                    job, pods = f"{NAMESPACE}/job-{event.subject}", sum(row >= 0 for row in event.rows)
+                    job = f"{NAMESPACE}/job-{event.subject}"
+                    pods = sum(row >= 0 for row in event.rows)
                     action, text = _WHY.get(event.kind, ("", ""))
                     yield JobEvent(event.time, number, _KINDS[event.kind], job, pods, action=action, text=text)
             begin = end
@@ -94,10 +97,8 @@ class ReplayRecording(Recording):
                         waiting += 1
                     case "started" | "resized":
                         before = rows.get(job, (-1,) * len(event.rows))
-                        waiting, held_gpus = (
-                            waiting - (event.kind == "started"),
-                            held_gpus + event.gpus - gpus.get(job, 0),
-                        )
+                        waiting = waiting - (event.kind == "started")
+                        held_gpus = held_gpus + event.gpus - gpus.get(job, 0)
                         placed += sum(old < 0 <= new for old, new in zip(before, event.rows, strict=True))
                         evicted += sum(new < 0 <= old for old, new in zip(before, event.rows, strict=True))
                         rows[job], gpus[job] = event.rows, event.gpus
@@ -105,7 +106,8 @@ class ReplayRecording(Recording):
                         held_gpus -= gpus.pop(job)
                         del rows[job]
                     case "evicted" | "stopped":
-                        waiting, held_gpus = waiting + 1, held_gpus - gpus.pop(job)
+                        waiting = waiting + 1
+                        held_gpus = held_gpus - gpus.pop(job)
                         evicted += sum(row >= 0 for row in rows.pop(job))
                     case "down" | "up":
                         down += 1 if event.kind == "down" else -1

@@ -23,7 +23,8 @@ def rules_digest(cycle: Cycle, shapes: tuple[Shape, ...]) -> bytes | None:
         return b""
     if any(shape.volumes is not None or shape.devices is not None for shape in shapes):
         return None
-    known, order = cycle.refusals.rules, tuple(shape.number for shape in shapes)
+    known = cycle.refusals.rules
+    order = tuple(shape.number for shape in shapes)
     digest = known.entries().get(order)
     if digest is None:
         steps = len(shapes) * (1 + len(cycle.nodes) // 512)
@@ -46,7 +47,9 @@ def names_of(cycle: Cycle, shapes: tuple[Shape, ...]) -> Mapping[int, object] | 
     """
     rules = rules_digest(cycle, shapes)
     if not rules:
-        return {shape.number: shape.number for shape in shapes} if rules is not None else None
+        if rules is not None:
+            return {shape.number: shape.number for shape in shapes}
+        return None
     why = cycle.fit_counts.why
     return {shape.number: (rules, i, shape.request.tobytes(), why(shape).tobytes()) for i, shape in enumerate(shapes)}
 

@@ -31,7 +31,8 @@ def ungathered(
     if _odd(task_group.need, options[-1]) and not _odd(whole.need, options[-1]):
         task_group = whole  # the minimum alone could not come in multiples: all of it was looked for
     offer = _Offer(cycle, job, task_group)
-    slot_tree, widest = offer.slot_tree, options[-1]
+    slot_tree = offer.slot_tree
+    widest = options[-1]
     where = (
         "the cluster" if widest.tier == int(slot_tree.topology.tier[ROOT]) else f"one {_layer(slot_tree, widest.tier)}"
     )
@@ -59,7 +60,8 @@ class _Offer:
     """
 
     def __init__(self, cycle: Cycle, job: Job, task_group: TaskGroup) -> None:
-        self._cycle, self._need = cycle, task_group.need
+        self._cycle = cycle
+        self._need = task_group.need
         self._left = task_group.by_shape()
         self._slot_trees = {
             shape: slot_tree(cycle, task_group.sub, job, cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE))
@@ -85,11 +87,9 @@ class _Offer:
         """What the roomiest domains take."""
         places, room = self.of(option)
         if not len(places):
-            return (
-                ", none of which holds its running pods"
-                if self.slot_tree.standing.any()
-                else ", of which there is none"
-            )
+            if self.slot_tree.standing.any():
+                return ", none of which holds its running pods"
+            return ", of which there is none"
         if self._apart(int(room[0])):
             return f": {NOT_TOGETHER}"
         shown = [

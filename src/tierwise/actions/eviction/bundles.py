@@ -28,9 +28,12 @@ def bundle_up(cycle: Cycle, preemptor: Preemptor, local: Ints, helps: Bools, sta
 
     `helps` says whose going makes room, and `stays` who must not go.
     """
-    running, asked = preemptor.running, preemptor.weighed
+    running = preemptor.running
+    asked = preemptor.weighed
     first = np.argsort(running.by_job[local])
-    local, helps, stays = local[first], helps[first], stays[first]
+    local = local[first]
+    helps = helps[first]
+    stays = stays[first]
     shares = running.request[asked[:, None], local] / preemptor.need[asked, None]
     cover = np.minimum(shares, 1.0).sum(axis=0)
     order = order_by(
@@ -43,26 +46,31 @@ def bundle_up(cycle: Cycle, preemptor: Preemptor, local: Ints, helps: Bools, sta
     )
     local = local[order]
     core = _core(cycle, preemptor, local)
-    jobs, helps = running.job[local], helps[order]
+    jobs = running.job[local]
+    helps = helps[order]
     useful = np.zeros(len(running.jobs.queue), dtype=bool)
     useful[jobs[core & helps]] = True  # a core is taken whole, and only where some of it makes room
     offered = helps | (core & useful[jobs])
-    local, core = local[offered], core[offered]
+    local = local[offered]
+    core = core[offered]
     by_bundle = order_by(running.job[local], core)  # the order inside a bundle stays
-    local, core = local[by_bundle], core[by_bundle]
+    local = local[by_bundle]
+    core = core[by_bundle]
     return _columns(cycle, preemptor, local, core)
 
 
 def _core(cycle: Cycle, preemptor: Preemptor, local: Ints) -> Bools:
     """Which candidates, sorted by job, that are not surplus of their gang."""
     running = preemptor.running
-    jobs, surplus = running.job[local], running.jobs.surplus(cycle.ledger.ready)
+    jobs = running.job[local]
+    surplus = running.jobs.surplus(cycle.ledger.ready)
     first = np.flatnonzero(begins(jobs))
     sizes = np.diff(np.append(first, len(jobs)))
     left = surplus[jobs]
     core: Bools = (np.arange(len(jobs)) - np.repeat(first, sizes) >= left) & (left >= 0)
     for i in np.flatnonzero(running.jobs.gated[jobs[first]] & (surplus[jobs[first]] >= 0)).tolist():
-        number, here = int(jobs[first[i]]), slice(int(first[i]), int(first[i] + sizes[i]))
+        number = int(jobs[first[i]])
+        here = slice(int(first[i]), int(first[i] + sizes[i]))
         job = cycle.snapshot.jobs[number]
         core[here] = _gated_core(cycle, preemptor, job, local[here])
     return core
@@ -73,14 +81,18 @@ def _gated_core(cycle: Cycle, preemptor: Preemptor, job: Job, local: Ints) -> Bo
 
     A task is surplus if the gang itself has one to spare of every number that is lower without it.
     """
-    shape, running, core = job.shape, preemptor.running, np.ones(len(local), dtype=bool)
+    shape = job.shape
+    running = preemptor.running
+    core = np.ones(len(local), dtype=bool)
     if job.together:
         return core
     left = [list(numbers) for numbers in lacking_of(cycle.ledger, job)]
-    first, roles = job.subs[0].number, {number: i for i, number in enumerate(job.counted_roles)}
+    first = job.subs[0].number
+    roles = {number: i for i, number in enumerate(job.counted_roles)}
     ready = cycle.ledger.ready[first : first + len(job.subs)].tolist()
     for i, position in enumerate(local.tolist()):
-        leaf, role = int(running.sub[position]) - first, roles.get(int(running.role[position]), -1)
+        leaf = int(running.sub[position]) - first
+        role = roles.get(int(running.role[position]), -1)
         less = without(shape, left, leaf, role, ready[leaf])
         if any(left[slot.group][slot.at] >= 0 for slot in less if not slot.group):
             continue
@@ -92,7 +104,8 @@ def _gated_core(cycle: Cycle, preemptor: Preemptor, job: Job, local: Ints) -> Bo
 
 
 def _columns(cycle: Cycle, preemptor: Preemptor, local: Ints, core: Bools) -> Bundles:
-    running, asked = preemptor.running, preemptor.weighed
+    running = preemptor.running
+    asked = preemptor.weighed
     jobs = running.job[local]
     first = np.flatnonzero(begins(jobs, core))
     start = np.append(first, len(local)).astype(np.int64)
@@ -101,7 +114,8 @@ def _columns(cycle: Cycle, preemptor: Preemptor, local: Ints, core: Bools) -> Bu
     if preemptor.losses is not None:
         by_job = np.bincount(running.job, weights=preemptor.losses, minlength=len(cycle.snapshot.jobs))
         wasted = wasted + by_job[jobs[first]]
-    gain, cost = _gains(preemptor, local, start), np.where(core[first], wasted, 0.0)
+    gain = _gains(preemptor, local, start)
+    cost = np.where(core[first], wasted, 0.0)
     return Bundles(local, start, jobs[first], ~core[first], gain, cost, np.zeros(len(first), dtype=np.int64))
 
 
@@ -130,7 +144,8 @@ def _queue_ranks(cycle: Cycle, preemptor: Preemptor, queues: Ints) -> Ints:
     """The rank of each of these queues as one that loses tasks."""
     names = tuple(cycle.snapshot.queues)
     distinct, place = np.unique(queues, return_inverse=True)
-    known, taker = cycle.snapshot.queues, cycle.snapshot.queues[preemptor.job.queue]
+    known = cycle.snapshot.queues
+    taker = cycle.snapshot.queues[preemptor.job.queue]
     keys = [cycle.pipeline.victim_queue_key(known[names[queue]], taker) for queue in distinct.tolist()]
     ranks = {key: i for i, key in enumerate(sorted(set(keys)))}
     result: Ints = np.array([ranks[key] for key in keys], dtype=np.int64)[place]
@@ -147,13 +162,18 @@ def _groups(bundles: Bundles, rank: Ints) -> Ints:
 def _steps(efficiency: Floats, group: Ints, alike: float) -> Ints:
     """Efficiency as steps, the best first: within a group a step holds what differs by less than the threshold."""
     order = order_by(group, -efficiency)
-    ranked, groups = efficiency[order], group[order]
+    ranked = efficiency[order]
+    groups = group[order]
     new = begins(ranked, groups)
-    step, top, last = 0, FREE, -1
+    step = 0
+    top = FREE
+    last = -1
     steps = []
     for value, number in zip(ranked[new].tolist(), groups[new].tolist(), strict=True):
         if number != last or top - value >= alike:
-            step, top, last = step + 1, value, number
+            step = step + 1
+            top = value
+            last = number
         steps.append(step)
     result = np.zeros(len(order), dtype=np.int64)
     result[order] = np.array(steps, dtype=np.int64)[np.cumsum(new) - 1]
@@ -178,7 +198,8 @@ def keep_allowed(cycle: Cycle, preemptor: Preemptor, bundles: Bundles, breakable
     while True:
         asked = named & np.repeat(going, sizes)  # filters that count are asked about the others alone
         by_filter = cycle.pipeline.counted_whole(preemptor, bundles.victims[asked], together[asked])
-        allowed, by_some = asked.copy(), asked.copy()
+        allowed = asked.copy()
+        by_some = asked.copy()
         allowed[asked], by_some[asked] = by_filter.all(axis=0), by_filter.any(axis=0)
         if allowed.all():
             return bundles

@@ -57,7 +57,10 @@ def plans_by_pod(
     choices = (candidates, candidates[~together]) if together.any() else (candidates,)
     planners = [_Planner(cycle, preemptor, asked, chosen, gone, victim_order) for chosen in choices]
     for kind in planners[0].kinds(allowed):
-        bounds = [(price, found, planner) for planner in planners for price, found in planner.bounds(kind)]
+        bounds = []
+        for planner in planners:
+            for price, found in planner.bounds(kind):
+                bounds.append((price, found, planner))
         if bounds:
             return _cheapest_first(bounds), tuple(dict.fromkeys(found.domain for _, found, _ in bounds))
     return iter(()), ()
@@ -105,12 +108,16 @@ class _Planner:
 
     def _priced(self) -> node_costs.NodeCosts | None:
         """Prices on every node; None where counting would not be exact."""
-        asked, parted = self._asked, self._cause.job.shape.parted
+        asked = self._asked
+        parted = self._cause.job.shape.parted
         several = parted or len(asked.task_groups) > 1 or len(asked.shapes) > 1 or asked.substitutes
-        return None if several or self._cycle.pipeline.moving(asked.shapes[0]) else self._prices_of_first()
+        if several or self._cycle.pipeline.moving(asked.shapes[0]):
+            return None
+        return self._prices_of_first()
 
     def _prices_of_first(self) -> node_costs.NodeCosts:
-        shape, need = self._asked.shapes[0], self._asked.task_groups[0].need
+        shape = self._asked.shapes[0]
+        need = self._asked.task_groups[0].need
         return node_costs.price_nodes(self._cycle, shape, self._cause.running, self._candidates, need, self._manner)
 
     @property
@@ -122,7 +129,8 @@ class _Planner:
 
     def kinds(self, allowed: Ints) -> Iterator[list[_Place]]:
         """Places of equal worth, the tightest first."""
-        topology, job = self._cycle.topology, self._cause.job
+        topology = self._cycle.topology
+        job = self._cause.job
         options = self._cycle.pipeline.gather_options(job, self._asked.need)
         if options and self._prices is not None and self._cycle.alternate_topology(job) is None:
             tree = slot_tree(self._cycle, self._asked.task_groups[0].sub, job, self._prices.room)
@@ -147,7 +155,8 @@ class _Planner:
 
     def _nodes(self, prices: node_costs.NodeCosts, rows: Ints, domain: Ints) -> list[_Place]:
         """The cheapest single nodes, each in a domain; there are many, and what they cost is known already."""
-        rank, best = self._cycle.nodes.rank, self._cheapest_first(prices, rows)[:_ROWS]
+        rank = self._cycle.nodes.rank
+        best = self._cheapest_first(prices, rows)[:_ROWS]
         return [_Place(int(domain[r]), slice(r, r + 1), int(rank[r])) for r in best.tolist()]
 
     def _cheapest_first(self, prices: node_costs.NodeCosts, rows: Ints) -> Ints:
@@ -167,7 +176,8 @@ class _Planner:
 
     def bounds(self, places: list[_Place]) -> list[tuple[Price, _Place | EvictionPlan]]:
         """What plans for these places cost at least, where they can be made; the plans where only trying tells."""
-        prices, over = self._prices, self._cycle.pipeline.quota_exceeded(self._cause.job, self._cause.need)
+        prices = self._prices
+        over = self._cycle.pipeline.quota_exceeded(self._cause.job, self._cause.need)
         tried = prices is None or self._by_node or self._on_other_trees or over is not None
         if prices is None or tried or any(place.quanta is not None for place in places):
             plans = [plan for place in places if (plan := self.plan(place)) is not None]
@@ -179,7 +189,8 @@ class _Planner:
     @property
     def _on_other_trees(self) -> bool:
         """Whether nodes are priced on the tree that rows follow, and that is not the job's."""
-        cycle, job = self._cycle, self._cause.job
+        cycle = self._cycle
+        job = self._cause.job
         return cycle.alternate_topology(job) is not None or cycle.snapshot.ground(job) is Ground.TREES
 
     def plan(self, place: _Place) -> EvictionPlan | None:
@@ -195,7 +206,8 @@ class _Planner:
     def _cheapest(self, place: _Place) -> Ints | None:
         if self._prices is None:
             return None
-        count, rank = self._asked.need, self._cycle.nodes.rank
+        count = self._asked.need
+        rank = self._cycle.nodes.rank
         if self._by_node:
             numbers = self._on_one_node(self._prices, place.span)
         elif place.quanta is None:
@@ -226,11 +238,14 @@ class _Planner:
         quotas = Quotas(self._cycle, self._cause)
         fits = fits_in(self._cycle, self._cause, self._asked, place.domain, quotas)
         taken = choose(_bundles(running.job, local[::-1], np.arange(len(local))), fits)
-        return None if taken is None else self._as_plan(place, np.sort(taken))
+        if taken is None:
+            return None
+        return self._as_plan(place, np.sort(taken))
 
     def _as_plan(self, place: _Place, victims: Ints) -> EvictionPlan:
         """Compared by what the victims cost, with all who fall with them, then by name."""
-        running, tasks = self._cause.running, self._asked.need
+        running = self._cause.running
+        tasks = self._asked.need
         falling = running.with_groups(victims, self._gone)
         cost = node_costs.price_of(
             self._cycle, running, falling, self._manner, tasks=tasks, priorities=self._priorities
@@ -243,7 +258,8 @@ class _Planner:
 def _bundles(jobs: Ints, victims: Ints, first: Ints) -> Bundles:
     """Victims in bundles, each of one job, that begin at these; to break a gang costs nothing here."""
     count = len(first)
-    safe, nothing = np.ones(count, dtype=bool), np.zeros(count)
+    safe = np.ones(count, dtype=bool)
+    nothing = np.zeros(count)
     start = np.append(first, len(victims)).astype(np.int64)
     return Bundles(victims, start, jobs[victims[first]], safe, nothing, nothing, np.zeros(count, dtype=np.int64))
 
@@ -283,7 +299,8 @@ def fewest(prices: node_costs.NodeCosts, rank: Ints, span: slice, count: int) ->
 
 def rates(prices: node_costs.NodeCosts) -> Ints:
     """What a task beyond what is free costs at least on each row, whatever number of them it takes."""
-    rows, most = np.arange(len(prices.free)), len(prices.price) - 1
+    rows = np.arange(len(prices.free))
+    most = len(prices.price) - 1
     table = _table(prices, rows, most)[1:]
     result: Ints = (table // np.arange(1, most + 1)[:, None]).min(axis=0, initial=_NEVER)
     return result
@@ -291,7 +308,8 @@ def rates(prices: node_costs.NodeCosts) -> Ints:
 
 def at_least(prices: node_costs.NodeCosts, each: Ints, span: slice, count: int) -> int | None:
     """What `fewest` costs at least, given the `rates` of rows; None where the span cannot hold so many."""
-    free, room = prices.free[span], prices.room[span]
+    free = prices.free[span]
+    room = prices.room[span]
     missing = count - int(free.sum())
     if int(room.sum()) < count:
         return None
@@ -328,7 +346,9 @@ def _first_of_each(table: Ints, most: int) -> Ints:
 def _trimmed(prices: Ints) -> Ints:
     """Without the numbers at the end that cannot be."""
     possible = np.flatnonzero(prices < _NEVER)
-    return prices[: int(possible[-1]) + 1] if len(possible) else prices[:0]
+    if len(possible):
+        return prices[: int(possible[-1]) + 1]
+    return prices[:0]
 
 
 def _tables(parts: Sequence[Ints], count: int) -> list[Ints]:

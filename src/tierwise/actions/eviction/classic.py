@@ -84,7 +84,8 @@ class _ClassicPreemptor(Evictor):
 
     def _rehearsed(self, job: Job, gone: Bools) -> tuple[list[Place], Ints] | None:
         """Where a job would stand, and who would go for it besides those who count as gone; None if not enough can."""
-        cycle, before = self._cycle, self._gone
+        cycle = self._cycle
+        before = self._gone
         with cycle.ledger.statement():
             self._gone = gone.copy()
             try:
@@ -133,7 +134,8 @@ class _ClassicPreemptor(Evictor):
 
     def _why_not(self, job: Job) -> Reason:
         """Why nothing is evicted: no candidates, all protected by filters, or none on a node where it would help."""
-        cycle, running = self._cycle, self._running
+        cycle = self._cycle
+        running = self._running
         shapes = [pod_set.shape for pod_set in job.every_pod_set()]
         need = shapes[0].request if shapes else job.subs[0].request
         preemptor = self._preemptor(job, need, gang=False)
@@ -220,7 +222,8 @@ class _ClassicPreemptor(Evictor):
         Nodes without victims come first, then by score; or, where nodes are compared by their victims, as Kubernetes
         compares them.
         """
-        cycle, shape = self._cycle, ask.shape
+        cycle = self._cycle
+        shape = ask.shape
         preemptor = self._preemptor(ask.job, shape.request, gang=False)
         if self._purpose is Purpose.RECLAIM and cycle.pipeline.may_reclaim(ask.job, shape.request) is not None:
             return None
@@ -242,7 +245,9 @@ class _ClassicPreemptor(Evictor):
             if not self._by_node or not len(victims):
                 return row, victims
             found.append((row, victims))
-        return min(found, key=lambda choice: self._loss(choice[1])) if found else None
+        if found:
+            return min(found, key=lambda choice: self._loss(choice[1]))
+        return None
 
     def _loss(self, victims: Ints) -> tuple[float, ...]:
         """What Kubernetes compares nodes by, given who must go; the first in order wins among equals."""
@@ -252,7 +257,8 @@ class _ClassicPreemptor(Evictor):
 
     def _candidates(self, preemptor: Preemptor, *, slot: bool) -> Ints:
         """The candidates of the purpose; where a `slot` is all that is asked for, only tasks that hold nothing else."""
-        running, job = self._running, preemptor.job
+        running = self._running
+        job = preemptor.job
         eligible = (self._fair(job) & ~self._settled.alone)[running.job]
         if self._purpose is Purpose.PREEMPT:  # less important tasks of the same job make room as well
             eligible |= (running.job == job.number) & (running.priority < highest_priority(job))
@@ -308,7 +314,8 @@ class _ClassicPreemptor(Evictor):
             and self._cycle.pipeline.quota_exceeded(ask.job, shape.request) is None
         ):
             helps = (freed > 0).any(axis=0)
-            here, freed = here[helps], freed[:, helps]
+            here = here[helps]
+            freed = freed[:, helps]
         found = self._fewest(ask, preemptor, row, self._may_go(preemptor, here))
         if found is None and len(here) > 1:
             share = np.minimum(freed / lack[lack > 0, None], 1.0).sum(axis=0)
@@ -321,7 +328,8 @@ class _ClassicPreemptor(Evictor):
         if len(here):
             here = here[pipeline.alone(preemptor, here)]  # the others use up none of the surplus of their gang
             here = here[pipeline.may_go(preemptor, here)]
-        jobs, ledger = self._cycle.snapshot.jobs, self._cycle.ledger
+        jobs = self._cycle.snapshot.jobs
+        ledger = self._cycle.ledger
         left: dict[int, int] = {}
         result = []
         for victim in here.tolist():

@@ -65,13 +65,16 @@ class Feasibility(ABC):
         """
         going: list[int] = []
         gone = np.ones(len(victims), dtype=bool)
-        at, step, parts = 0, 1, len(start) - 1
+        at = 0
+        step = 1
+        parts = len(start) - 1
         while at < parts:
             left = gone.copy()
             left[start[at] : start[min(at + step, parts)]] = False
             if self.without(np.concatenate([fixed, victims[left]])):
                 gone = left
-                at, step = at + step, step * 2
+                at = at + step
+                step = step * 2
             elif step > 1:
                 step = 1
             else:
@@ -122,7 +125,8 @@ class Quotas:
     """
 
     def __init__(self, cycle: Cycle, preemptor: Preemptor) -> None:
-        self._cycle, self._cause = cycle, preemptor
+        self._cycle = cycle
+        self._cause = preemptor
         self._known: dict[bytes, bool] = {}
         own = preemptor.purpose is Purpose.PREEMPT and not preemptor.across
         self.by_amounts = own and cycle.pipeline.limits_by_amounts
@@ -142,7 +146,8 @@ class Quotas:
         """The same, by what the victims hold together."""
         known = self._known.get(freed)
         if known is None:
-            cycle, job = self._cycle, self._cause.job
+            cycle = self._cycle
+            job = self._cause.job
             with cycle.ledger.statement():
                 cycle.ledger.charge_queue(job.queue, -np.frombuffer(freed, dtype=np.int64))
                 known = self._known[freed] = cycle.pipeline.quota_exceeded(job, self._cause.need) is None
@@ -196,7 +201,9 @@ def quota_objection(cycle: Cycle, preemptor: Preemptor, victims: Ints) -> Reason
 def place_in(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> SearchResult | None:
     """Search a place for the demand inside one domain, on the ledger as it is; what is found stays on it."""
     found = solve(cycle, preemptor.job, asked, within=domain)
-    return found if isinstance(found, SearchResult) and _as_allowed(cycle, preemptor, found) else None
+    if isinstance(found, SearchResult) and _as_allowed(cycle, preemptor, found):
+        return found
+    return None
 
 
 def _as_allowed(cycle: Cycle, preemptor: Preemptor, found: SearchResult) -> bool:
@@ -291,7 +298,9 @@ class _Counted(Feasibility):
         """By room first: quotas, which take longer to ask, mostly allow what makes room."""
         together = len(self._asks) == len(self._starts) == 1
         room = self._fewest_together(victims, start) if together else _fewest(self.some_suffice, victims, start)
-        return None if room is None else _fewest(self._quotas_allow, victims, start, room)
+        if room is None:
+            return None
+        return _fewest(self._quotas_allow, victims, start, room)
 
     def _fewest_together(self, victims: Ints, start: Ints) -> int | None:
         """The same for one shape, wherever its tasks stand: by how much the room of each row grows with each part."""
@@ -310,7 +319,8 @@ class _Counted(Feasibility):
         return None
 
     def needed(self, victims: Ints, start: Ints, fixed: Ints) -> list[int]:
-        free, at = self._freed(np.concatenate((fixed, victims))), 0
+        free = self._freed(np.concatenate((fixed, victims)))
+        at = 0
         if not self._takes_no_more(self._room(free, self._only)):
             at = self._in_front(victims, start, fixed, self.some_suffice)
             free = self._freed(np.concatenate((fixed, victims[start[at] :])))
@@ -370,7 +380,8 @@ class _Counted(Feasibility):
         What each of them takes from its rows is counted for all of them at once, and counted again only for parts that
         share a row with one that stays before them. Where no room is left, all parts must go that take any.
         """
-        ask, size = self._only, self._only.size
+        ask = self._only
+        size = self._only.size
         room = self._room(free, ask)
         sums = self._sums(room).tolist()
         slack = sum(number // size for number in sums) - self._groups
@@ -387,10 +398,18 @@ class _Counted(Feasibility):
             rest = np.flatnonzero(~must[part])
             if not len(rest):
                 return going
-            part, row, freed, left, counts = part[rest], row[rest], freed[:, rest], left[:, rest], counts[rest]
-        after, asked = counts.tolist(), [each for _, each in ask.amounts]
-        rows, amounts, lefts = row.tolist(), freed.T.tolist(), left.T.tolist()
-        rooms, inners = room[row].tolist(), self._inner[row].tolist()
+            part = part[rest]
+            row = row[rest]
+            freed = freed[:, rest]
+            left = left[:, rest]
+            counts = counts[rest]
+        after = counts.tolist()
+        asked = [each for _, each in ask.amounts]
+        rows = row.tolist()
+        amounts = freed.T.tolist()
+        lefts = left.T.tolist()
+        rooms = room[row].tolist()
+        inners = self._inner[row].tolist()
         by_row: dict[int, tuple[list[int], int]] = {}  # of rows where a part stays, what is free and for how many
         edges = [*np.flatnonzero(begins(part)).tolist(), len(part)]
         for first, last in pairwise(edges):
@@ -417,7 +436,8 @@ class _Counted(Feasibility):
         here = victims[start[at] :] - self._first
         part = np.repeat(np.arange(at, len(start) - 1), np.diff(start[at:]))
         some = concerned[self._rows[here]]
-        here, part = here[some], part[some]
+        here = here[some]
+        part = part[some]
         cells = part * len(concerned) + self._rows[here]
         order = np.argsort(cells)
         first = np.flatnonzero(begins(cells[order]))
@@ -426,7 +446,8 @@ class _Counted(Feasibility):
 
     def _at_most_beside(self, free: Ints, victims: Ints, start: Ints, *, sign: int) -> Ints:
         """How many groups there is room for at most with what each part frees beside what is free, or without it."""
-        parts, inner = len(start) - 1, len(self._starts)
+        parts = len(start) - 1
+        inner = len(self._starts)
         part, row, freed = self._cells(victims, start, 0, np.logical_or.reduce(self._open))
         beside = free[:, row] + sign * freed
         result = np.full(parts * inner, self._groups)
@@ -487,7 +508,8 @@ class _Mixed(_Counted):
         if not self.without(np.concatenate((fixed, victims))):
             return list(range(len(start) - 1))
         low = self._in_front(victims, start, fixed, self.without)
-        behind, start = victims[start[low] :], start[low:] - start[low]
+        behind = victims[start[low] :]
+        start = start[low:] - start[low]
         free = self._freed(np.concatenate((fixed, behind)))
         must = self._at_most_beside(free, behind, start, sign=-1) < self._groups
         gone = np.repeat(must, np.diff(start))
@@ -513,7 +535,8 @@ class Tried(Feasibility):
         )
 
     def without(self, victims: Ints) -> bool:
-        cycle, preemptor = self._cycle, self._cause
+        cycle = self._cycle
+        preemptor = self._cause
         if not self._may_hold(victims) or quota_objection(cycle, preemptor, victims) is not None:
             return False
         with cycle.ledger.statement():
@@ -523,7 +546,8 @@ class Tried(Feasibility):
             return found is not None and job_ready(cycle.ledger, preemptor.job, waiting=True)
 
     def that_must_stay(self, victims: Ints) -> Bools | None:
-        cycle, running = self._cycle, self._cause.running
+        cycle = self._cycle
+        running = self._cause.running
         moving = any(map(cycle.pipeline.moving, self._asked.shapes))
         if not moving or not 0 < len(victims) <= _ASKED_ABOUT or statable(cycle, self._cause.job) is None:
             return None
@@ -560,7 +584,9 @@ class Mixture:
 
     def __init__(self, requests: Ints, sizes: Ints, groups: int) -> None:
         order = np.argsort(sizes, kind="stable")  # the most numerous is the last
-        self.requests, self.sizes, self.groups = requests[order], sizes[order], groups
+        self.requests = requests[order]
+        self.sizes = sizes[order]
+        self.groups = groups
         self.order = order
         self.least: Ints = self.requests.min(axis=0)  # what any task asks for
         most = self.sizes[:-1] * groups

@@ -73,7 +73,8 @@ class EvictionOptions(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, action: str, arguments: Arguments) -> EvictionOptions:
-        known, most = ACTIONS[action], int(number(arguments, "maxDomains", 0))
+        known = ACTIONS[action]
+        most = int(number(arguments, "maxDomains", 0))
         return cls(
             action=action,
             max_domains=most or None,
@@ -259,8 +260,10 @@ class GangPreemptor(Evictor):
         """
         if self._options.victim_order is not None:
             preemptor = with_losses(self._cycle, preemptor)
-            allowed, victim_order = self._allowed(preemptor.job), self._options.victim_order
-            candidates, gone = self._candidates(preemptor), self._evicted
+            allowed = self._allowed(preemptor.job)
+            victim_order = self._options.victim_order
+            candidates = self._candidates(preemptor)
+            gone = self._evicted
             plans, planned = plans_by_pod(
                 self._cycle, preemptor, asked, candidates, gone, allowed=allowed, victim_order=victim_order
             )
@@ -295,7 +298,8 @@ class GangPreemptor(Evictor):
             bound, domain, plan = heappop(ahead)
             if plan is not None:
                 if not alike:
-                    reach, looked = _reach(plan, self._options.alike), 0
+                    reach = _reach(plan, self._options.alike)
+                    looked = 0
                 alike.append(plan)
                 continue
             looked += 1
@@ -333,7 +337,8 @@ class GangPreemptor(Evictor):
         return plan
 
     def _plan(self, planning: _Planning, domain: int, fits: Feasibility, *, breaks: bool) -> EvictionPlan | None:
-        preemptor, asked = planning.preemptor, planning.asked
+        preemptor = planning.preemptor
+        asked = planning.asked
         inside = self._running.inside(self._cycle.topology.span(domain))
         local = np.flatnonzero(planning.eligible[inside]) + inside.start
         bundles = self._bundles(planning, local)
@@ -407,7 +412,8 @@ class GangPreemptor(Evictor):
         Node by node, those where the fewest have to go first. A good choice, not the best one; it is tried where the
         surplus in the usual order would not do.
         """
-        cycle, jobs = self._cycle, self._running.jobs
+        cycle = self._cycle
+        jobs = self._running.jobs
         costs = price_nodes(cycle, asked.shapes[0], self._running, local, asked.need, VictimOrder.POD)
         missing = asked.need - int(costs.free[cycle.topology.span(domain)].sum())
         left = jobs.surplus(cycle.ledger.ready).copy()  # below 0 for gangs that are broken already
@@ -415,13 +421,16 @@ class GangPreemptor(Evictor):
         rows = np.flatnonzero(most > costs.free)
         going = [EMPTY]
         for row in rows[np.lexsort((cycle.nodes.rank[rows], costs.price[costs.free[rows] + 1, rows]))].tolist():
-            chosen, after = going[0], left
+            chosen = going[0]
+            after = left
             for tasks in range(int(costs.free[row]) + 1, min(int(costs.free[row]) + missing, int(most[row])) + 1):
                 some = costs.on_row(row, tasks)
                 less = left - np.bincount(self._running.job[some], minlength=len(left))
                 if ((less < 0) & (left >= 0)).any():
                     break
-                chosen, after, missing = some, less, missing - 1
+                chosen = some
+                after = less
+                missing = missing - 1
             going.append(chosen)
             left = after
         return np.sort(np.concatenate(going))
@@ -440,7 +449,8 @@ class GangPreemptor(Evictor):
 
     def _eligible(self, preemptor: Preemptor) -> Bools:
         """Tasks of other jobs that the purpose lets go: of less important ones here, or of other queues."""
-        jobs, job = self._running.jobs, preemptor.job
+        jobs = self._running.jobs
+        job = preemptor.job
         if self._options.by_pod:
             per_job = (jobs.queue == jobs.queue[job.number]) | self._options.across
         else:
@@ -460,7 +470,8 @@ class GangPreemptor(Evictor):
         Filters that count accept victims in the order in which they are asked. With `largest_first` the victims that
         free the most come first, so that a small victim does not use up the allowance of a large one.
         """
-        preemptor, helps = planning.preemptor, planning.helps(local)
+        preemptor = planning.preemptor
+        helps = planning.helps(local)
         stays = preemptor.stays[local]
         while True:
             bundles = sort_bundles(self._cycle, preemptor, bundle_up(self._cycle, preemptor, local, helps, stays))
@@ -506,7 +517,8 @@ class GangPreemptor(Evictor):
         """Evict and place in one statement. Nothing happens where the gang does not fit after all, or a plugin says why
         it had better wait.
         """
-        cycle, job = self._cycle, preemptor.job
+        cycle = self._cycle
+        job = preemptor.job
         plan = replace(plan, victims=self._running.with_groups(plan.victims, self._evicted))
         dragged = self._running.jobs.together[self._running.job[plan.victims]]
         if not self._all_may_go(preemptor, plan.victims):
@@ -522,7 +534,8 @@ class GangPreemptor(Evictor):
             if late is not None:
                 return late
             statement.keep()
-        victims, before = self._with_remainder(preemptor, plan), len(cycle.report.evictions)
+        victims = self._with_remainder(preemptor, plan)
+        before = len(cycle.report.evictions)
         self._finish(job, found.placements, victims, found.score)
         cycle.report.add_eviction_attempt(job, replace(self._with_attempt(plan, looked), loss=loss))
         if dragged.any():  # victims that a group which falls as one makes needless stay, before others take the room
@@ -533,7 +546,9 @@ class GangPreemptor(Evictor):
         return True
 
     def _with_attempt(self, plan: EvictionPlan, looked: tuple[str, ...]) -> EvictionAttempt:
-        bundles, jobs, by_pod = plan.bundles, self._cycle.snapshot.jobs, self._options.by_pod
+        bundles = plan.bundles
+        jobs = self._cycle.snapshot.jobs
+        by_pod = self._options.by_pod
         going = np.zeros(len(self._running), dtype=bool)
         going[plan.victims] = True
         taken = bundles.numbers(going[bundles.victims])
@@ -544,7 +559,10 @@ class GangPreemptor(Evictor):
 
     def _with_remainder(self, preemptor: Preemptor, plan: EvictionPlan) -> Ints:
         """What is left of broken gangs elsewhere stays, unless the profile evicts it too."""
-        broken = [int(plan.bundles.job[b]) for b in plan.taken if not plan.bundles.safe[b]]
+        broken = []
+        for b in plan.taken:
+            if not plan.bundles.safe[b]:
+                broken.append(int(plan.bundles.job[b]))
         if not self._options.remainder or not broken:
             return plan.victims
         rest = np.flatnonzero(np.isin(self._running.job, broken) & ~self._gone)

@@ -87,7 +87,8 @@ def _priced(cycle: Cycle, running: RunningTable, debt: Debt) -> RunningTable:
     """The running tasks with what those of a quota would lose; they stay where they have not run for long enough."""
     if not cycle.pipeline.lost_seconds:
         return running
-    losses, marked = np.zeros(len(running)), running.not_preemptable.copy()
+    losses = np.zeros(len(running))
+    marked = running.not_preemptable.copy()
     by_scheduler: dict[str, list[int]] = {}
     for position, number in enumerate(running.job.tolist()):
         job = cycle.snapshot.jobs[number]

@@ -57,14 +57,16 @@ class PlanInputs(msgspec.Struct, frozen=True):
         kind = _kind(cycle, preemptor, asked, quotas)
         if kind is None:
             return None
-        ledger, wanted = cycle.ledger, np.flatnonzero(preemptor.need)
+        ledger = cycle.ledger
+        wanted = np.flatnonzero(preemptor.need)
         free = ledger.free(wanted, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
         return cls(kind, free, eligible, ledger.ready.copy(), ledger.budgets.copy())
 
 
 def _kind(cycle: Cycle, preemptor: Preemptor, asked: Demand, quotas: Quotas) -> Hashable:
     """What is the same of preemptors for which alike plans are made; None where more may be read."""
-    job, pipeline = preemptor.job, cycle.pipeline
+    job = preemptor.job
+    pipeline = cycle.pipeline
     firm = tuple((shape.number, number) for shape, number in asked.task_groups[0].firm())
     by_amounts = (quotas.silent or quotas.by_amounts) and pipeline.victims_by_amounts
     if cycle.fit_counts.closed is not None:
@@ -82,13 +84,15 @@ class KeptPlans:
     """The plans that were made for the last preemptor, or held for it."""
 
     def __init__(self, cycle: Cycle, running: RunningTable) -> None:
-        self._cycle, self._running = cycle, running
+        self._cycle = cycle
+        self._running = running
         self._read: PlanInputs | None = None
         self._plans: dict[int, KeptPlan] = {}
 
     def for_next(self, read: PlanInputs | None) -> dict[int, KeptPlan]:
         """Those whose domains are as they were, by domain; what is added to them is kept for the preemptor behind."""
-        last, self._read = self._read, read
+        last = self._read
+        self._read = read
         if read is None or last is None or last.kind != read.kind:
             self._plans = {}
         else:

@@ -22,7 +22,8 @@ def with_losses(cycle: Cycle, preemptor: Preemptor) -> Preemptor:
     """The preemptor with what each running task would lose, in shares of its need times shares of its gain."""
     if not cycle.pipeline.lost_seconds:
         return preemptor
-    running, asked = preemptor.running, preemptor.weighed
+    running = preemptor.running
+    asked = preemptor.weighed
     gained = max(cycle.pipeline.gained_seconds(preemptor.job), 1e-9)
     shares = (running.request[asked] / preemptor.need[asked, None]).sum(axis=0)
     lost = cycle.pipeline.lost_seconds(preemptor.job, running, np.arange(len(running)))
@@ -55,7 +56,8 @@ def _weight(cycle: Cycle, preemptor: Preemptor, losing: Ints) -> Floats:
 
     What a restart costs is its job's own word: it says who goes first, but counts for no more than half of the gain.
     """
-    running, jobs = preemptor.running, cycle.snapshot.jobs
+    running = preemptor.running
+    jobs = cycle.snapshot.jobs
     lost = cycle.pipeline.lost_seconds(preemptor.job, running, losing)
     terms = (jobs[n].terms for n in running.job[losing].tolist())
     claimed = np.array([one.restart_cost if one is not None else 0.0 for one in terms])
@@ -74,7 +76,8 @@ def loss_text(cycle: Cycle, preemptor: Preemptor, victims: Ints) -> str:
 
 def _compared(cycle: Cycle, preemptor: Preemptor, losing: Ints) -> str:
     """Both in hours of the resource that is asked for the most of what nodes have."""
-    running, asked = preemptor.running, preemptor.weighed
+    running = preemptor.running
+    asked = preemptor.weighed
     total = cycle.nodes.allocatable.sum(axis=1)
     resource = int(asked[np.argmax(preemptor.need[asked] / np.maximum(total[asked], 1))])
     seconds = cycle.pipeline.lost_seconds(preemptor.job, running, losing)

@@ -58,7 +58,8 @@ def beyond_budgets(cycle: Cycle, running: RunningTable, tasks: Ints, rows: Ints 
         return result
     place = np.full(len(running), -1)
     place[tasks] = np.arange(len(tasks))
-    at, budget = place[running.covered[0]], running.covered[1]
+    at = place[running.covered[0]]
+    budget = running.covered[1]
     at, budget = at[at >= 0], budget[at >= 0]
     group = budget if rows is None else rows[at] * len(cycle.ledger.budgets) + budget
     order = np.lexsort((at, group))
@@ -79,7 +80,9 @@ def price_of(
     everybody = np.ones((1, len(victims)), dtype=bool)
     ranks = _costs(everybody, running.row[victims], running, victims, len(cycle.nodes), priorities)
     fewest = (float(len(victims)), float(ranks.sum()))
-    return (beyond, *fewest) if victim_order.budgets_first else (*fewest, beyond)
+    if victim_order.budgets_first:
+        return (beyond, *fewest)
+    return (*fewest, beyond)
 
 
 def node_keys(cycle: Cycle, running: RunningTable, victims: Ints, rows: Ints, size: int) -> tuple[Floats, ...]:
@@ -88,7 +91,8 @@ def node_keys(cycle: Cycle, running: RunningTable, victims: Ints, rows: Ints, si
     Victims beyond a budget, the highest priority, the sum of priorities, their number, and of those with the highest
     priority the one that has run longest: the later it started, the better.
     """
-    priority, started = running.priority[victims].astype(np.float64), running.started[victims]
+    priority = running.priority[victims].astype(np.float64)
+    started = running.started[victims]
     highest = np.full(size, -np.inf)
     np.maximum.at(highest, rows, priority)
     first = np.full(size, np.inf)
@@ -184,7 +188,8 @@ def _prices(
 
     One victim more costs more than all ranks together.
     """
-    rows, nodes = running.row[candidates], len(cycle.nodes)
+    rows = running.row[candidates]
+    nodes = len(cycle.nodes)
     numbers = [np.bincount(rows, weights=g, minlength=nodes).astype(np.int64) for g in gone]
     ranks = _costs(gone, rows, running, candidates, nodes, distinct(running.priority[candidates]))
     victim = int(ranks.max(axis=0).sum()) + 1

@@ -49,7 +49,9 @@ class Evictor(ABC):
     """Makes room for one job after the other; who went for one is gone for the next, whichever action it was."""
 
     def __init__(self, cycle: Cycle, purpose: Purpose, action: str) -> None:
-        self._cycle, self._purpose, self._action = cycle, purpose, action
+        self._cycle = cycle
+        self._purpose = purpose
+        self._action = action
         self._running: RunningTable = cycle.running
         self._settled = ProtectedJobs(cycle)
         self._notices = Notices(cycle)
@@ -68,7 +70,8 @@ class Evictor(ABC):
         Where it had a whole budget of steps, it is not served again until room grows.
         """
         steps = self._cycle.steps
-        standing, begun = steps.standing(job, self._action), steps.taken
+        standing = steps.standing(job, self._action)
+        begun = steps.taken
         failed = standing.reason if standing is not None else self._cycle.attempt(job, self._serve_or_wait)
         if failed is not None:
             self._tell(job, failed)
@@ -91,7 +94,8 @@ class Evictor(ABC):
         """Whether the search for a job ended without a proof, and nothing else proves that idle room does not hold it:
         then nobody goes for it.
         """
-        rejection, cycle = self._cycle.report.rejections.get(job.key), self._cycle
+        rejection = self._cycle.report.rejections.get(job.key)
+        cycle = self._cycle
         if rejection is None or not rejection.bounded or rejection.stage != "fit":
             return False
         from tierwise.actions.placement.exact import refuted, statable  # rarely needed
@@ -126,7 +130,8 @@ class Evictor(ABC):
         Filters were asked about all of them before, except those that are evicted with a group. Marks are asked about
         again, since their protection depends on which other tasks are evicted.
         """
-        running, marked = self._running, self._running.not_preemptable[victims]
+        running = self._running
+        marked = self._running.not_preemptable[victims]
         if running.jobs.together[running.job[victims]].any():
             return not preemptor.stays[victims].any() and bool(self._cycle.pipeline.may_go(preemptor, victims).all())
         if preemptor.protection is None or not marked.any():
@@ -141,7 +146,8 @@ class Evictor(ABC):
 
     def _why_nobody(self, preemptor: Preemptor, others: Ints) -> str:
         """Why none of the running pods `others`, by position, is a candidate."""
-        running, job = self._running, preemptor.job
+        running = self._running
+        job = preemptor.job
         if preemptor.by_pod:
             less = running.priority[others] < highest_priority(job)
         else:
@@ -193,7 +199,8 @@ class Notices:
     """
 
     def __init__(self, cycle: Cycle) -> None:
-        self._cycle, self._running = cycle, cycle.running
+        self._cycle = cycle
+        self._running = cycle.running
         self._told: Bools = np.zeros(len(self._running), dtype=bool)
         if cycle.pipeline.lost_seconds:
             moving = cycle.snapshot.held_places.moving  # these were told by who moves them
@@ -222,7 +229,8 @@ def starving_jobs(cycle: Cycle) -> Iterator[Job]:
     Among jobs that plugins hold for equals those go first that earlier cycles did not look at.
     """
     waiting = [job for job in cycle.snapshot.jobs if may_evict(cycle, job)]
-    pipeline, since = cycle.pipeline, cycle.steps.since
+    pipeline = cycle.pipeline
+    since = cycle.steps.since
 
     def place(job: Job) -> tuple[object, ...]:
         return pipeline.job_order(job), since(job), job.created, job.order
@@ -319,7 +327,9 @@ def highest_priority(job: Job) -> int:
 
 def marked(job: Job) -> str:
     """That a job must not cause evictions, and what says so; empty where nothing does."""
-    return f"it must not cause evictions ({job.never_preempts})" if job.never_preempts else ""
+    if job.never_preempts:
+        return f"it must not cause evictions ({job.never_preempts})"
+    return ""
 
 
 def without_never_preempting(job: Job, asked: Demand) -> Demand | None:
@@ -330,7 +340,9 @@ def without_never_preempting(job: Job, asked: Demand) -> Demand | None:
         tuple(map(_group_without_never_preempting, groups)) for groups in (asked.task_groups, asked.substitutes)
     )
     enough = all(task_group.enough for task_group in task_groups)
-    return Demand(task_groups, tuple(group for group in substitutes if group.enough)) if enough else None
+    if enough:
+        return Demand(task_groups, tuple(group for group in substitutes if group.enough))
+    return None
 
 
 def _group_without_never_preempting(task_group: TaskGroup) -> TaskGroup:

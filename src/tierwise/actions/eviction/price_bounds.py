@@ -79,12 +79,14 @@ class StandingTasks:
         """The segments of one tier."""
         found = self._segments.get(tier)
         if found is None:
-            topology, running = self._topology, self._running
+            topology = self._topology
+            running = self._running
             domains = topology.at_tier[tier]
             place = np.searchsorted(topology.start[domains], running.row, side="right") - 1
             inside = np.flatnonzero((place >= 0) & (running.row < topology.end[domains[place]]))
             order = inside[np.lexsort((running.job[inside], place[inside]))]
-            place, job = place[order], running.job[order]
+            place = place[order]
+            job = running.job[order]
             first = np.flatnonzero(begins(place, job))
             of_others = np.flatnonzero(begins(place[first]))
             ends = np.append(first, len(order))
@@ -102,8 +104,11 @@ class DomainBounds:
     def __init__(
         self, room: Room, standing: StandingTasks, preemptor: Preemptor, asked: Demand, breakable: Bools
     ) -> None:
-        cycle, running, weighed = room.cycle, preemptor.running, preemptor.weighed
-        self._cycle, self._room = cycle, room
+        cycle = room.cycle
+        running = preemptor.running
+        weighed = preemptor.weighed
+        self._cycle = cycle
+        self._room = room
         self._standing = standing
         self._cause = preemptor
         self._asked = asked
@@ -136,7 +141,9 @@ class DomainBounds:
 
     def _raise(self, least: Floats, eligible: Bools, domains: Ints) -> None:
         """Raise the first three numbers of the price; gangs are counted by the resource of which most is missing."""
-        cause, weighed, topology = self._cause, self._cause.weighed, self._cycle.topology
+        cause = self._cause
+        weighed = self._cause.weighed
+        topology = self._cycle.topology
         useful: Bools = np.logical_or.reduce([self._room.rows(shape) > 0 for shape in self._shapes])
         gone = np.flatnonzero(eligible & ~cause.stays & useful[cause.running.row])
         goes = np.zeros(len(cause.running), dtype=bool)
@@ -170,9 +177,12 @@ class DomainBounds:
 
         Counted by the resources that every task of the demand takes some of.
         """
-        running, standing, weighed = self._cause.running, self._standing, self._cause.weighed
+        running = self._cause.running
+        standing = self._standing
+        weighed = self._cause.weighed
         each = np.array([min(int(shape.request[r]) for shape in self._shapes) for r in weighed.tolist()])
-        resources, each = weighed[each > 0], each[each > 0]
+        resources = weighed[each > 0]
+        each = each[each > 0]
         tight = (self._surplus == 0) & self._breakable
         loose, tight = (goes & who[running.job] for who in (self._surplus != 0, tight))
         base = self._cycle.ledger.free(resources, slice(0, len(useful)), Pool.FUTURE_IDLE)
@@ -207,8 +217,11 @@ class DomainBounds:
             return np.full(len(domains), math.inf), np.full(len(domains), math.inf)
         # What each segment frees at no cost, and by breaking the gang; what that costs for each unit, infinite where it
         # frees nothing; and the same of gangs without surplus alone.
-        job, amounts, begin = segments.job, freed[segments.order], segments.first[:-1]
-        total, most = np.add.reduceat(amounts, begin), np.maximum.reduceat(amounts, begin)
+        job = segments.job
+        amounts = freed[segments.order]
+        begin = segments.first[:-1]
+        total = np.add.reduceat(amounts, begin)
+        most = np.maximum.reduceat(amounts, begin)
         surplus = self._surplus[job]
         safe = np.where(surplus < 0, total, np.minimum(total, surplus * most))
         core = np.where(self._breakable[job], total - safe, 0)

@@ -30,13 +30,15 @@ class ProtectionLimits(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, cycle: Cycle) -> ProtectionLimits | None:
         """Limits of protection in a cycle; None if nothing is protected, or nothing ends it."""
-        running, gap = cycle.running, cycle.pipeline.protection_gap
+        running = cycle.running
+        gap = cycle.pipeline.protection_gap
         if not (running.not_preemptable.any() or running.covered.shape[1]):
             return None
         amounts = cycle.pipeline.protects_up_to()
         if amounts is None and not gap:
             return None
-        jobs, index = cycle.snapshot.jobs, cycle.ledger.queue_index
+        jobs = cycle.snapshot.jobs
+        index = cycle.ledger.queue_index
         numbers: dict[str, int] = {}
         spaces = [numbers.setdefault(namespace_of(job.key), len(numbers)) for job in jobs]
         return cls(
@@ -53,12 +55,15 @@ class ProtectionLimits(msgspec.Struct, frozen=True):
 
         Inside a queue that names no amount nothing is borrowed, so no amount ends protection there.
         """
-        cycle, running = self.cycle, self.cycle.running
+        cycle = self.cycle
+        running = self.cycle.running
         theirs = running.priority if by_pod else running.jobs.priority[running.job]
         outranked = theirs <= priority - self.gap if self.gap else np.zeros(len(running), dtype=bool)
-        amounts, queue = self.amounts, np.full(len(running), -1)
+        amounts = self.amounts
+        queue = np.full(len(running), -1)
         if amounts is not None:
-            column, own = self.column[running.job], int(self.column[job.number])
+            column = self.column[running.job]
+            own = int(self.column[job.number])
             other = (column != own) | (self.namespace[running.job] != self.namespace[job.number])
             known = (column >= 0) & other
             if purpose is Purpose.PREEMPT:

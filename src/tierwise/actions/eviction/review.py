@@ -54,7 +54,8 @@ def _bundles(cycle: Cycle, evictions: list[Eviction]) -> list[list[Eviction]]:
     Where pods fall one by one, no minimum keeps the pods of a gang together.
     """
     bundles: dict[object, list[Eviction]] = {}
-    ready, lost = cycle.running.jobs.sums(cycle.ledger.ready), Counter(e.job.number for e in evictions)
+    ready = cycle.running.jobs.sums(cycle.ledger.ready)
+    lost = Counter(e.job.number for e in evictions)
     for eviction in reversed(evictions):
         job = eviction.job
         left = int(ready[job.number])

@@ -63,7 +63,8 @@ def make_plan(
     if not needed:
         return best
     drawn = in_order[bundles.group <= bundles.group[needed - 1]]
-    safe, whole = drawn[bundles.safe[drawn]], drawn[~bundles.safe[drawn]]
+    safe = drawn[bundles.safe[drawn]]
+    whole = drawn[~bundles.safe[drawn]]
     if bundles.safe[list(best.taken)].all():
         small = _plan(cycle, preemptor, domain, bundles, _smallest(preemptor, bundles, safe, fits))
         return min(best, small, key=lambda plan: (_highest(preemptor, plan), plan.price))
@@ -102,7 +103,9 @@ def first_of(plans: Sequence[EvictionPlan], alike_below: float) -> EvictionPlan:
 def choose(bundles: Bundles, fits: Feasibility) -> Ints | None:
     """The first bundles that make room, less those that are not needed; None where all of them make too little."""
     bundles, needed = _enough(bundles, fits)
-    return None if needed is None else _without_surplus(bundles, _needed(bundles, np.arange(needed), fits), fits)[1]
+    if needed is None:
+        return None
+    return _without_surplus(bundles, _needed(bundles, np.arange(needed), fits), fits)[1]
 
 
 def _enough(bundles: Bundles, fits: Feasibility) -> tuple[Bundles, int | None]:
@@ -123,9 +126,12 @@ def _plan(cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, fou
     broken = taken[~bundles.safe[taken]]
     if not len(broken):
         return EvictionPlan(domain, victims, bundles, tuple(taken.tolist()), price)
-    asked, jobs, going = preemptor.weighed, preemptor.running.jobs, bundles.parts(broken)[0]
+    asked = preemptor.weighed
+    jobs = preemptor.running.jobs
+    going = bundles.parts(broken)[0]
     shares = preemptor.running.request[asked[:, None], going].sum(axis=1) / preemptor.need[asked]
-    gain, cost = float(np.minimum(shares, 1.0).sum()), float(bundles.cost[broken].sum())
+    gain = float(np.minimum(shares, 1.0).sum())
+    cost = float(bundles.cost[broken].sum())
     important = int(jobs.priority[bundles.job[broken]].max()) if preemptor.purpose is Purpose.RECLAIM else 0
     order = _order_of_last(cycle, preemptor, bundles, broken)
     oldest = float(jobs.created[bundles.job[broken]].min())
@@ -174,8 +180,10 @@ def _highest(preemptor: Preemptor, plan: EvictionPlan) -> int:
 
 def _smallest(preemptor: Preemptor, bundles: Bundles, safe: Ints, fits: Feasibility) -> tuple[Ints, Ints]:
     """The tasks of safe bundles without those not needed; of later groups, important and large ones stay first."""
-    picked, asked = bundles.pick(safe), preemptor.weighed
-    tasks, groups = picked.victims, np.repeat(picked.group, np.diff(picked.start))
+    picked = bundles.pick(safe)
+    asked = preemptor.weighed
+    tasks = picked.victims
+    groups = np.repeat(picked.group, np.diff(picked.start))
     shares = (preemptor.running.request[asked[:, None], tasks] / preemptor.need[asked, None]).sum(axis=0)
     priority = preemptor.running.priority[tasks]
     order = np.lexsort((-np.arange(len(tasks)), -np.rint(shares * 1e6), -priority, -groups))

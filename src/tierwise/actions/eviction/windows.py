@@ -56,7 +56,9 @@ def _victims(cycle: Cycle, job: Job, running: Sequence[Task], rows: Bools) -> li
     owned = [task for task in running if not task.unowned and task.key in cycle.running.position]
     inside = [task for task in owned if _on(cycle, task, rows)]
     left = len(running) - len(inside)
-    return owned if inside and (job.together or 0 < left < job.minimum) else inside
+    if inside and (job.together or 0 < left < job.minimum):
+        return owned
+    return inside
 
 
 def _on(cycle: Cycle, task: Task, rows: Bools) -> bool:

@@ -48,7 +48,8 @@ def place_alike(cycle: Cycle, job: Job, whole: Part, gradients: Gradients) -> Se
             best = int(order.domains[first])
             placements = cycle.ledger.attempt(_place, cycle, job, whole, best, near)
             if placements is not None:
-                score, terms = float(order.scores[first]), order.decided(first)
+                score = float(order.scores[first])
+                terms = order.decided(first)
                 return SearchResult(best, tuple(placements), score, terms=terms)
     return NoPlace.PROVEN
 
@@ -72,11 +73,14 @@ def _order(cycle: Cycle, part: Part, feasible: Ints, near: int | None) -> choose
 
 def _place(cycle: Cycle, job: Job, part: Part, domain: int, near: int | None) -> list[Placement] | None:
     """Place the parts of a group below a domain that holds them; what the job has placed by now is `near`."""
-    first, placements = part.parts[0], list[Placement]()
+    first = part.parts[0]
+    placements = list[Placement]()
     if first.task_group is not None and first.tier is not None:
         room = Room(cycle, Pool.IDLE)
         found = _AlikeUnits(cycle, part, room).search((np.array([domain]),), held(room, first))
-        return list(found.placements) if isinstance(found, SearchResult) else None
+        if isinstance(found, SearchResult):
+            return list(found.placements)
+        return None
     for inner in part.parts[: part.chosen]:
         if inner.task_group is not None:
             placed = choose.search_group(cycle, job, inner.task_group, within=domain, pools=NOW_ONLY)
@@ -122,7 +126,8 @@ class _AlikeUnits:
 
     def search(self, gradients: Gradients, able: Ints) -> SearchResult | NoPlace:
         """Place them in the best candidate of the first gradient that holds them; a proposal is tried first."""
-        cycle, number = self._cycle, len(self._task_groups)
+        cycle = self._cycle
+        number = len(self._task_groups)
         units = self._units()
         for gradient in gradients:
             cycle.report.search_counts.domains += len(gradient)
@@ -164,7 +169,8 @@ class _AlikeUnits:
 
     def _order(self, feasible: Ints, score: Floats, able: Ints) -> choose.Order:
         """The candidates: near the job's placed tasks, then those that hold the surplus, score, room and name."""
-        cycle, number = self._cycle, len(self._task_groups)
+        cycle = self._cycle
+        number = len(self._task_groups)
         also = able >= number + self._substitutes
         ahead = choose.surplus_keys(cycle, self._gang, feasible, number * self._unit.pods, also=also)
         parts = choose.with_parts(cycle, cycle.snapshot.jobs[self._gang.number], feasible)
@@ -223,7 +229,8 @@ class _AlikeUnits:
         left = self._task_groups
         for tier in self._cycle.topology.by_tier(domain, self._limit):
             room = self._copies()[tier]
-            able, room = tier[room > 0], room[room > 0]
+            able = tier[room > 0]
+            room = room[room > 0]
             if left and len(able):
                 near = self._cycle.current_domain(self._gang)
                 if near is None:  # the domain of the first unit
@@ -248,7 +255,8 @@ class _AlikeUnits:
 
         The largest tasks of all go first, because they fit the fewest nodes. None where a domain takes too few.
         """
-        cycle, bundle = self._cycle, self._unit.bundle
+        cycle = self._cycle
+        bundle = self._unit.bundle
         dealt: dict[int, list[Ints]] = {}
         for i in sorted(range(len(bundle)), key=lambda i: by_size(cycle, bundle[i][0])):
             shape, count = bundle[i]
@@ -275,7 +283,8 @@ class _AlikeUnits:
         return [rows[i : i + count] for rows in each for i in range(0, len(rows), count)]
 
     def _stand(self, task_group: TaskGroup, part: int, rows: Ints) -> Placement:
-        pod_set, each = task_group.remaining[part].pod_set, np.ones(len(rows), dtype=np.int64)
+        pod_set = task_group.remaining[part].pod_set
+        each = np.ones(len(rows), dtype=np.int64)
         self._cycle.ledger.count_placed(task_group.sub, pod_set, rows, each, pool=Pool.IDLE)
         return Placement(task_group.sub, pod_set, rows, Pool.IDLE)
 

@@ -123,7 +123,8 @@ class Search(ABC):
 
         None is the end: all that is needed has a place.
         """
-        parts, this = frame.part.parts, frame.next
+        parts = frame.part.parts
+        this = frame.next
         if this == len(parts) or not self.hopeful(frame):
             return
         part = parts[this]
@@ -225,7 +226,8 @@ class DomainSearch(Search):
 
     def of_group(self, part: problem.Part, within: int) -> list[Option]:
         """The domains below one that a group is offered."""
-        sub, found = next(part.task_groups()).sub, list[Option]()
+        sub = next(part.task_groups()).sub
+        found = list[Option]()
         for gradient in self._gradients_below(part.gang, within, widest=self.widest):
             scores = self._cycle.pipeline.score_domains(sub, gradient)
             order = order_of(self._cycle, gradient, scores, self._near).sorted()
@@ -310,7 +312,9 @@ class _Counting(DomainSearch):
         self._fewest: dict[tuple[int, int, int], int] = {}
 
     def run(self, budget: problem.Budget, most: int) -> problem.SearchResult | problem.NoPlace:
-        return problem.NoPlace.PROVEN if self._crowded() else super().run(budget, most)
+        if self._crowded():
+            return problem.NoPlace.PROVEN
+        return super().run(budget, most)
 
     def _crowded(self) -> bool:
         """Whether there are more task groups of a size, or larger, than the domains that each needs one of could take.
@@ -420,7 +424,9 @@ class _Trials(DomainSearch):
         return job_ready(self._cycle.ledger, self._job, waiting=True)
 
     def hopeful(self, frame: Frame) -> bool:
-        return super().hopeful(frame) if frame.part.counts_parts else True
+        if frame.part.counts_parts:
+            return super().hopeful(frame)
+        return True
 
     def state(self, frame: Frame) -> tuple[object, ...]:
         return (object(),)  # no two ways of placing tasks are the same
@@ -439,7 +445,9 @@ class _Trials(DomainSearch):
         """The task group without the tasks that other task groups of its sub-job have taken."""
         if not task_group.extra:
             return task_group
-        every = [placement for _, found in self._placed for placement in found]
+        every = []
+        for _, found in self._placed:
+            every.extend(found)
         taken = {id(p.pod_set): sum(len(q.rows) for q in every if q.pod_set is p.pod_set) for p in task_group.remaining}
         left = (RemainingTasks(p.pod_set, p.left - taken[id(p.pod_set)]) for p in task_group.remaining)
         return replace(task_group, remaining=tuple(tasks_left for tasks_left in left if tasks_left.left > 0))

@@ -44,8 +44,10 @@ def search_cells(
     shapes = {*asked.shapes, *others}
     if len(shapes) > 1 or any(map(cycle.pipeline.moving, shapes)):
         return _tried(cycle, job, asked, within, pools)
-    counts, budget = cycle.report.search_counts, problem.Budget(cycle.budget.steps, cycle.steps)
-    bounded, cut = False, counts.cut
+    counts = cycle.report.search_counts
+    budget = problem.Budget(cycle.budget.steps, cycle.steps)
+    bounded = False
+    cut = counts.cut
     every = each_selection(cycle, job, asked)
     selections = islice(every, 1) if _interchangeable(asked) else cycle.first(every, cycle.budget.selections)
     ways = list(product(tiers_to_try(cycle, job), problem.usable(cycle, pools)))
@@ -62,7 +64,8 @@ def _tried(
     cycle: Cycle, job: Job, asked: Demand, within: int, pools: tuple[Pool, ...]
 ) -> problem.SearchResult | problem.NoPlace:
     """The best place for tasks of several shapes, or with rules between them: by score, and else by the program."""
-    budget, doubted = problem.Budget(cycle.budget.steps, cycle.steps), False
+    budget = problem.Budget(cycle.budget.steps, cycle.steps)
+    doubted = False
     *tighter, stated = tiers_to_try(cycle, job)
     for tiers in (*tighter, stated):
         found = _first_places(cycle, job, asked, tiers, pools, budget)
@@ -86,7 +89,8 @@ def _first_places(
     cycle: Cycle, job: Job, asked: Demand, tiers: Tiers, pools: tuple[Pool, ...], budget: problem.Budget
 ) -> problem.SearchResult | problem.NoPlace:
     """The tasks of a demand in the first places that counting finds, if they go there."""
-    whole, hopeful = limited(cycle, job, asked.task_groups, tiers), False
+    whole = limited(cycle, job, asked.task_groups, tiers)
+    hopeful = False
     for pool in problem.usable(cycle, pools):
         cycle.report.search_counts.trials += 1
         cells = _cells(cycle, job, whole, pool)
@@ -106,9 +110,12 @@ def _one_by_one(
     """Tasks on the best rows of their places, the shapes first that the fewest rows take, or on those that they were
     dealt; None where one does not fit, or limits are not kept.
     """
-    everywhere, placements = slice(0, len(cycle.nodes)), list[problem.Placement]()
+    everywhere = slice(0, len(cycle.nodes))
+    placements = list[problem.Placement]()
     for units, rows, place in dealt:
-        asked = [each for unit in units for each in _asked(job, unit)]
+        asked = []
+        for unit in units:
+            asked.extend(_asked(job, unit))
         if by_score:
             asked.sort(key=lambda each: int(cycle.fit_counts.of(each[0].shape).rows(pool).sum()))
         tasks = [(ask, pod_set) for ask, pod_set, number in asked for _ in range(number)]
@@ -118,7 +125,9 @@ def _one_by_one(
             if row < 0:
                 return None
             placements.append(problem.place_tasks(cycle, ask, pod_set, (np.array([row]), np.array([1])), pool))
-    return problem.joined(placements) if placements and within_limits(cycle, job, tiers) else None
+    if placements and within_limits(cycle, job, tiers):
+        return problem.joined(placements)
+    return None
 
 
 def _interchangeable(asked: Demand) -> bool:
@@ -160,7 +169,9 @@ def _write(cycle: Cycle, job: Job, dealt: Sequence[Dealt], pool: Pool) -> list[p
     """Every task group on the rows that it was dealt."""
     placements = []
     for units, rows, _ in dealt:
-        asked = [each for unit in units for each in _asked(job, unit)]
+        asked = []
+        for unit in units:
+            asked.extend(_asked(job, unit))
         ends = np.cumsum([number for *_, number in asked])
         for (ask, pod_set, _), own in zip(asked, np.split(rows, ends[:-1]), strict=True):
             placements.append(problem.place_tasks(cycle, ask, pod_set, np.unique(own, return_counts=True), pool))
@@ -169,7 +180,10 @@ def _write(cycle: Cycle, job: Job, dealt: Sequence[Dealt], pool: Pool) -> list[p
 
 def _asked(job: Job, unit: problem.Part) -> list[tuple[Ask, PodSet, int]]:
     """How many tasks of each pod set a unit takes."""
-    taken = [(group.sub, *some) for group in unit.task_groups() for some in group.taken()]
+    taken = []
+    for group in unit.task_groups():
+        for some in group.taken():
+            taken.append((group.sub, *some))
     return [(Ask(pod_set.shape, sub, job), pod_set, number) for sub, pod_set, number in taken]
 
 
@@ -245,7 +259,10 @@ class Cells(Search):
 
     def _places(self, part: problem.Part, allowed: Bools) -> Iterator[Bools]:
         """The tightest comes first; where several alike units are to be placed, the roomiest."""
-        columns = [self._column[id(limit)] for limit in part.limits if not limit.spread]
+        columns = []
+        for limit in part.limits:
+            if not limit.spread:
+                columns.append(self._column[id(limit)])
         cells = np.flatnonzero(allowed)
         if not columns or not len(cells):
             if int(self._capacity[allowed].sum()) >= part.pods:
@@ -438,7 +455,8 @@ def _transport(amounts: Sequence[int], open_to: Bools, rooms: list[int]) -> Ints
 def _augmented(start: int, most: int, flow: Ints, open_to: Bools, rooms: list[int]) -> int:
     """Send more of a supply along a path of supplies that make way for each other; how much, 0 where none can."""
     came: dict[int, tuple[int, int]] = {}  # of each kind: the supply that wants to send there, and that supply's kind
-    seen, layer = {start}, [(start, -1)]
+    seen = {start}
+    layer = [(start, -1)]
     while layer:
         after = []
         for supply, through in layer:
@@ -458,7 +476,8 @@ def _augmented(start: int, most: int, flow: Ints, open_to: Bools, rooms: list[in
 
 def _push(kind: int, most: int, came: dict[int, tuple[int, int]], flow: Ints, rooms: list[int]) -> int:
     path = []
-    at, amount = kind, min(most, rooms[kind])
+    at = kind
+    amount = min(most, rooms[kind])
     while at >= 0:
         supply, through = came[at]
         path.append((supply, at, through))

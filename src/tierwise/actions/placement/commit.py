@@ -71,7 +71,8 @@ def commit_surplus(cycle: Cycle, job: Job, placement: Placement, before: tuple[i
     decisions = []
     for i, task in enumerate(cycle.backlog.pop(placement.pod_set, len(placement.rows))):
         rows = placement.rows[i : i + 1]
-        low, high = min(low, int(rows[0])), max(high, int(rows[0]))
+        low = min(low, int(rows[0]))
+        high = max(high, int(rows[0]))
         placed = PlacedTasks(placement.sub, (task,), rows, placement.pool)
         decisions.append(Decision(job, "allocate", cycle.topology.meet_span(low, high), (placed,), bound=True))
     _decide(cycle, decisions)

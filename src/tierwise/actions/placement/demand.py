@@ -78,7 +78,9 @@ class TaskGroup(msgspec.Struct, frozen=True):
         if len(self.remaining) == 1:
             return ((self.remaining[0].pod_set.shape, self.need),)
         every = tuple((tasks_left.pod_set.shape, tasks_left.left) for tasks_left in self.remaining)
-        return every if sum(number for _, number in every) == self.need else ()
+        if sum(number for _, number in every) == self.need:
+            return every
+        return ()
 
     def by_shape(self) -> Counter[Shape]:
         """How many tasks of each shape remain, in their order."""
@@ -89,7 +91,8 @@ class TaskGroup(msgspec.Struct, frozen=True):
 
     def counts(self) -> list[int]:
         """How many tasks it takes of each of its remaining ones: role minimums first, then in order."""
-        left, roles = self.need, dict(self.roles)
+        left = self.need
+        roles = dict(self.roles)
         numbers = []
         for tasks_left in self.remaining:
             number = min(tasks_left.left, roles.get(tasks_left.pod_set.role_number, 0))
@@ -179,7 +182,8 @@ def selections(cycle: Cycle, job: Job, asked: Demand) -> Iterator[Demand]:
     least = least_amounts(requests, left, job.minimum - sum(ready_tasks(cycle.ledger, sub) for sub in job.subs))
     if cycle.pipeline.quota_exceeded(job, least) is not None:
         return
-    bounded, seen = False, {_taken(asked.task_groups)}
+    bounded = False
+    seen = {_taken(asked.task_groups)}
     for resource in np.flatnonzero(requests.max(axis=0)).tolist():
         first = _Choice(cycle, job, cheapest=resource).demand()
         others = _Choice(cycle, job, cheapest=resource).each()
@@ -251,7 +255,9 @@ def _affordable_group(cycle: Cycle, job: Job, task_group: TaskGroup) -> TaskGrou
     with cycle.ledger.statement():
         cycle.ledger.count_leaving()  # surplus starts at once, while terminating pods still hold theirs
         counts = next(_Affordable(cycle, job, task_group).counts(), None)
-    return task_group if counts is None else _of_these(task_group, counts)
+    if counts is None:
+        return task_group
+    return _of_these(task_group, counts)
 
 
 def surplus_groups(cycle: Cycle, job: Job) -> Iterator[Demand]:
@@ -275,7 +281,9 @@ def whole_first(cycle: Cycle, job: Job, asked: Demand) -> tuple[Demand, ...]:
         return (asked,)
     (least,) = asked.task_groups
     whole = everything(least)
-    return (Demand((whole,)), asked) if whole.need > least.need else (asked,)
+    if whole.need > least.need:
+        return (Demand((whole,)), asked)
+    return (asked,)
 
 
 def larger_sizes(cycle: Cycle, job: Job) -> Iterator[TaskGroup]:
@@ -371,7 +379,8 @@ class _Affordable:
                 yield taken
             return
         later = sum(self._left[i + 1 :])
-        low, high = max(0, missing - later, self._lacking(i, taken)), min(self._left[i], missing)
+        low = max(0, missing - later, self._lacking(i, taken))
+        high = min(self._left[i], missing)
 
         def allowed(number: int) -> bool:
             self._questions -= 1
@@ -466,13 +475,17 @@ class _Choice:
 
     def _in_order(self) -> list[SubJob]:
         ordered = _ordered(self._cycle, self._job)
-        return ordered if self._cheapest is None else sorted(ordered, key=self._cost)
+        if self._cheapest is None:
+            return ordered
+        return sorted(ordered, key=self._cost)
 
     def _cost(self, sub: SubJob) -> int:
         """How much of the resource a sub-job asks for to be whole."""
         missing = self._missing(sub)
         asked = needs(Demand((self._task_group(sub, missing),))) if missing > 0 else None
-        return int(asked[self._cheapest]) if asked is not None and self._cheapest is not None else 0
+        if asked is not None and self._cheapest is not None:
+            return int(asked[self._cheapest])
+        return 0
 
     def nested(self, number: int = 0) -> Demand:
         """The fewest parts that make an inner group of a nested job whole, those first that have begun."""
@@ -491,7 +504,10 @@ class _Choice:
             if chosen is not None and i != number:
                 parts[groups[i].parent].append(chosen)
         mine = {sub.number for sub in chosen or ()}
-        task_groups = [(s, self._task_group(s, self._missing(s))) for s in open_subs if s.inner_group in inside]
+        task_groups = []
+        for s in open_subs:
+            if s.inner_group in inside:
+                task_groups.append((s, self._task_group(s, self._missing(s))))
         return Demand(
             tuple(task_group for sub, task_group in task_groups if sub.number in mine),
             tuple(task_group for sub, task_group in task_groups if sub.number not in mine),
@@ -501,7 +517,8 @@ class _Choice:
 
     def _inside(self, number: int) -> set[int]:
         """An inner group of a nested job and those in it; of another job -1, which its sub-jobs have for none."""
-        groups, inside = self._job.inner_groups, {number if self._job.shape.nested else -1}
+        groups = self._job.inner_groups
+        inside = {number if self._job.shape.nested else -1}
         for i in range(number + 1, len(groups)):  # parts come after the groups that they are in
             if groups[i].parent in inside:
                 inside.add(i)
@@ -565,7 +582,8 @@ class _Choice:
     def _alternatives(self, ordered: list[SubJob], whole: list[TaskGroup]) -> tuple[Demand | None, bool]:
         """All selections of whole sub-jobs and single surplus tasks, if there are few enough to try them all."""
         taken = {task_group.sub.number: task_group.need for task_group in whole}
-        most, singles = self._cycle.budget.singles, []
+        most = self._cycle.budget.singles
+        singles = []
         for sub in ordered:
             tasks = self._left_by_sub[sub.number]
             if sub.number in taken or self._ready_by_sub[sub.number] >= sub.minimum:
@@ -582,13 +600,15 @@ class _Choice:
         """Every selection of tasks that meets all minimums, or makes an inner group whole, and would not with fewer of
         a sub-job; of alike ones one. That there are more than are looked for is noted.
         """
-        inside, budget = self._inside(number), self._cycle.budget
+        inside = self._inside(number)
+        budget = self._cycle.budget
         subs = [s for s in self._in_order() if s.inner_group in inside and self._left_by_sub[s.number]]
         if len(subs) > budget.singles:
             self._cycle.report.search_counts.cut += 1
             return
         met = partial(self._met_by, number, subs)
-        kinds, options = [self._kind(sub) for sub in subs], [self._numbers(sub) for sub in subs]
+        kinds = [self._kind(sub) for sub in subs]
+        options = [self._numbers(sub) for sub in subs]
         alike = [max((j for j in range(i) if kinds[j] == kind), default=None) for i, kind in enumerate(kinds)]
         stack: list[tuple[int, ...]] = [()]
         steps = budget.questions
@@ -626,7 +646,8 @@ class _Choice:
 
     def _numbers(self, sub: SubJob) -> tuple[int, ...]:
         """How many more tasks of a sub-job may count, none last: those that make it whole, and more of a whole one."""
-        missing, left = sub.minimum - self._ready_by_sub[sub.number], self._left_by_sub[sub.number]
+        missing = sub.minimum - self._ready_by_sub[sub.number]
+        left = self._left_by_sub[sub.number]
         if self._job.shape.nested:
             return (missing, 0) if 0 < missing <= left else (0,)
         short = sum(max(self._short[at], 0) for at in self._roles.values())
@@ -643,7 +664,9 @@ class _Choice:
             for role in self._roles:
                 roles[role] += min(of_role[role], number)
         left = lacking(self._job.shape, ready, list(roles.values()))
-        return left[inner_group][0] <= 0 if self._job.shape.nested else max(left[0]) <= 0
+        if self._job.shape.nested:
+            return left[inner_group][0] <= 0
+        return max(left[0]) <= 0
 
     def _made(self, subs: Sequence[SubJob], numbers: Sequence[int]) -> tuple[TaskGroup, ...]:
         """Task groups of so many tasks of sub-jobs, with the roles that those before them leave open."""
@@ -663,11 +686,15 @@ class _Choice:
     def _missing(self, sub: SubJob) -> int:
         """How many tasks a sub-job lacks; 0 if it has too few tasks to ever reach its minimum."""
         missing = sub.minimum - self._ready_by_sub[sub.number]
-        return missing if self._left_by_sub[sub.number] >= missing else 0
+        if self._left_by_sub[sub.number] >= missing:
+            return missing
+        return 0
 
     def _required_first(self, open_subs: list[SubJob]) -> list[SubJob]:
         """First the sub-jobs that bring each policy up to its minimum number of complete sub-jobs, then the others."""
-        short, required, rest = list(self._short), [], []
+        short = list(self._short)
+        required = []
+        rest = []
         for sub in open_subs:
             slot = self._leaves[sub.number].whole
             if slot is not None and short[slot.at] > 0:
@@ -693,7 +720,9 @@ class _Choice:
     def _task_group(self, sub: SubJob, need: int) -> TaskGroup:
         """A task group of `need` tasks of a sub-job, first those of roles that the job is short of."""
         remaining = self._remaining_by_sub[sub.number]
-        roles, left, able = {}, need, by_role(remaining)
+        roles = {}
+        left = need
+        able = by_role(remaining)
         for number, at in self._roles.items():
             wanted = min(able[number], left, max(self._short[at], 0))
             if wanted:
@@ -707,7 +736,8 @@ class _Choice:
     def _add(self, *task_groups: TaskGroup, sign: int = 1) -> None:
         """Count task groups as placed; with sign -1, undo that."""
         for task_group in task_groups:
-            leaf, before = self._leaves[task_group.sub.number], self._ready_by_sub[task_group.sub.number]
+            leaf = self._leaves[task_group.sub.number]
+            before = self._ready_by_sub[task_group.sub.number]
             after = before + sign * task_group.need
             self._ready_by_sub[task_group.sub.number] = after
             self._short[leaf.tasks.at] -= sign * task_group.need

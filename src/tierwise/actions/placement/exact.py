@@ -262,7 +262,10 @@ class _Stated:
         tiers: Tiers = STATED,
     ) -> None:
         """`beside` are tasks of others by shape and row, which may stand there as well. Raises _NowhereError."""
-        self._cycle, self._job, self._asked, self._within = cycle, job, asked, within
+        self._cycle = cycle
+        self._job = job
+        self._asked = asked
+        self._within = within
         self._limits = Limits(cycle, job, tiers) if cycle.snapshot.ground(job) is Ground.TREES else None
         self._scopes: list[Scope] = []
         self._limit_of: list[LimitOf | None] = []  # by scope, what of it was asked for
@@ -290,7 +293,8 @@ class _Stated:
     # What is asked.
 
     def _state(self) -> None:
-        job, asked = self._job, self._asked
+        job = self._job
+        asked = self._asked
         root = group_job(job, asked.inner_group) if asked.inner_group else job
         top = self._scope(root, -1, asked.inner_group)
         subs = [task_group.sub.number for task_group in asked.task_groups]
@@ -340,12 +344,14 @@ class _Stated:
 
     def _levels(self, top: int) -> None:
         """The minimum of a job with sub-groups, whichever of these and of their tasks meet it."""
-        cycle, job = self._cycle, self._job
+        cycle = self._cycle
+        job = self._job
         left_of_gang = lacking_of(cycle.ledger, job)[0]
         becoming_whole: dict[int, list[int]] = {}  # by number that the gang needs
         every = []
         for sub, leaf in zip(job.subs, job.shape.leaves, strict=True):
-            remaining, missing = remaining_tasks(cycle, sub), sub.minimum - ready_tasks(cycle.ledger, sub)
+            remaining = remaining_tasks(cycle, sub)
+            missing = sub.minimum - ready_tasks(cycle.ledger, sub)
             left = sum(tasks_left.left for tasks_left in remaining)
             if left < max(missing, 1):
                 continue
@@ -365,9 +371,12 @@ class _Stated:
 
     def _nested(self, top: int) -> None:
         """The parts that a nested job, or an inner group of it, lacks, whichever they are."""
-        cycle, job, number = self._cycle, self._job, self._asked.inner_group
+        cycle = self._cycle
+        job = self._job
+        number = self._asked.inner_group
         lacking = [numbers[0] for numbers in lacking_of(cycle.ledger, job)]
-        scopes, parts = {number: top}, {number: -1}
+        scopes = {number: top}
+        parts = {number: -1}
         inside: dict[int, tuple[list[int], list[int]]] = {number: ([], [])}
         for i in range(number + 1, len(job.inner_groups)):
             parent = job.inner_groups[i].parent
@@ -378,7 +387,8 @@ class _Stated:
                 inside[i] = [], []
                 inside[parent][1].append(parts[i])
         for sub in job.subs:
-            missing, remaining = sub.minimum - ready_tasks(cycle.ledger, sub), remaining_tasks(cycle, sub)
+            missing = sub.minimum - ready_tasks(cycle.ledger, sub)
+            remaining = remaining_tasks(cycle, sub)
             left = sum(tasks_left.left for tasks_left in remaining)
             if sub.inner_group in inside and 0 < missing <= left:
                 scope = self._scope(sub, scopes[sub.inner_group])
@@ -416,7 +426,8 @@ class _Stated:
         """The scope of a sub-job, inside those of the groups around it."""
         if not self._job.shape.parted:
             return top
-        scope, groups = top, list[int]()
+        scope = top
+        groups = list[int]()
         number = sub.inner_group
         while number > self._asked.inner_group:
             groups.append(number)
@@ -438,7 +449,8 @@ class _Stated:
 
     def _on_tree(self, gang: Job | SubJob) -> Ints | None:
         """By row the widest domain that a gang may use, -1 for none."""
-        topology, rows = self._cycle.topology, len(self._cycle.nodes)
+        topology = self._cycle.topology
+        rows = len(self._cycle.nodes)
         every = np.concatenate([*gradients_of(self._cycle, gang, self._within), EMPTY])
         widest = every[~np.isin(topology.parent[every], every)]
         place = np.full(rows, -1, dtype=np.int64)
@@ -451,7 +463,8 @@ class _Stated:
     def _on_trees(self, gang: Job | SubJob, number: int) -> tuple[Ints | None, tuple[tuple[Ints, int], ...]]:
         """The same of limits on several trees: what their domains have in common, and the domains to be spread over."""
         assert self._limits is not None, "whoever asks knows"
-        limits, standing = self._limits.of(gang, number), self._limits.rows(gang)
+        limits = self._limits.of(gang, number)
+        standing = self._limits.rows(gang)
         places: list[Ints] = []
         spreads: list[tuple[Ints, int]] = []
         for limit in limits:
@@ -484,7 +497,8 @@ class _Stated:
         outer = {scope.parent for scope in self._scopes}
         told = [set(wanted.units) for wanted in self._wanted]
         for u, unit in enumerate(self._units):
-            scope, sub = self._scopes[unit.scope], self._members[u].subs[0]
+            scope = self._scopes[unit.scope]
+            sub = self._members[u].subs[0]
             own = shared[unit.scope] == 1 and unit.scope not in outer and unit.scope > 0
             firm = len(unit.left) == 1 or unit.least == unit.most == sum(left for _, _, left in unit.left)
             kind: object = u
@@ -508,7 +522,8 @@ class _Stated:
             msgspec.structs.replace(wanted, units=tuple(dict.fromkeys(numbers[u] for u in wanted.units)))
             for wanted in self._wanted
         ]
-        self._units, self._members = units, members
+        self._units = units
+        self._members = members
 
     # What rows have.
 
@@ -532,7 +547,8 @@ class _Stated:
 
         `firm` leaves out the rows that filters without records keep from a shape now.
         """
-        cycle, shapes = self._cycle, tuple(self._shapes)
+        cycle = self._cycle
+        shapes = tuple(self._shapes)
         rules = self._rules.without(left_out) if left_out else self._rules
         scopes = (
             Scope(scope.parent, part=scope.part) if limit in left_out else scope
@@ -567,7 +583,8 @@ class _Stated:
 
     def by_score(self, pool: Pool) -> Ints:
         """A rank for each row, by score and then by name."""
-        cycle, first = self._cycle, self._members[0]
+        cycle = self._cycle
+        first = self._members[0]
         ask = Ask(first.remaining[0][0].pod_set.shape, first.subs[0], self._job)
         able = cycle.fit_counts.of(ask.shape).rows(pool) > 0
         keys = score_keys(cycle, ask, slice(0, len(able)), able)
@@ -634,7 +651,8 @@ class _Stated:
         self, ask: Ask, pod_set: PodSet, row: int, number: int, pools: tuple[Pool, ...], placements: list[Placement]
     ) -> int:
         """Place up to so many tasks on a row: how many fit."""
-        cycle, placed = self._cycle, 0
+        cycle = self._cycle
+        placed = 0
         moving = cycle.pipeline.moving(ask.shape)
         for pool in pools:
             while placed < number:

@@ -28,22 +28,29 @@ def domain_of_rows(cycle: Cycle, constraint: Constraint, tier: int | None = None
 
     A domain of a tier is the widest one around a row that is not above it. `tier` is another than the constraint's own.
     """
-    snapshot, rows = cycle.snapshot, len(cycle.nodes)
+    snapshot = cycle.snapshot
+    rows = len(cycle.nodes)
     if snapshot.alternate_topology(constraint) is None and not snapshot.knows(constraint):
         virtual = constraint.kind == HYPERNODES  # without any hyperNode Volcano has a virtual root around all nodes
-        return None if virtual or not constraint.hard else np.full(rows, -1, dtype=np.int64)
+        if virtual or not constraint.hard:
+            return None
+        return np.full(rows, -1, dtype=np.int64)
     tree = cycle.tree_of(constraint)
     topology = tree.topology
     limit = _tier(constraint, topology) if tier is None else tier
     if limit is None:
         unknown = bool(constraint.tier_name) and (constraint.kind != HYPERNODES or constraint.spread > 0)
-        return np.full(rows, -1, dtype=np.int64) if unknown and constraint.hard else None
+        if unknown and constraint.hard:
+            return np.full(rows, -1, dtype=np.int64)
+        return None
     found: Ints = _widest(topology, limit)[topology.leaf[tree.positions]]
     return found
 
 
 def _tier(constraint: Constraint, topology: Topology) -> int | None:
-    return constraint.tier if constraint.tier is not None else topology.tier_names.get(constraint.tier_name)
+    if constraint.tier is not None:
+        return constraint.tier
+    return topology.tier_names.get(constraint.tier_name)
 
 
 def _widest(topology: Topology, limit: int) -> Ints:
@@ -113,7 +120,9 @@ class Limits:
     """The limits of the parts of a job, each of which is looked up once."""
 
     def __init__(self, cycle: Cycle, job: Job, tiers: Tiers) -> None:
-        self._cycle, self._job, self._tiers = cycle, job, tiers
+        self._cycle = cycle
+        self._job = job
+        self._tiers = tiers
         self._known: dict[tuple[Constraint, int | None], Limit | None] = {}
 
     def _limits(
@@ -144,7 +153,9 @@ class Limits:
 
     def of_sub(self, sub: SubJob) -> tuple[Limit, ...]:
         """Of a sub-job."""
-        return self._limits(sub.constraint, sub.further, self._tiers.subs) if sub.policy >= 0 else ()
+        if sub.policy >= 0:
+            return self._limits(sub.constraint, sub.further, self._tiers.subs)
+        return ()
 
     def of(self, gang: Job | SubJob, number: int) -> tuple[Limit, ...]:
         """Of the job itself, of an inner group that has this number, or of a sub-job."""
@@ -158,8 +169,10 @@ class Limits:
         return replace(whole, limits=self.of_group(number), standing=standing)
 
     def unit(self, number: int, task_group: TaskGroup) -> Part:
-        sub, kind = task_group.sub, None
-        limits, standing = self.of_sub(sub), self.rows(sub)
+        sub = task_group.sub
+        kind = None
+        limits = self.of_sub(sub)
+        standing = self.rows(sub)
         if not len(standing) and not any(limit.spread for limit in limits):
             several = len({r.pod_set.shape.number for r in task_group.remaining}) > 1
             shapes = tuple((r.pod_set.shape.number, r.left if several else 0) for r in task_group.remaining)

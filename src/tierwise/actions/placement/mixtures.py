@@ -158,7 +158,8 @@ class Axes:
         offsets = np.indices([limit + 1 for limit in limits[:-1]]).reshape(len(limits) - 1, cells).T
         used = offsets @ self._requests[:-1]
         fits = ((used <= free) | (used == 0)).all(axis=1)
-        offsets, left = offsets[fits], free - used[fits]
+        offsets = offsets[fits]
+        left = free - used[fits]
         wanted = self._requests[-1] > 0
         values = (left[:, wanted] // self._requests[-1][wanted]).min(axis=1, initial=limits[-1])
         return offsets, np.maximum(values, 0)
@@ -213,7 +214,8 @@ def _share(options: Options, before: Ints, mix: Mix) -> Mix:
     """The least that the last part takes of a mixture if the parts before it take the rest."""
     offsets, values = options
     inside = (offsets <= np.array(mix[:-1], dtype=np.int64)).all(axis=1)
-    offsets, values = offsets[inside], values[inside]
+    offsets = offsets[inside]
+    values = values[inside]
     rest = before[tuple((np.array(mix[:-1], dtype=np.int64) - offsets).T)]
     missing = np.maximum(mix[-1] - rest, 0)
     able = np.flatnonzero((rest >= 0) & (missing <= values))

@@ -55,7 +55,8 @@ def _place_task_group(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Pla
     """Place a task group on its nominated nodes; best-effort tasks, which have none, where they find a slot."""
     placements: list[Placement] = []
     slots: list[RemainingTasks] = []
-    missing, owed = task_group.need, dict(task_group.roles)
+    missing = task_group.need
+    owed = dict(task_group.roles)
     for tasks_left in task_group.remaining:
         role = tasks_left.pod_set.role_number
         most = max(missing - sum(owed.values()) + owed.get(role, 0), 0)  # the rest is for the minimums of other roles
@@ -114,7 +115,8 @@ def _within_limits(cycle: Cycle, job: Job) -> bool:
     inner = (group_job(job, number) for number in range(1, len(job.inner_groups)))
     gangs: tuple[Job | SubJob, ...] = (job, *inner, *job.subs)
     for gang in gangs:
-        limit, here = cycle.pipeline.limit(gang), cycle.current_domain(gang)
+        limit = cycle.pipeline.limit(gang)
+        here = cycle.current_domain(gang)
         if limit is not None and here is not None and int(cycle.topology.tier[here]) > limit:
             return False
     return True

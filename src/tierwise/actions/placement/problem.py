@@ -98,7 +98,9 @@ class Part(msgspec.Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def units(self) -> tuple[Part, ...]:
         """All task groups in it, as parts."""
-        return tuple(unit for part in self.parts for unit in part.units) if self.parts else (self,)
+        if self.parts:
+            return tuple(unit for part in self.parts for unit in part.units)
+        return (self,)
 
     @cached_property
     def shapes(self) -> frozenset[Shape]:
@@ -191,7 +193,9 @@ _FEW = 8
 
 def parts_of(cycle: Cycle, job: Job, asked: Demand) -> Part | None:
     """What a demand asks for as a tree; None where too few parts of a nested job can be placed, or it is whole."""
-    return _nested(cycle, job, asked) if job.shape.nested else _two_levels(cycle, job, asked)
+    if job.shape.nested:
+        return _nested(cycle, job, asked)
+    return _two_levels(cycle, job, asked)
 
 
 def tightness(cycle: Cycle, task_group: TaskGroup) -> tuple[int, int]:
@@ -202,12 +206,15 @@ def tightness(cycle: Cycle, task_group: TaskGroup) -> tuple[int, int]:
 
 def _two_levels(cycle: Cycle, job: Job, asked: Demand) -> Part:
     """A job with sub-groups: it lacks tasks in all, whole sub-jobs by policy, and tasks by role."""
-    shape, first, lacks = job.shape, job.subs[0].number, tuple(lacking_of(cycle.ledger, job)[0])
+    shape = job.shape
+    first = job.subs[0].number
+    lacks = tuple(lacking_of(cycle.ledger, job)[0])
     roles = dict(zip(job.counted_roles, shape.roles, strict=True))
 
     def adds(task_group: TaskGroup) -> Counts:
         counts = [0] * len(lacks)
-        leaf, before = shape.leaves[task_group.sub.number - first], ready_tasks(cycle.ledger, task_group.sub)
+        leaf = shape.leaves[task_group.sub.number - first]
+        before = ready_tasks(cycle.ledger, task_group.sub)
         counts[leaf.tasks.at] += task_group.need
         if leaf.whole is not None and before < leaf.size <= before + task_group.need:
             counts[leaf.whole.at] += 1
@@ -241,12 +248,15 @@ def _kind_of_job(cycle: Cycle, asked: Demand, parts: tuple[Part, ...]) -> tuple[
     if len(subs) <= _FEW and any(cycle.previous_domain(sub) is not None for sub in subs):
         return None
     alike = all(part.kind == first.kind for part in others) and len({(sub.policy, sub.total) for sub in subs}) == 1
-    return ("job", first.kind) if alike and len({sub.number for sub in subs}) == len(subs) else None
+    if alike and len({sub.number for sub in subs}) == len(subs):
+        return ("job", first.kind)
+    return None
 
 
 def _nested(cycle: Cycle, job: Job, asked: Demand) -> Part | None:
     """An inner group of a nested job, the first of which is the job itself: it lacks parts."""
-    number, gangs = asked.inner_group, group_jobs(job)
+    number = asked.inner_group
+    gangs = group_jobs(job)
     lacking = [numbers[0] for numbers in lacking_of(cycle.ledger, job)]
     chosen = {task_group.sub.number for task_group in asked.task_groups}
     found: list[list[tuple[bool, int, Part]]] = [[] for _ in lacking]  # if it is a substitute, its place, the part
@@ -265,7 +275,9 @@ def _nested(cycle: Cycle, job: Job, asked: Demand) -> Part | None:
 
 
 def _unit(cycle: Cycle, number: int, task_group: TaskGroup, adds: Counts) -> Part:
-    limit, bundle, kind = cycle.pipeline.limit(task_group.sub), task_group.firm(), None
+    limit = cycle.pipeline.limit(task_group.sub)
+    bundle = task_group.firm()
+    kind = None
     if bundle and cycle.ledger.placed_rows(task_group.sub) is None:
         shapes = tuple((shape.number, count) for shape, count in bundle)
         own = task_group.sub.number if task_group.extra else -1  # it goes where the rest of its sub-job is
@@ -326,7 +338,9 @@ def joined(placements: Iterable[Placement]) -> list[Placement]:
 
 def deferral(cycle: Cycle, job: Job, placements: Iterable[Placement]) -> Delay | None:
     """Why a job had better wait than take a place: asked wherever one is given out, before any pod goes for it."""
-    return cycle.pipeline.defer(job, rows_of(placements)) if cycle.pipeline.defer else None
+    if cycle.pipeline.defer:
+        return cycle.pipeline.defer(job, rows_of(placements))
+    return None
 
 
 def found_on(cycle: Cycle, placements: Sequence[Placement]) -> SearchResult:
@@ -346,7 +360,8 @@ def written(cycle: Cycle, job: Job, found: SearchResult) -> SearchResult | NoPla
     """What was found and taken back, on the ledger once more; nothing of it where some has no room by now."""
     with cycle.ledger.statement() as statement:
         for placement in found.placements:
-            shape, pool = placement.pod_set.shape, placement.pool
+            shape = placement.pod_set.shape
+            pool = placement.pool
             rows, counts = np.unique(placement.rows, return_counts=True)
             if (cycle.fit_counts.of(shape).rows(pool)[rows] < counts).any():
                 return NoPlace.BOUNDED

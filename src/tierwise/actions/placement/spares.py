@@ -43,7 +43,9 @@ def like_nodes(cycle: Cycle, job: Job) -> Bools:
     standing = _standing(job)
     rows = cycle.nodes.rows[[task.node for task in standing]]
     like: Bools = np.isin(cycle.nodes.taint_set, cycle.nodes.taint_set[rows])
-    return like & ~LostNodes(cycle.nodes).rows(standing[0].tolerations) if standing else like
+    if standing:
+        return like & ~LostNodes(cycle.nodes).rows(standing[0].tolerations)
+    return like
 
 
 def _standing(job: Job) -> list[Task]:
@@ -106,7 +108,8 @@ class Spares:
         """Whether a job may reclaim from the queue of an owner, which holds more than it deserves with its spares: what
         is only kept free goes before anything that runs there.
         """
-        cycle, queues = self._cycle, self._cycle.snapshot.queues
+        cycle = self._cycle
+        queues = self._cycle.snapshot.queues
         found = self._kept.get(owner.number) or self._before.get(owner.number)
         known = owner.queue in queues and job.queue in queues and owner.queue != job.queue
         if found is None or not known or not queues[owner.queue].reclaimable or self._openings >= _OPENINGS:
@@ -203,17 +206,20 @@ class Spares:
 
     def _keep(self, job: Job) -> None:
         """Set aside what is free of a job's spares, on the fullest nodes that have room."""
-        cycle, terms = self._cycle, job.repair
+        cycle = self._cycle
+        terms = job.repair
         assert terms is not None
         shape = _shape(job)
-        like, lent = self._like[job.number], self.lent()
+        like = self._like[job.number]
+        lent = self.lent()
         free = np.where(like, cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE), 0)
         without = free
         if len(lent):
             freed = cycle.running.freed(lent)
             without = np.where(like, Room(cycle, Pool.FUTURE_IDLE, freed=freed).rows(shape), 0)
         counts = np.zeros(len(cycle.nodes), dtype=np.int64)
-        left, due = self._most[job.number], 0
+        left = self._most[job.number]
+        due = 0
         for domain in self._domains(job):
             span = cycle.topology.span(domain)
             wanted = min(terms.spares, left)
@@ -251,10 +257,12 @@ class Spares:
         """Where the spares of a job are: in each domain of a tier that it runs in, or in the one that it may not leave,
         else the innermost one around it.
         """
-        topology, terms = self._cycle.topology, job.repair
+        topology = self._cycle.topology
+        terms = job.repair
         assert terms is not None
         if not terms.spares_tier:
-            here, limit = self._cycle.current_domain(job), self._cycle.pipeline.limit(job)
+            here = self._cycle.current_domain(job)
+            limit = self._cycle.pipeline.limit(job)
             here = ROOT if here is None else here
             return [here if limit is None else topology.highest(here, limit) or here]
         tier = topology.tier_names.get(terms.spares_tier)

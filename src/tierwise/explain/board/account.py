@@ -33,13 +33,17 @@ class Account:
 
     def __init__(self, run: Run, tree: BoardTree, standing: Sequence[BoardPod]) -> None:
         self._wire: Raw = {}
-        snapshot, shut = run.after, tree.shut
-        spares, reservations = _spares(run), _reservations(run)
+        snapshot = run.after
+        shut = tree.shut
+        spares = _spares(run)
+        reservations = _reservations(run)
         gangs = tree.of(pod for pod in standing if pod.holds and not is_single(pod.job))
         single = tree.of(pod for pod in standing if pod.holds and is_single(pod.job))
         fragmented: list[Ints] = []
         for r, name in enumerate(tree.resources):
-            total, used, kept = tree.total[r], tree.used[r], tree.kept[r]
+            total = tree.total[r]
+            used = tree.used[r]
+            kept = tree.kept[r]
             idle = np.maximum(total - used, 0)
             reserved = np.where(shut, 0, np.minimum(kept, idle))
             rest = np.where(shut, 0, idle - reserved)
@@ -83,7 +87,8 @@ def _spares(run: Run) -> Places:
 def _reservations(run: Run) -> Places:
     """Places that gangs which wait have a reservation for, on the rows of the last snapshot."""
     snapshot, report = run.reports[-1]
-    names, row_of = snapshot.nodes.names, run.after.nodes.row
+    names = snapshot.nodes.names
+    row_of = run.after.nodes.row
     found: list[tuple[Shape, Ints, Ints]] = []
     for shape, rows, counts in (held for reservation in report.reservations for held in reservation.held):
         here = np.array([row_of.get(names[row], -1) for row in rows.tolist()], dtype=np.int64)
@@ -122,7 +127,10 @@ def _waiting(snapshot: Snapshot, trees: Sequence[AlternateTopology], index: int)
     kinds: set[tuple[int, int, int, int]] = set()
     for job in snapshot.jobs:
         pending = [task for task in job.tasks if task.status is Status.PENDING]
-        asked = [int(task.shape.request[index]) for task in pending if task.shape.request[index] > 0]
+        asked = []
+        for task in pending:
+            if task.shape.request[index] > 0:
+                asked.append(int(task.shape.request[index]))
         if asked:
             kinds.add((min(asked), max(1, min(job.minimum, len(asked))), *_tier(snapshot, trees, job)))
     order = sorted(kinds, key=lambda kind: (kind[0] * kind[1], *kind))

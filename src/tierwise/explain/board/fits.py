@@ -40,7 +40,8 @@ _NOWHERE: Final[Raw] = {"lit": [], "roomiest": [], "domains": 0, "taking": 0, "g
 
 def fits_shape(run: Run, trees: Iterable[AlternateTopology], text: str) -> Raw:
     """Where gangs of a typed shape fit: "64 × 1 gpu in one leaf". What cannot be read is told with an example."""
-    snapshot, order = run.after, list(trees)
+    snapshot = run.after
+    order = list(trees)
     form = _SHAPE.fullmatch(" ".join(text.split()))
     asked = _amounts(snapshot, form[2]) if form else None
     limits = [_tier(tree.topology, form[3] or "") if form else None for tree in order]
@@ -52,7 +53,8 @@ def fits_shape(run: Run, trees: Iterable[AlternateTopology], text: str) -> Raw:
         ((name, number),) = asked.items()
         one = amount(name, "1")
         if number > most[name] and number % one == 0:
-            pods, asked = number // one, {name: one}
+            pods = number // one
+            asked = {name: one}
     if pods < 1:
         return {"fault": f"a gang has a pod at least; write for example “{_example(snapshot)}”"}
     room = Room(open_cycle(snapshot, run.profile), Pool.IDLE)
@@ -72,11 +74,14 @@ def fits_shape(run: Run, trees: Iterable[AlternateTopology], text: str) -> Raw:
 
 def fits_job(run: Run, trees: Iterable[AlternateTopology], job: Job) -> Raw:
     """The domains that take what a job still waits for; of trees that rows do not follow, none."""
-    cycle, order = open_cycle(run.after, run.profile), list(trees)
-    asked, name = demand(cycle, job), ObjectNames(run.after.jobs).of(job)
+    cycle = open_cycle(run.after, run.profile)
+    order = list(trees)
+    asked = demand(cycle, job)
+    name = ObjectNames(run.after.jobs).of(job)
     if not asked.task_groups:
         return {"fault": f"{name} waits for no place"}
-    topology, limit = cycle.topology, cycle.pipeline.limit(job)
+    topology = cycle.topology
+    limit = cycle.pipeline.limit(job)
     taking = may_hold_all(Room(cycle, Pool.IDLE), asked, np.arange(len(topology.name))).astype(np.int64)
     where = f" in one {_word(topology, limit)}" if limit is not None else ""
     return {
@@ -88,9 +93,11 @@ def fits_job(run: Run, trees: Iterable[AlternateTopology], job: Job) -> Raw:
 def _lit(topology: Topology, held: Ints, limit: int | None) -> Raw:
     """Domains with the gangs that they take: within the limit by themselves, beyond it as many as those inside."""
     if limit is None:
-        within, gangs = np.flatnonzero(np.arange(len(held)) > ROOT), held
+        within = np.flatnonzero(np.arange(len(held)) > ROOT)
+        gangs = held
     else:
-        within, counted = topology.outermost(limit), np.zeros_like(held)
+        within = topology.outermost(limit)
+        counted = np.zeros_like(held)
         counted[within] = held[within]
         gangs = np.where(topology.tier <= limit, held, topology.roll_up(counted))
     found = np.flatnonzero(gangs)
@@ -114,7 +121,9 @@ def _amounts(snapshot: Snapshot, text: str) -> dict[str, int] | None:
             found[name] = amount(name, form[1]) if form and name else 0
         except ValueError:
             return None
-    return found if all(number > 0 for number in found.values()) else None
+    if all(number > 0 for number in found.values()):
+        return found
+    return None
 
 
 def _resource(snapshot: Snapshot, word: str) -> str:

@@ -102,7 +102,8 @@ def by_job(standing: Sequence[BoardPod]) -> Standing:
 def job_lines(run: Run, standing: Standing, tree: BoardTree) -> list[Line]:
     """The jobs that wait, by queue and age, then the others that hold something, the largest first."""
     jobs = run.after.jobs
-    names, shared = ObjectNames(jobs), Counter(full_name(job) for job in jobs)
+    names = ObjectNames(jobs)
+    shared = Counter(full_name(job) for job in jobs)
     waiting: list[tuple[Job, Line]] = []
     settled: list[tuple[Job, Line]] = []
     for job in jobs:

@@ -43,13 +43,15 @@ def is_single(job: Job) -> bool:
 
 def board_pods(run: Run, *, carried_out: bool) -> tuple[BoardPod, ...]:
     """Every task with a row, job by job; where decisions are not carried out, rows are kept at most."""
-    bound, decided = _bound(run), _decided(run, carried_out=carried_out)
+    bound = _bound(run)
+    decided = _decided(run, carried_out=carried_out)
     rows = run.after.nodes.rows.tolist()
     found: list[BoardPod] = []
     for job in run.after.jobs:
         for sub in job.subs:
             for task in sub.tasks:
-                row, how = rows[task.node], PodState.RUNNING
+                row = rows[task.node]
+                how = PodState.RUNNING
                 if task.status is Status.PENDING:
                     row, how = decided.get(task.key, (-1, PodState.KEPT))
                 elif task.status is Status.RELEASING:
@@ -76,7 +78,8 @@ def _decided(run: Run, *, carried_out: bool) -> dict[str, tuple[int, PodState]]:
     cluster only does not show it yet. Elsewhere a task that was bound and is pending again has lost its row since.
     """
     snapshot, report = run.reports[-1]
-    names, row_of = snapshot.nodes.names, run.after.nodes.row
+    names = snapshot.nodes.names
+    row_of = run.after.nodes.row
     found: dict[str, tuple[int, PodState]] = {}
     for decision in report.decisions:
         if decision.bound and snapshot is not run.after:

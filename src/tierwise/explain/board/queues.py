@@ -31,7 +31,8 @@ def queues_wire(run: Run, jobs: Sequence[Line], resources: Sequence[str]) -> lis
     """
     current = open_cycle(run.after, run.profile)
     columns = [run.after.axis.index.get(name, -1) for name in resources]
-    used, entitled = _used(run.after.queues, current.ledger), current.pipeline.entitled()
+    used = _used(run.after.queues, current.ledger)
+    entitled = current.pipeline.entitled()
     waiting = Counter(job.queue for job in jobs if job.waiting or job.kept)
     parents = {queue.parent for queue in run.after.queues.values()}
     idle: dict[object, list[Raw]] = {}
@@ -96,7 +97,8 @@ def _used(queues: Mapping[str, Queue], ledger: Ledger) -> dict[str, Ints]:
     """What each queue and those below it use."""
     sums = {name: ledger.queue_used[:, column].copy() for name, column in ledger.queue_index.items()}
     for name, column in ledger.queue_index.items():
-        seen, outer = {name}, queues[name].parent
+        seen = {name}
+        outer = queues[name].parent
         while outer in queues and outer not in seen:
             sums[outer] += ledger.queue_used[:, column]
             seen.add(outer)
@@ -126,4 +128,6 @@ def _share(used: Ints, deserved: Ints | None) -> float | None:
     if deserved is None:
         return None
     some = (deserved > 0) & (deserved < _ENDLESS)
-    return round(float((used[some] / deserved[some]).max()), 6) if some.any() else None
+    if some.any():
+        return round(float((used[some] / deserved[some]).max()), 6)
+    return None

@@ -147,13 +147,16 @@ class _Judge:
     """What calls cost as their pods are placed."""
 
     def __init__(self, zones: Zones, costs: ZoneCosts, placed: _Placed) -> None:
-        self.zones, self.placed = zones, placed
+        self.zones = zones
+        self.placed = placed
         self._costs = costs
 
     def call(self, group: str, dependency: Dependency) -> _Call:
         """From where to where one workload calls another, and whether that keeps its limit."""
-        caller, callee = (group, dependency.caller), (group, dependency.callee)
-        origins, ends = self.placed.by_zone(caller), self.placed.by_zone(callee)
+        caller = (group, dependency.caller)
+        callee = (group, dependency.callee)
+        origins = self.placed.by_zone(caller)
+        ends = self.placed.by_zone(callee)
         together = self._on_one_node(caller, callee)
         kept, violated = self._costs.kept(dependency.max_cost)
         ways: list[_Way] = []
@@ -231,12 +234,15 @@ class _LinkUse(msgspec.Struct, frozen=True):
 
     @property
     def share(self) -> float:
-        return self.used / self.capacity if self.capacity else float(self.over)
+        if self.capacity:
+            return self.used / self.capacity
+        return float(self.over)
 
 
 def _links(network: NetworkMap, weights: str, judge: _Judge, groups: Iterable[AppGroup]) -> list[_LinkUse]:
     """Every link that has a cost or a capacity; the fullest first."""
-    capacities, costs = network.capacities(weights), network.costs(weights)
+    capacities = network.capacities(weights)
+    costs = network.costs(weights)
     ends = {link: judge.zones.pairs(link) for link in sorted({*capacities, *costs})}
     wanted = np.zeros((judge.zones.number, judge.zones.number))  # from zone to zone; of any size, so no integers
     for group in groups:

@@ -86,7 +86,8 @@ class BoardTree:
         return [self._columns(title, tree, amounts) for title, tree in self.trees.items()]
 
     def _columns(self, title: str, tree: AlternateTopology, amounts: Mapping[str, Ints]) -> Raw:
-        topology, rows = tree.topology, tree.rows
+        topology = tree.topology
+        rows = tree.rows
         ones = np.ones(len(self._snapshot.nodes), dtype=np.int64)
         over: Ints = np.any(self.used > self.total, axis=0).astype(np.int64)
         return {
@@ -135,7 +136,8 @@ class BoardTree:
 
     def node(self, row: int, more: Mapping[str, Ints] = _NO_MORE) -> Raw:
         """One node: its innermost domains, whether it takes pods, and amounts in the order of the resources."""
-        nodes, sums = self._snapshot.nodes, {**self._sums(), **more}
+        nodes = self._snapshot.nodes
+        sums = {**self._sums(), **more}
         over = bool((self.used[:, row] > self.total[:, row]).any())
         return {
             "name": nodes.names[row],

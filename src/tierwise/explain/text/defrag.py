@@ -41,7 +41,9 @@ def defrag_lines(page: Page, plan: DefragPlan) -> list[Text]:
 
 
 def _slots(number: int) -> str:
-    return f"{count(number, 'such gang')} {verb(number, 'fits', 'fit')}" if number else "no such gang fits"
+    if number:
+        return f"{count(number, 'such gang')} {verb(number, 'fits', 'fit')}"
+    return "no such gang fits"
 
 
 def _hours(hours: float, plan: DefragPlan) -> str:

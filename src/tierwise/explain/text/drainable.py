@@ -55,7 +55,9 @@ def drainable_lines(page: Page, found: Drainable) -> list[Text]:
 def _empty(one: Drain, now: float) -> str:
     if not one.pods:
         return "now"
-    return clock_text(one.empty_at, now) if one.empty_at is not None else "-"
+    if one.empty_at is not None:
+        return clock_text(one.empty_at, now)
+    return "-"
 
 
 def _then(one: Drain) -> Cell:

@@ -66,7 +66,8 @@ def _one(page: Page, report: EtaReport, eta: Eta) -> list[Text]:
 
 
 def _table(page: Page, report: EtaReport) -> list[Text]:
-    now, wide = report.now, page.width >= _WIDE
+    now = report.now
+    wide = page.width >= _WIDE
     half, after = (["50 %"], ["after:10"]) if wide else ([], [])
     columns = ["place>", "job:12", "queue:6", "starts~10", *half, "90 %", *after]
     shown = report.jobs if page.everything else report.jobs[:_MOST]

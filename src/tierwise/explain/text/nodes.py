@@ -74,7 +74,8 @@ def node_states(snapshot: Snapshot, objects: Objects, by: str = "") -> tuple[str
 
 
 def _groups(snapshot: Snapshot, objects: Objects, by: str) -> tuple[str, list[str]]:
-    topology, names = snapshot.topology, snapshot.nodes.names
+    topology = snapshot.topology
+    names = snapshot.nodes.names
     titles = {tier: name for name, tier in topology.tier_names.items()}
     tiers = [tier for tier in topology.at_tier if tier != int(topology.tier[ROOT])]
     tier = next((t for t in tiers if by and by in (str(t), titles.get(t, ""))), max(tiers, default=None))

@@ -43,12 +43,16 @@ def places(
     snapshot: Snapshot, pipeline: Pipeline, waiting: Mapping[str, tuple[int, int]], queues: Sequence[str] = ()
 ) -> list[Place]:
     """Waiting jobs by queue and place; `waiting` has the place of each by key, and of how many."""
-    ledger, found = Ledger(snapshot), []
+    ledger = Ledger(snapshot)
+    found = []
     for job in snapshot.jobs:
         if job.key not in waiting or (queues and job.queue not in queues):
             continue
         keys = cast("dict[str, tuple[float, ...]]", pipeline.job_factors(job))  # the rule keeps them apart
-        factors = {name: _words(name, key, snapshot.now) for name, key in keys.items() if key}
+        factors = {}
+        for name, key in keys.items():
+            if key:
+                factors[name] = _words(name, key, snapshot.now)
         if stands_in_part(ledger, job):
             factors = {"in part": "goes first among its priority", **factors}
         pods = sum(task.status in (Status.PENDING, Status.GATED) for task in job.tasks)
@@ -74,7 +78,9 @@ def _held(snapshot: Snapshot, job: Job) -> str:
     if job.refusal is not None and job.refusal.code == "Held":
         return job.refusal.text
     queue = snapshot.queues.get(job.queue)
-    return f"its queue is held: {queue.held}" if queue is not None and queue.held else ""
+    if queue is not None and queue.held:
+        return f"its queue is held: {queue.held}"
+    return ""
 
 
 def _words(plugin: str, key: Sequence[float], now: float) -> str:
@@ -86,7 +92,9 @@ def _words(plugin: str, key: Sequence[float], now: float) -> str:
         case "gang":
             return "has its minimum" if number else "below its minimum"
         case "sla":
-            return "none" if number == inf else f"until {clock_text(number, now)}"
+            if number == inf:
+                return "none"
+            return f"until {clock_text(number, now)}"
         case "drf":
             return f"share {number:.3f}"
         case _:
@@ -126,7 +134,8 @@ def queue_lines(page: Page, found: Sequence[Place], now: float) -> list[Text]:
         )
         some = any(place.held for place in jobs)
         if not some:
-            titles, rows = titles[:-1], [row[:-1] for row in rows]
+            titles = titles[:-1]
+            rows = [row[:-1] for row in rows]
         lines += table(page, titles, rows, most=None if page.everything else _JOBS, more="more jobs")
     order = "columns right of priority count in the order of the profile, then the older job goes first"
     return [*lines, Text(""), *wrapped(Text(order, style="dim"), page.width)]

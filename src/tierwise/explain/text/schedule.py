@@ -121,7 +121,10 @@ def _placed(page: Page, names: ObjectNames, run: Run) -> list[Text]:
     if rest:
         pods = sum(d.count() for key in rest for d in decided[key])
         lines.append(Text(f"  and {count(len(rest), 'more gang')} with {count(pods, 'pod')}; --all shows them", "dim"))
-    lone = [names.of(found[0].job) for found in decided.values() if found[0].job.lone]
+    lone = []
+    for found in decided.values():
+        if found[0].job.lone:
+            lone.append(names.of(found[0].job))
     if lone:
         told = Text(f"{compact(lone)}: {count(len(lone), 'pod')} without a podGroup")
         lines += wrapped(told, page.width, first="  ", rest="      ")

@@ -76,8 +76,10 @@ def job_progress(
     objects: Objects, snapshot: Snapshot, last: Mapping[str, str] = MappingProxyType({})
 ) -> list[JobProgress]:
     """Every job, Volcano's first, pods by themselves last; `last` are hyperNodes by podGroup."""
-    known, groups = {job.key: job for job in snapshot.jobs}, objects.every(PodGroup)
-    gangs, pods = objects.every(Gang), _pods(objects, snapshot)
+    known = {job.key: job for job in snapshot.jobs}
+    groups = objects.every(PodGroup)
+    gangs = objects.every(Gang)
+    pods = _pods(objects, snapshot)
     names = ObjectNames(snapshot.jobs)
     found: list[JobProgress] = []
     for path, batch in objects.every(BatchJob).items():
@@ -111,7 +113,10 @@ def job_progress(
 
 def _pods(objects: Objects, snapshot: Snapshot) -> defaultdict[str, Counter[str]]:
     """How many pods of each job do what; one that has ended counts for the group or gang that it names."""
-    of_pod = {task.key: job.key for job in snapshot.jobs for task in job.tasks}
+    of_pod = {}
+    for job in snapshot.jobs:
+        for task in job.tasks:
+            of_pod[task.key] = job.key
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for path, pod in objects.every(Pod).items():
         counts[group_of(pod) or of_pod.get(path) or whose(pod) or lone_gang(path)][_state(pod)] += 1
@@ -122,7 +127,9 @@ def _phase(job: Job, pods: Counter[str]) -> str:
     """The phase of a gang for which no object keeps one: what its pods come to."""
     if pods["succeeded"] and pods["succeeded"] == pods.total():
         return "Completed"
-    return "Running" if 0 < job.minimum <= pods["running"] + pods["succeeded"] else job.phase.value
+    if 0 < job.minimum <= pods["running"] + pods["succeeded"]:
+        return "Running"
+    return job.phase.value
 
 
 def _state(pod: Pod) -> str:
@@ -131,7 +138,9 @@ def _state(pod: Pod) -> str:
     if pod.metadata.deletion_timestamp:
         return "stopping"
     if pod.spec.node_name:
-        return "running" if pod.status.phase == "Running" else "starting"
+        if pod.status.phase == "Running":
+            return "running"
+        return "starting"
     return "gated" if pod.spec.scheduling_gates else "waiting"
 
 
@@ -149,7 +158,8 @@ def job_lines(page: Page, found: Sequence[JobProgress]) -> list[Text]:
     ]
     columns = ["job:12", "phase", "retries", "pods~16", "where:14"]
     if all(progress.most is None for progress in found):
-        columns, rows = columns[:2] + columns[3:], [row[:2] + row[3:] for row in rows]
+        columns = columns[:2] + columns[3:]
+        rows = [row[:2] + row[3:] for row in rows]
     return table(page, columns, rows)
 
 
@@ -191,7 +201,9 @@ def _counted(counts: Counter[str]) -> str:
 
 
 def _where(place: DomainLocation | None) -> str:
-    return domain_title(place.topology, place.domain) if place is not None else ""
+    if place is not None:
+        return domain_title(place.topology, place.domain)
+    return ""
 
 
 def frame(page: Page, view: View, height: int, note: str = "") -> list[Text]:

@@ -103,7 +103,9 @@ def _named(domain: str) -> str:
 
 
 def _from(record: ReservationRecord) -> str | None:
-    return format_time(record.start) if record.start < inf else None
+    if record.start < inf:
+        return format_time(record.start)
+    return None
 
 
 def _tiers(page: Page, snapshot: Snapshot, resource: str, gangs: Sequence[int]) -> list[Text]:
@@ -170,7 +172,8 @@ def top_wire(snapshot: Snapshot, gangs: Sequence[int] = SIZES, idle: Sequence[Ra
     resource = scarce(snapshot)
     index = snapshot.axis.index.get(resource)
     total = int(snapshot.nodes.allocatable[index].sum()) if index is not None else 0
-    names, tiers = snapshot.topology.name, snapshot.topology.tier
+    names = snapshot.topology.name
+    tiers = snapshot.topology.tier
     return {
         "resource": resource,
         "nodes": len(snapshot.nodes),

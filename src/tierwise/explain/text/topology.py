@@ -65,9 +65,15 @@ def changes_lines(page: Page, found: Changes, origin: str) -> list[Text]:
         lines = [Text(f"no difference: {count(found.same, 'hyperNode')} of {origin} as they should be")]
     else:
         groups = (("create", found.created), ("change", found.changed), ("delete", found.deleted))
-        told = [f"{len(group)} to {what}" for what, group in groups if group]
+        told = []
+        for what, group in groups:
+            if group:
+                told.append(f"{len(group)} to {what}")
         lines = wrapped(Text(f"hyperNodes of {origin}: {', '.join(told)}, {found.same} unchanged"), page.width)
-        rows = [_row(page, what, change) for what, group in groups for change in group]
+        rows = []
+        for what, group in groups:
+            for change in group:
+                rows.append(_row(page, what, change))
         columns = ("", "hyperNode:12", "tier", "members~24")
         lines += [Text(""), *table(page, columns, rows, most=_MOST)]
     lines += _moves(page, found.moves)
@@ -99,7 +105,9 @@ def _named(page: Page, names: Sequence[str]) -> str:
     """One expression where that is short; else the first names, long ones cut so that each stays in one piece."""
     folded = compress(names)
     if len(folded) <= 2 * _LONGEST:
-        return folded.replace(",", ", ") if "[" not in folded else folded
+        if "[" not in folded:
+            return folded.replace(",", ", ")
+        return folded
     return compact(shortened(name, _LONGEST, page.glyphs.dots) for name in names)
 
 

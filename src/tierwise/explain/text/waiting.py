@@ -77,7 +77,11 @@ def _reason(page: Page, after: Snapshot, entry: Waiting) -> list[Text]:
 def _title(names: ObjectNames, entries: list[Waiting]) -> Text:
     gangs = [entry for entry in entries if not entry.job.lone]
     shown = [names.of(entry.job) for entry in gangs]
-    lone = [name_of_pod(pod) for entry in entries if entry.job.lone for pod in entry.pods]
+    lone = []
+    for entry in entries:
+        if entry.job.lone:
+            for pod in entry.pods:
+                lone.append(name_of_pod(pod))
     if lone:
         shown.append(compact(lone))
     rejection = entries[0].rejection
@@ -100,7 +104,11 @@ def not_allowed(after: Snapshot) -> int:
 def _others(page: Page, after: Snapshot) -> list[Text]:
     """Pods that wait for something other than room."""
     refused = Verdict.NOT_ALLOWED.words
-    gated = [name_of_pod(t.key) for job in after.jobs for t in job.tasks if t.status is Status.GATED]
+    gated = []
+    for job in after.jobs:
+        for t in job.tasks:
+            if t.status is Status.GATED:
+                gated.append(name_of_pod(t.key))
     texts = []
     if gated:
         texts.append(Text(f"{count(len(gated), 'pod')} behind scheduling gates, {refused}: {compact(gated)}"))

@@ -177,7 +177,8 @@ class ElasticQuotaPlugin:
         Of equal priority those go first that lose the least work, where that is known, and then the youngest.
         """
         own = np.array([job.queue == debt.queue for job in self._view.jobs], dtype=bool)
-        mine, over = np.flatnonzero(own[running.job] & ~running.not_preemptable), debt.over
+        mine = np.flatnonzero(own[running.job] & ~running.not_preemptable)
+        over = debt.over
         losses = running.losses[mine] if running.losses is not None else np.zeros(len(mine))
         order = np.lexsort((running.rank[mine], -running.started[mine], losses, running.priority[mine]))
         mine = mine[order]
@@ -197,4 +198,6 @@ class ElasticQuotaPlugin:
 @chooses(ElasticQuotaPlugin)
 def elastic_quota(arguments: points.Arguments, view: points.CycleView) -> ElasticQuotaPlugin | Idle:
     """The plugin where there are quotas; else something that takes part in nothing, and so costs nothing."""
-    return ElasticQuotaPlugin(arguments, view) if any(queue.elastic for queue in view.queues.values()) else Idle()
+    if any(queue.elastic for queue in view.queues.values()):
+        return ElasticQuotaPlugin(arguments, view)
+    return Idle()

@@ -213,7 +213,8 @@ def _totals(snapshot: Snapshot, ledger: Ledger, inside: Bools) -> dict[tuple[str
 
     The rest is the cluster without what pods outside the scope hold and without the totals of its trees.
     """
-    axis, queues = snapshot.axis, tuple(snapshot.queues.values())
+    axis = snapshot.axis
+    queues = tuple(snapshot.queues.values())
     cluster = _to_share(snapshot, ledger, inside) - ledger.queue_used[:, inside].sum(axis=1)
     rest = {scope: cluster.copy() for scope in {"", *(queue.scope for queue in queues)}}
     for column in np.flatnonzero(inside).tolist():
@@ -221,7 +222,10 @@ def _totals(snapshot: Snapshot, ledger: Ledger, inside: Bools) -> dict[tuple[str
     totals: dict[tuple[str, str], Ints] = {}
     for queue in queues:
         if queue.total is not None:
-            known = {name: min(number, UNLIMITED) for name, number in queue.total.items() if name in axis.index}
+            known = {}
+            for name, number in queue.total.items():
+                if name in axis.index:
+                    known[name] = min(number, UNLIMITED)
             totals[queue.scope, queue.tree] = axis.vector(known)
             left = rest[queue.scope] - totals[queue.scope, queue.tree] * queue.aside
             rest[queue.scope] = np.maximum(left, 0)

@@ -75,7 +75,8 @@ class ClaimWriter:
         chosen: Sequence[Choice] | None,
     ) -> None:
         """Add what is written on one claim."""
-        key, meta = claim_key(path), claim.metadata
+        key = claim_key(path)
+        meta = claim.metadata
         if chosen is not None:
             changed: Raw = {}
             if FINALIZER not in meta.finalizers:
@@ -207,7 +208,8 @@ class ClaimWriter:
         fields: dict[bytes, Requirement] = {}
         labels: dict[bytes, Requirement] = {}
         for choice in choices:
-            device, part = self._table.devices[choice.device], self._reach.slice_of(choice.device).spec
+            device = self._table.devices[choice.device]
+            part = self._reach.slice_of(choice.device).spec
             own = part.per_device_node_selection
             name, selector = (device.node_name, device.node_selector) if own else (part.node_name, part.node_selector)
             if name or device.binds_to_node:
@@ -261,4 +263,6 @@ def _tolerations(spec: DeviceClaim, name: str) -> tuple[DeviceToleration, ...]:
 
 def _quantity(amount: int) -> str:
     """Thousandths as Kubernetes writes them."""
-    return show("memory", amount // 1000) if amount % 1000 == 0 else f"{amount}m"
+    if amount % 1000 == 0:
+        return show("memory", amount // 1000)
+    return f"{amount}m"

@@ -279,7 +279,8 @@ class DeviceRules:
             if self._allocate(row, plans, state) is not None:
                 return None
         except AllocationFault as fault:
-            text, cut = f"had devices that cannot be used: {fault}", isinstance(fault, OutOfStepsFault)
+            text = f"had devices that cannot be used: {fault}"
+            cut = isinstance(fault, OutOfStepsFault)
             return Reason("DevicesUnusable", self._plugin, text, cut=cut)
         asked = " and ".join(dict.fromkeys(_shown(request) for plan in plans for request in plan.requests))
         if self._would_do([_unbound(plan) for plan in plans], row, state):
@@ -385,10 +386,13 @@ class DeviceRules:
             arrays[array][place] -= amount
         most = self._view.budget.devices_together
         try:
-            flat = [plan for part in parts for plan in part]
+            flat = []
+            for part in parts:
+                flat.extend(part)
             found = allocate(self._table, self._reach, row, flat, state or self._state, most=most)
         except AllocationFault as fault:
-            found, self._given_up = None, isinstance(fault, OutOfStepsFault)
+            found = None
+            self._given_up = isinstance(fault, OutOfStepsFault)
         finally:
             for array, place, amount in freed:
                 arrays[array][place] += amount
@@ -535,17 +539,21 @@ class DeviceRules:
     def _given_back(self, job: Job, ask: DeviceAsk) -> Preparation | None:
         """What takes back devices that will not be ready, where only waiting pods of the job use them."""
         waiting = [task for task in job.tasks if task.status is Status.PENDING]
-        uids, names = {task.uid for task in waiting}, {task.key.partition("/")[2] for task in waiting}
+        uids = {task.uid for task in waiting}
+        names = {task.key.partition("/")[2] for task in waiting}
         undo: list[Prepare] = []
         lost: Reason | None = None
         for path in ask.binding:
-            claim, why = self._devices.claims[path], self._lost(path)
+            claim = self._devices.claims[path]
+            why = self._lost(path)
             own = all(one.uid in uids if one.uid else one.name in names for one in claim.status.reserved_for)
             if why is not None and own:
                 marks: Raw = {"metadata": {"annotations": {FAILED_AT: format_time(self._now)}}}
                 undo += [deallocation(path, claim), Prepare(claim_key(path), marks)]
                 lost = why
-        return Preparation(failed=lost, undo=tuple(undo)) if undo else None
+        if undo:
+            return Preparation(failed=lost, undo=tuple(undo))
+        return None
 
     def _plan_of(self, ask: DeviceAsk, claim: ResourceClaim) -> PlannedClaim:
         for one in ask.claims:
@@ -595,14 +603,16 @@ class DeviceRules:
     def _dealt_by_count(self, row: int, plans: list[PlannedClaim]) -> list[list[Choice]] | None:
         """The first devices that leave enough in every set for all that was counted on it in this cycle."""
         assert self._dealt is not None
-        held, kinds_of = self._dealt.taken, self._table.kind
+        held = self._dealt.taken
+        kinds_of = self._table.kind
         taken: set[int] = set()
         slack = dict[tuple[str, int], int]()
         result: list[list[Choice]] = []
         for plan in plans:
             chosen: list[Choice] = []
             for (request,) in plan.requests:
-                inner, missing = self._inner(request), request.count
+                inner = self._inner(request)
+                missing = request.count
                 for view in self._reach.views(row):
                     for device in view.devices if not (view.incomplete or view.invalid) else ():
                         if not missing:
@@ -646,7 +656,9 @@ class DeviceRules:
 
 
 def _domain(shape: Shape) -> str:
-    return shape.devices.domain if shape.devices is not None else ""
+    if shape.devices is not None:
+        return shape.devices.domain
+    return ""
 
 
 def _alone(claim: ResourceClaim, task: Task) -> bool:
@@ -654,7 +666,9 @@ def _alone(claim: ResourceClaim, task: Task) -> bool:
     if len(claim.status.reserved_for) != 1:
         return False
     (one,) = claim.status.reserved_for
-    return one.uid == task.uid if one.uid and task.uid else one.name == task.key.partition("/")[2]
+    if one.uid and task.uid:
+        return one.uid == task.uid
+    return one.name == task.key.partition("/")[2]
 
 
 def _unbound(plan: PlannedClaim) -> PlannedClaim:

@@ -103,7 +103,8 @@ class NodeLoad:
         each = self._gpu_each[span]
         asked = int(shape.request[self._gpu]) if with_task else 0
         gpu = np.maximum(self._left(self._gpu, span, asked) * each, 0.0)
-        left, has = np.vstack((left, gpu)), np.vstack((self._has[:, span], each > 0))
+        left = np.vstack((left, gpu))
+        has = np.vstack((self._has[:, span], each > 0))
         number = np.maximum(np.add.reduce(has, axis=0), 1)
         left -= np.add.reduce(left, axis=0) / number
         left *= has
@@ -170,7 +171,9 @@ class NodeOrder:
         plan = self._plans.get(ask.shape.number) or self._plan(ask.shape)
         if plan.likes or plan.spreads:
             return None
-        return self._of_nodes(ask.shape, plan, rows) if plan.loaded or plan.fixed else 0.0
+        if plan.loaded or plan.fixed:
+            return self._of_nodes(ask.shape, plan, rows)
+        return 0.0
 
     def _of_nodes(self, shape: Shape, plan: _Plan, rows: Rows) -> Floats:
         """The parts that depend on each node alone."""
@@ -182,7 +185,9 @@ class NodeOrder:
     def stale(self, ask: Ask, row: int) -> slice:
         """Every row where other pods matter, else the one that took the task."""
         plan = self._plan(ask.shape)
-        return slice(0, self._rows) if plan.likes or plan.spreads else slice(row, row + 1)
+        if plan.likes or plan.spreads:
+            return slice(0, self._rows)
+        return slice(row, row + 1)
 
     def _plan(self, shape: Shape) -> _Plan:
         found = self._plans.get(shape.number)
@@ -191,7 +196,8 @@ class NodeOrder:
         return found
 
     def _make(self, shape: Shape) -> _Plan:
-        likes, spreads = self._wishes.likes(shape), self._wishes.spreads(shape)
+        likes = self._wishes.likes(shape)
+        spreads = self._wishes.spreads(shape)
         return _Plan(
             fixed=tuple(self._fixed(shape)),
             loaded=self._load.effect > ScoreEffect.FIXED,

@@ -169,7 +169,9 @@ class DevicePredicates(Predicates):
 
     def before_bind(self, job: Job, task: Task, row: int) -> Preparation | None:
         """What is written on the claims of a task before it is bound."""
-        return self._devices.before_bind(job, task, row) if self._devices is not None else None
+        if self._devices is not None:
+            return self._devices.before_bind(job, task, row)
+        return None
 
 
 @chooses(Predicates, DevicePredicates)

@@ -82,7 +82,9 @@ class _Load:
 
     def asked(self, shape: Shape, resource: int) -> int:
         """What one more task of a shape is taken to use."""
-        return shape.guessed[resource] if self._guessed and resource < 2 else int(shape.request[resource])
+        if self._guessed and resource < 2:
+            return shape.guessed[resource]
+        return int(shape.request[resource])
 
     def used(self, resource: int, rows: Rows) -> Floats:
         """What the tasks of each node are taken to use."""
@@ -111,11 +113,14 @@ class NodeResourcesFit(OwnScores):
         self._load = _Load(view, self._resources, guessed=True)
 
     def effect(self, ask: Ask) -> ScoreEffect:
-        return ScoreEffect.ROW if self._kind == "MostAllocated" else ScoreEffect.FREE
+        if self._kind == "MostAllocated":
+            return ScoreEffect.ROW
+        return ScoreEffect.FREE
 
     def _scored(self, ask: Ask, rows: Rows) -> Floats:
         """The weighted mean over the resources that a node has, rounded down."""
-        total, weights = np.zeros(length(rows)), np.zeros(length(rows))
+        total = np.zeros(length(rows))
+        weights = np.zeros(length(rows))
         for resource in self._resources:
             asked = self._load.asked(ask.shape, resource.index)
             if not asked and not resource.always:
@@ -126,7 +131,9 @@ class NodeResourcesFit(OwnScores):
             total += np.where(counts, share * resource.weight, 0.0)
             weights += np.where(counts, resource.weight, 0)
         mean = total / np.maximum(weights, 1)
-        return _rounded(mean) if self._kind == "RequestedToCapacityRatio" else np.floor(mean)
+        if self._kind == "RequestedToCapacityRatio":
+            return _rounded(mean)
+        return np.floor(mean)
 
     def _share(self, used: Floats, has: Floats) -> Floats:
         """The score of one resource; nodes that have none of it are passed over by the caller."""
@@ -134,7 +141,9 @@ class NodeResourcesFit(OwnScores):
         if self._kind == "LeastAllocated":
             return np.floor(np.maximum(has - used, 0.0) * 100.0 / some)
         share = np.floor(np.minimum(used, has) * 100.0 / some)
-        return self._on_line(share) if self._kind == "RequestedToCapacityRatio" else share
+        if self._kind == "RequestedToCapacityRatio":
+            return self._on_line(share)
+        return share
 
     def _on_line(self, share: Floats) -> Floats:
         """The broken line at whole per cents, in whole numbers as Kubernetes divides them."""
@@ -151,7 +160,10 @@ def _line(raw: object) -> tuple[list[int], list[int]]:
     points = (
         raw if isinstance(raw, Sequence) and raw and not isinstance(raw, str) else ({"utilization": 0, "score": 0},)
     )
-    found = [(int(p.get("utilization") or 0), 10 * int(p.get("score") or 0)) for p in points if isinstance(p, Mapping)]
+    found = []
+    for p in points:
+        if isinstance(p, Mapping):
+            found.append((int(p.get("utilization") or 0), 10 * int(p.get("score") or 0)))
     return [x for x, _ in found], [y for _, y in found]
 
 
@@ -170,13 +182,17 @@ class NodeResourcesBalancedAllocation(OwnScores):
         self._load = _Load(view, self._resources, guessed=False)
 
     def effect(self, ask: Ask) -> ScoreEffect:
-        return ScoreEffect.FREE if self._asks(ask.shape) else ScoreEffect.FIXED
+        if self._asks(ask.shape):
+            return ScoreEffect.FREE
+        return ScoreEffect.FIXED
 
     def _scored(self, ask: Ask, rows: Rows) -> Floats:
         """75 where nothing changes, up to 100 where use becomes more even; 0 for pods that ask for nothing of it."""
         if not self._asks(ask.shape):
             return np.zeros(length(rows))
-        before, after, has = [], [], []
+        before = []
+        after = []
+        has = []
         for resource in self._resources:
             asked = int(ask.shape.request[resource.index])
             if asked or resource.always:
@@ -220,7 +236,9 @@ class NodeAffinityScore(ComparedScores):
 
     def _terms(self, shape: Shape) -> tuple[PreferredNodeTerm, ...]:
         own = shape.affinity.node_affinity if shape.affinity is not None else None
-        return (*self._added, *own.preferred) if own is not None else self._added
+        if own is not None:
+            return (*self._added, *own.preferred)
+        return self._added
 
     def _compared(self, ask: Ask, span: slice, fits: Bools) -> Floats:
         terms = self._terms(ask.shape)
@@ -232,7 +250,9 @@ class NodeAffinityScore(ComparedScores):
 def _against_most(counts: Ints, fits: Bools) -> Floats:
     """Per cents of the largest count among nodes that fit, rounded down; 0 where nothing counts."""
     most = int(counts.max(initial=0, where=fits))
-    return np.minimum(counts * 100 // most, 100).astype(np.float64) if most > 0 else np.zeros(len(counts))
+    if most > 0:
+        return np.minimum(counts * 100 // most, 100).astype(np.float64)
+    return np.zeros(len(counts))
 
 
 @takes_part(Scorer, scores_by_shape=True)
@@ -301,7 +321,8 @@ class InterPodAffinity(ComparedScores):
         there = total[fits]
         if not len(there) or there.min() == there.max():
             return np.zeros(len(total))
-        low, high = int(there.min()), int(there.max())
+        low = int(there.min())
+        high = int(there.max())
         return np.clip(np.trunc(100.0 * ((total - low) / (high - low))), 0.0, 100.0)
 
 
@@ -345,7 +366,8 @@ class PodTopologySpread(ComparedScores):
             size = len(places) if one.per_node else len(distinct(places))
             total += one.count.at(span) * np.log(size + 2.0) + (one.skew - 1)
         total = _rounded(total)
-        high, low = total.max(initial=0.0, where=scaled), total.min(initial=np.inf, where=scaled)
+        high = total.max(initial=0.0, where=scaled)
+        low = total.min(initial=np.inf, where=scaled)
         if high <= 0:
             return np.where(rows, 100.0, 0.0)
         return np.where(rows, np.maximum(np.floor(100.0 * (high + low - total) / high), 0.0), 0.0)

@@ -98,16 +98,19 @@ def _rebuilt(outlook: LookAheadProblem, start: Ints) -> Ints:
             search.descend()
             found = int(_totals(outlook, search.plan[None])[0])
             if found <= cost + least * _DEARER * (turns - turn) / turns:
-                plan, cost = search.plan, found
+                plan = search.plan
+                cost = found
             if found < least:
-                best, least = search.plan, found
+                best = search.plan
+                least = found
     return best
 
 
 def _group(links: Ints, first: int, size: int, *, shuffle: int) -> list[int]:
     """A pod and others that are linked with it or with those chosen before; of equal ones another each time."""
     turned = np.arange(len(links)) * (2 * shuffle + 1) * 40503 % 997
-    group, reach = [first], links[first] * 1000 + turned
+    group = [first]
+    reach = links[first] * 1000 + turned
     while len(group) < min(size, len(links)):
         reach[group] = -1
         pod = int(reach.argmax())
@@ -154,19 +157,23 @@ class _Search:
 
     def descend(self) -> None:
         """Move one pod or trade two as long as that helps."""
-        outlook, pods = self._outlook, np.arange(len(self.plan))
+        outlook = self._outlook
+        pods = np.arange(len(self.plan))
         for _ in range(_STEPS):
-            each, nodes = self._each, self.plan
+            each = self._each
+            nodes = self.plan
             moves = np.where(_movable(outlook, self.free), each - each[pods, nodes][:, None], float(_NEVER))
             trades = np.where(_tradable(outlook, nodes, self.free), _trades(outlook, nodes, each), float(_NEVER))
-            move, trade = int(moves.argmin()), int(trades.argmin())
+            move = int(moves.argmin())
+            trade = int(trades.argmin())
             if min(moves.flat[move], trades.flat[trade]) >= -0.5:
                 return
             if moves.flat[move] <= trades.flat[trade]:
                 self.shift(*divmod(move, moves.shape[1]))
             else:
                 one, other = divmod(trade, len(nodes))
-                here, there = int(nodes[one]), int(nodes[other])
+                here = int(nodes[one])
+                there = int(nodes[other])
                 self.shift(one, there)
                 self.shift(other, here)
 
@@ -189,11 +196,13 @@ def _starts(outlook: LookAheadProblem, centres: Ints) -> Ints:
     degree = outlook.calls.sum(axis=0) + outlook.calls.sum(axis=1)
     free = np.repeat(outlook.free[None], len(centres), axis=0)  # (k x n x resources)
     plans = np.zeros((len(centres), len(degree)), dtype=np.int64)
-    whole, every = np.ones(len(centres), dtype=bool), np.arange(len(centres))[:, None]
+    whole = np.ones(len(centres), dtype=bool)
+    every = np.arange(len(centres))[:, None]
     pods = np.argsort(-degree, kind="stable")
     changes = np.flatnonzero((outlook.request[pods[1:]] != outlook.request[pods[:-1]]).any(axis=1)) + 1
     for alike in np.split(pods, changes):
-        request, number = outlook.request[alike[0]], len(alike)
+        request = outlook.request[alike[0]]
+        number = len(alike)
         asked = np.flatnonzero(request)
         room = np.clip(free[:, :, asked] // request[asked], 0, number).min(axis=2, initial=number)
         upto = room[every, order].cumsum(axis=1)  # how many the nearest nodes take
@@ -328,7 +337,8 @@ class LookAhead:
     def _fixed(self, kinds: Ints, rows: Ints) -> Ints:
         """(pods x rows): what each would cost with those that stand."""
         result = np.zeros((len(kinds), len(rows)), dtype=np.int64)
-        places, some = self._spots.of_row[rows], np.asarray(self._census.places.any(axis=1))
+        places = self._spots.of_row[rows]
+        some = np.asarray(self._census.places.any(axis=1))
         for kind in dict.fromkeys(kinds.tolist()):
             callees, callers = self._sides.get(kind, (_NONE, _NONE))
             for others, paid in ((callees, self._paid), (callers, self._paid.T)):

@@ -55,7 +55,10 @@ class _Network(msgspec.Struct, frozen=True):
         costs = ZoneCosts.of(places, given.costs(asked.weights))
         calls = Calls(view.snapshot.services, view.snapshot.shapes)
         census = ServiceCounts(view.ledger, calls.kind, len(calls), places.of_row, places.number)
-        edges = [Edge(caller, callee, d.bandwidth) for caller, callee, d in calls.pairs if d.bandwidth]
+        edges = []
+        for caller, callee, d in calls.pairs:
+            if d.bandwidth:
+                edges.append(Edge(caller, callee, d.bandwidth))
         links = LinkBandwidth(view.ledger, places, given.capacities(asked.weights), calls.kind, edges)
         pairs = [(caller, callee) for caller, callee, _ in calls.pairs]
         return cls(
@@ -183,7 +186,8 @@ class NetworkOverhead(ComparedScores):
             return result
         network, plan = seen
         cost = _cost(network, plan)[span]
-        low, high = int(cost[fits].min()), int(cost[fits].max())
+        low = int(cost[fits].min())
+        high = int(cost[fits].max())
         if low != high:
             result[fits] = _BEST - _BEST * (cost[fits] - low) // (high - low)
         elif high:
@@ -225,7 +229,8 @@ def _vote(network: _Network, plan: DependencyPlan) -> tuple[Ints, Ints]:
         kept += limit.kept @ placed
         violated += limit.violated @ placed
     of_row = network.places.of_row
-    kept_rows, violated_rows = kept[of_row], violated[of_row]
+    kept_rows = kept[of_row]
+    violated_rows = violated[of_row]
     bare = network.places.bare
     if bare.any() and plan.callees:  # a node without labels still keeps every limit to itself
         rows, counts = network.census.rows(plan.callees.kinds, plan.callees.times)
@@ -237,7 +242,9 @@ def _vote(network: _Network, plan: DependencyPlan) -> tuple[Ints, Ints]:
 
 def _cost(network: _Network, plan: DependencyPlan) -> Ints:
     """Per row, the sum of what it costs to reach every placed dependency (and to be reached by callers)."""
-    paid, census, of_row = network.costs.paid, network.census, network.places.of_row
+    paid = network.costs.paid
+    census = network.census
+    of_row = network.places.of_row
     per_place = paid @ census.at(plan.callees.kinds, plan.callees.times)
     if plan.callers:
         per_place += paid.T @ census.at(plan.callers.kinds, plan.callers.times)
@@ -255,7 +262,8 @@ def _links_used(links: LinkBandwidth, plan: DependencyPlan) -> dict[int, list[Ma
     for places, numbers, needs in links.needs(plan.kind):
         for place, link, need in zip(places.tolist(), numbers.tolist(), needs.tolist(), strict=True):
             if need:
-                carries, taken = int(links.capacity[link]), int(links.reserved[link])
+                carries = int(links.capacity[link])
+                taken = int(links.reserved[link])
                 note = {"link": str(links.links[link]), "capacity": carries, "left": carries - taken}
                 used.setdefault(place, []).append({**note, "needs": need})
     return used

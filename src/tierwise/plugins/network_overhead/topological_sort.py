@@ -58,7 +58,9 @@ class TopologicalSort:
     def _group(self, job: Job) -> AppGroup | None:
         """The group that all pending tasks of a job name."""
         keys = {shape.service[0] if shape.service is not None else "" for shape in waiting_shapes(job)}
-        return self._view.snapshot.services.groups.get(keys.pop()) if len(keys) == 1 else None
+        if len(keys) == 1:
+            return self._view.snapshot.services.groups.get(keys.pop())
+        return None
 
 
 def _index(group: AppGroup, job: Job) -> int:

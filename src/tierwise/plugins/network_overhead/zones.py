@@ -157,9 +157,10 @@ class ServiceCounts:
 
     def rows(self, kinds: Ints, times: Ints) -> tuple[Ints, Ints]:
         """The rows of these tasks and how many each holds; rows may repeat."""
-        placed = [
-            (rows, n * counts) for k, n in zip(kinds.tolist(), times, strict=True) for rows, counts in self._stands[k]
-        ]
+        placed = []
+        for k, n in zip(kinds.tolist(), times, strict=True):
+            for rows, counts in self._stands[k]:
+                placed.append((rows, n * counts))
         if not placed:
             return EMPTY, EMPTY
         return np.concatenate([rows for rows, _ in placed]), np.concatenate([counts for _, counts in placed])

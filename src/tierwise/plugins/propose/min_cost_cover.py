@@ -157,14 +157,18 @@ class _Greedy:
     def _cheapest(self, domain: int, holders: Ints, count: int) -> Split | None:
         """The rest in one of the places that hold it; the tightest where prices are equal."""
         found = [s for h in holders.tolist() if (s := self._in(domain, h, count)) is not None]
-        return min(found, key=lambda split: split.price) if found else None
+        if found:
+            return min(found, key=lambda split: split.price)
+        return None
 
     def _in(self, domain: int, place: int, count: int) -> Split | None:
         if place == domain:
             return Split(int(self._prices.piece[place]), np.array([place]), np.array([count]))
         inside = self.split(place, count)
         touch = int(self._prices.touch[place])
-        return None if inside is None else Split(inside.price + touch, inside.pieces, inside.counts)
+        if inside is None:
+            return None
+        return Split(inside.price + touch, inside.pieces, inside.counts)
 
     def _all(self, domain: int, place: int) -> Split:
         """Everything that a child holds, or that the domain's own rows hold."""

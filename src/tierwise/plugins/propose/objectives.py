@@ -47,7 +47,9 @@ def _digits(topology: Topology, units: Units) -> Ints | None:
     for _ in topology.at_tier:
         found.append(digit)
         digit *= base
-    return np.array(found, dtype=np.int64) if digit < FAR else None
+    if digit < FAR:
+        return np.array(found, dtype=np.int64)
+    return None
 
 
 def fewest_bound(topology: Topology, units: Units, prices: CoverCosts, candidates: Ints) -> Ints:
@@ -62,7 +64,8 @@ def fewest_bound(topology: Topology, units: Units, prices: CoverCosts, candidate
     owner = np.concatenate((owner[child], every))  # the own rows of a candidate are like one more child
     room = np.concatenate((units.held[inner[child]], units.own[candidates]))
     order = np.lexsort((-room, owner))
-    owner, room = owner[order], room[order]
+    owner = owner[order]
+    room = room[order]
     before = np.cumsum(room) - room
     missing = before - before[np.searchsorted(owner, every)][owner] < units.count
     needed = np.bincount(owner, weights=missing, minlength=len(candidates)).astype(np.int64)
@@ -164,7 +167,8 @@ class _Tables:
         self._steps: dict[int, list[tuple[int, Ints]]] = {}  # by domain: each child, and its share for every sum
 
     def of(self, domain: int) -> Ints:
-        units, least = self._units, np.zeros(1, dtype=np.int64)
+        units = self._units
+        least = np.zeros(1, dtype=np.int64)
         steps: list[tuple[int, Ints]] = []
         for child in self._topology.children[domain]:
             if units.held[child]:

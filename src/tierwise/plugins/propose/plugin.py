@@ -103,7 +103,8 @@ class Propose:
     ) -> Proposal | Abstained:
         """Solve candidate after candidate, until the bounds of the others are no lower or the cells are used up."""
         best: tuple[int, Split] | None = None
-        spent, how = 0, "exact"
+        spent = 0
+        how = "exact"
         for weighed, i in enumerate(self._in_order(units, holding, bound)):
             if best is not None and bound[i] >= best[1].price:
                 break

@@ -169,7 +169,9 @@ def _asked(view: CycleView) -> Ints:
 def _vertices(queues: Sequence[Queue]) -> _Vertices:
     """The steps of all paths; a queue without a path is directly below the root, with its own weight."""
     numbers: dict[tuple[str, ...], int] = {(): 0}
-    parent, depth, weight = [-1], [0], [1.0]
+    parent = [-1]
+    depth = [0]
+    weight = [1.0]
     of_queue: dict[str, tuple[int, ...]] = {}
     for queue in queues:
         steps, weights = _path(queue)
@@ -193,9 +195,12 @@ def _path(queue: Queue) -> tuple[tuple[str, ...], list[float]]:
     steps = queue.hierarchy.split("/")
     weights = [_weight(text) for text in queue.hierarchy_weights.split("/")]
     if steps[0] == _TOP:
-        steps, weights = steps[1:], weights[1:]
+        steps = steps[1:]
+        weights = weights[1:]
     weights += [1.0] * (len(steps) - len(weights))
-    return (tuple(steps), weights) if steps else ((queue.name,), [1.0])
+    if steps:
+        return (tuple(steps), weights)
+    return ((queue.name,), [1.0])
 
 
 def _weight(text: str) -> float:

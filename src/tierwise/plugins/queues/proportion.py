@@ -128,7 +128,8 @@ class Proportion:
         left = self._table.counted & (self.deserved[:, column] > self._used[:, column])
         if left.any():
             return None
-        used, deserved = self._used[:, column], self.deserved[:, column]
+        used = self._used[:, column]
+        deserved = self.deserved[:, column]
         which = self._table.counted & (used > 0)
         told = self._table.figures(which, **apart(which, self._kept[:, column], used=used, deserved=deserved))
         text = f"queue {queue.name} has all that it deserves"
@@ -139,7 +140,8 @@ class Proportion:
         if column is None:
             return None
         words = f"queue {job.queue} would have more", " than it deserves"
-        used, deserved = self._used[:, column], self.deserved[:, column]
+        used = self._used[:, column]
+        deserved = self.deserved[:, column]
         return self._table.exceeded(
             "QueueOverDeserved",
             "proportion",
@@ -169,7 +171,8 @@ class Proportion:
     def protect_whole(self, preemptor: points.Preemptor, victims: Ints, bundles: Ints) -> Bools:
         if preemptor.purpose is points.Purpose.PREEMPT:
             return np.zeros(len(victims), dtype=bool)
-        table, running = self._table, preemptor.running
+        table = self._table
+        running = preemptor.running
         columns = table.of_job[running.job[victims]]
         columns = np.where((columns >= 0) & table.reclaimable[columns], columns, -1)
         requests = running.request[:, victims]

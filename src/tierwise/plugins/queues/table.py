@@ -65,7 +65,8 @@ class QueueTable(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, view: CycleView) -> QueueTable:
         queues = tuple(view.queues.values())
-        axis, everything = view.axis, total(view.nodes)
+        axis = view.axis
+        everything = total(view.nodes)
         most = np.minimum(everything, 2**62 // max(1, len(queues)))  # no sum over queues overflows
         guarantee = np.minimum(columns(axis, [q.guarantee for q in queues]), most[:, None])
         deserved = columns(axis, [q.deserved for q in queues])
@@ -175,12 +176,15 @@ def pending(snapshot: Snapshot, ledger: Ledger) -> Ints:
 def ratio(used: Ints, of: Ints) -> float:
     """The largest `used / of` over the resources of which there is any; 0 where there are none."""
     some = of > 0
-    return float((used[some] / of[some]).max()) if some.any() else 0.0
+    if some.any():
+        return float((used[some] / of[some]).max())
+    return 0.0
 
 
 def circles(parents: Sequence[int], column: int) -> bool:
     """Whether a queue is its own ancestor; `parents` are columns, -1 for none."""
-    seen, above = {column}, parents[column]
+    seen = {column}
+    above = parents[column]
     while above >= 0 and above not in seen:
         seen.add(above)
         above = parents[above]
@@ -308,7 +312,10 @@ class QueueLimits:
     ) -> None:
         """`chains` are, of each queue, those whose limits hold for it, innermost first."""
         self.members = members(chains)
-        self._plugin, self._table, self._chains, self._limit = plugin, table, chains, limit
+        self._plugin = plugin
+        self._table = table
+        self._chains = chains
+        self._limit = limit
         self._used = view.ledger.queue_used  # read, never written: always current
         self._kept = view.ledger.queue_kept
         least = _least(view)
@@ -332,7 +339,8 @@ class QueueLimits:
         """Why one of these queues may not use so much more; None where all may."""
         for above in chain:
             words = f"queue {self._table.queues[above].name} would have more", " than its capability allows"
-            used, allowed = self.held(above), self._limit[:, above]
+            used = self.held(above)
+            allowed = self._limit[:, above]
             reason = self._table.exceeded(
                 "QueueOverCapability",
                 self._plugin,
@@ -351,12 +359,14 @@ class QueueLimits:
 
         A job that states none needs no promise, and gets one once, however often it asks.
         """
-        asked, own = job.min_resources, self._table.index.get(job.queue)
+        asked = job.min_resources
+        own = self._table.index.get(job.queue)
         if own is None or asked is None or job.number in self._granted:
             return None
         for column in self._chains[own]:
             words = f"queue {self._table.queues[column].name} cannot promise it enough", ""
-            promised, allowed = self._sums[:, self.members[column]].sum(axis=1), self._limit[:, column]
+            promised = self._sums[:, self.members[column]].sum(axis=1)
+            allowed = self._limit[:, column]
             reason = self._table.exceeded(
                 "QueueQuotaExceeded", self._plugin, words, asked=asked, promised=promised, allowed=allowed
             )

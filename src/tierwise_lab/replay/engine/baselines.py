@@ -139,7 +139,8 @@ def rows_by(rule: Rule, topology: Topology, idle: Ints, sizes: Sequence[int]) ->
 
     None where it finds no room.
     """
-    equal_pods, last_size = sizes.count(sizes[0]), sizes[-1]
+    equal_pods = sizes.count(sizes[0])
+    last_size = sizes[-1]
     ground = _Ground.of(topology, idle, sizes[0])
     if len(sizes) == 1 and not rule.leaf_first:
         row = ground.fullest(ROOT)
@@ -148,7 +149,8 @@ def rows_by(rule: Rule, topology: Topology, idle: Ints, sizes: Sequence[int]) ->
     domain = ground.lowest(equal_pods, ground_of_last.free >= min(len(sizes), equal_pods + 1))
     if domain is None:
         return None
-    rows, idle_left = rule.deal(ground, domain, equal_pods), idle.copy()
+    rows = rule.deal(ground, domain, equal_pods)
+    idle_left = idle.copy()
     idle_left[rows] -= sizes[0]
     rows += _close(topology, idle_left, rows, sizes[equal_pods:])
     return rows if len(rows) == len(sizes) else None
@@ -156,7 +158,8 @@ def rows_by(rule: Rule, topology: Topology, idle: Ints, sizes: Sequence[int]) ->
 
 def _close(topology: Topology, idle: Ints, present_rows: Sequence[int], sizes: Sequence[int]) -> list[int]:
     """Rows for further pods of a gang, one by one in the smallest domain around it that has room, while there is."""
-    idle_left, rows = idle.copy(), list[int]()
+    idle_left = idle.copy()
+    rows = list[int]()
     for size in sizes:
         ground = _Ground.of(topology, idle_left, size)
         around = topology.chains[topology.meet_rows(np.array([*present_rows, *rows]))].tolist()
@@ -170,7 +173,8 @@ def _close(topology: Topology, idle: Ints, present_rows: Sequence[int], sizes: S
 
 def decided(rule: Rule, seen: Snapshot, idle: Ints) -> CycleReport:
     """The decisions of a simple rule in place of a cycle."""
-    idle_left, decisions = idle.copy(), []
+    idle_left = idle.copy()
+    decisions = []
     for job in sorted(seen.jobs, key=lambda job: (-job.priority, job.order)):
         waits = [task for task in job.tasks if task.node < 0]
         tasks = sorted(waits, key=lambda task: -int(task.shape.request[_GPUS]))

@@ -85,7 +85,9 @@ def calibrate(
 
 def _chosen(engine: Engine, asks: int, seed: int) -> set[int]:
     """Some of the jobs that were not started by the first cycle that saw them, drawn with the seed."""
-    state, trace, period = engine.state, engine.trace, engine.rules.period
+    state = engine.state
+    trace = engine.trace
+    period = engine.rules.period
     seen = np.ceil(trace.arrival / period) * period if period else trace.arrival
     waited = (state.first_start > seen + 1e-6) & (np.arange(len(trace)) >= _WARM * len(trace))
     return set(np.random.default_rng((seed, 17)).permutation(np.flatnonzero(waited))[:asks].tolist())
@@ -112,7 +114,9 @@ def _shares(every: Sequence[Asked]) -> Data:
     expected_forecasts = [forecast for forecast in every if forecast.expected]
 
     def share(inside: Sequence[bool]) -> float | None:
-        return round(sum(inside) / len(inside), 4) if inside else None
+        if inside:
+            return round(sum(inside) / len(inside), 4)
+        return None
 
     def median(numbers: Sequence[float], digits: int = 1) -> float | None:
         number = float(np.median(numbers)) if numbers else inf

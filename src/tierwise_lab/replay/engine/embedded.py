@@ -197,7 +197,8 @@ class EmbeddedReplay(ReplayCluster):
             self.host(self._ahead[state.incidents])
             state.events += 1
         touched = self._follow(objects)
-        jobs, working = objects.every(Job), self._working
+        jobs = objects.every(Job)
+        working = self._working
         for job in [job for job in state.running if job in touched]:
             if f"{NAMESPACE}/job-{job}" not in jobs:
                 self.finish(job)
@@ -216,7 +217,9 @@ class EmbeddedReplay(ReplayCluster):
         """
         gone = {number_of(key.name) for key in objects.changed_objects(self._before, Job).get(Job, ())}
         self._look(objects)
-        touched, self._touched, self._before = self._touched, set(), objects
+        touched = self._touched
+        self._touched = set()
+        self._before = objects
         for job in touched:
             name = f"job-{job}"
             sizes = self.gangs.sizes(job)
@@ -234,7 +237,8 @@ class EmbeddedReplay(ReplayCluster):
 
     def act(self, objects: Objects, now: float) -> Sequence[Effect]:
         effects: list[Effect] = []
-        trace, per_host = self.trace, self.fabric.gpus_per_host
+        trace = self.trace
+        per_host = self.fabric.gpus_per_host
         while self._submitted < len(trace) and _START + trace.arrival[self._submitted] <= now:
             if self.holds(self._submitted):
                 effects.append(Create(job_of(trace, self._submitted, per_host, aware=self.contender.aware)))
@@ -242,11 +246,15 @@ class EmbeddedReplay(ReplayCluster):
         if now > self._now:
             remaining = self.state.remaining  # counted at the end of each moment
             self._now, self._stopped = now, np.flatnonzero((remaining > 0) & (remaining < trace.duration)).tolist()
-        return [*effects, *self._resumed(objects)] if self._stopped else effects
+        if self._stopped:
+            return [*effects, *self._resumed(objects)]
+        return effects
 
     def due(self) -> float | None:
         trace = self.trace
-        return _START + float(trace.arrival[self._submitted]) if self._submitted < len(trace) else None
+        if self._submitted < len(trace):
+            return _START + float(trace.arrival[self._submitted])
+        return None
 
     def _resumed(self, objects: Objects) -> Iterator[Effect]:
         """Patches that set the remaining run time on the new pods of gangs that wait again."""
@@ -268,4 +276,6 @@ def _running_since(pod: Pod) -> float | None:
     status = next(iter(pod.status.container_statuses), None)
     if pod.metadata.deletion_timestamp or pod.status.phase != "Running" or status is None:
         return None
-    return None if status.state.running is None else parse_time(status.state.running.started_at)
+    if status.state.running is None:
+        return None
+    return parse_time(status.state.running.started_at)

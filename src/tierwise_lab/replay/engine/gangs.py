@@ -57,17 +57,18 @@ class Gangs(msgspec.Struct):
 
     def minimum(self, job: int) -> int:
         """The pods that it starts with: all, or so many as have the least GPUs of an elastic gang."""
-        sizes, minimum_gpus = self.sizes(job), self.trace.least.get(job)
-        return (
-            len(sizes)
-            if minimum_gpus is None
-            else min(1 + int(np.searchsorted(np.cumsum(sizes), minimum_gpus)), len(sizes))
-        )
+        sizes = self.sizes(job)
+        minimum_gpus = self.trace.least.get(job)
+        if minimum_gpus is None:
+            return len(sizes)
+        return min(1 + int(np.searchsorted(np.cumsum(sizes), minimum_gpus)), len(sizes))
 
     def needed(self, job: int) -> Sizes:
         """The smallest pods that it could start with."""
         sizes = self.sizes(job)
-        return tuple(sorted(sizes)[: self.minimum(job)]) if job in self.trace.least else sizes
+        if job in self.trace.least:
+            return tuple(sorted(sizes)[: self.minimum(job)])
+        return sizes
 
     def waiting(self, job: int, number: int, nominated_rows: Sequence[int] | None) -> Job:
         """A job that waits, at a place in the snapshot; rows may be kept for it."""
@@ -117,7 +118,9 @@ def job_key(job: int) -> str:
 
 def gang(stand: RunningGang, shapes: Sequence[Shape], constraint: Constraint | None = None, minimum: int = 1) -> Job:
     """A job of the model with pods of these shapes, in the order of ranks, of which so many are to start together."""
-    key, runs, created = job_key(stand.job), stand.status is Status.RUNNING, stand.created
+    key = job_key(stand.job)
+    runs = stand.status is Status.RUNNING
+    created = stand.created
     rows = stand.rows if stand.rows is not None else (-1,) * len(shapes)
     nominated_rows = (stand.kept or (-1,) * len(shapes)) if runs else rows
     tasks = tuple(

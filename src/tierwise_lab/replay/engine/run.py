@@ -54,7 +54,9 @@ class Replay(ABC, Generic[C]):
 
     def __init__(self, names: tuple[str, ...], total: int, inputs: str) -> None:
         """`total` is what is done when a contender is through, and `inputs` is a digest of them."""
-        self.names, self.total, self.digest = names, total, inputs
+        self.names = names
+        self.total = total
+        self.digest = inputs
         self._done: list[Data] = []
         self._current: C | None = None
 

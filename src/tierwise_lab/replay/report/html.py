@@ -87,7 +87,8 @@ _TRAFFIC = (
 
 def report(results: dict[str, Any], command: str = "") -> str:
     """The page for the results of a comparison; `command` repeats it."""
-    inputs, outcomes = results["inputs"], results["outcomes"]
+    inputs = results["inputs"]
+    outcomes = results["outcomes"]
     intro = (
         f"{inputs['jobs']:,} jobs within {duration(inputs['span_seconds'])} on {inputs['hosts']:,} hosts with "
         f"{inputs['gpus']:,} GPUs; seed {inputs['seed']}, cycles every {inputs['period_seconds']:g} s at most"
@@ -109,7 +110,9 @@ def report(results: dict[str, Any], command: str = "") -> str:
 
 
 def _and(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    if len(names) == 1:
+        return names[0]
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 _JUDGEMENTS = {None: ("", ""), True: (" class='good'", ", better"), False: (" class='bad'", ", worse")}
@@ -120,7 +123,8 @@ def _row(figure: Figure, outcomes: Sequence[dict[str, Any]]) -> tuple[str, ...]:
     """A number of every outcome, with the difference to the first where there is one: better and worse in words."""
     cells = [escape(figure.text(outcomes[0]))]
     for outcome in outcomes[1:]:
-        apart, better = figure.difference(outcome, outcomes[0]), figure.is_better(outcome, outcomes[0])
+        apart = figure.difference(outcome, outcomes[0])
+        better = figure.is_better(outcome, outcomes[0])
         kind, word = _JUDGEMENTS[better]
         cells.append(escape(figure.text(outcome)) + (f" <small{kind}>({escape(apart)}{word})</small>" if apart else ""))
     return figure.title, *cells

@@ -68,7 +68,8 @@ class _Frame(msgspec.Struct, frozen=True):
         parts = []
         for number in range(round(self.up / step) + 1):
             value = number * step
-            y, suffix = self.y(value), f" {escape(unit)}" if unit and value > self.up - step / 2 else ""
+            y = self.y(value)
+            suffix = f" {escape(unit)}" if unit and value > self.up - step / 2 else ""
             parts.append(f'<line class="grid" x1="{_LEFT}" x2="{self.width - _RIGHT}" y1="{y}" y2="{y}"/>')
             parts.append(_text(_LEFT - 6, y + 4, f"{value:,.6g}{suffix}", "end"))
         return "".join(parts)
@@ -109,7 +110,8 @@ def scatter(series: Sequence[Series], *, label: str, width: int = HALF) -> str:
     body = [frame.rules(step, ""), frame.ticks(_TIMES)]
     for number, curve in enumerate(series):
         for place, value in zip(curve.places, curve.values, strict=True):
-            x, y = frame.x(place), frame.y(value)
+            x = frame.x(place)
+            y = frame.y(value)
             name = escape(curve.name)
             body.append(f'<circle class="bar c{number % 6}" cx="{x}" cy="{y}" r="5"><title>{name}</title></circle>')
             body.append(_text(x - 8, y - 6, name, "end" if x > width / 2 else "start"))
@@ -153,7 +155,8 @@ def bars(
         start = frame.x(place + 0.14)
         body.append(_text(frame.x(place + 0.5), _HEIGHT - 6, escape(group), "middle"))
         for number, curve in enumerate(series):
-            y, x = frame.y(curve.values[place]), start + number * wide
+            y = frame.y(curve.values[place])
+            x = start + number * wide
             bar_text = f"{escape(curve.name)}, {escape(group)}: {show(curve.values[place])}"
             body.append(
                 f'<rect class="bar c{number % 6}" x="{x:.1f}" y="{y}" width="{wide * 0.92:.1f}" '
@@ -210,7 +213,9 @@ _READABLE, _LETTER, _NAMES = 10.0, 6.2, 130.0
 def _end(name: str, room: float) -> str:
     """The end of a name that is too long: what tells it from its neighbours."""
     letters = int((room - 10) / _LETTER)
-    return name if len(name) <= letters else f"…{name[1 - letters :]}"
+    if len(name) <= letters:
+        return name
+    return f"…{name[1 - letters :]}"
 
 
 def _scale(left_edge: float, y: float) -> list[str]:

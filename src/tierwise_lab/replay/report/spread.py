@@ -43,7 +43,8 @@ class Spreads(msgspec.Struct, frozen=True):
 
     def of(self, rows: Ints) -> tuple[float, ...]:
         """The figures of a gang whose pods stand on these rows, in the order of their ranks."""
-        leaf, spine = self.leaf[rows], self.spine[rows]
+        leaf = self.leaf[rows]
+        spine = self.spine[rows]
         tier = float(self.fabric.topology.tier[self.fabric.topology.meet_rows(rows)])
         return (float(len(distinct(leaf))), tier, _ring(leaf), _ring(spine), _all(leaf), _all(spine))
 

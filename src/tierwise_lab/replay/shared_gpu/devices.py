@@ -80,12 +80,15 @@ def options(state: DeviceState, kinds: PodKinds, kind: int) -> list[int]:
     """The devices of the first row on which a pod may start, one for each amount left; -1 where it uses none."""
     if not kinds.devices[kind]:
         return [-1]
-    free_parts, share = state.left[0].tolist(), int(kinds.each[kind])
+    free_parts = state.left[0].tolist()
+    share = int(kinds.each[kind])
     device_by_amount: dict[int, int] = {}
     for device, amount in enumerate(free_parts):
         if amount >= share:
             device_by_amount.setdefault(amount, device)
-    return list(device_by_amount.values()) if kinds.devices[kind] == 1 else list(device_by_amount.values())[:1]
+    if kinds.devices[kind] == 1:
+        return list(device_by_amount.values())
+    return list(device_by_amount.values())[:1]
 
 
 def after(state: DeviceState, kinds: PodKinds, kind: int, device: int) -> DeviceState:

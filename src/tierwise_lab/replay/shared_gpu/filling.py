@@ -51,7 +51,8 @@ class Filling:
         self._arriving = arriving
         self._kinds = pods.kinds
         self._topology, rows = build_tree([], names)
-        names, empty = tuple(names[row] for row in rows), empty.at(rows)
+        names = tuple(names[row] for row in rows)
+        empty = empty.at(rows)
         self.state = DeviceState(empty.cpu.copy(), empty.memory.copy(), empty.left.copy())
         amounts = np.zeros((len(AXIS), len(names)), dtype=np.int64)
         index = AXIS.index
@@ -213,7 +214,8 @@ class Filling:
     def _size(self, low: int, high: int | None, name: str) -> Data:
         demand = self._kinds.devices * self._kinds.each
         of_size = (demand >= low) & (demand <= (self._total if high is None else high))
-        came, stand = int(self._came[of_size].sum()), int(self._standing[of_size].sum())
+        came = int(self._came[of_size].sum())
+        stand = int(self._standing[of_size].sum())
         return {"gpus": name, "arrived": came, "refused": came - stand}
 
 
@@ -226,7 +228,10 @@ class Fillings(Replay[Filling]):
     def __init__(
         self, names: tuple[str, ...], empty: DeviceState, pods: Pods, arriving: Ints, policies: Mapping[str, Profile]
     ) -> None:
-        self._nodes, self._empty, self._pods, self._arriving = names, empty, pods, arriving
+        self._nodes = names
+        self._empty = empty
+        self._pods = pods
+        self._arriving = arriving
         self._policies = dict(policies)
         kinds = pods.kinds
         columns = [arriving, kinds.cpu, kinds.memory, kinds.devices, kinds.each, kinds.weight]

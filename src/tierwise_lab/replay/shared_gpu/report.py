@@ -25,7 +25,8 @@ def _head(inputs: dict[str, Any]) -> str:
 
 
 def _cells(outcome: dict[str, Any]) -> tuple[str, ...]:
-    pods, gpus = outcome["pods"], outcome["gpus"]
+    pods = outcome["pods"]
+    gpus = outcome["gpus"]
     shares = f"{gpus['allocated']:,.1f}", f"{100 * gpus['allocation']:.2f} %"
     return f"{pods['arrived']:,}", f"{pods['refused']:,}", *shares
 

@@ -60,7 +60,9 @@ class Workers(Protocol):
 
 def run(workers: Workers, cells: Iterable[Cell]) -> Iterator[tuple[Cell, CellResult]]:
     """Every cell with its result, as they end."""
-    waiting, retries, lost = iter(cells), deque[Cell](), Counter[int]()
+    waiting = iter(cells)
+    retries = deque[Cell]()
+    lost = Counter[int]()
     handed: list[tuple[Any, Cell]] = []
     try:
         while True:

@@ -31,7 +31,8 @@ _PAID = (FIGURE["gpus.occupancy"], WAIT)
 def comparison_rows(differences: Sequence[statistics.Difference]) -> Iterator[tuple[str, str, str, str]]:
     """Figure, what the baseline has, the profile beside it with the interval, and the verdict."""
     for difference in differences:
-        figure, shown = FIGURE[difference.figure], "-"
+        figure = FIGURE[difference.figure]
+        shown = "-"
         if difference.value is not None and difference.low is not None and difference.high is not None:
             shown = f"×{difference.value:.2f} [{difference.low:.2f}, {difference.high:.2f}]"
             if difference.points:
@@ -66,7 +67,8 @@ def by_setting_text(
         f"{figure.words[1]} in {verdict_counts[figure.key, figure.words[1]]}"
         for figure in _PAID
     ]
-    settings, best = len(set(side.settings)), f"the best of {', '.join(rules)}" if len(rules) > 1 else rules[0]
+    settings = len(set(side.settings))
+    best = f"the best of {', '.join(rules)}" if len(rules) > 1 else rules[0]
     return [
         f"Mean of {settings} settings: {means}.",
         f"By setting, beside {best}: {'; '.join(verdicts)} of {settings}.",
@@ -104,7 +106,8 @@ def html_text(grid: Grid, results: Mapping[int, CellResult], repeat: str) -> str
     """The whole page."""
     sides = statistics.pairs(grid, results)
     failed = sum(bool(result.error) for result in results.values())
-    verdicts, body = [], []
+    verdicts = []
+    body = []
     for pair in sides:
         differences = statistics.compared(pair)
         verdicts_found = list(
@@ -153,13 +156,15 @@ def _settings(grid: Grid, differences: Sequence[statistics.Difference], profile:
             ]
         )
     names = [grid.baseline, profile, "difference, 95 % interval over seeds", "verdict"]
-    return (
-        [f"<details><summary>{escape(profile)} by setting</summary>{table('', names, rows)}</details>"] if rows else []
-    )
+    if rows:
+        return [f"<details><summary>{escape(profile)} by setting</summary>{table('', names, rows)}</details>"]
+    return []
 
 
 def _signed(show: Callable[[float | None], str], value: float | None) -> str:
-    return "-" if value is None else f"{'−' if value < 0 else '+'}{show(abs(value))}"
+    if value is None:
+        return "-"
+    return f"{'−' if value < 0 else '+'}{show(abs(value))}"
 
 
 def _means(grid: Grid, results: Mapping[int, CellResult], *axes: str) -> dict[tuple[str, ...], list[CellResult]]:

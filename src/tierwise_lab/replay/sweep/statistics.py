@@ -125,7 +125,8 @@ def _row(result: CellResult) -> list[float]:
 
 def compared(pair: Pairs) -> list[Difference]:
     """Every figure over the whole grid; a draw is how often it has each pair, and none is kept."""
-    number, rng = len(pair.here), np.random.default_rng(len(pair.here))
+    number = len(pair.here)
+    rng = np.random.default_rng(len(pair.here))
     every = ~(np.isnan(pair.here) | np.isnan(pair.there))
     sides = np.stack([np.where(every, pair.here, 0.0), np.where(every, pair.there, 0.0), every.astype(float)])
     draws = (np.bincount(rng.integers(number, size=number), minlength=number).astype(float) for _ in range(_DRAWS))
@@ -135,7 +136,8 @@ def compared(pair: Pairs) -> list[Difference]:
     for column, figure in enumerate(COMPARED):
         (values_here, values_there, _), is_finite, points = sides[:, :, column], every[:, column], figure.is_share
         samples = np.array([_value(*drawn, points=points) for drawn in sums[:, :, column].tolist()])
-        samples, none = samples[np.isfinite(samples)], 0.0 if points else 1.0
+        samples = samples[np.isfinite(samples)]
+        none = 0.0 if points else 1.0
         low, high = np.percentile(samples, (2.5, 97.5)) if len(samples) else (None, None)
         p = 2 * min(np.mean(samples <= none), np.mean(samples >= none)) if len(samples) else 1.0
         differences.append(
@@ -165,7 +167,9 @@ def compared(pair: Pairs) -> list[Difference]:
 def _mean(values: Sequence[float]) -> float | None:
     """Of those that are known."""
     finite_values = [value for value in values if np.isfinite(value)]
-    return _finite(float(np.mean(finite_values))) if finite_values else None
+    if finite_values:
+        return _finite(float(np.mean(finite_values)))
+    return None
 
 
 def _value(sum_here: float, sum_there: float, number_known: float, *, points: bool) -> float:
@@ -181,11 +185,13 @@ def compared_by_setting(grid: Grid, pair: Pairs) -> list[Difference]:
     differences = []
     for setting, of_setting in _by_setting(pair.settings).items():
         for column, figure in enumerate(COMPARED):
-            values_here, values_there = pair.here[of_setting, column], pair.there[of_setting, column]
+            values_here = pair.here[of_setting, column]
+            values_there = pair.there[of_setting, column]
             apart = values_here - values_there
             if figure not in (*DECISIVE, CLOSENESS) or len(apart) < 2 or np.isnan(apart).any():
                 continue
-            mean, spread = float(apart.mean()), float(apart.std(ddof=1))
+            mean = float(apart.mean())
+            spread = float(apart.std(ddof=1))
             error = spread / len(apart) ** 0.5
             reach = error * _t(len(apart) - 1)
             differences.append(
@@ -225,7 +231,8 @@ def _judged(differences: Sequence[Difference], seeds: int) -> list[Difference]:
 
 def holm(chances: Sequence[float]) -> list[bool]:
     """Which of several chances are small enough together, by Holm's steps down."""
-    rejected, order = [False] * len(chances), sorted(range(len(chances)), key=lambda n: chances[n])
+    rejected = [False] * len(chances)
+    order = sorted(range(len(chances)), key=lambda n: chances[n])
     for rank, number in enumerate(order):
         if chances[number] > LEVEL / (len(chances) - rank):
             break
@@ -259,4 +266,6 @@ def _t(freedom: int) -> float:
 
 
 def _finite(value: float | None) -> float | None:
-    return None if value is None or not np.isfinite(value) else round(float(value), 6)
+    if value is None or not np.isfinite(value):
+        return None
+    return round(float(value), 6)

@@ -206,12 +206,16 @@ def _format_of(table: Table, file: str) -> TraceFormat:
 
 def _kept(column: Sequence[Value], usable: Bools) -> list[Value]:
     """Selected values of a column; empty if the table does not have it."""
-    return [value for value, is_usable in zip(column, usable.tolist(), strict=True) if is_usable] if column else []
+    if column:
+        return [value for value, is_usable in zip(column, usable.tolist(), strict=True) if is_usable]
+    return []
 
 
 def _gpus(form: TraceFormat) -> Callable[[str], float]:
     """A number of GPUs, which may be none in a log."""
-    return (lambda text: form.count(text or "0")) if form.log else _whole
+    if form.log:
+        return lambda text: form.count(text or "0")
+    return _whole
 
 
 def _amount(text: str) -> float:
@@ -224,7 +228,9 @@ def _amount(text: str) -> float:
 
 def _end(text: str) -> float:
     """A moment; not a number where there was none yet."""
-    return float("nan") if text in ("", "0", "Unknown", "None") else _moment(text)
+    if text in ("", "0", "Unknown", "None"):
+        return float("nan")
+    return _moment(text)
 
 
 def _word(text: str) -> str:

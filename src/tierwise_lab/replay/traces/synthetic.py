@@ -38,13 +38,13 @@ def synthetic_fabric(text: str, gpus_per_host: int) -> Fabric:
     `gpus` of a host are given by the text, `8+4` likewise for leaves in turn, or by the caller.
     """
     size = _settings(text, _FABRIC, "--topology")
-    hosts, gpus = size["hosts"], size["gpus"] if any(size["gpus"]) else (gpus_per_host,)
-    places = [
-        (spine, leaf, host)
-        for spine in range(size["spines"][0])
-        for leaf in range(size["leaves"][0])
-        for host in range(hosts[leaf % len(hosts)])
-    ]
+    hosts = size["hosts"]
+    gpus = size["gpus"] if any(size["gpus"]) else (gpus_per_host,)
+    places = []
+    for spine in range(size["spines"][0]):
+        for leaf in range(size["leaves"][0]):
+            for host in range(hosts[leaf % len(hosts)]):
+                places.append((spine, leaf, host))
     names = {f"n{spine}-{leaf}-{host}": (f"spine-{spine}", f"leaf-{leaf}") for spine, leaf, host in places}
     return fabric(names, [gpus[leaf % len(gpus)] for _, leaf, _ in places])
 
