@@ -165,6 +165,28 @@ def _in_spec(spec: PodSpec) -> Unsupported | None:
         return Unsupported("spec.workloadRef", "it names no group of a Workload")
     if spec.host_network and not spec.host_users:
         return Unsupported("spec.hostUsers", SPEC_FIELDS["hostUsers"])
+    unsupported = _in_containers(spec)
+    if unsupported is not None:
+        return unsupported
+    lack = _in_resources(spec.resources) if spec.resources is not None else None
+    if lack is not None:
+        return Unsupported(f"spec.resources.{lack.field}", lack.why)
+    for where, text in too_many_resources(spec):
+        return Unsupported(f"spec.{where}", text)
+    return _in_ports(spec)
+
+
+def _in_ports(spec: PodSpec) -> Unsupported | None:
+    """More host ports than are counted; None if there are fewer."""
+    ports = [port for container in (*spec.containers, *spec.init_containers) for port in container.ports]
+    number = sum(bool(port.host_port or spec.host_network) for port in ports)
+    if number <= HOST_PORTS:
+        return None
+    return Unsupported("spec.containers", f"{number} host ports are more than the {HOST_PORTS} that are counted")
+
+
+def _in_containers(spec: PodSpec) -> Unsupported | None:
+    """The first field of a container that is not supported; None if there is none."""
     for part, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
         for i, container in enumerate(containers):
             if any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules):
@@ -172,18 +194,6 @@ def _in_spec(spec: PodSpec) -> Unsupported | None:
             lack = _in_resources(container.resources)
             if lack is not None:
                 return Unsupported(f"spec.{part}[{i}].resources.{lack.field}", lack.why)
-    lack = _in_resources(spec.resources) if spec.resources is not None else None
-    if lack is not None:
-        return Unsupported(f"spec.resources.{lack.field}", lack.why)
-    for where, text in too_many_resources(spec):
-        return Unsupported(f"spec.{where}", text)
-    everyone = (*spec.containers, *spec.init_containers)
-    if sum(len(container.ports) for container in everyone) > HOST_PORTS:
-        number = sum(bool(port.host_port or spec.host_network) for container in everyone for port in container.ports)
-        if number > HOST_PORTS:
-            return Unsupported(
-                "spec.containers", f"{number} host ports are more than the {HOST_PORTS} that are counted"
-            )
     return None
 
 

@@ -55,6 +55,11 @@ class _Manager(NamedTuple):
 _Owned = dict[_Manager, frozenset[Path]]
 
 
+def _disputed(fields: Iterable[Path], said: Mapping[Path, object], live: Raw | None, work: Work) -> set[Path]:
+    """Fields of another manager to which an intent gives another value than they have."""
+    return {path for path in fields if path in said and _value(live, path, work) not in (said[path], _MISSING)}
+
+
 def apply_patch(
     served: ServedKind, live: Raw | None, patch: Raw, *, manager: str, force: bool, api_version: str, now: str
 ) -> Raw:
@@ -69,10 +74,7 @@ def apply_patch(
     said = dict(_leaves(patch, (), keys, work))
     owners = _owners(live or {}, work)
     others = {one: fields for one, fields in owners.items() if one != applier}
-    disputed = {
-        one: {path for path in fields if path in said and _value(live, path, work) not in (said[path], _MISSING)}
-        for one, fields in others.items()
-    }
+    disputed = {one: _disputed(fields, said, live, work) for one, fields in others.items()}
     if not force:
         _refuse(disputed, _taken_over(manager, live or {}, keys, work))
     others = {one: fields - disputed[one] for one, fields in others.items()}

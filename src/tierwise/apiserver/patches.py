@@ -152,6 +152,17 @@ _ORDER: Final = "$setElementOrder/"
 _RETAINED: Final = "$retainKeys"
 
 
+def _retained(raw: Raw, patch: Raw, work: Work) -> Raw:
+    """A copy of an object with the fields that a patch wants to retain, all of them if it does not say."""
+    if _RETAINED not in patch:
+        return dict(raw)
+    retained = _listed(patch, _RETAINED)
+    work.take((len(raw) + len(patch)) * len(retained))
+    if any(name not in retained for name in patch if not name.startswith("$")):
+        raise _impossible(f"{_RETAINED} does not name all fields of the patch")
+    return {name: value for name, value in raw.items() if name in retained}
+
+
 def strategic_patch(raw: Raw, patch: Raw, work: Work | None = None) -> Raw:
     """The object with a patch of Kubernetes' own form."""
     work = work or Work()
@@ -160,13 +171,7 @@ def strategic_patch(raw: Raw, patch: Raw, work: Work | None = None) -> Raw:
         return {name: value for name, value in patch.items() if name != _DIRECTIVE}
     if directive == "delete":
         return {}
-    result = dict(raw)
-    if _RETAINED in patch:
-        retained = _listed(patch, _RETAINED)
-        work.take((len(result) + len(patch)) * len(retained))
-        if any(name not in retained for name in patch if not name.startswith("$")):
-            raise _impossible(f"{_RETAINED} does not name all fields of the patch")
-        result = {name: value for name, value in result.items() if name in retained}
+    result = _retained(raw, patch, work)
     for name, value in patch.items():
         if name.startswith(_REMOVED):
             field = name.removeprefix(_REMOVED)
@@ -188,13 +193,18 @@ def strategic_patch(raw: Raw, patch: Raw, work: Work | None = None) -> Raw:
             result[name] = _merged(name, _items(result, name), value, work)
         else:
             result[name] = value
+    _put_in_order(result, raw, patch)
+    return result
+
+
+def _put_in_order(result: Raw, raw: Raw, patch: Raw) -> None:
+    """Put the lists of a patched object into the orders that the patch asks for; `raw` is the object before it."""
     for name in patch:
-        field = name.removeprefix(_ORDER)
         if name.startswith(_ORDER):
             order = _listed(patch, name)
+            field = name.removeprefix(_ORDER)
             if field in result:
                 result[field] = _ordered(field, _items(result, field), order, _items(raw, field))
-    return result
 
 
 def _directive(patch: Raw) -> str:

@@ -7,7 +7,7 @@ unsupported.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 
 from tierwise.api.core import Namespace, Node, NodeSelectorTerm, Pod, PodAffinityTerm
 from tierwise.api.quantity import amount, show
@@ -68,6 +68,19 @@ _HOST = "kubernetes.io/hostname"
 _NAME = "kubernetes.io/metadata.name"
 
 
+def _places(
+    key: str, pods: Mapping[str, Pod], nodes: Mapping[str, Node], *, node_is_host: bool
+) -> dict[str, list[str]]:
+    """Pods by the value of a label of their node: "" without it, or the node's name if that stands for the host."""
+    places: dict[str, list[str]] = {}
+    for path, pod in pods.items():
+        node = nodes.get(pod.spec.node_name)
+        labels = node.metadata.labels if node is not None else {}
+        value = labels.get(key, pod.spec.node_name if node_is_host else "")
+        places.setdefault(value, []).append(path)
+    return places
+
+
 def neighbours(objects: Objects) -> Iterator[Finding]:
     """Pairs of pods that must not be together, one of them ours at least."""
     pods = {path: pod for path, pod in objects.every(Pod).items() if holds(pod)}
@@ -80,12 +93,7 @@ def neighbours(objects: Objects) -> Iterator[Finding]:
         for term in _excluding(pod):
             key = term.topology_key
             if key not in places:
-                places[key] = {}
-                for partner, carrier in pods.items():
-                    node = nodes.get(carrier.spec.node_name)
-                    labels = node.metadata.labels if node is not None else {}
-                    value = labels.get(key, carrier.spec.node_name if key == _HOST and unnamed else "")
-                    places[key].setdefault(value, []).append(partner)
+                places[key] = _places(key, pods, nodes, node_is_host=key == _HOST and unnamed)
             value, together = next((v, t) for v, t in places[key].items() if path in t)
             for partner in together if value else ():
                 if partner != path and (ours(pod) or ours(pods[partner])) and _means(pod, term, pods[partner], spaces):
@@ -155,8 +163,9 @@ def volumes(objects: Objects) -> Iterator[Finding]:
         for name in _claims(pod):
             claim = claims.get(name)
             volume = volumes_by_name.get(claim.spec.volume_name) if claim is not None else None
-            alone = claim is not None and "ReadWriteOncePod" in claim.spec.access_modes and not _made_for(pod, name)
-            if alone and pod.spec.node_name in nodes:  # what stood on a node that is gone uses nothing
+            if (
+                _is_for_one_pod(claim, pod, name) and pod.spec.node_name in nodes
+            ):  # what stood on a node that is gone uses nothing
                 users.setdefault(name, []).append(path)
             if volume is not None and volume.spec.csi is not None:
                 driver_on_node = (pod.spec.node_name, volume.spec.csi.driver)
@@ -174,6 +183,16 @@ def volumes(objects: Objects) -> Iterator[Finding]:
         if len(paths) > 1:
             text = f"is for one pod at a time, and {', '.join(paths)} use it"
             yield Finding("claim-shared", f"PersistentVolumeClaim {name}", text)
+    yield from _crowded(objects, attached)
+
+
+def _is_for_one_pod(claim: PersistentVolumeClaim | None, pod: Pod, name: str) -> bool:
+    """True if a claim is for one pod at a time and was not made for this one."""
+    return claim is not None and "ReadWriteOncePod" in claim.spec.access_modes and not _made_for(pod, name)
+
+
+def _crowded(objects: Objects, attached: Mapping[tuple[str, str], Set[str]]) -> Iterator[Finding]:
+    """Nodes with more volumes than a driver attaches; `attached` are handles of volumes by node and driver."""
     for node, record in objects.every(CsiNode).items():
         for driver in record.spec.drivers:
             limit = driver.allocatable.count if driver.allocatable is not None else None
@@ -222,10 +241,8 @@ def _served_by_driver(volume: PersistentVolume) -> bool:
 # No device is held twice, and no pod that tierwise bound runs without the devices that its claims promise.
 
 
-def devices(objects: Objects) -> Iterator[Finding]:
-    """Devices with two holders, pods whose claims are not theirs, and pods out of reach of their devices."""
-    claims = objects.every(ResourceClaim)
-    nodes = objects.every(Node)
+def _held_twice(claims: Mapping[str, ResourceClaim]) -> Iterator[Finding]:
+    """Devices that are allocated whole to more than one claim."""
     holders: dict[tuple[str, str, str], list[str]] = {}
     for path, claim in claims.items():
         for result in claim.status.allocation.devices.results if claim.status.allocation is not None else ():
@@ -234,6 +251,13 @@ def devices(objects: Objects) -> Iterator[Finding]:
     for device, paths in sorted(holders.items()):
         if len(paths) > 1:
             yield Finding("device-held-twice", f"Device {'/'.join(device)}", f"is held by {' and '.join(paths)}")
+
+
+def devices(objects: Objects) -> Iterator[Finding]:
+    """Devices with two holders, pods whose claims are not theirs, and pods out of reach of their devices."""
+    claims = objects.every(ResourceClaim)
+    nodes = objects.every(Node)
+    yield from _held_twice(claims)
     for path, pod in objects.every(Pod).items():
         if not holds(pod) or not ours(pod):
             continue

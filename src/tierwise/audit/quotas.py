@@ -191,9 +191,14 @@ def queues(objects: Objects) -> Iterator[Finding]:
             used.setdefault(name, Counter()).update(asked(pod))
             name = known[name].spec.parent or "root"
     for name, queue in known.items():
-        for resource, quantity in sorted(queue.spec.capability.items()):
-            most = amount(resource, quantity)
-            number = used.get(name, Counter())[resource]
-            if number > most and (most or resource not in ("cpu", "memory")):
-                text = f"uses {show(resource, number)} of {resource}, and its capability is {show(resource, most)}"
-                yield Finding("over-capability", f"Queue {name}", text)
+        yield from _over_capability(name, queue, used.get(name, Counter()))
+
+
+def _over_capability(name: str, queue: Queue, used: Counter[str]) -> Iterator[Finding]:
+    """Resources of which a queue uses more than its capability; none of cpu or memory means no limit."""
+    for resource, quantity in sorted(queue.spec.capability.items()):
+        most = amount(resource, quantity)
+        number = used[resource]
+        if number > most and (most or resource not in ("cpu", "memory")):
+            text = f"uses {show(resource, number)} of {resource}, and its capability is {show(resource, most)}"
+            yield Finding("over-capability", f"Queue {name}", text)

@@ -114,15 +114,17 @@ class Fabrics:
         if not domains:
             return f"{len(pods)} pods stand, and fabric {fabric or 'HyperNode'} has no domain of tier {tier}"
         of_fabric = f"of fabric {fabric or 'HyperNode'}"
-        level = f"tier {tier}" if isinstance(tier, int) else f"{tier}"
-        used = sum(not nodes.isdisjoint(domain) for domain in domains)
-        if spread and used < spread:
+        if spread:
+            level = f"tier {tier}" if isinstance(tier, int) else f"{tier}"
+            used = sum(not nodes.isdisjoint(domain) for domain in domains)
+            if used >= spread:
+                return ""
             return f"{len(pods)} pods must stand in {spread} domains of {level} {of_fabric}, and stand in {used}"
-        if not spread and not any(nodes <= domain for domain in domains):
-            domain_text = f"domain of {level}" if isinstance(tier, int) else level
-            place = f"one {domain_text} {of_fabric}"
-            return f"{len(pods)} pods on {len(nodes)} nodes must stand in {place}, and none holds them"
-        return ""
+        if any(nodes <= domain for domain in domains):
+            return ""
+        kind_of_domain = f"domain of tier {tier}" if isinstance(tier, int) else f"{tier}"
+        place = f"one {kind_of_domain} {of_fabric}"
+        return f"{len(pods)} pods on {len(nodes)} nodes must stand in {place}, and none holds them"
 
 
 def _fabric(meta: ObjectMeta) -> str:

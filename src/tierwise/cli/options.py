@@ -175,11 +175,11 @@ def _described(name: str, hint: Any, default: object) -> tuple[_Declared, Any]:
     """The option of a field by its annotation, and its plain type."""
     metas = [meta for meta in getattr(hint, "__metadata__", ()) if isinstance(meta, msgspec.Meta)]
     kind = get_args(hint)[0] if metas else hint
-    metas += [meta for alternative in get_args(kind) for meta in getattr(alternative, "__metadata__", ())]
-    extra = {}
+    for alternative in get_args(kind):
+        metas += getattr(alternative, "__metadata__", ())
+    extra: dict[str, Any] = {}
     for meta in metas:
-        for key, value in (meta.extra or {}).items():
-            extra[key] = value
+        extra |= meta.extra or {}
     form = f"{extra.get('flags', '--' + name.replace('_', '-'))} {extra.get('word', '')}"
     bounds: Any = {
         ours: next((v for m in metas if (v := getattr(m, theirs)) is not None), None) for ours, theirs in _BOUNDS

@@ -8,6 +8,7 @@ whatever is not a configuration; which plugins and actions exist is the schedule
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 from tierwise.api.errors import InputError, suggestion
@@ -163,6 +164,10 @@ def spelled(action: str) -> str:
     return action.strip().replace("-", "").replace("_", "").lower()
 
 
+def _tiers(raw: object, installed: Installed) -> tuple[tuple[PluginChoice, ...], ...]:
+    return tuple(tuple(_plugin(plugin, path, installed) for path, plugin in tier) for tier in plugins_of(raw))
+
+
 def read_volcano(raw: object, installed: Installed = _NOBODY) -> Profile:
     """A profile from the parsed configuration file; what it leaves out is as in the default profile.
 
@@ -172,16 +177,11 @@ def read_volcano(raw: object, installed: Installed = _NOBODY) -> Profile:
         raise InputError("a scheduler configuration is a mapping with actions and tiers")
     _check_settings(raw)
     actions = _actions(raw.get("actions"))
-    tiers = DEFAULT.tiers
-    if raw.get("tiers") is not None:
-        tiers = tuple(tuple(_plugin(p, path, installed) for path, p in tier) for tier in plugins_of(raw["tiers"]))
+    tiers = _tiers(raw["tiers"], installed) if raw.get("tiers") is not None else DEFAULT.tiers
     arguments = _action_arguments(raw.get("configurations"))
     if not isinstance(raw.get("metrics"), Mapping | None):
         raise InputError("expected a mapping", field="metrics")
-    named = set()
-    for tier in tiers:
-        for plugin in tier:
-            named.add(plugin.name)
+    named = {plugin.name for plugin in chain.from_iterable(tiers)}
     idle = {name for name in named if name in IDLE_PLUGINS and name not in installed}
     effective_tiers = tuple(tuple(plugin for plugin in tier if plugin.name not in idle) for tier in tiers)
     return Profile(

@@ -161,8 +161,8 @@ def _of(objects: Objects, group: AppGroup, pods: int | None, now: float) -> Iter
     refs, graph = _graph(group)
     found_cycle = cycle(graph)
     names = list(graph) if found_cycle is not None else order(graph, group.spec.topology_sorting_algorithm)
-    index = {name: i for i, name in enumerate(names, start=1)}
-    entries = [(refs[name], index[name]) for name in sorted(index)]  # readers of this list search it by halving
+    # Sorted by name, because readers of this list search it by halving.
+    entries = [(refs[name], i) for name, i in sorted(zip(names, range(1, len(names) + 1), strict=True))]
     status: Raw = {}
     if group.status.running_workloads != running or "runningWorkloads" not in _status(objects, group):
         status["runningWorkloads"] = running
@@ -178,6 +178,11 @@ def _of(objects: Objects, group: AppGroup, pods: int | None, now: float) -> Iter
         status["conditions"] = [*_others(objects, group), *conditions]
     if status:
         yield PatchStatus(key_of(group), status)
+    yield from _events(group, faults, reported)
+
+
+def _events(group: AppGroup, faults: Mapping[str, str], reported: Mapping[str, str]) -> Iterator[Effect]:
+    """A warning for each fault that the conditions of a group did not report before, both by their codes."""
     for code, text in faults.items():
         if reported.get(code) != text:
             yield RecordEvent(key_of(group), "Warning", code, f"{_TOLD[code]}: {text}")

@@ -15,6 +15,7 @@ that claims their namespace, and are no queues where plugins share between queue
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
@@ -68,6 +69,20 @@ class _Scope(msgspec.Struct, frozen=True):
 class Quotas:
     """The quotas of a cluster, and which of them a pod is in; `queues` are the names that other queues have."""
 
+    def _queue_names(self) -> dict[tuple[str, str], str]:
+        """The queue of each quota, by namespace ("" for trusted ones) and name.
+
+        A quota's own name where no other queue has it, else with its namespace before it.
+        """
+        taken = {*self._declared, DEFAULT_QUEUE, *_BUILT_IN, *self._trusted.records}
+        times = Counter(name for scope in self._scopes.values() for name in scope.records)
+        names = {("", name): name for name in self._trusted.records}
+        for namespace, scope in self._scopes.items():
+            for name in scope.records:
+                alone = name not in taken and times[name] == 1
+                names[namespace, name] = name if alone else f"{namespace}/{name}"
+        return names
+
     def __init__(
         self, records: Mapping[str, api.ElasticQuota], profile: Profile = DEFAULT, queues: Collection[str] = ()
     ) -> None:
@@ -87,16 +102,7 @@ class Quotas:
         self._default_is_limited |= api.DEFAULT_QUOTA in self._trusted.records
         self._scopes = {namespace: self._scope(namespace, several) for namespace, several in found.items()}
         self._scopes = {namespace: scope for namespace, scope in self._scopes.items() if scope.records}
-        taken = {*self._declared, DEFAULT_QUEUE, *_BUILT_IN, *self._trusted.records}
-        times: dict[str, int] = {}
-        for scope in self._scopes.values():
-            for name in scope.records:
-                times[name] = times.get(name, 0) + 1
-        self._names: dict[tuple[str, str], str] = {("", name): name for name in self._trusted.records}
-        for namespace, scope in self._scopes.items():
-            for name in scope.records:
-                alone = name not in taken and times[name] == 1
-                self._names[namespace, name] = name if alone else f"{namespace}/{name}"
+        self._names = self._queue_names()
         self._taken = frozenset(self._names.values())
         self.queues = self._all_queues()
         """Every quota as a queue, with those that always exist; none where there are no quotas."""

@@ -121,6 +121,13 @@ _INHERITED_ANNOTATIONS: Final = frozenset(
 _STARTED: Final = frozenset({"Inqueue", "Running", "Unknown"})
 
 
+def _limit(shortfall: int, room: int) -> tuple[int, str]:
+    """How many pods may be made of a job that lacks so many to start, and the text for pods beyond that."""
+    if shortfall > room + WAITING:
+        return 0, too_many_for_gang(shortfall)
+    return max(room, shortfall, 0), MANY_WAIT
+
+
 def reconcile_pods(
     every: Mapping[str, Pod], job: Job, group: PodGroup | None, job_pods: JobPods, room: int
 ) -> list[Effect]:
@@ -139,15 +146,10 @@ def reconcile_pods(
     missing = []
     for task in job.spec.tasks:
         if task.name not in waiting:
-            for index in range(task.replicas):
-                if f"{namespace}/{volcano_job.pod_name(job, task, index)}" not in every:
-                    missing.append((task, index))
-    shortfall = (job.spec.min_available or 0) - sum(not member.pod.status.ended for member in job_pods.members)
-    limit = max(room, shortfall, 0)
-    text = MANY_WAIT
-    if shortfall > room + WAITING:
-        limit = 0
-        text = too_many_for_gang(shortfall)
+            names = (f"{namespace}/{volcano_job.pod_name(job, task, index)}" for index in range(task.replicas))
+            missing += [(task, index) for index, name in enumerate(names) if name not in every]
+    alive = sum(not member.pod.status.ended for member in job_pods.members)
+    limit, text = _limit((job.spec.min_available or 0) - alive, room)
     if len(missing) > limit:
         missing = sorted(
             missing, key=lambda task_and_index: task_and_index[1] >= volcano_job.task_minimum(task_and_index[0])

@@ -126,14 +126,20 @@ def counted(pod: Pod) -> PodSpec:
     init_containers = tuple(of(container, sidecars=True) for container in spec.init_containers)
     if containers != spec.containers or init_containers != spec.init_containers:
         spec = replace(spec, containers=containers, init_containers=init_containers)
-    pod_resources = spec.resources
-    if pod_resources is not None and pod_resources.requests and status.resources is not None:
-        pod_requests = {} if infeasible else pod_resources.requests
-        larger = _most(pod_requests, status.resources.requests, status.allocated_resources)
-        requests = {name: larger.get(name, "0") for name in pod_resources.requests}
-        if _amounts(requests) != _amounts(pod_resources.requests):
-            spec = replace(spec, resources=replace(pod_resources, requests=requests))
-    return spec
+    return _with_pod_resources(pod, spec, infeasible=infeasible)
+
+
+def _with_pod_resources(pod: Pod, spec: PodSpec, *, infeasible: bool) -> PodSpec:
+    """The spec with what the node gives to the pod as a whole; `infeasible` says that it cannot give what is asked."""
+    status = pod.status
+    asked = spec.resources
+    if asked is None or not asked.requests or status.resources is None:
+        return spec
+    larger = _most({} if infeasible else asked.requests, status.resources.requests, status.allocated_resources)
+    requests = {name: larger.get(name, "0") for name in asked.requests}
+    if _amounts(requests) == _amounts(asked.requests):
+        return spec
+    return replace(spec, resources=replace(asked, requests=requests))
 
 
 def _most(*lists: ResourceList) -> ResourceList:

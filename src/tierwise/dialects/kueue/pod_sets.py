@@ -11,7 +11,7 @@ JobSet do, are a sub-group with limits of its own.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -312,21 +312,16 @@ def _with_queue(objects: Objects, record: Workload | None, pod: Pod) -> Mapping[
     if local is None:
         return marks
     above = objects.every(ClusterQueue).get(local.spec.cluster_queue)
-    times = []
-    for queue in (local, above):
-        if queue is not None:
-            times.append(queue_times(queue.metadata.annotations))
+    marks_of_queues = [queue.metadata.annotations for queue in (local, above) if queue is not None]
+    times = [queue_times(annotations) for annotations in marks_of_queues]
     own = marks.get(MINIMUM_RUN_TIME, pod.metadata.annotations.get(MINIMUM_RUN_TIME))
     stated = seconds(own) if own is not None else 0.0
     lasts = next((expected for _, expected in times if expected), 0.0)
     if lasts and EXPECTED_DURATION not in pod.metadata.annotations:
         marks = {EXPECTED_DURATION: f"{lasts:.0f}s", **marks}
-    holds = []
-    for queue in (local, above):
-        if queue is not None:
-            holds.append(held(queue.metadata.annotations))
-    if any(holds):
-        marks = {HOLD: f"queue {named}: {next(filter(None, holds))}", **marks}
+    holds = [why for why in map(held, marks_of_queues) if why]
+    if holds:
+        marks = {HOLD: f"queue {named}: {holds[0]}", **marks}
     least = max(time for time, _ in times)
     if stated is None or least <= stated:
         return marks
@@ -392,7 +387,13 @@ def _refusal(pods: list[Pod], total: int | None) -> Reason | None:
         return not_supported("a topology for the pods of an owner", text)
     if assigned(first):
         return None
-    for marks in (pod.metadata.annotations for pod in pods):
+    return _bad_levels(pods)
+
+
+def _bad_levels(pods: Iterable[Pod]) -> Reason | None:
+    """Why the levels that a group's pods ask for cannot be read; None if all can."""
+    for pod in pods:
+        marks = pod.metadata.annotations
         if _REQUIRED in marks and not marks[_REQUIRED].strip():
             return Reason("InvalidGroup", "pod", f"annotation {_REQUIRED} names no level")
         fault = _layers(marks)
