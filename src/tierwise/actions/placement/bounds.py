@@ -70,7 +70,7 @@ class Room:
         self._freed = freed
         self._free = free
         self._closed = closed or {}
-        self._kept = freed is None and free is None and not closed  # how many tasks rows take is counted already
+        self._counted = freed is None and free is None  # how many tasks rows take, but for those that are closed
         self._rows: dict[int, Ints] = {}
         self._domains: dict[int, Ints] = {}
 
@@ -83,19 +83,25 @@ class Room:
 
     def rows(self, shape: Shape) -> Ints:
         """How many tasks of a shape each row takes."""
-        if self._kept:
+        closed = self._closed.get(shape.number)
+        if self._counted and closed is None:
             return self.cycle.fit_counts.of(shape).rows(self._pool)
         found = self._rows.get(shape.number)
         if found is None:
-            found = self._rows[shape.number] = shape.max_tasks(self.free(shape.asked))
-            found[self.cycle.fit_counts.why(shape) != 0] = 0
-            if shape.number in self._closed:
-                found[self._closed[shape.number]] = 0
+            found = self._counts(shape)
+            found = self._rows[shape.number] = found if closed is None else np.where(closed, 0, found)
+        return found
+
+    def _counts(self, shape: Shape) -> Ints:
+        if self._counted:
+            return self.cycle.fit_counts.of(shape).rows(self._pool)
+        found = shape.max_tasks(self.free(shape.asked))
+        found[self.cycle.fit_counts.why(shape) != 0] = 0
         return found
 
     def domains(self, shape: Shape) -> Ints:
         """How many tasks of a shape each domain of the tree takes."""
-        if self._kept:
+        if self._counted and shape.number not in self._closed:
             return self.cycle.fit_counts.of(shape).domains(self._pool)
         found = self._domains.get(shape.number)
         if found is None:

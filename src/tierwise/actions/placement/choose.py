@@ -56,7 +56,8 @@ def search_group(
     near = here if job.shape.parted else None
     units = _units_of(cycle, task_group) if cycle.pipeline.propose and here is None else None
     said: Proposal | Abstained | None = None
-    bounded, room = False, _room_with_rules(cycle, job, task_group, pools[-1])
+    bounded = False
+    room: Room | None = None
     by_host = _by_host(cycle, gang, within)
     for gradient in gradients_of(cycle, gang, within):
         if units is not None:
@@ -65,6 +66,8 @@ def search_group(
                 proposed = _follow_proposal(cycle, job, task_group, units, said)
                 if proposed is not None:
                     return proposed
+        if room is None and len(gradient) > 1:  # one domain is tried as fast as its rules are counted
+            room = _room_with_rules(cycle, job, task_group, pools[-1])
         order = compared(cycle, task_group, gradient, near, pools, room=room)
         for i in order:
             found = fit_any_way(cycle, job, task_group, int(order.domains[i]), pools)
