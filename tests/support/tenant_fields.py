@@ -302,10 +302,32 @@ def _reference(way: str) -> Both:
     return _with(Scene([*_fuller_first(), *before, *own(way)]), ["PodGang"], **_TAKES_OVER)
 
 
+def _failing(field: str, state: Raw) -> Callable[[str], Both]:
+    """One more pod of the gang stands on the fuller node, and starts or not."""
+
+    def both(way: str) -> Both:
+        gang: list[Any] = own(way)
+        more = copy.deepcopy(gang[-1])
+        more["metadata"]["name"] = "v-9"
+        more["spec"]["nodeName"] = "n0"
+        more["status"] = {"phase": "Pending"}
+        profile = replace(DEFAULT, action_arguments={"allocate": {"failedStarts": "tierwise"}})
+        scene = Scene([*_fuller_first(), *gang, more], profile)
+        failing: Any = copy.deepcopy(scene.manifests)
+        failing[-1]["status"][field] = [{"name": "c", "state": state}]
+        return scene, replace(scene, manifests=failing)
+
+    return both
+
+
+_NO_IMAGE: Final[Raw] = {"waiting": {"reason": "ErrImagePull"}}
+_BAD_CHECK: Final[Raw] = {"terminated": {"exitCode": 1, "reason": "Error"}}
 _TAKES_OVER: Final = {"reuseReservationRef": {"name": "u", "namespace": "default"}}
 
 
 FIELDS: Final[Mapping[str, Field]] = {
+    "spec.containers[].image": Field(_failing("containerStatuses", _NO_IMAGE), ("volcano",)),
+    "spec.initContainers": Field(_failing("initContainerStatuses", _BAD_CHECK), ("volcano",)),
     "metadata.ownerReferences": Field(_owner, ("volcano",)),
     "spec.reuseReservationRef": Field(_reference, ("grove",)),
     "spec.replicas": Field(_replicas, ("Deployment", "ReplicaSet", "StatefulSet", "ReplicationController")),

@@ -88,6 +88,10 @@ _SCHEDULER: Final[Mapping[str, str]] = {
     "gauge tierwise_idle_room_node_hours namespace queue": (
         "Node-hours that were kept idle for them, less what has been paid back of their share."
     ),
+    "gauge tierwise_suspected_nodes": (
+        "Nodes that all jobs use last, as pods of several namespaces have failed to start there."
+    ),
+    "gauge tierwise_kept_places": "Places that are kept for the successors of pods that are leaving or gone.",
     "gauge tierwise_claims_waiting kind": (
         "Claims of pods that have a place: a volume is being bound or made, or devices are being prepared."
     ),
@@ -179,6 +183,7 @@ class Metrics(DeclaredMetrics):
         self._decisions(snapshot, report)
         self._rejections(snapshot, report)
         self._idle_room(report)
+        self._kept_records(snapshot)
         self._waiting_claims(snapshot, report)
         for failure in report.failures:
             self.count("tierwise_plugin_failures_total", failure.plugin, failure.point, by=failure.times)
@@ -211,6 +216,15 @@ class Metrics(DeclaredMetrics):
         for owner, account in report.turns.idle.accounts.items():
             self.set("tierwise_idle_room_nodes", account.nodes, *owner)
             self.set("tierwise_idle_room_node_hours", account.spent / 3600, *owner)
+
+    def _kept_records(self, snapshot: Snapshot) -> None:
+        """Figures of what is remembered of pods that are gone, where the profile has it remembered."""
+        memory, now = snapshot.start_memory, snapshot.now
+        if memory is not None:
+            self.set("tierwise_suspected_nodes", len(memory.at(snapshot.jobs, now).suspected))
+        if snapshot.place_memory is not None:
+            places = (place for place in snapshot.held_places.places if place.after and now < place.until)
+            self.set("tierwise_kept_places", sum(place.count for place in places))
 
     def _waiting_claims(self, snapshot: Snapshot, report: CycleReport) -> None:
         tasks = []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.support.draw import World
 from tests.support.reservations import BUSY, HOUR, MINUTE, NOW, TWO_RACKS, job, profile, running
 from tests.support.windows import window
@@ -13,6 +15,7 @@ from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.explain.message import message
+from tierwise.explain.obstacles import obstacles_of
 from tierwise.framework.report import CycleReport
 from tierwise.port import Objects
 from tierwise.scheduler import cycle
@@ -204,3 +207,26 @@ def test_a_cycle_is_due_when_a_window_that_evicts_begins() -> None:
     found = report(owned(running("late", "n0", ends_in=-MINUTE)), window(overrun="Evict"))
 
     assert NOW + HOUR == found.retry_after(NOW)
+
+
+def test_explanations_say_that_it_would_start_without_the_window() -> None:
+    """Of a job that has room beside nobody but the window; and nothing where it has none anyway."""
+    objects = (window(**ALL), job("long", 2, lasts="2h"))
+    every = [*TWO_RACKS.manifests, *(raw for part in objects for raw in part)]
+    seen = build(Objects.of((codec.decode(raw), raw) for raw in every), NOW, DEFAULT)
+    (waiting,) = seen.jobs
+
+    assert ["without window firmware (from 1970-01-12T14:46:40Z until 1970-01-12T15:46:40Z) it fits"] == [
+        obstacle.text() for obstacle in obstacles_of(seen, cycle(seen, DEFAULT), DEFAULT, waiting)
+    ]
+
+
+def test_a_window_closes_nothing_to_the_next_job_where_a_node_has_failed_one() -> None:
+    """Rows that are left out first are opened again, and those of the window with them."""
+    remembers = replace(DEFAULT, action_arguments={"allocate": {"failedStarts": "tierwise"}})
+    line = json.dumps(["u", "default/long", "n2", NOW - 60, "OutOfcpu", False])
+    metadata = {"name": "tierwise-failed-starts", "namespace": "tierwise"}
+    record: Raw = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"starts": line}}
+    jobs = (job("long", 1, lasts="2h", turn=1), job("short", 3, lasts="30m", turn=2))
+
+    assert {"long": ["n3"], "short": ["n0", "n1", "n2"]} == places(report(window(), [record], *jobs, given=remembers))
