@@ -233,12 +233,14 @@ def test_reach_is_as_narrow_as_the_parts_allow(arguments: dict[str, object], exp
 
 
 def test_pod_wishes_make_every_row_stale() -> None:
-    """Where other pods matter a placement may move any node."""
-    w = zoned(pods(affinity=Affinity(pod_affinity=likes())))
-    plugin = NodeOrder(only(podaffinity=1), w.view)
+    """Where other pods matter a placement may move any node; a wish that means no pod moves none."""
+    wish = pods(affinity=Affinity(pod_affinity=likes()))
+    w, alone = zoned(wish, pods(on="n2", labels={"app": "web"})), zoned(wish)
+    plugin, without = (NodeOrder(only(podaffinity=1), one.view) for one in (w, alone))
 
     assert ScoreEffect.FREE is plugin.effect(w.ask(0))
     assert slice(0, 4) == plugin.stale(w.ask(0), 2)
+    assert ScoreEffect.FIXED is without.effect(alone.ask(0))
 
 
 def test_nothing_applicable_is_not_scored() -> None:

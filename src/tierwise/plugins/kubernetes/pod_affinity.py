@@ -160,14 +160,14 @@ class PodCounts:
             return Count(self.place(key), (self._register(numbers, key, among, leaving=leaving),), (), among)
         every = self.matching((meant.base,), key, among=among, leaving=leaving)
         more, less = list(every.more), list[Tally]()
-        for some in _some_of(meant.without)[1:]:
-            classes = self._classes.outside(meant.base, some)
+        for choice in _some_of(meant.without)[1:]:
+            classes = self._classes.outside(meant.base, choice)
             if classes:
-                what = meant.base, some, key, b"" if among is None else np.packbits(among).tobytes(), leaving
-                if what not in self._outside:
+                key_of_tally = meant.base, choice, key, b"" if among is None else np.packbits(among).tobytes(), leaving
+                if key_of_tally not in self._outside:
                     numbers = self._classes.members(classes)
-                    self._outside[what] = self._register(numbers, key, among, leaving=leaving)
-                (less if len(some) % 2 else more).append(self._outside[what])
+                    self._outside[key_of_tally] = self._register(numbers, key, among, leaving=leaving)
+                (less if len(choice) % 2 else more).append(self._outside[key_of_tally])
         return replace(every, more=tuple(more), less=tuple(less))
 
     def carrying(self, terms: Iterable[tuple[int, PodSelector, str, int]], wanted: set[int]) -> dict[int, list[Count]]:
@@ -180,8 +180,8 @@ class PodCounts:
         for number, selector, key, weight in terms:
             meant = self._classes.meant(selector)
             alike = carriers.setdefault(key, {}).setdefault(meant.base, {})
-            for some in _some_of(meant.without):
-                alike.setdefault(some, _Carriers()).add(number, weight)
+            for choice in _some_of(meant.without):
+                alike.setdefault(choice, _Carriers()).add(number, weight)
         found: dict[int, list[Count]] = {}
         for key, by_base in carriers.items():
             for number, count in self._carrying_at(key, by_base, wanted):
@@ -196,12 +196,12 @@ class PodCounts:
         terms: dict[int, int] = {}  # how many mean each shape
         for base, alike in by_base.items():
             met = wanted.intersection(self._classes.shapes((base,)))
-            for some, carriers in alike.items():
-                if met and some:
-                    shapes = met.intersection(self._classes.members(self._classes.outside(base, some)))
+            for choice, carriers in alike.items():
+                if met and choice:
+                    shapes = met.intersection(self._classes.members(self._classes.outside(base, choice)))
                 else:
                     shapes = met
-                odd = len(some) % 2
+                odd = len(choice) % 2
                 self._share(less if odd else more, shapes, carriers.weights, key)
                 for number in shapes:
                     terms[number] = terms.get(number, 0) + (-carriers.terms if odd else carriers.terms)
@@ -228,16 +228,28 @@ class PodCounts:
         That are pods which its preferred terms mean, and pods whose preferred terms mean it, as in Kubernetes. Required
         affinity of these weighs `hard`. With `ignores`, their terms count for shapes alone that have terms themselves.
         """
-        found: dict[int, list[tuple[Count, int]]] = {}
         own, shapes = placeable(self._view), self._view.snapshot.shapes
+        found: dict[int, dict[int, tuple[Count, int]]] = {}  # by shape, by count
+        asked = set[int]()
         for shape in own:
-            for selector, key, weight in _wishes(shape):
-                found.setdefault(shape.number, []).append((self.matching((selector,), key), weight))
-        asked = {shape.number for shape in own if not ignores or shape.number in found}
+            wishes = tuple(_wishes(shape))
+            if wishes or not ignores:
+                asked.add(shape.number)
+            for selector, key, weight in wishes:
+                if self.means_any(selector):
+                    self._like(found, shape.number, self.matching((selector,), key), weight)
         terms = ((shape.number, *term) for shape in shapes for term in (*_wishes(shape), *_needs(shape, hard)))
         for number, counts in self.carrying(terms, asked).items():
-            found.setdefault(number, []).extend((count, 1) for count in counts)
-        return found
+            for count in counts:
+                self._like(found, number, count, 1)
+        return {number: list(by_count.values()) for number, by_count in found.items()}
+
+    @staticmethod
+    def _like(found: dict[int, dict[int, tuple[Count, int]]], number: int, count: Count, weight: int) -> None:
+        """Note what ranks nodes for a shape; where a count does so several times, its weights are added."""
+        by_count = found.setdefault(number, {})
+        known = by_count.get(id(count), (count, 0))
+        by_count[id(count)] = count, known[1] + weight
 
     def labelled(self, constraints: Iterable[TopologySpreadConstraint]) -> Bools:
         """The rows with the label of each of these constraints."""
@@ -309,7 +321,7 @@ def _all_of(selectors: Collection[PodSelector]) -> PodSelector | None:
 
 def _some_of(conditions: Conditions) -> list[Conditions]:
     """Every choice among some conditions, none of them first."""
-    return [some for size in range(len(conditions) + 1) for some in combinations(conditions, size)]
+    return [choice for size in range(len(conditions) + 1) for choice in combinations(conditions, size)]
 
 
 class _Carriers:
@@ -397,30 +409,30 @@ class _Classes:
         return _Meant(replace(selector, labels=rest), tuple(c for c in named if self._kept_out(c)))
 
     def _needed(self, conditions: Sequence[Requirement]) -> list[Requirement]:
-        """Those of some conditions that keep out classes which no other keeps out, the widest first."""
-        found: list[Requirement] = []
+        """Those of some conditions that keep out classes which no wider keeps out, the widest first."""
+        needed: list[Requirement] = []
         for condition in sorted(conditions, key=lambda one: -len(self._kept_out(one))):
-            if not any(self._kept_out(condition) <= self._kept_out(other) for other in found):
-                found.append(condition)
-        return found
+            if not any(self._kept_out(condition) <= self._kept_out(wider) for wider in needed):
+                needed.append(condition)
+        return needed
 
     def _kept_out(self, condition: Requirement) -> frozenset[int]:
         """The classes that a condition keeps out, by the values that it lists."""
-        found = self._kept.get(condition)
-        if found is None:
-            each = (self._by_label.get((condition.key, value), ()) for value in condition.values)
-            found = self._kept[condition] = frozenset().union(*each)
-        return found
+        classes = self._kept.get(condition)
+        if classes is None:
+            by_value = (self._by_label.get((condition.key, value), ()) for value in condition.values)
+            classes = self._kept[condition] = frozenset().union(*by_value)
+        return classes
 
     def outside(self, base: PodSelector, conditions: Conditions) -> tuple[int, ...]:
         """The classes which a selector means, and which each of some conditions keeps out; ascending."""
-        found = self._outside.get((base, conditions))
-        if found is None:
-            fewest, *others = sorted(map(self._kept_out, conditions), key=len)
-            common = fewest.intersection(*others) if others else fewest
-            known = (one for one in sorted(common) if self._matches(base, self._members[one]))
-            found = self._outside[base, conditions] = tuple(known)
-        return found
+        classes = self._outside.get((base, conditions))
+        if classes is None:
+            fewest, *wider = sorted(map(self._kept_out, conditions), key=len)
+            common = fewest.intersection(*wider) if wider else fewest
+            inside = (one for one in sorted(common) if self._matches(base, self._members[one]))
+            classes = self._outside[base, conditions] = tuple(inside)
+        return classes
 
     def _left_out(self, meant: _Meant) -> set[int]:
         """The classes of its base that a selector does not mean."""
@@ -930,9 +942,13 @@ class PodPreferences:
     def _affinity_scores(self, shape: Shape) -> Floats:
         liked = self._liked[shape.number]
         self._ledger.steps.charge(_steps_of(len(liked), len(self._nodes)))
-        total = np.zeros(len(self._nodes))
+        by_place: dict[int, tuple[Ints, Ints]] = {}  # what all counts over one label say: there may be hundreds
         for count, weight in liked:
-            total += weight * count.at(slice(None))
+            place, values = by_place.get(id(count.place), (count.place, 0))
+            by_place[id(place)] = place, values + weight * count.values
+        total = np.zeros(len(self._nodes))
+        for place, values in by_place.values():
+            total += values[place]
         scaled = total[self._open]
         low, high = scaled.min(initial=np.inf), scaled.max(initial=-np.inf)
         return (total - low) * (100.0 / (high - low)) if high > low else np.zeros(len(self._nodes))
