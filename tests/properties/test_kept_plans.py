@@ -133,7 +133,10 @@ def covered(job: Job, pick: Random) -> Job:
     (sub,) = job.subs
     if sub.pod_sets or job.number == 0:
         return job
-    tasks = tuple(replace(task, budgets=tuple(pick.sample(range(3), pick.choice((0, 0, 1, 2))))) for task in job.tasks)
+    tasks = tuple(
+        replace(task, budgets=tuple(pick.sample(("d/0", "d/1", "d/2"), pick.choice((0, 0, 1, 2)))))
+        for task in job.tasks
+    )
     return replace(job, tasks=tasks, subs=(replace(sub, tasks=tasks),))
 
 
@@ -150,7 +153,7 @@ def test_among_racks(plugins: tuple[str, ...], pick: Random) -> None:
     world = drawn_jobs(full, pick) if pick.random() < 0.5 else full
     if "pdb" in plugins:
         jobs = tuple(covered(job, pick) for job in world.jobs)
-        world = replace(world, jobs=jobs, budgets=tuple(pick.choices(range(2, 40), k=3)))
+        world = replace(world, jobs=jobs, budgets={f"d/{i}": pick.randrange(2, 40) for i in range(3)})
     limit = {"nvidia.com/gpu": GPUS_PER_NODE * len(full.nodes) - pick.randrange(-20, 20)}  # all of them are used
     queues = {name: replace(queue, capability=limit) for name, queue in world.queues.items()}
     chosen = tuple(PluginChoice(name) for name in plugins)

@@ -100,7 +100,7 @@ def test_plans_that_cannot_be_carried_out_come_in_order(pick: Random) -> None:
     assert sorted(harmless) == harmless
 
 
-def with_shape(job: Job, draw: Callable[[], Shape], budgets: Callable[[], tuple[int, ...]]) -> Job:
+def with_shape(job: Job, draw: Callable[[], Shape], budgets: Callable[[], tuple[str, ...]]) -> Job:
     """The same job, each of its pods of a shape and under budgets that are drawn; pending ones are all alike."""
     (sub,) = job.subs
     if not sub.pod_sets:
@@ -123,11 +123,12 @@ def test_pod_by_pod(pick: Random) -> None:
     low = [replace(CLASSES[0], number=len(full.shapes) + i, priority=i) for i in range(3)]
     high = replace(CLASSES[pick.choice((3, 5, 7))], number=len(full.shapes) + len(low), priority=5)
     lead, *others = full.jobs
+    left = {f"d/{i}": pick.randrange(4) for i in range(4)}
     jobs = [
         with_shape(
             job,
             (lambda: high) if job.subs[0].pod_sets else lambda: pick.choice(low),
-            lambda: tuple(pick.sample(range(4), pick.choice((0, 0, 1, 2)))),
+            lambda: tuple(pick.sample([*left], pick.choice((0, 0, 1, 2)))),
         )
         for job in others
         if job.subs[0].pod_sets or pick.random() < 0.8
@@ -136,7 +137,7 @@ def test_pod_by_pod(pick: Random) -> None:
         replace(job, number=i, subs=(replace(job.subs[0], number=i, job_number=i),))
         for i, job in enumerate((lead, *jobs))
     )
-    world = replace(full, jobs=numbered, shapes=(*full.shapes, *low, high), budgets=tuple(pick.choices(range(4), k=4)))
+    world = replace(full, jobs=numbered, shapes=(*full.shapes, *low, high), budgets=left)
     profile = replace(EVICTING, actions=("allocate", pick.choice(("jobpreempt", "quotapreempt", "podpreempt"))))
     quick = told(world, profile)
     with patch.object(by_pod, "at_least", unknown):

@@ -22,7 +22,7 @@ from tierwise_lab.bench.worlds import flat_cluster
 PROFILE = replace(EVICTING, tiers=(*EVICTING.tiers, (PluginChoice("pdb"),)))
 
 
-def one_by_one(running: RunningTable, victims: list[int], left: list[int]) -> list[bool]:
+def one_by_one(running: RunningTable, victims: list[int], left: dict[str, int]) -> list[bool]:
     """The slow twin: who goes uses up one disruption of its budget; pods under two budgets stay."""
     goes = []
     for victim in victims:
@@ -37,12 +37,12 @@ def one_by_one(running: RunningTable, victims: list[int], left: list[int]) -> li
 def worlds(draw: st.DrawFn) -> tuple[Snapshot, Random]:
     """Pods without a budget, with one and with several, and budgets that are used up; gangs with pods to spare."""
     pick = draw(st.randoms(use_true_random=False))
-    allowed = tuple(pick.choices(range(5), k=pick.randrange(1, 5)))
+    allowed = {f"d/b{i}": number for i, number in enumerate(pick.choices(range(5), k=pick.randrange(1, 5)))}
 
     def covered(job: Job) -> Job:
         if not job.subs[0].tasks:
             return job
-        names = range(len(allowed))
+        names = [*allowed]
         tasks = tuple(
             replace(t, budgets=tuple(pick.sample(names, pick.randrange(min(3, len(names) + 1))))) for t in job.tasks
         )
@@ -64,7 +64,7 @@ def test_counting_equals_one_by_one(world: tuple[Snapshot, Random]) -> None:
     victims = pick.sample(range(len(running)), pick.randrange(len(running) + 1))
     goes = cycle.pipeline.counted(preemptor, np.array(victims, dtype=np.int64))
 
-    assert one_by_one(running, victims, list(full.budgets)) == goes.tolist()
+    assert one_by_one(running, victims, dict(full.budgets)) == goes.tolist()
 
 
 @given(worlds(), st.booleans())

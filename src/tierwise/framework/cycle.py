@@ -709,7 +709,7 @@ class Cycle(msgspec.Struct, frozen=True):
 
     def _refused_by_budgets(self, task: Task) -> bool:
         """Whether the Eviction API would refuse to evict a task that the ledger counts as evicted already."""
-        return len(task.budgets) > 1 or any(self.ledger.budgets[budget] < 0 for budget in task.budgets)
+        return len(task.budgets) > 1 or any(self.ledger.disruptions_left(budget) < 0 for budget in task.budgets)
 
     def fits(self, ask: Ask, span: slice, pool: Pool) -> Bools:
         """Which rows of a span take one more task, according to every filter."""

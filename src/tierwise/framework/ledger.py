@@ -131,7 +131,8 @@ class Ledger:
         self._unused = {snapshot.axis.index[name]: counts for name, counts in held.items()}
         self.pipelined: Ints = np.zeros(self._allocatable.shape, dtype=np.int64)
         self.queue_index = {name: i for i, name in enumerate(snapshot.queues)}
-        self.budgets: Ints = np.array(snapshot.budgets, dtype=np.int64)  # disruptions that each budget still allows
+        self.budgets: Ints = np.array([*snapshot.budgets.values()], dtype=np.int64)  # disruptions still allowed
+        self.budget_index = snapshot.budget_index
         self.moved = MovedRows(len(snapshot.nodes))
         self.any_releasing = False
         self.any_pipelined = False  # whether a task was ever placed on future idle resources, or these were reserved
@@ -267,6 +268,10 @@ class Ledger:
         return idle, releasing
 
     # -- reading
+
+    def disruptions_left(self, budget: str) -> int:
+        """How many more of its pods a disruption budget lets go."""
+        return int(self.budgets[self.budget_index[budget]])
 
     def free(self, resources: Ints, rows: Rows, pool: Pool) -> Ints:
         """The free amounts of some resources on some rows, as a new (resources x rows) array."""
@@ -618,7 +623,7 @@ class Ledger:
         self._add_up(self.role_ready[None], roles[roles >= 0], less[:, roles >= 0])
         for victim in victims.tolist():
             for budget in running.tasks[victim].budgets:
-                self._bump(self.budgets, budget, -sign)
+                self._bump(self.budgets, self.budget_index[budget], -sign)
         self._add_up(self.releasing, running.row[victims], freed)
         rows = distinct(running.row[victims])
         domains, _ = self._topology.touched(rows, np.ones(len(rows), dtype=np.int64))

@@ -424,7 +424,7 @@ class Task(msgspec.Struct, frozen=True, eq=False, gc=False):
     owner: str = ""  # an owner that it names besides its job; such tasks count once where evictions are priced
     not_preemptable: bool = False  # marked as not to be evicted
     critical: bool = False  # a pod of the system
-    budgets: tuple[int, ...] = ()  # the disruption budgets that cover it
+    budgets: tuple[str, ...] = ()  # the disruption budgets that cover it, by path
     unsupported: str = ""  # what it names and what cannot be honoured, as a sentence
     uid: str = ""  # of its pod, where it has claims
     claims: tuple[str, ...] = ()  # the claims of devices that it means, by path

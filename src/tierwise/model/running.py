@@ -5,7 +5,7 @@ Made where a profile evicts.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -176,7 +176,7 @@ def running_table(snapshot: Snapshot) -> RunningTable:
         not_preemptable=(np.array([task.not_preemptable for task in tasks], dtype=bool) | firm[job_of])[by_row],
         critical=np.array([task.critical for task in tasks], dtype=bool)[by_row],
         request=np.zeros((len(snapshot.axis), 0), dtype=np.int64) if by_shape is None else by_shape[:, shape],
-        covered=_covered(in_order) if snapshot.budgets else np.zeros((2, 0), dtype=np.int64),
+        covered=_covered(in_order, snapshot.budget_index) if snapshot.budgets else np.zeros((2, 0), dtype=np.int64),
         jobs=_job_columns(snapshot),
     )
 
@@ -199,9 +199,9 @@ def _ints(values: list[int]) -> Ints:
     return np.array(values, dtype=np.int64)
 
 
-def _covered(tasks: Sequence[Task]) -> Ints:
+def _covered(tasks: Sequence[Task], number: Mapping[str, int]) -> Ints:
     pairs = []
     for i, task in enumerate(tasks):
         for budget in task.budgets:
-            pairs.append((i, budget))
+            pairs.append((i, number[budget]))
     return np.array(pairs, dtype=np.int64).reshape(-1, 2).T

@@ -112,7 +112,7 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
     orphans: dict[str, Orphan]  # by pending pod that names a pod group which does not exist
     faults: tuple[Fault, ...]
     now: float
-    budgets: tuple[int, ...] = ()  # how many more disruptions each disruption budget allows
+    budgets: dict[str, int] = {}  # by path, how many more disruptions a disruption budget allows
     services: Services = msgspec.field(default_factory=_no_services)
     resource_quotas: dict[str, Ints] = {}  # what the quotas of a namespace leave, per resource
     standing: dict[int, Ints] = {}  # more of `others` in count form: rows by number of shape
@@ -170,6 +170,11 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
         kept = self.kept_columns
         counted = kept is not None and self._is_kept and kept.nodes is self.nodes and not self.standing
         return kept.used if kept is not None and counted else None
+
+    @cached_property
+    def budget_index(self) -> dict[str, int]:
+        """By path of a disruption budget, its number."""
+        return {path: i for i, path in enumerate(self.budgets)}
 
     @cached_property
     def unsettled(self) -> tuple[Job, ...]:

@@ -6,57 +6,150 @@ A budget's status says how many disruptions it allows; without one the number fo
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Iterable, Mapping, Set
+
+import msgspec
 
 from tierwise.api.core import Pod, PodDisruptionBudget
+from tierwise.api.natural import natural
 from tierwise.api.selector import matches
-from tierwise.snapshot.derive import Facet
+from tierwise.snapshot.derive import Facet, Index
 
-__all__ = ["SCOPE", "Budgets", "allowed", "covers"]
+__all__ = ["SCOPE", "CoveredPods", "Covering", "allowed", "covers"]
+
+_Label = tuple[str, str, str]
+"""A namespace, and the key and value of a label there; both "" for all pods of it."""
 
 SCOPE = Facet("spec.selector")
 """All that decides which pods a budget covers."""
 
 
-class Budgets:
-    """The budgets of a cycle, numbered.
+class Covering(msgspec.Struct, frozen=True, eq=False):
+    """Which budgets cover which pods, by path, and what that means for those without a status."""
 
-    Budgets stand under their namespace and one label that they ask for, so a pod is held against few of them.
+    by_pod: Mapping[str, tuple[str, ...]]  # budgets; of those pods alone that are covered
+    changed: frozenset[str] = frozenset()  # pods that may be covered otherwise than in the reading before
+    numbers: Mapping[str, tuple[int, int]] = {}  # by budget, the pods that it covers, and how many of them run
+
+    def of(self, path: str) -> tuple[str, ...]:
+        """The budgets that cover a pod, in natural order."""
+        return self.by_pod.get(path, ())
+
+
+class CoveredPods:
+    """Follows pods and budgets; a change costs what it concerns.
+
+    Budgets stand under their namespace and one label that they ask for, so a pod is held against few of them. Pods
+    stand there as well, under the labels that some budget asks for, so a new budget is held against few pods; only one
+    with a label that no budget has asked for looks at all pods once.
     """
 
-    def __init__(self, records: Mapping[str, PodDisruptionBudget]) -> None:
-        self._records = tuple(records.values())
-        self._by_label: dict[tuple[str, str, str], list[int]] = {}
-        self._by_namespace: dict[str, list[int]] = {}  # those that ask for no single label
-        for i, record in enumerate(self._records):
-            namespace = record.metadata.namespace or "default"
-            selector = record.spec.selector
-            label = next(iter(selector.match_labels.items()), None) if selector is not None else None
-            if label is not None:
-                self._by_label.setdefault((namespace, *label), []).append(i)
-            else:
-                self._by_namespace.setdefault(namespace, []).append(i)
+    def __init__(self) -> None:
+        self._records: dict[str, PodDisruptionBudget] = {}
+        self._by_label = Index[_Label]()  # budgets
+        self._pods = Index[_Label]()
+        self._keys: set[str] = {""}  # the labels that pods stand under
+        self._budgets: dict[str, tuple[str, ...]] = {}  # by pod
+        self._healthy: set[str] = set()
+        self._numbers: dict[str, tuple[int, int]] = {}
+        self._value = Covering({})
 
-    def of(self, pod: Pod) -> tuple[int, ...]:
-        """The numbers of the budgets that cover a pod."""
+    def follow(
+        self,
+        pods: Mapping[str, Pod],
+        latest_pods: Mapping[str, Pod | None],
+        latest: Mapping[str, PodDisruptionBudget | None],
+    ) -> Covering:
+        """Which pods are covered now; the last answer where nothing that a budget covers is another."""
+        changed: set[str] = set()
+        if self._records:
+            self._follow_pods(latest_pods, changed)
+        if latest:
+            self._follow_budgets(pods, latest, changed)
+        if latest or changed:
+            self._value = Covering(self._budgets, frozenset(changed), self._numbers)
+        return self._value
+
+    def _follow_pods(self, latest: Mapping[str, Pod | None], changed: set[str]) -> None:
+        for path, pod in latest.items():
+            self._pods.put(path, self._labels(pod) if pod is not None else ())
+            covering = self._covering(pod) if pod is not None else ()
+            if covering or path in self._budgets:
+                self._cover(path, pod, covering)
+                changed.add(path)
+
+    def _follow_budgets(
+        self, pods: Mapping[str, Pod], latest: Mapping[str, PodDisruptionBudget | None], changed: set[str]
+    ) -> None:
+        """Hold budgets that have become others against the pods that they covered, and those with their label."""
         if not self._records:
-            return ()
-        namespace = pod.metadata.namespace or "default"
-        near: list[int] = []
-        for label in pod.metadata.labels.items():
-            near.extend(self._by_label.get((namespace, *label), ()))
-        near += self._by_namespace.get(namespace, ())
-        return tuple(sorted(i for i in near if covers(self._records[i], pod)))
+            self._pods, self._keys = Index(), set()  # without budgets nobody has followed them
+        concerned: set[str] = set()
+        went = latest.keys() & self._records.keys()
+        for path in went:
+            concerned |= self._labelled(pods, _label(self._records.pop(path)))
+            self._by_label.put(path, ())
+        self._cover_again(pods, concerned)
+        for path in went:
+            del self._numbers[path]
+        for path, record in latest.items():
+            if record is not None:
+                self._records[path] = record
+                self._by_label.put(path, (_label(record),))
+                self._numbers[path] = 0, 0
+                concerned |= self._labelled(pods, _label(record))
+        self._cover_again(pods, concerned)
+        changed |= concerned
+
+    def _cover_again(self, pods: Mapping[str, Pod], paths: Iterable[str]) -> None:
+        for path in paths:
+            self._cover(path, pods[path], self._covering(pods[path]))
+
+    def _labelled(self, pods: Mapping[str, Pod], label: _Label) -> Set[str]:
+        """The pods with a label; from now on all pods are followed by its key."""
+        if label[1] not in self._keys:
+            self._keys.add(label[1])
+            for path, pod in pods.items():
+                self._pods.put(path, self._labels(pod))
+        return self._pods[label]
+
+    def _labels(self, pod: Pod) -> tuple[_Label, ...]:
+        namespace, labels = pod.metadata.namespace or "default", pod.metadata.labels
+        found = [(namespace, key, labels[key]) for key in self._keys if key in labels]
+        return (*found, (namespace, "", "")) if "" in self._keys else tuple(found)
+
+    def _covering(self, pod: Pod) -> tuple[str, ...]:
+        """The budgets that cover a pod, in natural order."""
+        near = [path for label in self._labels(pod) for path in self._by_label[label]]
+        return tuple(sorted((path for path in near if covers(self._records[path], pod)), key=natural))
+
+    def _cover(self, path: str, pod: Pod | None, covering: tuple[str, ...]) -> None:
+        """Count a pod where it is covered, and no longer where it was."""
+        self._count(self._budgets.pop(path, ()), -1, healthy=path in self._healthy)
+        self._healthy.discard(path)
+        if pod is None or not covering:
+            return
+        if pod.spec.node_name and pod.status.phase in ("", "Running"):
+            self._healthy.add(path)
+        self._budgets[path] = covering
+        self._count(covering, 1, healthy=path in self._healthy)
+
+    def _count(self, budgets: Iterable[str], sign: int, *, healthy: bool) -> None:
+        for budget in budgets:
+            covered, running = self._numbers[budget]
+            self._numbers[budget] = covered + sign, running + sign * healthy
 
 
-def allowed(budgets: Budgets, records: Mapping[str, PodDisruptionBudget], pods: Mapping[str, Pod]) -> tuple[int, ...]:
+def _label(record: PodDisruptionBudget) -> _Label:
+    """The namespace of a budget and a label that it asks for, none where it asks for none: it stands under them."""
+    selector = record.spec.selector
+    labels = selector.match_labels if selector is not None else {}
+    return record.metadata.namespace or "default", *next(iter(labels.items()), ("", ""))
+
+
+def allowed(covering: Covering, records: Mapping[str, PodDisruptionBudget]) -> dict[str, int]:
     """How many more of its pods each budget lets go."""
-    covered: list[list[Pod]] = [[] for _ in records]
-    if any(record.status is None for record in records.values()):
-        for pod in pods.values():
-            for i in budgets.of(pod):
-                covered[i].append(pod)
-    return tuple(_allowed(record, pods_covered) for record, pods_covered in zip(records.values(), covered, strict=True))
+    return {path: _allowed(record, *covering.numbers[path]) for path, record in records.items()}
 
 
 def covers(record: PodDisruptionBudget, pod: Pod) -> bool:
@@ -65,14 +158,13 @@ def covers(record: PodDisruptionBudget, pod: Pod) -> bool:
     return same_namespace and matches(record.spec.selector, pod.metadata.labels)
 
 
-def _allowed(record: PodDisruptionBudget, covered: Collection[Pod]) -> int:
+def _allowed(record: PodDisruptionBudget, covered: int, healthy: int) -> int:
     if record.status is not None:
         return record.status.disruptions_allowed
-    healthy = sum(bool(pod.spec.node_name) and pod.status.phase in ("", "Running") for pod in covered)
     if record.spec.max_unavailable is not None:
-        return max(0, healthy - (len(covered) - _number(record.spec.max_unavailable, len(covered))))
+        return max(0, healthy - (covered - _number(record.spec.max_unavailable, covered)))
     if record.spec.min_available is not None:
-        return max(0, healthy - _number(record.spec.min_available, len(covered)))
+        return max(0, healthy - _number(record.spec.min_available, covered))
     return healthy
 
 

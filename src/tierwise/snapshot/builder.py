@@ -48,7 +48,7 @@ from tierwise.model.turns import NO_TURNS, Turns
 from tierwise.model.volumes import ATTACH_PREFIX
 from tierwise.model.window import ClosedTime
 from tierwise.port import Objects
-from tierwise.snapshot.budgets import SCOPE, Budgets, allowed
+from tierwise.snapshot.budgets import SCOPE, CoveredPods, Covering, allowed
 from tierwise.snapshot.derive import Derived, Each, Graph, Order
 from tierwise.snapshot.devices import DeviceReader, ReadDevices
 from tierwise.snapshot.held_places import read_held_places
@@ -228,7 +228,10 @@ class Reader:
             is_equal=_same_table,
         )
 
-        budgets = whole(Budgets, graph.records(PodDisruptionBudget, SCOPE))
+        scopes = graph.records(PodDisruptionBudget, SCOPE)
+        budgets = graph.follow(
+            CoveredPods, lambda memory, found, _: memory.follow(found, pods.latest, scopes.latest), pods, scopes
+        )
         by = TaskInputs(
             pods=followed,
             volumes=volumes,
@@ -295,7 +298,7 @@ class Reader:
             orphans=whole(attrgetter("orphans"), jobs),
             forsaken=whole(attrgetter("forsaken"), jobs),
             faults=whole(_faults, nodes.trees, quotas, jobs, tasks, unknown, table, axis, used, *told, windows),
-            budgets=whole(_allowed, budgets, kinds(PodDisruptionBudget, Pod)),
+            budgets=whole(_allowed, budgets, kinds(PodDisruptionBudget)),
             services=serving,
             storage=whole(lambda found: found.of.storage, volumes),
             resource_quotas=whole(left_by_namespace, kinds(ResourceQuota, Pod), axis),
@@ -443,8 +446,8 @@ def _tight(largest: dict[str, int], crowd: int, followed: FollowedPods) -> int:
     return MOST
 
 
-def _allowed(budgets: Budgets, objects: Objects) -> tuple[int, ...]:
-    return allowed(budgets, objects.every(PodDisruptionBudget), objects.every(Pod))
+def _allowed(covering: Covering, objects: Objects) -> dict[str, int]:
+    return allowed(covering, objects.every(PodDisruptionBudget))
 
 
 def _unknown_classes(priorities: Priorities, of_groups: frozenset[str], common: Common) -> list[Fault]:

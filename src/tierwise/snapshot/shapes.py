@@ -22,7 +22,7 @@ from tierwise.model.arrays import POD_SLOTS, UNOFFERED, Axis, Ints
 from tierwise.model.job import Shape, plain_shape
 from tierwise.model.services import Service
 from tierwise.model.volumes import ATTACH_PREFIX, PodVolumes
-from tierwise.snapshot.budgets import Budgets
+from tierwise.snapshot.budgets import Covering
 from tierwise.snapshot.devices import NOTHING_ASKED, Asked
 from tierwise.snapshot.templates import Common, Template
 
@@ -131,7 +131,7 @@ class ReadBy(msgspec.Struct, frozen=True, eq=False):
     common: Common
     priorities: Priorities
     nodes: Mapping[str, int]  # the numbers of nodes by name
-    budgets: Budgets
+    budgets: Covering
     namespaces: Mapping[str, dict[str, str]]  # the labels of namespaces that selectors look at
     apps: Mapping[str, Homes]  # where applications are
     firmness: bool  # what non-preemptible pods ask for is counted apart as well

@@ -39,7 +39,7 @@ from tierwise.dialects.pod_marks import PLACES, PREEMPTABLE, index_of, not_preem
 from tierwise.model.arrays import Axis, Ints
 from tierwise.model.job import Shape, Status, Task
 from tierwise.model.snapshot import Fault
-from tierwise.snapshot.budgets import Budgets
+from tierwise.snapshot.budgets import Covering
 from tierwise.snapshot.derive import Derived, Graph, Index
 from tierwise.snapshot.devices import Asked, ReadDevices
 from tierwise.snapshot.pods import FollowedPods
@@ -290,15 +290,16 @@ class TaskStore:
         concerned = self._astray.union(*(self._of_node[number] for number in gone))
         self.move({path: self._cohort_of[path].members[path].pod for path in sorted(concerned)}, {}, renumbered=True)
 
-    def cover(self, budgets: Budgets) -> None:
-        """There are other budgets: tasks that they cover otherwise than before become others."""
-        self._budgets = budgets
-        for cohort in self._cohorts.values():
-            for path, member in cohort.members.items():
-                covering = budgets.of(member.pod)
-                if covering != member.task.budgets:
-                    cohort.members[path] = Member(member.pod, replace(member.task, budgets=covering))
-                    self._touch(cohort)
+    def cover(self, covering: Covering) -> None:
+        """Some pods may be covered by other budgets: tasks of which that is so become others."""
+        self._budgets = covering
+        for path in covering.changed & self._cohort_of.keys():
+            cohort = self._cohort_of[path]
+            member = cohort.members[path]
+            budgets = covering.of(path)
+            if budgets != member.task.budgets:
+                cohort.members[path] = Member(member.pod, replace(member.task, budgets=budgets))
+                self._touch(cohort)
 
     def resize(self, by: ReadBy) -> None:
         """There are other resources or ports, or other limits of them: all shapes become others, and nothing else."""
@@ -449,7 +450,7 @@ class TaskStore:
             owner=meta.labels.get(OWNER, "") if marked else "",
             not_preemptable=marked and (not_preemptable(meta) or shielded(meta)),
             critical=meta.namespace == "kube-system" or spec.priority_class_name in _CRITICAL,
-            budgets=self._budgets.of(pod),
+            budgets=self._budgets.of(path),
             unsupported=str(refused) if refused is not None else "",
             uid=meta.uid if devices.key else "",
             claims=devices.claims,
@@ -496,7 +497,7 @@ class TaskInputs(msgspec.Struct, frozen=True):
     axis: Derived[Axis]
     most: Derived[tuple[int, ...]]
     nodes: Derived[Mapping[str, int]]
-    budgets: Derived[Budgets]
+    budgets: Derived[Covering]
     namespaces: Derived[dict[str, dict[str, str]]]
     apps: Derived[dict[str, Homes]]
     priorities: Derived[Priorities]

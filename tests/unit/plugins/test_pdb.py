@@ -74,4 +74,4 @@ def test_a_budget_covers_its_own_namespace() -> None:
 
     assert [(), (), (), ()] == [task.budgets for job in hall(elsewhere, labels=ALL).view.jobs for task in job.tasks][:4]
     own = [task.budgets for job in hall(budget("keep", 0, app="a"), labels=ALL).view.jobs for task in job.tasks]
-    assert (0,) in own
+    assert ("default/keep",) in own

@@ -146,7 +146,7 @@ def _spared(cycle: Cycle, tasks: Sequence[Task], *, asked: bool = False) -> str:
     if firm is not None and not asked:
         return f"pod {firm.key} is marked as not preemptable"
     for budget, number in Counter(budget for task in tasks for budget in task.budgets).items():
-        allowed = max(int(cycle.ledger.budgets[budget]), 0)
+        allowed = max(cycle.ledger.disruptions_left(budget), 0)
         if number > allowed:
             return f"a disruption budget allows {count(allowed, 'eviction')} of {number}"
     return ""

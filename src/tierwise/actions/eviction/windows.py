@@ -72,7 +72,7 @@ def _firm(cycle: Cycle, victims: Sequence[Task]) -> str:
         if marked[cycle.running.position[task.key]]:
             return f"pod {task.key} is marked as not preemptable"
     for budget, number in Counter(budget for task in victims for budget in task.budgets).items():
-        if number > int(cycle.ledger.budgets[budget]):
+        if number > cycle.ledger.disruptions_left(budget):
             return "a disruption budget does not allow it"
     return ""
 

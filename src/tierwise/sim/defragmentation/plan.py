@@ -47,7 +47,7 @@ from tierwise.scheduler.guard import Guard
 from tierwise.sim.what_if.changes import Scenario, levels
 from tierwise.sim.what_if.evictions import Kind, fewest_by_count, may_go
 from tierwise.sim.what_if.fewest import PLENTY, Counting, Counts, fewest, of_size
-from tierwise.snapshot.budgets import Budgets, allowed
+from tierwise.snapshot.budgets import CoveredPods, allowed
 from tierwise.snapshot.builder import build
 
 __all__ = ["Planner", "amounts_of", "check_form", "defrag"]
@@ -152,8 +152,8 @@ class Planner:
         self._jobs = {task.key: job for job in snapshot.jobs for task in job.tasks}
         self._movers = {job.key: _Mover(job.key, job, _running(job)) for job in snapshot.jobs}
         budgets = objects.every(PodDisruptionBudget)
-        self._budgets = Budgets(budgets)
-        self._allowed = allowed(self._budgets, budgets, self._pods)
+        self._covering = CoveredPods().follow(self._pods, {}, budgets)
+        self._allowed = allowed(self._covering, budgets)
         self._notes: tuple[str, ...] = ()
         self._kinds = self._movable()
         self._owners = [self._owner(pods[0]) for _, _, pods in self._kinds]
@@ -434,7 +434,7 @@ class Planner:
         owners = {owner.key: owner for owner in map(self._owner, pods)}.values()
         if any(o.job is not None and o.job.together and not set(o.running) <= set(pods) for o in owners):
             return False
-        used = Counter(budget for pod in pods for budget in self._budgets.of(self._pods[pod]))
+        used = Counter(budget for pod in pods for budget in self._covering.of(pod))
         return all(number <= self._allowed[budget] for budget, number in used.items())
 
     def _reservations(self, domain: int, fits: Ints, pods: Sequence[str]) -> Iterator[dict[int, int]]:
