@@ -105,20 +105,52 @@ def _c9c(lab: Lab) -> Measured:
 def ends_are_known(nodes: int, gangs: int) -> Iterator[Manifest]:
     """Leaves of 16 racks, nine nodes in ten in use by gangs of four that state how long they run; gangs that wait."""
     pick = Random(7)
-    yield from (node(i) for i in range(nodes))
-    inner = racks(nodes)
-    yield from inner
-    for i in range(0, len(inner), 16):
-        names = [gang_manifest["metadata"]["name"] for gang_manifest in inner[i : i + 16]]
-        inside = [{"type": "HyperNode", "selector": {"exactMatch": {"name": name}}} for name in names]
-        spec = {"tier": 2, "members": inside}
-        yield manifest("topology.volcano.sh/v1alpha1", "HyperNode", f"leaf{i // 16}", spec=spec)
+    yield from _in_leaves(nodes)
     hosts = pick.sample(range(nodes), nodes)
     running = nodes * 9 // 10 // 4
     for i in range(running):
         yield from _stated(i, hosts[4 * i : 4 * i + 4], 4, 2 + pick.randrange(4_000))
     for i in range(running, running + gangs):
         yield from _stated(i, (), (8, 12, 16)[i % 3], 30 + pick.randrange(2_000))
+
+
+def _in_leaves(nodes: int) -> Iterator[Manifest]:
+    """Nodes with their labels in leaves of 16 racks."""
+    yield from (node(i) for i in range(nodes))
+    inner = racks(nodes)
+    yield from inner
+    for i in range(0, len(inner), 16):
+        names = [rack_manifest["metadata"]["name"] for rack_manifest in inner[i : i + 16]]
+        inside = [{"type": "HyperNode", "selector": {"exactMatch": {"name": name}}} for name in names]
+        spec = {"tier": 2, "members": inside}
+        yield manifest("topology.volcano.sh/v1alpha1", "HyperNode", f"leaf{i // 16}", spec=spec)
+
+
+# -- gangs that spread over racks
+
+
+@row("C9d", at_most(10, 5))
+def _c9d(lab: Lab) -> Measured:
+    """Milliseconds for each of some gangs with a hard spread over racks, of which no rack alone holds one."""
+    nodes, gangs = lab.size.everyday // 2, max(2, lab.size.backlog // 25)
+    seen = build(read_manifests([*_in_leaves(nodes), *(raw for i in range(gangs) for raw in _spread(i))]), 0.0)
+    if len(cycle(seen, DEFAULT).decisions) != gangs:
+        raise RuntimeError("every gang is meant to find a leaf")
+    seconds = best_of(max(2, lab.size.repeats // 4), partial(cycle, seen, DEFAULT), clock=time.process_time)
+    what = f"milliseconds for each of {gangs:,} gangs of eight spread over the racks of a leaf at {nodes:,} nodes"
+    return what, seconds * 1_000 / gangs
+
+
+def _spread(number: int) -> Iterator[Manifest]:
+    """A gang of eight pods in one leaf, as many in each of all racks but for one."""
+    pod_group = group(number, minimum=8, phase="Inqueue")
+    pod_group["spec"]["networkTopology"] = {"mode": "hard", "highestTierAllowed": 2}
+    yield pod_group
+    rule = {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}
+    rule["labelSelector"] = {"matchLabels": {"job": f"g{number}"}}
+    for rank in range(8):
+        waiting = pod(number, rank, on="")
+        yield {**waiting, "spec": {**waiting["spec"], "topologySpreadConstraints": [rule]}}
 
 
 def _stated(number: int, hosts: Sequence[int], size: int, minutes: int) -> Iterator[Manifest]:
