@@ -271,6 +271,12 @@ def torn(way: str) -> Scene:
     return Scene([*tree({"r0": "n0", "r1": "n1"}, cpu=1), *own(way, ago=MINUTE)])
 
 
+@scene_in("volcano", "scheduler-plugins")
+def nodes_too_small(way: str) -> Scene:
+    """V waits, and no node is large enough for any of its pods."""
+    return Scene([*tree({"r0": "n0"}, cpu=0), *own(way)])
+
+
 @scene
 def before_a_reservation(way: str) -> Scene:
     """V waits behind a gang that has both nodes reserved from when one of them is free, in an hour."""

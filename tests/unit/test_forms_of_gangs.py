@@ -32,7 +32,7 @@ _ALLOWED = {
     "explain/job_location.py": 1,
     "explain/ranges.py": 2,
     "explain/text/explain_job.py": 1,
-    "explain/text/explain_pod.py": 4,
+    "explain/text/explain_pod.py": 3,
     "explain/text/narrative.py": 2,
     "explain/timeline.py": 1,
     "framework/ledger.py": 6,

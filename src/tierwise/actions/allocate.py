@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
-from tierwise.actions.enqueue import INCOMPLETE
+from tierwise.actions.enqueue import incomplete
 from tierwise.actions.jobs_by_queue import JobsByQueue
 from tierwise.actions.minimum import Minimums
 from tierwise.actions.placement.commit import commit
@@ -269,7 +269,7 @@ class _Allocation:
         if left:
             cycle.report.reject(job, self._surplus_rejection(job, left))
         elif cycle.backlog.some_left(job):
-            cycle.report.reject(job, Rejection("gate", job.key, INCOMPLETE))
+            cycle.report.reject(job, Rejection("gate", job.key, incomplete(job)))
         return False
 
     def _place_next_size(self, job: Job) -> bool:

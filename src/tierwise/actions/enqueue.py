@@ -14,13 +14,17 @@ from tierwise.model.job import Constraint, Job, Named, Phase, Queue, Reason, Rej
 from tierwise.model.snapshot import Ground
 from tierwise.model.topology import is_fabric
 
-__all__ = ["INCOMPLETE", "admission_reason", "enqueue", "promote", "queue_reason"]
+__all__ = ["admission_reason", "enqueue", "incomplete", "promote", "queue_reason"]
 
 
 # Why a job must not be tried now: its queue, its phase, or a plugin's gate. Asked by every action that places.
 
 
-INCOMPLETE = Reason("SubGroupIncomplete", "gang", "too few pods of its sub-group exist to make it whole")
+def incomplete(job: Job) -> Reason:
+    """That what is left of a job are parts with too few pods."""
+    text = f"too few pods of its {job.joint_word()} exist to make it whole"
+    return Reason("SubGroupIncomplete", "gang", text)
+
 
 _UNCONFINED = Reason(
     "NotSupported", "profile", "its pods must stand near each other, and the profile has no network-topology-aware"

@@ -155,12 +155,12 @@ def admit_grove(record: PodGang, key: Key, around: Surroundings) -> Iterator[Iss
     for index, group in enumerate(record.spec.podgroups):
         yield from at_least(f"spec.podgroups[{index}].minReplicas", group.min_replicas, 0)
         if names.count(group.name) > 1:
-            yield error(f"spec.podgroups[{index}].name", f'there are two groups of the name "{group.name}"')
+            yield error(f"spec.podgroups[{index}].name", f'there are two PodCliques of the name "{group.name}"')
     for index, config in enumerate(record.spec.topology_constraint_group_configs):
         for name in config.pod_group_names:
             if name not in names:
                 path = f"spec.topologyConstraintGroupConfigs[{index}].podGroupNames"
-                yield warning(path, f'there is no group of the name "{name}"')
+                yield warning(path, f'there is no PodClique of the name "{name}"')
     yield from around.cluster.priority_class("spec.priorityClassName", record.spec.priority_class_name)
 
 

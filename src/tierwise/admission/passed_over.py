@@ -162,7 +162,8 @@ def _sub_group(pod: Pod, declared: Mapping[Name, Group]) -> Iterator[Issue]:
     sub_group_names = list(_innermost(group.sub_groups))
     if called and called not in sub_group_names:
         names = joined(sub_group_names)
-        text = f'there is no sub-group "{called}" in {name[1]}, which has {names}: the pod counts for none'
+        word = group.part_names.of(called)
+        text = f'there is no {word} "{called}" in {name[1]}, which has {names}: the pod counts for none'
         yield warning("metadata.labels", text)
 
 

@@ -21,6 +21,7 @@ from tierwise.api.quantity import amount
 from tierwise.api.selector import matches
 from tierwise.api.volcano import PodGroup, SubGroupPolicy
 from tierwise.dialects.kubernetes.requests import effective_request
+from tierwise.dialects.volcano.job import PARTITION_ID
 from tierwise.dialects.volcano.pod_group import partners_of
 from tierwise.port import Key
 
@@ -137,7 +138,8 @@ def _check_room(group: PodGroup, pods: Sequence[Pod], context: ClusterContext) -
         if pods_matching and inner is not None:
             smallest_request = smallest(effective_request(pod.spec) for pod in pods_matching)
             if not context.capacity.holds([(smallest_request, size)], inner, {}):
-                message = f"no domain{_up_to(inner)} can ever hold the {plurals.count(size, 'pod')} of a sub-group"
+                word = "partition" if PARTITION_ID in policy.match_label_keys else "sub-group"
+                message = f"no domain{_up_to(inner)} can ever hold the {plurals.count(size, 'pod')} of a {word}"
                 path = f"spec.subGroupPolicy[{index}].subGroupSize"
                 yield warning(path, f'subGroupPolicy "{policy.name}": {message}')
 

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from tierwise.api.core import ObjectMeta, Pod
 from tierwise.api.selector import matches
 from tierwise.api.volcano import PodGroup, SubGroupPolicy
-from tierwise.audit.pods import Finding, counts, group
+from tierwise.audit.pods import Finding, by_part, counts, group
 from tierwise.port import Objects
 
-__all__ = ["gangs", "members", "sub_groups", "was_whole"]
+__all__ = ["gangs", "members", "part_word", "sub_groups", "was_whole"]
 
 _ONCE_WHOLE = ("Running", "Unknown", "Completed")
 
@@ -59,7 +59,7 @@ def was_whole(meta: ObjectMeta, *, by_status: bool) -> bool:
 def _missing(record: PodGroup, placed: list[Pod]) -> Iterator[str]:
     spec = record.spec
     if len(placed) < spec.min_member:
-        yield f"{len(placed)} of {spec.min_member} pods stand"
+        yield f"{len(placed)} of {spec.min_member} pods stand{by_part(placed)}"
     roles = Counter(
         pod.metadata.annotations.get("volcano.sh/task-spec") or pod.metadata.labels.get("volcano.sh/task-spec", "")
         for pod in placed
@@ -71,7 +71,12 @@ def _missing(record: PodGroup, placed: list[Pod]) -> Iterator[str]:
     for policy, groups in sub_groups(record, placed):
         complete = sum(len(pods) >= (policy.sub_group_size or 1) for pods in groups.values())
         if complete < (policy.min_sub_groups or 0):
-            yield f"{complete} of {policy.min_sub_groups} sub-groups of {policy.name} stand whole"
+            yield f"{complete} of {policy.min_sub_groups} {part_word(policy)}s of {policy.name} stand whole"
+
+
+def part_word(policy: SubGroupPolicy) -> str:
+    """How people call a sub-group of a policy: a partition where a Job's controller has parted a task."""
+    return "partition" if "volcano.sh/partition-id" in policy.match_label_keys else "sub-group"
 
 
 def sub_groups(record: PodGroup, pods: list[Pod]) -> Iterator[tuple[SubGroupPolicy, dict[tuple[str, ...], list[Pod]]]]:

@@ -26,7 +26,7 @@ from tierwise.api.workload import CompositePodGroup as Composite
 from tierwise.api.workload import PodGroup as KubernetesGroup
 from tierwise.api.workload import Workload
 from tierwise.audit.gangs import was_whole
-from tierwise.audit.pods import Finding, counts, diminished, gang, group, holds
+from tierwise.audit.pods import Finding, by_part, counts, diminished, gang, group, holds
 from tierwise.audit.topology import Fabrics
 from tierwise.port import Key, Objects
 
@@ -52,7 +52,7 @@ def plugin_groups(objects: Objects) -> Iterator[Finding]:
     for path, record in objects.every(PluginGroup).items():
         by_status = record.status.phase in ("Running", "Finished", "Failed", "Unknown")
         if not was_whole(record.metadata, by_status=by_status):
-            yield from _part(f"PodGroup {path}", len(inside.get(path, ())), record.spec.min_member)
+            yield from _part(f"PodGroup {path}", inside.get(path, []), record.spec.min_member)
         yield from fabrics.findings(record.metadata, f"PodGroup {path}", inside.get(path, []))
 
 
@@ -73,7 +73,7 @@ def _pod_groups(objects: Objects) -> Iterator[Finding]:
         placed = inside.get(path, [])
         by_status = any(c.type in _STARTED and c.status == "True" for c in record.status.conditions)
         if policy is not None and not was_whole(record.metadata, by_status=by_status):
-            yield from _part(f"PodGroup {path}", len(placed), policy.min_count)
+            yield from _part(f"PodGroup {path}", placed, policy.min_count)
         yield from _far(objects, fabrics, f"PodGroup {path}", record, placed)
 
 
@@ -126,7 +126,9 @@ def _composites(objects: Objects) -> Iterator[Finding]:
         pods, complete = below(path, _DEEPEST)
         policy = record.spec.scheduling_policy.gang
         if policy is not None and pods and complete < policy.min_group_count and not started(path, _DEEPEST):
-            text = f"{complete} of {policy.min_group_count} groups stand whole"
+            kinds = (("PodGroups", groups), ("CompositePodGroups", inner))
+            words = " and ".join(word for word, by_parent in kinds if by_parent.get(path))
+            text = f"{complete} of {policy.min_group_count} {words} stand whole"
             yield Finding("part-of-gang", f"CompositePodGroup {path}", text)
         yield from _far(objects, fabrics, f"CompositePodGroup {path}", record, pods)
 
@@ -164,7 +166,7 @@ def _workloads(objects: Objects) -> Iterator[Finding]:
                 and entry.policy.gang is not None
                 and len(pods) >= entry.policy.gang.min_count
             ):
-                yield from _part(f"Workload {path}", len(inside.get(path, ())), entry.policy.gang.min_count)
+                yield from _part(f"Workload {path}", inside.get(path, []), entry.policy.gang.min_count)
 
 
 def kai_groups(objects: Objects) -> Iterator[Finding]:
@@ -185,7 +187,7 @@ def kai_groups(objects: Objects) -> Iterator[Finding]:
         limits = [("", spec.topology_constraint)]
         limits += [(s.name, s.topology_constraint) for s in listed if s.topology_constraint is not None]
         if not was_complete and not listed:
-            yield from _part(f"PodGroup {path}", len(placed), spec.min_member)
+            yield from _part(f"PodGroup {path}", placed, spec.min_member)
         for text in _lacking(record, placed) if listed and not was_complete else ():
             yield Finding("part-of-gang", f"PodGroup {path}", text)
         for name, constraint in limits:
@@ -193,10 +195,12 @@ def kai_groups(objects: Objects) -> Iterator[Finding]:
             levels = [level.node_label for level in topology.spec.levels] if topology is not None else []
             if constraint.required_topology_level in levels:
                 outer = levels[: levels.index(constraint.required_topology_level) + 1]
-                yield from _apart(objects, f"PodGroup {path}", _below(placed, name, parents), *outer)
+                whose = _part_of(f"PodGroup {path}", "sub-group", name)
+                yield from _apart(objects, whose, _below(placed, name, parents), *outer)
         for name in ("", *(sub.name for sub in listed)):
             pods_below = _below(placed, name, parents) if name else placed
-            yield from fabrics.findings(record.metadata, f"PodGroup {path}", pods_below, sub_group=name)
+            whose = _part_of(f"PodGroup {path}", "sub-group", name)
+            yield from fabrics.findings(record.metadata, whose, pods_below, sub_group=name)
 
 
 def _lacking(record: KaiGroup, placed: list[Pod]) -> Iterator[str]:
@@ -241,16 +245,20 @@ def grove_gangs(objects: Objects) -> Iterator[Finding]:
         of = {g.name: [pod for clique, pod in cliques if clique == g.name] for g in spec.podgroups}
         for pod_group in spec.podgroups if placed and not was_whole(record.metadata, by_status=by_status) else ():
             if len(of[pod_group.name]) < pod_group.min_replicas:
-                text = f"{len(of[pod_group.name])} of {pod_group.min_replicas} pods of group {pod_group.name} stand"
+                text = f"{len(of[pod_group.name])} of {pod_group.min_replicas} pods of PodClique {pod_group.name} stand"
                 yield Finding("part-of-gang", f"PodGang {path}", text)
-        limits = [(placed, spec.topology_constraint), *((of[g.name], g.topology_constraint) for g in spec.podgroups)]
+        limits = [("", "", placed, spec.topology_constraint)]
+        limits += [("PodClique", g.name, of[g.name], g.topology_constraint) for g in spec.podgroups]
         for config in spec.topology_constraint_group_configs:
-            limits.append(([p for n in config.pod_group_names for p in of.get(n, ())], config.topology_constraint))
-        for pods, constraint in limits:
+            together = [pod for name in config.pod_group_names for pod in of.get(name, ())]
+            limits.append(("group of PodCliques", config.name, together, config.topology_constraint))
+        for word, name, pods, constraint in limits:
             if constraint is not None and constraint.pack_constraint.required:
-                yield from _apart(objects, f"PodGang {path}", pods, constraint.pack_constraint.required)
+                whose = _part_of(f"PodGang {path}", word, name)
+                yield from _apart(objects, whose, pods, constraint.pack_constraint.required)
         for name in ("", *of):
-            yield from fabrics.findings(record.metadata, f"PodGang {path}", of.get(name, placed), sub_group=name)
+            whose = _part_of(f"PodGang {path}", "PodClique", name)
+            yield from fabrics.findings(record.metadata, whose, of.get(name, placed), sub_group=name)
 
 
 def kueue_groups(objects: Objects) -> Iterator[Finding]:
@@ -263,14 +271,14 @@ def kueue_groups(objects: Objects) -> Iterator[Finding]:
     for path, pods in every.items():
         total = _kueue_size(objects, path, pods[0])
         if not diminished(pods, total):
-            yield from _part(f"pod group {path}", len(inside.get(path, ())), total)
+            yield from _part(f"pod group {path}", inside.get(path, []), total)
         if pods[0].metadata.labels.get("kueue.x-k8s.io/managed") == "true":
             continue
-        sets: dict[str, list[Pod]] = {}
+        sets: dict[tuple[str, str], list[Pod]] = {}
         for pod in inside.get(path, ()):
             sets.setdefault(_pod_set(pod), []).append(pod)
-        for name, mine in sorted(sets.items()):
-            yield from _slices_apart(objects, f"pod group {path}" + (f", pod set {name}" if name else ""), mine)
+        for (word, name), mine in sorted(sets.items()):
+            yield from _slices_apart(objects, _part_of(f"pod group {path}", word, name), mine)
 
 
 def _slices_apart(objects: Objects, subject: str, pods: list[Pod]) -> Iterator[Finding]:
@@ -286,14 +294,14 @@ def _slices_apart(objects: Objects, subject: str, pods: list[Pod]) -> Iterator[F
             yield from _apart(objects, subject + of, mine, *(levels or [])[: (levels or []).index(level) + 1])
 
 
-def _pod_set(pod: Pod) -> str:
-    """The pod set of a pod of a JobSet, or the group of pod sets that share a domain."""
+def _pod_set(pod: Pod) -> tuple[str, str]:
+    """The replicated job of a pod of a JobSet, which is a pod set, or the group of pod sets that share a domain."""
     labels = pod.metadata.labels
     shared = pod.metadata.annotations.get("kueue.x-k8s.io/podset-group-name", "")
     parted = "jobset.sigs.k8s.io/replicatedjob-replicas" in labels and _KUEUE_GROUP in labels
-    if parted:
-        return shared or labels.get("kueue.x-k8s.io/podset", "")
-    return ""
+    if not parted:
+        return "", ""
+    return ("pod set group", shared) if shared else ("replicated job", labels.get("kueue.x-k8s.io/podset", ""))
 
 
 def _in_kueue(pod: Pod) -> str:
@@ -380,9 +388,14 @@ def _below(pods: list[Pod], name: str, parents: dict[str, str]) -> list[Pod]:
     return pods_below
 
 
-def _part(subject: str, number: int, minimum: int) -> Iterator[Finding]:
-    if 0 < number < minimum:
-        yield Finding("part-of-gang", subject, f"{number} of {minimum} pods stand")
+def _part(subject: str, placed: list[Pod], minimum: int) -> Iterator[Finding]:
+    if 0 < len(placed) < minimum:
+        yield Finding("part-of-gang", subject, f"{len(placed)} of {minimum} pods stand{by_part(placed)}")
+
+
+def _part_of(subject: str, word: str, name: str) -> str:
+    """A part of a gang, or all of it where no name is given."""
+    return f"{subject}, {word} {name}" if name else subject
 
 
 def _apart(objects: Objects, subject: str, pods: list[Pod], *keys: str) -> Iterator[Finding]:

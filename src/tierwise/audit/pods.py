@@ -10,7 +10,7 @@ from tierwise.api.core import Container, Pod, ResourceList, parse_time
 from tierwise.api.quantity import amount
 from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION
 
-__all__ = ["Finding", "asked", "counts", "diminished", "ended", "gang", "group", "holds", "ours"]
+__all__ = ["Finding", "asked", "by_part", "counts", "diminished", "ended", "gang", "group", "holds", "ours"]
 
 
 # What an auditor says.
@@ -73,6 +73,27 @@ def _bound(pod: Pod) -> float | None:
         return parse_time(stamps[0]) if stamps[0] else None
     except ValueError:
         return None
+
+
+_PARTS = {
+    "rbg.workloads.x-k8s.io/role-name": "role",
+    "leaderworkerset.sigs.k8s.io/group-index": "group",
+    "jobset.sigs.k8s.io/replicatedjob-name": "replicated job",
+}
+"""Labels that say of which part of its workload a pod is, and how the workload calls such a part, outermost first."""
+
+
+def by_part(pods: list[Pod]) -> str:
+    """In brackets, of which parts of their workload pods are, and how many of each; "" where none says so."""
+    parts = Counter(filter(None, map(_part, pods)))
+    if len(parts) == 1:
+        return f" ({next(iter(parts))})"
+    return f" ({', '.join(f'{part}: {number}' for part, number in sorted(parts.items()))})" if parts else ""
+
+
+def _part(pod: Pod) -> str:
+    labels = pod.metadata.labels
+    return next((f"{word} {labels[key]}" for key, word in _PARTS.items() if labels.get(key)), "")
 
 
 def group(pod: Pod) -> str:

@@ -17,7 +17,7 @@ from tierwise.api.kueue import Topology as KueueTopology
 from tierwise.api.limits import DEPTH
 from tierwise.api.selector import matches
 from tierwise.api.volcano import HyperNode, MemberSpec, NetworkTopologySpec, PodGroup
-from tierwise.audit.gangs import members, sub_groups
+from tierwise.audit.gangs import members, part_word, sub_groups
 from tierwise.audit.gathered import layers
 from tierwise.audit.pods import Finding, counts, holds
 from tierwise.port import Objects
@@ -36,9 +36,11 @@ def topology(objects: Objects) -> Iterator[Finding]:
             yield Finding("too-wide", f"PodGroup {path}", text)
         yield from fabrics.findings(record.metadata, f"PodGroup {path}", placed)
         for policy, groups in sub_groups(record, placed):
-            yield from fabrics.crowded(record.metadata, f"PodGroup {path}, {policy.name}", policy.name, groups.values())
+            word = part_word(policy)
+            whose = f"PodGroup {path}, {word}s {policy.name}"
+            yield from fabrics.crowded(record.metadata, whose, policy.name, groups.values(), word=word)
             for values, pods in sorted(groups.items()):
-                whose = f"PodGroup {path}, {policy.name} {'-'.join(values)}"
+                whose = f"PodGroup {path}, {word} {policy.name}-{'-'.join(values)}"
                 inner = record.metadata.annotations.get(f"tierwise.io/fabric.{policy.name}", fabric)
                 if text := fabrics.tree(inner).too_wide(policy.network_topology, pods):
                     yield Finding("too-wide", whose, text)
@@ -69,7 +71,9 @@ class Fabrics:
             if text := self._misplaced(entry, fabric_of_group, pods):
                 yield Finding("too-wide", subject, text)
 
-    def crowded(self, meta: ObjectMeta, subject: str, policy: str, groups: Iterable[list[Pod]]) -> Iterator[Finding]:
+    def crowded(
+        self, meta: ObjectMeta, subject: str, policy: str, groups: Iterable[list[Pod]], *, word: str
+    ) -> Iterator[Finding]:
         """Domains that hold more sub-groups of a policy than may share one."""
         node_sets = [{pod.spec.node_name for pod in pods if holds(pod)} for pods in groups]
         for entry in listed(meta):
@@ -81,7 +85,7 @@ class Fabrics:
             for domain in self.domains("" if fabric == "HyperNode" else fabric, entry.get("tier")):
                 inside = sum(not nodes.isdisjoint(domain) for nodes in node_sets)
                 if inside > limit:
-                    text = f"{inside} sub-groups stand in one {entry.get('tier')}, and {limit} may"
+                    text = f"{inside} {word}s stand in one {entry.get('tier')}, and {limit} may"
                     yield Finding("not-apart", subject, text)
 
     def tree(self, fabric: str) -> _Tree:

@@ -21,7 +21,7 @@ from tierwise.api.limits import PODS
 from tierwise.api.natural import natural
 from tierwise.api.own_keys import labels_said_by_jobs, said_by_jobs
 from tierwise.api.pattern import PATTERN, parse_pattern
-from tierwise.api.plurals import verb
+from tierwise.api.plurals import several, verb
 from tierwise.api.selector import matches
 from tierwise.api.volcano import NetworkTopologySpec, SubGroupPolicy
 from tierwise.dialects.fabrics import FabricMarks, read_marks
@@ -29,6 +29,7 @@ from tierwise.dialects.jobs import JobBuilder, Member, Split
 from tierwise.dialects.pod_marks import PREEMPTABLE, marked_not_preemptable
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Constraint, Gather, InnerGroup, Job, Phase, Policy, Reason, SetMember, SetRule, Status
+from tierwise.model.part_names import PART_NAMES, PartNames, joint_word
 from tierwise.model.snapshot import Fault
 from tierwise.model.topology import HYPERNODES, LABELS, is_fabric
 from tierwise.port import Key
@@ -112,6 +113,7 @@ class Group(msgspec.Struct, frozen=True):
     member: SetMember | None = None  # the set that its language puts it into, by its path, unless it says another
     labels: Mapping[str, str] = _NOTHING  # by which rules of other gangs may mean it
     predecessor: str = ""  # the path of the gang whose place it takes over
+    part_names: PartNames = PART_NAMES  # how the language calls its parts
     keyless: bool = False  # its job does not carry the key of its object, which its own key or its gangs tell
     # Volcano's:
     roles: Mapping[str, int] = _NO_ROLES  # the least of each
@@ -213,7 +215,7 @@ def build_group(
     member = _member(group, marks.member)
     constraint, further = _within_set(constraint, further, member)
     tree = _tree(group, constraint, marks)
-    fault = _missing(tree, "")
+    fault = _missing(tree, "", group.part_names)
     gangs = group.gangs if shared or len(group.gangs) > 1 else ()
     if gangs:
         members = _in_gangs(group, members)
@@ -266,6 +268,7 @@ def build_group(
         awaits=dict(group.awaits),
         member=member,
         labels=group.labels,
+        part_names=group.part_names,
     )
     return builder.job(
         draft,
@@ -546,15 +549,16 @@ def _needs_all(group: SubGroup) -> bool:
     return group.min_sub_groups is None or group.min_sub_groups == len(group.sub_groups)
 
 
-def _missing(group: SubGroup, path: str) -> Reason | None:
+def _missing(group: SubGroup, path: str, names: PartNames) -> Reason | None:
     """That a group needs more parts than exist, or that can be whole; the innermost one that is in the way is named."""
     if group.min_sub_groups is None or (path and not group.sub_groups):
-        found = (_missing(part, f"{path}/{part.name}") for part in group.sub_groups)
+        found = (_missing(part, f"{path}/{part.name}", names) for part in group.sub_groups)
         return next((reason for reason in found if reason is not None), None)
-    faults = [_missing(part, f"{path}/{part.name}") for part in group.sub_groups]
+    faults = [_missing(part, f"{path}/{part.name}", names) for part in group.sub_groups]
     if len(faults) - sum(fault is not None for fault in faults) >= group.min_sub_groups:
         return None
-    whose = f"the groups of {path[1:]}" if path else "its groups"
+    words = several(joint_word(names.group if part.sub_groups else names.of(part.name) for part in group.sub_groups))
+    whose = f"the {words} of {path[1:]}" if path else f"its {words}"
     there = f"{len(faults)} {verb(len(faults), 'exists', 'exist')}"
     text = f"{group.min_sub_groups} of {whose} must start together, and {there}"
     return next(filter(None, faults), None) or Reason("PodGroupNotFound", "pod", text)

@@ -10,6 +10,7 @@ __all__ = [
     "GROUP_ANNOTATION",
     "KAI_QUEUE",
     "NO_GROUP",
+    "PARTS",
     "PLACES",
     "PREEMPTABLE",
     "QUEUE_ANNOTATION",
@@ -17,6 +18,7 @@ __all__ = [
     "index_of",
     "marked_not_preemptable",
     "not_preemptable",
+    "part_of",
     "place_of",
     "queue_of",
     "role_of",
@@ -32,6 +34,14 @@ _INDEXES: Final = (
     "apps.kubernetes.io/pod-index",
 )
 """Labels by which other controllers count the pods of one set, the most particular first."""
+_PARTS: Final = (
+    ("rbg.workloads.x-k8s.io/role-name", "role"),
+    ("leaderworkerset.sigs.k8s.io/group-index", "group"),
+    ("jobset.sigs.k8s.io/replicatedjob-name", "replicated job"),
+)
+"""Labels by which workloads say of which part of theirs a pod is, and how they call such parts, the outermost first."""
+PARTS: Final = frozenset(key for key, _ in _PARTS)
+"""The keys without one of which a pod is of no such part."""
 _JOB_SET: Final = "jobset.sigs.k8s.io/job-index"
 NO_GROUP: Final = "tierwise.io/no-group"
 """Why the group that a pod names was not made: what its workload says of it is not understood."""
@@ -54,6 +64,12 @@ def group_of(pod: Pod) -> str:
 def role_of(pod: Pod) -> str:
     """The task that a pod is one of, by annotation, else by label."""
     return pod.metadata.annotations.get(_ROLE) or pod.metadata.labels.get(_ROLE, "")
+
+
+def part_of(pod: Pod) -> str:
+    """The part of its workload that a pod is of, as that calls it: "role decode"; "" where nothing says so."""
+    labels = pod.metadata.labels
+    return next((f"{word} {labels[key]}" for key, word in _PARTS if labels.get(key)), "")
 
 
 def index_of(pod: Pod) -> int | None:

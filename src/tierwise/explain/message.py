@@ -15,7 +15,7 @@ from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Phase, Reason, Rejection, Tried, Verdict, told
 from tierwise.model.topology import ROOT_NAME
 
-__all__ = ["DECISION", "decision_id", "decisive", "message", "on_nodes", "refusal", "tried_line"]
+__all__ = ["DECISION", "decision_id", "decisive", "message", "on_nodes", "part_title", "refusal", "tried_line"]
 
 
 # The identity of a decision: the same in the log, in the event that users see, and in the last cycle's report.
@@ -103,7 +103,7 @@ def _fits(tried: Tried, *, never: bool) -> str:
     """How many of the pods, or of the sub-groups, fit."""
     part, whole, word = tried.fits, tried.asked, "pod"
     if tried.whole:
-        part, whole, word = part // tried.whole, whole // tried.whole, "sub-group"
+        part, whole, word = part // tried.whole, whole // tried.whole, tried.part or "sub-group"
     text = of(part, whole, word, *(("would fit", "would fit") if never else ("fits", "fit")))
     each = " each" if whole > 1 else ""
     return f"{text} (of {count(tried.whole, 'pod')}{each})" if tried.whole > 1 else text
@@ -133,4 +133,9 @@ def _part(whole: Rejection, child: Rejection) -> str:
         return child.reason.text
     if child.subject == whole.subject:
         return f"{child.reason.plugin}: {_whole(child)}"
-    return f"sub-group {child.subject.removeprefix(f'{whole.subject}/')}: {_whole(child)}"
+    return f"{part_title(whole, child)}: {_whole(child)}"
+
+
+def part_title(whole: Rejection, child: Rejection) -> str:
+    """A part of a gang as its language calls it, with its name."""
+    return f"{child.part or 'sub-group'} {child.subject.removeprefix(f'{whole.subject}/')}"

@@ -8,6 +8,7 @@ from operator import attrgetter
 
 import msgspec
 
+from tierwise.api.plurals import several
 from tierwise.explain.naming import ObjectNames, name_of_pod, sub_id
 from tierwise.explain.page import Text, count
 from tierwise.explain.ranges import compact, pods
@@ -86,7 +87,8 @@ def _of_job(names: ObjectNames, key: str, found: Sequence[NewlyPlaced]) -> Text:
     groups = sorted({entry.sub for entry in found} - {""})
     more = [_number(found)]
     if groups:
-        more.append(f"{'sub-group' if len(groups) == 1 else 'sub-groups'} {compact(groups)}")
+        word = job.joint_word()
+        more.append(f"{word if len(groups) == 1 else several(word)} {compact(groups)}")
     return Text.assemble((names.of(job), names.style(job)), f" {which}", (f"  {', '.join(more)}", "dim"))
 
 

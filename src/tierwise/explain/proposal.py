@@ -34,7 +34,7 @@ def proposal_lines(snapshot: Snapshot, decision: Decision) -> list[Text]:
 
 def _shares(snapshot: Snapshot, decision: Decision, said: Proposal) -> list[str]:
     """How many units go where, those with equal shares together."""
-    what = "sub-group" if decision.job.shape.parted else "pod"
+    what = decision.job.joint_word() if decision.job.shape.parted else "pod"
     places: dict[int, list[str]] = {}
     for piece, number in zip(said.pieces.tolist(), said.counts.tolist(), strict=True):
         places.setdefault(number, []).append(_name(snapshot, piece))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from msgspec.structs import force_setattr, replace
 from tierwise.api.brief import LONG, brief
 from tierwise.model.arrays import EMPTY, UNOFFERED, Axis, Ints, seal
 from tierwise.model.gang import LONE, Constraint, GangShape, Gather, GroupForm, LeafForm, Wishes, around, gang_shape
+from tierwise.model.part_names import PART_NAMES, PartNames, joint_word, pods_by_part
 
 if TYPE_CHECKING:
     from tierwise.api.core import Affinity, Requirement, Toleration, TopologySpreadConstraint
@@ -233,6 +234,7 @@ class Tried(msgspec.Struct, frozen=True):
     here: bool = False  # running tasks of the gang confine the search to this domain
     outside: int = 0  # domains of this tier that are not searched for that reason
     short: str = ""  # what else the best domain lacks, where every task fits
+    part: str = ""  # how sub-groups are called, where these are counted
 
 
 class Rejection(msgspec.Struct, frozen=True):
@@ -245,6 +247,7 @@ class Rejection(msgspec.Struct, frozen=True):
     children: tuple[Rejection, ...] = msgspec.field(default=())
     bounded: bool = False  # the search stopped at its bound: the no is not a proof
     verdict: Verdict = Verdict.NOT_NOW
+    part: str = ""  # how its language calls the subject, where that is a part of a gang
 
     def names(self) -> Iterator[Named]:
         """What of the texts in the tree is not for every namespace."""
@@ -441,6 +444,7 @@ class Task(msgspec.Struct, frozen=True, eq=False, gc=False):
     tolerations: tuple[Toleration, ...] = ()  # of a task with a node, whose shape is without its rules about nodes
     node_rules: bool = False  # a task with a node has such rules
     unowned: bool = False  # nothing would make it again
+    part: str = ""  # what its workload calls the part that it is of, "role decode"; nothing is decided by it
 
 
 class PodSet(msgspec.Struct, frozen=True, eq=False):
@@ -562,6 +566,7 @@ class Job(msgspec.Struct, frozen=True, eq=False, dict=True):
     further: tuple[Constraint, ...] = ()  # constraints on other trees
     member: SetMember | None = None  # of a set of gangs; None where it is in none
     labels: Mapping[str, str] = {}  # by which rules about sets mean it, in languages that have such rules
+    part_names: PartNames = PART_NAMES  # how its language calls its parts
 
     def __post_init__(self) -> None:
         if self.min_resources is not None:
@@ -578,6 +583,45 @@ class Job(msgspec.Struct, frozen=True, eq=False, dict=True):
     def gang_of(self, sub: SubJob) -> Job | SubJob:
         """The part with limits and a place of its own that a sub-job is: a sub-group, or the gang where it has none."""
         return sub if self.shape.parted else self
+
+    def part_word(self, sub: SubJob) -> str:
+        """How its language calls a sub-job: "sub-group", "PodClique"."""
+        policy = self.policies[sub.policy].name if sub.policy >= 0 else ""
+        return self.part_names.of(sub.key.rpartition("/")[2], policy)
+
+    def joint_word(self, subs: Iterable[SubJob] | None = None) -> str:
+        """One word for some of its sub-groups, or for all of them."""
+        if not self.part_names.others:
+            return self.part_names.part
+        chosen = self.subs if subs is None else subs
+        return joint_word(self.part_word(sub) for sub in chosen if sub.policy >= 0)
+
+    @property
+    def words(self) -> tuple[PartNames, tuple[str, ...]]:
+        """Texts about it besides figures: the words for its parts, and its waiting pods by parts of its workload.
+
+        Whoever tells one gang of another that asks for the same must not put these words into its mouth.
+        """
+        named = len(self._titles) > 1 or any(task.part for task in self.tasks[:1])
+        if self.shape.parted or not named:
+            return self.part_names, ()
+        return self.part_names, tuple([pods_by_part(map(self.part_of, p.tasks)) for p in self.pod_sets()])
+
+    def part_of(self, task: Task) -> str:
+        """The part of a task that is in no sub-group: its role where that has a minimum, else that of its workload."""
+        return self._titles.get(task.role, task.part)
+
+    @cached_property
+    def _titles(self) -> dict[str, str]:
+        """Its roles with minimums, as they are told: "task worker", by name."""
+        return {name: f"{self.part_names.role} {name}" for name in self.role_names.values()}
+
+    def in_parts(self, shapes: Container[Shape] | None = None) -> str:
+        """Its waiting pods, or those of some shapes, by parts of its workload; "" where these name none."""
+        if not any(self.words[1]):
+            return ""
+        asking = [pod_set for pod_set in self.pod_sets() if shapes is None or pod_set.shape in shapes]
+        return pods_by_part(self.part_of(task) for pod_set in asking for task in pod_set.tasks)
 
     def numbers_of(self, role: str) -> list[int]:
         """The numbers under which tasks of a role count; none where it has no minimum."""

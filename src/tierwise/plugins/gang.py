@@ -17,13 +17,14 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tierwise.api.plurals import joined, verb
+from tierwise.api.plurals import joined, several, verb
 from tierwise.framework import extension as points
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.ledger import job_ready, sub_ready
 from tierwise.model.arrays import Bools, Ints, ordinals
 from tierwise.model.gang import lacking
 from tierwise.model.job import Job, Reason, Status, SubJob
+from tierwise.model.part_names import joint_word
 
 __all__ = ["GangPlugin"]
 
@@ -103,8 +104,7 @@ class GangPlugin:
         for number, least in job.counted_roles.items():
             name = job.role_names[number]
             if existing[name] < least:
-                kind = "gang" if job.gangs else "task" if job.declared_by is None else "sub-group"
-                text = f"not enough pods of {kind} {name}: {existing[name]} exist, minimum {least}"
+                text = f"not enough pods of {job.part_names.role} {name}: {existing[name]} exist, minimum {least}"
                 return Reason("NotEnoughPodsOfTask", "gang", text + _made_later(job, (name,)))
         return None
 
@@ -114,7 +114,8 @@ class GangPlugin:
             if whole < policy.minimum:
                 # Elsewhere a policy is of whatever sub-groups are alike, and has the name of the first of them.
                 of = f" of {policy.name}" if job.declared_by is None or len(job.policies) > 1 else ""
-                text = f"not enough whole sub-groups{of}: {whole} exist, minimum {policy.minimum}"
+                word = several(job.part_names.of(policy.name, policy.name))
+                text = f"not enough whole {word}{of}: {whole} exist, minimum {policy.minimum}"
                 return Reason("NotEnoughPodsOfTask", "gang", text)
         return None
 
@@ -129,7 +130,8 @@ class GangPlugin:
         group = job.inner_groups[short]
         of = f" of {group.path}" if group.path else ""
         number = group.minimum - left[short][0]
-        text = f"not enough whole sub-groups{of}: {number} exist, minimum {group.minimum}"
+        word = several(_word_inside(job, short))
+        text = f"not enough whole {word}{of}: {number} exist, minimum {group.minimum}"
         return Reason("NotEnoughPodsOfTask", "gang", text)
 
     def _total(self, job: Job) -> Reason | None:
@@ -139,6 +141,15 @@ class GangPlugin:
         text = f"not enough tasks for gang scheduling: {existing} exist, minimum {job.minimum}"
         existing_roles = {task.role for task in job.tasks if task.status in _EXISTING}
         return Reason("NotEnoughTasks", "gang", text + _made_later(job, sorted(job.awaits.keys() - existing_roles)))
+
+
+def _word_inside(job: Job, number: int) -> str:
+    """One word for the parts of an inner group."""
+    words = [job.part_names.of_group(group.path) for group in job.inner_groups if group.parent == number]
+    by_group: dict[int, set[str]] = {}
+    for sub in job.subs:
+        by_group.setdefault(sub.inner_group, set()).add(job.part_word(sub))
+    return joint_word([*words, *by_group.get(number, ())])
 
 
 def _existing_by_role(job: Job) -> Counter[str]:
@@ -154,8 +165,9 @@ def _existing_by_role(job: Job) -> Counter[str]:
 
 def _made_later(job: Job, roles: Iterable[str]) -> str:
     """Why tasks of some roles do not exist yet: those that they depend on do not run."""
+    word = job.part_names.role
     parts = [
-        f"; the pods of task {role} are made once {joined([f'task {name}' for name in awaited])} "
+        f"; the pods of {word} {role} are made once {joined([f'{word} {name}' for name in awaited])} "
         f"{verb(len(awaited), 'runs', 'run')} (dependsOn)"
         for role in roles
         if (awaited := job.awaits.get(role))

@@ -342,7 +342,9 @@ def _halves(
             tasks.extend(sub.tasks)
         if _waited(partial_since(objects, tasks), now) and not any(task.key in placed for task in tasks):
             pods = [standing[task.key] for task in tasks if task.key in standing]
-            yield from _evict(replace(case, standing=pods), key, "sub-group " + ", ".join(sub.key for sub in unit))
+            yield from _evict(
+                replace(case, standing=pods), key, f"{job.joint_word(unit)} " + ", ".join(sub.key for sub in unit)
+            )
 
 
 def _placed_keys(decision: Decision) -> set[str]:

@@ -35,7 +35,7 @@ from tierwise.dialects.kubernetes.volumes import ReadVolumes
 from tierwise.dialects.language import marks_of
 from tierwise.dialects.languages import Name, names, plain
 from tierwise.dialects.network_aware.services import GROUP_LABEL, Homes
-from tierwise.dialects.pod_marks import PLACES, PREEMPTABLE, index_of, not_preemptable, role_of
+from tierwise.dialects.pod_marks import PARTS, PLACES, PREEMPTABLE, index_of, not_preemptable, part_of, role_of
 from tierwise.model.arrays import Axis, Ints
 from tierwise.model.job import Shape, Status, Task
 from tierwise.model.snapshot import Fault
@@ -432,6 +432,7 @@ class TaskStore:
         if status is None:
             return None
         node, nominated = self._place(path, pod, status)
+        part = part_of(pod) if not PARTS.isdisjoint(marks) else ""
         refused = unsupported(pod) if not spec.node_name else None
         devices = self._devices(path)
         volumes = self._volumes(path)
@@ -467,6 +468,7 @@ class TaskStore:
             tolerations=spec.tolerations if spec.node_name else (),
             node_rules=bool(spec.node_name) and has_node_rules(spec),
             unowned=not (owners and (owners[0].controller or any(owner.controller for owner in owners))),
+            part=part,
         )
 
     def _place(self, path: str, pod: Pod, status: Status) -> tuple[int, int]:

@@ -610,7 +610,7 @@ def test_nested_groups_have_constraints_on_several_trees() -> None:
     fewer = [raw for raw in nodes if raw["metadata"] != nodes[7]["metadata"]]
     bound, why = run([*fewer, *trees, group, *pods])
     assert {} == bound
-    assert all("one feed for half" in text for text in why.values()), why
+    assert all("one feed for sub-group half" in text for text in why.values()), why
 
 
 @pytest.mark.parametrize("racks", [RACKS, {}], ids=["beside hyperNodes", "rows follow it"])

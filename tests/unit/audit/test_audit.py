@@ -181,7 +181,7 @@ def test_sub_groups_have_limits_of_their_own() -> None:
     assert [] == _rules(*NODES, *TREE, group, *pods)
     for i, found in enumerate(pods):
         found["metadata"]["labels"] = {"index": str(i % 2)}
-    wide = [("too-wide", f"PodGroup default/g, part {i}") for i in range(2)]
+    wide = [("too-wide", f"PodGroup default/g, sub-group part-{i}") for i in range(2)]
     assert wide == _rules(*NODES, *TREE, group, *pods)
 
 

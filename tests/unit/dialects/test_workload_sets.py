@@ -371,4 +371,4 @@ def test_the_auditor_knows_pod_sets() -> None:
         return [finding.subject for finding in audit(objects_of(world, [KUEUE], jobs, placed))]
 
     assert [] == found("n0", "n1", "n2", "n3")
-    assert ["pod group default/jobset-train, pod set b"] == found("n0", "n1", "n2", "n4")
+    assert ["pod group default/jobset-train, replicated job b"] == found("n0", "n1", "n2", "n4")

@@ -43,7 +43,7 @@ _WHO = frozenset(
 _NEITHER = frozenset(
     {
         "min_resources",  # amounts by index, and the axis changes
-        "role_names",
+        *("role_names", "part_names"),
         *("member", "labels"),  # of a set of gangs, which has rules of its own
         *("language", "declared_by", "scheduler", "awaits"),
         *("missing", "unsupported", "unready", "refusal", "sla"),  # gates

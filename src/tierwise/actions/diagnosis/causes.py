@@ -93,4 +93,6 @@ def asked_pods(cycle: Cycle, job: Job, asked: Demand) -> str:
         return count(number, "more pod")
     if number < sum(cycle.backlog.left(pod_set) for pod_set in job.pod_sets()):
         return f"its minimum of {count(number, 'pod')}"
-    return "its pod" if number == 1 else f"its {number} pods"
+    pods = "its pod" if number == 1 else f"its {number} pods"
+    parts = job.in_parts()
+    return f"{pods} ({parts})" if parts else pods

@@ -100,7 +100,7 @@ def _sub_jobs(cycle: Cycle, job: Job, demand: Demand, groups: tuple[Ints, ...]) 
     for task_group in demand.task_groups:
         reason = too_wide(cycle, task_group.sub)
         if reason is not None:
-            yield Rejection("space", task_group.sub.key, reason)
+            yield Rejection("space", task_group.sub.key, reason, part=job.part_word(task_group.sub))
             continue
         inner = cycle.pipeline.limit(task_group.sub)
         kind = (inner, task_group.need, tuple(tasks_left.pod_set.shape.number for tasks_left in task_group.remaining))
@@ -111,10 +111,12 @@ def _sub_jobs(cycle: Cycle, job: Job, demand: Demand, groups: tuple[Ints, ...]) 
         seen[kind] = True
         short = _tried(cycle, job, Demand((task_group,)), tuple(_searched_for(cycle, task_group.sub, within)))
         if short and short[-1].fits < task_group.need:
-            text = f"no hyperNode of tier {inner} or below{_inside(cycle, within)} holds the sub-group"
+            word = job.part_word(task_group.sub)
+            text = f"no hyperNode of tier {inner} or below{_inside(cycle, within)} holds the {word}"
             seen[kind] = False
             told.add(task_group.sub.inner_group)
-            yield Rejection("space", task_group.sub.key, Reason("SubGroupDoesNotFit", "allocate", text), short)
+            reason = Reason("SubGroupDoesNotFit", "allocate", text)
+            yield Rejection("space", task_group.sub.key, reason, short, part=word)
     alike: dict[object, bool] = {}
     for number in reversed(range(1, len(job.inner_groups))):  # from the inside: a part speaks for what is around it
         if number in told:
@@ -160,9 +162,15 @@ def _inner_group(cycle: Cycle, job: Job, asked: Demand, within: int) -> Rejectio
     here = cycle.current_domain(gang) is not None
     tried = tuple(_refused(cycle, gang, _look(cycle, job, asked, g, here=here)) for g in groups)
     where = f"no hyperNode of tier {limit} or below{_inside(cycle, within)}"
-    text = f"{where} holds {count(len(asked.task_groups), 'sub-group')} of it"
+    text = f"{where} holds {count(len(asked.task_groups), _word(job, asked))} of it"
     reason = Reason("SubGroupDoesNotFit", "allocate", text)
-    return Rejection("space", f"{job.key}/{job.inner_groups[asked.inner_group].path}", reason, tried)
+    path = job.inner_groups[asked.inner_group].path
+    return Rejection("space", f"{job.key}/{path}", reason, tried, part=job.part_names.of_group(path))
+
+
+def _word(job: Job, demand: Demand) -> str:
+    """One word for the parts that a demand is about."""
+    return job.joint_word([task_group.sub for task_group in demand.task_groups])
 
 
 def _inside(cycle: Cycle, domain: int) -> str:
@@ -241,6 +249,7 @@ def _look(cycle: Cycle, job: Job, demand: Demand, group: Ints, *, here: bool) ->
         whole=whole,
         here=confined,
         outside=len(topology.at_tier[tier]) - 1 if confined else 0,
+        part=_word(job, demand) if whole else "",
     )
 
 

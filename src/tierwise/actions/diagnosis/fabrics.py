@@ -51,12 +51,12 @@ def _asked(job: Job, demand: Demand) -> Iterator[tuple[Constraint, Sequence[Task
         own = [task_group for task_group in demand.task_groups if task_group.sub.inner_group == number]
         for constraint in (group.constraint, *group.further) if number else ():
             if constraint is not None and constraint.hard and own:
-                yield constraint, own, f" for {group.path}"
+                yield constraint, own, f" for {job.part_names.of_group(group.path)} {group.path}"
     for index, policy in enumerate(job.policies):
         first = next((task_group for task_group in demand.task_groups if task_group.sub.policy == index), None)
         for constraint in (policy.constraint, *policy.further) if first is not None else ():
             if constraint is not None and constraint.hard and first is not None:
-                yield constraint, (first,), f" for each sub-group {policy.name}"
+                yield constraint, (first,), f" for each {job.part_names.of(policy.name, policy.name)} {policy.name}"
 
 
 def _tried(cycle: Cycle, constraint: Constraint, task_groups: Sequence[TaskGroup]) -> Tried | None:

@@ -45,9 +45,8 @@ class RejectionCache:
 
         self._refused: SmallestRefused[Rejection] = SmallestRefused(book.page(What.MINIMUM, tell))
         self._kept_places: Page[Reason] = book.page(What.KEPT_PLACE)
-        self._untold: dict[
-            tuple[tuple[object, ...], tuple[Shape, ...]], list[tuple[Job, Rejection]]
-        ] = {}  # rejected in the words for another job
+        # Rejected in the words for another job, by what they ask for and how their languages call it.
+        self._untold: dict[tuple[tuple[object, ...], tuple[Shape, ...]], list[tuple[Job, Rejection]]] = {}
 
     def lookup(self, job: Job, asked: Demand) -> Rejection | None:
         """A refusal that holds for this job too: of as much or less, with no more room to search.
@@ -136,7 +135,7 @@ class RejectionCache:
         if self._told_at_once:
             return replace(self._diagnose(job), children=())
         rejection = replace(known, subject=job.key, children=())
-        key = asked.kind, asked.pods, asked.limit, asked.has_surplus
+        key = asked.kind, asked.pods, asked.limit, asked.has_surplus, job.words
         self._untold.setdefault((key, asked.shapes), []).append((job, rejection))
         return rejection
 

@@ -36,7 +36,7 @@ from tierwise.actions.placement.problem import NoPlace
 from tierwise.actions.placement.solve import solve
 from tierwise.actions.placement.surplus import place_surplus
 from tierwise.api.limits import TOO_MANY_WAITING
-from tierwise.api.plurals import count
+from tierwise.api.plurals import count, several
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool, job_ready, plain_need, ready_tasks
 from tierwise.framework.pipeline import PluginError
@@ -366,7 +366,7 @@ class _Judge:
         )
         pods = sum(cycle.backlog.left(pod_set) for pod_set in job.pod_sets())
         counts = len(task_groups), bool(asked.task_groups), len(job.tasks) == 1, pods
-        rest = asked.alternatives is not None, asked.needs_substitutes, asked.inner_group
+        rest = asked.alternatives is not None, asked.needs_substitutes, asked.inner_group, job.words
         return *self._here, limit(job), job.constraint, job.policies, job.inner_groups, counts, rest, least, told
 
     def _clear(self) -> None:
@@ -474,6 +474,8 @@ class _Judge:
                 if len(nowhere) == len(asked.shapes)
                 else "some of its pods"
             )
+            called = job.in_parts(nowhere)
+            what = f"{what} ({called})" if called else what
             reason = Reason("NoFeasibleNode", "allocate", f"{empty}, no node would take {what}")
             return Rejection("fit", job.key, reason, (self._nodes(nowhere[0], asked),))
         pods, limit = asked_pods(cycle, job, asked), cycle.pipeline.limit(job)
@@ -491,14 +493,15 @@ class _Judge:
         elif last.here:
             where = f"hyperNode {last.best}, where its running pods are, {none}"
         if not parts and alone and len(asked.shapes) == 1:
-            text = self._needs(asked.shapes[0], last, limit, pods)
+            text = self._needs(asked.shapes[0], last, limit, pods, job.in_parts())
             return replace(found, reason=Reason("LargerThanAnyDomain", "allocate", text))
         if parts:
-            own = " in their sub-group" if len(subs) == 1 else " in their sub-groups"
-            pods += f" in sub-groups of {last.whole}" if last.whole > 1 and len(subs) > 1 else own
+            word = job.joint_word(subs)
+            own = f" in their {word}" if len(subs) == 1 else f" in their {several(word)}"
+            pods += f" in {several(word)} of {last.whole}" if last.whole > 1 and len(subs) > 1 else own
         return replace(found, reason=Reason("LargerThanAnyDomain", "allocate", f"{empty}, {where} {pods}"))
 
-    def _needs(self, shape: Shape, last: Tried, limit: int | None, pods: str) -> str:
+    def _needs(self, shape: Shape, last: Tried, limit: int | None, pods: str, parts: str) -> str:
         """What alike pods need, and what there is: "needs 8 whole nodes in one rack; no rack has more than 4"."""
         cycle = self._cycle
         named = {tier: name for name, tier in cycle.topology.tier_names.items()}
@@ -513,7 +516,9 @@ class _Judge:
         whole = any(shape.request[r] >= most[r] for r in shape.asked.tolist() if r != slots)
         need = count(last.asked, "whole node" if whole else "node")
         usable = "" if last.nodes == last.fits else " that take its pods"
-        return f"needs {need}{where}; {f'no {one} has more than' if one else 'the cluster has'} {last.fits}{usable}"
+        whose = f" for {parts}" if parts else ""
+        has = f"no {one} has more than" if one else "the cluster has"
+        return f"needs {need}{where}{whose}; {has} {last.fits}{usable}"
 
     def _nodes(self, shape: Shape, asked: Demand) -> Tried:
         """What keeps a shape off each node of the cluster."""

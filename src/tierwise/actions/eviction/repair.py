@@ -122,7 +122,7 @@ def _restart(cycle: Cycle, job: Job, wish: OnNodeLoss, why: Mapping[str, str], r
                 reason = f"the job restarts: {where} of pod {first.key} {why[first.key]}"
             elif wish is OnNodeLoss.RESTART_SUBGROUP and own is not None:
                 there = f"node {names[rows[own.node]]}" if own.node >= 0 else "the node"
-                reason = f"its sub-group restarts: {there} of pod {own.key} {why[own.key]}"
+                reason = f"its {job.part_word(sub)} restarts: {there} of pod {own.key} {why[own.key]}"
             else:
                 continue
             healthy.setdefault(reason, []).append((sub, task))
@@ -386,7 +386,8 @@ def _parts(job: Job, asked: Demand, gone: Collection[str]) -> Iterator[_Part]:
 def _sets(job: Job, lacking: Sequence[SubJob]) -> Iterator[tuple[Sequence[SubJob], str]]:
     if job.shape.parted:
         one = len(lacking) == 1
-        yield lacking, f"sub-group {lacking[0].key}" if one else f"{count(len(lacking), 'sub-group')}"
+        word = job.joint_word(lacking)
+        yield lacking, f"{word} {lacking[0].key}" if one else f"{count(len(lacking), word)}"
     groups = {sub.inner_group for sub in lacking} - {-1, 0}
     while groups:
         inside = [sub for sub in job.subs if not groups.isdisjoint(around(job.shape, sub.inner_group))]

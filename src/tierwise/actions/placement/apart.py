@@ -18,6 +18,7 @@ from tierwise.actions.placement.choose import order_of, search_group
 from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.limits import domain_of_rows
 from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult, tightness
+from tierwise.api.plurals import several
 from tierwise.api.sets import WHOLE, percent
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool, job_ready
@@ -193,14 +194,16 @@ def why_not_apart(cycle: Cycle, job: Job, asked: Demand, found_without: SearchRe
     policy, rule = rules[0]
     tier = rule.constraint.tier_name or "domain"
     subs = len({group.sub.number for group in asked.task_groups if job.policies[group.sub.policy] is policy})
-    text = f"{subs} sub-groups {policy.name} with at most {_most(rule)} in one {tier}: too few {tier}s hold them so"
+    words = several(job.part_names.of(policy.name, policy.name))
+    text = f"{subs} {words} {policy.name} with at most {_most(rule)} in one {tier}: too few {tier}s hold them so"
     return Reason("NotApart", "sets", text)
 
 
 def _on_nodes(job: Job, sub: SubJob, rule: SetRule) -> Reason:
     tier, name = rule.constraint.tier_name or "domain", job.policies[sub.policy].name
-    others = "another sub-group" if rule.most == 1 else f"{rule.most} other sub-groups"
-    most = others if rule.most else f"more than {percent(rule.share)} of the sub-groups"
+    word = job.part_word(sub)
+    others = f"another {word}" if rule.most == 1 else f"{rule.most} other {several(word)}"
+    most = others if rule.most else f"more than {percent(rule.share)} of the {several(word)}"
     return Reason("NotApart", "sets", f"had {most} {name} in their {tier}, which is the most")
 
 

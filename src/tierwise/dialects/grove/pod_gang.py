@@ -22,6 +22,7 @@ from tierwise.dialects.groups import Group, SubGroup, created, group_marks, not_
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.dialects.language import Language, Rules
 from tierwise.model.job import Constraint, Phase, Reason, SetMember, SetRule
+from tierwise.model.part_names import PartNames
 from tierwise.model.topology import LABELS
 from tierwise.port import Key, Objects
 
@@ -32,6 +33,7 @@ SCHEDULED: Final = "Scheduled"
 _CLIQUE: Final = "grove.io/podclique"
 PART_OF: Final = "app.kubernetes.io/part-of"
 REPLICA: Final = "grove.io/podcliqueset-replica-index"
+_PARTS: Final = PartNames("PodClique", "PodClique", "group of PodCliques")
 
 
 def named(pod: Pod) -> str:
@@ -86,6 +88,7 @@ def _group(path: str, record: PodGang, rules: Rules) -> Group:
         refusal=_overlap(spec),
         member=_member(record),
         predecessor=_predecessor(namespace, spec),
+        part_names=_PARTS,
     )
 
 

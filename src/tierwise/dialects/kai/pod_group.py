@@ -28,6 +28,7 @@ from tierwise.dialects.language import Language, Rules
 from tierwise.dialects.pod_marks import KAI_QUEUE
 from tierwise.model.job import Constraint, Phase, Reason
 from tierwise.model.job import Queue as ModelQueue
+from tierwise.model.part_names import PartNames
 from tierwise.port import Key, Objects
 
 __all__ = [
@@ -46,6 +47,7 @@ STARTED: Final = "kai.scheduler/last-start-timestamp"
 _FIRM: Final = 100
 """Groups of this priority and above are not evicted unless they say otherwise."""
 _MEGABYTE: Final = 1_000_000
+_PARTS: Final = PartNames("sub-group", "sub-group", "sub-group")
 
 
 def named(pod: Pod) -> str:
@@ -104,6 +106,7 @@ def _group(path: str, record: PodGroup, rules: Rules) -> Group:
         protected=spec.preemptibility == "non-preemptible",
         protected_from=None if spec.preemptibility else _FIRM,
         refusal=Reason("InvalidGroup", "pod", fault) if fault else None,
+        part_names=_PARTS,
     )
 
 

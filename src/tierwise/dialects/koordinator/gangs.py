@@ -39,6 +39,7 @@ from tierwise.dialects.language import Drawn, Language, Rules
 from tierwise.dialects.pod_marks import not_preemptable
 from tierwise.model.arrays import EMPTY, Ints
 from tierwise.model.job import Constraint, Gather, Phase, Reason
+from tierwise.model.part_names import PartNames
 from tierwise.model.snapshot import Fault
 from tierwise.model.topology import LAYERS
 from tierwise.port import Key, Objects
@@ -181,9 +182,11 @@ def _group(gangs: Sequence[Gang], missing: tuple[str, ...], faults: tuple[Fault,
         satisfied=all(g.match_policy == ONCE_SATISFIED and g.phase in _STARTED.values() for g in gangs),
         asks=next((gang.asks for gang in gangs if gang.asks is not None), None),
         fault=next((gang.fault for gang in gangs if gang.fault), "") or _two_fabrics(gangs),
+        part_names=_PARTS,
     )
 
 
+_PARTS: Final = PartNames("gang", "gang")
 _PATTERNS: Final = {"allringduce": "ring", "allringreduce": "ring", "ring": "ring", "alltoall": "all-to-all"}
 """What a `communicationMode` says of which ranks talk to each other; Koordinator's documents spell the first."""
 

@@ -24,6 +24,7 @@ from tierwise.dialects.label_trees import LabelTree
 from tierwise.dialects.language import IN_SPEC, Language, Rules
 from tierwise.dialects.pod_marks import not_preemptable
 from tierwise.model.job import Constraint, Phase, Reason
+from tierwise.model.part_names import PartNames
 from tierwise.model.topology import LABELS
 from tierwise.port import Key, Objects
 
@@ -37,6 +38,7 @@ __all__ = [
 SCHEDULED: Final = ("PodGroupInitiallyScheduled", "PodGroupScheduled")
 """Conditions that say, once and for all, that a group has started: today's name, and that of v1alpha2."""
 COMPOSITE_SCHEDULED: Final = "CompositePodGroupInitiallyScheduled"
+_PARTS: Final = PartNames("PodGroup", "PodGroup", "CompositePodGroup")
 DEEPEST: Final = 4
 """Levels of groups that the API allows."""
 
@@ -158,6 +160,7 @@ def _declared(path: str, record: api.PodGroup | api.CompositePodGroup) -> Group:
         forbears=forbearing(record.metadata) or ("preemptionPolicy Never" if spec.preemption_policy == "Never" else ""),
         together=_together(spec.disruption_mode),
         uniform=True,
+        part_names=_PARTS,
     )
 
 

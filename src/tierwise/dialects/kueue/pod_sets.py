@@ -31,6 +31,7 @@ from tierwise.dialects.groups import Group, SubGroup, created, group_marks, not_
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.dialects.language import Language, NotOurs, Rules
 from tierwise.model.job import Constraint, Reason, SetMember, SetRule
+from tierwise.model.part_names import PartNames
 from tierwise.port import Key, Objects
 
 __all__ = ["LANGUAGE", "assigned", "named"]
@@ -186,7 +187,17 @@ def _group(objects: Objects, path: str, pods: list[Pod]) -> Group | None:
         refusal=refusal,
         member=SetMember("", spreading) if spreading and not isinstance(spreading, Reason) else None,
         labels=record.metadata.labels if record is not None else first.metadata.labels,
+        part_names=_part_names(pods),
     )
+
+
+def _part_names(pods: list[Pod]) -> PartNames:
+    """Slices, the replicated jobs of a JobSet, which are its pod sets, and those of them that share a domain."""
+    jobs = sorted({name for pod in pods if (name := _pod_set(pod))})
+    shared = sorted({name for pod in pods if (name := pod.metadata.annotations.get(_SHARED, ""))})
+    others = [(name, "replicated job") for name in jobs]
+    others += [(f"podset-group-{name}", "pod set group") for name in shared]
+    return PartNames("replicated job", "slice", "slice", tuple(others))
 
 
 class _Rule(msgspec.Struct, frozen=True, rename="camel"):

@@ -7,6 +7,7 @@ own (`dialects.groups`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Final
 
@@ -20,13 +21,15 @@ from tierwise.api.koordinator import GROUPS, gang_names
 from tierwise.api.natural import natural
 from tierwise.api.quantity import amount
 from tierwise.api.sets import PARTS
-from tierwise.api.volcano import PodGroup, Queue, QueueAffinity
+from tierwise.api.volcano import PodGroup, Queue, QueueAffinity, SubGroupPolicy
 from tierwise.dialects.elastic_quota import forbearing
 from tierwise.dialects.groups import Group, created, group_marks, tier_limit
 from tierwise.dialects.language import Language, Rules
 from tierwise.dialects.pod_marks import GROUP_ANNOTATION, group_of
+from tierwise.dialects.volcano.job import PARTITION_ID
 from tierwise.model.job import NodeGroups, Phase, Reason, SetMember, namespace_of
 from tierwise.model.job import Queue as ModelQueue
+from tierwise.model.part_names import PART_NAMES, PartNames
 from tierwise.port import DEPENDS_ON_ANNOTATION, SUB_GROUPS_ANNOTATION, Key
 
 __all__ = ["LANGUAGE", "PreviousPlacement", "partners_of", "previous_placements", "read_queue"]
@@ -106,7 +109,14 @@ def _group(path: str, record: PodGroup, rules: Rules) -> Group:
         awaits=_awaits(meta),
         member=partners if isinstance(partners, SetMember) else None,
         refusal=partners if isinstance(partners, Reason) else None,
+        part_names=_part_names(spec.sub_group_policy),
     )
+
+
+def _part_names(policies: Sequence[SubGroupPolicy]) -> PartNames:
+    """Tasks and sub-groups; those of a policy by which a Job's controller parts a task are partitions."""
+    parted = [(policy.name, "partition") for policy in policies if PARTITION_ID in policy.match_label_keys]
+    return PartNames(others=tuple(parted)) if parted else PART_NAMES
 
 
 def partners_of(path: str, meta: ObjectMeta) -> frozenset[str] | str:

@@ -53,6 +53,7 @@ def job_page(run: Run, job: Job, standing: Sequence[BoardPod], trees: Trees) -> 
         "constraints": _constraints(run, job, standing, trees),
         "subGroups": _parts(trees, job, standing),
         "sets": _sets(run, job, trees),
+        "partWord": job.joint_word(),
         "places": [_places(run, job, standing, tree) for tree in trees.values()],
     }
 
@@ -80,6 +81,7 @@ def _rejection(trees: Trees, rejection: Rejection) -> Raw:
     """A rejection with its causes; those of sub-groups and of attempts to evict hang below it."""
     return {
         "subject": rejection.subject,
+        "part": rejection.part,
         "stage": rejection.stage,
         **rejection_wire(rejection),
         **advice_wire(rejection.reason.code),
@@ -163,7 +165,7 @@ def _limits(job: Job) -> Iterator[tuple[str, Constraint, list[tuple[str, set[int
     for index, policy in enumerate(job.policies):
         each = [(sub_id(sub), {sub.number}) for sub in job.subs if sub.policy == index]
         limits = (policy.constraint, *policy.further)
-        whose = f"each sub-group {policy.name}"
+        whose = f"each {job.part_names.of(policy.name, policy.name)} {policy.name}"
         yield from ((whose, constraint, each) for constraint in limits if constraint is not None)
 
 

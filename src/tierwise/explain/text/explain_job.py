@@ -103,7 +103,8 @@ def _places(page: Page, run: Run, job: Job) -> list[Text]:
             which = pods(stem, [pod for pod, _ in found], role)
             rows.append([sub, title, which, compact((node for _, node in found), most=2)])
     shown = rows if page.everything else rows[:_PLACES]
-    columns = ["sub-group:9", "hyperNode:12", "pods~16", "nodes~16"]
+    word = job.joint_word()
+    columns = [f"{word}:{len(word)}", "hyperNode:12", "pods~16", "nodes~16"]
     if not any(row[0] for row in rows):
         columns, shown = columns[1:], [row[1:] for row in shown]
     lines = table(page, columns, shown)

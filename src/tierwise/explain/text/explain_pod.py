@@ -19,7 +19,7 @@ from tierwise.explain.text.evictions import eviction_lines
 from tierwise.explain.text.narrative import rejection_lines
 from tierwise.explain.text.waiting import STYLES
 from tierwise.framework.report import CycleReport
-from tierwise.model.job import Job, Shape
+from tierwise.model.job import Job, Shape, Task
 from tierwise.model.snapshot import Ground, Snapshot
 from tierwise.model.topology import ROOT, ROOT_NAME
 
@@ -96,8 +96,9 @@ _SCORES = 8
 def pod_lines(page: Page, inspection: PodInspection, snapshot: Snapshot, report: CycleReport, cycle: int) -> list[Text]:
     """The story of one pod in one cycle."""
     task, job = inspection.task, inspection.job
-    role = f", task {task.role}" if task.role else ""
-    lines = [Text.assemble((f"Pod {task.key}", "bold"), f"{role}, as cycle {cycle} saw it")]
+    part = _part(job, task)
+    which = f", {part}" if part else ""
+    lines = [Text.assemble((f"Pod {task.key}", "bold"), f"{which}, as cycle {cycle} saw it")]
     lines += pairs(page, [*job_facts(snapshot, job), *_own_facts(inspection, snapshot)])
     lines += [*heading("Search"), *_gradients(page, inspection, snapshot)]
     for tried in inspection.fabrics:
@@ -121,6 +122,14 @@ def _set_facts(job: Job) -> list[tuple[str, Cell]]:
     return [("set", member.set.partition("/")[2] + together)]
 
 
+def _part(job: Job, task: Task) -> str:
+    """Which part of its gang a pod is, in the words of whoever wrote it; "" where it says nothing."""
+    named, task_name = job.part_of(task), task.role
+    if named:
+        return named
+    return f"task {task_name}" if task_name else ""
+
+
 def job_facts(snapshot: Snapshot, job: Job) -> list[tuple[str, Cell]]:
     """Who the job is, and its limits."""
     if not job.declared:
@@ -142,7 +151,8 @@ def job_facts(snapshot: Snapshot, job: Job) -> list[tuple[str, Cell]]:
     for policy in job.policies:
         number = sum(sub.policy >= 0 and job.policies[sub.policy] is policy for sub in job.subs)
         least = f", minSubGroups {policy.minimum}" if policy.minimum else ""
-        text = f"{policy.name}: {count(number, 'sub-group')} of {count(policy.size, 'pod')}{least}"
+        word = job.part_names.of(policy.name, policy.name)
+        text = f"{policy.name}: {count(number, word)} of {count(policy.size, 'pod')}{least}"
         own = [policy.constraint] if policy.constraint is not None or not policy.further else []
         limits = "; ".join(limit_text(snapshot.topology, constraint) for constraint in (*own, *policy.further))
         facts.append(("subGroupPolicy", f"{text}; {limits}"))
@@ -164,7 +174,10 @@ def _own_facts(inspection: PodInspection, snapshot: Snapshot) -> list[tuple[str,
     facts: list[tuple[str, Cell]] = []
     if sub_id(inspection.sub):
         facts.append(
-            ("sub-group", f"{sub_id(inspection.sub)}, minimum {inspection.sub.minimum} of {inspection.sub.total}")
+            (
+                inspection.job.part_word(inspection.sub),
+                f"{sub_id(inspection.sub)}, minimum {inspection.sub.minimum} of {inspection.sub.total}",
+            )
         )
     shape, names = inspection.task.shape, snapshot.axis.names
     shown = [r for r in shape.asked.tolist() if names[r] != "pods" and not names[r].startswith(FIRM_PREFIX)]
@@ -183,7 +196,7 @@ def _amount(snapshot: Snapshot, shape: Shape, resource: int) -> str:
 
 def _gradients(page: Page, inspection: PodInspection, snapshot: Snapshot) -> list[Text]:
     """Gradient by gradient the candidates, then the scores of the first gradient with a solution."""
-    whose = "its sub-group" if inspection.in_sub_group else "its job"
+    whose = f"its {inspection.job.part_word(inspection.sub)}" if inspection.in_sub_group else "its job"
     if inspection.ruled_out is not None:
         return wrapped(Text(f"nothing is looked for: {inspection.ruled_out.text}"), page.width, first="  ")
     if not inspection.gradients:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tierwise.api.plurals import of
+from tierwise.api.plurals import of, several
 from tierwise.explain.decision_basis import DecisionBasis, GroupCounts
-from tierwise.explain.message import tried_line
+from tierwise.explain.message import part_title, tried_line
 from tierwise.explain.naming import ObjectNames, decision_title, gather_text, limit_text, sub_id, tier_title
 from tierwise.explain.page import Page, Text, count, joined, wrapped
 from tierwise.explain.proposal import proposal_lines
@@ -81,11 +81,12 @@ def looked_at(snapshot: Snapshot, basis: DecisionBasis) -> list[Text]:
     else:
         title = f"{tier_title(topology, chosen)}: "
     lines = [tried_line(t, tier_title(topology, t.tier)) for t in basis.tried if t.tier < chosen and t.fits < t.asked]
-    lines += [_too_small(topology, groups) for groups in basis.groups if groups.tier < chosen]
+    word = basis.job.joint_word()
+    lines += [_too_small(topology, groups, word) for groups in basis.groups if groups.tier < chosen]
     for groups in basis.groups:
         if groups.tier == chosen:
             every = sum(sub.policy >= 0 for sub in basis.job.subs)
-            held = "all sub-groups" if groups.asked == every else f"{count(groups.asked, 'sub-group')} of {every}"
+            held = f"all {several(word)}" if groups.asked == every else f"{count(groups.asked, word)} of {every}"
             holding = of(groups.holding, groups.domains, "hyperNode", "holds", "hold")
             what = f"{holding} {held}; {name} is chosen"
             only = f"only {name} holds {held}"
@@ -99,9 +100,9 @@ def looked_at(snapshot: Snapshot, basis: DecisionBasis) -> list[Text]:
     return [Text(line) for line in lines]
 
 
-def _too_small(topology: Topology, groups: GroupCounts) -> str:
+def _too_small(topology: Topology, groups: GroupCounts, word: str) -> str:
     where = "hyperNode" if groups.domains == 1 else f"best of {groups.domains} hyperNodes is"
-    fits = of(groups.fits, groups.asked, "sub-group", "fits", "fit")
+    fits = of(groups.fits, groups.asked, word, "fits", "fit")
     return f"{tier_title(topology, groups.tier)}: {where} {groups.best}: {fits}"
 
 
@@ -132,7 +133,7 @@ def sub_group_places(snapshot: Snapshot, decisions: Sequence[Decision]) -> list[
         return []
     where = {home: topology.name[home] if home else _WHOLE for home in homes}
     shown = [f"{compact(subs)} in {where[home]}" for home, subs in homes.items()]
-    title = count(len(rows), "sub-group")
+    title = count(len(rows), decisions[-1].job.joint_word())
     return [Text(f"{title}: {joined(shown, 8)}")]
 
 
@@ -187,8 +188,7 @@ def rejection_lines(page: Page, topology: Topology, rejection: Rejection, *, ind
         lines += wrapped(Text(reserved, style="cyan"), page.width, first=lead, rest=lead + "  ")
     for child in [child for child in rejection.children if child.stage != "reservation"][:_CHILDREN]:
         same = child.subject == rejection.subject  # a further cause, not a part of the job
-        part = child.subject.removeprefix(f"{rejection.subject}/")
-        title = f"{child.reason.plugin}:" if same else f"sub-group {part}:"
+        title = f"{child.reason.plugin}:" if same else f"{part_title(rejection, child)}:"
         lines += wrapped(Text(title), page.width, first=lead)
         lines += rejection_lines(page, topology, child, indent=indent + 2)
     if rejection.bounded:

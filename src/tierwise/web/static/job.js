@@ -58,7 +58,7 @@ export function drawJob(view) {
       ? h(
           "details",
           { "data-key": "parts", open: !story.places[view.tree].length },
-          h("summary", {}, many(story.subGroups.length, "sub-group")),
+          h("summary", {}, many(story.subGroups.length, story.partWord)),
           parts(view, story.subGroups),
         )
       : null,
@@ -231,7 +231,11 @@ function rejection(view, why, whole) {
     h(
       "div",
       { class: "nested" },
-      h("b", {}, child.subject === whole ? child.plugin : `sub-group ${child.subject.split("/").pop()}`),
+      h(
+        "b",
+        {},
+        child.subject === whole ? child.plugin : `${child.part || "sub-group"} ${child.subject.split("/").pop()}`,
+      ),
       " ",
       rejection(view, child, whole),
     ),
@@ -406,7 +410,7 @@ function evicted(view, pods) {
 function parts(view, found) {
   return table(
     [
-      ["sub-group", (part) => part.name],
+      [view.story.partWord, (part) => part.name],
       ["pods", (part) => `${part.standing} of ${part.pods}`, "num"],
       ["minimum", (part) => String(part.minimum), "num"],
       ["in", (part) => domain(view, part.hyperNodes[view.tree])],
@@ -419,7 +423,7 @@ function parts(view, found) {
 function places(view, found) {
   const columns = [
     ["domain", (place) => (place.hyperNode ? domain(view, place.hyperNode) : "no domain")],
-    ["sub-group", (place) => place.subGroup],
+    [view.story.partWord, (place) => place.subGroup],
     [
       "pods, by rank",
       (place) => [
@@ -431,8 +435,5 @@ function places(view, found) {
     ],
     ["nodes", (place) => place.nodes, "long grow"],
   ];
-  return table(
-    found.some((place) => place.subGroup) ? columns : columns.filter((column) => column[0] !== "sub-group"),
-    found,
-  );
+  return table(found.some((place) => place.subGroup) ? columns : columns.filter((_, index) => index !== 1), found);
 }
