@@ -20,13 +20,18 @@ __all__ = [
     "NetworkTopologySpec",
     "PartitionPolicy",
     "PodGroup",
+    "PodGroupAffinityTerm",
+    "PodGroupAntiAffinity",
     "PodGroupSpec",
     "PodGroupStatus",
     "Queue",
     "QueueAffinity",
     "QueueStatus",
+    "SubGroupAffinity",
+    "SubGroupAffinityTerm",
     "SubGroupPolicy",
     "TaskSpec",
+    "TopologyAffinitySpec",
 ]
 
 
@@ -49,6 +54,43 @@ class SubGroupPolicy(Record, frozen=True):
     network_topology: NetworkTopologySpec | None = None
 
 
+class PodGroupAffinityTerm(Record, frozen=True):
+    """Pod groups that labels select, and the tier of the domains that are meant, by number or by name."""
+
+    pod_group_selector: LabelSelector | None = None
+    namespace_selector: LabelSelector | None = None
+    topology_tier: Int | None = None
+    topology_tier_name: str = ""
+
+
+class PodGroupAntiAffinity(Record, frozen=True):
+    """Pod groups in whose domains a gang is not placed; terms that are only preferred are not read."""
+
+    required: tuple[PodGroupAffinityTerm, ...] = ()
+
+
+class SubGroupAffinityTerm(Record, frozen=True):
+    """Sub-groups of policies, by their names, and the tier of the domains that are meant."""
+
+    sub_groups: tuple[str, ...] = ()
+    topology_tier: Int | None = None
+    topology_tier_name: str = ""
+
+
+class SubGroupAffinity(Record, frozen=True):
+    """Sub-groups that share a domain; or, as anti-affinity, that share none."""
+
+    required: tuple[SubGroupAffinityTerm, ...] = ()
+
+
+class TopologyAffinitySpec(Record, frozen=True):
+    """Where a gang and its sub-groups stand as others do: a draft of Volcano's, read behind a gate."""
+
+    pod_group_anti_affinity: PodGroupAntiAffinity | None = None
+    sub_group_affinity: SubGroupAffinity | None = None
+    sub_group_anti_affinity: SubGroupAffinity | None = None
+
+
 class PodGroupSpec(Record, frozen=True):
     """Conditions under which a gang may start."""
 
@@ -59,6 +101,7 @@ class PodGroupSpec(Record, frozen=True):
     min_resources: ResourceList | None = None
     network_topology: NetworkTopologySpec | None = None
     sub_group_policy: tuple[SubGroupPolicy, ...] = ()
+    topology_affinity: TopologyAffinitySpec | None = None
 
 
 class PodGroupStatus(Record, frozen=True):

@@ -51,6 +51,9 @@ FEATURES: Final[Mapping[str, Feature]] = {
     ),
     "Reservations": Feature(Stage.BETA, "0.2", "waiting jobs get reservations as arguments of allocate say"),
     "Spares": Feature(Stage.BETA, "0.2", "gangs that are repaired may keep spare nodes"),
+    "VolcanoTopologyAffinity": Feature(
+        Stage.ALPHA, "0.2", "`spec.topologyAffinity` of Volcano's podGroups, a draft there, is read"
+    ),
 }
 """Every gate by name. A new feature is a line here, in alpha; the reference page lists them all."""
 

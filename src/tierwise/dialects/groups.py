@@ -118,6 +118,7 @@ class Group(msgspec.Struct, frozen=True):
     # Volcano's:
     roles: Mapping[str, int] = _NO_ROLES  # the least of each
     policies: tuple[SubGroupPolicy, ...] = ()  # sub-groups that pods name by values of their labels
+    apart: Mapping[str, tuple[SetRule, ...]] = {}  # by policy, how its sub-groups keep apart, besides annotations
     previous: Mapping[str, str] = _NOTHING  # by sub-group, the domain that it was last in
     owner: OwnerReference | None = None  # the object that it was made for
     sla: float | None = None  # seconds that it may wait at most
@@ -229,7 +230,7 @@ def build_group(
     key = _shared_key(group) if shared else group.path
     policies = parts.policies
     if group.policies:
-        policies, split = _labelled(key, group.policies, marks, members)
+        policies, split = _labelled(key, group, marks, members)
     else:
         split = _split(key, parts.policy_of, parts.paths, members, sub_group)
     refusal = _refusal(group, marks, fault, members, foreign=foreign)
@@ -430,7 +431,7 @@ def _order(key: str, owner: OwnerReference | None) -> tuple[object, ...]:
 
 
 def _labelled(
-    key: str, listed: Sequence[SubGroupPolicy], marks: FabricMarks, members: Sequence[Member]
+    key: str, group: Group, marks: FabricMarks, members: Sequence[Member]
 ) -> tuple[tuple[Policy, ...], Split]:
     """Sub-groups by policy and label values; the tasks that no policy takes are under the job's own key.
 
@@ -443,14 +444,14 @@ def _labelled(
             p.min_sub_groups or 0,
             marks.own(tier_limit(p.network_topology), p.name),
             marks.of(p.name),
-            marks.apart.get(p.name, ()),
+            (*marks.apart.get(p.name, ()), *group.apart.get(p.name, ())),
         )
-        for p in listed
+        for p in group.policies
     )
     found: Split = {key: (-1, 0, [])}
     for member in members:
         labels = member.pod.metadata.labels
-        for i, policy in enumerate(listed):
+        for i, policy in enumerate(group.policies):
             values = [labels.get(k, "") for k in policy.match_label_keys]
             if all(values) and matches(policy.label_selector, labels, absent=True):
                 sub = f"{key}/{policy.name}-{_joined(values)}"

@@ -50,6 +50,7 @@ class Rules(msgspec.Struct, frozen=True):
 
     match_policy: str = "once-satisfied"  # which pods count towards the minimum of gangs that do not say so
     across: bool = False  # gangs of several namespaces may form one group
+    affinity: bool = False  # `spec.topologyAffinity` of Volcano's pod groups, a draft, is read
 
 
 class Language(msgspec.Struct, frozen=True):

@@ -45,8 +45,7 @@ def test_what_was_there_before_the_gates_is_in_beta() -> None:
     """Reservations, repair, spares, the price of evictions, defragmentation and the journal: all on."""
     wanted = "DefragmentationExecution EvictionCost Journal Repair Reservations Spares"
 
-    assert wanted.split() == list(FEATURES)
-    assert {Stage.BETA} == {feature.stage for feature in FEATURES.values()}
+    assert wanted.split() == [name for name, feature in FEATURES.items() if feature.stage is Stage.BETA]
 
 
 def test_the_reference_page_has_every_gate() -> None:
@@ -95,10 +94,12 @@ def test_the_verb_says_which_are_on(tmp_path: Path) -> None:
     file = tmp_path / "f.yaml"
     file.write_text(yaml.safe_dump({"featureGates": {"Journal": False}}))
 
-    assert dict.fromkeys(FEATURES, True) == {f["name"]: f["enabled"] for f in answer("features")["features"]}
+    by_default = {name: feature.default for name, feature in FEATURES.items()}
+    assert by_default == {f["name"]: f["enabled"] for f in answer("features")["features"]}
     found = {f["name"]: f for f in json.loads(run("features", "--config", file, "-o", "json").stdout)["features"]}
     assert (False, True, "beta") == tuple(found["Journal"][key] for key in ("enabled", "default", "stage"))
-    assert ["Journal"] == [name for name, feature in found.items() if not feature["enabled"]]
+    off = {name for name, enabled in by_default.items() if not enabled}
+    assert {"Journal"} | off == {name for name, feature in found.items() if not feature["enabled"]}
 
 
 def test_metrics_say_which_are_on() -> None:

@@ -116,7 +116,10 @@ def gang_rules(profile: Profile) -> Rules:
     """How gangs are read that do not say so themselves, as the arguments of the plugin have it."""
     given = (c.arguments.get("defaultMatchPolicy") for c in profile.plugins() if c.name == "coscheduling")
     policy = next((str(policy) for policy in given if policy), ONCE_SATISFIED)
-    return Rules(policy, profile.switched_on("coscheduling", "crossNamespaceGangGroups"))
+    across = profile.switched_on("coscheduling", "crossNamespaceGangGroups")
+    # Asked for only where a profile sets it: an alpha gate is off else.
+    affinity = "VolcanoTopologyAffinity" in profile.feature_gates and profile.feature("VolcanoTopologyAffinity")
+    return Rules(policy, across, affinity)
 
 
 def read_gangs(records: Mapping[str, PodGroup], pods: Iterable[Pod], rules: Rules = _PLAIN) -> dict[str, Gang]:

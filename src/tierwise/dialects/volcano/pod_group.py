@@ -27,6 +27,7 @@ from tierwise.dialects.groups import Group, created, group_marks, tier_limit
 from tierwise.dialects.language import Language, Rules
 from tierwise.dialects.pod_marks import GROUP_ANNOTATION, group_of
 from tierwise.dialects.volcano.job import PARTITION_ID
+from tierwise.dialects.volcano.topology_affinity import Affinity, read_affinity
 from tierwise.model.job import NodeGroups, Phase, Reason, SetMember, namespace_of
 from tierwise.model.job import Queue as ModelQueue
 from tierwise.model.part_names import PART_NAMES, PartNames
@@ -89,6 +90,8 @@ def _group(path: str, record: PodGroup, rules: Rules) -> Group:
     meta = record.metadata
     spec = record.spec
     partners = _partners(path, meta)
+    affinity = read_affinity(spec) if rules.affinity and spec.topology_affinity is not None else _NO_AFFINITY
+    member = partners if isinstance(partners, SetMember) else None
     return Group(
         key=Key(GROUP, "PodGroup", namespace, name),
         minimum=spec.min_member or 0,
@@ -107,10 +110,15 @@ def _group(path: str, record: PodGroup, rules: Rules) -> Group:
         keyless=True,
         sla=_sla(meta),
         awaits=_awaits(meta),
-        member=partners if isinstance(partners, SetMember) else None,
-        refusal=partners if isinstance(partners, Reason) else None,
+        member=member if affinity is _NO_AFFINITY else affinity.joined(member),
+        refusal=partners if isinstance(partners, Reason) else affinity.refusal,
+        labels=meta.labels if rules.affinity else {},
+        apart=affinity.between,
         part_names=_part_names(spec.sub_group_policy),
     )
+
+
+_NO_AFFINITY = Affinity()
 
 
 def _part_names(policies: Sequence[SubGroupPolicy]) -> PartNames:
