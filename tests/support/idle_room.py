@@ -6,15 +6,19 @@ filters tell no records of; the oracle then solves it with every task on a row o
 
 from __future__ import annotations
 
+from msgspec.structs import replace
 from tests.support.program_oracle import solvable
 
 from tierwise.actions.placement.exact import relaxed_question, statable
 from tierwise.actions.placement.program import Question
+from tierwise.config.actions import EVICTING
 from tierwise.config.profile import Profile
 from tierwise.explain.decision_basis import after_decisions
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.report import CycleReport, Decision
+from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
+from tierwise.scheduler import cycle as decide
 
 __all__ = ["needless_plans"]
 
@@ -42,11 +46,18 @@ def needless_plans(snapshot: Snapshot, report: CycleReport, profile: Profile) ->
         if question is None or not _plain(question):
             return
         looked += 1
-        if solvable(question):
+        if solvable(question) and not _quota_is_short(snapshot, profile, decision.job):
             needless.append(f"{decision.job.key} by {decision.action}")
 
     after_decisions(snapshot, report, profile, before=look)
     return needless, looked
+
+
+def _quota_is_short(snapshot: Snapshot, profile: Profile, job: Job) -> bool:
+    """Whether a cycle without evictions refuses the job for its queue's sake: then pods go whatever room there is."""
+    alone = replace(profile, actions=tuple(action for action in profile.actions if action not in EVICTING))
+    refusal = decide(snapshot, alone).rejections.get(job.key)
+    return refusal is not None and refusal.stage == "quota"
 
 
 def _plain(question: Question) -> bool:
