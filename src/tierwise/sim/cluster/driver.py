@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from tierwise.actions.diagnosis.inspection import PodInspection, PodInspector
 from tierwise.api.codec import Unknown
@@ -155,7 +156,7 @@ class EmbeddedDriver:
             idle = skip and nothing_waits(snapshot, self.profile)
             inspect = inspector.inspect if pod else None
             if idle:
-                report = ReportBuilder().build()
+                report = replace(ReportBuilder().build(), turns=snapshot.turns)  # what was used stays used
             else:
                 report = cycle(snapshot, self.profile, plugins=self._plugins, inspect=inspect)
             decided_effects = effects(snapshot, report)
