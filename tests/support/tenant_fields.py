@@ -142,6 +142,16 @@ def _closed_queue(way: str) -> Both:
     return _with(Scene([*tree({"r0": "n0"}), queue("v", open=False), *own(way)]), ["PodGroup"], queue="v")
 
 
+def _topology_affinity(way: str) -> Both:
+    """A gang whose group has a label runs in the only rack, and v's group keeps apart from such groups."""
+    there: list[Any] = other("u", 2, {0: "n0", 1: "n0"})
+    there[0]["metadata"]["labels"] = {"app": "u"}
+    profile = replace(DEFAULT, feature_gates={"VolcanoTopologyAffinity": True})
+    scene = Scene([*tree({"r0": "n0 n1"}), *there, *own(way)], profile)
+    apart = {"podGroupSelector": {"matchLabels": {"app": "u"}}, "topologyTier": 1}
+    return _with(scene, ["PodGroup"], topologyAffinity={"podGroupAntiAffinity": {"required": [apart]}})
+
+
 def _claim(way: str) -> Both:
     """V is let in and has no place: what it claims is not there for the next."""
     plugins = tuple(PluginChoice(name) for name in ("gang", "predicates", "network-topology-aware"))
@@ -338,6 +348,7 @@ FIELDS: Final[Mapping[str, Field]] = {
     "spec.priority": Field(_priority, _JOBS),
     "priorityClassName": Field(_class_of_pods, _JOBS),
     "spec.queue": Field(_closed_queue, ("volcano", "kai", "kueue")),
+    "spec.topologyAffinity": Field(_topology_affinity, ("volcano",)),
     "spec.minResources": Field(_claim, ("volcano", "koordinator", "scheduler-plugins")),
     "ElasticQuota": Field(_quota, ("",)),
     "PodGroup": Field(_declares("PodGroup"), _ways("PodGroup")),
