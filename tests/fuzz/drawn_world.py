@@ -71,6 +71,7 @@ NOT_DRAWN_KEYS: Final[Mapping[str, str]] = {
     **dict.fromkeys(_SIMULATED.split(), "read by the simulated kubelet alone"),
     "family": "on definitions of kinds",
     "hold": "a held gang does nothing: drawn and judged by fuzz_eviction",
+    "sizes": "drawn and judged by tests/properties/test_sizes.py",
     "no-group": "written on pods of workloads whose spec.scheduling is not understood, which wait",
     "job-plugins": "written on pods of Volcano Jobs with plugins that do not act, which wait",
     "unread-fields": "written on pods of workloads with fields that are not read, which wait",

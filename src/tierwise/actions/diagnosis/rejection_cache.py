@@ -18,6 +18,7 @@ from tierwise.actions.placement.demand import Demand, TaskGroup, asks_beyond, de
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import plain_need
 from tierwise.framework.refusals import KindAsked, Page, SmallestRefused, What
+from tierwise.framework.steps import OutOfStepsError
 from tierwise.model.job import Job, Reason, Rejection, Shape
 
 __all__ = ["RejectionCache"]
@@ -104,18 +105,28 @@ class RejectionCache:
         return (shape.number, (size, self._cycle.pipeline.limit(first))), count * size
 
     def tell(self) -> None:
-        """Give every job that a remembered refusal rejected a message in its own figures, as things are now."""
+        """Give every job that a remembered refusal rejected a message in its own figures, as things are now.
+
+        It is worked out on the account of the first of them. Where that has no steps left, they keep the message of
+        the refusal that is remembered.
+        """
         rejections = self._cycle.report.rejections
         told: dict[tuple[object, ...], Rejection] = {}  # with one of those whom the same rules bind under other names
         for (asked, shapes), refused in self._untold.items():
             waiting = [job for job, rejection in refused if rejections.get(job.key) is rejection]
             if not waiting:
                 continue
-            rules = rules_digest(self._cycle, shapes)
-            same = (asked, rules, objections_of(self._cycle, shapes)) if rules else (asked, shapes)
-            if same not in told:
-                told[same] = self._diagnose(waiting[0])
-            rejections |= {job.key: replace(told[same], subject=job.key, children=()) for job in waiting}
+            mark = self._cycle.ledger.mark()
+            try:
+                with self._cycle.steps.searching(waiting[0]):
+                    rules = rules_digest(self._cycle, shapes)
+                    same = (asked, rules, objections_of(self._cycle, shapes)) if rules else (asked, shapes)
+                    if same not in told:
+                        told[same] = self._diagnose(waiting[0])
+            except OutOfStepsError:
+                self._cycle.ledger.rewind(mark)
+            else:
+                rejections |= {job.key: replace(told[same], subject=job.key, children=()) for job in waiting}
         self._untold.clear()
 
     def _told_to(self, job: Job, kind: Kind, tasks: int, shapes: tuple[Shape, ...]) -> Rejection | None:
