@@ -109,7 +109,7 @@ def read_failed_starts(
         lines = record.data.get(_STARTS, "").splitlines()
         starts = tuple([_read(json.loads(line)) for line in lines])
         forgiven = {str(node): float(at) for node, at in json.loads(record.data.get(_FORGIVEN, "{}")).items()}
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         text = f"it cannot be read, and nothing is remembered: {error}"
         return (), {}, (Fault(f"ConfigMap {_path(record.metadata)}", "InvalidFailedStarts", text),)
     return starts, forgiven, ()

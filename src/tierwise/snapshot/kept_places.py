@@ -85,7 +85,7 @@ def _read(record: ConfigMap | None) -> tuple[tuple[KeptPod, ...], tuple[Fault, .
     try:
         lines = record.data.get(_PLACES, "").splitlines()[:MOST]
         return tuple([_line(*json.loads(line)) for line in lines]), ()
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         name = f"ConfigMap {record.metadata.namespace}/{record.metadata.name}"
         return (), (Fault(name, "InvalidKeptPlaces", f"it cannot be read, and no place is kept: {error}"),)
 

@@ -197,10 +197,11 @@ def effects(*parts: list[Raw]) -> list[Any]:
     return failed_start_effects(objects, build(objects, NOW, REMEMBERS))
 
 
-def test_a_record_that_cannot_be_read_is_told_and_remembers_nothing() -> None:
+@pytest.mark.parametrize("text", ["[1, 2]\n", "7", "[" * 100_000], ids=["too-short", "no-list", "too-deep"])
+def test_a_record_that_cannot_be_read_is_told_and_remembers_nothing(text: str) -> None:
     """Somebody else has written it."""
     broken: Any = record()
-    broken[0]["data"]["starts"] = "[1, 2]\n"
+    broken[0]["data"]["starts"] = text
     found = build(cluster(broken, job("train")), NOW, REMEMBERS)
 
     assert ["InvalidFailedStarts"] == [fault.code for fault in found.faults]

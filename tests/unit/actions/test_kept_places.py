@@ -266,9 +266,15 @@ def test_those_who_wait_are_told() -> None:
     ]
 
 
-def test_a_record_that_cannot_be_read_is_told_and_keeps_nothing() -> None:
+@pytest.mark.parametrize(
+    "text",
+    ["[1, 2]", "7", '["default/p", "u", "", "", "", true, "n0", "", {"pods": Infinity}, 0]', "[" * 100_000],
+    ids=["too-short", "no-list", "no-number", "too-deep"],
+)
+def test_a_record_that_cannot_be_read_is_told_and_keeps_nothing(text: str) -> None:
     """Somebody else has written it."""
-    broken: Any = record([1, 2])
+    broken: Any = record()
+    broken[0]["data"]["places"] = text
     _, seen = snapshot(FULL, RIVAL, broken)
 
     assert ["InvalidKeptPlaces"] == [fault.code for fault in seen.faults]

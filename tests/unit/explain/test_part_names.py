@@ -342,7 +342,7 @@ def test_a_status_names_the_part_that_is_in_the_way(spoken: Spoken) -> None:
 def test_the_audit_names_the_part_that_is_missing(spoken: Spoken) -> None:
     """A gang that stands in part says which of its parts do not."""
     if not spoken.stands:
-        pytest.skip("its tasks and gangs are named in tests of their own")
+        pytest.skip("nothing in this table makes the audit speak of its parts")
     from tierwise.audit import audit
 
     found = [str(finding) for finding in audit(objects_of(WORLD, list(spoken.stands)))]
@@ -354,7 +354,7 @@ def test_the_audit_names_the_part_that_is_missing(spoken: Spoken) -> None:
 def test_validate_names_the_part_that_is_wrong(spoken: Spoken) -> None:
     """By its word, or by the field that its owner wrote."""
     if not spoken.wrong:
-        pytest.skip("its fields are those of podGroups")
+        pytest.skip("nothing in this table makes validate speak of its parts")
     verdict = validate(objects_of(WORLD, list(spoken.wrong)))
 
     said = [f"{issue.path}: {issue.message}" for issue in (*verdict.errors, *verdict.warnings)]
