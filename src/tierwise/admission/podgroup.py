@@ -53,6 +53,9 @@ def admit(group: PodGroup, key: Key, around: Surroundings) -> Iterator[Issue]:
     yield from context.priority_class("spec.priorityClassName", spec.priority_class_name)
     yield from _check_priority(group, pods, context)
     yield from network_topology.check("spec.networkTopology", spec.network_topology, context)
+    if spec.topology_affinity is not None:
+        text = "a draft of Volcano: it counts only in a profile with the feature gate VolcanoTopologyAffinity"
+        yield warning("spec.topologyAffinity", text)
     yield from _check_partners(group, key, around.objects.every(PodGroup))
     policies = [policy.name for policy in spec.sub_group_policy]
     yield from network_topology.check_fabrics(group.metadata, policies, around.cluster)

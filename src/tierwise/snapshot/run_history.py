@@ -37,7 +37,7 @@ def read_history(record: ConfigMap) -> tuple[FinishedRun, ...]:
         try:
             job, queue, pods, seconds, ended, stated = json.loads(line)
             runs.append(FinishedRun(str(job), str(queue), int(pods), float(seconds), float(ended), float(stated)))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise ValueError(f"line {number} of its runs cannot be read: {error}") from None
     return tuple(runs)
 

@@ -191,3 +191,11 @@ def test_policies_are_bounded(number: int, expected: list[str]) -> None:
     """The number that the reference states passes, and one more does not."""
     policies = [_policy(f"t{i}") for i in range(number)]
     assert expected == [path for path, _ in errors(pod_group("g", minMember=1, subGroupPolicy=policies))]
+
+
+def test_a_draft_behind_a_gate_is_told() -> None:
+    """Without the gate it is passed over, and nobody should learn that from where the pods go."""
+    term = {"podGroupSelector": {"matchLabels": {"app": "x"}}, "topologyTierName": "rack"}
+    draft = pod_group("pg", topologyAffinity={"podGroupAntiAffinity": {"required": [term]}})
+
+    assert ["spec.topologyAffinity"] == [path for path, _ in warnings(*RACKS, draft)]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 from tests.support.reservations import BIG, BUSY, HOUR, MINUTE, NOW, TWO_RACKS, job, profile, running
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
-from tierwise.api.core import ConfigMap, format_time
+from tierwise.api.core import ConfigMap, ObjectMeta, format_time
 from tierwise.api.reservation import RESERVATION
 from tierwise.api.volcano import PodGroup
 from tierwise.config.profile import DEFAULT, Profile
@@ -159,3 +160,10 @@ def test_a_record_of_somebody_else_is_told_of() -> None:
         }
         snapshot = build(cluster([raw]).read(), NOW, KEEPING)
         assert ((), ["RunHistoryUnreadable"]) == (snapshot.history, [fault.code for fault in snapshot.faults])
+
+
+@pytest.mark.parametrize("line", ['["a", "q", Infinity, 1, 1, 1]', "[" * 100_000], ids=["no-number", "too-deep"])
+def test_a_history_that_cannot_be_read_is_no_other_error(line: str) -> None:
+    """Whoever reads it reports one kind of error, and goes on without the runs."""
+    with pytest.raises(ValueError, match="line 1 of its runs cannot be read"):
+        read_history(ConfigMap(metadata=ObjectMeta(name="r"), data={"runs": line}))
