@@ -238,7 +238,7 @@ class Board:
         for row, name in enumerate(after.nodes.names):
             pods = here.get(row, [])
             whose = "".join(f"{pod.task.key} {pod.how.value} " for pod in pods).encode()
-            state = fabric.state(row).encode()
+            state = f"{fabric.state(row)} {fabric.marks(row)}".encode()
             mark = amounts[row].tobytes() + leaves[row].tobytes() + state + whose
             if marks.get(name) != mark:
                 marks[name] = mark

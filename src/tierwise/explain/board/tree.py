@@ -16,6 +16,7 @@ from tierwise.api.codec import Raw
 from tierwise.dialects.kubernetes.requests import nominal
 from tierwise.explain.board.pods import BoardPod, PodState
 from tierwise.explain.naming import tier_label
+from tierwise.explain.node_marks import node_marks
 from tierwise.explain.usage import held, scarce
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Status
@@ -69,6 +70,7 @@ class BoardTree:
         fresh = self.of(stand for stand in standing if stand.holds and stand.task.status is Status.PENDING)
         self.used: Ints = np.stack([held(snapshot, name) for name in self.resources]) + fresh
         self.shut = nodes.cordoned | LostNodes(nodes).down
+        self._marks = node_marks(snapshot)
         self.free: Ints = np.where(self.shut, 0, np.maximum(self.total - self.used, 0))
 
     def of(self, some: Iterable[BoardPod]) -> Ints:
@@ -134,6 +136,10 @@ class BoardTree:
             return "cordoned"
         return "not ready" if not nodes.ready[row] else "unhealthy" if row in nodes.unhealthy else ""
 
+    def marks(self, row: int) -> Raw:
+        """Marks of a node, each with its text: that it is suspected, closed for a time, or kept in part."""
+        return {one.mark: one.text for one in self._marks.get(row, ())}
+
     def node(self, row: int, more: Mapping[str, Ints] = _NO_MORE) -> Raw:
         """One node: its innermost domains, whether it takes pods, and amounts in the order of the resources."""
         nodes = self._snapshot.nodes
@@ -143,6 +149,7 @@ class BoardTree:
             "name": nodes.names[row],
             "hyperNodes": [int(tree.topology.leaf[tree.positions[row]]) for tree in self.trees.values()],
             "state": self.state(row),
+            "marks": self.marks(row),
             "over": over,
             "amounts": {what: sums[what][:, row].tolist() for what in sums},
         }

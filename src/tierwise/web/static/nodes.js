@@ -48,6 +48,7 @@ function states(node) {
   return [
     node.state ? h("span", { class: "chip warn" }, node.state) : null,
     node.over ? h("span", { class: "chip bad" }, "overcommitted") : null,
+    Object.entries(node.marks ?? {}).map(([mark, text]) => h("span", { class: "chip warn", title: text }, mark)),
   ];
 }
 
@@ -105,6 +106,7 @@ export function drawNode(view) {
           node.pods,
         )
       : null,
+    Object.values(node.marks ?? {}).map((text) => h("p", { class: "warn" }, text)),
     node.taints.length
       ? [
           h("h3", {}, "Taints"),
