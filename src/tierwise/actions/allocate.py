@@ -119,11 +119,11 @@ class _Allocation:
     def serve(self, job: Job) -> bool:
         """Serve a job. If a plugin fails, the job is rejected and the other jobs are still served."""
         with self._reservations.charging(job) if self._reservations is not None else nullcontext():
-            more = self._cycle.attempt(job, self._place)
-        if isinstance(more, Reason):
-            self._cycle.report.reject(job, self._undecided(job, more))
+            serve_again = self._cycle.attempt(job, self._place)
+        if isinstance(serve_again, Reason):
+            self._cycle.report.reject(job, self._undecided(job, serve_again))
             return False
-        return more
+        return serve_again
 
     def _undecided(self, job: Job, reason: Reason) -> Rejection:
         """The rejection of a job that a plugin failed on, or whose search ended with the account of steps.
@@ -133,9 +133,12 @@ class _Allocation:
         if not waits_for_steps(reason):
             return Rejection("gate", job.key, reason)
         cut = reason.code == CUT_SHORT
-        rejection, known = Rejection("steps", job.key, reason, bounded=cut), self._cycle.report.rejections.get(job.key)
-        if known is not None:
-            rejection = replace(known, children=(*known.children, rejection))
+        rejection, earlier_refusal = (
+            Rejection("steps", job.key, reason, bounded=cut),
+            self._cycle.report.rejections.get(job.key),
+        )
+        if earlier_refusal is not None:
+            rejection = replace(earlier_refusal, children=(*earlier_refusal.children, rejection))
         if cut:
             self._cycle.steps.keep(job, rejection)
         return rejection
@@ -144,33 +147,33 @@ class _Allocation:
         """Place what a job's minimum lacks, or surplus if it lacks nothing."""
         self._cycle.show(job, replaces=self._preempt is not None)
         nominated = self._cycle.nominations.holds(job)
-        standing = self._cycle.steps.standing(job) if not nominated else None
-        if standing is not None:
-            if any(CUT_SHORT in child.codes() for child in standing.children):  # so was making room for it
-                self._cycle.report.reject(job, standing)
+        remembered_refusal = self._cycle.steps.standing(job) if not nominated else None
+        if remembered_refusal is not None:
+            if any(CUT_SHORT in child.codes() for child in remembered_refusal.children):  # so was making room for it
+                self._cycle.report.reject(job, remembered_refusal)
                 return False
-            return self._refuse(job, standing)
+            return self._refuse(job, remembered_refusal)
         if not nominated and not self._cycle.pipeline.quota_exceeded and self._cycle.pipeline.gangs:
             cached = self._fits_nowhere(job) or self.minimums.refusals.lookup_early(job)
             if cached is not None:
                 return self._refuse(job, cached)
-        asked = demand(self._cycle, job)
+        job_demand = demand(self._cycle, job)
         self._cycle.nominations.release(job)
-        if not asked.enough:
+        if not job_demand.enough:
             self._cycle.report.reject(job, Rejection("gate", job.key, _HELD_BACK))
             return False
-        never = self._cycle.pipeline.ruled_out(job, least_needs(asked)) if asked.task_groups else None
+        never = self._cycle.pipeline.ruled_out(job, least_needs(job_demand)) if job_demand.task_groups else None
         if never is not None:
             verdict = Verdict.NOT_ALLOWED if never.code == "PluginFailed" else Verdict.NEVER
             self._cycle.report.reject(job, Rejection("gate", job.key, never, verdict=verdict))
             return False
-        joint = self._cycle.sets.joint(job) if asked.task_groups and self._cycle.sets is not None else []
+        joint = self._cycle.sets.joint(job) if job_demand.task_groups and self._cycle.sets is not None else []
         if joint:
             from tierwise.actions.together import Together  # few gangs are in sets
 
             return Together(self._cycle, self.minimums, self._reservations).start(job, joint)
-        if asked.task_groups:
-            placed = self.minimums.place(job, asked, nominated=nominated)
+        if job_demand.task_groups:
+            placed = self.minimums.place(job, job_demand, nominated=nominated)
             return self._refuse(job, placed) if isinstance(placed, Rejection) else placed
         return self._place_surplus_beside_reservations(job)
 
@@ -191,10 +194,10 @@ class _Allocation:
         No pod is evicted for a job that has to leave its place to reservations.
         """
         self._cycle.report.reject(job, rejection)
-        more = self._make_room(job) if rejection.stage != "place" else False
-        if not more and job.key in self._cycle.report.rejections:
+        serve_again = self._make_room(job) if rejection.stage != "place" else False
+        if not serve_again and job.key in self._cycle.report.rejections:
             self.minimums.consider_reserving(job)
-        return more
+        return serve_again
 
     def _make_room(self, job: Job) -> bool:
         """Evict for a rejected job, unless it fits where less important jobs are nominated."""
@@ -204,11 +207,11 @@ class _Allocation:
                     return False
         if self._preempt is None:
             return False
-        more = self._replace_nominated(job)
-        if more is None:
+        serve_again = self._replace_nominated(job)
+        if serve_again is None:
             with self._beside_reservations(job):
                 self._preempt(job)
-        return more or False
+        return serve_again or False
 
     def _beside_reservations(self, job: Job) -> AbstractContextManager[None]:
         """What is placed inside leaves alone all that is reserved from before the job's end on."""
@@ -220,14 +223,14 @@ class _Allocation:
         In Kubernetes a nominated pod holds its node only against pods of the same or a lower priority. Returns None if
         the job does not fit there either.
         """
-        cycle, made = self._cycle, len(self._cycle.report.decisions)
+        cycle, decisions_before = self._cycle, len(self._cycle.report.decisions)
         with cycle.ledger.statement() as statement:
             if not cycle.nominations.withdraw_below(job):
                 return None
-            more = self.minimums.place(job, demand(cycle, job), nominated=False)
-            if not isinstance(more, Rejection) and len(cycle.report.decisions) > made:
+            outcome = self.minimums.place(job, demand(cycle, job), nominated=False)
+            if not isinstance(outcome, Rejection) and len(cycle.report.decisions) > decisions_before:
                 statement.keep()
-                return more
+                return outcome
         return None
 
     # The surplus: tasks beyond the minimum, from idle resources alone.
@@ -235,12 +238,12 @@ class _Allocation:
     def _place_surplus_beside_reservations(self, job: Job) -> bool:
         """Place the surplus, without anything that is reserved from before the job's end on."""
         with self._beside_reservations(job):
-            more = self._place_surplus(job)
+            serve_again = self._place_surplus(job)
         if self._reservations is not None and job.key in self._cycle.report.rejections:
             blocking = self._reservations.blocking(job)
             if blocking is not None and self._some_surplus_fits(job):
                 self._cycle.report.reject(job, Rejection("place", job.key, blocking))
-        return more
+        return serve_again
 
     def _place_surplus(self, job: Job) -> bool:
         """Bind the surplus that fits: all of it, or what goes first where placing a task moves the shares."""
@@ -249,12 +252,12 @@ class _Allocation:
             return self._place_next_size(job)
         if self.plain_pods.place_free_surplus(job):
             return cycle.backlog.some_left(job)
-        left: list[TaskGroup] = []
-        for asked in surplus_groups(cycle, job):
-            placed = place_surplus_group(cycle, job, asked)
+        unplaced: list[TaskGroup] = []
+        for group_demand in surplus_groups(cycle, job):
+            placed = place_surplus_group(cycle, job, group_demand)
             if placed:  # what else there is to place depends on it
                 return self._bind_surplus(job, placed)
-            left += asked.task_groups
+            unplaced += group_demand.task_groups
         placements: list[Placement] = []
         for task_group in surplus(cycle, job):
             placed = place_allowed_surplus(cycle, job, task_group, self.minimums.with_surplus.get(job.key))
@@ -263,11 +266,11 @@ class _Allocation:
             placements += placed
             missing = task_group.need - sum(len(placement.rows) for placement in placed)
             if missing:
-                left.append(replace(task_group, need=missing))
+                unplaced.append(replace(task_group, need=missing))
         if placements:
             self._bind_surplus(job, placements)
-        if left:
-            cycle.report.reject(job, self._surplus_rejection(job, left))
+        if unplaced:
+            cycle.report.reject(job, self._surplus_rejection(job, unplaced))
         elif cycle.backlog.some_left(job):
             cycle.report.reject(job, Rejection("gate", job.key, incomplete(job)))
         return False
@@ -293,10 +296,10 @@ class _Allocation:
         with self._cycle.ledger.statement():
             return any(place_allowed_surplus(self._cycle, job, group) for group in surplus(self._cycle, job))
 
-    def _surplus_rejection(self, job: Job, left: list[TaskGroup]) -> Rejection:
-        over = self._cycle.over_quota(job, left[0].remaining[0].pod_set.shape.request, leaving=True)
+    def _surplus_rejection(self, job: Job, unplaced: list[TaskGroup]) -> Rejection:
+        over = self._cycle.over_quota(job, unplaced[0].remaining[0].pod_set.shape.request, leaving=True)
         if over is not None:
             return Rejection("quota", job.key, over)
         from tierwise.actions.diagnosis.diagnose import diagnose  # slow to import, and not every cycle rejects
 
-        return diagnose(self._cycle, job, Demand(tuple(left)), bounded=self._cycle.report.search_counts.cut_short)
+        return diagnose(self._cycle, job, Demand(tuple(unplaced)), bounded=self._cycle.report.search_counts.cut_short)

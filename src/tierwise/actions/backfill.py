@@ -48,18 +48,20 @@ def _serve(cycle: Cycle, job: Job, *, waits: bool) -> None:
 
 def _place(cycle: Cycle, job: Job, sub: SubJob, pod_set: PodSet) -> None:
     """All pods of a part that find a slot; whatever keeps the rest of the job waiting stays its reason."""
-    known = cycle.report.rejections.get(job.key)
-    wanted = cycle.backlog.left(pod_set)
-    allowed = cycle.pipeline.headroom(job, pod_set.shape.request, wanted)
+    earlier_refusal = cycle.report.rejections.get(job.key)
+    waiting_before = cycle.backlog.left(pod_set)
+    allowed = cycle.pipeline.headroom(job, pod_set.shape.request, waiting_before)
     placements = place_surplus(cycle, job, TaskGroup.of(sub, pod_set, allowed)) if allowed else []
     if placements:
         commit(cycle, job, placements, action="backfill", score=0.0, bound=True)
-    left = cycle.backlog.left(pod_set)
-    if known is not None:
-        cycle.report.reject(job, known)
-    elif left and (over := cycle.pipeline.quota_exceeded(job, pod_set.shape.request)) is not None:
+    still_waiting = cycle.backlog.left(pod_set)
+    if earlier_refusal is not None:
+        cycle.report.reject(job, earlier_refusal)
+    elif still_waiting and (over := cycle.pipeline.quota_exceeded(job, pod_set.shape.request)) is not None:
         cycle.report.reject(job, Rejection("quota", job.key, over))
-    elif left:
+    elif still_waiting:
         from tierwise.actions.diagnosis.diagnose import diagnose  # slow to import, and not every cycle rejects
 
-        cycle.report.reject(job, diagnose(cycle, job, Demand((TaskGroup.of(sub, pod_set, left),)), bounded=False))
+        cycle.report.reject(
+            job, diagnose(cycle, job, Demand((TaskGroup.of(sub, pod_set, still_waiting),)), bounded=False)
+        )

@@ -68,9 +68,9 @@ class Batches:
             planned = self._planned(job, behind)
         if planned is not None:
             with self._cycle.ledger.statement() as statement:
-                again = written(self._cycle, job, planned)
+                placement = written(self._cycle, job, planned)
                 # Who had rather wait than stand there is given what it would have had in its turn.
-                if again is planned and not (self._otherwise and deferral(self._cycle, job, planned.placements)):
+                if placement is planned and not (self._otherwise and deferral(self._cycle, job, planned.placements)):
                     statement.keep()
                     return planned
         self._plan = {}
@@ -128,10 +128,10 @@ class Batches:
                 break
             if any(i > j and kinds[i] == kinds[j] for i, j in combinations(order, 2)):
                 continue
-            other = self._arranged([gangs[i] for i in order])
-            found = [self._worth(other, gang) for gang in gangs]
-            if _fair(gangs, found, usual) and _rank(found) < _rank(worth):
-                plan, worth, self._otherwise = other, found, True
+            arranged = self._arranged([gangs[i] for i in order])
+            new_worth = [self._worth(arranged, gang) for gang in gangs]
+            if _fair(gangs, new_worth, usual) and _rank(new_worth) < _rank(worth):
+                plan, worth, self._otherwise = arranged, new_worth, True
         return {key: _moved(place, before.get(key)) for key, place in plan.items()} if self._otherwise else plan
 
     def _kind(self, gang: Job) -> object:
@@ -139,13 +139,13 @@ class Batches:
 
         One that has begun and has parts, or that holds out for a time of its own, is alike with itself alone.
         """
-        found = self._kinds.get(gang.number)
-        if found is None:
+        cached_kind = self._kinds.get(gang.number)
+        if cached_kind is None:
             begun = not gang.shape.only_pods and any(len(sub.held) or sub.previous_domain for sub in gang.subs)
             waits = tuple([tuple([(p.shape.number, p.role, len(p.tasks)) for p in sub.pod_sets]) for sub in gang.subs])
             kind = gang.shape, waits, gang.priority, gang.terms
-            found = self._kinds[gang.number] = gang.key if begun or gang.ladder else kind
-        return found
+            cached_kind = self._kinds[gang.number] = gang.key if begun or gang.ladder else kind
+        return cached_kind
 
     def _alone(self, gangs: Sequence[Job], kinds: Sequence[object], usual: Sequence[_Worth]) -> list[_Worth]:
         """What each gang would have if the others were not there: the first has it, and so would who is alike."""
@@ -157,17 +157,21 @@ class Batches:
 
     def _arranged(self, order: Sequence[Job]) -> _Plan:
         """The places of gangs that are served in an order, off the ledger again."""
-        found: _Plan = {}
+        plan: _Plan = {}
         with self._cycle.ledger.statement():
             for gang in order:
-                asked = demand(self._cycle, gang)
-                if not asked.task_groups or not asked.enough or self._cycle.over_quota(gang, needs(asked)) is not None:
+                gang_demand = demand(self._cycle, gang)
+                if (
+                    not gang_demand.task_groups
+                    or not gang_demand.enough
+                    or self._cycle.over_quota(gang, needs(gang_demand)) is not None
+                ):
                     continue
                 self._left -= 1
-                place = search_minimum(self._cycle, gang, asked)
+                place = search_minimum(self._cycle, gang, gang_demand)
                 if isinstance(place, SearchResult):
-                    found[gang.key] = place
-        return found
+                    plan[gang.key] = place
+        return plan
 
     def _worth(self, plan: _Plan, gang: Job) -> _Worth:
         place = plan.get(gang.key)
@@ -187,15 +191,15 @@ def _alike(kinds: list[object]) -> bool:
     return kinds[:1] * len(kinds) == kinds
 
 
-def _rank(found: Sequence[_Worth]) -> tuple[tuple[bool, ...], int, int]:
+def _rank(worth: Sequence[_Worth]) -> tuple[tuple[bool, ...], int, int]:
     """Earlier gangs start first; then the sums of tiers and of innermost domains."""
-    return tuple(w.waits for w in found), sum(w.tier for w in found), sum(w.leaves for w in found)
+    return tuple(w.waits for w in worth), sum(w.tier for w in worth), sum(w.leaves for w in worth)
 
 
-def _fair(gangs: Sequence[Job], found: Sequence[_Worth], usual: Sequence[_Worth]) -> bool:
+def _fair(gangs: Sequence[Job], worth: Sequence[_Worth], usual: Sequence[_Worth]) -> bool:
     """Whether no later gang takes what an earlier one needs: a wider place only for one that could not start else."""
-    started = [gang.priority for gang, a, b in zip(gangs, found, usual, strict=True) if a.waits < b.waits]
+    started = [gang.priority for gang, a, b in zip(gangs, worth, usual, strict=True) if a.waits < b.waits]
     return all(
         a.waits or b.waits or a.tier <= b.tier or (started and max(started) >= gang.priority)
-        for gang, a, b in zip(gangs, found, usual, strict=True)
+        for gang, a, b in zip(gangs, worth, usual, strict=True)
     )

@@ -46,8 +46,8 @@ def admission_reason(cycle: Cycle, job: Job) -> Reason | None:
         return job.refusal
     if job.missing:
         text = f"its gang group is not whole: gang {', '.join(job.missing)} does not exist"
-        others = tuple(Named(namespace_of(name), name, "of another namespace") for name in job.missing)
-        return Reason("GangGroupIncomplete", "coscheduling", text, others)
+        missing_gangs = tuple(Named(namespace_of(name), name, "of another namespace") for name in job.missing)
+        return Reason("GangGroupIncomplete", "coscheduling", text, missing_gangs)
     of_sets = cycle.sets.refusal(job) if cycle.sets is not None else None
     if of_sets is not None:
         return of_sets
@@ -58,8 +58,8 @@ def admission_reason(cycle: Cycle, job: Job) -> Reason | None:
     if closed is not None:
         return closed
     if job.phase is Phase.PENDING and job.key not in cycle.report.phases:
-        known = cycle.report.rejections.get(job.key)
-        return known.reason if known is not None else _NOT_ENQUEUED
+        rejection = cycle.report.rejections.get(job.key)
+        return rejection.reason if rejection is not None else _NOT_ENQUEUED
     unconfined = not _confined(cycle, job)
     return cycle.pipeline.admit(job) or (_UNCONFINED if unconfined else None)
 
@@ -103,14 +103,14 @@ def enqueue(cycle: Cycle, *, heads: bool = False) -> None:
     for it, which is impossible for a job that has no pods.
     """
     waiting = _of_open_queues(cycle)
-    first = _heads(cycle) if heads and waiting else {}
+    first_by_queue = _heads(cycle) if heads and waiting else {}
     if cycle.pipeline.gates_enqueue:
         waiting.sort(key=lambda job: _key(cycle, job))
     for job in waiting:
         reason = cycle.pipeline.may_enqueue(job)
         if reason is not None and stands_in_part(cycle.ledger, job):
             reason = None  # it holds room already, which its rest alone puts to use
-        if reason is not None and first.get(job.queue) is job:
+        if reason is not None and first_by_queue.get(job.queue) is job:
             reason = None
         if reason is None:
             cycle.report.phases[job.key] = Phase.INQUEUE
@@ -120,25 +120,25 @@ def enqueue(cycle: Cycle, *, heads: bool = False) -> None:
 
 def _heads(cycle: Cycle) -> dict[str, Job]:
     """By queue, the first of the jobs that wait for their minimum and would fit an empty cluster."""
-    found: dict[str, Job] = {}
+    first_by_queue: dict[str, Job] = {}
     for job in cycle.snapshot.unsettled:
         waits = job.phase in (Phase.PENDING, Phase.INQUEUE) and not stands_in_part(cycle.ledger, job)
         if not waits or (job.tasks and not cycle.backlog.some_left(job)) or not _may_ever_fit(cycle, job):
             continue
-        before = found.get(job.queue)
+        before = first_by_queue.get(job.queue)
         if before is None or cycle.pipeline.job_key(job) < cycle.pipeline.job_key(before):
-            found[job.queue] = job
-    return found
+            first_by_queue[job.queue] = job
+    return first_by_queue
 
 
 def _may_ever_fit(cycle: Cycle, job: Job) -> bool:
     """Whether a job's minResources are within its queue's capability and the cluster."""
-    least, queue = job.min_resources, cycle.snapshot.queues.get(job.queue)
-    if least is None or queue is None:
+    minimum, queue = job.min_resources, cycle.snapshot.queues.get(job.queue)
+    if minimum is None or queue is None:
         return queue is not None
     index = cycle.view.axis.index
-    most = ((index[name], amount) for name, amount in queue.capability.items() if name in index)
-    return all(least[r] <= amount for r, amount in most) and cycle.pipeline.never_fits(job, least) is None
+    capabilities = ((index[name], amount) for name, amount in queue.capability.items() if name in index)
+    return all(minimum[r] <= amount for r, amount in capabilities) and cycle.pipeline.never_fits(job, minimum) is None
 
 
 def promote(cycle: Cycle) -> None:
@@ -148,18 +148,18 @@ def promote(cycle: Cycle) -> None:
 
 def _of_open_queues(cycle: Cycle) -> list[Job]:
     """The jobs in phase Pending whose queue is there and open; the others are refused."""
-    found, gates, queues = [], cycle.refusals.gates, cycle.snapshot.queues
+    pending, gates, queues = [], cycle.refusals.gates, cycle.snapshot.queues
     for job in cycle.snapshot.unsettled:
         if job.phase is not Phase.PENDING:
             continue
         queue = queues.get(job.queue)
         if queue is not None and queue.open:
-            found.append(job)
-        elif (kept := gates.get(job.key)) is not None:
-            cycle.report.reject(job, kept)
+            pending.append(job)
+        elif (gate_refusal := gates.get(job.key)) is not None:
+            cycle.report.reject(job, gate_refusal)
         elif (closed := queue_reason(cycle, job)) is not None:
             _refuse(cycle, job, closed)
-    return found
+    return pending
 
 
 def _refuse(cycle: Cycle, job: Job, reason: Reason) -> None:

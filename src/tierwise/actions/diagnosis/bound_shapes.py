@@ -23,9 +23,9 @@ def rules_digest(cycle: Cycle, shapes: tuple[Shape, ...]) -> bytes | None:
         return b""
     if any(shape.volumes is not None or shape.devices is not None for shape in shapes):
         return None
-    known = cycle.refusals.rules
+    digests = cycle.refusals.rules
     order = tuple(shape.number for shape in shapes)
-    digest = known.entries().get(order)
+    digest = digests.entries().get(order)
     if digest is None:
         steps = len(shapes) * (1 + len(cycle.nodes) // 512)
         if cycle.steps.left < steps:
@@ -35,7 +35,7 @@ def rules_digest(cycle: Cycle, shapes: tuple[Shape, ...]) -> bytes | None:
         if rules.unstated:
             return None
         digest = (b"followed " if cycle.ledger.followed else b"") + rules.digest(order)
-        known.add(order, digest)
+        digests.add(order, digest)
     return digest
 
 

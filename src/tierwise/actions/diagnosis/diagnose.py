@@ -95,7 +95,7 @@ def _sub_jobs(cycle: Cycle, job: Job, demand: Demand, groups: tuple[Ints, ...]) 
     """Sub-jobs that would not fit even alone; of alike ones the first speaks for all."""
     limit = cycle.pipeline.limit(job)
     seen: dict[tuple[int | None, int, tuple[int, ...]], bool] = {}  # kinds of sub-jobs, and whether one would fit
-    told: set[int] = set()  # inner groups with a part that does not fit
+    explained: set[int] = set()  # inner groups with a part that does not fit
     within = int(groups[-1][0]) if cycle.current_domain(job) is not None and groups else ROOT
     for task_group in demand.task_groups:
         reason = too_wide(cycle, task_group.sub)
@@ -105,7 +105,7 @@ def _sub_jobs(cycle: Cycle, job: Job, demand: Demand, groups: tuple[Ints, ...]) 
         inner = cycle.pipeline.limit(task_group.sub)
         kind = (inner, task_group.need, tuple(tasks_left.pod_set.shape.number for tasks_left in task_group.remaining))
         if not seen.get(kind, True):
-            told.add(task_group.sub.inner_group)
+            explained.add(task_group.sub.inner_group)
         if inner is None or (limit is not None and inner >= limit) or kind in seen:
             continue
         seen[kind] = True
@@ -114,33 +114,33 @@ def _sub_jobs(cycle: Cycle, job: Job, demand: Demand, groups: tuple[Ints, ...]) 
             word = job.part_word(task_group.sub)
             text = f"no hyperNode of tier {inner} or below{_inside(cycle, within)} holds the {word}"
             seen[kind] = False
-            told.add(task_group.sub.inner_group)
+            explained.add(task_group.sub.inner_group)
             reason = Reason("SubGroupDoesNotFit", "allocate", text)
             yield Rejection("space", task_group.sub.key, reason, short, part=word)
     alike: dict[object, bool] = {}
     for number in reversed(range(1, len(job.inner_groups))):  # from the inside: a part speaks for what is around it
-        if number in told:
-            told.add(job.inner_groups[number].parent)
+        if number in explained:
+            explained.add(job.inner_groups[number].parent)
             continue
-        asked = _demand_of(job, demand, number)
-        like = (job.inner_groups[number].constraint, job.inner_groups[number].minimum, _sizes(asked))
-        known = like in alike or len(alike) >= _LOOKED
-        found = None if known else _inner_group(cycle, job, asked, within)
-        if found is not None or alike.get(like, False):
-            told.add(job.inner_groups[number].parent)
-        alike.setdefault(like, found is not None)
-        if found is not None:
-            yield found
+        part_demand = _demand_of(job, demand, number)
+        like = (job.inner_groups[number].constraint, job.inner_groups[number].minimum, _sizes(part_demand))
+        is_alike = like in alike or len(alike) >= _LOOKED
+        rejection = None if is_alike else _inner_group(cycle, job, part_demand, within)
+        if rejection is not None or alike.get(like, False):
+            explained.add(job.inner_groups[number].parent)
+        alike.setdefault(like, rejection is not None)
+        if rejection is not None:
+            yield rejection
 
 
 def _demand_of(job: Job, demand: Demand, number: int) -> Demand:
     """What is asked of an inner group."""
     mine = {sub.number for sub in group_job(job, number).subs}
-    chosen, substitutes = (
+    parts, substitutes = (
         tuple(task_group for task_group in task_groups if task_group.sub.number in mine)
         for task_groups in (demand.task_groups, demand.substitutes)
     )
-    return Demand(chosen, substitutes, inner_group=number)
+    return Demand(parts, substitutes, inner_group=number)
 
 
 def _sizes(demand: Demand) -> tuple[tuple[int, object, tuple[int, ...]], ...]:
@@ -149,22 +149,22 @@ def _sizes(demand: Demand) -> tuple[tuple[int, object, tuple[int, ...]], ...]:
     return tuple((g.need, g.sub.constraint, tuple(p.pod_set.shape.number for p in g.remaining)) for g in every)
 
 
-def _inner_group(cycle: Cycle, job: Job, asked: Demand, within: int) -> Rejection | None:
+def _inner_group(cycle: Cycle, job: Job, demand: Demand, within: int) -> Rejection | None:
     """Why an inner group does not fit even alone; None where it does, or is not asked for."""
-    gang = group_job(job, asked.inner_group)
+    gang = group_job(job, demand.inner_group)
     limit = cycle.pipeline.limit(gang)
-    if not asked.task_groups or limit is None:
+    if not demand.task_groups or limit is None:
         return None
     with cycle.ledger.statement():
-        if solve(cycle, job, asked, within=within) is not NoPlace.PROVEN:
+        if solve(cycle, job, demand, within=within) is not NoPlace.PROVEN:
             return None
     groups = tuple(_searched_for(cycle, gang, within))
-    here = cycle.current_domain(gang) is not None
-    tried = tuple(_refused(cycle, gang, _look(cycle, job, asked, g, here=here)) for g in groups)
+    is_begun = cycle.current_domain(gang) is not None
+    tried = tuple(_refused(cycle, gang, _look(cycle, job, demand, g, is_begun=is_begun)) for g in groups)
     where = f"no hyperNode of tier {limit} or below{_inside(cycle, within)}"
-    text = f"{where} holds {count(len(asked.task_groups), _word(job, asked))} of it"
+    text = f"{where} holds {count(len(demand.task_groups), _word(job, demand))} of it"
     reason = Reason("SubGroupDoesNotFit", "allocate", text)
-    path = job.inner_groups[asked.inner_group].path
+    path = job.inner_groups[demand.inner_group].path
     return Rejection("space", f"{job.key}/{path}", reason, tried, part=job.part_names.of_group(path))
 
 
@@ -179,12 +179,12 @@ def _inside(cycle: Cycle, domain: int) -> str:
 
 def too_wide(cycle: Cycle, gang: Job | SubJob) -> Reason | None:
     """A gang that is placed wider than its limit gets no more tasks; the reason says where it is."""
-    limit, here = cycle.pipeline.limit(gang), cycle.current_domain(gang)
-    if limit is None or here is None or int(cycle.topology.tier[here]) <= limit:
+    limit, current = cycle.pipeline.limit(gang), cycle.current_domain(gang)
+    if limit is None or current is None or int(cycle.topology.tier[current]) <= limit:
         return None
     where = "the whole cluster"
-    if here != ROOT:
-        where = f"hyperNode {cycle.topology.name[here]} of tier {int(cycle.topology.tier[here])}"
+    if current != ROOT:
+        where = f"hyperNode {cycle.topology.name[current]} of tier {int(cycle.topology.tier[current])}"
     text = f"its running pods span {where}, above the highest allowed tier {limit}"
     return Reason("AlreadyTooWide", "network-topology-aware", text)
 
@@ -225,31 +225,31 @@ def _searched_for(cycle: Cycle, gang: Job | SubJob, within: int) -> Iterable[Int
 
 
 def _tried(cycle: Cycle, job: Job, demand: Demand, groups: tuple[Ints, ...]) -> tuple[Tried, ...]:
-    here = cycle.current_domain(job) is not None and cycle.pipeline.limit(job) is not None
-    return tuple(_look(cycle, job, demand, group, here=here) for group in groups)
+    is_begun = cycle.current_domain(job) is not None and cycle.pipeline.limit(job) is not None
+    return tuple(_look(cycle, job, demand, group, is_begun=is_begun) for group in groups)
 
 
-def _look(cycle: Cycle, job: Job, demand: Demand, group: Ints, *, here: bool) -> Tried:
+def _look(cycle: Cycle, job: Job, demand: Demand, group: Ints, *, is_begun: bool) -> Tried:
     """How many of the demanded tasks the best domain of a tier would take, and what its other nodes lack."""
     topology = cycle.topology
-    whole, fits = _fits(cycle, job, demand, group)
+    sub_job_size, fits = _fits(cycle, job, demand, group)
     best = int(group[np.lexsort((topology.rank[group], -fits))[0]])
     span = topology.span(best)
     tier = int(topology.tier[best])
-    found = int(fits.max())
-    confined = here and best != ROOT and len(group) == 1
+    best_fit = int(fits.max())
+    confined = is_begun and best != ROOT and len(group) == 1
     return Tried(
         tier=tier,
         domains=len(group),
         best=topology.name[best],
-        fits=min(found, demand.need),
+        fits=min(best_fit, demand.need),
         asked=demand.need,
         nodes=span.stop - span.start,
         causes=_causes(cycle, demand, span),
-        whole=whole,
+        whole=sub_job_size,
         here=confined,
         outside=len(topology.at_tier[tier]) - 1 if confined else 0,
-        part=_word(job, demand) if whole else "",
+        part=_word(job, demand) if sub_job_size else "",
     )
 
 
@@ -258,17 +258,19 @@ def _refused(cycle: Cycle, job: Job, looked: Tried) -> Tried:
     if looked.fits < looked.asked:
         return looked
     domain = cycle.topology.index[looked.best]
-    least = job.min_resources
-    if least is not None and cycle.pipeline.limit(job) is not None:
+    minimum = job.min_resources
+    if minimum is not None and cycle.pipeline.limit(job) is not None:
         free = cycle.ledger.domain_idle[:, domain] + cycle.ledger.domain_releasing[:, domain]
-        lacking = np.flatnonzero(free < least)
+        lacking = np.flatnonzero(free < minimum)
         if len(lacking):
             from tierwise.api.quantity import show
 
             name = cycle.view.axis.names[int(lacking[0])]
-            amounts = int(least[lacking[0]]), int(free[lacking[0]])
-            asked, left = (show(name, max(amount, 0)) for amount in amounts)
-            return replace(looked, short=f"its minResources ask for {asked} of {name}, and {left} is free")
+            amounts = int(minimum[lacking[0]]), int(free[lacking[0]])
+            requested_text, free_text = (show(name, max(amount, 0)) for amount in amounts)
+            return replace(
+                looked, short=f"its minResources ask for {requested_text} of {name}, and {free_text} is free"
+            )
     return replace(looked, short=NOT_TOGETHER)
 
 
@@ -282,7 +284,7 @@ def _causes(cycle: Cycle, demand: Demand, span: slice) -> Causes:
         numbers.update(task_group.by_shape())
     if not numbers:
         return ()
-    shape = [left.pod_set.shape for task_group in demand.task_groups for left in task_group.remaining][-1]
+    shape = [tasks_left.pod_set.shape for task_group in demand.task_groups for tasks_left in task_group.remaining][-1]
     room = int(cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE)[span].sum())
     return causes(cycle, shape, span) or (once_full(cycle, shape, span) if room < numbers[shape] else ())
 
@@ -296,23 +298,29 @@ def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> tuple[int, Int
     tier = int(cycle.topology.tier[group].max())
     apart = any(_confined(cycle, job, task_group, tier) for task_group in demand.task_groups)
     several = job.shape.nested or len(demand.task_groups) > 1 or apart
-    whole = parts_of(cycle, job, demand) if several else None
-    if whole is not None and whole.kind is not None and not any(map(cycle.pipeline.moving, whole.parts[0].shapes)):
-        each = whole.parts[0]
-        if len(each.units[0].bundle) == 1:
-            return each.pods, held(Room(cycle, Pool.FUTURE_IDLE), each)[group] * each.pods
+    sub_jobs = parts_of(cycle, job, demand) if several else None
+    if (
+        sub_jobs is not None
+        and sub_jobs.kind is not None
+        and not any(map(cycle.pipeline.moving, sub_jobs.parts[0].shapes))
+    ):
+        sub_job = sub_jobs.parts[0]
+        if len(sub_job.units[0].bundle) == 1:
+            return sub_job.pods, held(Room(cycle, Pool.FUTURE_IDLE), sub_job)[group] * sub_job.pods
         if not cycle.ledger.any_releasing:
-            able = np.minimum(held(Room(cycle, Pool.IDLE), each)[group], whole.chosen)
+            able = np.minimum(held(Room(cycle, Pool.IDLE), sub_job)[group], sub_jobs.chosen)
             best = int(np.lexsort((cycle.topology.rank[group], -able))[0])
-            if holds(cycle, whole, int(group[best]), int(able[best])):  # no other takes more: none is counted too low
-                return 0, able * each.pods
-    left: Counter[Shape] = Counter()  # task groups of one shape share its room
+            if holds(
+                cycle, sub_jobs, int(group[best]), int(able[best])
+            ):  # no other takes more: none is counted too low
+                return 0, able * sub_job.pods
+    pods_by_shape: Counter[Shape] = Counter()  # task groups of one shape share its room
     for task_group in demand.task_groups:
-        left.update(task_group.by_shape())
+        pods_by_shape.update(task_group.by_shape())
     total = np.zeros(len(group), dtype=np.int64)
-    for shape, number in left.items():
+    for shape, number in pods_by_shape.items():
         total += np.minimum(_room(cycle, shape)[group], number)
-    if len(left) == 1 and not apart and not cycle.pipeline.moving(next(iter(left))):
+    if len(pods_by_shape) == 1 and not apart and not cycle.pipeline.moving(next(iter(pods_by_shape))):
         return 0, total
     order = np.lexsort((cycle.topology.rank[group], -total))[:_TRIALS]
     tried = np.zeros(len(group), dtype=np.int64)
@@ -334,8 +342,8 @@ def _together(cycle: Cycle, job: Job, task_groups: tuple[TaskGroup, ...], domain
         for task_group in task_groups:
             tier = int(cycle.topology.tier[domain]) if len(task_groups) == 1 else NO_TIER
             if _confined(cycle, job, task_group, tier):
-                found = search_group(cycle, job, task_group, within=domain)
-                placed += task_group.need if isinstance(found, SearchResult) else 0
+                outcome = search_group(cycle, job, task_group, within=domain)
+                placed += task_group.need if isinstance(outcome, SearchResult) else 0
             else:
                 placements = fill(cycle, job, task_group, domain, BOTH)
                 placed += sum(len(placement.rows) for placement in placements)

@@ -26,20 +26,22 @@ _TOGETHER = "every one of these can be met by itself, but not all of them togeth
 
 def unplaced_on_fabrics(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool) -> Rejection:
     """Why nothing of the demand was placed."""
-    asked, tried = list(_asked(job, demand)), each_by_itself(cycle, job, demand)
-    words = "; ".join(f"{constraint.words()}{whose}" for constraint, _, whose in asked)
+    constraints, tried = list(_asked(job, demand)), each_by_itself(cycle, job, demand)
+    words = "; ".join(f"{constraint.words()}{whose}" for constraint, _, whose in constraints)
     pods = asked_pods(cycle, job, demand)
-    text = f"no place for {pods} keeps every constraint: {words}" if asked else f"no nodes have a place for {pods}"
+    text = (
+        f"no place for {pods} keeps every constraint: {words}" if constraints else f"no nodes have a place for {pods}"
+    )
     short = tuple(t for t in tried if t.fits < t.asked)
-    if asked and not short and not bounded:
+    if constraints and not short and not bounded:
         text = f"{text}; {_TOGETHER}"
     return Rejection("fit", job.key, Reason("NoPlaceOnFabrics", "network-topology-aware", text), short, (), bounded)
 
 
 def each_by_itself(cycle: Cycle, job: Job, demand: Demand) -> tuple[Tried, ...]:
     """How far each hard constraint of a job on several trees comes, as if there were no other."""
-    found = (_tried(cycle, constraint, groups) for constraint, groups, _ in _asked(job, demand))
-    return tuple(tried for tried in found if tried is not None)
+    tries = (_tried(cycle, constraint, groups) for constraint, groups, _ in _asked(job, demand))
+    return tuple(tried for tried in tries if tried is not None)
 
 
 def _asked(job: Job, demand: Demand) -> Iterator[tuple[Constraint, Sequence[TaskGroup], str]]:
@@ -48,15 +50,15 @@ def _asked(job: Job, demand: Demand) -> Iterator[tuple[Constraint, Sequence[Task
         if constraint is not None and constraint.hard:
             yield constraint, demand.task_groups, ""
     for number, group in enumerate(job.inner_groups):
-        own = [task_group for task_group in demand.task_groups if task_group.sub.inner_group == number]
+        inside = [task_group for task_group in demand.task_groups if task_group.sub.inner_group == number]
         for constraint in (group.constraint, *group.further) if number else ():
-            if constraint is not None and constraint.hard and own:
-                yield constraint, own, f" for {job.part_names.of_group(group.path)} {group.path}"
+            if constraint is not None and constraint.hard and inside:
+                yield constraint, inside, f" for {job.part_names.of_group(group.path)} {group.path}"
     for index, policy in enumerate(job.policies):
-        first = next((task_group for task_group in demand.task_groups if task_group.sub.policy == index), None)
-        for constraint in (policy.constraint, *policy.further) if first is not None else ():
-            if constraint is not None and constraint.hard and first is not None:
-                yield constraint, (first,), f" for each {job.part_names.of(policy.name, policy.name)} {policy.name}"
+        example = next((task_group for task_group in demand.task_groups if task_group.sub.policy == index), None)
+        for constraint in (policy.constraint, *policy.further) if example is not None else ():
+            if constraint is not None and constraint.hard and example is not None:
+                yield constraint, (example,), f" for each {job.part_names.of(policy.name, policy.name)} {policy.name}"
 
 
 def _tried(cycle: Cycle, constraint: Constraint, task_groups: Sequence[TaskGroup]) -> Tried | None:

@@ -27,9 +27,9 @@ def ungathered(
     cycle: Cycle, job: Job, task_group: TaskGroup, options: Sequence[GatherOption]
 ) -> tuple[Reason, tuple[Tried, ...]]:
     """Why so many tasks cannot be gathered in any way, and how far each layer came."""
-    whole = everything(task_group)
-    if _odd(task_group.need, options[-1]) and not _odd(whole.need, options[-1]):
-        task_group = whole  # the minimum alone could not come in multiples: all of it was looked for
+    all_tasks = everything(task_group)
+    if _odd(task_group.need, options[-1]) and not _odd(all_tasks.need, options[-1]):
+        task_group = all_tasks  # the minimum alone could not come in multiples: all of it was looked for
     offer = _Offer(cycle, job, task_group)
     slot_tree = offer.slot_tree
     widest = options[-1]
@@ -39,17 +39,17 @@ def ungathered(
     text = f"{count(task_group.need, 'pod')} cannot be gathered in {where}"
     odd = _odd(task_group.need, widest)
     if odd:  # whatever room there is
-        said = f"pods come in multiples of {_multiples(slot_tree, widest)}"
-        said += f", and {task_group.need} is not a multiple of {odd}"
-        return Reason("CannotGather", "coscheduling", f"{text}: {said}"), ()
+        multiples_text = f"pods come in multiples of {_multiples(slot_tree, widest)}"
+        multiples_text += f", and {task_group.need} is not a multiple of {odd}"
+        return Reason("CannotGather", "coscheduling", f"{text}: {multiples_text}"), ()
     text += offer.words(widest)
     if widest.multiples:
         text += f"; pods come in multiples of {_multiples(slot_tree, widest)}"
     by_tier = {
         option.tier: option for option in options if option.tier > 0
     }  # of several options in one tier the last asks the least
-    found = (offer.tried(option, widest=option is widest) for option in by_tier.values())
-    return Reason("CannotGather", "coscheduling", text), tuple(t for t in found if t is not None)
+    tries = (offer.tried(option, widest=option is widest) for option in by_tier.values())
+    return Reason("CannotGather", "coscheduling", text), tuple(t for t in tries if t is not None)
 
 
 class _Offer:
@@ -96,9 +96,9 @@ class _Offer:
             f"{self._name(place)} takes {max(number, 0)}"
             for place, number in zip(places[:_GATHERED_SHOWN].tolist(), room[:_GATHERED_SHOWN].tolist(), strict=True)
         ]
-        more = len(places) - len(shown)
-        rest = f", {more} more {verb(more, 'takes', 'take')} no more than that" if more else ""
-        return f": {', '.join(shown)}{rest}"
+        hidden = len(places) - len(shown)
+        hidden_text = f", {hidden} more {verb(hidden, 'takes', 'take')} no more than that" if hidden else ""
+        return f": {', '.join(shown)}{hidden_text}"
 
     def _name(self, place: int) -> str:
         tree = self.slot_tree

@@ -63,22 +63,24 @@ class Candidates(msgspec.Struct, frozen=True):
         rows = [part.rows for part in placed if sub is None or part.sub.number == sub.number]
         if decision is None or not rows or not (self.scores or decision.action == "allocate"):
             return self
-        here = topology.meet_rows(np.concatenate(rows))
-        chosen = next((name for name in self.scores if topology.contains(topology.index[name], here)), "")
+        domain_of_rows = topology.meet_rows(np.concatenate(rows))
+        chosen_name = next(
+            (name for name in self.scores if topology.contains(topology.index[name], domain_of_rows)), ""
+        )
         scores: dict[str, float] = self.scores
         decided: tuple[Term, ...] = decision.terms
-        if not chosen:  # it was none of these: they hold the gang, and something else mattered more
-            around = [name for name in self.others if topology.contains(topology.index[name], here)]
-            chosen = max(around, key=topology.index.__getitem__, default=topology.name[here])
-            scores = {chosen: self.others.get(chosen, decision.score), **scores}
-        first = chosen == next(iter(self.scores), "")
+        if not chosen_name:  # it was none of these: they hold the gang, and something else mattered more
+            around = [name for name in self.others if topology.contains(topology.index[name], domain_of_rows)]
+            chosen_name = max(around, key=topology.index.__getitem__, default=topology.name[domain_of_rows])
+            scores = {chosen_name: self.others.get(chosen_name, decision.score), **scores}
+        is_best = chosen_name == next(iter(self.scores), "")
         if sub is not None:
-            decided = self.decided if first else tuple(term for term in decided if term in APART) or (Term.SIBLINGS,)
+            decided = self.decided if is_best else tuple(term for term in decided if term in APART) or (Term.SIBLINGS,)
         elif not decided:  # around its running pods the gang is placed node by node
-            decided = self.decided if first else (Term.NEAR,)
+            decided = self.decided if is_best else (Term.NEAR,)
         if decision.action != "allocate":
             decided = (Term.EVICTED,)
-        ranked = {chosen: scores[chosen], **scores}
+        ranked = {chosen_name: scores[chosen_name], **scores}
         return replace(self, scores=ranked, decided=decided if len(ranked) > 1 else ())
 
 
@@ -103,9 +105,9 @@ class PodInspection(msgspec.Struct, frozen=True):
     def after(self, snapshot: Snapshot, report: CycleReport) -> PodInspection:
         """The same with the candidate first that its cycle has chosen."""
         sub = self.sub if self.in_sub_group else None
-        own = (decision for decision in report.decisions if decision.job.key == self.job.key)
+        decisions = (decision for decision in report.decisions if decision.job.key == self.job.key)
         decision = next(
-            (d for d in own if sub is None or any(part.sub.number == sub.number for part in d.placed)), None
+            (d for d in decisions if sub is None or any(part.sub.number == sub.number for part in d.placed)), None
         )
         if snapshot.ground(self.job) is Ground.GATHERED:
             return replace(self, candidates=chosen(snapshot, self.job, decision))
@@ -146,10 +148,10 @@ class PodInspector:
                     return
 
     def _inspect(self, cycle: Cycle, job: Job, sub: SubJob, task: Task) -> PodInspection:
-        gang, asked = _limited(job, sub), demand(cycle, job)
+        gang, job_demand = _limited(job, sub), demand(cycle, job)
         names = cycle.topology.name
         within = search_space(cycle, job, gang)
-        ruled_out = cycle.pipeline.ruled_out(job, least_needs(asked)) if asked.task_groups else None
+        ruled_out = cycle.pipeline.ruled_out(job, least_needs(job_demand)) if job_demand.task_groups else None
         searched = within is not None and ruled_out is None
         groups = cycle.pipeline.gradients(gang, within) if searched and within is not None else ()
         return PodInspection(
@@ -167,7 +169,7 @@ class PodInspector:
     def _nodes(self, cycle: Cycle, ask: Ask) -> tuple[NodeInspection, ...]:
         everything = slice(0, len(cycle.nodes))
         fits = cycle.fits(ask, everything, Pool.FUTURE_IDLE)
-        now = cycle.fits(ask, everything, Pool.IDLE)
+        fits_now = cycle.fits(ask, everything, Pool.IDLE)
         spelled = cycle.pipeline.spelled
         scores = {spelled.get(name, name): s for name, s in cycle.pipeline.scores(ask, everything, fits).items()}
         total = cycle.pipeline.score(ask, everything, fits)
@@ -177,7 +179,7 @@ class PodInspector:
             NodeInspection(
                 name=name,
                 feasible=bool(fits[row]),
-                now=bool(now[row]),
+                now=bool(fits_now[row]),
                 reasons=reasons[row],
                 scores=_row(scores, row) if fits[row] else {},
                 total=float(total[row]),
@@ -228,12 +230,12 @@ def _gathered_reach(cycle: Cycle, job: Job, tree: AlternateTopology, options: It
 
 
 def _fabrics(cycle: Cycle, job: Job) -> tuple[Tried, ...]:
-    asked = demand(cycle, job) if cycle.snapshot.ground(job) is Ground.TREES else None
-    if asked is None or not asked.task_groups:
+    job_demand = demand(cycle, job) if cycle.snapshot.ground(job) is Ground.TREES else None
+    if job_demand is None or not job_demand.task_groups:
         return ()
     from tierwise.actions.diagnosis.fabrics import each_by_itself  # rarely needed
 
-    return each_by_itself(cycle, job, asked)
+    return each_by_itself(cycle, job, job_demand)
 
 
 def _row(scores: dict[str, Floats], row: int) -> dict[str, float]:
@@ -246,14 +248,14 @@ def _reasons(cycle: Cycle, ask: Ask) -> list[tuple[str, ...]]:
     why = cycle.fit_counts.why(ask.shape)
     moving = cycle.pipeline.why_not_now(ask.shape, everything)
     free = cycle.ledger.free(ask.shape.asked, everything, Pool.FUTURE_IDLE)
-    asked = ask.shape.request[ask.shape.asked]
+    requested = ask.shape.request[ask.shape.asked]
     names = ask.shape.names(cycle.view.axis)
     result = []
     for row in range(len(cycle.nodes)):
         reasons = [cycle.view.reasons[int(n)].text for n in (why[row], moving[row]) if n]
         for i, name in enumerate(names):
-            if free[i, row] < asked[i]:
-                reasons.append(cycle.shortage(name, int(asked[i]), int(free[i, row])))
+            if free[i, row] < requested[i]:
+                reasons.append(cycle.shortage(name, int(requested[i]), int(free[i, row])))
         result.append(tuple(reasons))
     return result
 
@@ -283,32 +285,34 @@ def candidates(cycle: Cycle, job: Job, sub: SubJob) -> Candidates:
     """
     if cycle.beside_gradients(job):
         return Candidates()  # its places are counted on its trees, and not compared one by one
-    asked, gang = demand(cycle, job), _limited(job, sub)
-    whole = job.shape.parted and gang is job and len(asked.task_groups) > 1
-    task_group = None if whole else _task_group_of(cycle, job, sub, asked)
+    job_demand, gang = demand(cycle, job), _limited(job, sub)
+    all_sub_jobs = job.shape.parted and gang is job and len(job_demand.task_groups) > 1
+    task_group = None if all_sub_jobs else _task_group_of(cycle, job, sub, job_demand)
     within = search_space(cycle, job, gang)
-    if within is None or (not whole and task_group is None):
+    if within is None or (not all_sub_jobs and task_group is None):
         return Candidates()
-    others: dict[str, float] = {}
-    found = Candidates()
+    other_scores: dict[str, float] = {}
+    best = Candidates()
     for gradient in cycle.pipeline.gradients(gang, within):
         if task_group is not None:
             scores = cycle.pipeline.score_domains(task_group.sub, gradient)
-            others |= zip((cycle.topology.name[d] for d in gradient.tolist()), scores.tolist(), strict=True)
-        if not found.scores:
+            other_scores |= zip((cycle.topology.name[d] for d in gradient.tolist()), scores.tolist(), strict=True)
+        if not best.scores:
             order = (
-                _sums(cycle, job, asked, gradient) if task_group is None else _held(cycle, job, task_group, gradient)
+                _sums(cycle, job, job_demand, gradient)
+                if task_group is None
+                else _held(cycle, job, task_group, gradient)
             )
-            found = _told(cycle, order)
-    return replace(found, others=others)
+            best = _told(cycle, order)
+    return replace(best, others=other_scores)
 
 
 def _told(cycle: Cycle, order: Order) -> Candidates:
     """Candidates in their order, by name."""
     names = [cycle.topology.name[domain] for domain in order.domains.tolist()]
     ranked = order.sorted().tolist()
-    told = ((term, key) for term, key in order.terms if term not in (Term.SCORE, Term.NAME) and len(names) > 1)
-    differing = {term: key for term, key in told if key.min() != key.max()}
+    telling_terms = ((term, key) for term, key in order.terms if term not in (Term.SCORE, Term.NAME) and len(names) > 1)
+    differing = {term: key for term, key in telling_terms if key.min() != key.max()}
     return Candidates(
         {names[i]: float(order.scores[i]) for i in ranked},
         {names[i]: {term: _value(term, float(key[i])) for term, key in differing.items()} for i in ranked},
@@ -327,8 +331,8 @@ def _value(term: Term, key: float) -> float | None:
     return None if key >= NO_TIER else key
 
 
-def _task_group_of(cycle: Cycle, job: Job, sub: SubJob, asked: Demand) -> TaskGroup | None:
-    task_groups = (*asked.task_groups, *asked.substitutes, *surplus(cycle, job))
+def _task_group_of(cycle: Cycle, job: Job, sub: SubJob, demand: Demand) -> TaskGroup | None:
+    task_groups = (*demand.task_groups, *demand.substitutes, *surplus(cycle, job))
     return next((task_group for task_group in task_groups if task_group.sub is sub), None)
 
 
@@ -346,15 +350,15 @@ def _held(cycle: Cycle, job: Job, task_group: TaskGroup, gradient: Ints) -> Orde
     return order.of(np.array(holding, dtype=np.int64))
 
 
-def _sums(cycle: Cycle, job: Job, asked: Demand, gradient: Ints) -> Order:
+def _sums(cycle: Cycle, job: Job, demand: Demand, gradient: Ints) -> Order:
     """The same for all that is asked of a job with sub-groups."""
     domains, scores = list[int](), list[float]()
     for domain in gradient.tolist():
         with cycle.ledger.statement():
-            inside = solve(cycle, job, asked, within=domain)
+            inside = solve(cycle, job, demand, within=domain)
         if isinstance(inside, SearchResult):
             domains.append(domain)
             scores.append(inside.score)
-    held = np.array(domains, dtype=np.int64)
-    ahead = surplus_keys(cycle, job, held, asked.need) if domains else ()
-    return order_of(cycle, held, np.array(scores), cycle.current_domain(job), ahead)
+    holding_domains = np.array(domains, dtype=np.int64)
+    ahead = surplus_keys(cycle, job, holding_domains, demand.need) if domains else ()
+    return order_of(cycle, holding_domains, np.array(scores), cycle.current_domain(job), ahead)

@@ -49,26 +49,26 @@ class RejectionCache:
         # Rejected in the words for another job, by what they ask for and how their languages call it.
         self._untold: dict[tuple[tuple[object, ...], tuple[Shape, ...]], list[tuple[Job, Rejection]]] = {}
 
-    def lookup(self, job: Job, asked: Demand) -> Rejection | None:
+    def lookup(self, job: Job, demand: Demand) -> Rejection | None:
         """A refusal that holds for this job too: of as much or less, with no more room to search.
 
         A wider limit leaves more room, and a gang that is not cut into sub-jobs is easier to place than one that is.
         """
-        kind = self._kind(job, asked) if self._refused else None
+        kind = self._kind(job, demand) if self._refused else None
         if kind is None:
             return None
-        refusal = self._told_to(job, kind, asked.need, shapes_of(asked.task_groups))
-        if refusal is not None and rules_digest(self._cycle, self._every_shape(asked)):
-            self.add_unplaced(job, asked)
+        refusal = self._told_to(job, kind, demand.need, shapes_of(demand.task_groups))
+        if refusal is not None and rules_digest(self._cycle, self._every_shape(demand)):
+            self.add_unplaced(job, demand)
         return refusal
 
     def lookup_early(self, job: Job) -> Rejection | None:
         """The same without working out what a job asks for, where one look tells: a long backlog is full of such."""
         if not self._refused:
             return None
-        last = self._cycle.refusals.kind_asked(job)
-        if last is not None and self._cycle.backlog.all_left(job):
-            return None if any(map(self._cycle.pipeline.moving, last.shapes)) else self._refused_as(job, last)
+        last_kind = self._cycle.refusals.kind_asked(job)
+        if last_kind is not None and self._cycle.backlog.all_left(job):
+            return None if any(map(self._cycle.pipeline.moving, last_kind.shapes)) else self._refused_as(job, last_kind)
         if job.satisfied or not job.subs or len(job.subs[0].pod_sets) != 1:
             return None
         shape = job.subs[0].pod_sets[0].shape
@@ -88,13 +88,15 @@ class RejectionCache:
 
     def _alike_kind(self, job: Job) -> tuple[Kind | None, int]:
         """The same of a job whose sub-jobs are alike and all needed, and none of which has begun."""
-        ledger, first, count = self._cycle.ledger, job.subs[0], len(job.subs)
-        shape, size = first.pod_sets[0].shape, first.minimum
+        ledger, first_sub, count = self._cycle.ledger, job.subs[0], len(job.subs)
+        shape, size = first_sub.pod_sets[0].shape, first_sub.minimum
         if len(job.policies) > 1 or job.roles or job.inner_groups or size <= 0 or job.policies[0].apart:
             return None, 0
         if max(-(-job.minimum // size), job.policies[0].minimum) != count:
             return None, 0
-        if any(tallied[first.number : first.number + count].any() for tallied in (ledger.ready, ledger.waiting)):
+        if any(
+            tallied[first_sub.number : first_sub.number + count].any() for tallied in (ledger.ready, ledger.waiting)
+        ):
             return None, 0
         for sub in job.subs:
             if sub.policy < 0 or sub.minimum != size or len(sub.pod_sets) != 1:
@@ -102,7 +104,7 @@ class RejectionCache:
             pod_set = sub.pod_sets[0]
             if pod_set.shape is not shape or len(pod_set.tasks) != size:
                 return None, 0
-        return (shape.number, (size, self._cycle.pipeline.limit(first))), count * size
+        return (shape.number, (size, self._cycle.pipeline.limit(first_sub))), count * size
 
     def tell(self) -> None:
         """Give every job that a remembered refusal rejected a message in its own figures, as things are now.
@@ -111,8 +113,10 @@ class RejectionCache:
         the refusal that is remembered.
         """
         rejections = self._cycle.report.rejections
-        told: dict[tuple[object, ...], Rejection] = {}  # with one of those whom the same rules bind under other names
-        for (asked, shapes), refused in self._untold.items():
+        figures: dict[
+            tuple[object, ...], Rejection
+        ] = {}  # with one of those whom the same rules bind under other names
+        for (kind_key, shapes), refused in self._untold.items():
             waiting = [job for job, rejection in refused if rejections.get(job.key) is rejection]
             if not waiting:
                 continue
@@ -120,13 +124,13 @@ class RejectionCache:
             try:
                 with self._cycle.steps.searching(waiting[0]):
                     rules = rules_digest(self._cycle, shapes)
-                    same = (asked, rules, objections_of(self._cycle, shapes)) if rules else (asked, shapes)
-                    if same not in told:
-                        told[same] = self._diagnose(waiting[0])
+                    figures_key = (kind_key, rules, objections_of(self._cycle, shapes)) if rules else (kind_key, shapes)
+                    if figures_key not in figures:
+                        figures[figures_key] = self._diagnose(waiting[0])
             except OutOfStepsError:
                 self._cycle.ledger.rewind(mark)
             else:
-                rejections |= {job.key: replace(told[same], subject=job.key, children=()) for job in waiting}
+                rejections |= {job.key: replace(figures[figures_key], subject=job.key, children=()) for job in waiting}
         self._untold.clear()
 
     def _told_to(self, job: Job, kind: Kind, tasks: int, shapes: tuple[Shape, ...]) -> Rejection | None:
@@ -137,17 +141,17 @@ class RejectionCache:
         surplus = sum(map(self._cycle.backlog.left, job.pod_sets())) > tasks
         return self._refused_as(job, KindAsked(kind, tasks, limit, surplus, shapes))
 
-    def _refused_as(self, job: Job, asked: KindAsked) -> Rejection | None:
+    def _refused_as(self, job: Job, kind_asked: KindAsked) -> Rejection | None:
         """The same for a job of which the kind is known; told in its own figures later, or at once."""
-        known = self._speaks_for(asked.kind, asked.pods, asked.limit)
-        if known is None:
+        refusal = self._speaks_for(kind_asked.kind, kind_asked.pods, kind_asked.limit)
+        if refusal is None:
             return None
-        self._cycle.refusals.asked[job.key] = asked
+        self._cycle.refusals.asked[job.key] = kind_asked
         if self._told_at_once:
             return replace(self._diagnose(job), children=())
-        rejection = replace(known, subject=job.key, children=())
-        key = asked.kind, asked.pods, asked.limit, asked.has_surplus, job.words
-        self._untold.setdefault((key, asked.shapes), []).append((job, rejection))
+        rejection = replace(refusal, subject=job.key, children=())
+        key = kind_asked.kind, kind_asked.pods, kind_asked.limit, kind_asked.has_surplus, job.words
+        self._untold.setdefault((key, kind_asked.shapes), []).append((job, rejection))
         return rejection
 
     def _diagnose(self, job: Job) -> Rejection:
@@ -161,42 +165,42 @@ class RejectionCache:
         easier = (kind, (kind[0], ())) if kind[1] else (kind,)
         return self._refused.speaks_for(easier, tasks, limit)
 
-    def add(self, job: Job, asked: Demand, rejection: Rejection) -> None:
+    def add(self, job: Job, demand: Demand, rejection: Rejection) -> None:
         """Remember a refusal, unless one of less is remembered already."""
-        kind = self._kind(job, asked)
+        kind = self._kind(job, demand)
         if kind is None or rejection.bounded or self._cycle.fit_counts.closed is not None:
             return
-        self._refused.add(kind, asked.need, self._limit(job), rejection)
+        self._refused.add(kind, demand.need, self._limit(job), rejection)
 
     # -- minimums that found no place in the last cycle
 
-    def unplaced(self, job: Job, asked: Demand) -> bool:
+    def unplaced(self, job: Job, demand: Demand) -> bool:
         """Whether the last cycle proved that there is no place for a minimum, and nothing has changed that it read."""
         book = self._cycle.refusals
-        if not book.was_unplaced(job) or not self._reads_room_and_rules_alone(asked):
+        if not book.was_unplaced(job) or not self._reads_room_and_rules_alone(demand):
             return False
-        rules = rules_digest(self._cycle, self._every_shape(asked))
-        return rules is not None and book.is_unplaced(job, self._all_asked(job, asked), rules)
+        rules = rules_digest(self._cycle, self._every_shape(demand))
+        return rules is not None and book.is_unplaced(job, self._all_asked(job, demand), rules)
 
-    def add_unplaced(self, job: Job, asked: Demand) -> None:
+    def add_unplaced(self, job: Job, demand: Demand) -> None:
         """Remember for the next cycle that a search has proven that there is no place for a minimum."""
         book = self._cycle.refusals
-        if not book.keeps or not job.tasks or not self._reads_room_and_rules_alone(asked):
+        if not book.keeps or not job.tasks or not self._reads_room_and_rules_alone(demand):
             return
-        rules = rules_digest(self._cycle, self._every_shape(asked))
+        rules = rules_digest(self._cycle, self._every_shape(demand))
         if rules is not None:
-            book.add_unplaced(job, self._all_asked(job, asked), rules)
+            book.add_unplaced(job, self._all_asked(job, demand), rules)
 
-    def _reads_room_and_rules_alone(self, asked: Demand) -> bool:
+    def _reads_room_and_rules_alone(self, demand: Demand) -> bool:
         """Whether a search for a demand depends on nothing but room, rules between pods, and what never changes."""
-        if asked.narrowed or self._cycle.declined or self._cycle.fit_counts.closed is not None:
+        if demand.narrowed or self._cycle.declined or self._cycle.fit_counts.closed is not None:
             return False
-        return all(shape.volumes is None and shape.devices is None for shape in self._every_shape(asked))
+        return all(shape.volumes is None and shape.devices is None for shape in self._every_shape(demand))
 
-    def _every_shape(self, asked: Demand) -> tuple[Shape, ...]:
-        return shapes_of((*asked.task_groups, *asked.substitutes))
+    def _every_shape(self, demand: Demand) -> tuple[Shape, ...]:
+        return shapes_of((*demand.task_groups, *demand.substitutes))
 
-    def _all_asked(self, job: Job, asked: Demand) -> tuple[object, ...]:
+    def _all_asked(self, job: Job, demand: Demand) -> tuple[object, ...]:
         """All that a job asks for, of which tasks, and the limits of now: those of ladders move with the time.
 
         Roles are numbered within the job, as other jobs come and go.
@@ -207,72 +211,72 @@ class RejectionCache:
                 group.sub.key,
                 limit(group.sub),
                 group.need,
-                tuple((roles[number], least) for number, least in group.roles.items()),
-                tuple((left.pod_set.shape.number, left.left) for left in group.remaining),
+                tuple((roles[number], minimum) for number, minimum in group.roles.items()),
+                tuple((tasks_left.pod_set.shape.number, tasks_left.left) for tasks_left in group.remaining),
             )
-            for group in (*asked.task_groups, *asked.substitutes)
+            for group in (*demand.task_groups, *demand.substitutes)
         )
-        return limit(job), asked.need, asked.inner_group, groups
+        return limit(job), demand.need, demand.inner_group, groups
 
     # -- places that are kept for gangs that have declined them
 
-    def kept_place(self, job: Job, asked: Demand) -> Reason | None:
+    def kept_place(self, job: Job, demand: Demand) -> Reason | None:
         """Why jobs of a kind had no place but one that is kept for another gang, if that holds for this job too.
 
         Jobs of a kind may run for different times, so each might have been kept from another place.
         """
-        known = self._kept_places.entries()
-        if not known or not self._cycle.declined.all_closed or self._cycle.fit_counts.closed is not None:
+        kept_places = self._kept_places.entries()
+        if not kept_places or not self._cycle.declined.all_closed or self._cycle.fit_counts.closed is not None:
             return None
-        return known.get(self._kept_key(job, asked))
+        return kept_places.get(self._kept_key(job, demand))
 
-    def add_kept_place(self, job: Job, asked: Demand, reason: Reason) -> None:
+    def add_kept_place(self, job: Job, demand: Demand, reason: Reason) -> None:
         """Remember for jobs of a kind that a gang keeps the place that they could have."""
-        key = self._kept_key(job, asked)
+        key = self._kept_key(job, demand)
         if key[0] is not None and self._cycle.declined.all_closed and self._cycle.fit_counts.closed is None:
             self._kept_places.add(key, reason)
 
-    def _kept_key(self, job: Job, asked: Demand) -> tuple[object, ...]:
-        return self._kind(job, asked), asked.need, self._limit(job), job.constraint
+    def _kept_key(self, job: Job, demand: Demand) -> tuple[object, ...]:
+        return self._kind(job, demand), demand.need, self._limit(job), job.constraint
 
     def _limit(self, job: Job) -> float:
         limit = self._cycle.pipeline.limit(job)
         return float("inf") if limit is None else limit
 
-    def _kind(self, job: Job, asked: Demand) -> Kind | None:
+    def _kind(self, job: Job, demand: Demand) -> Kind | None:
         """What the answer depends on, apart from limit and number; None where it depends on more."""
-        first, several = asked.task_groups[0], self._cycle.snapshot.on_several_trees(job)
+        first_group, several = demand.task_groups[0], self._cycle.snapshot.on_several_trees(job)
         if self._cycle.gathered(job) or any(policy.apart for policy in job.policies):
             return None
-        names = names_of(self._cycle, self._every_shape(asked))
+        names = names_of(self._cycle, self._every_shape(demand))
         if names is None:
             return None
-        if job.min_resources is not None and asks_beyond(job, needs(asked)):
+        if job.min_resources is not None and asks_beyond(job, needs(demand)):
             return None
         if self._cycle.current_domain(job) is not None:
             return None
         if several:
-            return _on_several_trees(job, asked, names), ()
-        shape, role = first.remaining[0].pod_set.shape, first.remaining[0].pod_set.role_number
-        if len(first.remaining) != 1 or not first.roles.keys() <= {role}:
-            return None if job.policies else (_mixture(first, names), ())
+            return _on_several_trees(job, demand, names), ()
+        shape, role = first_group.remaining[0].pod_set.shape, first_group.remaining[0].pod_set.role_number
+        if len(first_group.remaining) != 1 or not first_group.roles.keys() <= {role}:
+            return None if job.policies else (_mixture(first_group, names), ())
         if not job.policies:
-            return (names[shape.number], ()) if first.remaining[0].left >= first.need else None
-        if len(job.policies) > 1 or job.inner_groups or asked.substitutes or asked.alternatives is not None:
+            return (names[shape.number], ()) if first_group.remaining[0].left >= first_group.need else None
+        if len(job.policies) > 1 or job.inner_groups or demand.substitutes or demand.alternatives is not None:
             return None
         sizes = {
             (task_group.need, task_group.remaining[0].pod_set.shape.number, len(task_group.remaining))
-            for task_group in asked.task_groups
+            for task_group in demand.task_groups
         }
-        limits = first.need, self._cycle.pipeline.limit(first.sub)
+        limits = first_group.need, self._cycle.pipeline.limit(first_group.sub)
         return (names[shape.number], limits) if len(sizes) == 1 else None
 
 
-def _on_several_trees(job: Job, asked: Demand, names: Mapping[int, object]) -> tuple[object, ...]:
+def _on_several_trees(job: Job, demand: Demand, names: Mapping[int, object]) -> tuple[object, ...]:
     """All that a job on several trees asks for, and where: as for mixtures, who asks for the same is answered alike."""
-    groups = tuple((_mixture(group, names), group.sub.policy, group.sub.inner_group) for group in asked.task_groups)
-    kept = bool(asked.substitutes), asked.alternatives is not None
-    return job.constraint, job.further, job.policies, job.inner_groups, groups, kept
+    groups = tuple((_mixture(group, names), group.sub.policy, group.sub.inner_group) for group in demand.task_groups)
+    choices = bool(demand.substitutes), demand.alternatives is not None
+    return job.constraint, job.further, job.policies, job.inner_groups, groups, choices
 
 
 def _mixture(task_group: TaskGroup, names: Mapping[int, object]) -> tuple[object, ...]:

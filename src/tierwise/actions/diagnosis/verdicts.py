@@ -116,16 +116,16 @@ def give_verdicts(cycle: Cycle, recovered: Callable[[], Cycle | None]) -> None:
     `recovered` opens the cycle that would be if all nodes were well; None where they are.
     """
     rejections = cycle.report.rejections
-    again = cycle.refusals.repeat_gates(rejections)
-    left = {key: rejection for key, rejection in rejections.items() if key not in again}
-    jobs = {job.key: job for job in cycle.snapshot.unsettled if job.key in left}
-    if len(jobs) < len(left):
-        jobs = {job.key: job for job in cycle.snapshot.jobs if job.key in left}
+    repeated = cycle.refusals.repeat_gates(rejections)
+    to_judge = {key: rejection for key, rejection in rejections.items() if key not in repeated}
+    jobs = {job.key: job for job in cycle.snapshot.unsettled if job.key in to_judge}
+    if len(jobs) < len(to_judge):
+        jobs = {job.key: job for job in cycle.snapshot.jobs if job.key in to_judge}
     cycle.steps.explain(jobs)
     with cycle.ledger.statement():  # clearing all nodes once serves all jobs
         going = frozenset(eviction.task.key for eviction in cycle.report.evictions)
         judge = _Judge(cycle, recovered, going, cycle.refusals)
-        for key, rejection in left.items():
+        for key, rejection in to_judge.items():
             rejections[key] = judge.judged(jobs[key], rejection)
     if not cycle.pipeline.failures:
         cycle.refusals.hand_on()
@@ -139,14 +139,14 @@ class _Judge:
         cycle: Cycle,
         recovered: Callable[[], Cycle | None],
         going: Collection[str],
-        known: Refusals,
+        refusals: Refusals,
         *,
         all_well: bool = False,
     ) -> None:
         self._cycle = cycle
         self._recovered = recovered
         self._going = going  # keys of the tasks that were evicted in this cycle
-        self._known = known
+        self._known = refusals
         self._lasting_shapes: dict[int, bool] = {}
         self._here = all_well, cycle.ledger.any_releasing  # tasks that terminate make a search look twice
         self._cleared = False
@@ -154,21 +154,25 @@ class _Judge:
 
     def judged(self, job: Job, rejection: Rejection) -> Rejection:
         """The rejection of a job with its verdict: that of the last cycle, where nothing of all this is another."""
-        known = self._known
-        last = known.last(job)
-        same = last is not None and (last.refusal is rejection or last.refusal == rejection)
-        if last is not None and same and (last.on is None or (last.on == self._here and self._stays(job, last.rules))):
-            return known.repeat(job, last)
-        known.read.clear()
+        refusals = self._known
+        last_told = refusals.last(job)
+        is_same_refusal = last_told is not None and (last_told.refusal is rejection or last_told.refusal == rejection)
+        if (
+            last_told is not None
+            and is_same_refusal
+            and (last_told.on is None or (last_told.on == self._here and self._stays(job, last_told.rules)))
+        ):
+            return refusals.repeat(job, last_told)
+        refusals.read.clear()
         self._lasting = True
         judged = self._judge(job, rejection)
-        rules = known.rules_of_unplaced(job)
-        if known.keeps and job.tasks and self._lasting and self._stays(job, rules):
-            gate = known.is_by_gate(job, rejection)
+        rules = refusals.rules_of_unplaced(job)
+        if refusals.keeps and job.tasks and self._lasting and self._stays(job, rules):
+            gate = refusals.is_by_gate(job, rejection)
             nowhere = judged.verdict is Verdict.NEVER and rejection.stage not in _REFUSES and not rules
             on = self._here if _asks_nodes(rejection) else None
-            kind, read = known.asked.get(job.key), tuple(known.read)
-            known.jobs[job.key] = ToldJob(job.tasks, rejection, on, judged, read, gate, nowhere, kind, rules)
+            kind, domains_read = refusals.asked.get(job.key), tuple(refusals.read)
+            refusals.jobs[job.key] = ToldJob(job.tasks, rejection, on, judged, domains_read, gate, nowhere, kind, rules)
         return judged
 
     def _stays(self, job: Job, rules: bytes | None) -> bool:
@@ -250,23 +254,23 @@ class _Judge:
             return self._promised(job)
         if self._surely_fits(job):
             return None
-        asked = demand(self._cycle, job)
-        task_groups = asked.task_groups if asked.task_groups else self._surplus(job)
+        job_demand = demand(self._cycle, job)
+        task_groups = job_demand.task_groups if job_demand.task_groups else self._surplus(job)
         self._lasting = False
-        if not asked.enough or not task_groups:
+        if not job_demand.enough or not task_groups:
             return None
-        kind = self._kind(job, asked, task_groups) if not bounded else None
+        kind = self._kind(job, job_demand, task_groups) if not bounded else None
         if kind is None:
-            return self._on_cleared_nodes(job, asked, task_groups, bounded=bounded)
-        lasts = all(map(self._lasts, shapes_of((*task_groups, *asked.substitutes))))
+            return self._on_cleared_nodes(job, job_demand, task_groups, bounded=bounded)
+        lasts = all(map(self._lasts, shapes_of((*task_groups, *job_demand.substitutes))))
         self._lasting = lasts or self._is_bound_by(job, self._known.rules_of_unplaced(job))
         groups = (f"{job.key}/{group.path}" for group in job.inner_groups)
         subjects = (job.key, *groups, *(task_group.sub.key for task_group in task_groups))
-        known = self._known.get(kind, lasts=lasts)
-        if not isinstance(known, _Never):
-            known = _Never(self._on_cleared_nodes(job, asked, task_groups), subjects)
-            self._known.put(kind, known, lasts=lasts)
-        return known.of(subjects)
+        never = self._known.get(kind, lasts=lasts)
+        if not isinstance(never, _Never):
+            never = _Never(self._on_cleared_nodes(job, job_demand, task_groups), subjects)
+            self._known.put(kind, never, lasts=lasts)
+        return never.of(subjects)
 
     def _names(self, shapes: tuple[Shape, ...]) -> Mapping[int, object] | None:
         """By number, the name of a shape in a kind: itself, or what its rules between pods say on cleared nodes."""
@@ -281,20 +285,20 @@ class _Judge:
 
     def _lasts(self, shape: Shape) -> bool:
         """Whether nothing but what is read for all says which nodes take tasks of a shape when all others are gone."""
-        known = self._lasting_shapes.get(shape.number)
-        if known is None:
-            known = shape.volumes is None and shape.devices is None and not self._cycle.pipeline.moving(shape)
-            self._lasting_shapes[shape.number] = known
-        return known
+        lasting = self._lasting_shapes.get(shape.number)
+        if lasting is None:
+            lasting = shape.volumes is None and shape.devices is None and not self._cycle.pipeline.moving(shape)
+            self._lasting_shapes[shape.number] = lasting
+        return lasting
 
     def _promised(self, job: Job) -> Rejection | None:
         """A job whose pods are not made yet asks for its minResources."""
-        least = job.min_resources
-        if least is None:
+        minimum = job.min_resources
+        if minimum is None:
             return None
         limit = self._cycle.pipeline.limit(job)
         total = self._cycle.ledger.domain_allocatable[:, self._within(limit)]
-        if (total >= least[:, None]).all(axis=0).any():
+        if (total >= minimum[:, None]).all(axis=0).any():
             return None
         where = "it does not have" if limit is None else f"no hyperNode of tier {limit} or below has"
         text = f"even if the cluster were empty, {where} what its minResources ask for"
@@ -313,12 +317,12 @@ class _Judge:
     def _capacity_for(self, shape: Shape, limit: int | None) -> int:
         """How many tasks of a plain shape the largest domain within a limit holds when it is empty."""
         key, lasts = (*self._here, shape, limit), self._lasts(shape)
-        known = self._known.get(key, lasts=lasts)
-        if not isinstance(known, int):
-            held = Room(self._cycle, Pool.FUTURE_IDLE, free=self._amounts).domains(shape)
-            known = int(held[self._within(limit)].max(initial=0))
-            self._known.put(key, known, lasts=lasts)
-        return known
+        capacity = self._known.get(key, lasts=lasts)
+        if not isinstance(capacity, int):
+            capacities = Room(self._cycle, Pool.FUTURE_IDLE, free=self._amounts).domains(shape)
+            capacity = int(capacities[self._within(limit)].max(initial=0))
+            self._known.put(key, capacity, lasts=lasts)
+        return capacity
 
     def _within(self, limit: int | None) -> Ints:
         """All domains within a limit; the whole cluster where there is none."""
@@ -329,13 +333,13 @@ class _Judge:
         cycle = self._cycle
         if cycle.pipeline.gangs and not job_ready(cycle.ledger, job):
             return ()
-        left = [task_group for task_group in surplus(cycle, job) if task_group.need]
+        surplus_groups = [task_group for task_group in surplus(cycle, job) if task_group.need]
         for number, pod_set in job.best_effort_pod_sets:
             if cycle.backlog.left(pod_set):
-                left.append(TaskGroup.of(job.subs[number], pod_set, cycle.backlog.left(pod_set)))
-        return tuple(left)
+                surplus_groups.append(TaskGroup.of(job.subs[number], pod_set, cycle.backlog.left(pod_set)))
+        return tuple(surplus_groups)
 
-    def _kind(self, job: Job, asked: Demand, task_groups: Sequence[TaskGroup]) -> object | None:
+    def _kind(self, job: Job, demand: Demand, task_groups: Sequence[TaskGroup]) -> object | None:
         """What the answer depends on; None where it depends on more than what is asked for, such as where it runs."""
         cycle = self._cycle
         if (
@@ -344,30 +348,40 @@ class _Judge:
             or any(task_group.sub.previous_domain for task_group in task_groups)
         ):
             return None
-        names = self._names(shapes_of((*task_groups, *asked.substitutes)))
+        names = self._names(shapes_of((*task_groups, *demand.substitutes)))
         if names is None:
             return None
         limit, role = cycle.pipeline.limit, {number: i for i, number in enumerate(sorted(job.roles))}
-        least = job.min_resources.tobytes() if job.min_resources is not None else b""
-        told = tuple(
+        min_resources = job.min_resources.tobytes() if job.min_resources is not None else b""
+        group_keys = tuple(
             (
                 task_group.need,
                 limit(task_group.sub),
                 task_group.sub.constraint,
                 task_group.sub.policy,
                 task_group.sub.inner_group,
-                tuple(sorted((role[number], least) for number, least in task_group.roles.items())),
+                tuple(sorted((role[number], minimum) for number, minimum in task_group.roles.items())),
                 tuple(
                     (names[p.pod_set.shape.number], role.get(p.pod_set.role_number), p.left)
                     for p in task_group.remaining
                 ),
             )
-            for task_group in (*task_groups, *asked.substitutes)
+            for task_group in (*task_groups, *demand.substitutes)
         )
         pods = sum(cycle.backlog.left(pod_set) for pod_set in job.pod_sets())
-        counts = len(task_groups), bool(asked.task_groups), len(job.tasks) == 1, pods
-        rest = asked.alternatives is not None, asked.needs_substitutes, asked.inner_group, job.words
-        return *self._here, limit(job), job.constraint, job.policies, job.inner_groups, counts, rest, least, told
+        counts = len(task_groups), bool(demand.task_groups), len(job.tasks) == 1, pods
+        choices = demand.alternatives is not None, demand.needs_substitutes, demand.inner_group, job.words
+        return (
+            *self._here,
+            limit(job),
+            job.constraint,
+            job.policies,
+            job.inner_groups,
+            counts,
+            choices,
+            min_resources,
+            group_keys,
+        )
 
     def _clear(self) -> None:
         """Remove what other pods hold from the ledger."""
@@ -376,23 +390,23 @@ class _Judge:
             self._cleared = True
 
     def _on_cleared_nodes(
-        self, job: Job, asked: Demand, task_groups: tuple[TaskGroup, ...], *, bounded: bool = False
+        self, job: Job, demand: Demand, task_groups: tuple[TaskGroup, ...], *, bounded: bool = False
     ) -> Rejection | None:
         cycle = self._cycle
         work = cycle.report.search_counts
         before = work.trials, work.domains, work.cut
         self._clear()
-        own = self._own(job)
-        if own and not asked.task_groups and self._fits_after_own(job, task_groups):
+        own_tasks = self._own(job)
+        if own_tasks and not demand.task_groups and self._fits_after_own(job, task_groups):
             return None
         try:
             with cycle.ledger.statement():
-                if own:
-                    cycle.ledger.clear(own)
-                if self._fits(job, asked, task_groups, bounded=bounded):
+                if own_tasks:
+                    cycle.ledger.clear(own_tasks)
+                if self._fits(job, demand, task_groups, bounded=bounded):
                     return None
-                told = self._told(job, Demand(task_groups))
-                return told if work.cut == before[2] else None
+                rejection = self._told(job, Demand(task_groups))
+                return rejection if work.cut == before[2] else None
         finally:
             work.trials, work.domains, work.cut = before
 
@@ -410,7 +424,9 @@ class _Judge:
             if job.shape.parted and ready_tasks(cycle.ledger, sub) < sub.minimum:  # it comes whole
                 fits = may_hold(room, task_group, domains)
             else:
-                fits = np.array([room.domains(left.pod_set.shape)[domains].any() for left in task_group.remaining])
+                fits = np.array(
+                    [room.domains(tasks_left.pod_set.shape)[domains].any() for tasks_left in task_group.remaining]
+                )
             if fits.any():
                 return True
         return False
@@ -419,33 +435,35 @@ class _Judge:
         """Where the job's own tasks are: those that run and stay, and those that were placed in this cycle."""
         shapes, nodes = self._cycle.snapshot.shapes, self._cycle.nodes
         staying = [task for task in job.tasks if task.key not in self._going]
-        own = [(shapes[n], rows) for n, rows in rows_by_shape(nodes, staying, Status.RUNNING).items()]
+        placed_tasks = [(shapes[n], rows) for n, rows in rows_by_shape(nodes, staying, Status.RUNNING).items()]
         for decision in self._decisions.get(job.number, ()):
             for placed in decision.placed:
-                own.append((placed.tasks[0].shape, placed.rows))
-        return own
+                placed_tasks.append((placed.tasks[0].shape, placed.rows))
+        return placed_tasks
 
     @cached_property
     def _decisions(self) -> dict[int, list[Decision]]:
-        found: dict[int, list[Decision]] = {}
+        by_job: dict[int, list[Decision]] = {}
         for decision in self._cycle.report.decisions:
-            found.setdefault(decision.job.number, []).append(decision)
-        return found
+            by_job.setdefault(decision.job.number, []).append(decision)
+        return by_job
 
-    def _fits(self, job: Job, asked: Demand, task_groups: Sequence[TaskGroup], *, bounded: bool) -> bool:
+    def _fits(self, job: Job, demand: Demand, task_groups: Sequence[TaskGroup], *, bounded: bool) -> bool:
         """Whether the minimum finds a place now, or any task beyond it; true as well where that cannot be told."""
         cycle = self._cycle
-        if bounded or asked.cut or self._uncertain(task_groups):
-            room, choice = Room(cycle, Pool.FUTURE_IDLE), asked.substitutes or asked.alternatives or asked.cut
+        if bounded or demand.cut or self._uncertain(task_groups):
+            room, choice = Room(cycle, Pool.FUTURE_IDLE), demand.substitutes or demand.alternatives or demand.cut
             if not choice and not all(may_hold(room, group, np.array([ROOT]))[0] for group in task_groups):
                 return False
-            plain = bool(asked.task_groups) and not cycle.pipeline.gather_options(job, asked.need)
-            return not plain or not refuted(cycle, job, asked, alone=True)
+            plain = bool(demand.task_groups) and not cycle.pipeline.gather_options(job, demand.need)
+            return not plain or not refuted(cycle, job, demand, alone=True)
         if cycle.snapshot.ground(job) is Ground.TREES and cycle.pipeline.admit(job) is not None:
             return True  # what it lacks is a tree, and not room
-        if not asked.task_groups:
+        if not demand.task_groups:
             return any(place_surplus(cycle, job, task_group) for task_group in task_groups)
-        return any(solve(cycle, job, each) is not NoPlace.PROVEN for each in whole_first(cycle, job, asked))
+        return any(
+            solve(cycle, job, alternative) is not NoPlace.PROVEN for alternative in whole_first(cycle, job, demand)
+        )
 
     def _uncertain(self, task_groups: Sequence[TaskGroup]) -> bool:
         shapes = shapes_of(task_groups)
@@ -453,79 +471,85 @@ class _Judge:
         needs_others = any(s.affinity is not None and s.affinity.pod_affinity is not None for s in shapes)
         return moving and (self._cycle.ledger.followed or needs_others)
 
-    def _told(self, job: Job, asked: Demand) -> Rejection | None:
+    def _told(self, job: Job, demand: Demand) -> Rejection | None:
         """How far the job comes on the cleared nodes; None where a search was cut short there."""
         cycle = self._cycle
-        found = diagnose(cycle, job, asked, bounded=False)
-        if found.bounded:
+        rejection = diagnose(cycle, job, demand, bounded=False)
+        if rejection.bounded:
             return None
         alone = cycle.current_domain(job) is None
         empty = "even if the cluster were empty" if alone else "even if all other pods were gone"
-        if found.reason.code in ("CannotGather", "NoPlaceOnFabrics") and found.tried:
-            return replace(found, reason=replace(found.reason, text=f"{empty}, {found.reason.text}"))
-        if found.reason.code != "NotEnoughResources":
-            return found
-        nowhere = [s for s in asked.shapes if not int(cycle.fit_counts.of(s).domains(Pool.FUTURE_IDLE)[ROOT])]
+        if rejection.reason.code in ("CannotGather", "NoPlaceOnFabrics") and rejection.tried:
+            return replace(rejection, reason=replace(rejection.reason, text=f"{empty}, {rejection.reason.text}"))
+        if rejection.reason.code != "NotEnoughResources":
+            return rejection
+        nowhere = [s for s in demand.shapes if not int(cycle.fit_counts.of(s).domains(Pool.FUTURE_IDLE)[ROOT])]
         if nowhere and alone:
             what = (
                 "its pod"
                 if len(job.tasks) == 1
                 else "any of its pods"
-                if len(nowhere) == len(asked.shapes)
+                if len(nowhere) == len(demand.shapes)
                 else "some of its pods"
             )
             called = job.in_parts(nowhere)
             what = f"{what} ({called})" if called else what
             reason = Reason("NoFeasibleNode", "allocate", f"{empty}, no node would take {what}")
-            return Rejection("fit", job.key, reason, (self._nodes(nowhere[0], asked),))
-        pods, limit = asked_pods(cycle, job, asked), cycle.pipeline.limit(job)
-        last = found.tried[-1]
+            return Rejection("fit", job.key, reason, (self._nodes(nowhere[0], demand),))
+        pods, limit = asked_pods(cycle, job, demand), cycle.pipeline.limit(job)
+        last_tier = rejection.tried[-1]
         # Parts that must stay together may find no place where there is room for as many pods.
-        subs = [task_group.sub for task_group in asked.task_groups]
+        subs = [task_group.sub for task_group in demand.task_groups]
         narrow = any(s.policy >= 0 and s.constraint is not None and s.constraint.hard for s in subs)
-        parts = last.whole > 1 or len(subs) > 1 or narrow
+        parts = last_tier.whole > 1 or len(subs) > 1 or narrow
         would, none = (
             ("would have a place for", "would have no place for") if parts else ("would hold", "would not hold")
         )
         where = f"no hyperNode of tier {limit} or below {would}"
-        if limit is None or last.best == cycle.topology.name[ROOT]:
+        if limit is None or last_tier.best == cycle.topology.name[ROOT]:
             where = f"it {none}" if alone else f"the cluster {none}"
-        elif last.here:
-            where = f"hyperNode {last.best}, where its running pods are, {none}"
-        if not parts and alone and len(asked.shapes) == 1:
-            text = self._needs(asked.shapes[0], last, limit, pods, job.in_parts())
-            return replace(found, reason=Reason("LargerThanAnyDomain", "allocate", text))
+        elif last_tier.here:
+            where = f"hyperNode {last_tier.best}, where its running pods are, {none}"
+        if not parts and alone and len(demand.shapes) == 1:
+            text = self._needs(demand.shapes[0], last_tier, limit, pods, job.in_parts())
+            return replace(rejection, reason=Reason("LargerThanAnyDomain", "allocate", text))
         if parts:
             word = job.joint_word(subs)
-            own = f" in their {word}" if len(subs) == 1 else f" in their {several(word)}"
-            pods += f" in {several(word)} of {last.whole}" if last.whole > 1 and len(subs) > 1 else own
-        return replace(found, reason=Reason("LargerThanAnyDomain", "allocate", f"{empty}, {where} {pods}"))
+            where_parts = f" in their {word}" if len(subs) == 1 else f" in their {several(word)}"
+            pods += (
+                f" in {several(word)} of {last_tier.whole}" if last_tier.whole > 1 and len(subs) > 1 else where_parts
+            )
+        return replace(rejection, reason=Reason("LargerThanAnyDomain", "allocate", f"{empty}, {where} {pods}"))
 
-    def _needs(self, shape: Shape, last: Tried, limit: int | None, pods: str, parts: str) -> str:
+    def _needs(self, shape: Shape, last_tier: Tried, limit: int | None, pods: str, parts: str) -> str:
         """What alike pods need, and what there is: "needs 8 whole nodes in one rack; no rack has more than 4"."""
         cycle = self._cycle
         named = {tier: name for name, tier in cycle.topology.tier_names.items()}
-        anywhere = limit is None or last.best == cycle.topology.name[ROOT]
-        one = "" if anywhere else named.get(limit or 0, f"hyperNode of tier {limit}")
-        where = f" in one {one}" if one else ""
+        anywhere = limit is None or last_tier.best == cycle.topology.name[ROOT]
+        level = "" if anywhere else named.get(limit or 0, f"hyperNode of tier {limit}")
+        where = f" in one {level}" if level else ""
         if int(cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE).max(initial=0)) > 1:
-            has = f"no {one} has room for more than {last.fits}" if one else f"the cluster has room for {last.fits}"
+            has = (
+                f"no {level} has room for more than {last_tier.fits}"
+                if level
+                else f"the cluster has room for {last_tier.fits}"
+            )
             return f"needs room for {pods}{where}; {has}, even if it were empty"
         slots = cycle.view.axis.index[POD_SLOTS]
-        most = self._amounts.max(axis=1, initial=0)
-        whole = any(shape.request[r] >= most[r] for r in shape.asked.tolist() if r != slots)
-        need = count(last.asked, "whole node" if whole else "node")
-        usable = "" if last.nodes == last.fits else " that take its pods"
+        most_of_node = self._amounts.max(axis=1, initial=0)
+        takes_whole_node = any(shape.request[r] >= most_of_node[r] for r in shape.asked.tolist() if r != slots)
+        need = count(last_tier.asked, "whole node" if takes_whole_node else "node")
+        usable = "" if last_tier.nodes == last_tier.fits else " that take its pods"
         whose = f" for {parts}" if parts else ""
-        has = f"no {one} has more than" if one else "the cluster has"
-        return f"needs {need}{where}{whose}; {has} {last.fits}{usable}"
+        has = f"no {level} has more than" if level else "the cluster has"
+        return f"needs {need}{where}{whose}; {has} {last_tier.fits}{usable}"
 
-    def _nodes(self, shape: Shape, asked: Demand) -> Tried:
+    def _nodes(self, shape: Shape, demand: Demand) -> Tried:
         """What keeps a shape off each node of the cluster."""
         nodes = len(self._cycle.nodes)
         root = self._cycle.topology
         why = causes(self._cycle, shape, slice(0, nodes))
-        return Tried(int(root.tier[ROOT]), 1, root.name[ROOT], 0, asked.need, nodes, why)
+        return Tried(int(root.tier[ROOT]), 1, root.name[ROOT], 0, demand.need, nodes, why)
 
 
 def _asks_nodes(rejection: Rejection) -> bool:

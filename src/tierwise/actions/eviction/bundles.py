@@ -29,12 +29,12 @@ def bundle_up(cycle: Cycle, preemptor: Preemptor, local: Ints, helps: Bools, sta
     `helps` says whose going makes room, and `stays` who must not go.
     """
     running = preemptor.running
-    asked = preemptor.weighed
-    first = np.argsort(running.by_job[local])
-    local = local[first]
-    helps = helps[first]
-    stays = stays[first]
-    shares = running.request[asked[:, None], local] / preemptor.need[asked, None]
+    weighed = preemptor.weighed
+    by_job = np.argsort(running.by_job[local])
+    local = local[by_job]
+    helps = helps[by_job]
+    stays = stays[by_job]
+    shares = running.request[weighed[:, None], local] / preemptor.need[weighed, None]
     cover = np.minimum(shares, 1.0).sum(axis=0)
     order = order_by(
         running.job[local],
@@ -64,15 +64,15 @@ def _core(cycle: Cycle, preemptor: Preemptor, local: Ints) -> Bools:
     running = preemptor.running
     jobs = running.job[local]
     surplus = running.jobs.surplus(cycle.ledger.ready)
-    first = np.flatnonzero(begins(jobs))
-    sizes = np.diff(np.append(first, len(jobs)))
-    left = surplus[jobs]
-    core: Bools = (np.arange(len(jobs)) - np.repeat(first, sizes) >= left) & (left >= 0)
-    for i in np.flatnonzero(running.jobs.gated[jobs[first]] & (surplus[jobs[first]] >= 0)).tolist():
-        number = int(jobs[first[i]])
-        here = slice(int(first[i]), int(first[i] + sizes[i]))
+    job_starts = np.flatnonzero(begins(jobs))
+    sizes = np.diff(np.append(job_starts, len(jobs)))
+    surplus_left = surplus[jobs]
+    core: Bools = (np.arange(len(jobs)) - np.repeat(job_starts, sizes) >= surplus_left) & (surplus_left >= 0)
+    for i in np.flatnonzero(running.jobs.gated[jobs[job_starts]] & (surplus[jobs[job_starts]] >= 0)).tolist():
+        number = int(jobs[job_starts[i]])
+        span = slice(int(job_starts[i]), int(job_starts[i] + sizes[i]))
         job = cycle.snapshot.jobs[number]
-        core[here] = _gated_core(cycle, preemptor, job, local[here])
+        core[span] = _gated_core(cycle, preemptor, job, local[span])
     return core
 
 
@@ -86,37 +86,45 @@ def _gated_core(cycle: Cycle, preemptor: Preemptor, job: Job, local: Ints) -> Bo
     core = np.ones(len(local), dtype=bool)
     if job.together:
         return core
-    left = [list(numbers) for numbers in lacking_of(cycle.ledger, job)]
-    first = job.subs[0].number
+    spare = [list(numbers) for numbers in lacking_of(cycle.ledger, job)]
+    first_sub = job.subs[0].number
     roles = {number: i for i, number in enumerate(job.counted_roles)}
-    ready = cycle.ledger.ready[first : first + len(job.subs)].tolist()
+    ready = cycle.ledger.ready[first_sub : first_sub + len(job.subs)].tolist()
     for i, position in enumerate(local.tolist()):
-        leaf = int(running.sub[position]) - first
+        leaf = int(running.sub[position]) - first_sub
         role = roles.get(int(running.role[position]), -1)
-        less = without(shape, left, leaf, role, ready[leaf])
-        if any(left[slot.group][slot.at] >= 0 for slot in less if not slot.group):
+        less = without(shape, spare, leaf, role, ready[leaf])
+        if any(spare[slot.group][slot.at] >= 0 for slot in less if not slot.group):
             continue
         core[i] = False
         ready[leaf] -= 1
         for slot in less:
-            left[slot.group][slot.at] += 1
+            spare[slot.group][slot.at] += 1
     return core
 
 
 def _columns(cycle: Cycle, preemptor: Preemptor, local: Ints, core: Bools) -> Bundles:
     running = preemptor.running
-    asked = preemptor.weighed
+    weighed = preemptor.weighed
     jobs = running.job[local]
-    first = np.flatnonzero(begins(jobs, core))
-    start = np.append(first, len(local)).astype(np.int64)
-    whole = cycle.ledger.job_used[asked[:, None], jobs[first]] / preemptor.need[asked, None]
-    wasted = whole.sum(axis=0)
+    bundle_starts = np.flatnonzero(begins(jobs, core))
+    start = np.append(bundle_starts, len(local)).astype(np.int64)
+    used_by_gang = cycle.ledger.job_used[weighed[:, None], jobs[bundle_starts]] / preemptor.need[weighed, None]
+    wasted = used_by_gang.sum(axis=0)
     if preemptor.losses is not None:
         by_job = np.bincount(running.job, weights=preemptor.losses, minlength=len(cycle.snapshot.jobs))
-        wasted = wasted + by_job[jobs[first]]
+        wasted = wasted + by_job[jobs[bundle_starts]]
     gain = _gains(preemptor, local, start)
-    cost = np.where(core[first], wasted, 0.0)
-    return Bundles(local, start, jobs[first], ~core[first], gain, cost, np.zeros(len(first), dtype=np.int64))
+    cost = np.where(core[bundle_starts], wasted, 0.0)
+    return Bundles(
+        local,
+        start,
+        jobs[bundle_starts],
+        ~core[bundle_starts],
+        gain,
+        cost,
+        np.zeros(len(bundle_starts), dtype=np.int64),
+    )
 
 
 def sort_bundles(cycle: Cycle, preemptor: Preemptor, bundles: Bundles) -> Bundles:
@@ -144,9 +152,9 @@ def _queue_ranks(cycle: Cycle, preemptor: Preemptor, queues: Ints) -> Ints:
     """The rank of each of these queues as one that loses tasks."""
     names = tuple(cycle.snapshot.queues)
     distinct, place = np.unique(queues, return_inverse=True)
-    known = cycle.snapshot.queues
+    queue_by_name = cycle.snapshot.queues
     taker = cycle.snapshot.queues[preemptor.job.queue]
-    keys = [cycle.pipeline.victim_queue_key(known[names[queue]], taker) for queue in distinct.tolist()]
+    keys = [cycle.pipeline.victim_queue_key(queue_by_name[names[queue]], taker) for queue in distinct.tolist()]
     ranks = {key: i for i, key in enumerate(sorted(set(keys)))}
     result: Ints = np.array([ranks[key] for key in keys], dtype=np.int64)[place]
     return result
@@ -167,13 +175,13 @@ def _steps(efficiency: Floats, group: Ints, alike: float) -> Ints:
     new = begins(ranked, groups)
     step = 0
     top = FREE
-    last = -1
+    last_group = -1
     steps = []
     for value, number in zip(ranked[new].tolist(), groups[new].tolist(), strict=True):
-        if number != last or top - value >= alike:
+        if number != last_group or top - value >= alike:
             step = step + 1
             top = value
-            last = number
+            last_group = number
         steps.append(step)
     result = np.zeros(len(order), dtype=np.int64)
     result[order] = np.array(steps, dtype=np.int64)[np.cumsum(new) - 1]
@@ -196,11 +204,11 @@ def keep_allowed(cycle: Cycle, preemptor: Preemptor, bundles: Bundles, breakable
     apart[bundles.start[:-1]] = True
     together: Ints = np.cumsum(apart, dtype=np.int64)  # a core is one, and so is each victim of a safe bundle
     while True:
-        asked = named & np.repeat(going, sizes)  # filters that count are asked about the others alone
-        by_filter = cycle.pipeline.counted_whole(preemptor, bundles.victims[asked], together[asked])
-        allowed = asked.copy()
-        by_some = asked.copy()
-        allowed[asked], by_some[asked] = by_filter.all(axis=0), by_filter.any(axis=0)
+        to_filter = named & np.repeat(going, sizes)  # filters that count are asked about the others alone
+        by_filter = cycle.pipeline.counted_whole(preemptor, bundles.victims[to_filter], together[to_filter])
+        allowed = to_filter.copy()
+        by_some = to_filter.copy()
+        allowed[to_filter], by_some[to_filter] = by_filter.all(axis=0), by_filter.any(axis=0)
         if allowed.all():
             return bundles
         refused = np.flatnonzero((bundles.numbers(allowed) < sizes) & going & ~bundles.safe)
@@ -221,18 +229,24 @@ def refused_of(bundles: Bundles, allowed: Bundles) -> Ints:
 def _shrunk(preemptor: Preemptor, bundles: Bundles, allowed: Bools) -> Bundles:
     """The bundles with those of their victims who may go; a core goes whole or is not going at all."""
     numbers = bundles.numbers(allowed)
-    chosen = np.flatnonzero(numbers)
-    start = np.concatenate(([0], np.cumsum(numbers[chosen]))).astype(np.int64)
+    kept_bundles = np.flatnonzero(numbers)
+    start = np.concatenate(([0], np.cumsum(numbers[kept_bundles]))).astype(np.int64)
     flat = bundles.victims[allowed]
     gain = _gains(preemptor, flat, start)
-    columns = (bundles.job[chosen], bundles.safe[chosen], gain, bundles.cost[chosen], bundles.group[chosen])
+    columns = (
+        bundles.job[kept_bundles],
+        bundles.safe[kept_bundles],
+        gain,
+        bundles.cost[kept_bundles],
+        bundles.group[kept_bundles],
+    )
     return Bundles(flat, start, *columns)
 
 
 def _gains(preemptor: Preemptor, victims: Ints, start: Ints) -> Floats:
     if len(start) < 2:
         return np.zeros(0)
-    asked = preemptor.weighed
-    freed = np.add.reduceat(preemptor.running.request[asked[:, None], victims], start[:-1], axis=1)
-    result: Floats = np.minimum(freed / preemptor.need[asked, None], 1.0).sum(axis=0)
+    weighed = preemptor.weighed
+    freed = np.add.reduceat(preemptor.running.request[weighed[:, None], victims], start[:-1], axis=1)
+    result: Floats = np.minimum(freed / preemptor.need[weighed, None], 1.0).sum(axis=0)
     return result

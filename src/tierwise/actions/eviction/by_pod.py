@@ -41,7 +41,7 @@ _ROWS = 8
 def plans_by_pod(
     cycle: Cycle,
     preemptor: Preemptor,
-    asked: Demand,
+    demand: Demand,
     candidates: Ints,
     gone: Bools,
     *,
@@ -55,26 +55,26 @@ def plans_by_pod(
     """
     together = preemptor.running.jobs.together[preemptor.running.job[candidates]]
     choices = (candidates, candidates[~together]) if together.any() else (candidates,)
-    planners = [_Planner(cycle, preemptor, asked, chosen, gone, victim_order) for chosen in choices]
+    planners = [_Planner(cycle, preemptor, demand, allowed_domains, gone, victim_order) for allowed_domains in choices]
     for kind in planners[0].kinds(allowed):
         bounds = []
         for planner in planners:
-            for price, found in planner.bounds(kind):
-                bounds.append((price, found, planner))
+            for price, bounded_place in planner.bounds(kind):
+                bounds.append((price, bounded_place, planner))
         if bounds:
-            return _cheapest_first(bounds), tuple(dict.fromkeys(found.domain for _, found, _ in bounds))
+            return _cheapest_first(bounds), tuple(dict.fromkeys(bounded_place.domain for _, bounded_place, _ in bounds))
     return iter(()), ()
 
 
 def _cheapest_first(bounds: list[tuple[Price, _Place | EvictionPlan, _Planner]]) -> Iterator[EvictionPlan]:
     """Plans by price; one is made once nothing else can be cheaper."""
-    ahead = [(price, i, found) for i, (price, found, _) in enumerate(bounds)]
+    ahead = [(price, i, place_or_plan) for i, (price, place_or_plan, _) in enumerate(bounds)]
     heapify(ahead)
     while ahead:
-        _, i, found = heappop(ahead)
-        if isinstance(found, EvictionPlan):
-            yield found
-        elif (plan := bounds[i][2].plan(found)) is not None:
+        _, i, place_or_plan = heappop(ahead)
+        if isinstance(place_or_plan, EvictionPlan):
+            yield place_or_plan
+        elif (plan := bounds[i][2].plan(place_or_plan)) is not None:
             heappush(ahead, (plan.price, i, plan))
 
 
@@ -92,7 +92,7 @@ class _Planner:
         self,
         cycle: Cycle,
         preemptor: Preemptor,
-        asked: Demand,
+        demand: Demand,
         candidates: Ints,
         gone: Bools,
         victim_order: node_costs.VictimOrder,
@@ -100,7 +100,7 @@ class _Planner:
         self._cycle = cycle
         self._gone = gone
         self._cause = preemptor
-        self._asked = asked
+        self._asked = demand
         self._candidates = candidates
         self._manner = victim_order
         self._priorities = distinct(preemptor.running.priority[candidates])
@@ -108,10 +108,10 @@ class _Planner:
 
     def _priced(self) -> node_costs.NodeCosts | None:
         """Prices on every node; None where counting would not be exact."""
-        asked = self._asked
+        demand = self._asked
         parted = self._cause.job.shape.parted
-        several = parted or len(asked.task_groups) > 1 or len(asked.shapes) > 1 or asked.substitutes
-        if several or self._cycle.pipeline.moving(asked.shapes[0]):
+        several = parted or len(demand.task_groups) > 1 or len(demand.shapes) > 1 or demand.substitutes
+        if several or self._cycle.pipeline.moving(demand.shapes[0]):
             return None
         return self._prices_of_first()
 
@@ -182,9 +182,9 @@ class _Planner:
         if prices is None or tried or any(place.quanta is not None for place in places):
             plans = [plan for place in places if (plan := self.plan(place)) is not None]
             return [(plan.price, plan) for plan in plans]
-        each = rates(prices)
-        least = [(at_least(prices, each, place.span, self._asked.need), place) for place in places]
-        return [((*prices.told(price), float(place.name)), place) for price, place in least if price is not None]
+        cheapest_by_row = rates(prices)
+        lower_bounds = [(at_least(prices, cheapest_by_row, place.span, self._asked.need), place) for place in places]
+        return [((*prices.told(price), float(place.name)), place) for price, place in lower_bounds if price is not None]
 
     @property
     def _on_other_trees(self) -> bool:
@@ -237,10 +237,10 @@ class _Planner:
             local = local[np.argsort(~node_costs.beyond_budgets(self._cycle, running, local), kind="stable")]
         quotas = Quotas(self._cycle, self._cause)
         fits = fits_in(self._cycle, self._cause, self._asked, place.domain, quotas)
-        taken = choose(_bundles(running.job, local[::-1], np.arange(len(local))), fits)
-        if taken is None:
+        victims = choose(_bundles(running.job, local[::-1], np.arange(len(local))), fits)
+        if victims is None:
             return None
-        return self._as_plan(place, np.sort(taken))
+        return self._as_plan(place, np.sort(victims))
 
     def _as_plan(self, place: _Place, victims: Ints) -> EvictionPlan:
         """Compared by what the victims cost, with all who fall with them, then by name."""
@@ -255,13 +255,15 @@ class _Planner:
         return EvictionPlan(place.domain, victims, bundles, tuple(range(len(bundles))), (*cost, float(place.name)))
 
 
-def _bundles(jobs: Ints, victims: Ints, first: Ints) -> Bundles:
+def _bundles(jobs: Ints, victims: Ints, bundle_starts: Ints) -> Bundles:
     """Victims in bundles, each of one job, that begin at these; to break a gang costs nothing here."""
-    count = len(first)
+    count = len(bundle_starts)
     safe = np.ones(count, dtype=bool)
     nothing = np.zeros(count)
-    start = np.append(first, len(victims)).astype(np.int64)
-    return Bundles(victims, start, jobs[victims[first]], safe, nothing, nothing, np.zeros(count, dtype=np.int64))
+    start = np.append(bundle_starts, len(victims)).astype(np.int64)
+    return Bundles(
+        victims, start, jobs[victims[bundle_starts]], safe, nothing, nothing, np.zeros(count, dtype=np.int64)
+    )
 
 
 # Choose how many tasks each row of a domain takes, at the lowest total cost: an exact knapsack over the rows.
@@ -286,27 +288,27 @@ def fewest(prices: node_costs.NodeCosts, rank: Ints, span: slice, count: int) ->
     if missing <= 0:
         return numbers  # the placement chooses among the free rows
     numbers[rows] = free
-    more = prices.room[rows] > free
-    rows = rows[more][np.argsort(rank[rows[more]], kind="stable")]
+    has_further_room = prices.room[rows] > free
+    rows = rows[has_further_room][np.argsort(rank[rows[has_further_room]], kind="stable")]
     table = _table(prices, rows, missing)
-    kept = _first_of_each(table, missing)
-    dealt = _deal([_trimmed(table[:, i]) for i in kept.tolist()], missing)
+    cheapest_columns = _first_of_each(table, missing)
+    dealt = _deal([_trimmed(table[:, i]) for i in cheapest_columns.tolist()], missing)
     if dealt is None:
         return None
-    numbers[rows[kept]] += np.array(dealt, dtype=np.int64)
+    numbers[rows[cheapest_columns]] += np.array(dealt, dtype=np.int64)
     return numbers
 
 
 def rates(prices: node_costs.NodeCosts) -> Ints:
     """What a task beyond what is free costs at least on each row, whatever number of them it takes."""
     rows = np.arange(len(prices.free))
-    most = len(prices.price) - 1
-    table = _table(prices, rows, most)[1:]
-    result: Ints = (table // np.arange(1, most + 1)[:, None]).min(axis=0, initial=_NEVER)
+    largest_number = len(prices.price) - 1
+    table = _table(prices, rows, largest_number)[1:]
+    result: Ints = (table // np.arange(1, largest_number + 1)[:, None]).min(axis=0, initial=_NEVER)
     return result
 
 
-def at_least(prices: node_costs.NodeCosts, each: Ints, span: slice, count: int) -> int | None:
+def at_least(prices: node_costs.NodeCosts, rates_by_row: Ints, span: slice, count: int) -> int | None:
     """What `fewest` costs at least, given the `rates` of rows; None where the span cannot hold so many."""
     free = prices.free[span]
     room = prices.room[span]
@@ -315,7 +317,7 @@ def at_least(prices: node_costs.NodeCosts, each: Ints, span: slice, count: int) 
         return None
     if missing <= 0:
         return 0
-    further = np.repeat(each[span], np.minimum(room - free, missing))
+    further = np.repeat(rates_by_row[span], np.minimum(room - free, missing))
     return int(np.partition(further, missing - 1)[:missing].sum())
 
 
@@ -326,21 +328,21 @@ def fewest_in_multiples(prices: node_costs.NodeCosts, domain: int, count: int, q
 
 def _table(prices: node_costs.NodeCosts, rows: Ints, missing: int) -> Ints:
     """The price of each number of tasks beyond what is free, (numbers x rows)."""
-    most = min(missing, len(prices.price) - 1)
-    numbers = prices.free[rows] + np.arange(most + 1)[:, None]
-    there = np.minimum(numbers, len(prices.price) - 1)
-    table = prices.price[there, rows]
+    largest_number = min(missing, len(prices.price) - 1)
+    numbers = prices.free[rows] + np.arange(largest_number + 1)[:, None]
+    priced_numbers = np.minimum(numbers, len(prices.price) - 1)
+    table = prices.price[priced_numbers, rows]
     table[numbers > prices.room[rows]] = _NEVER
     result: Ints = table
     return result
 
 
-def _first_of_each(table: Ints, most: int) -> Ints:
+def _first_of_each(table: Ints, limit: int) -> Ints:
     """Of the columns that are equal, the first so many; in their order."""
     if not table.shape[1]:
         return EMPTY
     _, kind = np.unique(table, axis=1, return_inverse=True)
-    return np.flatnonzero(ordinals(kind.ravel()) < most)
+    return np.flatnonzero(ordinals(kind.ravel()) < limit)
 
 
 def _trimmed(prices: Ints) -> Ints:
@@ -377,8 +379,8 @@ def _deal(parts: Sequence[Ints], count: int) -> list[int] | None:
 def _followed(parts: Sequence[Ints], tables: Sequence[Ints], count: int) -> list[int]:
     numbers = []
     for part, table, after in zip(parts, tables, tables[1:], strict=False):
-        most = min(count, len(part) - 1)
-        totals = part[: most + 1] + after[count - most : count + 1][::-1]
+        limit = min(count, len(part) - 1)
+        totals = part[: limit + 1] + after[count - limit : count + 1][::-1]
         number = int(np.flatnonzero(totals == table[count])[-1])
         numbers.append(number)
         count -= number
@@ -405,8 +407,8 @@ class _Nested:
         self._inside: dict[int, _Inside] = {}
 
     def deal(self, domain: int) -> Ints | None:
-        whole = self._take_apart(domain)
-        if whole.tables[0][self._count] >= _NEVER:
+        dealt_tree = self._take_apart(domain)
+        if dealt_tree.tables[0][self._count] >= _NEVER:
             return None
         numbers = np.zeros(len(self._prices.free), dtype=np.int64)
         pending = [(domain, self._count)]
@@ -421,8 +423,8 @@ class _Nested:
     def _take_apart(self, domain: int) -> _Inside:
         topology = self._tree.topology
         children = sorted(topology.children[domain], key=lambda child: int(topology.rank[child]))
-        own = topology.own_span(domain)
-        direct = own.start + np.flatnonzero(self._prices.room[own] > 0)
+        own_span = topology.own_span(domain)
+        direct = own_span.start + np.flatnonzero(self._prices.room[own_span] > 0)
         direct = direct[np.argsort(self._tree.rank[direct], kind="stable")]
         parts = [self._of_domain(child) for child in children] + [self._of_row(row) for row in direct.tolist()]
         self._inside[domain] = _Inside(tuple(children), tuple(direct.tolist()), parts, _tables(parts, self._count))
@@ -433,8 +435,8 @@ class _Nested:
         return self._in_steps(price, child)
 
     def _of_row(self, row: int) -> Ints:
-        most = min(self._count, int(self._prices.room[row]))
-        price = self._prices.price[: most + 1, row].copy()
+        limit = min(self._count, int(self._prices.room[row]))
+        price = self._prices.price[: limit + 1, row].copy()
         return self._in_steps(price, len(self._tree.topology) + row)
 
     def _in_steps(self, price: Ints, place: int) -> Ints:

@@ -62,15 +62,17 @@ class _ClassicPreemptor(Evictor):
             self._tell(job, refused)
             return
         self._catch_up()
-        ways = chain(self._notices.first(self._gone), (self._gone,))  # who has notice goes first
-        found = next((found for gone in ways if (found := self._rehearsed(job, gone)) is not None), None)
-        if found is None:
+        sets_of_gone = chain(self._notices.first(self._gone), (self._gone,))  # who has notice goes first
+        rehearsal = next(
+            (rehearsal for gone in sets_of_gone if (rehearsal := self._rehearsed(job, gone)) is not None), None
+        )
+        if rehearsal is None:
             why = self._why_not(job)
             if kind is not None:
                 self._refused.add(kind, why)
             self._tell(job, why)
             return
-        places, victims = found
+        places, victims = rehearsal
         victims = self._running.with_groups(self._needed(job, places, victims), self._evicted)
         need = np.sum([pod_set.shape.request for _, pod_set, _ in places], axis=0)
         preemptor = with_losses(cycle, self._preemptor(job, need, gang=False))
@@ -93,8 +95,8 @@ class _ClassicPreemptor(Evictor):
             finally:
                 self._gone = before
             subs = dict.fromkeys(sub.number for sub, _, _ in places)
-            whole = all(sub_ready(cycle.ledger, sub, waiting=True) for sub in job.subs if sub.number in subs)
-            ready = whole and job_ready(cycle.ledger, job, waiting=True)
+            subs_ready = all(sub_ready(cycle.ledger, sub, waiting=True) for sub in job.subs if sub.number in subs)
+            ready = subs_ready and job_ready(cycle.ledger, job, waiting=True)
             enough = bool(places) and (ready or not cycle.pipeline.gangs_wait)
         return (places, victims) if enough else None
 
@@ -106,10 +108,10 @@ class _ClassicPreemptor(Evictor):
         if cycle.fit_counts.closed is not None:
             return None
         (sub,) = job.subs
-        asked = tuple((p.shape.number, cycle.backlog.left(p)) for p in sub.pod_sets)
+        waiting_by_shape = tuple((p.shape.number, cycle.backlog.left(p)) for p in sub.pod_sets)
         best_effort = tuple((p.shape.number, cycle.backlog.left(p)) for _, p in job.best_effort_pod_sets)
         tenant = namespace_of(job.key) if self._protection is not None else ""
-        return tenant, job.queue, job.priority, job.minimum, job.scheduler, sub.minimum, asked, best_effort
+        return tenant, job.queue, job.priority, job.minimum, job.scheduler, sub.minimum, waiting_by_shape, best_effort
 
     def _beyond_it(self, job: Job) -> Reason | None:
         """Jobs that must not evict, and jobs with a topology, which victims on single nodes cannot meet."""
@@ -146,14 +148,14 @@ class _ClassicPreemptor(Evictor):
         over = cycle.pipeline.may_reclaim(job, need) if self._purpose is Purpose.RECLAIM else None
         if over is not None:
             return over
-        found = self._candidates(preemptor, slot=all(shape.best_effort for shape in shapes))
-        if not len(found):
-            others = np.flatnonzero(running.job != job.number)
-            text = self._why_nobody(preemptor, others)
+        candidates = self._candidates(preemptor, slot=all(shape.best_effort for shape in shapes))
+        if not len(candidates):
+            of_other_jobs = np.flatnonzero(running.job != job.number)
+            text = self._why_nobody(preemptor, of_other_jobs)
             return Reason("NotEnoughVictims", self._action, f"nothing was evicted: {text}")
-        vetoes = cycle.pipeline.protected_counts(preemptor, self._in_order(found))
+        vetoes = cycle.pipeline.protected_counts(preemptor, self._in_order(candidates))
         protected = "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)
-        text = f"{count(len(found), 'pod')} could go{protected}"
+        text = f"{count(len(candidates), 'pod')} could go{protected}"
         text = f"{text}: evicting on single nodes does not bring it to its minimum"
         return Reason("NotEnoughVictims", self._action, f"nothing was evicted: {text}")
 
@@ -191,10 +193,10 @@ class _ClassicPreemptor(Evictor):
             for _ in range(best_effort_parts.get(pod_set, self._cycle.backlog.left(pod_set))):
                 if pod_set not in best_effort_parts and (pod_set.backfilled or not self._wanting(job)):
                     break
-                found = self._node_for(Ask(pod_set.shape, sub, job))
-                if found is None:
+                node_and_victims = self._node_for(Ask(pod_set.shape, sub, job))
+                if node_and_victims is None:
                     break  # the others of this part are the same task
-                row, gone = found
+                row, gone = node_and_victims
                 self._evict(gone)
                 self._gone[gone] = True
                 victims += gone.tolist()
@@ -237,16 +239,16 @@ class _ClassicPreemptor(Evictor):
         scores = score_keys(cycle, ask, everything, able)
         rows = np.flatnonzero(promising)
         full = ~cycle.fits(ask, everything, Pool.FUTURE_IDLE)
-        found = []
+        choices = []
         for row in rows[np.lexsort((cycle.nodes.rank[rows], -scores[rows], full[rows]))].tolist():
             victims = self._victims_on(ask, preemptor, row, candidates)
             if victims is None:
                 continue
             if not self._by_node or not len(victims):
                 return row, victims
-            found.append((row, victims))
-        if found:
-            return min(found, key=lambda choice: self._loss(choice[1]))
+            choices.append((row, victims))
+        if choices:
+            return min(choices, key=lambda choice: self._loss(choice[1]))
         return None
 
     def _loss(self, victims: Ints) -> tuple[float, ...]:
@@ -262,10 +264,10 @@ class _ClassicPreemptor(Evictor):
         eligible = (self._fair(job) & ~self._settled.alone)[running.job]
         if self._purpose is Purpose.PREEMPT:  # less important tasks of the same job make room as well
             eligible |= (running.job == job.number) & (running.priority < highest_priority(job))
-        found = np.flatnonzero(running.whole(eligible & ~self._gone & ~preemptor.stays, self._evicted))
+        candidates = np.flatnonzero(running.whole(eligible & ~self._gone & ~preemptor.stays, self._evicted))
         if slot:
-            found = found[[running.tasks[i].shape.best_effort for i in found.tolist()]]
-        return found
+            candidates = candidates[[running.tasks[i].shape.best_effort for i in candidates.tolist()]]
+        return candidates
 
     def _in_order(self, candidates: Ints) -> Ints:
         """Candidates in the order in which they would go: by queue, job and task, the last first."""
@@ -304,51 +306,53 @@ class _ClassicPreemptor(Evictor):
         amount is tried too: a small victim must not use up the allowance of a large one.
         """
         shape = ask.shape
-        here = candidates[self._running.row[candidates] == row]
+        on_node = candidates[self._running.row[candidates] == row]
         lack = (
             shape.request[shape.asked] - self._cycle.ledger.free(shape.asked, np.array([row]), Pool.FUTURE_IDLE)[:, 0]
         )
-        freed = self._running.request[shape.asked[lack > 0][:, None], here]
+        freed = self._running.request[shape.asked[lack > 0][:, None], on_node]
         if (
             not self._cycle.pipeline.moving(shape)
             and self._cycle.pipeline.quota_exceeded(ask.job, shape.request) is None
         ):
             helps = (freed > 0).any(axis=0)
-            here = here[helps]
+            on_node = on_node[helps]
             freed = freed[:, helps]
-        found = self._fewest(ask, preemptor, row, self._may_go(preemptor, here))
-        if found is None and len(here) > 1:
+        victims = self._fewest(ask, preemptor, row, self._may_go(preemptor, on_node))
+        if victims is None and len(on_node) > 1:
             share = np.minimum(freed / lack[lack > 0, None], 1.0).sum(axis=0)
-            found = self._fewest(ask, preemptor, row, self._may_go(preemptor, here[np.argsort(-share, kind="stable")]))
-        return found
+            victims = self._fewest(
+                ask, preemptor, row, self._may_go(preemptor, on_node[np.argsort(-share, kind="stable")])
+            )
+        return victims
 
-    def _may_go(self, preemptor: Preemptor, here: Ints) -> Ints:
+    def _may_go(self, preemptor: Preemptor, on_node: Ints) -> Ints:
         """The victims that no filter protects; a job that has just been given surplus loses no more than that."""
         pipeline = self._cycle.pipeline
-        if len(here):
-            here = here[pipeline.alone(preemptor, here)]  # the others use up none of the surplus of their gang
-            here = here[pipeline.may_go(preemptor, here)]
+        if len(on_node):
+            on_node = on_node[pipeline.alone(preemptor, on_node)]  # the others use up none of the surplus of their gang
+            on_node = on_node[pipeline.may_go(preemptor, on_node)]
         jobs = self._cycle.snapshot.jobs
         ledger = self._cycle.ledger
-        left: dict[int, int] = {}
+        surplus_left: dict[int, int] = {}
         result = []
-        for victim in here.tolist():
+        for victim in on_node.tolist():
             number = int(self._running.job[victim])
             if self._settled.kept[number]:
                 ready = int(ledger.ready[[sub.number for sub in jobs[number].subs]].sum())
-                left[number] = left.get(number, ready - jobs[number].minimum) - 1
-            if left.get(number, 0) >= 0:
+                surplus_left[number] = surplus_left.get(number, ready - jobs[number].minimum) - 1
+            if surplus_left.get(number, 0) >= 0:
                 result.append(victim)
         return np.array(result, dtype=np.int64)
 
-    def _fewest(self, ask: Ask, preemptor: Preemptor, row: int, here: Ints) -> Ints | None:
+    def _fewest(self, ask: Ask, preemptor: Preemptor, row: int, on_node: Ints) -> Ints | None:
         """The first that are enough, less those, the last first, who are not needed."""
         shape = ask.shape
         free = self._cycle.ledger.free(shape.asked, np.array([row]), Pool.FUTURE_IDLE)[:, 0]
-        freed = np.cumsum(self._running.request[shape.asked[:, None], here], axis=1)
+        freed = np.cumsum(self._running.request[shape.asked[:, None], on_node], axis=1)
         room = np.concatenate((free[:, None], free[:, None] + freed), axis=1)
-        for first in np.flatnonzero((room >= shape.request[shape.asked, None]).all(axis=0)).tolist():
-            going: Ints = here[:first]
+        for enough in np.flatnonzero((room >= shape.request[shape.asked, None]).all(axis=0)).tolist():
+            going: Ints = on_node[:enough]
             if not self._enough(ask, preemptor, row, going):
                 continue
             for victim in going[::-1].tolist():
@@ -378,10 +382,10 @@ class _ClassicPreemptor(Evictor):
         if len(places) == 1:
             return victims
         for victim in victims[::-1].tolist():
-            rest = victims[victims != victim]
+            other_victims = victims[victims != victim]
             with self._cycle.ledger.statement():
-                if self._place_on(job, places, rest) is not None:
-                    victims = rest
+                if self._place_on(job, places, other_victims) is not None:
+                    victims = other_victims
         return victims
 
     def _place_on(self, job: Job, places: list[Place], victims: Ints) -> list[Placement] | None:

@@ -69,10 +69,10 @@ class Feasibility(ABC):
         step = 1
         parts = len(start) - 1
         while at < parts:
-            left = gone.copy()
-            left[start[at] : start[min(at + step, parts)]] = False
-            if self.without(np.concatenate([fixed, victims[left]])):
-                gone = left
+            trial = gone.copy()
+            trial[start[at] : start[min(at + step, parts)]] = False
+            if self.without(np.concatenate([fixed, victims[trial]])):
+                gone = trial
                 at = at + step
                 step = step * 2
             elif step > 1:
@@ -96,13 +96,13 @@ class Feasibility(ABC):
         return None
 
 
-def _fewest(enough: Callable[[Ints], bool], victims: Ints, start: Ints, least: int = 0) -> int | None:
-    """How many parts from the front are enough, `least` or more of them; None where all of them are not."""
-    if enough(victims[: start[least]]):
-        return least
+def _fewest(enough: Callable[[Ints], bool], victims: Ints, start: Ints, at_least: int = 0) -> int | None:
+    """How many parts from the front are enough, `at_least` or more of them; None where all of them are not."""
+    if enough(victims[: start[at_least]]):
+        return at_least
     if not enough(victims):
         return None
-    low, high = least, len(start) - 1  # `low` are too few, `high` are enough
+    low, high = at_least, len(start) - 1  # `low` are too few, `high` are enough
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if enough(victims[: start[middle]]) else (middle, high)
@@ -128,8 +128,8 @@ class Quotas:
         self._cycle = cycle
         self._cause = preemptor
         self._known: dict[bytes, bool] = {}
-        own = preemptor.purpose is Purpose.PREEMPT and not preemptor.across
-        self.by_amounts = own and cycle.pipeline.limits_by_amounts
+        within_queue = preemptor.purpose is Purpose.PREEMPT and not preemptor.across
+        self.by_amounts = within_queue and cycle.pipeline.limits_by_amounts
         self.silent = cycle.pipeline.quota_exceeded(preemptor.job, preemptor.need) is None
 
     def allow(self, victims: Ints, answers: dict[bytes, bool]) -> bool:
@@ -139,42 +139,44 @@ class Quotas:
         if not self.by_amounts:
             return quota_objection(self._cycle, self._cause, victims) is None
         freed = self._cause.running.request[:, victims].sum(axis=1).tobytes()
-        said = answers[freed] = self.allow_without(freed)
-        return said
+        allowed = answers[freed] = self.allow_without(freed)
+        return allowed
 
     def allow_without(self, freed: bytes) -> bool:
         """The same, by what the victims hold together."""
-        known = self._known.get(freed)
-        if known is None:
+        allowed = self._known.get(freed)
+        if allowed is None:
             cycle = self._cycle
             job = self._cause.job
             with cycle.ledger.statement():
                 cycle.ledger.charge_queue(job.queue, -np.frombuffer(freed, dtype=np.int64))
-                known = self._known[freed] = cycle.pipeline.quota_exceeded(job, self._cause.need) is None
-        return known
+                allowed = self._known[freed] = cycle.pipeline.quota_exceeded(job, self._cause.need) is None
+        return allowed
 
 
-def fits_in(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int, quotas: Quotas) -> Feasibility:
+def fits_in(cycle: Cycle, preemptor: Preemptor, demand: Demand, domain: int, quotas: Quotas) -> Feasibility:
     """The cheapest exact test for a demand in a domain."""
-    sizes = _sizes(asked.task_groups[0])
+    sizes = _sizes(demand.task_groups[0])
     inner = None
     if (
         sizes
         and not cycle.beside_gradients(preemptor.job)
-        and not (preemptor.job.shape.nested or asked.substitutes)
-        and all(_sizes(group) == sizes for group in asked.task_groups)
+        and not (preemptor.job.shape.nested or demand.substitutes)
+        and all(_sizes(group) == sizes for group in demand.task_groups)
         and not any(map(cycle.pipeline.moving, sizes))
     ):
-        inner = _inner_domains(cycle, preemptor, asked, domain)
+        inner = _inner_domains(cycle, preemptor, demand, domain)
     if inner is None:
-        return Tried(cycle, preemptor, asked, domain)
+        return Tried(cycle, preemptor, demand, domain)
     if len(sizes) == 1:
-        return _Counted(cycle, preemptor, asked, domain, inner, quotas)
+        return _Counted(cycle, preemptor, demand, domain, inner, quotas)
     span = cycle.topology.span(domain)
-    ways = Mixture.ways(np.array(list(sizes.values())), len(asked.task_groups))  # counting may take longer than a trial
-    if asked.alternatives is not None or ways * (span.stop - span.start) > cycle.budget.victim_ways:
-        return Tried(cycle, preemptor, asked, domain)
-    return _Mixed(cycle, preemptor, asked, domain, inner, quotas)
+    deals = Mixture.ways(
+        np.array(list(sizes.values())), len(demand.task_groups)
+    )  # counting may take longer than a trial
+    if demand.alternatives is not None or deals * (span.stop - span.start) > cycle.budget.victim_ways:
+        return Tried(cycle, preemptor, demand, domain)
+    return _Mixed(cycle, preemptor, demand, domain, inner, quotas)
 
 
 def _sizes(task_group: TaskGroup) -> Counter[Shape]:
@@ -198,27 +200,30 @@ def quota_objection(cycle: Cycle, preemptor: Preemptor, victims: Ints) -> Reason
         return cycle.pipeline.quota_exceeded(preemptor.job, preemptor.need)
 
 
-def place_in(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> SearchResult | None:
+def place_in(cycle: Cycle, preemptor: Preemptor, demand: Demand, domain: int) -> SearchResult | None:
     """Search a place for the demand inside one domain, on the ledger as it is; what is found stays on it."""
-    found = solve(cycle, preemptor.job, asked, within=domain)
-    if isinstance(found, SearchResult) and _as_allowed(cycle, preemptor, found):
-        return found
+    placement = solve(cycle, preemptor.job, demand, within=domain)
+    if isinstance(placement, SearchResult) and _as_allowed(cycle, preemptor, placement):
+        return placement
     return None
 
 
-def _as_allowed(cycle: Cycle, preemptor: Preemptor, found: SearchResult) -> bool:
+def _as_allowed(cycle: Cycle, preemptor: Preemptor, placement: SearchResult) -> bool:
     """Where tasks differ, others than those that were weighed may find the place: they must be allowed as well."""
-    given = amounts_of(cycle, found.placements)
-    if (given == preemptor.need).all():
+    placed_amounts = amounts_of(cycle, placement.placements)
+    if (placed_amounts == preemptor.need).all():
         return True
     with cycle.ledger.statement():
-        cycle.ledger.charge(preemptor.job, -given)  # it is charged already
-        if preemptor.purpose is Purpose.RECLAIM and cycle.pipeline.may_reclaim(preemptor.job, given) is not None:
+        cycle.ledger.charge(preemptor.job, -placed_amounts)  # it is charged already
+        if (
+            preemptor.purpose is Purpose.RECLAIM
+            and cycle.pipeline.may_reclaim(preemptor.job, placed_amounts) is not None
+        ):
             return False
-        return cycle.pipeline.quota_exceeded(preemptor.job, given) is None
+        return cycle.pipeline.quota_exceeded(preemptor.job, placed_amounts) is None
 
 
-def _inner_domains(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> tuple[Ints, Ints] | None:
+def _inner_domains(cycle: Cycle, preemptor: Preemptor, demand: Demand, domain: int) -> tuple[Ints, Ints] | None:
     """Where the domains begin and end, in rows of this one, to one of which each task group is confined.
 
     It is the domain itself where the job has no sub-groups; None where task groups differ in that, or have tasks that
@@ -227,9 +232,9 @@ def _inner_domains(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: in
     span = cycle.topology.span(domain)
     if not preemptor.job.shape.parted:
         return np.array([0]), np.array([span.stop - span.start])
-    if any(cycle.ledger.placed_rows(task_group.sub) is not None for task_group in asked.task_groups):
+    if any(cycle.ledger.placed_rows(task_group.sub) is not None for task_group in demand.task_groups):
         return None
-    limits = {cycle.pipeline.limit(task_group.sub) for task_group in asked.task_groups}
+    limits = {cycle.pipeline.limit(task_group.sub) for task_group in demand.task_groups}
     limit = next(iter(limits))
     if len(limits) > 1 or limit is None:
         return None
@@ -253,15 +258,15 @@ class _Counted(Feasibility):
     """
 
     def __init__(
-        self, cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int, inner: tuple[Ints, Ints], quotas: Quotas
+        self, cycle: Cycle, preemptor: Preemptor, demand: Demand, domain: int, inner: tuple[Ints, Ints], quotas: Quotas
     ) -> None:
         span = cycle.topology.span(domain)
         inside = preemptor.running.inside(span)
-        sizes = _sizes(asked.task_groups[0])
+        sizes = _sizes(demand.task_groups[0])
         resources = distinct(np.concatenate([shape.asked for shape in sizes]))
         self.answers: dict[bytes, bool] = {}
         self._quotas = quotas
-        self._groups = len(asked.task_groups)
+        self._groups = len(demand.task_groups)
         self._free = cycle.ledger.free(resources, span, Pool.FUTURE_IDLE)
         self._first = inside.start
         self._rows = preemptor.running.row[inside] - span.start
@@ -275,13 +280,15 @@ class _Counted(Feasibility):
         self._requests: Ints = np.stack([shape.request[resources] for shape in sizes])
         self._wanted: Ints = self._groups * (np.array(list(sizes.values())) @ self._requests)
         self._asks = [
-            self._ask(each, where, size)
-            for each, where, size in zip(self._requests, self._open, sizes.values(), strict=True)
+            self._ask(request, where, size)
+            for request, where, size in zip(self._requests, self._open, sizes.values(), strict=True)
         ]
 
-    def _ask(self, each: Ints, where: Bools, size: int) -> _Ask:
-        wanted = np.flatnonzero(each)
-        return _Ask(tuple(zip(wanted.tolist(), each[wanted].tolist(), strict=True)), where.astype(np.int64), size)
+    def _ask(self, request: Ints, where: Bools, size: int) -> _Ask:
+        requested = np.flatnonzero(request)
+        return _Ask(
+            tuple(zip(requested.tolist(), request[requested].tolist(), strict=True)), where.astype(np.int64), size
+        )
 
     @property
     def _only(self) -> _Ask:
@@ -311,8 +318,10 @@ class _Counted(Feasibility):
         for end in _ends(len(start) - 1):
             part, row, freed = self._cells(victims[: start[end]], start[: end + 1], 0, ask.open > 0)
             order = np.argsort(row, kind="stable")
-            more = growth(row[order], self._free, freed[:, order], lambda free, rows: self._room(free, ask, rows))
-            upto = np.cumsum(summed(part[order], more, end))
+            growth_by_part = growth(
+                row[order], self._free, freed[:, order], lambda free, rows: self._room(free, ask, rows)
+            )
+            upto = np.cumsum(summed(part[order], growth_by_part, end))
             needed = int(np.searchsorted(upto, missing)) + 1
             if needed <= end:
                 return needed
@@ -327,10 +336,10 @@ class _Counted(Feasibility):
         going = self._one_by_one(victims, start, at, free)
         if self._quotas.silent:
             return going
-        left = np.zeros(len(start) - 1, dtype=bool)
-        left[going] = True
-        chosen = np.concatenate((fixed, victims[np.repeat(left, np.diff(start))]))
-        return going if self._quotas_allow(chosen) else super().needed(victims, start, fixed)
+        is_evicted = np.zeros(len(start) - 1, dtype=bool)
+        is_evicted[going] = True
+        evicted = np.concatenate((fixed, victims[np.repeat(is_evicted, np.diff(start))]))
+        return going if self._quotas_allow(evicted) else super().needed(victims, start, fixed)
 
     def first_alone(self, victims: Ints, start: Ints, fixed: Ints) -> int | None:
         """What rows take is counted where some part frees enough by amounts, which most gangs do not."""
@@ -349,8 +358,8 @@ class _Counted(Feasibility):
 
     def _holds(self, free: Ints) -> bool:
         """Whether there is room for all groups, by the count of each shape."""
-        most = np.minimum.reduce([self._sums(self._room(free, ask)) // ask.size for ask in self._asks])
-        return int(most.sum()) >= self._groups
+        groups_by_domain = np.minimum.reduce([self._sums(self._room(free, ask)) // ask.size for ask in self._asks])
+        return int(groups_by_domain.sum()) >= self._groups
 
     def _sums(self, room: Ints) -> Ints:
         """The room of each inner domain."""
@@ -362,8 +371,8 @@ class _Counted(Feasibility):
 
     def _takes_no_more(self, room: Ints) -> bool:
         """Whether there is room for what is asked for, in whole groups, and for no task besides."""
-        whole, rest = np.divmod(self._sums(room), self._only.size)
-        return int(whole.sum()) == self._groups and not rest.any()
+        whole_groups, further_tasks = np.divmod(self._sums(room), self._only.size)
+        return int(whole_groups.sum()) == self._groups and not further_tasks.any()
 
     def _in_front(self, victims: Ints, start: Ints, fixed: Ints, enough: Callable[[Ints], bool]) -> int:
         """How many parts in front can all stay beside the fixed victims."""
@@ -388,44 +397,44 @@ class _Counted(Feasibility):
         if slack < 0:  # all of them together make too little room
             return list(range(at, len(start) - 1))
         part, row, freed = self._cells(victims, start, at, room > 0)  # rows without room have none to lose
-        left = free[:, row] - freed
-        counts = self._room(left, ask, row)
+        free_without = free[:, row] - freed
+        counts = self._room(free_without, ask, row)
         going: list[int] = []
         if self._takes_no_more(room):
             must = np.zeros(len(start), dtype=bool)
             must[part[room[row] > counts]] = True
             going = np.flatnonzero(must).tolist()
-            rest = np.flatnonzero(~must[part])
-            if not len(rest):
+            undecided = np.flatnonzero(~must[part])
+            if not len(undecided):
                 return going
-            part = part[rest]
-            row = row[rest]
-            freed = freed[:, rest]
-            left = left[:, rest]
-            counts = counts[rest]
+            part = part[undecided]
+            row = row[undecided]
+            freed = freed[:, undecided]
+            free_without = free_without[:, undecided]
+            counts = counts[undecided]
         after = counts.tolist()
-        asked = [each for _, each in ask.amounts]
+        requests = [each for _, each in ask.amounts]
         rows = row.tolist()
         amounts = freed.T.tolist()
-        lefts = left.T.tolist()
+        lefts = free_without.T.tolist()
         rooms = room[row].tolist()
         inners = self._inner[row].tolist()
         by_row: dict[int, tuple[list[int], int]] = {}  # of rows where a part stays, what is free and for how many
         edges = [*np.flatnonzero(begins(part)).tolist(), len(part)]
-        for first, last in pairwise(edges):
+        for first_cell, end_cell in pairwise(edges):
             lost: dict[int, int] = {}
-            for cell in range(first, last):
+            for cell in range(first_cell, end_cell):
                 if rows[cell] in by_row:
                     free_here, rooms[cell] = by_row[rows[cell]]
                     lefts[cell] = [a - b for a, b in zip(free_here, amounts[cell], strict=True)]
-                    after[cell] = max(min(map(floordiv, lefts[cell], asked)), 0)
+                    after[cell] = max(min(map(floordiv, lefts[cell], requests)), 0)
                 lost[inners[cell]] = lost.get(inners[cell], 0) + rooms[cell] - after[cell]
             groups = sum(sums[i] // size - (sums[i] - number) // size for i, number in lost.items())
             if groups > slack:
-                going.append(int(part[first]))
+                going.append(int(part[first_cell]))
                 continue
             slack -= groups
-            for cell in range(first, last):
+            for cell in range(first_cell, end_cell):
                 by_row[rows[cell]] = lefts[cell], after[cell]
             for i, number in lost.items():
                 sums[i] -= number
@@ -433,16 +442,20 @@ class _Counted(Feasibility):
 
     def _cells(self, victims: Ints, start: Ints, at: int, concerned: Bools) -> tuple[Ints, Ints, Ints]:
         """What the parts from `at` on free on each row that is concerned: part, row, and amounts by resource."""
-        here = victims[start[at] :] - self._first
+        positions = victims[start[at] :] - self._first
         part = np.repeat(np.arange(at, len(start) - 1), np.diff(start[at:]))
-        some = concerned[self._rows[here]]
-        here = here[some]
-        part = part[some]
-        cells = part * len(concerned) + self._rows[here]
+        is_concerned = concerned[self._rows[positions]]
+        positions = positions[is_concerned]
+        part = part[is_concerned]
+        cells = part * len(concerned) + self._rows[positions]
         order = np.argsort(cells)
-        first = np.flatnonzero(begins(cells[order]))
-        one = order[first]  # of each cell
-        return part[one], self._rows[here[one]], np.add.reduceat(self._amounts[:, here[order]], first, axis=1)
+        cell_starts = np.flatnonzero(begins(cells[order]))
+        cell_examples = order[cell_starts]  # of each cell
+        return (
+            part[cell_examples],
+            self._rows[positions[cell_examples]],
+            np.add.reduceat(self._amounts[:, positions[order]], cell_starts, axis=1),
+        )
 
     def _at_most_beside(self, free: Ints, victims: Ints, start: Ints, *, sign: int) -> Ints:
         """How many groups there is room for at most with what each part frees beside what is free, or without it."""
@@ -463,17 +476,17 @@ class _Counted(Feasibility):
         """What is free of what is asked for, (resources x rows), once the victims are gone."""
         free = self._free.copy()
         if len(victims):
-            here = victims - self._first
-            cells = (self._rows[here] + self._shift).ravel()  # one count for all resources at once
-            np.add.at(free.reshape(-1), cells, self._amounts[:, here].ravel())
+            positions = victims - self._first
+            cells = (self._rows[positions] + self._shift).ravel()  # one count for all resources at once
+            np.add.at(free.reshape(-1), cells, self._amounts[:, positions].ravel())
         return free
 
     def _room(self, free: Ints, ask: _Ask, rows: Ints | slice = slice(None)) -> Ints:
         """How many tasks these rows take."""
-        (first, each), *others = ask.amounts  # dividing by one number is quicker than by many
-        room: Ints = free[first] // each
-        for resource, each in others:
-            np.minimum(room, free[resource] // each, out=room)
+        (first_resource, amount), *other_amounts = ask.amounts  # dividing by one number is quicker than by many
+        room: Ints = free[first_resource] // amount
+        for resource, amount in other_amounts:
+            np.minimum(room, free[resource] // amount, out=room)
         np.maximum(room, 0, out=room)
         room *= ask.open[rows]
         return room
@@ -485,9 +498,9 @@ class _Mixed(_Counted):
     """
 
     def __init__(
-        self, cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int, inner: tuple[Ints, Ints], quotas: Quotas
+        self, cycle: Cycle, preemptor: Preemptor, demand: Demand, domain: int, inner: tuple[Ints, Ints], quotas: Quotas
     ) -> None:
-        super().__init__(cycle, preemptor, asked, domain, inner, quotas)
+        super().__init__(cycle, preemptor, demand, domain, inner, quotas)
         sizes = np.array([ask.size for ask in self._asks])
         self._mixture = mixture = Mixture(self._requests, sizes, self._groups)
         self._asks.append(self._ask(mixture.least, np.logical_or.reduce(self._open), int(sizes.sum())))
@@ -523,15 +536,15 @@ class _Mixed(_Counted):
 class Tried(Feasibility):
     """Anything: evict, search, rewind."""
 
-    def __init__(self, cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> None:
+    def __init__(self, cycle: Cycle, preemptor: Preemptor, demand: Demand, domain: int) -> None:
         self._cycle = cycle
         self._cause = preemptor
-        self._asked = asked
+        self._asked = demand
         self._domain = domain
-        gathered = bool(cycle.pipeline.gather_options(preemptor.job, asked.need))
+        gathered = bool(cycle.pipeline.gather_options(preemptor.job, demand.need))
         # Rows do not follow its domains, or it may do with other tasks.
         self._uncounted = (
-            gathered or cycle.snapshot.ground(preemptor.job) is Ground.TREES or asked.alternatives is not None
+            gathered or cycle.snapshot.ground(preemptor.job) is Ground.TREES or demand.alternatives is not None
         )
 
     def without(self, victims: Ints) -> bool:
@@ -542,8 +555,8 @@ class Tried(Feasibility):
         with cycle.ledger.statement():
             if len(victims):
                 cycle.ledger.evict(preemptor.running, victims)
-            found = place_in(cycle, preemptor, self._asked, self._domain)
-            return found is not None and job_ready(cycle.ledger, preemptor.job, waiting=True)
+            placement = place_in(cycle, preemptor, self._asked, self._domain)
+            return placement is not None and job_ready(cycle.ledger, preemptor.job, waiting=True)
 
     def that_must_stay(self, victims: Ints) -> Bools | None:
         cycle = self._cycle
@@ -589,35 +602,37 @@ class Mixture:
         self.groups = groups
         self.order = order
         self.least: Ints = self.requests.min(axis=0)  # what any task asks for
-        most = self.sizes[:-1] * groups
-        cells = prod((most + 1).tolist())  # one where there is but one shape
-        self._offsets: Ints = np.indices(tuple(most + 1)).reshape(len(most), cells).T  # (cells x other shapes)
+        most_by_shape = self.sizes[:-1] * groups
+        cells = prod((most_by_shape + 1).tolist())  # one where there is but one shape
+        self._offsets: Ints = (
+            np.indices(tuple(most_by_shape + 1)).reshape(len(most_by_shape), cells).T
+        )  # (cells x other shapes)
         self._used: Ints = (self._offsets @ self.requests[:-1]).T[:, :, None]
         self._wanted = np.flatnonzero(self.requests[-1])
-        stride = np.cumprod(np.concatenate(([1], most[:0:-1] + 1)))[::-1]
+        stride = np.cumprod(np.concatenate(([1], most_by_shape[:0:-1] + 1)))[::-1]
         self._whole: Ints = np.arange(1, groups + 1) * int((self.sizes[:-1] * stride).sum())  # cells of whole groups
         below = (self._offsets[:, None] <= self._offsets).all(axis=2)  # (cells x cells): which is part of which
-        whole, part = np.nonzero(below.T)
-        self._left, self._right = part, whole - part  # cells are numbered so that they add up
-        self._starts: Ints = np.flatnonzero(np.diff(whole, prepend=-1))
+        sum_cell, part = np.nonzero(below.T)
+        self._left, self._right = part, sum_cell - part  # cells are numbered so that they add up
+        self._starts: Ints = np.flatnonzero(np.diff(sum_cell, prepend=-1))
 
     @staticmethod
     def ways(sizes: Ints, groups: int) -> int:
         """How many ways two sets of rows have to share out the tasks: the cost of a row."""
-        most = np.sort(sizes)[:-1].tolist()
-        return prod((number * groups + 1) * (number * groups + 2) // 2 for number in most)
+        numbers = np.sort(sizes)[:-1].tolist()
+        return prod((number * groups + 1) * (number * groups + 2) // 2 for number in numbers)
 
     def tables(self, free: Ints, allowed: Bools) -> Ints:
         """What each row takes, (rows x cells), of which so much is free (resources x rows) for the shapes that are
         allowed there (shapes x rows).
         """
-        left = free[:, None] - self._used  # (resources x cells x rows)
-        fits = ((left >= 0) | (self._used == 0)).all(axis=0)
+        free_after = free[:, None] - self._used  # (resources x cells x rows)
+        fits = ((free_after >= 0) | (self._used == 0)).all(axis=0)
         for shape, number in enumerate(self._offsets.T):
             fits &= allowed[shape] | (number == 0)[:, None]
-        each = self.requests[-1, self._wanted, None, None]
-        last = np.maximum((left[self._wanted] // each).min(axis=0), 0) * allowed[-1]
-        result: Ints = np.where(fits, np.minimum(last, self.sizes[-1] * self.groups), _NEVER).T
+        last_request = self.requests[-1, self._wanted, None, None]
+        last_room = np.maximum((free_after[self._wanted] // last_request).min(axis=0), 0) * allowed[-1]
+        result: Ints = np.where(fits, np.minimum(last_room, self.sizes[-1] * self.groups), _NEVER).T
         return result
 
     def together(self, tables: Ints, blocks: Ints) -> Ints:

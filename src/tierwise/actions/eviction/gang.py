@@ -73,15 +73,15 @@ class EvictionOptions(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, action: str, arguments: Arguments) -> EvictionOptions:
-        known = ACTIONS[action]
-        most = int(number(arguments, "maxDomains", 0))
+        action_rules = ACTIONS[action]
+        max_domains = int(number(arguments, "maxDomains", 0))
         return cls(
             action=action,
-            max_domains=most or None,
+            max_domains=max_domains or None,
             allow_whole=flag(arguments, "allowWholeBundle", default=True),
             remainder=flag(arguments, "evictRemainder", default=False),
-            victim_order=VictimOrder(known.victim_order) if known.victim_order else None,
-            across=known.across,
+            victim_order=VictimOrder(action_rules.victim_order) if action_rules.victim_order else None,
+            across=action_rules.across,
             alike=alike_below(number(arguments, "efficiencyThreshold", THRESHOLD)),
         )
 
@@ -121,8 +121,8 @@ def preempting_at_once(
     evictors: dict[str, GangPreemptor] = {}
 
     def preempt(job: Job) -> None:
-        own = only.get(job.scheduler, actions)
-        for action in (action for action in actions if action in own):
+        allowed_actions = only.get(job.scheduler, actions)
+        for action in (action for action in actions if action in allowed_actions):
             if not may_evict(cycle, job):
                 return
             if action not in evictors:
@@ -146,9 +146,9 @@ class _Planning(msgspec.Struct, frozen=True):
     def helps(self, local: Ints) -> Bools:
         """Which of these running tasks stand where their going could make room."""
         running = self.preemptor.running
-        some = np.flatnonzero(self.lacking.any(axis=1))
-        frees = running.request[some].take(local, axis=1) > 0
-        result: Bools = np.any(frees & self.lacking[some].take(running.row[local], axis=1), axis=0)
+        lacking_resources = np.flatnonzero(self.lacking.any(axis=1))
+        frees = running.request[lacking_resources].take(local, axis=1) > 0
+        result: Bools = np.any(frees & self.lacking[lacking_resources].take(running.row[local], axis=1), axis=0)
         return result
 
 
@@ -169,46 +169,46 @@ class GangPreemptor(Evictor):
         cycle.nominations.release(job)
         self._catch_up()
         refused = self._refused.entries()
-        wanted = demand(cycle, job)
-        if not wanted.task_groups:
-            wanted = slots(cycle, job)
-        if not wanted.task_groups:
+        job_demand = demand(cycle, job)
+        if not job_demand.task_groups:
+            job_demand = slots(cycle, job)
+        if not job_demand.task_groups:
             if not cycle.pipeline.gangs and cycle.backlog.some_left(job):
                 self._tell(job, Reason("NoGangs", self._action, _NO_GANGS))
             return
-        if not wanted.enough:  # those of its pods that wait would not do, whoever goes for them
+        if not job_demand.enough:  # those of its pods that wait would not do, whoever goes for them
             self._tell(job, Reason("NotEnoughPods", self._action, _TOO_FEW))
             return
-        asked = without_never_preempting(job, wanted)
-        if asked is None:
+        evicting_demand = without_never_preempting(job, job_demand)
+        if evicting_demand is None:
             self._tell(job, Reason("NeverPreempts", self._action, marked(job) or _NEVER))
             return
-        need = needs(asked)
+        need = needs(evicting_demand)
         how = self._options
         preemptor = self._preemptor(job, need, gang=True, across=how.across, by_pod=how.by_pod)
         preemptor = replace(preemptor, alike=how.alike) if how.alike != ALIKE else preemptor
-        reason = self._objection(preemptor, asked)
+        reason = self._objection(preemptor, evicting_demand)
         if reason is not None:
             self._tell(job, reason)
             return
-        kind = self._kind(job, asked)
-        known = refused.get(kind) if kind is not None else None
-        attempt = known if known is not None else self._attempt(preemptor, asked)
+        kind = self._kind(job, evicting_demand)
+        earlier_attempt = refused.get(kind) if kind is not None else None
+        attempt = earlier_attempt if earlier_attempt is not None else self._attempt(preemptor, evicting_demand)
         if attempt is not None:
             cycle.report.add_eviction_attempt(job, attempt)
             if kind is not None:
                 self._refused.add(kind, attempt)
 
-    def _kind(self, job: Job, asked: Demand) -> tuple[int, ...] | None:
+    def _kind(self, job: Job, demand: Demand) -> tuple[int, ...] | None:
         """What tells lone tasks apart that fall singly for each other's like; None for any other job."""
         if not self._options.by_pod or job.declared or not job.shape.free:
             return None
         if self._protection is not None:  # what is protected depends on the namespace as well
             return None
-        shape = asked.task_groups[0].remaining[0].pod_set.shape
+        shape = demand.task_groups[0].remaining[0].pod_set.shape
         return shape.number, int(self._running.jobs.queue[job.number]), int(self._cycle.pipeline.declines_losses(job))
 
-    def _attempt(self, preemptor: Preemptor, asked: Demand) -> EvictionAttempt | None:
+    def _attempt(self, preemptor: Preemptor, demand: Demand) -> EvictionAttempt | None:
         """Make room by the cheapest plan that can be carried out; where none can, how that went.
 
         Those who have notice come first, whatever is cheaper now.
@@ -216,35 +216,35 @@ class GangPreemptor(Evictor):
         before = self._gone
         for gone in self._notices.first(before):
             self._gone = gone.copy()
-            kept = self._cheapest(preemptor, asked) is None
+            nothing_fits = self._cheapest(preemptor, demand) is None
             self._gone = before | (self._gone & ~gone)
-            if kept:
+            if nothing_fits:
                 return None
-        return self._cheapest(preemptor, asked)
+        return self._cheapest(preemptor, demand)
 
-    def _cheapest(self, preemptor: Preemptor, asked: Demand) -> EvictionAttempt | None:
-        preemptor, plans, looked = self._plans(preemptor, asked)
+    def _cheapest(self, preemptor: Preemptor, demand: Demand) -> EvictionAttempt | None:
+        preemptor, plans, looked = self._plans(preemptor, demand)
         obstacle: Reason | None = None
         for plan in plans:
-            done = self._declined(preemptor, plan.victims) or self._carry_out(preemptor, asked, plan, looked)
+            done = self._declined(preemptor, plan.victims) or self._carry_out(preemptor, demand, plan, looked)
             if done is True:
                 return None
             obstacle = obstacle or done or None
         return EvictionAttempt(self._action, obstacle or self._why_not(preemptor, looked), looked)
 
-    def _objection(self, preemptor: Preemptor, asked: Demand) -> Reason | None:
+    def _objection(self, preemptor: Preemptor, demand: Demand) -> Reason | None:
         if self._purpose is Purpose.RECLAIM:
             reason = self._cycle.pipeline.may_reclaim(preemptor.job, preemptor.need)
             if reason is not None:
                 return reason
-        reason = self._cycle.pipeline.never_fits(preemptor.job, least_needs(asked))
+        reason = self._cycle.pipeline.never_fits(preemptor.job, least_needs(demand))
         return reason if reason is not None or not self._options.by_pod else self._awaited(preemptor.job)
 
     def _awaited(self, job: Job) -> Reason | None:
         """Pods that are terminating for a job are waited for before any other is evicted."""
         nodes = {task.nominated for task in job.tasks if task.status is Status.PENDING and task.nominated >= 0}
         highest = highest_priority(job)
-        everyone = chain(*(other.tasks for other in self._cycle.snapshot.jobs), self._cycle.snapshot.others)
+        everyone = chain(*(any_job.tasks for any_job in self._cycle.snapshot.jobs), self._cycle.snapshot.others)
         leaving = (t for t in everyone if t.status is Status.RELEASING and t.node in nodes)
         names = [t.key for t in leaving if t.shape.priority < highest] if nodes else []
         if not names:
@@ -253,7 +253,7 @@ class GangPreemptor(Evictor):
         whose = Named(namespace_of(names[0]), names[0], "a pod of another namespace")
         return Reason("AwaitsVictims", self._action, text, (whose,))
 
-    def _plans(self, preemptor: Preemptor, asked: Demand) -> tuple[Preemptor, Iterator[EvictionPlan], tuple[str, ...]]:
+    def _plans(self, preemptor: Preemptor, demand: Demand) -> tuple[Preemptor, Iterator[EvictionPlan], tuple[str, ...]]:
         """A plan for each domain in which the gang would fit with every candidate gone, the cheapest first.
 
         With them comes the preemptor as it was weighed.
@@ -265,17 +265,17 @@ class GangPreemptor(Evictor):
             candidates = self._candidates(preemptor)
             gone = self._evicted
             plans, planned = plans_by_pod(
-                self._cycle, preemptor, asked, candidates, gone, allowed=allowed, victim_order=victim_order
+                self._cycle, preemptor, demand, candidates, gone, allowed=allowed, victim_order=victim_order
             )
             return preemptor, plans, tuple(self._cycle.topology.name[domain] for domain in planned)
         eligible = self._eligible(preemptor)
         room = self._room_without(eligible)
-        domains = self._domains(preemptor, asked, room)
-        preemptor = with_losses(self._cycle, replace(preemptor, short=self._short(asked, domains)))
+        domains = self._domains(preemptor, demand, room)
+        preemptor = with_losses(self._cycle, replace(preemptor, short=self._short(demand, domains)))
         looked = tuple(self._cycle.topology.name[d] for d in domains.tolist())
         going = eligible & ~preemptor.stays
         room = room if going.sum() == eligible.sum() else self._room_without(going)
-        planning = self._planning(preemptor, asked, eligible, room)
+        planning = self._planning(preemptor, demand, eligible, room)
         return preemptor, self._cheapest_first(planning, domains), looked
 
     def _cheapest_first(self, planning: _Planning, domains: Ints) -> Iterator[EvictionPlan]:
@@ -288,12 +288,12 @@ class GangPreemptor(Evictor):
         looked = 0  # domains that were planned for since the first of them was found
         while ahead or alike:
             if alike and (not ahead or ahead[0][0][:2] > reach or looked >= _ALSO):
-                first = first_of(alike, self._options.alike)
-                for other in alike:
-                    if other is not first:
-                        heappush(ahead, (other.price, other.domain, other))
+                best_plan = first_of(alike, self._options.alike)
+                for other_plan in alike:
+                    if other_plan is not best_plan:
+                        heappush(ahead, (other_plan.price, other_plan.domain, other_plan))
                 alike = []
-                yield first
+                yield best_plan
                 continue
             bound, domain, plan = heappop(ahead)
             if plan is not None:
@@ -303,9 +303,9 @@ class GangPreemptor(Evictor):
                 alike.append(plan)
                 continue
             looked += 1
-            found = self._found(planning, domain, breaks=bound[1:2] > (0,))
-            if found is not None:
-                heappush(ahead, (found.price, domain, found))
+            domain_plan = self._found(planning, domain, breaks=bound[1:2] > (0,))
+            if domain_plan is not None:
+                heappush(ahead, (domain_plan.price, domain, domain_plan))
 
     def _bounds(self, planning: _Planning, domains: Ints) -> dict[int, Price]:
         """What plans cost at least in each of these domains that may have one. A domain alone comes first anyway."""
@@ -319,17 +319,17 @@ class GangPreemptor(Evictor):
         """What is free once these running tasks are gone."""
         return Room(self._cycle, Pool.FUTURE_IDLE, freed=self._running.freed(np.flatnonzero(tasks)))
 
-    def _planning(self, preemptor: Preemptor, asked: Demand, eligible: Bools, room: Room) -> _Planning:
+    def _planning(self, preemptor: Preemptor, demand: Demand, eligible: Bools, room: Room) -> _Planning:
         quotas = Quotas(self._cycle, preemptor)
-        lacking = self._lacking(asked, room, everywhere=not quotas.silent)
-        read = PlanInputs.of(self._cycle, preemptor, asked, quotas, eligible)
-        return _Planning(preemptor, asked, eligible, room, lacking, quotas, self._plans_kept.for_next(read))
+        lacking = self._lacking(demand, room, everywhere=not quotas.silent)
+        inputs = PlanInputs.of(self._cycle, preemptor, demand, quotas, eligible)
+        return _Planning(preemptor, demand, eligible, room, lacking, quotas, self._plans_kept.for_next(inputs))
 
     def _found(self, planning: _Planning, domain: int, *, breaks: bool) -> EvictionPlan | None:
         """The cheapest plan that is found for one domain; `breaks` says that the surplus of gangs is not enough."""
-        known = planning.known.get(domain)
-        if known is not None and known.holds(planning.quotas):
-            return known.plan
+        kept_plan = planning.known.get(domain)
+        if kept_plan is not None and kept_plan.holds(planning.quotas):
+            return kept_plan.plan
         fits = fits_in(self._cycle, planning.preemptor, planning.asked, domain, planning.quotas)
         plan = self._plan(planning, domain, fits, breaks=breaks)
         if fits.answers is not None:
@@ -338,7 +338,7 @@ class GangPreemptor(Evictor):
 
     def _plan(self, planning: _Planning, domain: int, fits: Feasibility, *, breaks: bool) -> EvictionPlan | None:
         preemptor = planning.preemptor
-        asked = planning.asked
+        demand = planning.asked
         inside = self._running.inside(self._cycle.topology.span(domain))
         local = np.flatnonzero(planning.eligible[inside]) + inside.start
         bundles = self._bundles(planning, local)
@@ -355,17 +355,21 @@ class GangPreemptor(Evictor):
             return plan
         surplus = self._surplus_of(planning, local)
         if fits.some_suffice(surplus):
-            spread = self._spread(asked, domain, surplus)
-            bundles = self._bundles(planning, spread, whole=False)
-            other = make_plan(self._cycle, preemptor, domain, bundles, fits)
-            plan = other if other is not None and (plan is None or other.price < plan.price) else plan
+            spread = self._spread(demand, domain, surplus)
+            bundles = self._bundles(planning, spread, with_cores=False)
+            plan_of_spread = make_plan(self._cycle, preemptor, domain, bundles, fits)
+            plan = (
+                plan_of_spread
+                if plan_of_spread is not None and (plan is None or plan_of_spread.price < plan.price)
+                else plan
+            )
         return plan
 
-    def _short(self, asked: Demand, domains: Ints) -> Bools:
+    def _short(self, demand: Demand, domains: Ints) -> Bools:
         """The resources of which some domain has too little for the demand, each counted as if it were the only one."""
         cycle = self._cycle
         short = np.zeros(len(cycle.view.axis), dtype=bool)
-        for task_group in asked.task_groups:
+        for task_group in demand.task_groups:
             for tasks_left in task_group.remaining:
                 shape = tasks_left.pod_set.shape
                 free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
@@ -376,25 +380,25 @@ class GangPreemptor(Evictor):
                         (cycle.topology.totals(room)[domains] < min(tasks_left.left, task_group.need)).any()
                     )
         if not short.any():  # enough of each, only not together
-            for shape in asked.shapes:
+            for shape in demand.shapes:
                 short[shape.asked] = True
             short[cycle.view.axis.index[POD_SLOTS]] = bool(short.sum() == 1)
         return short
 
-    def _lacking(self, asked: Demand, room: Room, *, everywhere: bool) -> Bools:
+    def _lacking(self, demand: Demand, room: Room, *, everywhere: bool) -> Bools:
         """Of which resources rows have too little where tasks that go could make room, (resources x rows).
 
         All of everything where their queue or rules must have it.
         """
         cycle = self._cycle
-        shapes = shapes_of((*asked.task_groups, *asked.substitutes))
+        shapes = shapes_of((*demand.task_groups, *demand.substitutes))
         result = np.zeros((len(cycle.view.axis), len(cycle.nodes)), dtype=bool)
         if everywhere or any(map(cycle.pipeline.moving, shapes)):
             return ~result
         for shape in shapes:
-            wanted = shape.request[shape.asked, None] * asked.need
+            requested = shape.request[shape.asked, None] * demand.need
             free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
-            result[shape.asked] |= (free < wanted) & (room.rows(shape) > 0)
+            result[shape.asked] |= (free < requested) & (room.rows(shape) > 0)
         return result
 
     def _surplus_of(self, planning: _Planning, local: Ints) -> Ints:
@@ -406,7 +410,7 @@ class GangPreemptor(Evictor):
         result: Ints = local[self._cycle.pipeline.named(planning.preemptor, local)]
         return result
 
-    def _spread(self, asked: Demand, domain: int, local: Ints) -> Ints:
+    def _spread(self, demand: Demand, domain: int, local: Ints) -> Ints:
         """Of candidates that are surplus, some that make room together while no gang loses more than its surplus.
 
         Node by node, those where the fewest have to go first. A good choice, not the best one; it is tried where the
@@ -414,25 +418,27 @@ class GangPreemptor(Evictor):
         """
         cycle = self._cycle
         jobs = self._running.jobs
-        costs = price_nodes(cycle, asked.shapes[0], self._running, local, asked.need, VictimOrder.POD)
-        missing = asked.need - int(costs.free[cycle.topology.span(domain)].sum())
-        left = jobs.surplus(cycle.ledger.ready).copy()  # below 0 for gangs that are broken already
-        most = np.minimum(costs.room, len(costs.price) - 1)
-        rows = np.flatnonzero(most > costs.free)
+        costs = price_nodes(cycle, demand.shapes[0], self._running, local, demand.need, VictimOrder.POD)
+        missing = demand.need - int(costs.free[cycle.topology.span(domain)].sum())
+        surplus_left = jobs.surplus(cycle.ledger.ready).copy()  # below 0 for gangs that are broken already
+        largest_numbers = np.minimum(costs.room, len(costs.price) - 1)
+        rows = np.flatnonzero(largest_numbers > costs.free)
         going = [EMPTY]
         for row in rows[np.lexsort((cycle.nodes.rank[rows], costs.price[costs.free[rows] + 1, rows]))].tolist():
-            chosen = going[0]
-            after = left
-            for tasks in range(int(costs.free[row]) + 1, min(int(costs.free[row]) + missing, int(most[row])) + 1):
-                some = costs.on_row(row, tasks)
-                less = left - np.bincount(self._running.job[some], minlength=len(left))
-                if ((less < 0) & (left >= 0)).any():
+            victims = going[0]
+            after = surplus_left
+            for tasks in range(
+                int(costs.free[row]) + 1, min(int(costs.free[row]) + missing, int(largest_numbers[row])) + 1
+            ):
+                gone_here = costs.on_row(row, tasks)
+                less = surplus_left - np.bincount(self._running.job[gone_here], minlength=len(surplus_left))
+                if ((less < 0) & (surplus_left >= 0)).any():
                     break
-                chosen = some
+                victims = gone_here
                 after = less
                 missing = missing - 1
-            going.append(chosen)
-            left = after
+            going.append(victims)
+            surplus_left = after
         return np.sort(np.concatenate(going))
 
     def _candidates(self, preemptor: Preemptor) -> Ints:
@@ -464,7 +470,9 @@ class GangPreemptor(Evictor):
             result &= self._running.priority < highest_priority(job)
         return self._running.whole(result, self._evicted)
 
-    def _bundles(self, planning: _Planning, local: Ints, *, whole: bool = True, largest_first: bool = False) -> Bundles:
+    def _bundles(
+        self, planning: _Planning, local: Ints, *, with_cores: bool = True, largest_first: bool = False
+    ) -> Bundles:
         """The bundles that may be evicted, cheapest first.
 
         Filters that count accept victims in the order in which they are asked. With `largest_first` the victims that
@@ -477,7 +485,7 @@ class GangPreemptor(Evictor):
             bundles = sort_bundles(self._cycle, preemptor, bundle_up(self._cycle, preemptor, local, helps, stays))
             if largest_first:
                 bundles = bundles.pick(np.argsort(-bundles.gain, kind="stable"))
-            breakable = ~self._settled.kept[bundles.job] & (whole and self._options.allow_whole)
+            breakable = ~self._settled.kept[bundles.job] & (with_cores and self._options.allow_whole)
             allowed = keep_allowed(self._cycle, preemptor, bundles, breakable)
             if allowed is bundles:
                 break
@@ -489,17 +497,17 @@ class GangPreemptor(Evictor):
             return bundles  # all may go, and they are sorted
         return sort_bundles(self._cycle, preemptor, allowed)
 
-    def _domains(self, preemptor: Preemptor, asked: Demand, room: Room) -> Ints:
+    def _domains(self, preemptor: Preemptor, demand: Demand, room: Room) -> Ints:
         """The domains that the job may use and that could hold it in the room that is there with no candidate left."""
         cycle = self._cycle
         every = self._allowed(preemptor.job)
-        able = every[may_hold_all(room, asked, every)]
-        most = self._options.max_domains
-        if most is None or len(able) <= most:
+        able = every[may_hold_all(room, demand, every)]
+        max_domains = self._options.max_domains
+        if max_domains is None or len(able) <= max_domains:
             return able
-        free = cycle.fit_counts.of(asked.task_groups[0].remaining[0].pod_set.shape).domains(Pool.FUTURE_IDLE)[able]
+        free = cycle.fit_counts.of(demand.task_groups[0].remaining[0].pod_set.shape).domains(Pool.FUTURE_IDLE)[able]
         order = np.lexsort((cycle.topology.rank[able], cycle.topology.tier[able], -free))
-        return able[order[:most]]
+        return able[order[:max_domains]]
 
     def _allowed(self, job: Job) -> Ints:
         """The domains that the job's topology lets it use, tightest first; all of the cluster where it has none."""
@@ -512,7 +520,7 @@ class GangPreemptor(Evictor):
         return np.concatenate(groups) if groups else EMPTY
 
     def _carry_out(
-        self, preemptor: Preemptor, asked: Demand, plan: EvictionPlan, looked: tuple[str, ...]
+        self, preemptor: Preemptor, demand: Demand, plan: EvictionPlan, looked: tuple[str, ...]
     ) -> bool | Reason:
         """Evict and place in one statement. Nothing happens where the gang does not fit after all, or a plugin says why
         it had better wait.
@@ -527,22 +535,22 @@ class GangPreemptor(Evictor):
         with cycle.ledger.statement() as statement:
             if len(plan.victims):
                 cycle.ledger.evict(self._running, plan.victims)
-            found = place_in(cycle, preemptor, asked, plan.domain)
-            if found is None or not job_ready(cycle.ledger, job, waiting=True):
+            placement = place_in(cycle, preemptor, demand, plan.domain)
+            if placement is None or not job_ready(cycle.ledger, job, waiting=True):
                 return False
-            late = self._late(job, found.placements)
+            late = self._late(job, placement.placements)
             if late is not None:
                 return late
             statement.keep()
         victims = self._with_remainder(preemptor, plan)
         before = len(cycle.report.evictions)
-        self._finish(job, found.placements, victims, found.score)
+        self._finish(job, placement.placements, victims, placement.score)
         cycle.report.add_eviction_attempt(job, replace(self._with_attempt(plan, looked), loss=loss))
         if dragged.any():  # victims that a group which falls as one makes needless stay, before others take the room
             review(cycle, before)
             self._gone[victims] = self._evicted[victims] = False
-            left = self._running.at(e.task for e in cycle.report.evictions[before:])
-            self._gone[left] = self._evicted[left] = True
+            evicted = self._running.at(e.task for e in cycle.report.evictions[before:])
+            self._gone[evicted] = self._evicted[evicted] = True
         return True
 
     def _with_attempt(self, plan: EvictionPlan, looked: tuple[str, ...]) -> EvictionAttempt:
@@ -551,9 +559,9 @@ class GangPreemptor(Evictor):
         by_pod = self._options.by_pod
         going = np.zeros(len(self._running), dtype=bool)
         going[plan.victims] = True
-        taken = bundles.numbers(going[bundles.victims])
+        evicted_by_bundle = bundles.numbers(going[bundles.victims])
         names = [jobs[number].key for number in bundles.job.tolist()]
-        columns = (bundles.safe, np.diff(bundles.start), bundles.efficiency(), taken)
+        columns = (bundles.safe, np.diff(bundles.start), bundles.efficiency(), evicted_by_bundle)
         notes = map(BundleSummary, names, *(column.tolist() for column in columns), repeat(by_pod))
         return EvictionAttempt(self._action, None, looked, self._cycle.topology.name[plan.domain], tuple(notes))
 
@@ -565,12 +573,12 @@ class GangPreemptor(Evictor):
                 broken.append(int(plan.bundles.job[b]))
         if not self._options.remainder or not broken:
             return plan.victims
-        rest = np.flatnonzero(np.isin(self._running.job, broken) & ~self._gone)
-        rest = np.setdiff1d(rest, plan.victims)
-        rest = rest[self._cycle.pipeline.may_go(preemptor, rest) & ~preemptor.stays[rest]]
-        if len(rest):
-            self._cycle.ledger.evict(self._running, rest)
-        return np.concatenate((plan.victims, rest))
+        remainder = np.flatnonzero(np.isin(self._running.job, broken) & ~self._gone)
+        remainder = np.setdiff1d(remainder, plan.victims)
+        remainder = remainder[self._cycle.pipeline.may_go(preemptor, remainder) & ~preemptor.stays[remainder]]
+        if len(remainder):
+            self._cycle.ledger.evict(self._running, remainder)
+        return np.concatenate((plan.victims, remainder))
 
     def _why(self, job: Job, owner: Job) -> str:
         overuse = f"queue {owner.queue} uses more than it deserves"
@@ -587,8 +595,8 @@ class GangPreemptor(Evictor):
         if not domains:
             return Reason("NoDomain", self._action, "its topology leaves no domain that could ever hold it")
         notes = "; ".join(self._note(preemptor, domain) for domain in domains[:_SHOWN])
-        more = f"; and {count(len(domains) - _SHOWN, 'other domain')}" if len(domains) > _SHOWN else ""
-        return Reason("NotEnoughVictims", self._action, f"nothing was evicted: {notes}{more}")
+        hidden_text = f"; and {count(len(domains) - _SHOWN, 'other domain')}" if len(domains) > _SHOWN else ""
+        return Reason("NotEnoughVictims", self._action, f"nothing was evicted: {notes}{hidden_text}")
 
     def _note(self, preemptor: Preemptor, domain: int) -> str:
         """What stood in the way in one domain."""
@@ -596,22 +604,22 @@ class GangPreemptor(Evictor):
         candidates_here = np.flatnonzero(self._eligible(preemptor)[inside]) + inside.start
         where = "in the cluster" if domain == ROOT else f"in {self._cycle.topology.name[domain]}"
         if not len(candidates_here):
-            others = np.arange(inside.start, inside.stop)[self._running.job[inside] != preemptor.job.number]
-            return f"{where} {self._why_nobody(preemptor, others)}"
+            of_other_jobs = np.arange(inside.start, inside.stop)[self._running.job[inside] != preemptor.job.number]
+            return f"{where} {self._why_nobody(preemptor, of_other_jobs)}"
         if not self._cycle.pipeline.answered(preemptor):
             could = count(len(candidates_here), "pod")
             return f"{where} {could} could be evicted, but no plugin of the profile permits victims"
         marked = preemptor.stays[candidates_here]
         vetoes = self._cycle.pipeline.protected_counts(preemptor, candidates_here[~marked])
-        kept = f", {marked.sum()} marked not preemptable" if marked.any() else ""
-        kept += "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)
-        kept += "" if self._options.allow_whole else ", gangs must stay whole"
-        return f"{where} {count(len(candidates_here), 'pod')} could go{kept}, which frees too little"
+        protected_text = f", {marked.sum()} marked not preemptable" if marked.any() else ""
+        protected_text += "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)
+        protected_text += "" if self._options.allow_whole else ", gangs must stay whole"
+        return f"{where} {count(len(candidates_here), 'pod')} could go{protected_text}, which frees too little"
 
 
 def _reach(plan: EvictionPlan, alike: float) -> Price:
     """What a plan costs at most that may be as efficient as this one, but for a difference that counts as none."""
     if not plan.cost:
         return plan.price[:2]
-    least = plan.gain / plan.cost - alike
-    return plan.price[0], plan.gain / least if least > 0 else math.inf
+    lowest_efficiency = plan.gain / plan.cost - alike
+    return plan.price[0], plan.gain / lowest_efficiency if lowest_efficiency > 0 else math.inf

@@ -34,33 +34,35 @@ def give_back(cycle: Cycle, *, enabled: bool) -> None:
     gone = {eviction.task.key for eviction in cycle.report.evictions}
     settled = ProtectedJobs(cycle)
     settled.catch_up()
-    told = []
+    notices = []
     for plugin, debt in cycle.pipeline.debts():
         if not enabled or not debt.due:
-            told.append((debt.queue, _kept(debt.text, enabled=enabled)))
+            notices.append((debt.queue, _kept(debt.text, enabled=enabled)))
             continue
         running = cycle.running
-        left = np.array([task.key in gone for task in running.tasks], dtype=bool)
+        already_gone = np.array([task.key in gone for task in running.tasks], dtype=bool)
         stays = settled.alone[running.job]  # what the cycle has just placed stays
         priced = _priced(cycle, replace(running, not_preemptable=running.not_preemptable | stays), debt)
-        going = _allowed(cycle, plugin, debt, priced, left)
-        rest = replace(debt, over=debt.over - running.request[:, going].sum(axis=1))
-        if (rest.over > 0).any():  # the quota holds this beyond its share: neither a mark nor a budget protects it
+        going = _allowed(cycle, plugin, debt, priced, already_gone)
+        remaining_debt = replace(debt, over=debt.over - running.request[:, going].sum(axis=1))
+        if (
+            remaining_debt.over > 0
+        ).any():  # the quota holds this beyond its share: neither a mark nor a budget protects it
             stays = stays | np.isin(np.arange(len(running)), going)
-            exposed = _priced(cycle, replace(running, not_preemptable=stays), rest)
-            more = _owed(cycle, plugin, rest, exposed, left)
-            going = np.concatenate((going, np.setdiff1d(more, going)))
+            exposed = _priced(cycle, replace(running, not_preemptable=stays), remaining_debt)
+            unprotected = _owed(cycle, plugin, remaining_debt, exposed, already_gone)
+            going = np.concatenate((going, np.setdiff1d(unprotected, going)))
         if not len(going):
             continue
         with cycle.ledger.statement() as statement, suppress(PluginError):  # a plugin that cannot follow keeps them
             cycle.ledger.evict(cycle.running, going)
             statement.keep()
             cycle.evict_running(going, None, _ACTION, debt.text, past_budgets=True)
-    if told:
+    if notices:
         for job in _denied(cycle):
-            for queue, reason in told:
-                own = replace(reason, names=()) if queue == job.queue else reason
-                cycle.report.add_eviction_attempt(job, EvictionAttempt(_ACTION, own))
+            for queue, reason in notices:
+                queue_reason = replace(reason, names=()) if queue == job.queue else reason
+                cycle.report.add_eviction_attempt(job, EvictionAttempt(_ACTION, queue_reason))
 
 
 def _owed(cycle: Cycle, plugin: Lending, debt: Debt, running: RunningTable, gone: Bools) -> Ints:
@@ -120,7 +122,7 @@ def _denied(cycle: Cycle) -> list[Job]:
 
 def _within_quota(cycle: Cycle, job: Job) -> bool:
     try:
-        asked = demand(cycle, job)
+        job_demand = demand(cycle, job)
     except PluginError:  # it was told so when it was served
         return False
-    return bool(asked.task_groups) and cycle.pipeline.quota_exceeded(job, needs(asked)) is None
+    return bool(job_demand.task_groups) and cycle.pipeline.quota_exceeded(job, needs(job_demand)) is None

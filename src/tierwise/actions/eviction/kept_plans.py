@@ -33,7 +33,7 @@ class KeptPlan(msgspec.Struct, frozen=True):
 
     def holds(self, quotas: Quotas) -> bool:
         """Whether it would be made again, where rows and gangs of its domain are as they were."""
-        return all(quotas.allow_without(freed) is said for freed, said in self.answers.items())
+        return all(quotas.allow_without(freed) is allowed for freed, allowed in self.answers.items())
 
 
 class PlanInputs(msgspec.Struct, frozen=True):
@@ -51,23 +51,23 @@ class PlanInputs(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(
-        cls, cycle: Cycle, preemptor: Preemptor, asked: Demand, quotas: Quotas, eligible: Bools
+        cls, cycle: Cycle, preemptor: Preemptor, demand: Demand, quotas: Quotas, eligible: Bools
     ) -> PlanInputs | None:
         """Of plans for a preemptor; None where they read more than that."""
-        kind = _kind(cycle, preemptor, asked, quotas)
+        kind = _kind(cycle, preemptor, demand, quotas)
         if kind is None:
             return None
         ledger = cycle.ledger
-        wanted = np.flatnonzero(preemptor.need)
-        free = ledger.free(wanted, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
+        requested = np.flatnonzero(preemptor.need)
+        free = ledger.free(requested, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
         return cls(kind, free, eligible, ledger.ready.copy(), ledger.budgets.copy())
 
 
-def _kind(cycle: Cycle, preemptor: Preemptor, asked: Demand, quotas: Quotas) -> Hashable:
+def _kind(cycle: Cycle, preemptor: Preemptor, demand: Demand, quotas: Quotas) -> Hashable:
     """What is the same of preemptors for which alike plans are made; None where more may be read."""
     job = preemptor.job
     pipeline = cycle.pipeline
-    firm = tuple((shape.number, number) for shape, number in asked.task_groups[0].firm())
+    firm = tuple((shape.number, number) for shape, number in demand.task_groups[0].firm())
     by_amounts = (quotas.silent or quotas.by_amounts) and pipeline.victims_by_amounts
     if cycle.fit_counts.closed is not None:
         return None
@@ -76,8 +76,8 @@ def _kind(cycle: Cycle, preemptor: Preemptor, asked: Demand, quotas: Quotas) -> 
     if preemptor.purpose is not Purpose.PREEMPT or preemptor.protection is not None:  # what queues hold is read there
         return None
     lost = preemptor.losses.tobytes() if preemptor.losses is not None else b""
-    held = cycle.ledger.job_used[:, job.number].tobytes()
-    return job.priority, job.scheduler, firm, preemptor.weighed.tobytes(), lost, held, quotas.silent
+    used_by_job = cycle.ledger.job_used[:, job.number].tobytes()
+    return job.priority, job.scheduler, firm, preemptor.weighed.tobytes(), lost, used_by_job, quotas.silent
 
 
 class KeptPlans:
@@ -89,24 +89,24 @@ class KeptPlans:
         self._read: PlanInputs | None = None
         self._plans: dict[int, KeptPlan] = {}
 
-    def for_next(self, read: PlanInputs | None) -> dict[int, KeptPlan]:
+    def for_next(self, inputs: PlanInputs | None) -> dict[int, KeptPlan]:
         """Those whose domains are as they were, by domain; what is added to them is kept for the preemptor behind."""
-        last = self._read
-        self._read = read
-        if read is None or last is None or last.kind != read.kind:
+        last_inputs = self._read
+        self._read = inputs
+        if inputs is None or last_inputs is None or last_inputs.kind != inputs.kind:
             self._plans = {}
         else:
-            changed = self._changed(last, read)
+            changed = self._changed(last_inputs, inputs)
             self._plans = {domain: plan for domain, plan in self._plans.items() if not changed[domain]}
         return self._plans
 
-    def _changed(self, last: PlanInputs, read: PlanInputs) -> Ints:
+    def _changed(self, last_inputs: PlanInputs, inputs: PlanInputs) -> Ints:
         """How many rows of each domain have changed, hold a task of a gang that has, or one under a budget that has."""
         running = self._running
-        jobs = running.jobs.sums(last.ready != read.ready) > 0
-        jobs[running.job[last.eligible != read.eligible]] = True
+        jobs = running.jobs.sums(last_inputs.ready != inputs.ready) > 0
+        jobs[running.job[last_inputs.eligible != inputs.eligible]] = True
         task, budget = running.covered
-        rows = (last.free != read.free).any(axis=0)
+        rows = (last_inputs.free != inputs.free).any(axis=0)
         rows[running.row[jobs[running.job]]] = True
-        rows[running.row[task[(last.budgets != read.budgets)[budget]]]] = True
+        rows[running.row[task[(last_inputs.budgets != inputs.budgets)[budget]]]] = True
         return self._cycle.topology.totals(rows)

@@ -23,9 +23,9 @@ def with_losses(cycle: Cycle, preemptor: Preemptor) -> Preemptor:
     if not cycle.pipeline.lost_seconds:
         return preemptor
     running = preemptor.running
-    asked = preemptor.weighed
+    weighed = preemptor.weighed
     gained = max(cycle.pipeline.gained_seconds(preemptor.job), 1e-9)
-    shares = (running.request[asked] / preemptor.need[asked, None]).sum(axis=0)
+    shares = (running.request[weighed] / preemptor.need[weighed, None]).sum(axis=0)
     lost = cycle.pipeline.lost_seconds(preemptor.job, running, np.arange(len(running)))
     return replace(preemptor, losses=shares * lost / gained)
 
@@ -60,9 +60,9 @@ def _weight(cycle: Cycle, preemptor: Preemptor, losing: Ints) -> Floats:
     jobs = cycle.snapshot.jobs
     lost = cycle.pipeline.lost_seconds(preemptor.job, running, losing)
     terms = (jobs[n].terms for n in running.job[losing].tolist())
-    claimed = np.array([one.restart_cost if one is not None else 0.0 for one in terms])
-    most = cycle.pipeline.gained_seconds(preemptor.job) / 2
-    counted = np.maximum(lost - claimed, 0.0) + np.minimum(claimed, most)
+    claimed = np.array([restart_terms.restart_cost if restart_terms is not None else 0.0 for restart_terms in terms])
+    claim_limit = cycle.pipeline.gained_seconds(preemptor.job) / 2
+    counted = np.maximum(lost - claimed, 0.0) + np.minimum(claimed, claim_limit)
     shares: Floats = np.divide(counted, lost, out=np.ones_like(lost), where=lost > 0)
     return np.minimum(shares, 1.0)
 
@@ -77,9 +77,9 @@ def loss_text(cycle: Cycle, preemptor: Preemptor, victims: Ints) -> str:
 def _compared(cycle: Cycle, preemptor: Preemptor, losing: Ints) -> str:
     """Both in hours of the resource that is asked for the most of what nodes have."""
     running = preemptor.running
-    asked = preemptor.weighed
+    weighed = preemptor.weighed
     total = cycle.nodes.allocatable.sum(axis=1)
-    resource = int(asked[np.argmax(preemptor.need[asked] / np.maximum(total[asked], 1))])
+    resource = int(weighed[np.argmax(preemptor.need[weighed] / np.maximum(total[weighed], 1))])
     seconds = cycle.pipeline.lost_seconds(preemptor.job, running, losing)
     lost = _hours(running.request[resource, losing], seconds)
     gained = _hours(preemptor.need[[resource]], np.array([cycle.pipeline.gained_seconds(preemptor.job)]))

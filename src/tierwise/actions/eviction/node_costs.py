@@ -95,14 +95,14 @@ def node_keys(cycle: Cycle, running: RunningTable, victims: Ints, rows: Ints, si
     started = running.started[victims]
     highest = np.full(size, -np.inf)
     np.maximum.at(highest, rows, priority)
-    first = np.full(size, np.inf)
+    earliest_start = np.full(size, np.inf)
     top = priority == highest[rows]
-    np.minimum.at(first, rows[top], started[top])
+    np.minimum.at(earliest_start, rows[top], started[top])
     beyond = beyond_budgets(cycle, running, victims, rows)
     worse: Floats = np.bincount(rows, weights=beyond, minlength=size).astype(np.float64)
     total: Floats = np.bincount(rows, weights=priority + _FLOOR, minlength=size).astype(np.float64)
     number: Floats = np.bincount(rows, minlength=size).astype(np.float64)
-    return worse, highest, total, number, -first
+    return worse, highest, total, number, -earliest_start
 
 
 class NodeCosts(msgspec.Struct, frozen=True):
@@ -126,8 +126,8 @@ class NodeCosts(msgspec.Struct, frozen=True):
 
     def on_row(self, row: int, number: int) -> Ints:
         """Who goes where a row takes so many tasks, by position in the running table."""
-        first, last = np.searchsorted(self.rows, [row, row + 1])
-        result: Ints = self.candidates[first:last][self.gone[number, first:last]]
+        row_start, row_end = np.searchsorted(self.rows, [row, row + 1])
+        result: Ints = self.candidates[row_start:row_end][self.gone[number, row_start:row_end]]
         return result
 
     def of(self, numbers: Ints) -> Ints:
@@ -137,23 +137,23 @@ class NodeCosts(msgspec.Struct, frozen=True):
 
 
 def price_nodes(
-    cycle: Cycle, shape: Shape, running: RunningTable, candidates: Ints, most: int, victim_order: VictimOrder
+    cycle: Cycle, shape: Shape, running: RunningTable, candidates: Ints, max_tasks: int, victim_order: VictimOrder
 ) -> NodeCosts:
-    """The prices of up to `most` tasks of a shape on every node, if these candidates may go."""
+    """The prices of up to `max_tasks` tasks of a shape on every node, if these candidates may go."""
     candidates = _in_order(cycle, running, candidates, victim_order)
     rows = running.row[candidates]
     idle = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
     request = running.request[shape.asked[:, None], candidates]
     cleared = idle.copy()
     np.add.at(cleared.T, rows, request.T)
-    asked = shape.request[shape.asked, None]
-    free, room = (np.maximum((amounts // asked).min(axis=0), 0) for amounts in (idle, cleared))
+    requested = shape.request[shape.asked, None]
+    free, room = (np.maximum((amounts // requested).min(axis=0), 0) for amounts in (idle, cleared))
     closed = cycle.fit_counts.why(shape) != 0
     free[closed], room[closed] = 0, 0
-    most = min(most, int(room.max(initial=0)))
-    gone = np.zeros((most + 1, len(candidates)), dtype=bool)
-    for number in range(1, most + 1):
-        gone[number] = _without_room(cleared - asked * number, rows, request)
+    max_tasks = min(max_tasks, int(room.max(initial=0)))
+    gone = np.zeros((max_tasks + 1, len(candidates)), dtype=bool)
+    for number in range(1, max_tasks + 1):
+        gone[number] = _without_room(cleared - requested * number, rows, request)
     price, units = _prices(cycle, running, candidates, gone, victim_order)
     return NodeCosts(free, room, price, candidates, rows, gone, units)
 
@@ -169,15 +169,17 @@ def _in_order(cycle: Cycle, running: RunningTable, candidates: Ints, victim_orde
     return candidates[np.lexsort((~beyond, rows))]  # stable: the rest stays in order
 
 
-def _without_room(left: Ints, rows: Ints, request: Ints) -> Bools:
+def _without_room(free: Ints, rows: Ints, request: Ints) -> Bools:
     """Who finds no room: on every row one candidate after the other takes what is left, if it is enough."""
     result = np.zeros(len(rows), dtype=bool)
     place = ordinals(rows)
     for i in range(int(place.max(initial=-1)) + 1):
-        now = np.flatnonzero(place == i)
-        fits = (request[:, now] <= left[:, rows[now]]).all(axis=0)
-        result[now[~fits]] = True
-        left[:, rows[now[fits]]] -= request[:, now[fits]]  # one candidate of each row at a time: no row is here twice
+        placed_now = np.flatnonzero(place == i)
+        fits = (request[:, placed_now] <= free[:, rows[placed_now]]).all(axis=0)
+        result[placed_now[~fits]] = True
+        free[:, rows[placed_now[fits]]] -= request[
+            :, placed_now[fits]
+        ]  # one candidate of each row at a time: no row is here twice
     return result
 
 

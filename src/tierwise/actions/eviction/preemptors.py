@@ -70,19 +70,23 @@ class Evictor(ABC):
         Where it had a whole budget of steps, it is not served again until room grows.
         """
         steps = self._cycle.steps
-        standing = steps.standing(job, self._action)
+        remembered_refusal = steps.standing(job, self._action)
         begun = steps.taken
-        failed = standing.reason if standing is not None else self._cycle.attempt(job, self._serve_or_wait)
+        failed = (
+            remembered_refusal.reason
+            if remembered_refusal is not None
+            else self._cycle.attempt(job, self._serve_or_wait)
+        )
         if failed is not None:
             self._tell(job, failed)
-        if standing is not None:
+        if remembered_refusal is not None:
             return
         if failed is not None and failed.code == CUT_SHORT:
             steps.keep(job, Rejection("steps", job.key, failed, bounded=True), self._action)
         elif failed is None:
-            made = self._cycle.report.eviction_attempts.get(job.key, [])
-            if made and made[-1].obstacle is not None:
-                steps.looked_at(job, Rejection("evict", job.key, made[-1].obstacle), begun, self._action)
+            attempts = self._cycle.report.eviction_attempts.get(job.key, [])
+            if attempts and attempts[-1].obstacle is not None:
+                steps.looked_at(job, Rejection("evict", job.key, attempts[-1].obstacle), begun, self._action)
 
     def _serve_or_wait(self, job: Job) -> Reason | None:
         if self._idle_room_might_do(job):
@@ -100,8 +104,8 @@ class Evictor(ABC):
             return False
         from tierwise.actions.placement.exact import refuted, statable  # rarely needed
 
-        asked = statable(cycle, job)
-        return asked is not None and not refuted(cycle, job, asked)
+        stated_demand = statable(cycle, job)
+        return stated_demand is not None and not refuted(cycle, job, stated_demand)
 
     def _tell(self, job: Job, obstacle: Reason) -> None:
         self._cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, obstacle))
@@ -144,23 +148,23 @@ class Evictor(ABC):
             return None
         return declined(self._cycle, preemptor, victims, self._action)
 
-    def _why_nobody(self, preemptor: Preemptor, others: Ints) -> str:
-        """Why none of the running pods `others`, by position, is a candidate."""
+    def _why_nobody(self, preemptor: Preemptor, others_running: Ints) -> str:
+        """Why none of the running pods `others_running`, by position, is a candidate."""
         running = self._running
         job = preemptor.job
         if preemptor.by_pod:
-            less = running.priority[others] < highest_priority(job)
+            less = running.priority[others_running] < highest_priority(job)
         else:
-            less = running.jobs.priority[running.job[others]] < job.priority
-        return _why_no_candidate(self._cycle, preemptor, others, less=less, action=self._action)
+            less = running.jobs.priority[running.job[others_running]] < job.priority
+        return _why_no_candidate(self._cycle, preemptor, others_running, less=less, action=self._action)
 
     def _fair(self, job: Job) -> Bools:
         """Jobs that the purpose lets go: less important ones of its queue, or those of other queues."""
         jobs = self._running.jobs
-        own = jobs.queue == jobs.queue[job.number]
+        same_queue = jobs.queue == jobs.queue[job.number]
         reclaimable = np.array([queue.reclaimable for queue in self._cycle.snapshot.queues.values()] + [False])
-        others: Bools = ~own & reclaimable[jobs.queue]  # the last one is for jobs of no queue
-        return own & (jobs.priority < job.priority) if self._purpose is Purpose.PREEMPT else others
+        other_queues: Bools = ~same_queue & reclaimable[jobs.queue]  # the last one is for jobs of no queue
+        return same_queue & (jobs.priority < job.priority) if self._purpose is Purpose.PREEMPT else other_queues
 
     def _late(self, job: Job, placements: Sequence[Placement]) -> Reason | None:
         """Why a job had better wait than take this place: then no pod is evicted for it there, until it is asked again.
@@ -271,8 +275,8 @@ def slots(cycle: Cycle, job: Job) -> Demand:
         return Demand(())
     subs = [sub.number for sub in job.subs]
     waits = sum(cycle.backlog.left(pod_set) for _, pod_set in job.best_effort_pod_sets)
-    standing = int((cycle.ledger.ready[subs] + cycle.ledger.waiting[subs]).sum()) - waits
-    missing = min(waits, job.minimum - standing)
+    placed = int((cycle.ledger.ready[subs] + cycle.ledger.waiting[subs]).sum()) - waits
+    missing = min(waits, job.minimum - placed)
     task_groups = []
     for number, pod_set in job.best_effort_pod_sets:
         count = min(missing, cycle.backlog.left(pod_set))
@@ -332,12 +336,12 @@ def marked(job: Job) -> str:
     return ""
 
 
-def without_never_preempting(job: Job, asked: Demand) -> Demand | None:
+def without_never_preempting(job: Job, demand: Demand) -> Demand | None:
     """The demand without pods that must not cause evictions; None where its minimum cannot do without them."""
     if job.never_preempts:
         return None
     task_groups, substitutes = (
-        tuple(map(_group_without_never_preempting, groups)) for groups in (asked.task_groups, asked.substitutes)
+        tuple(map(_group_without_never_preempting, groups)) for groups in (demand.task_groups, demand.substitutes)
     )
     enough = all(task_group.enough for task_group in task_groups)
     if enough:
@@ -350,21 +354,24 @@ def _group_without_never_preempting(task_group: TaskGroup) -> TaskGroup:
     return replace(task_group, remaining=tuple(remaining))
 
 
-def _why_no_candidate(cycle: Cycle, preemptor: Preemptor, others: Ints, *, less: Bools, action: str) -> str:
-    """Why none of the running pods `others`, by position, is a candidate: its queue is looked at first.
+def _why_no_candidate(cycle: Cycle, preemptor: Preemptor, others_running: Ints, *, less: Bools, action: str) -> str:
+    """Why none of the running pods `others_running`, by position, is a candidate: its queue is looked at first.
 
     `less` says who of them is less important.
     """
     queues = [
-        cycle.snapshot.jobs[number].queue == preemptor.job.queue for number in preemptor.running.job[others].tolist()
+        cycle.snapshot.jobs[number].queue == preemptor.job.queue
+        for number in preemptor.running.job[others_running].tolist()
     ]
-    same: Bools = np.array(queues, dtype=bool)
-    own = int(same.sum())
-    elsewhere = len(others) - own
-    pods = count(len(others), "running pod")
-    if not len(others):
+    in_same_queue: Bools = np.array(queues, dtype=bool)
+    same_count = int(in_same_queue.sum())
+    elsewhere = len(others_running) - same_count
+    pods = count(len(others_running), "running pod")
+    if not len(others_running):
         return "no other pod is running"
-    fair = int((less & (same | preemptor.across) if preemptor.purpose is Purpose.PREEMPT else ~same).sum())
+    fair = int(
+        (less & (in_same_queue | preemptor.across) if preemptor.purpose is Purpose.PREEMPT else ~in_same_queue).sum()
+    )
     slots = cycle.view.axis.index[POD_SLOTS]
     if fair and not np.delete(preemptor.need, slots).any():
         text = f"{count(fair, 'running pod')} {verb(fair, 'holds', 'hold')} more than a pod slot"
@@ -374,6 +381,6 @@ def _why_no_candidate(cycle: Cycle, preemptor: Preemptor, others: Ints, *, less:
     if preemptor.across or not elsewhere:
         return f"none of {pods} is less important"
     away = f"{count(elsewhere, 'running pod')} {verb(elsewhere, 'is', 'are')} in other queues"
-    if not own:
+    if not same_count:
         return f"{away}, and {action} evicts in the job's own queue alone"
-    return f"none of {count(own, 'running pod')} in its own queue is less important, and {away}"
+    return f"none of {count(same_count, 'running pod')} in its own queue is less important, and {away}"

@@ -77,8 +77,8 @@ class StandingTasks:
 
     def in_tier(self, tier: int) -> Segments:
         """The segments of one tier."""
-        found = self._segments.get(tier)
-        if found is None:
+        segments = self._segments.get(tier)
+        if segments is None:
             topology = self._topology
             running = self._running
             domains = topology.at_tier[tier]
@@ -87,11 +87,13 @@ class StandingTasks:
             order = inside[np.lexsort((running.job[inside], place[inside]))]
             place = place[order]
             job = running.job[order]
-            first = np.flatnonzero(begins(place, job))
-            of_others = np.flatnonzero(begins(place[first]))
-            ends = np.append(first, len(order))
-            found = self._segments[tier] = Segments(domains, order, ends, place[first], of_others, job[first])
-        return found
+            job_starts = np.flatnonzero(begins(place, job))
+            of_others = np.flatnonzero(begins(place[job_starts]))
+            ends = np.append(job_starts, len(order))
+            segments = self._segments[tier] = Segments(
+                domains, order, ends, place[job_starts], of_others, job[job_starts]
+            )
+        return segments
 
 
 class DomainBounds:
@@ -102,21 +104,21 @@ class DomainBounds:
     """
 
     def __init__(
-        self, room: Room, standing: StandingTasks, preemptor: Preemptor, asked: Demand, breakable: Bools
+        self, room: Room, running_tasks: StandingTasks, preemptor: Preemptor, demand: Demand, breakable: Bools
     ) -> None:
         cycle = room.cycle
         running = preemptor.running
         weighed = preemptor.weighed
         self._cycle = cycle
         self._room = room
-        self._standing = standing
+        self._standing = running_tasks
         self._cause = preemptor
-        self._asked = asked
+        self._asked = demand
         self._breakable = breakable
         self._surplus: Ints = running.jobs.surplus(cycle.ledger.ready)  # by job: below 0 it is broken already
-        held = cycle.ledger.job_used[weighed] / (preemptor.need[weighed, None] / asked.need)
-        self._used: Floats = held.sum(axis=0)  # by job, in tasks of the demand
-        self._shapes = asked.shapes
+        used_by_job = cycle.ledger.job_used[weighed] / (preemptor.need[weighed, None] / demand.need)
+        self._used: Floats = used_by_job.sum(axis=0)  # by job, in tasks of the demand
+        self._shapes = demand.shapes
 
     def _countable(self) -> bool:
         """Whether it is known what must be placed, and tasks free what they ask for and no more."""
@@ -129,17 +131,17 @@ class DomainBounds:
         `eligible` are the running tasks that the purpose lets go.
         """
         topology = self._cycle.topology
-        least = np.zeros((3, len(domains)))  # highest priority broken, what broken gangs held, what is evicted
-        least[0] = NONE_BROKEN
+        bounds = np.zeros((3, len(domains)))  # highest priority broken, what broken gangs held, what is evicted
+        bounds[0] = NONE_BROKEN
         if self._countable():
-            self._raise(least, eligible, domains)
+            self._raise(bounds, eligible, domains)
         if self._cause.purpose is not Purpose.PREEMPT:
-            least[0] = np.where(least[0] < math.inf, 0, math.inf)
-        columns = (*least, topology.tier[domains].astype(np.float64), topology.rank[domains].astype(np.float64))
+            bounds[0] = np.where(bounds[0] < math.inf, 0, math.inf)
+        columns = (*bounds, topology.tier[domains].astype(np.float64), topology.rank[domains].astype(np.float64))
         prices = zip(*(column.tolist() for column in columns), strict=True)
         return {d: price for d, price in zip(domains.tolist(), prices, strict=True) if max(price[:2]) < math.inf}
 
-    def _raise(self, least: Floats, eligible: Bools, domains: Ints) -> None:
+    def _raise(self, bounds: Floats, eligible: Bools, domains: Ints) -> None:
         """Raise the first three numbers of the price; gangs are counted by the resource of which most is missing."""
         cause = self._cause
         weighed = self._cause.weighed
@@ -150,27 +152,31 @@ class DomainBounds:
         goes[gone[self._cycle.pipeline.alone(cause, gone)]] = True
         rows = self._growth(useful, goes)
         missing = self._asked.need - topology.totals(rows.had)[domains]
-        least[0] = rows.level(topology, domains, missing)
+        bounds[0] = rows.level(topology, domains, missing)
         free = self._cycle.ledger.free(weighed, slice(0, len(useful)), Pool.FUTURE_IDLE)
-        there = np.stack([topology.totals(amounts)[domains] for amounts in np.maximum(free, 0) * useful])
-        lacking = least_needs(self._asked)[weighed, None] - there
+        free_by_domain = np.stack([topology.totals(amounts)[domains] for amounts in np.maximum(free, 0) * useful])
+        lacking = least_needs(self._asked)[weighed, None] - free_by_domain
         scarcest = np.argmax(lacking / cause.need[weighed, None], axis=0)
-        possible = least[0] < math.inf
+        possible = bounds[0] < math.inf
         request = cause.running.request[:, self._standing.samples]
         shares = (request[weighed] / cause.need[weighed, None]).sum(axis=0)
         for i, r in enumerate(weighed.tolist()):
-            here = np.flatnonzero((scarcest == i) & possible & ((lacking[i] > 0) | (missing > 0)))
-            units = rows.units(r, topology, domains[here], missing[here]) if len(here) else here
-            for tier in distinct(topology.tier[domains[here]]).tolist():
-                of_tier = topology.tier[domains[here]] == tier
-                some = here[of_tier]
+            short_domains = np.flatnonzero((scarcest == i) & possible & ((lacking[i] > 0) | (missing > 0)))
+            units = (
+                rows.units(r, topology, domains[short_domains], missing[short_domains])
+                if len(short_domains)
+                else short_domains
+            )
+            for tier in distinct(topology.tier[domains[short_domains]]).tolist():
+                of_tier = topology.tier[domains[short_domains]] == tier
+                short_of_tier = short_domains[of_tier]
                 freed = cause.running.request[r] * goes
-                raised = self._in_tier(tier, freed, domains[some], lacking[i, some], units[of_tier])
-                least[:2, some] = np.maximum(least[:2, some], raised)
+                raised = self._in_tier(tier, freed, domains[short_of_tier], lacking[i, short_of_tier], units[of_tier])
+                bounds[:2, short_of_tier] = np.maximum(bounds[:2, short_of_tier], raised)
             frees = request[r] > 0
             if frees.any():  # what is evicted with each unit of a resource
                 rate = (shares[frees] / request[r, frees]).min()
-                least[2] = np.maximum(least[2], _lowered(np.maximum(lacking[i], 0) * rate, 0.0))
+                bounds[2] = np.maximum(bounds[2], _lowered(np.maximum(lacking[i], 0) * rate, 0.0))
 
     def _growth(self, useful: Bools, goes: Bools) -> _Growth:
         """How the room of useful rows grows as gangs without surplus go, the lowest priority first.
@@ -178,33 +184,33 @@ class DomainBounds:
         Counted by the resources that every task of the demand takes some of.
         """
         running = self._cause.running
-        standing = self._standing
+        running_tasks = self._standing
         weighed = self._cause.weighed
-        each = np.array([min(int(shape.request[r]) for shape in self._shapes) for r in weighed.tolist()])
-        resources = weighed[each > 0]
-        each = each[each > 0]
+        sizes = np.array([min(int(shape.request[r]) for shape in self._shapes) for r in weighed.tolist()])
+        resources = weighed[sizes > 0]
+        sizes = sizes[sizes > 0]
         tight = (self._surplus == 0) & self._breakable
         loose, tight = (goes & who[running.job] for who in (self._surplus != 0, tight))
         base = self._cycle.ledger.free(resources, slice(0, len(useful)), Pool.FUTURE_IDLE)
 
         def room(free: Ints, rows: Ints | slice = slice(None)) -> Ints:
             count = np.full(free.shape[1], self._asked.need)
-            for amounts, size in zip(free, each.tolist(), strict=True):
+            for amounts, size in zip(free, sizes.tolist(), strict=True):
                 np.minimum(count, amounts // size, out=count)
             result: Ints = np.maximum(count, 0) * useful[rows]
             return result
 
-        loosely, tightly = (standing.by_cell(running.request[resources] * who) for who in (loose, tight))
+        loosely, tightly = (running_tasks.by_cell(running.request[resources] * who) for who in (loose, tight))
         for amounts, freed in zip(base, loosely, strict=True):
-            np.add.at(amounts, standing.cell_row, freed)
-        more = growth(standing.cell_row, base, tightly, room)
-        some = np.flatnonzero(more)
+            np.add.at(amounts, running_tasks.cell_row, freed)
+        growth_by_cell = growth(running_tasks.cell_row, base, tightly, room)
+        growing = np.flatnonzero(growth_by_cell)
         return _Growth(
             had=room(base),
-            sizes=dict(zip(resources.tolist(), zip(each.tolist(), base, strict=True), strict=True)),
-            row=standing.cell_row[some],
-            priority=standing.cell_priority[some],
-            more=more[some],
+            sizes=dict(zip(resources.tolist(), zip(sizes.tolist(), base, strict=True), strict=True)),
+            row=running_tasks.cell_row[growing],
+            priority=running_tasks.cell_priority[growing],
+            more=growth_by_cell[growing],
         )
 
     def _in_tier(self, tier: int, freed: Ints, domains: Ints, missing: Ints, units: Ints) -> tuple[Floats, Floats]:
@@ -221,23 +227,23 @@ class DomainBounds:
         amounts = freed[segments.order]
         begin = segments.first[:-1]
         total = np.add.reduceat(amounts, begin)
-        most = np.maximum.reduceat(amounts, begin)
+        largest = np.maximum.reduceat(amounts, begin)
         surplus = self._surplus[job]
-        safe = np.where(surplus < 0, total, np.minimum(total, surplus * most))
+        safe = np.where(surplus < 0, total, np.minimum(total, surplus * largest))
         core = np.where(self._breakable[job], total - safe, 0)
         rate = np.where(core > 0, self._used[job] / np.maximum(core, 1), math.inf)
         tight = np.where(surplus == 0, rate, math.inf)
         places = np.searchsorted(segments.domains, domains)
-        left = missing - segments.sums(safe)[places]
+        still_missing = missing - segments.sums(safe)[places]
         broken = np.zeros(len(domains))
-        for amount, each in (left, rate), (units, tight):
-            some = np.flatnonzero(amount > 0)
-            least = amount[some] * segments.least(each)[places[some]] / self._asked.need
-            broken[some] = np.maximum(broken[some], _lowered(least, least))
-        broken[left > segments.sums(core)[places]] = math.inf
+        for amount, shares in (still_missing, rate), (units, tight):
+            missing_anything = np.flatnonzero(amount > 0)
+            shares_lost = amount[missing_anything] * segments.least(shares)[places[missing_anything]] / self._asked.need
+            broken[missing_anything] = np.maximum(broken[missing_anything], _lowered(shares_lost, shares_lost))
+        broken[still_missing > segments.sums(core)[places]] = math.inf
         holds = self._breakable & (self._used > 0)
         lowest = self._cause.running.jobs.priority[holds].min(initial=2**40)
-        return np.where(left > 0, lowest, NONE_BROKEN), broken
+        return np.where(still_missing > 0, lowest, NONE_BROKEN), broken
 
 
 class _Growth(msgspec.Struct, frozen=True):
@@ -251,12 +257,12 @@ class _Growth(msgspec.Struct, frozen=True):
 
     def level(self, topology: Topology, domains: Ints, missing: Ints) -> Floats:
         """For each domain the lowest priority up to which gangs must go for so many more tasks; or infinity."""
-        first, last = np.searchsorted(self.row, [topology.start[domains], topology.end[domains]])
-        owner, index = _ranges(first, last)
+        starts, stops = np.searchsorted(self.row, [topology.start[domains], topology.end[domains]])
+        owner, index = _ranges(starts, stops)
         index = index[np.lexsort((self.priority[index], owner))]
         upto = np.concatenate(([0], np.cumsum(self.more[index])))
-        ends = np.cumsum(last - first)
-        target = upto[ends - (last - first)] + missing
+        ends = np.cumsum(stops - starts)
+        target = upto[ends - (stops - starts)] + missing
         enough = (missing > 0) & (upto[ends] >= target)
         result = np.where(missing > 0, math.inf, NONE_BROKEN)
         result[enough] = self.priority[index[np.searchsorted(upto, target[enough]) - 1]]
@@ -266,20 +272,20 @@ class _Growth(msgspec.Struct, frozen=True):
         """How much of a resource must be freed in each domain for so many more tasks, at least."""
         if resource not in self.sizes:
             return np.zeros(len(domains), dtype=np.int64)
-        each, base = self.sizes[resource]
-        most = np.minimum(summed(self.row, self.more, len(base)), missing.max(initial=0))
-        row = np.repeat(np.arange(len(base)), most)
-        number = self.had[row] + np.arange(len(row)) - np.repeat(np.cumsum(most) - most, most)
-        short = [np.maximum(count * each - base[row], 0) for count in (number, number + 1)]
+        size, base = self.sizes[resource]
+        added = np.minimum(summed(self.row, self.more, len(base)), missing.max(initial=0))
+        row = np.repeat(np.arange(len(base)), added)
+        number = self.had[row] + np.arange(len(row)) - np.repeat(np.cumsum(added) - added, added)
+        short = [np.maximum(count * size - base[row], 0) for count in (number, number + 1)]
         unit = short[1] - short[0]
-        first, last = np.searchsorted(row, [topology.start[domains], topology.end[domains]])
-        owner, index = _ranges(first, last)
+        starts, stops = np.searchsorted(row, [topology.start[domains], topology.end[domains]])
+        owner, index = _ranges(starts, stops)
         unit = unit[index]
         order = np.argsort(unit)
         order = order[stable_order(owner[order], len(domains))]
         upto = np.concatenate(([0], np.cumsum(unit[order])))
-        begins = np.cumsum(last - first) - (last - first)
-        result: Ints = upto[begins + np.clip(missing, 0, last - first)] - upto[begins]
+        begins = np.cumsum(stops - starts) - (stops - starts)
+        result: Ints = upto[begins + np.clip(missing, 0, stops - starts)] - upto[begins]
         return result
 
 
@@ -290,8 +296,8 @@ def _ranges(start: Ints, end: Ints) -> tuple[Ints, Ints]:
     return owner, np.arange(len(owner)) + np.repeat(start - (np.cumsum(sizes) - sizes), sizes)
 
 
-def _lowered(found: Floats, added: float | Floats) -> Floats:
+def _lowered(prices: Floats, added: float | Floats) -> Floats:
     """Rounded as prices are, and no more than they are, where so much was added up."""
     slack = _ROUNDING * (np.minimum(added, 1 / _ROUNDING) + 100)  # also of what is infinite
-    result: Floats = np.maximum(found - slack, 0.0).round(9)
+    result: Floats = np.maximum(prices - slack, 0.0).round(9)
     return result

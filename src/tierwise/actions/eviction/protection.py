@@ -63,12 +63,12 @@ class ProtectionLimits(msgspec.Struct, frozen=True):
         queue = np.full(len(running), -1)
         if amounts is not None:
             column = self.column[running.job]
-            own = int(self.column[job.number])
-            other = (column != own) | (self.namespace[running.job] != self.namespace[job.number])
-            known = (column >= 0) & other
+            own_column = int(self.column[job.number])
+            of_other_queue = (column != own_column) | (self.namespace[running.job] != self.namespace[job.number])
+            is_protected = (column >= 0) & of_other_queue
             if purpose is Purpose.PREEMPT:
-                known &= self.declared[column]
-            queue = np.where(known, column, -1)
+                is_protected &= self.declared[column]
+            queue = np.where(is_protected, column, -1)
         else:
             amounts = np.full_like(cycle.ledger.queue_used, -1)
         return Protection(queue, amounts, cycle.ledger.queue_used - cycle.ledger.queue_kept, outranked)
