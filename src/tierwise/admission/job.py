@@ -29,6 +29,7 @@ from tierwise.dialects.volcano.job import (
     pod_name,
     task_minimum,
 )
+from tierwise.model.part_names import PartNames
 
 __all__ = ["check", "check_change", "check_command"]
 
@@ -36,7 +37,6 @@ __all__ = ["check", "check_change", "check_command"]
 #
 # Beyond the errors of Volcano's webhook it warns about policies without effect, and about one that does more than it
 # says.
-
 
 _RESTART_PARTITION: Final = "RestartPartition"
 _ANY: Final = "*"
@@ -56,6 +56,7 @@ ACTIONS: Final = frozenset(
         "ResumeJob",
     }
 )
+_PARTED: Final = PartNames(part="task with partitions")
 _OF_JOBS: Final = frozenset({"Unknown", "JobUpdated"})
 """Events that concern no task, so that policies of tasks never hear of them."""
 
@@ -173,7 +174,7 @@ def check(written: Job, context: ClusterContext) -> Iterator[Issue]:
     yield from context.priority_class("spec.priorityClassName", spec.priority_class_name)
     yield from network_topology.check("spec.networkTopology", spec.network_topology, context)
     parted = [entry.name for entry in job.spec.tasks if entry.partition_policy is not None]
-    yield from network_topology.check_fabrics(written.metadata, parted, around)
+    yield from network_topology.check_fabrics(written.metadata, parted, around, _PARTED)
     outer = network_topology.limit(spec.network_topology, context.tiers)
     for index, entry in enumerate(spec.tasks):
         yield from _check_task(f"spec.tasks[{index}]", entry, outer, context)

@@ -11,6 +11,7 @@ from tierwise.api import fabric as fabrics
 from tierwise.api import sets
 from tierwise.api.core import ObjectMeta
 from tierwise.api.volcano import NetworkTopologySpec
+from tierwise.model.part_names import PART_NAMES, PartNames
 from tierwise.model.topology import fabric_kind
 
 __all__ = ["check", "check_fabrics", "limit", "within"]
@@ -41,8 +42,13 @@ def check(path: str, topology: NetworkTopologySpec | None, context: ClusterConte
         yield warning(path, "mode hard without highestTierAllowed or highestTierName sets no limit")
 
 
-def check_fabrics(meta: ObjectMeta, sub_groups: Collection[str], context: ClusterContext) -> Iterator[Issue]:
-    """Issues of the marks by which a group names fabrics; trees of other kinds are not looked at."""
+def check_fabrics(
+    meta: ObjectMeta, sub_groups: Collection[str], context: ClusterContext, words: PartNames = PART_NAMES
+) -> Iterator[Issue]:
+    """Issues of the marks by which a group names fabrics; trees of other kinds are not looked at.
+
+    `words` are those of its language for its parts.
+    """
     name = fabrics.fabric_of(meta)
     text = meta.annotations.get(fabrics.CONSTRAINTS, "")
     if name:
@@ -50,7 +56,7 @@ def check_fabrics(meta: ObjectMeta, sub_groups: Collection[str], context: Cluste
     for sub_group, inner in fabrics.fabrics_of_sub_groups(meta).items():
         path = f"metadata.annotations[{fabrics.FABRIC}.{sub_group}]"
         if sub_group not in sub_groups:
-            yield error(path, f'there is no sub-group "{sub_group}"')
+            yield error(path, words.unknown(sub_group))
         yield from _check_fabric(path, inner, context)
     path, start = (meta.annotations.get(key, "").strip() for key in (sets.SET, sets.SET_START))
     if (wrong := sets.marks_fault(path, start)) is not None:
@@ -68,7 +74,7 @@ def check_fabrics(meta: ObjectMeta, sub_groups: Collection[str], context: Cluste
         at = f"{where}[{index}]"
         fabric = entry.fabric or name
         if entry.sub_group and entry.sub_group not in sub_groups:
-            yield error(f"{at}.subGroup", f'there is no sub-group "{entry.sub_group}"')
+            yield error(f"{at}.subGroup", words.unknown(entry.sub_group))
         if entry.fabric:
             yield from _check_fabric(f"{at}.fabric", entry.fabric, context)
         tiers = context.fabrics.get(fabric) if fabric else context.tiers

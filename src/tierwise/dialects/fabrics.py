@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from tierwise.api import fabric, sets
 from tierwise.api.core import ObjectMeta
 from tierwise.model.job import Constraint, Reason, SetMember, SetRule
+from tierwise.model.part_names import PART_NAMES, PartNames
 from tierwise.model.topology import fabric_kind
 
 __all__ = ["FabricMarks", "read_marks"]
@@ -44,8 +45,16 @@ class FabricMarks(msgspec.Struct, frozen=True):
         return self.by_sub_group.get(sub_group, ())
 
 
-def read_marks(marks: ObjectMeta | Mapping[str, str], language: str, sub_groups: Collection[str] = ()) -> FabricMarks:
-    """The marks of a group whose language speaks of one kind of tree, and whose sub-groups have these names."""
+def read_marks(
+    marks: ObjectMeta | Mapping[str, str],
+    language: str,
+    sub_groups: Collection[str] = (),
+    words: PartNames = PART_NAMES,
+) -> FabricMarks:
+    """The marks of a group whose language speaks of one kind of tree, and whose sub-groups have these names.
+
+    `words` are those of the language for its parts.
+    """
     annotations = marks.annotations if isinstance(marks, ObjectMeta) else marks
     name = fabric.fabric_of(marks)
     text = annotations.get(fabric.CONSTRAINTS, "")
@@ -54,14 +63,14 @@ def read_marks(marks: ObjectMeta | Mapping[str, str], language: str, sub_groups:
     start = annotations.get(sets.SET_START, "")
     if not (name or text or inside or path or start):
         return _NONE
-    fault = _set_fault(path, start) or _name_fault(name, inside, sub_groups)
+    fault = _set_fault(path, start) or _name_fault(name, inside, sub_groups, words)
     if fault is not None:
         return _refused(*fault)
     listed = fabric.parse_constraints(text)
     if isinstance(listed, str):
         return _refused(fabric.CONSTRAINTS, listed)
     kind = fabric_kind(name) if name else ""
-    entries = _Entries(path, sub_groups)
+    entries = _Entries(path, sub_groups, words)
     for entry in listed:
         outside = entries.add(entry, _constraint(entry, kind or language))
         if outside:
@@ -82,7 +91,9 @@ def _set_fault(path: str, start: str) -> tuple[str, str] | None:
     return fault
 
 
-def _name_fault(name: str, inside: Mapping[str, str], sub_groups: Collection[str]) -> tuple[str, str] | None:
+def _name_fault(
+    name: str, inside: Mapping[str, str], sub_groups: Collection[str], words: PartNames
+) -> tuple[str, str] | None:
     """The annotation that names no fabric or no sub-group, and why; None without a fault."""
     for fabric_name in (name, *inside.values()):
         fault = fabric.fabric_name_fault(fabric_name)
@@ -90,7 +101,7 @@ def _name_fault(name: str, inside: Mapping[str, str], sub_groups: Collection[str
             return fabric.FABRIC, fault
     for sub_group in inside:
         if sub_group not in sub_groups:
-            return f"{fabric.FABRIC}.{sub_group}", _NO_SUB_GROUP.format(sub_group)
+            return f"{fabric.FABRIC}.{sub_group}", words.unknown(sub_group)
     return None
 
 
@@ -116,10 +127,11 @@ def _rule(path: str, entry: fabric.FabricConstraint, constraint: Constraint) -> 
 class _Entries:
     """The entries of the annotation of constraints, by what they are about."""
 
-    def __init__(self, path: str, sub_groups: Collection[str]) -> None:
+    def __init__(self, path: str, sub_groups: Collection[str], words: PartNames) -> None:
         """`path` is the set that the group is in, "" if it is in none."""
         self._path = path
         self._sub_groups = sub_groups
+        self._words = words
         self.whole: list[Constraint] = []
         self.rules: list[SetRule] = []
         self.between: dict[str, tuple[SetRule, ...]] = {}  # by sub-group
@@ -136,7 +148,7 @@ class _Entries:
         if not name:
             self.whole.append(constraint)
         elif name not in self._sub_groups:
-            return _NO_SUB_GROUP.format(name)
+            return self._words.unknown(name)
         elif entry.apart is not None:
             self.between[name] = (*self.between.get(name, ()), _rule("", entry, constraint))
         else:
@@ -144,7 +156,6 @@ class _Entries:
         return ""
 
 
-_NO_SUB_GROUP = 'there is no sub-group "{}"'
 _NONE = FabricMarks()
 
 

@@ -286,7 +286,7 @@ def _marks(group: Group) -> FabricMarks:
     if not group.marks:
         return FabricMarks()
     names = [policy.name for policy in group.policies] or _names(group.sub_groups)
-    return read_marks(group.marks, _kind(group), names)
+    return read_marks(group.marks, _kind(group), names, group.part_names)
 
 
 def _tree(group: Group, constraint: Constraint | None, marks: FabricMarks) -> SubGroup:
@@ -327,7 +327,7 @@ def _refusal(
     if refusal is None and group.uniform:
         refusal = _mixed(members, foreign=foreign)
     if refusal is None and marks.apart and not group.policies:
-        why = "sub-groups stand apart by a subGroupPolicy, and this group has none"
+        why = f"{several(group.part_names.part)} stand apart by a subGroupPolicy, and this group has none"
         return not_supported(f"annotation {CONSTRAINTS}: apart", why)
     return refusal
 

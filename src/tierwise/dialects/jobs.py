@@ -22,6 +22,7 @@ from tierwise.api.ladder import FORM, LADDER, LadderStep, parse_ladder
 from tierwise.api.limits import PODS, POLICIES
 from tierwise.api.natural import natural
 from tierwise.api.pattern import RANK, RANKS
+from tierwise.api.plurals import several
 from tierwise.api.quantity import amount
 from tierwise.api.repair import RepairTerms, parse_repair
 from tierwise.api.reservation import RESERVATION, parse_reservation
@@ -374,14 +375,16 @@ def _confined_policies(draft: Job, split: Split, domains: Mapping[str, set[str]]
         if members:
             asked.setdefault(policy, set()).add(domains[name] != {""})
         if members and len(domains[name]) > 1:
-            text = f"the pods of sub-group {name} join several ComputeDomains, or some of them join none"
+            text = (
+                f"the pods of {draft.part_names.of(name)} {name} join several ComputeDomains, or some of them join none"
+            )
             return replace(draft, refusal=draft.refusal or Reason("NotSupported", "pod", text))
     policies = [
         replace(policy, constraint=ONE_CLIQUE) if asked.get(number) == {True} else policy
         for number, policy in enumerate(draft.policies)
     ]
     if any(len(found) > 1 for found in asked.values()) or asked.get(-1) == {True}:
-        text = "sub-groups that are alike, or pods beside them, join ComputeDomains in part"
+        text = f"{several(draft.part_names.part)} that are alike, or pods beside them, join ComputeDomains in part"
         return replace(draft, refusal=draft.refusal or Reason("NotSupported", "pod", text))
     return replace(draft, policies=tuple(policies))
 
@@ -423,7 +426,8 @@ def _in_sizes(draft: Job, text: str | None) -> tuple[Job, Reason | None]:
     if isinstance(sizes, str):
         return draft, Reason("InvalidSizes", "pod", sizes)
     if draft.shape.parted or draft.shape.gated:
-        why = "the gang has sub-groups or minimums of roles, and sizes are for one number of pods"
+        parts, roles = several(draft.part_names.part), several(draft.part_names.role)
+        why = f"the gang has {parts} or minimums of {roles}, and sizes are for one number of pods"
         return draft, Reason("NotSupported", "pod", f"annotation {SIZES} is not supported: {why}")
     enough = tuple(size for size in sizes if size >= draft.minimum)
     if not enough:

@@ -27,6 +27,10 @@ class PartNames(msgspec.Struct, frozen=True):
         """The word for a part by its own name and by that of its policy."""
         return next((word for called, word in self.others if called in (name, policy)), self.part)
 
+    def unknown(self, name: str) -> str:
+        """That there is no part of this name."""
+        return f'there is no {self.of(name)} "{name}"'
+
     def of_group(self, path: str) -> str:
         """The word for parts together, by their path."""
         name = path.rpartition("/")[2]

@@ -16,6 +16,7 @@ import msgspec
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.natural import natural
+from tierwise.api.plurals import several
 from tierwise.api.volcano import PodGroup, PodGroupStatus
 from tierwise.controllers.workqueue import Index
 from tierwise.dialects.language import NotOurs, loaded
@@ -213,7 +214,7 @@ def of_volcano(outcome: GangOutcome) -> Iterator[Effect]:
     if length > _LONGEST:
         del stands[SUB_GROUPS_ANNOTATION]
         if outcome.decisions:
-            yield RecordEvent(key, "Warning", NOT_RECORDED, _not_recorded(length), outcome.decision)
+            yield RecordEvent(key, "Warning", NOT_RECORDED, _not_recorded(length, job.joint_word()), outcome.decision)
     marks = stands | reservation_mark(record.metadata.annotations, outcome.reserved)
     if status or any(record.metadata.annotations.get(mark) != value for mark, value in marks.items()):
         yield PatchStatus(key, status, marks)
@@ -254,11 +255,10 @@ def _marks(record: PodGroup, outcome: GangOutcome) -> dict[str, str]:
     return marks
 
 
-def _not_recorded(length: int) -> str:
-    text = (
-        f"where its sub-groups stand takes {length} characters, and {SUB_GROUPS_ANNOTATION} is given {_LONGEST}: it is"
-    )
-    return f"{text} not written, so a sub-group that loses its pods is not led back to its hyperNode"
+def _not_recorded(length: int, part: str) -> str:
+    stand = f"where its {several(part)} stand takes {length} characters"
+    text = f"{stand}, and {SUB_GROUPS_ANNOTATION} is given {_LONGEST}: it is not written"
+    return f"{text}, so a {part} that loses its pods is not led back to its hyperNode"
 
 
 def _counts(status: PodGroupStatus, pods: Iterable[Pod]) -> Raw:

@@ -28,6 +28,8 @@ from tests.support.workloads import expanded
 from tierwise.admission import validate
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT
+from tierwise.explain.terms import because
+from tierwise.framework.report import Term
 from tierwise.port import Objects
 from tierwise.scheduler import cycle
 from tierwise.snapshot.builder import build
@@ -79,16 +81,16 @@ def _volcano(size: int, on: Sequence[str] = (), *, key: str = "volcano.sh/partit
     return [*TREE, group, *members]
 
 
-def _with_a_driver() -> list[Raw]:
+def _with_a_driver(least: int = 2, on: str = "") -> list[Raw]:
     """A gang that needs a pod of a task that has none."""
     group: Raw = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
         "metadata": {"name": "g"},
-        "spec": {"minMember": 2, "minTaskMember": {"worker": 1, "driver": 1}, "queue": "default"},
+        "spec": {"minMember": least, "minTaskMember": {"worker": 1, "driver": 1}, "queue": "default"},
     }
     marks: Any = {"labels": {"volcano.sh/task-spec": "worker"}, "annotations": {"scheduling.k8s.io/group-name": "g"}}
-    return [group, pod("g-0", **marks)]
+    return [group, pod("g-0", on=on, **marks)]
 
 
 def _composite(sizes: Sequence[int], least: int, *, on: dict[int, str] | None = None) -> list[Raw]:
@@ -193,10 +195,10 @@ SPOKEN = {
         _with_a_driver(),
         "default/g",
         "task driver",
-        [],
-        "",
-        [],
-        "",
+        _with_a_driver(on="n0"),
+        "0 of 1 pods of task driver stand",
+        _with_a_driver(1),
+        "the minimums of the tasks add up to more than minMember",
     ),
     "Volcano's partitions": Spoken(
         _volcano(3),
@@ -269,10 +271,10 @@ SPOKEN = {
         _koordinator((3, 2)),
         "default/g0,default/g1",
         "gang default/g1",
-        [],
-        "",
-        [],
-        "",
+        _koordinator((3, 3), on={"g0-0": "n0", "g1-0": "n1"}),
+        "Gang default/g1: 1 of 3 pods stand",
+        [*_koordinator((3,), total=2), *_koordinator((0, 3), total=3)],
+        "gang default/g1",
     ),
     "a LeaderWorkerSet's groups": Spoken(
         [_leader_worker_set(2)],
@@ -341,8 +343,6 @@ def test_a_status_names_the_part_that_is_in_the_way(spoken: Spoken) -> None:
 @each
 def test_the_audit_names_the_part_that_is_missing(spoken: Spoken) -> None:
     """A gang that stands in part says which of its parts do not."""
-    if not spoken.stands:
-        pytest.skip("nothing in this table makes the audit speak of its parts")
     from tierwise.audit import audit
 
     found = [str(finding) for finding in audit(objects_of(WORLD, list(spoken.stands)))]
@@ -353,9 +353,44 @@ def test_the_audit_names_the_part_that_is_missing(spoken: Spoken) -> None:
 @each
 def test_validate_names_the_part_that_is_wrong(spoken: Spoken) -> None:
     """By its word, or by the field that its owner wrote."""
-    if not spoken.wrong:
-        pytest.skip("nothing in this table makes validate speak of its parts")
     verdict = validate(objects_of(WORLD, list(spoken.wrong)))
 
     said = [f"{issue.path}: {issue.message}" for issue in (*verdict.errors, *verdict.warnings)]
     assert any(spoken.refused in text for text in said), said
+
+
+def test_limits_are_told_of_the_parts_as_their_language_calls_them(tmp_path: Path) -> None:
+    """Where a gang was placed, and within which limits."""
+    gang = grove_gang("g", {"prefill": 1, "decode": 1}, keys={"prefill": RACK, "decode": RACK})
+    file = manifests(tmp_path, *nodes({"s0": {"r0": "n0 n1", "r1": "n2 n3"}}, cpu=1), *gang)
+
+    text = " ".join(run("schedule", "-f", file, width=400).stdout.split())
+
+    assert "each PodClique" in text
+    assert "sub-group" not in text
+
+
+def test_an_order_is_told_of_the_parts_as_their_language_calls_them() -> None:
+    """Terms that speak of parts."""
+    assert "r0 comes first by siblings: the gang's other PodCliques have their places beside it" == because(
+        "r0", [Term.SIBLINGS], "PodClique"
+    )
+    assert "r0 comes first by previous: it is nearest to where the PodGroup ran before" == because(
+        "r0", [Term.PREVIOUS], "PodGroup"
+    )
+
+
+def test_a_mark_that_names_no_part_is_told_as_the_language_calls_parts() -> None:
+    """The annotation of a fabric for a part that does not exist."""
+    gang = grove_gang("g", {"prefill": 1})
+    marked = [
+        {**raw, "metadata": {**raw["metadata"], "annotations": {"tierwise.io/fabric.decode": "power"}}}  # type: ignore[dict-item]
+        if raw["kind"] == "PodGang"
+        else raw
+        for raw in gang
+    ]
+
+    report = cycle(build(objects_of(WORLD, marked), 0.0), DEFAULT)
+
+    (refusal,) = report.rejections.values()
+    assert 'there is no PodClique "decode"' in refusal.reason.text

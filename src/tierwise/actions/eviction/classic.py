@@ -18,7 +18,7 @@ from tierwise.actions.eviction.node_costs import node_keys
 from tierwise.actions.eviction.preemptors import Evictor, highest_priority, marked, slots, starving_jobs
 from tierwise.actions.placement.bounds import Room
 from tierwise.actions.placement.problem import Placement, place_tasks
-from tierwise.api.plurals import count
+from tierwise.api.plurals import count, several
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready, sub_ready
@@ -125,7 +125,8 @@ class _ClassicPreemptor(Evictor):
             text = f"its constraints are on several trees, and {self._action} knows no domains: gang{self._action} does"
             return Reason("HardTopology", self._action, text)
         if job.shape.apart and any(rule.constraint.hard for policy in job.policies for rule in policy.apart):
-            text = f"its sub-groups stand apart, and {self._action} knows no domains: gang{self._action} does"
+            parts = several(job.joint_word())
+            text = f"its {parts} stand apart, and {self._action} knows no domains: gang{self._action} does"
             return Reason("HardTopology", self._action, text)
         gangs: tuple[Job | SubJob, ...] = (job, *job.subs)
         limits = [limit for gang in gangs if (limit := cycle.pipeline.limit(gang)) is not None]

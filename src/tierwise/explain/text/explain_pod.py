@@ -255,7 +255,8 @@ def _scores(page: Page, inspection: PodInspection) -> list[Text]:
     rest = sum(len(names) for _, names in groups[len(shown) :])
     lines += [Text(f"  and {rest} more", style="dim")] if rest else []
     first = next(iter(found.scores))
-    why = because("the whole cluster" if first == ROOT_NAME else first, found.decided, always=True)
+    part = inspection.job.part_word(inspection.sub) if inspection.in_sub_group else "gang"
+    why = because("the whole cluster" if first == ROOT_NAME else first, found.decided, part, always=True)
     return [*lines, *wrapped(Text(why), page.width, first="  ", rest="    ")] if why else lines
 
 

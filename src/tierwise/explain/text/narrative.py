@@ -47,13 +47,17 @@ def why_here(
 
 
 def limits_line(snapshot: Snapshot, job: Job) -> str:
-    """The limits of a job and of its sub-groups."""
+    """The limits of a job and of its parts, which are called as its language calls them."""
     topology = snapshot.topology
     if job.gather is not None:
         return f"gathered: {gather_text(job.gather)}"
     own = limit_text(topology, job.constraint)
-    limits = (c for p in job.policies for c in (p.constraint, *p.further) if c is not None)
-    inner = dict.fromkeys(limit_text(topology, constraint) for constraint in limits)
+    inner: dict[str, dict[str, None]] = {}  # by the word for the parts, their limits
+    for policy in job.policies:
+        word = job.part_names.of(policy.name, policy.name)
+        for constraint in (policy.constraint, *policy.further):
+            if constraint is not None:
+                inner.setdefault(word, {})[limit_text(topology, constraint)] = None
     text = own if job.constraint is None else f"networkTopology {own}"
     if job.further:
         further = "; ".join(limit_text(topology, constraint) for constraint in job.further)
@@ -63,7 +67,7 @@ def limits_line(snapshot: Snapshot, job: Job) -> str:
         if group.constraint is not None:
             around.setdefault(limit_text(topology, group.constraint), []).append(group.path)
     text += "".join(f"; {compact(paths)} {limit}" for limit, paths in around.items())
-    return f"{text}; each sub-group {', '.join(inner)}" if inner else text
+    return text + "".join(f"; each {word} {', '.join(limits)}" for word, limits in inner.items())
 
 
 def looked_at(snapshot: Snapshot, basis: DecisionBasis) -> list[Text]:
@@ -82,6 +86,7 @@ def looked_at(snapshot: Snapshot, basis: DecisionBasis) -> list[Text]:
         title = f"{tier_title(topology, chosen)}: "
     lines = [tried_line(t, tier_title(topology, t.tier)) for t in basis.tried if t.tier < chosen and t.fits < t.asked]
     word = basis.job.joint_word()
+    part = word if basis.job.shape.parted else "gang"
     lines += [_too_small(topology, groups, word) for groups in basis.groups if groups.tier < chosen]
     for groups in basis.groups:
         if groups.tier == chosen:
@@ -90,13 +95,13 @@ def looked_at(snapshot: Snapshot, basis: DecisionBasis) -> list[Text]:
             holding = of(groups.holding, groups.domains, "hyperNode", "holds", "hold")
             what = f"{holding} {held}; {name} is chosen"
             only = f"only {name} holds {held}"
-            why = because(name, basis.decision.terms)
+            why = because(name, basis.decision.terms, part)
             lines.append(f"{title}{what if groups.holding > 1 else only}{f'; {why}' if why else ''}")
     if Term.NOMINATED in basis.decision.terms:
         lines.append(f"{title}{name} was kept for it (nominated)")
     elif basis.candidates.scores:
         scores = {_WHOLE if domain == ROOT_NAME else domain: score for domain, score in basis.candidates.scores.items()}
-        lines.append(f"{title}{score_line(scores, basis.candidates.decided)}")
+        lines.append(f"{title}{score_line(scores, basis.candidates.decided, part)}")
     return [Text(line) for line in lines]
 
 
@@ -106,15 +111,15 @@ def _too_small(topology: Topology, groups: GroupCounts, word: str) -> str:
     return f"{tier_title(topology, groups.tier)}: {where} {groups.best}: {fits}"
 
 
-def score_line(scores: Mapping[str, float], decided: Sequence[Term]) -> str:
+def score_line(scores: Mapping[str, float], decided: Sequence[Term], word: str) -> str:
     """Which domains hold the gang, in the order of the search, their scores, and why the first comes before the others
-    where the scores do not show it.
+    where the scores do not show it. `word` is how its parts are called.
     """
     shown = [f"{name} ({score:.4g})" for name, score in scores.items()]
     first = next(iter(scores))
     if len(shown) == 1:
         return f"only {first} holds the gang"
-    why = because(first, decided)
+    why = because(first, decided, word)
     return f"{len(shown)} hyperNodes hold the gang; scores: {joined(shown, _SCORES)}{f'; {why}' if why else ''}"
 
 

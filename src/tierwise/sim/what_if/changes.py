@@ -296,7 +296,7 @@ def set_constraint(name: str, mode: str, tier: str = "", policy: str = "") -> Ch
         if policy and policy not in (names := [policy_of_job.name for policy_of_job in job.policies]):
             choices = f" ({', '.join(names)})" if names else ": it has none"
             choices += suggestion(policy, names)
-            raise InputError(f'"{policy}" is none of its sub-group policies{choices}', obj=job.key)
+            raise InputError(f'"{policy}" is none of its {job.joint_word()} policies{choices}', obj=job.key)
         if mode == "hard" and not policy and (named := _by_label(scenario, snapshot, job, tier)) is not None:
             return named
         constraint = _constraint(snapshot, job, mode, tier)
