@@ -91,9 +91,9 @@ def programs(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, int]]:
     found: list[tuple[str, int, int]] = []
     build, solve = Program.__init__, Program.solve
 
-    def built(self: Program, question: Question, *, firm: bool, most: int, size: int) -> None:
+    def built(self: Program, question: Question, *, firm: bool, max_entries: int, size: int) -> None:
         try:
-            build(self, question, firm=firm, most=most, size=size)
+            build(self, question, firm=firm, max_entries=max_entries, size=size)
         except TooLargeError as error:
             found.append(("too large", error.size, 0))
             raise

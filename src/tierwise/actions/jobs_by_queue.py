@@ -74,22 +74,22 @@ class QueuedJobs:
     def pop(self) -> tuple[Job, Kind | None]:
         return (heapq.heappop(self._back) if self._back_is_next() else self._sorted.pop())[2:]
 
-    def pop_alike(self, kind: Kind, most: float) -> list[Job]:
+    def pop_alike(self, kind: Kind, max_jobs: float) -> list[Job]:
         """Pop the next jobs, as long as they are of a kind."""
-        found: list[Job] = []
+        alike: list[Job] = []
         waiting = self._sorted
-        while waiting and waiting[-1][3] == kind and len(found) < most and not self._back_is_next():
-            found.append(waiting.pop()[2])
-        return found
+        while waiting and waiting[-1][3] == kind and len(alike) < max_jobs and not self._back_is_next():
+            alike.append(waiting.pop()[2])
+        return alike
 
-    def pop_unlike(self, number: int, most: float) -> Iterator[Job]:
+    def pop_unlike(self, number: int, max_jobs: float) -> Iterator[Job]:
         """Pop plain pods as they are asked for, up to the first of so many that are alike."""
         waiting = self._sorted
-        while waiting and most > 0 and not self._back_is_next():
+        while waiting and max_jobs > 0 and not self._back_is_next():
             kind = waiting[-1][3]
             if kind is None or self.are_alike(kind, number):
                 return
-            most -= 1
+            max_jobs -= 1
             yield waiting.pop()[2]
 
     def are_alike(self, kind: Kind, number: int) -> bool:
@@ -137,10 +137,10 @@ class JobsByQueue:
     def admit(self, jobs: Iterable[Job]) -> None:
         """Admit the jobs that have tasks to place; those that their queue or a gate keeps out are rejected."""
         admitted: dict[str, list[Entry]] = {}
-        kept, backlog, report = self._cycle.refusals, self._cycle.backlog, self._cycle.report
+        refusals, backlog, report = self._cycle.refusals, self._cycle.backlog, self._cycle.report
         untouched = backlog.untouched  # then all that waited are open
         for job in jobs:
-            refused = kept.gates.get(job.key)
+            refused = refusals.gates.get(job.key)
             stays = job.phase is Phase.PENDING and job.key not in report.phases
             if stays and report.rejections.get(job.key) is not refused:
                 refused = None  # what keeps it in that phase comes first
@@ -150,15 +150,15 @@ class JobsByQueue:
                 self._refuse(job, refused)
                 continue
             kind = plain_kind(self._cycle, job)
-            known = self._admission(job, kind)
-            if known.reason is None:
-                entry = (self._key(job, known.order), job.number, job, kind)
-                admitted.setdefault(known.queue, []).append(entry)
+            admission = self._admission(job, kind)
+            if admission.reason is None:
+                entry = (self._key(job, admission.order), job.number, job, kind)
+                admitted.setdefault(admission.queue, []).append(entry)
             else:
-                refused = Rejection("gate", job.key, known.reason)
+                refused = Rejection("gate", job.key, admission.reason)
                 passing = job.key in self._cycle.snapshot.paused or job.key in self._cycle.crowded
                 if not passing and (not stays or queue_reason(self._cycle, job) is not None):
-                    kept.refused_by_gate(job, refused)
+                    refusals.refused_by_gate(job, refused)
                 self._refuse(job, refused)
         self._queued = {queue: QueuedJobs(entries) for queue, entries in admitted.items()}
 
@@ -222,10 +222,10 @@ class JobsByQueue:
         Pods that are nominated do not count: the next cycle meets them again, and would come no further. Where shares
         decide which queue is served, cutting a cycle could change the order: it is done in one.
         """
-        most = self._cycle.most_pods
-        if most is None or self._cycle.pipeline.queue_order:
+        max_pods = self._cycle.most_pods
+        if max_pods is None or self._cycle.pipeline.queue_order:
             return float("inf")
-        return most - self._cycle.report.bound
+        return max_pods - self._cycle.report.bound
 
     def _admission(self, job: Job, kind: Kind | None) -> _Admission:
         """Whether a job is admitted, and where it waits; plugins that ignore names are asked once for each kind."""
@@ -233,24 +233,24 @@ class JobsByQueue:
         pending = job.phase is Phase.PENDING  # what has become of that is known by name
         if pending or not pipeline.ignores_names or self._cycle.inspect is not None:
             kind = None
-        known = self._admissions.get(kind) if kind is not None else None
-        if known is None:
+        admission = self._admissions.get(kind) if kind is not None else None
+        if admission is None:
             passes = not pending and self._cycle.refusals.passes_gates(job)
             reason = None if passes else admission_reason(self._cycle, job)
             order, queue = (pipeline.job_order(job), self.queue_of(job)) if reason is None else ((), "")
-            known = _Admission(reason, order, queue)
+            admission = _Admission(reason, order, queue)
             if kind is not None:
-                self._admissions[kind] = known
-        return known
+                self._admissions[kind] = admission
+        return admission
 
     def _queue_key(self, queue: str) -> tuple[object, ...]:
-        known = self._queue_keys.get(queue)
-        if known is None:
+        key = self._queue_keys.get(queue)
+        if key is None:
             pipeline, queues = self._cycle.pipeline, self._cycle.snapshot.queues
-            known = pipeline.queue_key(queues[queue]) if queue != _GLOBAL_QUEUE else ()
+            key = pipeline.queue_key(queues[queue]) if queue != _GLOBAL_QUEUE else ()
             if not pipeline.queue_order:
-                self._queue_keys[queue] = known
-        return known
+                self._queue_keys[queue] = key
+        return key
 
     def _overused(self, queue: str) -> Reason | None:
         if queue == _GLOBAL_QUEUE or not self._cycle.pipeline.overused:

@@ -58,37 +58,41 @@ class Minimums:
         self.refusals = RejectionCache(cycle, told_at_once=told_at_once)
         self.with_surplus: dict[str, Ints] = {}  # by gang, where all of it was planned to be
 
-    def place(self, job: Job, asked: Demand, *, nominated: bool) -> bool | Rejection:
+    def place(self, job: Job, demand: Demand, *, nominated: bool) -> bool | Rejection:
         """Bind or nominate a gang with all that its minimum lacks: whether it has more to place; or why it cannot."""
         begun = self._cycle.steps.taken
-        refusal = self._known(job, asked, nominated=nominated)
+        refusal = self._known(job, demand, nominated=nominated)
         if refusal is not None:
             return refusal
         refused: Reason | None = None  # what quotas say of the place that comes first
         with self._cycle.ledger.statement() as statement:
-            for wanted in self._choices(job, asked):
-                first = wanted is asked
-                standing = place_nominated(self._cycle, job, wanted) if nominated and first else None
-                found = standing or self._beside_reservations(job, wanted, statement)
-                over = self.over_quota(job, wanted, found) if isinstance(found, SearchResult) else None
-                others = asked.narrowed and isinstance(found, NoPlace) if first else not isinstance(found, SearchResult)
-                if over is None and not others:
+            for choice in self._choices(job, demand):
+                is_first_choice = choice is demand
+                nominated_place = place_nominated(self._cycle, job, choice) if nominated and is_first_choice else None
+                placement = nominated_place or self._beside_reservations(job, choice, statement)
+                over = self.over_quota(job, choice, placement) if isinstance(placement, SearchResult) else None
+                look_further = (
+                    demand.narrowed and isinstance(placement, NoPlace)
+                    if is_first_choice
+                    else not isinstance(placement, SearchResult)
+                )
+                if over is None and not look_further:
                     break
-                if first:
+                if is_first_choice:
                     refused = over
                 statement.rewind()
             else:
-                found = NoPlace.BOUNDED if refused is None else self._quota_rejection(job, refused)
-            if isinstance(found, SearchResult) and job_ready(self._cycle.ledger, job, waiting=True):
-                return self._start(job, found, statement, nominated=nominated)
-        if isinstance(found, Rejection):
-            return found
-        kept = self._kept_by_others(job, asked)
-        if kept is not None:
-            if found is NoPlace.PROVEN:
-                self.refusals.add_kept_place(job, asked, kept)
-            return Rejection("place", job.key, kept)
-        refusal = self._ruled_out(job, asked) or self._diagnosed(job, asked, bounded=found is NoPlace.BOUNDED)
+                placement = NoPlace.BOUNDED if refused is None else self._quota_rejection(job, refused)
+            if isinstance(placement, SearchResult) and job_ready(self._cycle.ledger, job, waiting=True):
+                return self._start(job, placement, statement, nominated=nominated)
+        if isinstance(placement, Rejection):
+            return placement
+        kept_reason = self._kept_by_others(job, demand)
+        if kept_reason is not None:
+            if placement is NoPlace.PROVEN:
+                self.refusals.add_kept_place(job, demand, kept_reason)
+            return Rejection("place", job.key, kept_reason)
+        refusal = self._ruled_out(job, demand) or self._diagnosed(job, demand, bounded=placement is NoPlace.BOUNDED)
         lasts = refusal.bounded and not self._cycle.fit_counts.barred  # until room grows
         if lasts and self._cycle.steps.is_dear(begun):
             self._cycle.steps.keep(job, refusal)
@@ -98,27 +102,27 @@ class Minimums:
 
     # Known: quotas and remembered refusals.
 
-    def _known(self, job: Job, asked: Demand, *, nominated: bool) -> Rejection | None:
+    def _known(self, job: Job, demand: Demand, *, nominated: bool) -> Rejection | None:
         """Why a minimum is refused before any search; None where it has to be looked for."""
-        over = self.over_quota(job, asked)
+        over = self.over_quota(job, demand)
         if over is not None:
             return self._quota_rejection(job, over)
-        known = self.refusals.lookup(job, asked)
-        if known is not None or nominated:
-            return known
-        kept = self.refusals.kept_place(job, asked)
-        if kept is not None:
-            return Rejection("place", job.key, kept)
+        refusal = self.refusals.lookup(job, demand)
+        if refusal is not None or nominated:
+            return refusal
+        kept_reason = self.refusals.kept_place(job, demand)
+        if kept_reason is not None:
+            return Rejection("place", job.key, kept_reason)
         return None
 
-    def over_quota(self, job: Job, asked: Demand, found: SearchResult | None = None) -> Reason | None:
+    def over_quota(self, job: Job, demand: Demand, placement: SearchResult | None = None) -> Reason | None:
         """Why a job's queue may not use what it asks for, or other tasks that the search has found instead."""
         if not self._cycle.pipeline.quota_exceeded:
             return None
-        if found is None:
-            return self._cycle.over_quota(job, needs(asked))
-        used = amounts_of(self._cycle, found.placements)
-        return None if (used == needs(asked)).all() else self._cycle.over_quota(job, used, placed=True)
+        if placement is None:
+            return self._cycle.over_quota(job, needs(demand))
+        used = amounts_of(self._cycle, placement.placements)
+        return None if (used == needs(demand)).all() else self._cycle.over_quota(job, used, placed=True)
 
     def _quota_rejection(self, job: Job, over: Reason) -> Rejection:
         """Quotas do not allow a job's minimum, in any selection of tasks that was looked at."""
@@ -126,56 +130,60 @@ class Minimums:
 
     # Choices, and a place for one.
 
-    def _choices(self, job: Job, asked: Demand) -> Iterator[Demand]:
+    def _choices(self, job: Job, demand: Demand) -> Iterator[Demand]:
         """What is looked for, one after the other: what was asked for, then what quotas allow besides."""
-        yield asked
-        yield from self._cycle.first(selections(self._cycle, job, asked), self._cycle.budget.selections)
+        yield demand
+        yield from self._cycle.first(selections(self._cycle, job, demand), self._cycle.budget.selections)
 
-    def _beside_reservations(self, job: Job, asked: Demand, statement: Statement) -> SearchResult | NoPlace | Rejection:
+    def _beside_reservations(
+        self, job: Job, demand: Demand, statement: Statement
+    ) -> SearchResult | NoPlace | Rejection:
         """A place with which all reservations hold, or why the job has to leave the one that it could have."""
-        if self._cycle.refusals.before.jobs and self.refusals.unplaced(job, asked):
+        if self._cycle.refusals.before.jobs and self.refusals.unplaced(job, demand):
             return NoPlace.PROVEN
-        found = self._batches.place(job, self._jobs.served.jobs) or search_minimum(self._cycle, job, asked)
-        if not self._reservations or not isinstance(found, SearchResult):
-            return found
-        objection = self._reservations.objection(job, found)
+        placement = self._batches.place(job, self._jobs.served.jobs) or search_minimum(self._cycle, job, demand)
+        if not self._reservations or not isinstance(placement, SearchResult):
+            return placement
+        objection = self._reservations.objection(job, placement)
         if objection is None:
-            return found
+            return placement
         statement.rewind()
         with self._reservations.respected(job):
-            other = search_minimum(self._cycle, job, asked)
-        if isinstance(other, NoPlace):
+            placement_without_batch = search_minimum(self._cycle, job, demand)
+        if isinstance(placement_without_batch, NoPlace):
             return Rejection("place", job.key, objection)
-        return replace(other, terms=(Term.RESERVED, *other.terms))
+        return replace(placement_without_batch, terms=(Term.RESERVED, *placement_without_batch.terms))
 
     # Start: bound, nominated, or delayed.
 
-    def _start(self, job: Job, found: SearchResult, statement: Statement, *, nominated: bool) -> bool:
+    def _start(self, job: Job, search_result: SearchResult, statement: Statement, *, nominated: bool) -> bool:
         """Bind a gang that is on the ledger with its minimum, or nominate it; unless a plugin or a quota delays it."""
-        delay = deferral(self._cycle, job, found.placements)
+        delay = deferral(self._cycle, job, search_result.placements)
         if delay is not None:
-            self._delay(job, found, delay, statement)
+            self._delay(job, search_result, delay, statement)
             return False
-        idle = all(placement.pool is Pool.IDLE for placement in found.placements)
+        idle = all(placement.pool is Pool.IDLE for placement in search_result.placements)
         late = None
         if idle and self._cycle.pipeline.quota_exceeded:
-            used = amounts_of(self._cycle, found.placements)
+            used = amounts_of(self._cycle, search_result.placements)
             late = self._cycle.over_quota(job, used, placed=True, leaving=True)
         if late is not None and not nominated:  # terminating pods still count in its queue
             self._cycle.report.reject(job, Rejection("quota", job.key, late))
             return False
         statement.keep()
-        if found.with_surplus is not None:
-            self.with_surplus[job.key] = found.with_surplus
+        if search_result.with_surplus is not None:
+            self.with_surplus[job.key] = search_result.with_surplus
         bound = idle and late is None
-        placements = found.placements if bound else to_nominate(found.placements)
-        score = found.score
-        said = found.proposed
-        terms = found.terms
-        commit(self._cycle, job, placements, action="allocate", score=score, bound=bound, proposed=said, terms=terms)
+        placements = search_result.placements if bound else to_nominate(search_result.placements)
+        score = search_result.score
+        proposal = search_result.proposed
+        terms = search_result.terms
+        commit(
+            self._cycle, job, placements, action="allocate", score=score, bound=bound, proposed=proposal, terms=terms
+        )
         return bound and self._cycle.backlog.some_left(job)
 
-    def _delay(self, job: Job, found: SearchResult, delay: Delay, statement: Statement) -> None:
+    def _delay(self, job: Job, placement: SearchResult, delay: Delay, statement: Statement) -> None:
         """Let a gang wait for a better place; what it has declined is kept for it, as far as its account allows."""
         cycle = self._cycle
         cycle.report.delay(job, delay)
@@ -183,50 +191,50 @@ class Minimums:
         self.consider_reserving(job, delay.until)
         if not delay.keeps:
             return
-        held = held_by(found.placements)
-        if cycle.idle_room.allows(job, held):
-            cycle.declined.keep(job, held, delay)
+        declined_place = held_by(placement.placements)
+        if cycle.idle_room.allows(job, declined_place):
+            cycle.declined.keep(job, declined_place, delay)
             statement.keep()
             return
         declined = cycle.report.rejections[job.key]
         refused = Rejection("place", job.key, cycle.idle_room.refusal(job))
         cycle.report.reject(job, replace(declined, children=(*declined.children, refused)))
 
-    def consider_reserving(self, job: Job, again: float = inf) -> None:
+    def consider_reserving(self, job: Job, next_look: float = inf) -> None:
         """Reserve a place in the future for a job that waits, where the profile reserves."""
         if self._reservations is not None:
-            self._reservations.consider(job, self._jobs.queue_of(job), again)
+            self._reservations.consider(job, self._jobs.queue_of(job), next_look)
 
     # Refusal: what keeps it from a place, or what is missing for one.
 
-    def _kept_by_others(self, job: Job, asked: Demand) -> Reason | None:
+    def _kept_by_others(self, job: Job, demand: Demand) -> Reason | None:
         """Why a job that finds no place must leave one to a gang that has declined it; None if it would have none."""
         if not self._cycle.declined:
             return None
         with self._cycle.ledger.statement():
             self._cycle.declined.open_all()
-            found = search_minimum(self._cycle, job, asked)
-        if isinstance(found, SearchResult):
-            return self._cycle.declined.objection(rows_of(found.placements))
+            placement = search_minimum(self._cycle, job, demand)
+        if isinstance(placement, SearchResult):
+            return self._cycle.declined.objection(rows_of(placement.placements))
         return None
 
-    def _ruled_out(self, job: Job, asked: Demand) -> Rejection | None:
+    def _ruled_out(self, job: Job, demand: Demand) -> Rejection | None:
         """The refusal of a gang that would have a place were it not for a rule of its sets; None where it would not."""
         if self._cycle.fit_counts.closed is None:
             return None
         from tierwise.actions.placement.sets import ruled_out  # few gangs are in sets
 
-        reason = ruled_out(self._cycle, job, asked, search_minimum)
+        reason = ruled_out(self._cycle, job, demand, search_minimum)
         if reason is not None:
             return Rejection("fit", job.key, reason)
         return None
 
-    def _diagnosed(self, job: Job, asked: Demand, *, bounded: bool) -> Rejection:
+    def _diagnosed(self, job: Job, demand: Demand, *, bounded: bool) -> Rejection:
         """Why a minimum finds no place, the ledger being as it was; remembered for jobs that ask for the same."""
         from tierwise.actions.diagnosis.diagnose import diagnose  # slow to import, and not every cycle rejects
 
-        rejection = diagnose(self._cycle, job, asked, bounded=bounded or self._cycle.report.search_counts.cut_short)
-        self.refusals.add(job, asked, rejection)
+        rejection = diagnose(self._cycle, job, demand, bounded=bounded or self._cycle.report.search_counts.cut_short)
+        self.refusals.add(job, demand, rejection)
         if not rejection.bounded:
-            self.refusals.add_unplaced(job, asked)
+            self.refusals.add_unplaced(job, demand)
         return rejection

@@ -81,14 +81,14 @@ class PlainPods:
             return
         in_order = self._in_order()
         alike = self._pop_alike(job, kind, queue, in_order=in_order)
-        left = self._place_run(alike, in_order=in_order)
-        again = in_order and _is_pinned(job)  # those behind one that waits may have room on their nodes
-        for i, job in enumerate(left):
+        not_placed = self._place_run(alike, in_order=in_order)
+        ask_again = in_order and _is_pinned(job)  # those behind one that waits may have room on their nodes
+        for i, job in enumerate(not_placed):
             self._all_placed_of = None
-            some_served = i or len(left) < len(alike)  # since the queue was found to be the first
-            if some_served and (self._jobs.must_give_way() or (again and i)):
-                for other in left[i:]:
-                    self._jobs.put_back(other)
+            some_served = i or len(not_placed) < len(alike)  # since the queue was found to be the first
+            if some_served and (self._jobs.must_give_way() or (ask_again and i)):
+                for job_behind in not_placed[i:]:
+                    self._jobs.put_back(job_behind)
                 return
             yield job
 
@@ -163,11 +163,11 @@ class PlainPods:
         if self._cycle.ledger.followed:
             return [job]  # what followers take, such as volumes, depends on the order
         in_batches = queue.following is not None or (in_order and _is_pinned(job))
-        most = min(self._batch if in_batches else float("inf"), self._jobs.binds_left())
-        alike = [job, *queue.jobs.pop_alike(kind, most - 1)]
-        while queue.jobs and len(alike) < most:
-            _, _, other, another = queue.jobs.peek()
-            if another is None or not _pinned_alike(job, other):
+        max_pods = min(self._batch if in_batches else float("inf"), self._jobs.binds_left())
+        alike = [job, *queue.jobs.pop_alike(kind, max_pods - 1)]
+        while queue.jobs and len(alike) < max_pods:
+            _, _, next_job, another = queue.jobs.peek()
+            if another is None or not _pinned_alike(job, next_job):
                 break
             alike.append(queue.jobs.pop()[0])
         return alike
@@ -184,7 +184,7 @@ class PlainPods:
         placed: list[Job] = []
         nodes: list[int] = []
         free: dict[int, bool] = {}  # by identity of a shape: its pods need no search
-        left = None
+        unplaced = None
         for job in jobs:
             sub = job.subs[0]
             shape = sub.pod_sets[0].shape
@@ -193,7 +193,7 @@ class PlainPods:
                 free[id(shape)] = not shape.best_effort and not limited and not _awaits_volumes(shape)
             row = self._best_row(Ask(shape, sub, job)) if free[id(shape)] else -1
             if row < 0 or self._deferred(job, row):
-                left = job
+                unplaced = job
                 break
             self._scores.place(shape, row)
             placed.append(job)
@@ -205,7 +205,7 @@ class PlainPods:
             requests = np.concatenate([_shape(job).request for job in placed])
             cycle.ledger.charge_all(placed, requests.reshape(len(placed), -1).T)
         self._decide(placed, rows)
-        return left
+        return unplaced
 
     def _deferred(self, job: Job, row: int) -> bool:
         """Whether a plugin delays a pod that would go there: then it is searched for, which tells why."""
@@ -231,10 +231,10 @@ class PlainPods:
 
     def _place_run(self, alike: list[Job], *, in_order: bool) -> list[Job]:
         """Place plain pods that no plugin distinguishes on idle resources; returns those that are left."""
-        found = self._cycle.attempt(alike[0], lambda _: self._run(alike, in_order=in_order))
-        if isinstance(found, Reason):
+        placed_and_rows = self._cycle.attempt(alike[0], lambda _: self._run(alike, in_order=in_order))
+        if isinstance(placed_and_rows, Reason):
             return alike
-        placed, rows = found
+        placed, rows = placed_and_rows
         self._decide(placed, rows)
         if len(placed) == len(alike):
             return []
@@ -244,16 +244,16 @@ class PlainPods:
     def _run(self, alike: Sequence[Job], *, in_order: bool) -> tuple[Sequence[Job], Ints]:
         """The pods that were placed, and the row of each; the run ends where its queue may not use more."""
         cycle = self._cycle
-        first = alike[0]
+        first_job = alike[0]
         shape = _shape(alike[0])
         pinned = _pin(shape) is not None and any(_shape(job) is not shape for job in alike)
         picky = pinned or _awaits_volumes(shape)  # what a decision tells of volumes comes after the run
-        if cycle.pipeline.limit(first) is not None or (picky and cycle.pipeline.moving(shape)):
+        if cycle.pipeline.limit(first_job) is not None or (picky and cycle.pipeline.moving(shape)):
             return (), _NONE
         if pinned:
             jobs, rows = _on_pins(cycle, alike, in_order=in_order)
         else:
-            rows = self._best_rows(Ask(shape, first.subs[0], first), len(alike))
+            rows = self._best_rows(Ask(shape, first_job.subs[0], first_job), len(alike))
             jobs = alike[: len(rows)]
         if any(self._deferred(job, row) for job, row in zip(jobs, rows.tolist(), strict=True)):
             return (), _NONE
@@ -275,13 +275,13 @@ class PlainPods:
         self._cycle.report.search_counts.trials += len(placed)
         self._cycle.report.search_counts.domains += len(placed)
 
-    def _number_allowed(self, most: int, charge: Callable[[int], None], allows: Callable[[int], bool]) -> int:
+    def _number_allowed(self, max_tasks: int, charge: Callable[[int], None], allows: Callable[[int], bool]) -> int:
         """How many tasks may be placed one after the other before one may not, or another queue comes first.
 
         `charge` adds so many of them to what is used, and `allows` says whether one more may go after so many.
         """
-        if self._unlimited or not most:
-            return most
+        if self._unlimited or not max_tasks:
+            return max_tasks
 
         def one_more(count: int) -> bool:
             with self._cycle.ledger.statement():
@@ -292,10 +292,10 @@ class PlainPods:
                 return allows(count)
 
         if not self._cycle.pipeline.rises_with_use:
-            return next((count for count in range(most) if not one_more(count)), most)
-        if one_more(most - 1):
-            return most
-        return bisect_left(range(most - 1), True, key=lambda count: not one_more(count))
+            return next((count for count in range(max_tasks) if not one_more(count)), max_tasks)
+        if one_more(max_tasks - 1):
+            return max_tasks
+        return bisect_left(range(max_tasks - 1), True, key=lambda count: not one_more(count))
 
 
 # Pins: the node that the controller of a DaemonSet names in the affinity of each of its pods.
@@ -305,14 +305,14 @@ def _is_pinned(job: Job) -> bool:
     return _pin(_shape(job)) is not None
 
 
-def _pinned_alike(one: Job, other: Job) -> bool:
+def _pinned_alike(job: Job, other_job: Job) -> bool:
     """Whether no plugin distinguishes two plain pods, but for the nodes that they are pinned to."""
-    a = _shape(one)
-    b = _shape(other)
-    if one.queue != other.queue or _pin(a) is None or _pin(b) is None:
+    a = _shape(job)
+    b = _shape(other_job)
+    if job.queue != other_job.queue or _pin(a) is None or _pin(b) is None:
         return False
-    same = all(getattr(a, name) == getattr(b, name) for name in _COMPARED) and np.array_equal(a.request, b.request)
-    return same and _besides_pin(a) == _besides_pin(b)
+    all_equal = all(getattr(a, name) == getattr(b, name) for name in _COMPARED) and np.array_equal(a.request, b.request)
+    return all_equal and _besides_pin(a) == _besides_pin(b)
 
 
 def _on_pins(cycle: Cycle, alike: Sequence[Job], *, in_order: bool) -> tuple[Sequence[Job], Ints]:
@@ -373,8 +373,8 @@ def _besides_pin(shape: Shape) -> tuple[object, ...]:
 def _with_terms(shape: Shape, terms: tuple[NodeSelectorTerm, ...]) -> Shape:
     """A pinned shape whose alternatives of nodes are these instead of its pin."""
     affinity, nodes, required = _pinned(shape)
-    others = replace(nodes, required=replace(required, node_selector_terms=terms))
-    return replace(shape, affinity=replace(affinity, node_affinity=others))
+    other_affinity = replace(nodes, required=replace(required, node_selector_terms=terms))
+    return replace(shape, affinity=replace(affinity, node_affinity=other_affinity))
 
 
 def _pinned(shape: Shape) -> tuple[Affinity, NodeAffinity, NodeSelector]:

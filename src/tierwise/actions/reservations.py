@@ -67,8 +67,8 @@ class _Run(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def uses(self) -> Ints:
         """The amounts that it holds in all, by resource."""
-        found: Ints = np.sum([shape.request for shape, _ in self.tasks], axis=0)
-        return found
+        amounts: Ints = np.sum([shape.request for shape, _ in self.tasks], axis=0)
+        return amounts
 
 
 class _Timeline:
@@ -96,8 +96,8 @@ class _Timeline:
     def freed(self, group: int) -> Ints:
         """What everybody holds who has ended with a group, (resources x rows); it holds until the next question."""
         before, upto = np.searchsorted(self.columns[1], (self._gone, group), side="right").tolist()
-        some, add = (slice(before, upto), np.add) if before < upto else (slice(upto, before), np.subtract)
-        add.at(self._freed.T, self.columns[0][some], self._requests[some])
+        changed, add = (slice(before, upto), np.add) if before < upto else (slice(upto, before), np.subtract)
+        add.at(self._freed.T, self.columns[0][changed], self._requests[changed])
         self._gone = group
         return self._freed
 
@@ -123,11 +123,11 @@ class _Timeline:
         """The columns by shape."""
         number = np.array([shape.number for shape in self._shapes], dtype=np.int64)
         row, group, run = self.columns
-        found = []
-        for one in distinct(number).tolist():
-            own = np.flatnonzero(number == one)
-            found.append((self._shapes[own[0]], row[own], group[own], run[own]))
-        return found
+        columns_by_shape = []
+        for shape_number in distinct(number).tolist():
+            columns = np.flatnonzero(number == shape_number)
+            columns_by_shape.append((self._shapes[columns[0]], row[columns], group[columns], run[columns]))
+        return columns_by_shape
 
 
 def _runs(cycle: Cycle, ends: ExpectedEnds) -> Iterator[_Run]:
@@ -135,14 +135,14 @@ def _runs(cycle: Cycle, ends: ExpectedEnds) -> Iterator[_Run]:
     leaving = {eviction.task.key for eviction in cycle.report.evictions}
     rows = cycle.nodes.rows.tolist()
     snapshot = cycle.snapshot
-    for job, own in (*((job, job) for job in snapshot.jobs), *((job, None) for job in snapshot.standing_jobs)):
+    for job, job_or_none in (*((job, job) for job in snapshot.jobs), *((job, None) for job in snapshot.standing_jobs)):
         tasks = [
             (task.shape, rows[task.node])
             for task in job.tasks
             if task.status is Status.RUNNING and task.node >= 0 and task.key not in leaving
         ]
         if tasks:
-            yield _Run(own, job.queue, job.key, ends.of(job), started_at(job) or 0.0, tasks)
+            yield _Run(job_or_none, job.queue, job.key, ends.of(job), started_at(job) or 0.0, tasks)
     for task in snapshot.others:
         if task.status is Status.RUNNING and task.node >= 0 and (task.expected or task.active_deadline):
             yield _Run(None, None, f"pod {task.key}", ends.of_task(task), task.started, [(task.shape, rows[task.node])])
@@ -172,7 +172,7 @@ class Reservations:
 
     def __bool__(self) -> bool:
         """Whether a job is held back for one."""
-        return any(held.holds for held in self._held)
+        return any(reservation.holds for reservation in self._held)
 
     @cached_property
     def _ends(self) -> ExpectedEnds:
@@ -210,22 +210,22 @@ class Reservations:
 
     # -- who gets one
 
-    def consider(self, job: Job, queue: str, again: float = inf) -> None:
+    def consider(self, job: Job, queue: str, next_look: float = inf) -> None:
         """Give a job of a queue that found no place a reservation, if it is entitled to one.
 
-        `again` is when a job that has declined a place looks at it anew.
+        `next_look` is when a job that has declined a place looks at it anew.
         """
         if not self._entitled(job, queue):
             return
-        asked = demand(self._cycle, job)
-        if not asked.enough or not asked.task_groups:
+        job_demand = demand(self._cycle, job)
+        if not job_demand.enough or not job_demand.task_groups:
             return
-        place = self._earliest(job, asked, again)
+        place = self._earliest(job, job_demand, next_look)
         if place is None:
             return
         timeline = self._timeline(job)
-        self._asked[job.number] = asked, place.group - timeline.at(inf) if place.time == inf else 0
-        self._held.append(self._reservation(job, asked, place))
+        self._asked[job.number] = job_demand, place.group - timeline.at(inf) if place.time == inf else 0
+        self._held.append(self._reservation(job, job_demand, place))
         self._queue[job.number] = queue
 
     def _entitled(self, job: Job, queue: str) -> bool:
@@ -236,25 +236,25 @@ class Reservations:
         rules = self._rules
         if rules.mode == OFF or job.minimum < rules.pods or job.number in self._asked:
             return False
-        binding = [held for held in self._held if held.binds(namespace_of(job.key))]
+        binding = [reservation for reservation in self._held if reservation.binds(namespace_of(job.key))]
         if len(self._held) - len(binding) >= _WITHOUT_MOMENT:
             return False
         if rules.mode == CONSERVATIVE:
             return len(binding) < rules.depth
-        return all(self._queue[held.job.number] != queue for held in binding)
+        return all(self._queue[reservation.job.number] != queue for reservation in binding)
 
-    def _reservation(self, job: Job, asked: Demand, place: _Place) -> Reservation:
+    def _reservation(self, job: Job, demand: Demand, place: _Place) -> Reservation:
         """Where it was before, if it fits there as early."""
-        last = job.reserved
-        if last is not None:
-            domain = self._rows_of(job, last.domain)
-            there = domain is None or all(np.isin(rows, domain).all() for _, rows, _ in place.held)
-            kept = None if there else self._trial(job, asked, place.group, place.time, within=domain)
-            place = replace(place, held=kept) if isinstance(kept, tuple) else place
+        earlier = job.reserved
+        if earlier is not None:
+            domain = self._rows_of(job, earlier.domain)
+            is_there = domain is None or all(np.isin(rows, domain).all() for _, rows, _ in place.held)
+            place_there = None if is_there else self._trial(job, demand, place.group, place.time, within=domain)
+            place = replace(place, held=place_there) if isinstance(place_there, tuple) else place
         name, rows = self._domain(job, place.held)
         end = self._end_from(job, place.time)
         runs_there = self._runs_there(job, place)
-        runs_of_quota = self._runs_of_quota(job, asked, place, runs_there)
+        runs_of_quota = self._runs_of_quota(job, demand, place, runs_there)
         awaits = sorted((*runs_there, *runs_of_quota), key=lambda run: (run.planned, run.since, run.key), reverse=True)
         lapses = self._lapses(job, place.time, awaits)
         before = self._reservations_before(job, place)
@@ -271,7 +271,7 @@ class Reservations:
             end,
             awaits=tuple(run.key for run in awaits),
             quotas=(job.queue,) if runs_of_quota else (),
-            after=tuple(held.job.key for held in before),
+            after=tuple(reservation.job.key for reservation in before),
             text=text,
             holds=holds,
             lapses=lapses,
@@ -298,41 +298,45 @@ class Reservations:
 
         It then holds back nobody of another namespace: else a pod that states days would keep a cluster idle.
         """
-        own = namespace_of(job.key)
-        ends = [run.end for run in awaits if namespace_of(run.key) == own]
-        ends += [self._ends.if_started(held.job, held.start) for held in before if namespace_of(held.job.key) == own]
-        bare = any(self._ends.relied_on(end, own, ANYBODY) == inf for end in ends)
-        return bare or any(held.bare for held in before)
+        own_namespace = namespace_of(job.key)
+        ends = [run.end for run in awaits if namespace_of(run.key) == own_namespace]
+        ends += [
+            self._ends.if_started(reservation.job, reservation.start)
+            for reservation in before
+            if namespace_of(reservation.job.key) == own_namespace
+        ]
+        bare = any(self._ends.relied_on(end, own_namespace, ANYBODY) == inf for end in ends)
+        return bare or any(reservation.bare for reservation in before)
 
-    def _charge(self, held: Reservation, sign: int) -> None:
+    def _charge(self, reservation: Reservation, sign: int) -> None:
         """Charge what is reserved to the queue of its job."""
-        for shape, _, counts in held.held if held.holds else ():
-            self._cycle.ledger.charge_kept(held.job, sign * shape.request * int(counts.sum()))
+        for shape, _, counts in reservation.held if reservation.holds else ():
+            self._cycle.ledger.charge_kept(reservation.job, sign * shape.request * int(counts.sum()))
 
     # -- the first moment at which it fits
 
-    def _earliest(self, job: Job, asked: Demand, again: float) -> _Place | None:
+    def _earliest(self, job: Job, demand: Demand, next_look: float) -> _Place | None:
         """The first moment at which a job fits beside the reservations that are there, and where.
 
         A place is none that the job would decline for a closer one: next is when that comes, and the job looks anew at
         the latest. Where there is none at all, moments are passed over until there is one without reservations.
         """
-        looks, i, passed = [again], 0, False
+        looks, i, passed = [next_look], 0, False
         moments = self._moments(job, looks)
-        alone = partial(self._trial, job, asked, beside=())
+        alone = partial(self._trial, job, demand, beside=())
         for _ in range(self._cycle.budget.moments):
-            i = self._next(job, asked, moments, i)
+            i = self._next(job, demand, moments, i)
             if i == len(moments):
                 break
             group, time = moments[i]
-            found = self._trial(job, asked, group, time)
-            if isinstance(found, tuple):
-                return _Place(group, time, found)
-            if found is not None:
-                looks.append(found.until)
+            outcome = self._trial(job, demand, group, time)
+            if isinstance(outcome, tuple):
+                return _Place(group, time, outcome)
+            if outcome is not None:
+                looks.append(outcome.until)
                 moments = self._moments(job, looks)
-                upto = bisect_left(moments, found.until, lo=i + 1, key=lambda moment: moment[1])
-                start = upto if found.firm else i + 1
+                upto = bisect_left(moments, outcome.until, lo=i + 1, key=lambda moment: moment[1])
+                start = upto if outcome.firm else i + 1
                 i = bisect_left(moments, True, start, upto, key=lambda moment: isinstance(alone(*moment), tuple))
             elif passed or alone(group, time) is not None:
                 i += 1
@@ -345,11 +349,11 @@ class Reservations:
         timeline = self._timeline(job)
         windows = self._cycle.windows
         opening = windows.ends(job) if windows is not None else ()
-        times = (*looks, *(self._end_of(held, job) for held in self._held), *opening)
-        found = {*enumerate(timeline.times), *((timeline.at(time), time) for time in times if self._now < time < inf)}
-        return sorted(found)[1:]  # the first one is now
+        times = (*looks, *(self._end_of(reservation, job) for reservation in self._held), *opening)
+        moments = {*enumerate(timeline.times), *((timeline.at(time), time) for time in times if self._now < time < inf)}
+        return sorted(moments)[1:]  # the first one is now
 
-    def _next(self, job: Job, asked: Demand, moments: Sequence[_Moment], i: int) -> int:
+    def _next(self, job: Job, demand: Demand, moments: Sequence[_Moment], i: int) -> int:
         """The first of some moments from the i-th on at which a job may fit by counting.
 
         As long as it would run beside the same reservations, what fits still fits with more gone.
@@ -358,11 +362,16 @@ class Reservations:
             time, j = max(moments[i][1], self._now), len(moments)
             if time < inf:
                 run = self._end_from(job, time) - time
-                changes = [t for held in self._held for t in (self._end_of(held, job), held.start - run) if t >= time]
+                changes = [
+                    t
+                    for reservation in self._held
+                    for t in (self._end_of(reservation, job), reservation.start - run)
+                    if t >= time
+                ]
                 if self._cycle.windows is not None:
                     changes.append(self._cycle.windows.changes(job, time))
                 j = bisect_left(moments, min(changes, default=inf), lo=i + 1, key=lambda moment: moment[1])
-            fits = partial(self._may_fit, job, asked, beside=self._overlapping(job, time))
+            fits = partial(self._may_fit, job, demand, beside=self._overlapping(job, time))
             if fits(moments[j - 1]):
                 return bisect_left(moments, True, i, j - 1, key=lambda moment: fits(moment))
             i = j
@@ -371,7 +380,7 @@ class Reservations:
     def _trial(
         self,
         job: Job,
-        asked: Demand,
+        demand: Demand,
         group: int,
         time: float,
         *,
@@ -384,63 +393,63 @@ class Reservations:
         """
         cycle = self._cycle
         beside = self._overlapping(job, time) if beside is None else beside
-        if not self._may_fit(job, asked, (group, time), beside, within):
+        if not self._may_fit(job, demand, (group, time), beside, within):
             return None
         with cycle.ledger.statement(), cycle.serving(job, time):
             cycle.declined.open_for(job, time)
             self._let_end(job, group)
             cycle.ledger.go_ahead(time)
-            if cycle.pipeline.quota_exceeded and cycle.over_quota(job, needs(asked)) is not None:
+            if cycle.pipeline.quota_exceeded and cycle.over_quota(job, needs(demand)) is not None:
                 return None
             self._set_aside(beside, 1)
             if within is not None:
                 close_others(cycle, within)
-            found = search_minimum(cycle, job, asked)
-            if not isinstance(found, SearchResult) or not job_ready(cycle.ledger, job, waiting=True):
+            placement = search_minimum(cycle, job, demand)
+            if not isinstance(placement, SearchResult) or not job_ready(cycle.ledger, job, waiting=True):
                 return None
-            delay = deferral(cycle, job, found.placements)
-            return delay if delay is not None and delay.until > time else held_by(found.placements)
+            delay = deferral(cycle, job, placement.placements)
+            return delay if delay is not None and delay.until > time else held_by(placement.placements)
 
     def _may_fit(
         self,
         job: Job,
-        asked: Demand,
+        demand: Demand,
         moment: _Moment,
         beside: Sequence[Reservation],
         within: Ints | None = None,
     ) -> bool:
         """Whether counting what is free leaves open that a trial finds a place: it costs a fraction of one."""
-        if asked.alternatives is not None:
+        if demand.alternatives is not None:
             return True
         group, time = moment
         ledger = self._cycle.ledger
         with ledger.statement():
             self._cycle.declined.open_for(job, time)
             free = ledger.idle + ledger.releasing - ledger.pipelined + self._timeline(job).freed(group)
-        for held in beside:
-            for shape, rows, counts in held.held:
+        for reservation in beside:
+            for shape, rows, counts in reservation.held:
                 free[:, rows] -= shape.request[:, None] * counts
         if within is not None:
             inside = free[:, within]
             free[:] = 0
             free[:, within] = inside
         with self._cycle.serving(job, time):
-            return bool(may_hold_all(Room(self._cycle, Pool.FUTURE_IDLE, free=free), asked, np.array([ROOT]))[0])
+            return bool(may_hold_all(Room(self._cycle, Pool.FUTURE_IDLE, free=free), demand, np.array([ROOT]))[0])
 
     def _let_end(self, job: Job, group: int) -> None:
         """Count everybody else as gone who ends in a group or before, from nodes and from their queues."""
         timeline, ledger = self._timeline(job), self._cycle.ledger
-        own = [i for i, run in enumerate(timeline.runs) if run.job is job]
+        own_runs = [i for i, run in enumerate(timeline.runs) if run.job is job]
         for shape, row, groups, run in timeline.by_shape:
             upto = int(np.searchsorted(groups, group, side="right"))
-            counts = np.bincount(row[:upto][~np.isin(run[:upto], own)] if own else row[:upto])
+            counts = np.bincount(row[:upto][~np.isin(run[:upto], own_runs)] if own_runs else row[:upto])
             rows = np.flatnonzero(counts)
             if len(rows):
                 ledger.let_end(shape, rows, counts[rows])
         if self._cycle.pipeline.quota_exceeded:
-            for one in timeline.runs[: bisect_right(timeline.group, group)]:
-                if one.job is not job:
-                    self._leave_quota(one)
+            for run_to_end in timeline.runs[: bisect_right(timeline.group, group)]:
+                if run_to_end.job is not job:
+                    self._leave_quota(run_to_end)
 
     def _leave_quota(self, run: _Run) -> None:
         """Take what a run uses off its queue."""
@@ -452,15 +461,21 @@ class Reservations:
     def _overlapping(self, job: Job, time: float) -> list[Reservation]:
         """The reservations of others that are still running, or start, while a job runs that starts at a time."""
         start, end = max(time, self._now), self._end_from(job, time)
-        others = (held for held in self._held if held.job is not job and _holds_back(held, job))
-        return [held for held in others if self._end_of(held, job) > start and not _ends_before(end, held)]
+        of_other_jobs = (
+            reservation for reservation in self._held if reservation.job is not job and _holds_back(reservation, job)
+        )
+        return [
+            reservation
+            for reservation in of_other_jobs
+            if self._end_of(reservation, job) > start and not _ends_before(end, reservation)
+        ]
 
-    def _end_of(self, held: Reservation, job: Job) -> float:
+    def _end_of(self, reservation: Reservation, job: Job) -> float:
         """When the owner of a reservation will have ended, as far as another job may plan with it."""
-        of, by = namespace_of(held.job.key), namespace_of(job.key)
-        if of == by or held.end == inf:
-            return held.end
-        end = self._ends.if_started(held.job, max(held.start, self._now))
+        of, by = namespace_of(reservation.job.key), namespace_of(job.key)
+        if of == by or reservation.end == inf:
+            return reservation.end
+        end = self._ends.if_started(reservation.job, max(reservation.start, self._now))
         return self._ends.relied_on(end, of, by)
 
     def _end_from(self, job: Job, time: float) -> float:
@@ -469,50 +484,64 @@ class Reservations:
 
     # -- who may start beside them
 
-    def objection(self, job: Job, found: SearchResult) -> Reason | None:
+    def objection(self, job: Job, placement: SearchResult) -> Reason | None:
         """Why a job must not start where it was placed on the ledger: a reservation would not hold; None if it may.
 
         A reservation that holds with another arrangement inside its domain has that one from then on.
         """
-        rows = rows_of(found.placements)
+        rows = rows_of(placement.placements)
         moved: list[tuple[int, Reservation]] = []
-        for i, held in enumerate(self._held):
-            if self._leaves(job, held) or not any(np.isin(rows, own).any() for _, own, _ in held.held):
+        for i, reservation in enumerate(self._held):
+            if self._leaves(job, reservation) or not any(
+                np.isin(rows, reserved_rows).any() for _, reserved_rows, _ in reservation.held
+            ):
                 continue
-            asked, unknown = self._asked[held.job.number]
-            group = self._timeline(held.job).at(held.start, unknown)
-            again = self._trial(held.job, asked, group, held.start, within=held.rows)
-            if not isinstance(again, tuple):
-                return self._delays(job, held)
-            moved.append((i, replace(held, held=again)))
-        for i, held in moved:
-            self._held[i] = held
+            owner_demand, unknown = self._asked[reservation.job.number]
+            group = self._timeline(reservation.job).at(reservation.start, unknown)
+            new_place = self._trial(reservation.job, owner_demand, group, reservation.start, within=reservation.rows)
+            if not isinstance(new_place, tuple):
+                return self._delays(job, reservation)
+            moved.append((i, replace(reservation, held=new_place)))
+        for i, reservation in moved:
+            self._held[i] = reservation
         return None
 
     def blocking(self, job: Job) -> Reason | None:
         """Why a job that could start was held back: the first reservation that it cannot be sure to end before."""
-        return next((self._delays(job, held) for held in self._held if not self._leaves(job, held)), None)
+        return next(
+            (self._delays(job, reservation) for reservation in self._held if not self._leaves(job, reservation)), None
+        )
 
     @contextmanager
     def charging(self, job: Job) -> Iterator[None]:
         """Queues pay for what their jobs have reserved, but not for what the job that is served need not mind."""
-        free = [held for held in self._held if held.job.queue == job.queue and self._leaves(job, held)]
-        for held in free:
-            self._charge(held, -1)
+        free = [
+            reservation
+            for reservation in self._held
+            if reservation.job.queue == job.queue and self._leaves(job, reservation)
+        ]
+        for reservation in free:
+            self._charge(reservation, -1)
         before = len(self._held)
         yield
-        for held in (*free, *self._held[before:]):
-            self._charge(held, 1)
+        for reservation in (*free, *self._held[before:]):
+            self._charge(reservation, 1)
 
     def left_alone(self, job: Job) -> AbstractContextManager[None]:
         """Another action serves a job: what others have reserved is paid for, and set aside from before its end on."""
         waiting = self._cycle.report.rejections
-        others = (held for held in self._held if held.job is not job and held.job.key in waiting)
-        return self._apart([held for held in others if not self._leaves(job, held)], charged=True)
+        of_other_jobs = (
+            reservation for reservation in self._held if reservation.job is not job and reservation.job.key in waiting
+        )
+        return self._apart(
+            [reservation for reservation in of_other_jobs if not self._leaves(job, reservation)], charged=True
+        )
 
     def respected(self, job: Job) -> AbstractContextManager[None]:
         """What a job places inside leaves alone everything that is reserved from before its end on."""
-        return self._apart([held for held in self._held if not self._leaves(job, held)], charged=False)
+        return self._apart(
+            [reservation for reservation in self._held if not self._leaves(job, reservation)], charged=False
+        )
 
     @contextmanager
     def _apart(self, minded: Sequence[Reservation], *, charged: bool) -> Iterator[None]:
@@ -526,45 +555,48 @@ class Reservations:
         """When a job ends that starts now, or runs and grows."""
         return self._ends.if_started(job, self._now) if started_at(job) is None else self._ends.of(job)
 
-    def _leaves(self, job: Job, held: Reservation) -> bool:
+    def _leaves(self, job: Job, reservation: Reservation) -> bool:
         """Whether a reservation need not be minded: it does not hold this job back, or the job has ended by then."""
-        return not _holds_back(held, job) or _ends_before(self._believed(job, held), held)
+        return not _holds_back(reservation, job) or _ends_before(self._believed(job, reservation), reservation)
 
-    def _believed(self, job: Job, held: Reservation) -> float:
+    def _believed(self, job: Job, reservation: Reservation) -> float:
         """By when a job has surely ended, for the owner of a reservation.
 
         A job that stays longer than it says takes what was reserved. To those of its own namespace its word is enough;
         others rely on a deadline, or on runs of like jobs, unless some job of the namespace is breaking its word now.
         """
-        return self._ends.surely(job, namespace_of(held.job.key))
+        return self._ends.surely(job, namespace_of(reservation.job.key))
 
     def _set_aside(self, minded: Sequence[Reservation], sign: int, *, charged: bool = False) -> None:
-        for held in minded:
+        for reservation in minded:
             if charged:
-                self._charge(held, sign)
+                self._charge(reservation, sign)
             self._cycle.ledger.await_releases()
-            for shape, rows, counts in held.held:
+            for shape, rows, counts in reservation.held:
                 self._cycle.ledger.place(shape, rows, sign * counts, pool=Pool.FUTURE_IDLE)
 
     def tell(self) -> None:
         """Say of every job with a reservation that it has one, beside what keeps it waiting; later actions mind it."""
         rejections = self._cycle.report.rejections
-        for held in self._held:
-            self._charge(held, -1)
-            known = rejections.get(held.job.key)
-            if known is not None:
-                reason = Reason("Reserved", "reservations", held.text, held.names)
-                reasons = (reason, held.refused) if held.refused is not None else (reason,)
-                told = (Rejection("reservation", held.job.key, one) for one in reasons)
-                rejections[held.job.key] = replace(known, children=(*known.children, *told))
+        for reservation in self._held:
+            self._charge(reservation, -1)
+            rejection = rejections.get(reservation.job.key)
+            if rejection is not None:
+                reason = Reason("Reserved", "reservations", reservation.text, reservation.names)
+                reasons = (reason, reservation.refused) if reservation.refused is not None else (reason,)
+                further = (Rejection("reservation", reservation.job.key, cause) for cause in reasons)
+                rejections[reservation.job.key] = replace(rejection, children=(*rejection.children, *further))
         self._cycle.report.reservations[:] = self._held
         self._cycle.reserved[:] = [self] if self._held else []
 
     # -- words
 
-    def _domain(self, job: Job, held: Held) -> tuple[str, Ints]:
+    def _domain(self, job: Job, place: Held) -> tuple[str, Ints]:
         """The innermost domain around a place, in the tree that the job's constraint is about, and its rows."""
-        rows, tree = distinct(np.concatenate([own for _, own, _ in held])), self._cycle.tree_of(job.constraint)
+        rows, tree = (
+            distinct(np.concatenate([shape_rows for _, shape_rows, _ in place])),
+            self._cycle.tree_of(job.constraint),
+        )
         domain = tree.topology.meet_rows(tree.positions[rows])
         return tree.topology.name[domain], np.sort(tree.rows[tree.topology.span(domain)])
 
@@ -580,61 +612,68 @@ class Reservations:
         """The runs on a place that must end before it is free."""
         timeline = self._timeline(job)
         row, group, run = timeline.columns
-        wanted = distinct(np.concatenate([own for _, own, _ in place.held]))
-        found = distinct(run[np.isin(row, wanted) & (group <= place.group)]).tolist()
-        return [timeline.runs[i] for i in found if timeline.runs[i].job is not job]
+        place_rows = distinct(np.concatenate([shape_rows for _, shape_rows, _ in place.held]))
+        run_numbers = distinct(run[np.isin(row, place_rows) & (group <= place.group)]).tolist()
+        return [timeline.runs[i] for i in run_numbers if timeline.runs[i].job is not job]
 
-    def _runs_of_quota(self, job: Job, asked: Demand, place: _Place, known: Sequence[_Run]) -> list[_Run]:
-        """The further runs that must end before quotas allow a place whose `known` runs have ended.
+    def _runs_of_quota(self, job: Job, demand: Demand, place: _Place, runs_of_place: Sequence[_Run]) -> list[_Run]:
+        """The further runs that must end before quotas allow a place whose `runs_of_place` runs have ended.
 
         None of them can be left out: the last one without which those before it are too few is one of them, and so on
         until they are enough.
         """
         if not self._cycle.pipeline.quota_exceeded:
             return []
-        timeline, there = self._timeline(job), {run.key for run in known}
+        timeline, keys_there = self._timeline(job), {run.key for run in runs_of_place}
         ended = timeline.runs[: bisect_right(timeline.group, place.group)]
-        others = [run for run in ended if run.queue is not None and run.job is not job and run.key not in there]
+        other_runs = [
+            run for run in ended if run.queue is not None and run.job is not job and run.key not in keys_there
+        ]
         needed: list[_Run] = []
 
         def enough(upto: int) -> bool:
             with self._cycle.ledger.statement():
-                for run in (*known, *needed, *others[:upto]):
+                for run in (*runs_of_place, *needed, *other_runs[:upto]):
                     self._leave_quota(run)
-                return self._cycle.over_quota(job, needs(asked)) is None
+                return self._cycle.over_quota(job, needs(demand)) is None
 
-        upto = len(others)
+        upto = len(other_runs)
         while not enough(0):
-            last = bisect_left(range(upto), True, key=lambda i: enough(i + 1))
-            if last == upto:
+            last_needed = bisect_left(range(upto), True, key=lambda i: enough(i + 1))
+            if last_needed == upto:
                 break  # other selections of its tasks are allowed; no run is to be named for that
-            needed.append(others[last])
-            upto = last
+            needed.append(other_runs[last_needed])
+            upto = last_needed
         return needed
 
     def _reservations_before(self, job: Job, place: _Place) -> tuple[Reservation, ...]:
         """The reservations on the same rows, or of the same queue, that are over when a place begins."""
-        rows = np.concatenate([own for _, own, _ in place.held])
-        known = self._held if place.time < inf else ()
-        before = (held for held in known if _holds_back(held, job) and self._end_of(held, job) <= place.time)
+        rows = np.concatenate([reserved_rows for _, reserved_rows, _ in place.held])
+        timed = self._held if place.time < inf else ()
+        before = (
+            reservation
+            for reservation in timed
+            if _holds_back(reservation, job) and self._end_of(reservation, job) <= place.time
+        )
         return tuple(
-            held
-            for held in before
-            if held.job.queue == job.queue or any(np.isin(own, rows).any() for _, own, _ in held.held)
+            reservation
+            for reservation in before
+            if reservation.job.queue == job.queue
+            or any(np.isin(reserved_rows, rows).any() for _, reserved_rows, _ in reservation.held)
         )
 
     def _text(
         self, job: Job, name: str, time: float, awaits: Sequence[_Run], *, holds: bool, bare: bool
     ) -> tuple[str, tuple[Named, ...]]:
-        known = time < inf
+        is_known = time < inf
         late = bool(awaits) and awaits[0].end.overdue and time < self._now
-        when = f" from {format_time(time)}" if known and not late else ""
+        when = f" from {format_time(time)}" if is_known and not late else ""
         parts = [f"reserved {_called(name)}{when}"]
         if awaits:
             parts.append(_last_one(awaits[0], time))
         if len(awaits) > 1:
             parts.append(f"{count(len(awaits) - 1, 'more job')} there must end before")
-        if not known:
+        if not is_known:
             parts.append("from when is not known")
         if not holds:
             parts.append("nobody is held back for it")
@@ -645,18 +684,18 @@ class Reservations:
             parts.append(f"it was {_called(before.domain)} from {format_time(before.start)} before")
         return "; ".join(parts), tuple(_last_one_named(run, time) for run in awaits[:1])
 
-    def _delays(self, job: Job, held: Reservation) -> Reason:
-        since = f"from {format_time(held.start)}" if held.start < inf else "once it is free"
+    def _delays(self, job: Job, reservation: Reservation) -> Reason:
+        since = f"from {format_time(reservation.start)}" if reservation.start < inf else "once it is free"
         end = self._end(job)
         # Without a time that moves with the clock: the text is written to the cluster, and only changes are.
         if end.source is EndSource.UNKNOWN:
             why = end.text
-        elif _ends_before(end.safe, held):
+        elif _ends_before(end.safe, reservation):
             why = f"{end.text}, and no deadline holds it to that"
         else:
             why = f"it would still run then ({end.text})"
-        whose = f"{held.job.key}, which has {_called(held.domain)} reserved {since}"
-        names = (Named(namespace_of(held.job.key), whose, "a reservation of another namespace"),)
+        whose = f"{reservation.job.key}, which has {_called(reservation.domain)} reserved {since}"
+        names = (Named(namespace_of(reservation.job.key), whose, "a reservation of another namespace"),)
         return Reason("WouldDelayReservation", "reservations", f"would delay {whose}: {why}", names)
 
 
@@ -677,16 +716,16 @@ def _last_one(run: _Run, time: float) -> str:
     return f"{run.key} ends then ({end.text}){within}"
 
 
-def _holds_back(held: Reservation, job: Job) -> bool:
+def _holds_back(reservation: Reservation, job: Job) -> bool:
     """Whether a reservation is one to mind for a job: none is for a job that is more important than its owner, or whose
     namespace it does not bind.
     """
-    return job.priority <= held.job.priority and held.binds(namespace_of(job.key))
+    return job.priority <= reservation.job.priority and reservation.binds(namespace_of(job.key))
 
 
-def _ends_before(end: float, held: Reservation) -> bool:
+def _ends_before(end: float, reservation: Reservation) -> bool:
     """Whether what ends at a time is surely gone when a reservation begins."""
-    return end <= held.start and end < inf
+    return end <= reservation.start and end < inf
 
 
 def _called(domain: str) -> str:

@@ -51,19 +51,19 @@ class Together:
             self._cycle.report.reject(job, Rejection("gate", job.key, never, verdict=Verdict.NEVER))
             return False
         if job is not gangs[-1]:
-            last = gangs[-1].key.partition("/")[2]
-            self._wait(job, f"set {name} starts together: it is placed with {last}")
+            last_gang = gangs[-1].key.partition("/")[2]
+            self._wait(job, f"set {name} starts together: it is placed with {last_gang}")
             return False
-        cycle, asked = self._cycle, self._asked(gangs)
+        cycle, job_demands = self._cycle, self._asked(gangs)
         begun = cycle.steps.taken
-        found = cycle.refusals.why_set_waits(path, gangs, asked) or self._in_some_order(gangs)
-        if isinstance(found, list):
-            for gang, place in found:
+        outcome = cycle.refusals.why_set_waits(path, gangs, job_demands) or self._in_some_order(gangs)
+        if isinstance(outcome, list):
+            for gang, place in outcome:
                 self._bind(gang, place)
             return self._cycle.backlog.some_left(job)
-        if found.endswith(_NO_PLACE) and cycle.steps.is_dear(begun):
-            cycle.refusals.add_set(path, gangs, asked, found)
-        self._wait(job, f"set {name} starts together, and {found}")
+        if outcome.endswith(_NO_PLACE) and cycle.steps.is_dear(begun):
+            cycle.refusals.add_set(path, gangs, job_demands, outcome)
+        self._wait(job, f"set {name} starts together, and {outcome}")
         return False
 
     def _asked(self, gangs: Sequence[Job]) -> Hashable:
@@ -84,64 +84,64 @@ class Together:
             if any(order[: len(beginning)] == beginning for beginning in failed):
                 continue
             with self._cycle.ledger.statement() as statement:
-                found = self._all_beside(order)
-                if isinstance(found, list):
+                outcome = self._all_beside(order)
+                if isinstance(outcome, list):
                     statement.keep()
-                    return found
-            gang, text = found
+                    return outcome
+            gang, text = outcome
             failed.append(order[: order.index(gang) + 1])
             why = why or f"{gang.key.partition('/')[2]} {text}"
         return why
 
     def _all_beside(self, gangs: Sequence[Job]) -> list[tuple[Job, SearchResult]] | tuple[Job, str]:
         """A place for each of some gangs on idle room, one after the other; or the first that has none, and why."""
-        found: list[tuple[Job, SearchResult]] = []
-        with ExitStack() as standing:
+        placed_gangs: list[tuple[Job, SearchResult]] = []
+        with ExitStack() as stack:
             for gang in gangs:
-                place = self._place_beside(gang, standing)
+                place = self._place_beside(gang, stack)
                 if isinstance(place, str):
                     return gang, place
-                found.append((gang, place))
-        return found
+                placed_gangs.append((gang, place))
+        return placed_gangs
 
-    def _bind(self, gang: Job, found: SearchResult) -> None:
+    def _bind(self, gang: Job, placement: SearchResult) -> None:
         """Decide on a gang that is on the ledger, on idle room."""
-        said, terms = found.proposed, found.terms
+        proposal, terms = placement.proposed, placement.terms
         commit(
             self._cycle,
             gang,
-            found.placements,
+            placement.placements,
             action="allocate",
-            score=found.score,
+            score=placement.score,
             bound=True,
-            proposed=said,
+            proposed=proposal,
             terms=terms,
         )
 
-    def _place_beside(self, gang: Job, standing: ExitStack) -> SearchResult | str:
+    def _place_beside(self, gang: Job, stack: ExitStack) -> SearchResult | str:
         """A place for a gang of a set beside those that are on the ledger already, on idle room; why there is none."""
         cycle = self._cycle
         cycle.nominations.release(gang)
-        asked = demand(cycle, gang)
+        gang_demand = demand(cycle, gang)
         refused = admission_reason(cycle, gang)
-        if refused is not None or not asked.enough or not asked.task_groups:
+        if refused is not None or not gang_demand.enough or not gang_demand.task_groups:
             return f"must not start: {refused.text}" if refused is not None else "has too few pods that can be placed"
-        over = self._minimums.over_quota(gang, asked)
+        over = self._minimums.over_quota(gang, gang_demand)
         if over is not None:
             return f"must not start: {over.text}"
         with cycle.serving(gang):
-            found = search_minimum(cycle, gang, asked)
-        if isinstance(found, NoPlace) or not job_ready(cycle.ledger, gang):
+            outcome = search_minimum(cycle, gang, gang_demand)
+        if isinstance(outcome, NoPlace) or not job_ready(cycle.ledger, gang):
             return _NO_PLACE
-        delay = deferral(cycle, gang, found.placements)
+        delay = deferral(cycle, gang, outcome.placements)
         if delay is not None:
             return f"waits: {delay.reason.text}"
-        objection = self._reservations.objection(gang, found) if self._reservations else None
+        objection = self._reservations.objection(gang, outcome) if self._reservations else None
         if objection is not None:
             return f"waits: {objection.text}"
         if cycle.sets is not None:
-            standing.enter_context(cycle.sets.standing_there(gang, [placement.rows for placement in found.placements]))
-        return found
+            stack.enter_context(cycle.sets.standing_there(gang, [placement.rows for placement in outcome.placements]))
+        return outcome
 
     def _wait(self, job: Job, text: str) -> None:
         """Refuse a gang of a set that starts together: nobody is evicted for one, and no room is kept."""

@@ -69,11 +69,11 @@ def evict_lost(cycle: Cycle, wishes: Mapping[str, OnNodeLoss]) -> None:
         if wish is None or not (lost.any or any(t.node < 0 and t.status in _HOLDING for t in job.tasks)):
             continue
         holding = [task for task in job.tasks if task.status in _HOLDING and not task.unowned]
-        why = {task.key: found for task in holding if (found := lost.why(task))}
+        why = {task.key: cause for task in holding if (cause := lost.why(task))}
         running = [task for task in holding if task.status is Status.RUNNING and task.key not in why]
-        sick = {task.key: found for task in running if (found := lost.unhealthy(task))}
-        rest = _tied_to_unowned(job, lost)
-        firm = rest or _spared(cycle, [task for task in running if task.key in sick or job.together]) if sick else ""
+        sick = {task.key: cause for task in running if (cause := lost.unhealthy(task))}
+        tied_to = _tied_to_unowned(job, lost)
+        firm = tied_to or _spared(cycle, [task for task in running if task.key in sick or job.together]) if sick else ""
         run = f"{count(len(sick), 'pod')} {verb(len(sick), 'runs', 'run')}"
         if firm:
             _tell(cycle, job, "SparedByRepair", f"{run} on unhealthy nodes, but {firm}")
@@ -86,7 +86,7 @@ def evict_lost(cycle: Cycle, wishes: Mapping[str, OnNodeLoss]) -> None:
         # A pod of a lost node runs no more; with one that does run the others go that are disrupted together with it.
         if job.together and (sick or wish is not OnNodeLoss.REPLACE):
             wish = OnNodeLoss.RESTART_ALL
-        _restart(cycle, job, wish, why | sick, rest)
+        _restart(cycle, job, wish, why | sick, tied_to)
 
 
 def _tied_to_unowned(job: Job, lost: LostNodes) -> str:
@@ -98,17 +98,17 @@ def _tied_to_unowned(job: Job, lost: LostNodes) -> str:
     return ""
 
 
-def _restart(cycle: Cycle, job: Job, wish: OnNodeLoss, why: Mapping[str, str], rest: str) -> None:
-    """Evict tasks for these reasons, and what else a job wants to be restarted then, unless the rest of it says no."""
+def _restart(cycle: Cycle, job: Job, wish: OnNodeLoss, why: Mapping[str, str], objection: str) -> None:
+    """Evict tasks for these reasons, and what else a job wants to be restarted then, unless there is an `objection`."""
     if not why:
         return
     names, rows = cycle.nodes.names, cycle.nodes.rows
-    first = next(task for task in job.tasks if task.key in why)
-    where = f"node {names[rows[first.node]]}" if first.node >= 0 else "the node"
+    lost_task = next(task for task in job.tasks if task.key in why)
+    where = f"node {names[rows[lost_task.node]]}" if lost_task.node >= 0 else "the node"
     since = _lost_at(job, why)
     healthy: dict[str, list[tuple[SubJob, Task]]] = {}  # by the reason for which they go together
     for sub in job.subs:
-        own = next((task for task in sub.tasks if task.key in why), None)
+        task_of_sub = next((task for task in sub.tasks if task.key in why), None)
         for task in sub.tasks:
             if task.status is not Status.RUNNING or task.unowned:
                 continue
@@ -119,16 +119,18 @@ def _restart(cycle: Cycle, job: Job, wish: OnNodeLoss, why: Mapping[str, str], r
             if task.created and task.created >= since:
                 continue  # it was created again for this loss
             if wish is OnNodeLoss.RESTART_ALL:
-                reason = f"the job restarts: {where} of pod {first.key} {why[first.key]}"
-            elif wish is OnNodeLoss.RESTART_SUBGROUP and own is not None:
-                there = f"node {names[rows[own.node]]}" if own.node >= 0 else "the node"
-                reason = f"its {job.part_word(sub)} restarts: {there} of pod {own.key} {why[own.key]}"
+                reason = f"the job restarts: {where} of pod {lost_task.key} {why[lost_task.key]}"
+            elif wish is OnNodeLoss.RESTART_SUBGROUP and task_of_sub is not None:
+                node_text = f"node {names[rows[task_of_sub.node]]}" if task_of_sub.node >= 0 else "the node"
+                reason = (
+                    f"its {job.part_word(sub)} restarts: {node_text} of pod {task_of_sub.key} {why[task_of_sub.key]}"
+                )
             else:
                 continue
             healthy.setdefault(reason, []).append((sub, task))
-    asked = job.repair is not None and job.repair.on_node_loss is not None
+    asked_by_job = job.repair is not None and job.repair.on_node_loss is not None
     for reason, together in healthy.items():
-        firm = rest or _spared(cycle, [task for _, task in together], asked=asked)
+        firm = objection or _spared(cycle, [task for _, task in together], asked_by_job=asked_by_job)
         if firm:
             _tell(cycle, job, "SparedByRepair", f"{count(len(together), 'pod')} should restart, but {firm}")
             continue
@@ -136,14 +138,15 @@ def _restart(cycle: Cycle, job: Job, wish: OnNodeLoss, why: Mapping[str, str], r
             _evict(cycle, job, sub, task, reason)
 
 
-def _spared(cycle: Cycle, tasks: Sequence[Task], *, asked: bool = False) -> str:
+def _spared(cycle: Cycle, tasks: Sequence[Task], *, asked_by_job: bool = False) -> str:
     """Why healthy tasks may not all be evicted, as the end of a sentence; "" where they may.
 
-    Disruption budgets hold for every eviction, and marks as not preemptable unless the job has `asked` for it itself.
+    Disruption budgets hold for every eviction. Marks as not preemptable hold too, unless `asked_by_job`: the job wants
+    to be restarted itself.
     """
     marked = cycle.running.not_preemptable
     firm = next((task for task in tasks if marked[cycle.running.position[task.key]]), None)
-    if firm is not None and not asked:
+    if firm is not None and not asked_by_job:
         return f"pod {firm.key} is marked as not preemptable"
     for budget, number in Counter(budget for task in tasks for budget in task.budgets).items():
         allowed = max(cycle.ledger.disruptions_left(budget), 0)
@@ -183,17 +186,17 @@ def _room_elsewhere(cycle: Cycle, job: Job, gone: Collection[str]) -> bool:
     What running tasks say of nodes is not known any more, so that nodes count whose taints some task of the job puts
     up with now; spares and what borrowers hold of them count as free.
     """
-    topology, known = cycle.topology, like_nodes(cycle, job)
+    topology, like_rows = cycle.topology, like_nodes(cycle, job)
     gang = [sub for sub in job.subs if any(task.key in gone for task in sub.tasks)]
     for sub in gang:
-        own = [task for task in sub.tasks if task.key in gone and task.status is Status.RUNNING]
-        rest = [task.node for task in sub.tasks if task.status is Status.RUNNING and task.key not in gone]
+        to_move = [task for task in sub.tasks if task.key in gone and task.status is Status.RUNNING]
+        staying_nodes = [task.node for task in sub.tasks if task.status is Status.RUNNING and task.key not in gone]
         limit = cycle.pipeline.limit(job.gang_of(sub))
-        around = topology.meet_rows(cycle.nodes.rows[rest]) if rest else ROOT
-        domain = ROOT if limit is None or not rest else topology.highest(around, limit)
+        around = topology.meet_rows(cycle.nodes.rows[staying_nodes]) if staying_nodes else ROOT
+        domain = ROOT if limit is None or not staying_nodes else topology.highest(around, limit)
         span = topology.span(around if domain is None else domain)
-        free = np.where(known, cycle.fit_counts.of(own[0].shape).rows(Pool.FUTURE_IDLE), 0)
-        if own and int(free[span].sum()) < len(own):
+        free = np.where(like_rows, cycle.fit_counts.of(to_move[0].shape).rows(Pool.FUTURE_IDLE), 0)
+        if to_move and int(free[span].sum()) < len(to_move):
             return False
     return True
 
@@ -226,52 +229,52 @@ class Replacements:
 
     def make_room(self, job: Job) -> bool:
         """Whether room was made for a job that was refused; a gang to repair is told why not."""
-        asked = demand(self._cycle, job)
-        if not asked.task_groups or not asked.enough:
+        job_demand = demand(self._cycle, job)
+        if not job_demand.task_groups or not job_demand.enough:
             return False
         running = self._cycle.current_domain(job) is not None
         if job.key in self._wishes and running:
-            if self._cycle.pipeline.quota_exceeded(job, needs(asked)) is not None:
+            if self._cycle.pipeline.quota_exceeded(job, needs(job_demand)) is not None:
                 return False
-            return self._from_borrowers(job, asked) or self._move(job, asked)
-        self._tell_of_spares(job, asked)
+            return self._from_borrowers(job, job_demand) or self._move(job, job_demand)
+        self._tell_of_spares(job, job_demand)
         return False
 
-    def _tell_of_spares(self, job: Job, asked: Demand) -> None:
+    def _tell_of_spares(self, job: Job, demand: Demand) -> None:
         """Tell a job that waits where it would fit if spares were not kept."""
-        kept = self._spares.kept()
-        if not kept:
+        spares_by_gang = self._spares.kept()
+        if not spares_by_gang:
             return
         with self._cycle.ledger.statement():
             self._spares.open_all()
-            found = solve(self._cycle, job, asked)
-        if isinstance(found, SearchResult):
-            number = sum(kept.values())
-            more = f" and {count(len(kept) - 1, 'other gang')}" if len(kept) > 1 else ""
-            owners = f"{next(iter(kept))}{more}"
+            placement = solve(self._cycle, job, demand)
+        if isinstance(placement, SearchResult):
+            number = sum(spares_by_gang.values())
+            others_text = f" and {count(len(spares_by_gang) - 1, 'other gang')}" if len(spares_by_gang) > 1 else ""
+            owners = f"{next(iter(spares_by_gang))}{others_text}"
             text = f"{count(number, 'spare')} of {owners} {verb(number, 'is', 'are')} kept free, where it would fit"
-            names = (Named(namespace_of(next(iter(kept))), owners, "gangs of other namespaces"),)
+            names = (Named(namespace_of(next(iter(spares_by_gang))), owners, "gangs of other namespaces"),)
             attempt = EvictionAttempt(REPAIR, Reason("SparesKept", REPAIR, text, names))
             self._cycle.report.add_eviction_attempt(job, attempt)
 
-    def _from_borrowers(self, job: Job, asked: Demand) -> bool:
+    def _from_borrowers(self, job: Job, demand: Demand) -> bool:
         """Evict the fewest borrowers of spares, node by node, that make room for what is asked."""
         cycle, running = self._cycle, self._cycle.running
-        if not self._spares.covers(job, asked.need):
+        if not self._spares.covers(job, demand.need):
             return False
         lent = self._spares.lent()
         rows, numbers = np.unique(running.row[lent], return_counts=True)
         dearest = rows[np.lexsort((cycle.nodes.rank[rows], numbers))[::-1]].tolist()  # these are spared first
         parts = [lent[running.row[lent] == row] for row in dearest]
-        need = needs(asked)
-        fits = Tried(cycle, Preemptor(Purpose.PREEMPT, job, need, False, running), asked, ROOT)
+        need = needs(demand)
+        fits = Tried(cycle, Preemptor(Purpose.PREEMPT, job, need, False, running), demand, ROOT)
         if not parts or not fits.without(lent):
             return False
         going = fits.needed(np.concatenate(parts), np.cumsum([0, *map(len, parts)]), lent[:0])
         victims = self._whole_gangs(np.concatenate([parts[i] for i in going]))
-        if _spared(cycle, [running.tasks[victim] for victim in victims.tolist()], asked=True):
+        if _spared(cycle, [running.tasks[victim] for victim in victims.tolist()], asked_by_job=True):
             return False
-        self._take_back(job, asked, victims)
+        self._take_back(job, demand, victims)
         return True
 
     def _whole_gangs(self, victims: Ints) -> Ints:
@@ -281,32 +284,34 @@ class Replacements:
         lost = np.bincount(running.job[victims], minlength=len(surplus))
         return np.union1d(victims, np.flatnonzero(((lost > 0) & (lost > surplus))[running.job]))
 
-    def _take_back(self, job: Job, asked: Demand, victims: Ints) -> None:
+    def _take_back(self, job: Job, demand: Demand, victims: Ints) -> None:
         """Evict these borrowers and nominate the job where they were, unless it had better wait."""
         cycle = self._cycle
         with cycle.ledger.statement() as statement:
             cycle.ledger.evict(cycle.running, victims)
-            found = solve(cycle, job, asked)
-            assert isinstance(found, SearchResult)  # it was there with fewer gone
-            delay = deferral(cycle, job, found.placements)
+            placement = solve(cycle, job, demand)
+            assert isinstance(placement, SearchResult)  # it was there with fewer gone
+            delay = deferral(cycle, job, placement.placements)
             if delay is not None:
                 cycle.report.delay(job, delay)
                 return
             statement.keep()
         cycle.evict_running(victims, job, REPAIR, _GIVES_BACK)
-        commit(cycle, job, found.placements, action=REPAIR, score=found.score, bound=False)
-        where = cycle.topology.name[found.domain]
+        commit(cycle, job, placement.placements, action=REPAIR, score=placement.score, bound=False)
+        where = cycle.topology.name[placement.domain]
         cycle.report.add_eviction_attempt(job, EvictionAttempt(REPAIR, None, (where,), where))
 
-    def _move(self, job: Job, asked: Demand) -> bool:
+    def _move(self, job: Job, demand: Demand) -> bool:
         """Evict the smallest part of the gang that, together with what is missing, has a place; say so, or why not."""
         cycle = self._cycle
-        here = cycle.current_domain(job)
-        beside = f"in {cycle.topology.name[here]}" if here is not None and here != ROOT else "beside the others"
-        lacking = f"there is no room for {count(asked.need, 'replacement')} {beside}"
+        current = cycle.current_domain(job)
+        beside = (
+            f"in {cycle.topology.name[current]}" if current is not None and current != ROOT else "beside the others"
+        )
+        lacking = f"there is no room for {count(demand.need, 'replacement')} {beside}"
         fixed = ""
         gone = {eviction.task.key for eviction in cycle.report.evictions}
-        parts = [part for part in _parts(job, asked, gone) if part.going]
+        parts = [part for part in _parts(job, demand, gone) if part.going]
         parts = parts[-1:] if job.together else parts  # the last of them is the whole gang
         if not parts:  # what it has lost is still there: it is waited for
             return False
@@ -348,7 +353,7 @@ class Replacements:
         if isinstance(moved, str):
             return moved
         cycle = self._cycle
-        jobs = tuple(moved if other is job else other for other in cycle.snapshot.jobs)
+        jobs = tuple(moved if any_job is job else any_job for any_job in cycle.snapshot.jobs)
         trial = self._rehearse(replace(cycle.snapshot, jobs=jobs))
         gone = [e for e in cycle.report.evictions if e.task.key in trial.running.position]
         if gone:
@@ -362,19 +367,21 @@ class Replacements:
         for shape, rows, counts in self._moves:  # no two gangs move to one place
             trial.ledger.set_aside(shape, rows, counts)
         trial.nominations.release(moved)
-        asked = demand(trial, moved)
-        if not asked.task_groups or not asked.enough:
+        trial_demand = demand(trial, moved)
+        if not trial_demand.task_groups or not trial_demand.enough:
             return None
-        if trial.pipeline.quota_exceeded(moved, needs(asked)) is not None:
+        if trial.pipeline.quota_exceeded(moved, needs(trial_demand)) is not None:
             return None
         with trial.serving(moved):
-            found = solve(trial, moved, asked)
-        return found if isinstance(found, SearchResult) and job_ready(trial.ledger, moved, waiting=True) else None
+            placement = solve(trial, moved, trial_demand)
+        return (
+            placement if isinstance(placement, SearchResult) and job_ready(trial.ledger, moved, waiting=True) else None
+        )
 
 
-def _parts(job: Job, asked: Demand, gone: Collection[str]) -> Iterator[_Part]:
+def _parts(job: Job, demand: Demand, gone: Collection[str]) -> Iterator[_Part]:
     """What of a gang may move, the smallest first: sub-groups that lack tasks, groups around them, the whole gang."""
-    lacking = [task_group.sub for task_group in asked.task_groups]
+    lacking = [task_group.sub for task_group in demand.task_groups]
     sizes: set[int] = set()
     for subs, name in _sets(job, lacking):
         tasks = tuple(task for sub in subs for task in sub.tasks if task.status is Status.RUNNING and task.node >= 0)
@@ -385,9 +392,9 @@ def _parts(job: Job, asked: Demand, gone: Collection[str]) -> Iterator[_Part]:
 
 def _sets(job: Job, lacking: Sequence[SubJob]) -> Iterator[tuple[Sequence[SubJob], str]]:
     if job.shape.parted:
-        one = len(lacking) == 1
+        only_one = len(lacking) == 1
         word = job.joint_word(lacking)
-        yield lacking, f"{word} {lacking[0].key}" if one else f"{count(len(lacking), word)}"
+        yield lacking, f"{word} {lacking[0].key}" if only_one else f"{count(len(lacking), word)}"
     groups = {sub.inner_group for sub in lacking} - {-1, 0}
     while groups:
         inside = [sub for sub in job.subs if not groups.isdisjoint(around(job.shape, sub.inner_group))]
@@ -403,7 +410,7 @@ def _pending_again(job: Job, keys: Collection[str]) -> Job | str:
     A running task is read without its rules about nodes: a pending one of its role knows them.
     """
     waiting = {_likeness(task): task.shape for task in job.tasks if task.status is Status.PENDING}
-    again: dict[str, Task] = {}
+    pending_tasks: dict[str, Task] = {}
     for task in job.tasks:
         if task.key in keys:
             if task.unowned:
@@ -411,8 +418,8 @@ def _pending_again(job: Job, keys: Collection[str]) -> Job | str:
             shape = waiting.get(_likeness(task))
             if shape is None and task.node_rules:
                 return f": pod {task.key} has rules about nodes that are not known while it runs"
-            again[task.key] = replace(task, shape=shape or task.shape, status=Status.PENDING, node=-1)
-    return with_tasks(job, again)
+            pending_tasks[task.key] = replace(task, shape=shape or task.shape, status=Status.PENDING, node=-1)
+    return with_tasks(job, pending_tasks)
 
 
 def _likeness(task: Task) -> tuple[str, bytes, int]:

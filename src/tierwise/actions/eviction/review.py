@@ -44,8 +44,8 @@ def review(cycle: Cycle, since: int) -> None:
                 needless.update(eviction.task.key for eviction in bundle)
                 _tell(cycle, bundle)
     if needless:
-        kept = [e for e in cycle.report.evictions[since:] if e.task.key not in needless]
-        cycle.report.evictions[since:] = kept
+        needed = [e for e in cycle.report.evictions[since:] if e.task.key not in needless]
+        cycle.report.evictions[since:] = needed
 
 
 def _bundles(cycle: Cycle, evictions: list[Eviction]) -> list[list[Eviction]]:
@@ -58,8 +58,8 @@ def _bundles(cycle: Cycle, evictions: list[Eviction]) -> list[list[Eviction]]:
     lost = Counter(e.job.number for e in evictions)
     for eviction in reversed(evictions):
         job = eviction.job
-        left = int(ready[job.number])
-        falls = eviction.action not in EVICTING_BY_POD and left < job.minimum <= left + lost[job.number]
+        still_ready = int(ready[job.number])
+        falls = eviction.action not in EVICTING_BY_POD and still_ready < job.minimum <= still_ready + lost[job.number]
         broken = job.together or falls
         bundles.setdefault(job.key if broken else eviction.task.key, []).append(eviction)
     return list(bundles.values())
@@ -70,26 +70,26 @@ def _have_room_alone(cycle: Cycle, evictions: list[Eviction]) -> set[str]:
     victims = np.array([cycle.running.position[e.task.key] for e in evictions], dtype=np.int64)
     every = np.arange(len(cycle.running.request))
     free = cycle.ledger.free(every, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)[:, cycle.running.row[victims]]
-    held = cycle.running.request[:, victims]
-    fit = np.all((free >= held) | (held == 0), axis=0)
+    requested = cycle.running.request[:, victims]
+    fit = np.all((free >= requested) | (requested == 0), axis=0)
     return {evictions[i].task.key for i in np.flatnonzero(fit).tolist()}
 
 
 def _have_room(cycle: Cycle, victims: Ints) -> bool:
     """Whether these tasks fit their nodes beside what was decided."""
     request = cycle.running.request[:, victims]
-    asked = np.flatnonzero(request.any(axis=1))
+    resources = np.flatnonzero(request.any(axis=1))
     rows, place = np.unique(cycle.running.row[victims], return_inverse=True)
-    held = np.stack([summed(place, request[r], len(rows)) for r in asked.tolist()])
-    return bool((cycle.ledger.free(asked, rows, Pool.FUTURE_IDLE) >= held).all())
+    requested = np.stack([summed(place, request[r], len(rows)) for r in resources.tolist()])
+    return bool((cycle.ledger.free(resources, rows, Pool.FUTURE_IDLE) >= requested).all())
 
 
 def _quotas_allow(cycle: Cycle, evictions: list[Eviction]) -> bool:
     """Whether no preemptor is now beyond its quota, in anything that it uses."""
     jobs: dict[str, Job] = {e.by.key: e.by for e in evictions if e.by is not None}
     for job in jobs.values() if cycle.pipeline.quota_exceeded else ():
-        held = cycle.ledger.job_used[:, job.number].copy()
-        if cycle.over_quota(job, held, placed=True) is not None:  # quotas look at what is asked for
+        used = cycle.ledger.job_used[:, job.number].copy()
+        if cycle.over_quota(job, used, placed=True) is not None:  # quotas look at what is asked for
             return False
     return True
 

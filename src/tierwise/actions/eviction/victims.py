@@ -55,31 +55,31 @@ def make_plan(
         return None
     in_order = np.arange(len(bundles))
 
-    def weigh(chosen: Ints) -> EvictionPlan:
-        left = _needed(bundles, chosen, fits)
-        return _plan(cycle, preemptor, domain, bundles, _without_surplus(bundles, left, fits))
+    def weigh(bundle_numbers: Ints) -> EvictionPlan:
+        needed = _needed(bundles, bundle_numbers, fits)
+        return _plan(cycle, preemptor, domain, bundles, _without_surplus(bundles, needed, fits))
 
     best = weigh(in_order[:needed])
     if not needed:
         return best
     drawn = in_order[bundles.group <= bundles.group[needed - 1]]
     safe = drawn[bundles.safe[drawn]]
-    whole = drawn[~bundles.safe[drawn]]
+    cores = drawn[~bundles.safe[drawn]]
     if bundles.safe[list(best.taken)].all():
         small = _plan(cycle, preemptor, domain, bundles, _smallest(preemptor, bundles, safe, fits))
         return min(best, small, key=lambda plan: (_highest(preemptor, plan), plan.price))
-    whole = whole[np.argsort(bundles.cost[whole], kind="stable")]  # equal costs stay in order
+    cores = cores[np.argsort(bundles.cost[cores], kind="stable")]  # equal costs stay in order
     plans = [best]
-    rising = np.concatenate((safe, whole))
+    rising = np.concatenate((safe, cores))
     if not np.array_equal(rising[:needed], in_order[:needed]):
         enough = fits.fewest(*bundles.parts(rising))
         if enough is not None:
             plans.append(weigh(rising[:enough]))
-    cheap = whole[bundles.cost[whole] < min(plan.price[1] for plan in plans)]
+    cheap = cores[bundles.cost[cores] < min(plan.price[1] for plan in plans)]
     if len(cheap):
-        first = fits.first_alone(*bundles.parts(cheap), bundles.parts(safe)[0])
-        if first is not None:
-            plans.append(weigh(np.append(safe, cheap[first])))
+        one_core = fits.first_alone(*bundles.parts(cheap), bundles.parts(safe)[0])
+        if one_core is not None:
+            plans.append(weigh(np.append(safe, cheap[one_core])))
     return first_of(plans, preemptor.alike)
 
 
@@ -88,15 +88,15 @@ def first_of(plans: Sequence[EvictionPlan], alike_below: float) -> EvictionPlan:
     but for a difference that counts as none, the first in rank. The tightest domain comes before age among plans that
     evict as many tasks and are equal in everything else.
     """
-    least = min(plan.price[0] for plan in plans)
-    plans = [plan for plan in plans if plan.price[0] == least]
+    fewest_broken = min(plan.price[0] for plan in plans)
+    plans = [plan for plan in plans if plan.price[0] == fewest_broken]
     if not all(plan.cost for plan in plans):
         return min(plans, key=lambda plan: plan.price)
     enough = min(plan.gain for plan in plans)  # each of them makes room, so none gains by more
     best = max(enough / plan.cost for plan in plans)
     alike = [plan for plan in plans if best - enough / plan.cost < alike_below]
-    first = min(alike, key=lambda plan: (plan.rank, plan.price))
-    equal = [p for p in alike if len(p.victims) == len(first.victims) and p.rank[:-1] == first.rank[:-1]]
+    first_plan = min(alike, key=lambda plan: (plan.rank, plan.price))
+    equal = [p for p in alike if len(p.victims) == len(first_plan.victims) and p.rank[:-1] == first_plan.rank[:-1]]
     return min(equal, key=lambda plan: (plan.tier, plan.rank, plan.price))
 
 
@@ -120,23 +120,25 @@ def _enough(bundles: Bundles, fits: Feasibility) -> tuple[Bundles, int | None]:
     return bundles, needed
 
 
-def _plan(cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, found: tuple[Ints, Ints]) -> EvictionPlan:
-    taken, victims = found
-    price = _price(cycle, preemptor, domain, bundles, taken, victims)
-    broken = taken[~bundles.safe[taken]]
+def _plan(
+    cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, bundles_and_victims: tuple[Ints, Ints]
+) -> EvictionPlan:
+    taken_bundles, victims = bundles_and_victims
+    price = _price(cycle, preemptor, domain, bundles, taken_bundles, victims)
+    broken = taken_bundles[~bundles.safe[taken_bundles]]
     if not len(broken):
-        return EvictionPlan(domain, victims, bundles, tuple(taken.tolist()), price)
-    asked = preemptor.weighed
+        return EvictionPlan(domain, victims, bundles, tuple(taken_bundles.tolist()), price)
+    weighed = preemptor.weighed
     jobs = preemptor.running.jobs
     going = bundles.parts(broken)[0]
-    shares = preemptor.running.request[asked[:, None], going].sum(axis=1) / preemptor.need[asked]
+    shares = preemptor.running.request[weighed[:, None], going].sum(axis=1) / preemptor.need[weighed]
     gain = float(np.minimum(shares, 1.0).sum())
     cost = float(bundles.cost[broken].sum())
     important = int(jobs.priority[bundles.job[broken]].max()) if preemptor.purpose is Purpose.RECLAIM else 0
     order = _order_of_last(cycle, preemptor, bundles, broken)
     oldest = float(jobs.created[bundles.job[broken]].min())
     rank = *order, float(len(broken)), float(important), -oldest
-    return EvictionPlan(domain, victims, bundles, tuple(taken.tolist()), price, gain, cost, rank)
+    return EvictionPlan(domain, victims, bundles, tuple(taken_bundles.tolist()), price, gain, cost, rank)
 
 
 def _order_of_last(cycle: Cycle, preemptor: Preemptor, bundles: Bundles, broken: Ints) -> tuple[float, ...]:
@@ -148,27 +150,29 @@ def _order_of_last(cycle: Cycle, preemptor: Preemptor, bundles: Bundles, broken:
     if preemptor.purpose is Purpose.PREEMPT:
         return ()
     queues = tuple(cycle.snapshot.queues.values())
-    last = int(preemptor.running.jobs.queue[bundles.job[broken[np.argmax(bundles.group[broken])]]])
-    return cycle.pipeline.victim_queue_key(queues[last], cycle.snapshot.queues[preemptor.job.queue])
+    last_queue = int(preemptor.running.jobs.queue[bundles.job[broken[np.argmax(bundles.group[broken])]]])
+    return cycle.pipeline.victim_queue_key(queues[last_queue], cycle.snapshot.queues[preemptor.job.queue])
 
 
-def _needed(bundles: Bundles, chosen: Ints, fits: Feasibility) -> Ints:
+def _needed(bundles: Bundles, bundle_numbers: Ints, fits: Feasibility) -> Ints:
     """The chosen bundles without those, the dearest first, that are not needed."""
-    dearest = chosen[::-1][np.argsort(-bundles.cost[chosen[::-1]], kind="stable")]  # of equal ones the last first
+    dearest = bundle_numbers[::-1][
+        np.argsort(-bundles.cost[bundle_numbers[::-1]], kind="stable")
+    ]  # of equal ones the last first
     going = np.zeros(len(bundles), dtype=bool)
     going[dearest[fits.needed(*bundles.parts(dearest), EMPTY)]] = True
-    return chosen[going[chosen]]
+    return bundle_numbers[going[bundle_numbers]]
 
 
-def _without_surplus(bundles: Bundles, left: Ints, fits: Feasibility) -> tuple[Ints, Ints]:
+def _without_surplus(bundles: Bundles, bundle_numbers: Ints, fits: Feasibility) -> tuple[Ints, Ints]:
     """These bundles without safe tasks that are not needed: which of them still lose tasks, and which tasks."""
-    safe = left[bundles.safe[left]]
-    return _tasks(bundles, left, np.flip(bundles.parts(safe)[0]), fits)
+    safe = bundle_numbers[bundles.safe[bundle_numbers]]
+    return _tasks(bundles, bundle_numbers, np.flip(bundles.parts(safe)[0]), fits)
 
 
-def _broken(preemptor: Preemptor, bundles: Bundles, taken: Ints) -> tuple[float, float]:
+def _broken(preemptor: Preemptor, bundles: Bundles, bundle_numbers: Ints) -> tuple[float, float]:
     """The highest priority of the gangs that break (preempt), and what they held anywhere."""
-    broken = taken[~bundles.safe[taken]]
+    broken = bundle_numbers[~bundles.safe[bundle_numbers]]
     highest = preemptor.running.jobs.priority[bundles.job[broken]].max(initial=NONE_BROKEN)
     return float(highest) if preemptor.purpose is Purpose.PREEMPT else 0.0, float(bundles.cost[broken].sum())
 
@@ -181,42 +185,44 @@ def _highest(preemptor: Preemptor, plan: EvictionPlan) -> int:
 def _smallest(preemptor: Preemptor, bundles: Bundles, safe: Ints, fits: Feasibility) -> tuple[Ints, Ints]:
     """The tasks of safe bundles without those not needed; of later groups, important and large ones stay first."""
     picked = bundles.pick(safe)
-    asked = preemptor.weighed
+    weighed = preemptor.weighed
     tasks = picked.victims
     groups = np.repeat(picked.group, np.diff(picked.start))
-    shares = (preemptor.running.request[asked[:, None], tasks] / preemptor.need[asked, None]).sum(axis=0)
+    shares = (preemptor.running.request[weighed[:, None], tasks] / preemptor.need[weighed, None]).sum(axis=0)
     priority = preemptor.running.priority[tasks]
     order = np.lexsort((-np.arange(len(tasks)), -np.rint(shares * 1e6), -priority, -groups))
     return _tasks(bundles, safe, tasks[order], fits)
 
 
-def _tasks(bundles: Bundles, chosen: Ints, tasks: Ints, fits: Feasibility) -> tuple[Ints, Ints]:
+def _tasks(bundles: Bundles, bundle_numbers: Ints, tasks: Ints, fits: Feasibility) -> tuple[Ints, Ints]:
     """What of the chosen bundles must go where only these `tasks` may stay; the first of them stay first."""
-    picked = bundles.pick(chosen)
+    picked = bundles.pick(bundle_numbers)
     if not len(tasks):
-        return chosen, picked.victims
+        return bundle_numbers, picked.victims
     stays = np.zeros(int(picked.victims.max()) + 1, dtype=bool)  # by position in the running table
     stays[tasks] = True
     needed = fits.needed(tasks, np.arange(len(tasks) + 1), picked.victims[~stays[picked.victims]])
     stays[tasks[needed]] = False
     going = ~stays[picked.victims]
-    return chosen[picked.numbers(going) > 0], picked.victims[going]
+    return bundle_numbers[picked.numbers(going) > 0], picked.victims[going]
 
 
 def _price(
-    cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, taken: Ints, victims: Ints
+    cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, bundle_numbers: Ints, victims: Ints
 ) -> tuple[float, ...]:
     """Highest priority broken (preempt), what the broken gangs held anywhere, what is evicted, tier, name.
 
     Where evictions are priced, the work that victims lose counts beside what broken gangs held.
     """
-    highest, cost = _broken(preemptor, bundles, taken)
-    asked = preemptor.weighed
+    highest, cost = _broken(preemptor, bundles, bundle_numbers)
+    weighed = preemptor.weighed
     lost = 0.0
     if preemptor.losses is not None:  # of broken gangs it is in the cost already
-        whole = np.isin(preemptor.running.job[victims], bundles.job[taken[~bundles.safe[taken]]])
-        lost = float(preemptor.losses[victims[~whole]].sum())
-    evicted = (preemptor.running.request[asked[:, None], victims].sum(axis=1) / preemptor.need[asked]).sum()
+        in_broken_gang = np.isin(
+            preemptor.running.job[victims], bundles.job[bundle_numbers[~bundles.safe[bundle_numbers]]]
+        )
+        lost = float(preemptor.losses[victims[~in_broken_gang]].sum())
+    evicted = (preemptor.running.request[weighed[:, None], victims].sum(axis=1) / preemptor.need[weighed]).sum()
     return (
         highest,
         round(cost + lost, 9),

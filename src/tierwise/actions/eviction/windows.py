@@ -55,8 +55,8 @@ def _victims(cycle: Cycle, job: Job, running: Sequence[Task], rows: Bools) -> li
     """The running tasks of a job that go: those on closed rows, and the rest where too few would be left."""
     owned = [task for task in running if not task.unowned and task.key in cycle.running.position]
     inside = [task for task in owned if _on(cycle, task, rows)]
-    left = len(running) - len(inside)
-    if inside and (job.together or 0 < left < job.minimum):
+    staying = len(running) - len(inside)
+    if inside and (job.together or 0 < staying < job.minimum):
         return owned
     return inside
 

@@ -29,35 +29,35 @@ from tierwise.model.job import Job
 __all__ = ["holds", "place_alike"]
 
 
-def place_alike(cycle: Cycle, job: Job, whole: Part, gradients: Gradients) -> SearchResult | NoPlace:
+def place_alike(cycle: Cycle, job: Job, group: Part, gradients: Gradients) -> SearchResult | NoPlace:
     """Place what a job lacks in the best candidate of the first gradient that holds it, on idle resources.
 
     `BOUNDED` where the best candidate does not hold what was counted, which may be too many for several shapes.
     """
     room = Room(cycle, Pool.IDLE)
-    able = held(room, whole.parts[0])
+    able = held(room, group.parts[0])
     if not job.shape.nested:
-        return _AlikeUnits(cycle, whole, room).search(gradients, able)
+        return _AlikeUnits(cycle, group, room).search(gradients, able)
     near = cycle.current_domain(job)
     for gradient in gradients:
         cycle.report.search_counts.domains += len(gradient)
-        feasible = gradient[able[gradient] >= whole.chosen]
+        feasible = gradient[able[gradient] >= group.chosen]
         if len(feasible):
-            order = _order(cycle, whole, feasible, near)
-            first = next(iter(order))
-            best = int(order.domains[first])
-            placements = cycle.ledger.attempt(_place, cycle, job, whole, best, near)
+            order = _order(cycle, group, feasible, near)
+            best_position = next(iter(order))
+            best = int(order.domains[best_position])
+            placements = cycle.ledger.attempt(_place, cycle, job, group, best, near)
             if placements is not None:
-                score = float(order.scores[first])
-                terms = order.decided(first)
+                score = float(order.scores[best_position])
+                terms = order.decided(best_position)
                 return SearchResult(best, tuple(placements), score, terms=terms)
     return NoPlace.PROVEN
 
 
-def holds(cycle: Cycle, whole: Part, domain: int, number: int) -> bool:
+def holds(cycle: Cycle, group: Part, domain: int, number: int) -> bool:
     """Whether a domain holds so many units of a group on idle resources: they are placed, and nothing stays."""
     with cycle.ledger.statement():
-        return _AlikeUnits(cycle, replace(whole, chosen=number), Room(cycle, Pool.IDLE)).place(domain) is not None
+        return _AlikeUnits(cycle, replace(group, chosen=number), Room(cycle, Pool.IDLE)).place(domain) is not None
 
 
 # Groups of groups: one after the other.
@@ -73,13 +73,13 @@ def _order(cycle: Cycle, part: Part, feasible: Ints, near: int | None) -> choose
 
 def _place(cycle: Cycle, job: Job, part: Part, domain: int, near: int | None) -> list[Placement] | None:
     """Place the parts of a group below a domain that holds them; what the job has placed by now is `near`."""
-    first = part.parts[0]
+    first_part = part.parts[0]
     placements = list[Placement]()
-    if first.task_group is not None and first.tier is not None:
+    if first_part.task_group is not None and first_part.tier is not None:
         room = Room(cycle, Pool.IDLE)
-        found = _AlikeUnits(cycle, part, room).search((np.array([domain]),), held(room, first))
-        if isinstance(found, SearchResult):
-            return list(found.placements)
+        placement = _AlikeUnits(cycle, part, room).search((np.array([domain]),), held(room, first_part))
+        if isinstance(placement, SearchResult):
+            return list(placement.placements)
         return None
     for inner in part.parts[: part.chosen]:
         if inner.task_group is not None:
@@ -91,8 +91,8 @@ def _place(cycle: Cycle, job: Job, part: Part, domain: int, near: int | None) ->
             return None
         placements += inside
         if inner.task_group is None:
-            here = cycle.topology.meet_rows(rows_of(inside))
-            near = here if near is None else cycle.topology.meet(near, here)
+            domain_of_part = cycle.topology.meet_rows(rows_of(inside))
+            near = domain_of_part if near is None else cycle.topology.meet(near, domain_of_part)
     return placements
 
 
@@ -112,17 +112,17 @@ def _place_group(cycle: Cycle, job: Job, part: Part, within: int, near: int | No
 class _AlikeUnits:
     """The units of a group that are needed, each inside one domain of at most their limit."""
 
-    def __init__(self, cycle: Cycle, whole: Part, room: Room) -> None:
-        assert isinstance(whole.gang, Job)
+    def __init__(self, cycle: Cycle, group: Part, room: Room) -> None:
+        assert isinstance(group.gang, Job)
         self._cycle = cycle
-        self._gang = whole.gang
+        self._gang = group.gang
         self._room = room
-        self._unit = whole.parts[0]
+        self._unit = group.parts[0]
         assert self._unit.tier is not None
         self._limit = self._unit.tier
-        self._task_groups = tuple(p.task_group for p in whole.parts[: whole.chosen] if p.task_group is not None)
-        self._substitutes = len(whole.parts) - whole.chosen
-        self._sub = next(whole.task_groups()).sub
+        self._task_groups = tuple(p.task_group for p in group.parts[: group.chosen] if p.task_group is not None)
+        self._substitutes = len(group.parts) - group.chosen
+        self._sub = next(group.task_groups()).sub
 
     def search(self, gradients: Gradients, able: Ints) -> SearchResult | NoPlace:
         """Place them in the best candidate of the first gradient that holds them; a proposal is tried first."""
@@ -134,20 +134,20 @@ class _AlikeUnits:
             feasible = gradient[able[gradient] >= number]
             if not len(feasible):
                 continue
-            said = cycle.pipeline.propose(self._gang, units, feasible) if units is not None else None
-            if units is not None and isinstance(said, Proposal):
-                worth = self._worth(np.array([said.domain]))
-                placed = tuple(self._follow(units, said))
-                return SearchResult(said.domain, placed, float(worth[0]), said, terms=(Term.PROPOSED,))
+            proposal = cycle.pipeline.propose(self._gang, units, feasible) if units is not None else None
+            if units is not None and isinstance(proposal, Proposal):
+                worth = self._worth(np.array([proposal.domain]))
+                placed = tuple(self._follow(units, proposal))
+                return SearchResult(proposal.domain, placed, float(worth[0]), proposal, terms=(Term.PROPOSED,))
             feasible = np.sort(feasible)  # preorder, so that inner domains find their owner by bisection
             score = self._worth(feasible)
             order = self._order(feasible, score, able)
             best = next(iter(order))
-            found = cycle.ledger.attempt(self.place, int(feasible[best]))
-            if found is None:
+            placements_found = cycle.ledger.attempt(self.place, int(feasible[best]))
+            if placements_found is None:
                 return NoPlace.BOUNDED
             terms = order.decided(best)
-            return SearchResult(int(feasible[best]), tuple(found), float(score[best]), said, terms=terms)
+            return SearchResult(int(feasible[best]), tuple(placements_found), float(score[best]), proposal, terms=terms)
         return NoPlace.PROVEN
 
     def _units(self) -> Units | None:
@@ -156,9 +156,9 @@ class _AlikeUnits:
         if not cycle.pipeline.propose or len(self._unit.bundle) > 1 or cycle.current_domain(self._gang) is not None:
             return None
         ((shape, size),) = self._unit.bundle
-        own = cycle.topology.own(cycle.fit_counts.of(shape).domains(Pool.IDLE)) // size
-        own[cycle.topology.tier > self._limit] = 0  # each inside one innermost domain within the limit
-        return Units(shape, len(self._task_groups), size, own, cycle.topology.roll_up(own))
+        own_units = cycle.topology.own(cycle.fit_counts.of(shape).domains(Pool.IDLE)) // size
+        own_units[cycle.topology.tier > self._limit] = 0  # each inside one innermost domain within the limit
+        return Units(shape, len(self._task_groups), size, own_units, cycle.topology.roll_up(own_units))
 
     def _follow(self, units: Units, proposal: Proposal) -> list[Placement]:
         ((shape, size),) = self._unit.bundle
@@ -213,8 +213,8 @@ class _AlikeUnits:
         domains, owner, room = tier
         terms = self._preference(domains, near).terms
         order = np.lexsort((*(key for _, key in reversed(terms)), owner))
-        taken = np.cumsum(room[order])
-        before = taken - room[order]
+        room_up_to = np.cumsum(room[order])
+        before = room_up_to - room[order]
         base = np.maximum.accumulate(np.where(begins(owner[order]), before, 0))
         result = np.empty(len(domains), dtype=np.int64)
         result[order] = np.minimum(np.maximum(missing[owner[order]] - (before - base), 0), room[order])
@@ -226,23 +226,23 @@ class _AlikeUnits:
         None where nodes do not take what was counted, or no more is counted before all have a place.
         """
         placements: list[Placement] = []
-        left = self._task_groups
+        groups_left = self._task_groups
         for tier in self._cycle.topology.by_tier(domain, self._limit):
             room = self._copies()[tier]
             able = tier[room > 0]
             room = room[room > 0]
-            if left and len(able):
+            if groups_left and len(able):
                 near = self._cycle.current_domain(self._gang)
                 if near is None:  # the domain of the first unit
                     near = int(able[next(iter(self._preference(able, None)))])
                 owner = np.zeros(len(able), dtype=np.int64)
-                number = self._fill((able, owner, room), np.array([len(left)]), near)
-                placed = self._place_tier(able[number > 0], number[number > 0], left)
+                number = self._fill((able, owner, room), np.array([len(groups_left)]), near)
+                placed = self._place_tier(able[number > 0], number[number > 0], groups_left)
                 if placed is None:
                     return None
                 placements += placed
-                left = left[int(number.sum()) :]
-        return placements if not left else None
+                groups_left = groups_left[int(number.sum()) :]
+        return placements if not groups_left else None
 
     def _preference(self, domains: Ints, near: int | None) -> choose.Order:
         """The domains for a unit: near one, then with room for its surplus, then by score and name."""
@@ -279,19 +279,19 @@ class _AlikeUnits:
         counts = np.concatenate([counts for _, counts in picked])
         self._cycle.ledger.place(ask.shape, rows, counts, pool=Pool.IDLE)
         self._cycle.ledger.charge(ask.job, ask.shape.request * counts.sum())
-        each = [np.repeat(rows, counts) for rows, counts in picked]
-        return [rows[i : i + count] for rows in each for i in range(0, len(rows), count)]
+        rows_by_tier = [np.repeat(rows, counts) for rows, counts in picked]
+        return [rows[i : i + count] for rows in rows_by_tier for i in range(0, len(rows), count)]
 
     def _stand(self, task_group: TaskGroup, part: int, rows: Ints) -> Placement:
         pod_set = task_group.remaining[part].pod_set
-        each = np.ones(len(rows), dtype=np.int64)
-        self._cycle.ledger.count_placed(task_group.sub, pod_set, rows, each, pool=Pool.IDLE)
+        ones = np.ones(len(rows), dtype=np.int64)
+        self._cycle.ledger.count_placed(task_group.sub, pod_set, rows, ones, pool=Pool.IDLE)
         return Placement(task_group.sub, pod_set, rows, Pool.IDLE)
 
 
-def _charge_above(last: Ints, inner: Ints, room: Ints, at: Ints, used: Ints) -> None:
+def _charge_above(domain_ends: Ints, inner: Ints, room: Ints, at: Ints, used: Ints) -> None:
     """Subtract what the domains `at` use from the capacity of the domains around them."""
-    own = np.zeros(len(inner), dtype=np.int64)
-    own[at] = used
-    upto = np.concatenate(([0], np.cumsum(own)))
-    room -= upto[np.searchsorted(inner, last[inner])] - upto[:-1]
+    used_by_domain = np.zeros(len(inner), dtype=np.int64)
+    used_by_domain[at] = used
+    upto = np.concatenate(([0], np.cumsum(used_by_domain)))
+    room -= upto[np.searchsorted(inner, domain_ends[inner])] - upto[:-1]

@@ -57,13 +57,13 @@ def apart_from_others(cycle: Cycle, job: Job, sub: SubJob, *, soft: bool = False
 
 def _full(cycle: Cycle, job: Job, sub: SubJob, rule: SetRule, homes: Ints) -> Bools:
     """Which domains hold as many other sub-groups as they may; those in which it stands itself are open."""
-    number, standing = np.zeros(int(homes.max(initial=-1)) + 1, dtype=np.int64), 0
-    for other in job.subs:
-        if other.policy == sub.policy and other is not sub:
-            domains = _homes_of(cycle, other, homes)
+    number, domains_in_use = np.zeros(int(homes.max(initial=-1)) + 1, dtype=np.int64), 0
+    for other_sub in job.subs:
+        if other_sub.policy == sub.policy and other_sub is not sub:
+            domains = _homes_of(cycle, other_sub, homes)
             number[domains] += 1
-            standing += bool(len(domains))
-    full: Bools = number >= rule.most if rule.most else number * WHOLE > rule.share * standing
+            domains_in_use += bool(len(domains))
+    full: Bools = number >= rule.most if rule.most else number * WHOLE > rule.share * domains_in_use
     full[_homes_of(cycle, sub, homes)] = False
     return full
 
@@ -75,28 +75,28 @@ def _homes_of(cycle: Cycle, sub: SubJob, homes: Ints) -> Ints:
     placed = cycle.ledger.placed_rows(sub)
     if placed is not None:
         rows = np.concatenate((rows, placed[0][placed[1] > 0]))
-    found = distinct(homes[rows])
-    return found[found >= 0]
+    domains = distinct(homes[rows])
+    return domains[domains >= 0]
 
 
-def place_apart(cycle: Cycle, job: Job, asked: Demand, within: int, pools: tuple[Pool, ...]) -> SearchResult | NoPlace:
+def place_apart(cycle: Cycle, job: Job, demand: Demand, within: int, pools: tuple[Pool, ...]) -> SearchResult | NoPlace:
     """The best place for a demand in which sub-groups stand apart, on the ledger."""
     rules = [rule for policy in job.policies for rule in policy.apart]
-    found = _placed(cycle, job, asked, within, pools, soft=True)
-    if isinstance(found, NoPlace) and not all(rule.constraint.hard for rule in rules):
-        found = _placed(cycle, job, asked, within, pools, soft=False)
-    return found
+    placement = _placed(cycle, job, demand, within, pools, soft=True)
+    if isinstance(placement, NoPlace) and not all(rule.constraint.hard for rule in rules):
+        placement = _placed(cycle, job, demand, within, pools, soft=False)
+    return placement
 
 
 def _placed(
-    cycle: Cycle, job: Job, asked: Demand, within: int, pools: tuple[Pool, ...], *, soft: bool
+    cycle: Cycle, job: Job, demand: Demand, within: int, pools: tuple[Pool, ...], *, soft: bool
 ) -> SearchResult | NoPlace:
-    exact = _counted(cycle, job, asked)
+    exact = _counted(cycle, job, demand)
     for gradient in gradients_of(cycle, job, within):
-        domains = gradient[may_hold_all(Room(cycle, pools[-1]), asked, gradient)]
+        domains = gradient[may_hold_all(Room(cycle, pools[-1]), demand, gradient)]
         if not len(domains):
             continue
-        worth = np.asarray(sum(cycle.pipeline.score_domains(group.sub, domains) for group in asked.task_groups))
+        worth = np.asarray(sum(cycle.pipeline.score_domains(group.sub, domains) for group in demand.task_groups))
         order = order_of(cycle, domains, worth, cycle.current_domain(job))
         for number, i in enumerate(order):
             if number == _SHORTLIST:
@@ -104,7 +104,7 @@ def _placed(
                 break
             with cycle.ledger.statement() as statement:
                 orders = 1 if exact else _ORDERS
-                placements = _below(cycle, job, asked, int(domains[i]), pools, soft=soft, orders=orders)
+                placements = _below(cycle, job, demand, int(domains[i]), pools, soft=soft, orders=orders)
                 if placements is not None:
                     statement.keep()
                     return SearchResult(int(domains[i]), tuple(placements), float(worth[i]), terms=order.decided(i))
@@ -112,30 +112,30 @@ def _placed(
 
 
 def _below(
-    cycle: Cycle, job: Job, asked: Demand, domain: int, pools: tuple[Pool, ...], *, soft: bool, orders: int
+    cycle: Cycle, job: Job, demand: Demand, domain: int, pools: tuple[Pool, ...], *, soft: bool, orders: int
 ) -> list[Placement] | None:
     """Place one sub-group after the other below a domain, until the job is ready.
 
     The hardest comes first. One that finds nothing is placed before all others the next time.
     """
-    groups = sorted(asked.task_groups, key=lambda group: tightness(cycle, group))
+    groups = sorted(demand.task_groups, key=lambda group: tightness(cycle, group))
     for _ in range(min(len(groups), orders)):
         with cycle.ledger.statement() as statement:
-            found = _in_order(cycle, job, asked, groups, within=domain, pools=pools, soft=soft)
-            if not isinstance(found, TaskGroup):
-                if found is not None:
+            outcome = _in_order(cycle, job, demand, groups, within=domain, pools=pools, soft=soft)
+            if not isinstance(outcome, TaskGroup):
+                if outcome is not None:
                     statement.keep()
-                return found
-        if found is groups[0]:
+                return outcome
+        if outcome is groups[0]:
             return None
-        groups = [found, *(group for group in groups if group is not found)]
+        groups = [outcome, *(group for group in groups if group is not outcome)]
     return None
 
 
 def _in_order(
     cycle: Cycle,
     job: Job,
-    asked: Demand,
+    demand: Demand,
     groups: Sequence[TaskGroup],
     *,
     within: int,
@@ -146,29 +146,29 @@ def _in_order(
     where the job does not become ready.
     """
     placements: list[Placement] = []
-    for task_group in (*groups, *asked.substitutes):
-        if asked.substitutes and placements and job_ready(cycle.ledger, job, waiting=True):
+    for task_group in (*groups, *demand.substitutes):
+        if demand.substitutes and placements and job_ready(cycle.ledger, job, waiting=True):
             break
         with apart_from_others(cycle, job, task_group.sub, soft=soft):
-            found = search_group(cycle, job, task_group, within=within, pools=pools)
-        if isinstance(found, SearchResult):
-            placements += found.placements
-        elif not asked.substitutes:
+            placement = search_group(cycle, job, task_group, within=within, pools=pools)
+        if isinstance(placement, SearchResult):
+            placements += placement.placements
+        elif not demand.substitutes:
             return task_group
     return placements if job_ready(cycle.ledger, job, waiting=True) else None
 
 
-def _counted(cycle: Cycle, job: Job, asked: Demand) -> bool:
+def _counted(cycle: Cycle, job: Job, demand: Demand) -> bool:
     """Whether sub-groups that find no place one after the other have none: alike ones, each inside one domain."""
-    if asked.substitutes or asked.alternatives is not None or asked.cut or cycle.ledger.any_releasing:
+    if demand.substitutes or demand.alternatives is not None or demand.cut or cycle.ledger.any_releasing:
         return False
-    kinds = {(group.need, group.sub.policy, group.firm()) for group in asked.task_groups}
+    kinds = {(group.need, group.sub.policy, group.firm()) for group in demand.task_groups}
     if len(kinds) != 1 or len(next(iter(kinds))[2]) != 1:
         return False
-    first = asked.task_groups[0]
+    first_group = demand.task_groups[0]
     rules, limit = (
-        job.policies[first.sub.policy].apart if first.sub.policy >= 0 else (),
-        cycle.pipeline.limit(first.sub),
+        job.policies[first_group.sub.policy].apart if first_group.sub.policy >= 0 else (),
+        cycle.pipeline.limit(first_group.sub),
     )
     if (
         len(rules) != 1
@@ -177,14 +177,14 @@ def _counted(cycle: Cycle, job: Job, asked: Demand) -> bool:
         or cycle.snapshot.alternate_topology(rules[0].constraint) is not None
     ):
         return False
-    if any(cycle.pipeline.moving(shape) for shape in first.by_shape()) or cycle.current_domain(job) is not None:
+    if any(cycle.pipeline.moving(shape) for shape in first_group.by_shape()) or cycle.current_domain(job) is not None:
         return False
     asked_tier, names = rules[0].constraint, cycle.topology.tier_names
     tier = asked_tier.tier if asked_tier.tier is not None else names.get(asked_tier.tier_name)
     return tier is not None and limit <= tier
 
 
-def why_not_apart(cycle: Cycle, job: Job, asked: Demand, found_without: SearchResult | NoPlace) -> Reason | None:
+def why_not_apart(cycle: Cycle, job: Job, demand: Demand, found_without: SearchResult | NoPlace) -> Reason | None:
     """Why a job waits whose sub-groups would have a place closer to each other; None where they would not."""
     if isinstance(found_without, NoPlace):
         return None
@@ -193,7 +193,7 @@ def why_not_apart(cycle: Cycle, job: Job, asked: Demand, found_without: SearchRe
         return None
     policy, rule = rules[0]
     tier = rule.constraint.tier_name or "domain"
-    subs = len({group.sub.number for group in asked.task_groups if job.policies[group.sub.policy] is policy})
+    subs = len({group.sub.number for group in demand.task_groups if job.policies[group.sub.policy] is policy})
     words = several(job.part_names.of(policy.name, policy.name))
     text = f"{subs} {words} {policy.name} with at most {_most(rule)} in one {tier}: too few {tier}s hold them so"
     return Reason("NotApart", "sets", text)
@@ -202,9 +202,9 @@ def why_not_apart(cycle: Cycle, job: Job, asked: Demand, found_without: SearchRe
 def _on_nodes(job: Job, sub: SubJob, rule: SetRule) -> Reason:
     tier, name = rule.constraint.tier_name or "domain", job.policies[sub.policy].name
     word = job.part_word(sub)
-    others = f"another {word}" if rule.most == 1 else f"{rule.most} other {several(word)}"
-    most = others if rule.most else f"more than {percent(rule.share)} of the {several(word)}"
-    return Reason("NotApart", "sets", f"had {most} {name} in their {tier}, which is the most")
+    other_parts = f"another {word}" if rule.most == 1 else f"{rule.most} other {several(word)}"
+    limit_text = other_parts if rule.most else f"more than {percent(rule.share)} of the {several(word)}"
+    return Reason("NotApart", "sets", f"had {limit_text} {name} in their {tier}, which is the most")
 
 
 def _most(rule: SetRule) -> str:

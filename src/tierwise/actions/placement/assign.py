@@ -75,50 +75,50 @@ class Search(ABC):
     cost = 1
     """Steps that a choice counts as; of the cycle's account it takes one, beside what is done to find it."""
 
-    def __init__(self, whole: problem.Part, place: int) -> None:
-        self._whole = whole
+    def __init__(self, root: problem.Part, place: int) -> None:
+        self._whole = root
         self._start = place
         self.bounded = False  # whether the search stopped at its bound
         self._left = 0
         self._pay: Callable[[int], None] = lambda _: None
         self._dead: set[tuple[object, ...]] = set()
 
-    def solutions(self, budget: problem.Budget, most: int) -> Iterator[Chosen]:
+    def solutions(self, budget: problem.Budget, max_choices: int) -> Iterator[Chosen]:
         """Every way to give a place to what is needed, each in force until the next is asked for.
 
         It ends at the budget, or after so many choices, and is `bounded` then.
         """
-        self._left = most = min(most, budget.left // self.cost)
+        self._left = max_choices = min(max_choices, budget.left // self.cost)
         self._pay = budget.account.charge
         try:
             yield from self._solutions()
         finally:
-            budget.left -= (most - max(self._left, 0)) * self.cost
+            budget.left -= (max_choices - max(self._left, 0)) * self.cost
 
     def _solutions(self) -> Iterator[Chosen]:
-        chosen: Chosen = []
+        options_chosen: Chosen = []
         start = Frame(self._whole, self._start, 0, (0,) * len(self._whole.lacks), None)
         if self.covered(start):
-            yield chosen
+            yield options_chosen
             return
-        stack = [(self._state(start), self._choices(start, chosen))]
+        stack = [(self._state(start), self._choices(start, options_chosen))]
         while stack:
             state, choices = stack[-1]
             for frame in choices:
                 if frame is None:
-                    yield chosen
+                    yield options_chosen
                     continue
                 if self._left < 0:
                     return
                 further = self._state(frame)
                 if further not in self._dead:
-                    stack.append((further, self._choices(frame, chosen)))
+                    stack.append((further, self._choices(frame, options_chosen)))
                     break
             else:
                 self._dead.add(state)
                 stack.pop()
 
-    def _choices(self, frame: Frame, chosen: Chosen) -> Iterator[Frame | None]:
+    def _choices(self, frame: Frame, choices: Chosen) -> Iterator[Frame | None]:
         """Every way to go on, each in force until the next one is asked for: a place for the next part, or none.
 
         None is the end: all that is needed has a place.
@@ -138,9 +138,9 @@ class Search(ABC):
             if part.parts:
                 yield Frame(part, option.place, 0, (0,) * len(part.lacks), self._after(frame, part, this + 1))
             elif self.put(part, option):
-                chosen.append((part, option))
+                choices.append((part, option))
                 yield self._after(frame, part, this + 1)
-                chosen.pop()
+                choices.pop()
                 self.take_back(part, option)
         if frame.part.optional:
             later = this + 1
@@ -159,12 +159,12 @@ class Search(ABC):
 
     def covered(self, frame: Frame) -> bool:
         """Whether a group lacks nothing more."""
-        return all(have >= least for have, least in zip(frame.have, frame.part.lacks, strict=True))
+        return all(have >= needed for have, needed in zip(frame.have, frame.part.lacks, strict=True))
 
     def hopeful(self, frame: Frame) -> bool:
         """Whether the rest of a group may be enough, and fit, by counting alone."""
-        most = problem.plus(frame.have, frame.part.still_to_come[frame.next])
-        return all(reached >= least for reached, least in zip(most, frame.part.lacks, strict=True))
+        reachable = problem.plus(frame.have, frame.part.still_to_come[frame.next])
+        return all(reached >= needed for reached, needed in zip(reachable, frame.part.lacks, strict=True))
 
     @abstractmethod
     def state(self, frame: Frame) -> tuple[object, ...]:
@@ -192,28 +192,28 @@ class DomainSearch(Search):
     A unit that counting decides about is offered the widest alone: a tighter one inside is chosen when it is placed.
     """
 
-    def __init__(self, cycle: Cycle, job: Job, whole: problem.Part, domain: int, pools: tuple[Pool, ...]) -> None:
-        super().__init__(whole, domain)
+    def __init__(self, cycle: Cycle, job: Job, root: problem.Part, domain: int, pools: tuple[Pool, ...]) -> None:
+        super().__init__(root, domain)
         self._cycle = cycle
         self._job = job
         self._domain = domain
         self._pools = pools
         self._near = cycle.current_domain(job)
         self._known: dict[tuple[int, int], list[Option]] = {}
-        subs = [task_group.sub for task_group in whole.task_groups()]
-        self._tied = [here for sub in subs if (here := cycle.current_domain(sub)) is not None]
+        subs = [task_group.sub for task_group in root.task_groups()]
+        self._tied = [current for sub in subs if (current := cycle.current_domain(sub)) is not None]
 
-    def run(self, budget: problem.Budget, most: int) -> problem.SearchResult | problem.NoPlace:
+    def run(self, budget: problem.Budget, max_choices: int) -> problem.SearchResult | problem.NoPlace:
         """Place all that is needed, within the budget and so many choices."""
-        for chosen in self.solutions(budget, most):
-            placements = self.write(chosen)
+        for choices in self.solutions(budget, max_choices):
+            placements = self.write(choices)
             if placements is None:  # what was counted together may not fit one after the other
                 return problem.NoPlace.BOUNDED
-            return problem.SearchResult(self._domain, tuple(placements), sum(option.worth for _, option in chosen))
+            return problem.SearchResult(self._domain, tuple(placements), sum(option.worth for _, option in choices))
         return problem.NoPlace.of(bounded=self.bounded)
 
     @abstractmethod
-    def write(self, chosen: Chosen) -> list[problem.Placement] | None:
+    def write(self, choices: Chosen) -> list[problem.Placement] | None:
         """The placements of what was chosen, on the ledger; None where that does not fit after all."""
 
     # Domains.
@@ -227,12 +227,12 @@ class DomainSearch(Search):
     def of_group(self, part: problem.Part, within: int) -> list[Option]:
         """The domains below one that a group is offered."""
         sub = next(part.task_groups()).sub
-        found = list[Option]()
+        options = list[Option]()
         for gradient in self._gradients_below(part.gang, within, widest=self.widest):
             scores = self._cycle.pipeline.score_domains(sub, gradient)
             order = order_of(self._cycle, gradient, scores, self._near).sorted()
-            found += (Option(int(gradient[i]), float(scores[i])) for i in order)
-        return found
+            options += (Option(int(gradient[i]), float(scores[i])) for i in order)
+        return options
 
     def _gradients_below(self, gang: Job | SubJob, within: int, *, widest: bool) -> Gradients:
         """The gradients of a gang below a domain, or one of the widest domains of all of them."""
@@ -260,61 +260,61 @@ class DomainSearch(Search):
 def assign(
     cycle: Cycle,
     job: Job,
-    asked: Demand,
-    whole: problem.Part,
+    demand: Demand,
+    root: problem.Part,
     domain: int,
     budget: problem.Budget,
     pools: tuple[Pool, ...],
 ) -> problem.SearchResult | problem.NoPlace:
     """Place what a job lacks, as a demand and in parts, below a domain. The caller owns the statement, and rewinds."""
-    moving = any(map(cycle.pipeline.moving, whole.shapes))
-    once = len({unit.gang.number for unit in whole.units}) == len(whole.units)
-    if once and not moving and len(whole.shapes) == 1:
-        return _counted(cycle, job, whole, domain, budget, pools)
+    moving = any(map(cycle.pipeline.moving, root.shapes))
+    once = len({unit.gang.number for unit in root.units}) == len(root.units)
+    if once and not moving and len(root.shapes) == 1:
+        return _counted(cycle, job, root, domain, budget, pools)
     mark = cycle.ledger.mark()
-    tried = _Trials(cycle, job, whole, domain, pools).run(budget, cycle.budget.trials)
+    tried = _Trials(cycle, job, root, domain, pools).run(budget, cycle.budget.trials)
     if isinstance(tried, problem.SearchResult):
         return tried
-    if len(whole.shapes) == 1 or moving or not once:
+    if len(root.shapes) == 1 or moving or not once:
         # Where filters move, what is placed first decides what fits, and not every order is tried; and task groups of
         # several shapes were tried one by one, never sharing nodes.
-        return problem.NoPlace.of(bounded=tried is problem.NoPlace.BOUNDED or moving or len(whole.shapes) > 1)
+        return problem.NoPlace.of(bounded=tried is problem.NoPlace.BOUNDED or moving or len(root.shapes) > 1)
     cycle.ledger.rewind(mark)
     from tierwise.actions.placement.exact import place_exactly  # rarely needed
 
-    return place_exactly(cycle, job, asked, domain, pools)
+    return place_exactly(cycle, job, demand, domain, pools)
 
 
 def _counted(
-    cycle: Cycle, job: Job, whole: problem.Part, domain: int, budget: problem.Budget, pools: tuple[Pool, ...]
+    cycle: Cycle, job: Job, root: problem.Part, domain: int, budget: problem.Budget, pools: tuple[Pool, ...]
 ) -> problem.SearchResult | problem.NoPlace:
     """The widest domain that a group may use leaves most to those inside it, so these alone decide whether there is a
     place; tighter ones are tried before them as long as that takes few steps.
     """
-    if any(part.task_group is None for part in whole.parts):
-        found = _Counting(cycle, job, whole, domain, pools, tight=True).run(budget, cycle.budget.tight_steps)
-        if found is not problem.NoPlace.BOUNDED:
-            return found
-    return _Counting(cycle, job, whole, domain, pools, tight=False).run(budget, budget.left)
+    if any(part.task_group is None for part in root.parts):
+        placement = _Counting(cycle, job, root, domain, pools, tight=True).run(budget, cycle.budget.tight_steps)
+        if placement is not problem.NoPlace.BOUNDED:
+            return placement
+    return _Counting(cycle, job, root, domain, pools, tight=False).run(budget, budget.left)
 
 
 class _Counting(DomainSearch):
     """One shape: task groups are assigned to domains by counting, then placed."""
 
     def __init__(
-        self, cycle: Cycle, job: Job, whole: problem.Part, domain: int, pools: tuple[Pool, ...], *, tight: bool
+        self, cycle: Cycle, job: Job, root: problem.Part, domain: int, pools: tuple[Pool, ...], *, tight: bool
     ) -> None:
-        super().__init__(cycle, job, whole, domain, pools)
+        super().__init__(cycle, job, root, domain, pools)
         self.widest = not tight
-        (shape,) = whole.shapes
+        (shape,) = root.shapes
         self._room: list[int] = cycle.fit_counts.of(shape).domains(pools[-1]).tolist()
         self._used: dict[int, int] = {}
         self._fewest: dict[tuple[int, int, int], int] = {}
 
-    def run(self, budget: problem.Budget, most: int) -> problem.SearchResult | problem.NoPlace:
+    def run(self, budget: problem.Budget, max_choices: int) -> problem.SearchResult | problem.NoPlace:
         if self._crowded():
             return problem.NoPlace.PROVEN
-        return super().run(budget, most)
+        return super().run(budget, max_choices)
 
     def _crowded(self) -> bool:
         """Whether there are more task groups of a size, or larger, than the domains that each needs one of could take.
@@ -323,10 +323,10 @@ class _Counting(DomainSearch):
         """
         if any(part.optional for part in self._whole.every()):
             return False
-        own = [(unit.tier, unit.pods) for unit in self._whole.units if unit.tier is not None]
-        for limit in {limit for limit, _ in own}:
+        confined_units = [(unit.tier, unit.pods) for unit in self._whole.units if unit.tier is not None]
+        for limit in {limit for limit, _ in confined_units}:
             room = np.array(self._room)[self._cycle.topology.outermost(limit, self._domain)]
-            sizes = np.array(sorted(need for tier, need in own if tier <= limit))
+            sizes = np.array(sorted(need for tier, need in confined_units if tier <= limit))
             for i in np.unique(sizes, return_index=True)[1].tolist():
                 if int((room // sizes[i]).sum()) < len(sizes) - i:
                     return True
@@ -360,8 +360,8 @@ class _Counting(DomainSearch):
         """What tells a place from its siblings: the rooms and tiers in it, and itself where a sub-job is tied to it."""
         topology = self._cycle.topology
         inner = topology.below(place)
-        own = (place,) if self.has_placed_tasks(place) else ()
-        return (int(topology.parent[place]), *own, *self._room[inner], *topology.tier[inner].tolist())
+        tied_place = (place,) if self.has_placed_tasks(place) else ()
+        return (int(topology.parent[place]), *tied_place, *self._room[inner], *topology.tier[inner].tolist())
 
     def put(self, part: problem.Part, option: Option) -> bool:
         if any(self._room[d] < part.pods for d in self._above(option.place)):
@@ -386,24 +386,24 @@ class _Counting(DomainSearch):
             chain.append(int(self._cycle.topology.parent[chain[-1]]))
         return chain
 
-    def write(self, chosen: Chosen) -> list[problem.Placement] | None:
+    def write(self, choices: Chosen) -> list[problem.Placement] | None:
         """None where releasing room, which is counted per node, fits in sum and not one by one."""
         depth = self._cycle.topology.chains
-        groups = [(part.task_group, option.place) for part, option in chosen if part.task_group is not None]
+        groups = [(part.task_group, option.place) for part, option in choices if part.task_group is not None]
         placements: list[problem.Placement] = []
         for group, place in sorted(groups, key=lambda c: (-len(depth[c[1]]), *problem.tightness(self._cycle, c[0]))):
-            found = self._keep_best(group, place)
-            if found is None:
+            group_placements = self._keep_best(group, place)
+            if group_placements is None:
                 return None
-            placements += found
+            placements += group_placements
         return placements
 
     def _keep_best(self, task_group: TaskGroup, place: int) -> list[problem.Placement] | None:
         """Place a task group in the tightest and best domain below a place that holds it."""
         for option in self.ranked(task_group, place):
-            found = self._cycle.ledger.attempt(fit, self._cycle, self._job, task_group, option.place, self._pools)
-            if found is not None:
-                return found
+            placed = self._cycle.ledger.attempt(fit, self._cycle, self._job, task_group, option.place, self._pools)
+            if placed is not None:
+                return placed
         return None
 
 
@@ -413,8 +413,8 @@ class _Trials(DomainSearch):
     cost = 25
     widest = False
 
-    def __init__(self, cycle: Cycle, job: Job, whole: problem.Part, domain: int, pools: tuple[Pool, ...]) -> None:
-        super().__init__(cycle, job, whole, domain, pools)
+    def __init__(self, cycle: Cycle, job: Job, root: problem.Part, domain: int, pools: tuple[Pool, ...]) -> None:
+        super().__init__(cycle, job, root, domain, pools)
         self._placed: list[tuple[int, list[problem.Placement]]] = []  # with the mark of the ledger before it
 
     def covered(self, frame: Frame) -> bool:
@@ -446,25 +446,27 @@ class _Trials(DomainSearch):
         if not task_group.extra:
             return task_group
         every = []
-        for _, found in self._placed:
-            every.extend(found)
-        taken = {id(p.pod_set): sum(len(q.rows) for q in every if q.pod_set is p.pod_set) for p in task_group.remaining}
-        left = (RemainingTasks(p.pod_set, p.left - taken[id(p.pod_set)]) for p in task_group.remaining)
-        return replace(task_group, remaining=tuple(tasks_left for tasks_left in left if tasks_left.left > 0))
+        for _, group_placements in self._placed:
+            every.extend(group_placements)
+        used_of_pod_set = {
+            id(p.pod_set): sum(len(q.rows) for q in every if q.pod_set is p.pod_set) for p in task_group.remaining
+        }
+        unused = (RemainingTasks(p.pod_set, p.left - used_of_pod_set[id(p.pod_set)]) for p in task_group.remaining)
+        return replace(task_group, remaining=tuple(tasks_left for tasks_left in unused if tasks_left.left > 0))
 
     def put(self, part: problem.Part, option: Option) -> bool:
         assert option.task_group is not None
         mark = self._cycle.ledger.mark()
         self._cycle.report.search_counts.trials += 1
-        found = fit_tied_too(self._cycle, self._job, option.task_group, option.place, self._pools)
-        if found is None:
+        group_placements = fit_tied_too(self._cycle, self._job, option.task_group, option.place, self._pools)
+        if group_placements is None:
             return False
-        self._placed.append((mark, found))
+        self._placed.append((mark, group_placements))
         return True
 
     def take_back(self, part: problem.Part, option: Option) -> None:
         mark, _ = self._placed.pop()
         self._cycle.ledger.rewind(mark)
 
-    def write(self, chosen: Chosen) -> list[problem.Placement] | None:
-        return [placement for _, found in self._placed for placement in found]
+    def write(self, choices: Chosen) -> list[problem.Placement] | None:
+        return [placement for _, group_placements in self._placed for placement in group_placements]

@@ -45,8 +45,8 @@ def chooses_its_host(cycle: Cycle, gang: Job | SubJob, within: int) -> bool:
     """
     if not isinstance(gang, Job) or len(gang.tasks) != 1 or not cycle.pipeline.room_ahead:
         return False
-    request, least = gang.tasks[0].shape.request, gang.min_resources
-    if (least is not None and not bool((least <= request).all())) or not request[cycle.view.axis.devices].any():
+    request, minimum = gang.tasks[0].shape.request, gang.min_resources
+    if (minimum is not None and not bool((minimum <= request).all())) or not request[cycle.view.axis.devices].any():
         return False
     limit = cycle.pipeline.limit(gang)
     return limit is not None and bool(cycle.topology.loosest[within] <= limit)
@@ -86,27 +86,29 @@ class Room:
         closed = self._closed.get(shape.number)
         if self._counted and closed is None:
             return self.cycle.fit_counts.of(shape).rows(self._pool)
-        found = self._rows.get(shape.number)
-        if found is None:
-            found = self._counts(shape)
-            found = self._rows[shape.number] = found if closed is None else np.where(closed, 0, found)
-        return found
+        tasks_by_row = self._rows.get(shape.number)
+        if tasks_by_row is None:
+            tasks_by_row = self._counts(shape)
+            tasks_by_row = self._rows[shape.number] = (
+                tasks_by_row if closed is None else np.where(closed, 0, tasks_by_row)
+            )
+        return tasks_by_row
 
     def _counts(self, shape: Shape) -> Ints:
         if self._counted:
             return self.cycle.fit_counts.of(shape).rows(self._pool)
-        found = shape.max_tasks(self.free(shape.asked))
-        found[self.cycle.fit_counts.why(shape) != 0] = 0
-        return found
+        tasks_by_row = shape.max_tasks(self.free(shape.asked))
+        tasks_by_row[self.cycle.fit_counts.why(shape) != 0] = 0
+        return tasks_by_row
 
     def domains(self, shape: Shape) -> Ints:
         """How many tasks of a shape each domain of the tree takes."""
         if self._counted and shape.number not in self._closed:
             return self.cycle.fit_counts.of(shape).domains(self._pool)
-        found = self._domains.get(shape.number)
-        if found is None:
-            found = self._domains[shape.number] = self.cycle.topology.totals(self.rows(shape))
-        return found
+        tasks_by_domain = self._domains.get(shape.number)
+        if tasks_by_domain is None:
+            tasks_by_domain = self._domains[shape.number] = self.cycle.topology.totals(self.rows(shape))
+        return tasks_by_domain
 
     def held(self, shape: Shape, domains: Ints, need: int) -> Ints:
         """How many tasks of a shape each of some domains takes where `need` of them are placed; more may count."""
@@ -129,37 +131,37 @@ def may_hold(room: Room, task_group: TaskGroup, domains: Ints) -> Bools:
         if tasks_left.pod_set.role_number in roles:
             roles[tasks_left.pod_set.role_number] += fitting
     result: Bools = total >= task_group.need
-    for role, least in task_group.roles.items():
-        result &= roles[role] >= least
+    for role, minimum in task_group.roles.items():
+        result &= roles[role] >= minimum
     return result
 
 
-def may_hold_all(room: Room, asked: Demand, domains: Ints) -> Bools:
+def may_hold_all(room: Room, demand: Demand, domains: Ints) -> Bools:
     """Which domains may hold a demand: each task group by itself, those of one shape together, and by amounts all tasks
     that are placed in any case. Where substitutes may replace task groups, which domains may hold any of them.
     """
-    if asked.substitutes:
-        every = (*asked.task_groups, *asked.substitutes)
+    if demand.substitutes:
+        every = (*demand.task_groups, *demand.substitutes)
         any_of_them: Bools = np.logical_or.reduce([may_hold(room, task_group, domains) for task_group in every])
         return any_of_them
     fits = np.ones(len(domains), dtype=bool)
     needs: Counter[Shape] = Counter()
     firm: Counter[Shape] = Counter()
-    for task_group in asked.task_groups:
+    for task_group in demand.task_groups:
         fits &= may_hold(room, task_group, domains)
         for shape, number in task_group.firm():
             firm[shape] += number
             needs[shape] += number if len(task_group.remaining) == 1 else 0
-    for shape, need in needs.items() if len(asked.task_groups) > 1 else ():
+    for shape, need in needs.items() if len(demand.task_groups) > 1 else ():
         fits &= room.domains(shape)[domains] >= need
     return fits & _enough_amounts(room, firm, domains) if len(firm) > 1 else fits
 
 
 def _enough_amounts(room: Room, numbers: Mapping[Shape, int], domains: Ints) -> Bools:
     """Which domains have all that so many tasks ask for together, on nodes that take any of them."""
-    whole, resources, free, _ = _amounts(room, numbers)
+    total, resources, free, _ = _amounts(room, numbers)
     totals = [room.cycle.topology.totals(amounts)[domains] for amounts in free]
-    enough: Bools = np.all(np.stack(totals) >= whole[resources, None], axis=0)
+    enough: Bools = np.all(np.stack(totals) >= total[resources, None], axis=0)
     return enough
 
 
@@ -167,11 +169,11 @@ def _amounts(room: Room, numbers: Mapping[Shape, int]) -> tuple[Ints, Ints, Ints
     """What so many tasks ask for together, the resources that they ask for, and by row what is free of these where it
     takes any of the tasks, and how many of them it takes at most.
     """
-    whole = np.array(list(numbers.values())) @ np.stack([shape.request for shape in numbers])
-    resources, takes = np.flatnonzero(whole), most_tasks(room, numbers)
+    total = np.array(list(numbers.values())) @ np.stack([shape.request for shape in numbers])
+    resources, takes = np.flatnonzero(total), most_tasks(room, numbers)
     free = np.maximum(room.free(resources), 0)
     free[:, takes == 0] = 0
-    return whole, resources, free, takes
+    return total, resources, free, takes
 
 
 def held(room: Room, part: Part) -> Ints:
@@ -194,13 +196,13 @@ def _tasks_held(room: Room, unit: Part) -> Ints:
     numbers: Counter[Shape] = Counter()
     for shape, count in unit.bundle:
         numbers[shape] += count
-    most: Ints = np.minimum.reduce([room.domains(shape) // number for shape, number in numbers.items()])
+    copies: Ints = np.minimum.reduce([room.domains(shape) // number for shape, number in numbers.items()])
     if len(numbers) == 1:
-        return most
-    topology, (whole, resources, free, takes) = room.cycle.topology, _amounts(room, numbers)
+        return copies
+    topology, (total, resources, free, takes) = room.cycle.topology, _amounts(room, numbers)
     for i, r in enumerate(resources.tolist()):
-        np.minimum(most, topology.totals(free[i]) // int(whole[r]), out=most)
-    return np.minimum(most, topology.totals(takes) // unit.pods)
+        np.minimum(copies, topology.totals(free[i]) // int(total[r]), out=copies)
+    return np.minimum(copies, topology.totals(takes) // unit.pods)
 
 
 def most_tasks(room: Room, shapes: Iterable[Shape]) -> Ints:
@@ -213,8 +215,8 @@ def most_tasks(room: Room, shapes: Iterable[Shape]) -> Ints:
     takes: Ints = np.add.reduce([room.rows(shape) for shape in shapes])
     if len(shapes) == 1:
         return takes
-    least = np.minimum.reduce([shape.request for shape in shapes])
-    resources = np.flatnonzero(least)
-    for free, each in zip(np.maximum(room.free(resources), 0), least[resources].tolist(), strict=True):
-        takes = np.minimum(takes, free // each)
+    least_request = np.minimum.reduce([shape.request for shape in shapes])
+    resources = np.flatnonzero(least_request)
+    for free, amount in zip(np.maximum(room.free(resources), 0), least_request[resources].tolist(), strict=True):
+        takes = np.minimum(takes, free // amount)
     return takes

@@ -37,70 +37,70 @@ __all__ = ["Cells", "search_cells"]
 
 
 def search_cells(
-    cycle: Cycle, job: Job, asked: Demand, within: int, pools: tuple[Pool, ...]
+    cycle: Cycle, job: Job, demand: Demand, within: int, pools: tuple[Pool, ...]
 ) -> problem.SearchResult | problem.NoPlace:
     """The best place for a demand, written to the ledger."""
-    others = tuple(pending(cycle, job)) if asked.substitutes or asked.alternatives is not None else ()
-    shapes = {*asked.shapes, *others}
+    pending_shapes = tuple(pending(cycle, job)) if demand.substitutes or demand.alternatives is not None else ()
+    shapes = {*demand.shapes, *pending_shapes}
     if len(shapes) > 1 or any(map(cycle.pipeline.moving, shapes)):
-        return _tried(cycle, job, asked, within, pools)
+        return _tried(cycle, job, demand, within, pools)
     counts = cycle.report.search_counts
     budget = problem.Budget(cycle.budget.steps, cycle.steps)
     bounded = False
     cut = counts.cut
-    every = each_selection(cycle, job, asked)
-    selections = islice(every, 1) if _interchangeable(asked) else cycle.first(every, cycle.budget.selections)
-    ways = list(product(tiers_to_try(cycle, job), problem.usable(cycle, pools)))
-    for chosen, (tiers, pool) in product(selections, ways):
+    every = each_selection(cycle, job, demand)
+    selections = islice(every, 1) if _interchangeable(demand) else cycle.first(every, cycle.budget.selections)
+    tiers_and_pools = list(product(tiers_to_try(cycle, job), problem.usable(cycle, pools)))
+    for selection, (tiers, pool) in product(selections, tiers_and_pools):
         counts.trials += 1
-        found = _place_within(cycle, job, chosen, tiers, pool, budget)
-        if not isinstance(found, problem.NoPlace):
-            return found
-        bounded |= found is problem.NoPlace.BOUNDED
+        placement = _place_within(cycle, job, selection, tiers, pool, budget)
+        if not isinstance(placement, problem.NoPlace):
+            return placement
+        bounded |= placement is problem.NoPlace.BOUNDED
     return problem.NoPlace.of(bounded=bounded or counts.cut > cut)
 
 
 def _tried(
-    cycle: Cycle, job: Job, asked: Demand, within: int, pools: tuple[Pool, ...]
+    cycle: Cycle, job: Job, demand: Demand, within: int, pools: tuple[Pool, ...]
 ) -> problem.SearchResult | problem.NoPlace:
     """The best place for tasks of several shapes, or with rules between them: by score, and else by the program."""
     budget = problem.Budget(cycle.budget.steps, cycle.steps)
     doubted = False
     *tighter, stated = tiers_to_try(cycle, job)
     for tiers in (*tighter, stated):
-        found = _first_places(cycle, job, asked, tiers, pools, budget)
-        if isinstance(found, problem.SearchResult):
-            return found
-        if found is problem.NoPlace.PROVEN and not asked.substitutes and asked.alternatives is None:
+        placement = _first_places(cycle, job, demand, tiers, pools, budget)
+        if isinstance(placement, problem.SearchResult):
+            return placement
+        if placement is problem.NoPlace.PROVEN and not demand.substitutes and demand.alternatives is None:
             continue
         from tierwise.actions.placement.exact import place_exactly, refuted  # rarely needed
 
-        if not doubted and refuted(cycle, job, asked, within=within):
+        if not doubted and refuted(cycle, job, demand, within=within):
             return problem.NoPlace.PROVEN
         doubted = True
         if tiers is not stated:  # of these the caller asks the program, as it does for all jobs
-            exactly = place_exactly(cycle, job, asked, within, pools, tiers=tiers)
+            exactly = place_exactly(cycle, job, demand, within, pools, tiers=tiers)
             if isinstance(exactly, problem.SearchResult):
                 return exactly
     return problem.NoPlace.of(bounded=doubted)
 
 
 def _first_places(
-    cycle: Cycle, job: Job, asked: Demand, tiers: Tiers, pools: tuple[Pool, ...], budget: problem.Budget
+    cycle: Cycle, job: Job, demand: Demand, tiers: Tiers, pools: tuple[Pool, ...], budget: problem.Budget
 ) -> problem.SearchResult | problem.NoPlace:
     """The tasks of a demand in the first places that counting finds, if they go there."""
-    whole = limited(cycle, job, asked.task_groups, tiers)
+    root = limited(cycle, job, demand.task_groups, tiers)
     hopeful = False
     for pool in problem.usable(cycle, pools):
         cycle.report.search_counts.trials += 1
-        cells = _cells(cycle, job, whole, pool)
-        chosen = next(cells.solutions(budget, cycle.budget.tree_steps), None)
-        hopeful |= chosen is not None or cells.bounded
-        dealt = cells.deal() if chosen is not None else None
+        cells = _cells(cycle, job, root, pool)
+        first_solution = next(cells.solutions(budget, cycle.budget.tree_steps), None)
+        hopeful |= first_solution is not None or cells.bounded
+        dealt = cells.deal() if first_solution is not None else None
         for by_score in (True, False) if dealt is not None else ():
-            found = cycle.ledger.attempt(_one_by_one, cycle, job, dealt or (), tiers, pool, by_score=by_score)
-            if found is not None:
-                return problem.found_on(cycle, found)
+            placements = cycle.ledger.attempt(_one_by_one, cycle, job, dealt or (), tiers, pool, by_score=by_score)
+            if placements is not None:
+                return problem.found_on(cycle, placements)
     return problem.NoPlace.of(bounded=hopeful)
 
 
@@ -113,14 +113,14 @@ def _one_by_one(
     everywhere = slice(0, len(cycle.nodes))
     placements = list[problem.Placement]()
     for units, rows, place in dealt:
-        asked = []
+        unit_asks = []
         for unit in units:
-            asked.extend(_asked(job, unit))
+            unit_asks.extend(_asked(job, unit))
         if by_score:
-            asked.sort(key=lambda each: int(cycle.fit_counts.of(each[0].shape).rows(pool).sum()))
-        tasks = [(ask, pod_set) for ask, pod_set, number in asked for _ in range(number)]
-        for (ask, pod_set), own in zip(tasks, rows.tolist(), strict=True):
-            among = place if by_score else np.arange(len(place)) == own
+            unit_asks.sort(key=lambda unit_ask: int(cycle.fit_counts.of(unit_ask[0].shape).rows(pool).sum()))
+        tasks = [(ask, pod_set) for ask, pod_set, number in unit_asks for _ in range(number)]
+        for (ask, pod_set), dealt_row in zip(tasks, rows.tolist(), strict=True):
+            among = place if by_score else np.arange(len(place)) == dealt_row
             row = best_row(cycle, ask, everywhere, pool, among=among)
             if row < 0:
                 return None
@@ -130,13 +130,13 @@ def _one_by_one(
     return None
 
 
-def _interchangeable(asked: Demand) -> bool:
+def _interchangeable(demand: Demand) -> bool:
     """Whether other choices of sub-groups would fare no better, each being like those that were selected."""
     kinds = {
         (g.need, g.sub.policy, g.sub.inner_group, tuple(r.pod_set.shape.number for r in g.remaining))
-        for g in (*asked.task_groups, *asked.substitutes)
+        for g in (*demand.task_groups, *demand.substitutes)
     }
-    return asked.alternatives is None and not asked.needs_substitutes and (not asked.substitutes or len(kinds) == 1)
+    return demand.alternatives is None and not demand.needs_substitutes and (not demand.substitutes or len(kinds) == 1)
 
 
 def _place_within(
@@ -154,37 +154,37 @@ def _place_within(
     return problem.found_on(cycle, _write(cycle, job, dealt, pool))
 
 
-def _cells(cycle: Cycle, job: Job, whole: problem.Part, pool: Pool) -> Cells:
+def _cells(cycle: Cycle, job: Job, root: problem.Part, pool: Pool) -> Cells:
     """The search for places of the parts of a job; rows are filled by score, and then by name."""
-    room = most_tasks(Room(cycle, pool), {shape: cycle.fit_counts.of(shape).rows(pool) for shape in whole.shapes})
-    first = next(whole.task_groups())
-    ask = Ask(first.remaining[0].pod_set.shape, first.sub, job)
+    room = most_tasks(Room(cycle, pool), {shape: cycle.fit_counts.of(shape).rows(pool) for shape in root.shapes})
+    first_group = next(root.task_groups())
+    ask = Ask(first_group.remaining[0].pod_set.shape, first_group.sub, job)
     keys = score_keys(cycle, ask, slice(0, len(room)), room > 0)
     order = np.empty(len(keys), dtype=np.int64)
     order[np.lexsort((cycle.nodes.rank, -keys))] = np.arange(len(keys))
-    return Cells(whole, room, order)
+    return Cells(root, room, order)
 
 
 def _write(cycle: Cycle, job: Job, dealt: Sequence[Dealt], pool: Pool) -> list[problem.Placement]:
     """Every task group on the rows that it was dealt."""
     placements = []
     for units, rows, _ in dealt:
-        asked = []
+        unit_asks = []
         for unit in units:
-            asked.extend(_asked(job, unit))
-        ends = np.cumsum([number for *_, number in asked])
-        for (ask, pod_set, _), own in zip(asked, np.split(rows, ends[:-1]), strict=True):
-            placements.append(problem.place_tasks(cycle, ask, pod_set, np.unique(own, return_counts=True), pool))
+            unit_asks.extend(_asked(job, unit))
+        ends = np.cumsum([number for *_, number in unit_asks])
+        for (ask, pod_set, _), dealt_rows in zip(unit_asks, np.split(rows, ends[:-1]), strict=True):
+            placements.append(problem.place_tasks(cycle, ask, pod_set, np.unique(dealt_rows, return_counts=True), pool))
     return placements
 
 
 def _asked(job: Job, unit: problem.Part) -> list[tuple[Ask, PodSet, int]]:
     """How many tasks of each pod set a unit takes."""
-    taken = []
+    taken_pod_sets = []
     for group in unit.task_groups():
-        for some in group.taken():
-            taken.append((group.sub, *some))
-    return [(Ask(pod_set.shape, sub, job), pod_set, number) for sub, pod_set, number in taken]
+        for taken_pod_set in group.taken():
+            taken_pod_sets.append((group.sub, *taken_pod_set))
+    return [(Ask(pod_set.shape, sub, job), pod_set, number) for sub, pod_set, number in taken_pod_sets]
 
 
 class Dealt(NamedTuple):
@@ -212,14 +212,14 @@ class Cells(Search):
 
     cost = 5
 
-    def __init__(self, whole: problem.Part, room: Ints, order: Ints) -> None:
+    def __init__(self, root: problem.Part, room: Ints, order: Ints) -> None:
         """Within a cell rows are filled in this order (a rank for each row)."""
-        super().__init__(whole, 0)
+        super().__init__(root, 0)
         self._room = room
         self._rows = np.flatnonzero(room > 0)
         self._rows = self._rows[np.argsort(order[self._rows], kind="stable")]
         self._around: dict[int, tuple[problem.Part, ...]] = {}  # of each part: itself and the groups that it is in
-        parts = list(whole.every())
+        parts = list(root.every())
         for part in parts:
             for inner in part.parts:
                 self._around[inner.number] = (inner, *self._around.get(part.number, ()))
@@ -236,7 +236,7 @@ class Cells(Search):
         self._masks: list[Bools] = [np.ones(len(self._capacity), dtype=bool)]
         self._rooms = [int(self._capacity.sum())]  # of each place
         self._numbers: dict[bytes, int] = {self._masks[0].tobytes(): 0}
-        self._kinds = {unit.number: unit.kind or (unit.number,) for unit in whole.units}
+        self._kinds = {unit.number: unit.kind or (unit.number,) for unit in root.units}
         self._copies = Counter(self._kinds.values())
         self._known: dict[tuple[object, int], list[Option]] = {}
         self._given: dict[tuple[object, int], list[problem.Part]] = {}  # by kind and place
@@ -271,10 +271,10 @@ class Cells(Search):
         tuples, place_of = np.unique(np.stack([column[cells] for column in columns]), axis=1, return_inverse=True)
         place_of = place_of.ravel()
         rooms = np.bincount(place_of, weights=self._capacity[cells], minlength=tuples.shape[1]).astype(np.int64)
-        first = np.full(tuples.shape[1], len(self._room), dtype=np.int64)
-        np.minimum.at(first, place_of, self._first[cells])
+        first_rank = np.full(tuples.shape[1], len(self._room), dtype=np.int64)
+        np.minimum.at(first_rank, place_of, self._first[cells])
         several = not part.parts and self._copies[self._kinds[part.number]] > 1
-        for place in np.lexsort((first, -(rooms // max(part.pods, 1)) if several else rooms)).tolist():
+        for place in np.lexsort((first_rank, -(rooms // max(part.pods, 1)) if several else rooms)).tolist():
             if rooms[place] >= part.pods:
                 mask = np.zeros(len(self._capacity), dtype=bool)
                 mask[cells[place_of == place]] = True
@@ -305,9 +305,9 @@ class Cells(Search):
     # What is put into them.
 
     def put(self, part: problem.Part, option: Option) -> bool:
-        given = self._given.setdefault((self._kinds[part.number], option.place), [])
-        given.append(part)
-        if len(given) * part.pods <= self._rooms[option.place] and (
+        parts_given = self._given.setdefault((self._kinds[part.number], option.place), [])
+        parts_given.append(part)
+        if len(parts_given) * part.pods <= self._rooms[option.place] and (
             len(self._copies) == 1 or self._flow(self._supplies(), self._capacity) is not None
         ):  # places of one kind do not overlap
             return True
@@ -344,9 +344,9 @@ class Cells(Search):
             for cell in np.flatnonzero(cells).tolist():
                 inside = ordered[starts[cell] : starts[cell + 1]]
                 upto = np.cumsum(free[inside])
-                given = np.clip(int(cells[cell]) - (upto - free[inside]), 0, free[inside])
-                free[inside] -= given
-                rows.append(np.repeat(self._rows[inside], given))
+                number_by_cell = np.clip(int(cells[cell]) - (upto - free[inside]), 0, free[inside])
+                free[inside] -= number_by_cell
+                rows.append(np.repeat(self._rows[inside], number_by_cell))
             place = np.zeros(len(self._room), dtype=bool)
             place[self._rows[supply.cells[self._cell_of_row]]] = True
             dealt.append(Dealt(supply.units, np.sort(np.concatenate(rows)) if rows else EMPTY, place))
@@ -380,28 +380,28 @@ class Cells(Search):
         """
         fixed = np.zeros((len(supplies), len(self._capacity)), dtype=np.int64)
         while True:
-            rest = [s._replace(amount=s.amount - int(fixed[i].sum())) for i, s in enumerate(supplies)]
-            counts = self._flow(rest, self._capacity - fixed.sum(axis=0))
+            remaining_supplies = [s._replace(amount=s.amount - int(fixed[i].sum())) for i, s in enumerate(supplies)]
+            counts = self._flow(remaining_supplies, self._capacity - fixed.sum(axis=0))
             if counts is None:
                 return None
             counts = counts + fixed
             unmet = next((spread for spread in self._spreads if not self._met(spread, supplies, counts)), None)
             if unmet is None:
                 return counts
-            found = self._another_domain(unmet, rest, self._hit(unmet, supplies, fixed), fixed)
-            if found is None:
+            supply_and_cell = self._another_domain(unmet, remaining_supplies, self._hit(unmet, supplies, fixed), fixed)
+            if supply_and_cell is None:
                 return None
-            fixed[found] += 1
+            fixed[supply_and_cell] += 1
 
     def _another_domain(
-        self, spread: _Spread, left: list[_Supply], hit: set[int], fixed: Ints
+        self, spread: _Spread, supplies: list[_Supply], hit: set[int], fixed: Ints
     ) -> tuple[int, int] | None:
         """The supply of which a task may go to a domain that has none yet, and its roomiest cell there."""
         part, _, column = spread
         free = self._capacity - fixed.sum(axis=0)
         for cell in np.argsort(-free, kind="stable").tolist():
             if column[cell] >= 0 and int(column[cell]) not in hit and free[cell] > 0:
-                for i, supply in enumerate(left):
+                for i, supply in enumerate(supplies):
                     if supply.amount and supply.cells[cell] and self._inside(supply, part):
                         return i, cell
         return None
@@ -420,14 +420,14 @@ class Cells(Search):
         flow = _transport([supply.amount for supply in supplies], kinds, rooms.tolist())
         if flow is None:
             return None
-        left = capacity.copy()
+        free_cells = capacity.copy()
         for i, kind in np.argwhere(flow > 0).tolist():
             cells = np.flatnonzero(kind_of == kind)
             cells = cells[np.argsort(self._first[cells], kind="stable")]
-            before = np.cumsum(left[cells]) - left[cells]
-            given = np.clip(int(flow[i, kind]) - before, 0, left[cells])
-            counts[i, cells] += given
-            left[cells] -= given
+            before = np.cumsum(free_cells[cells]) - free_cells[cells]
+            poured = np.clip(int(flow[i, kind]) - before, 0, free_cells[cells])
+            counts[i, cells] += poured
+            free_cells[cells] -= poured
         return counts
 
 
@@ -440,10 +440,10 @@ def _transport(amounts: Sequence[int], open_to: Bools, rooms: list[int]) -> Ints
     for i in np.argsort(open_to.sum(axis=1), kind="stable").tolist():
         missing = amounts[i]
         for kind in np.flatnonzero(open_to[i]).tolist():
-            given = min(missing, rooms[kind])
-            flow[i, kind] += given
-            rooms[kind] -= given
-            missing -= given
+            sent = min(missing, rooms[kind])
+            flow[i, kind] += sent
+            rooms[kind] -= sent
+            missing -= sent
         while missing:
             pushed = _augmented(i, missing, flow, open_to, rooms)
             if not pushed:
@@ -452,7 +452,7 @@ def _transport(amounts: Sequence[int], open_to: Bools, rooms: list[int]) -> Ints
     return flow
 
 
-def _augmented(start: int, most: int, flow: Ints, open_to: Bools, rooms: list[int]) -> int:
+def _augmented(start: int, amount_left: int, flow: Ints, open_to: Bools, rooms: list[int]) -> int:
     """Send more of a supply along a path of supplies that make way for each other; how much, 0 where none can."""
     came: dict[int, tuple[int, int]] = {}  # of each kind: the supply that wants to send there, and that supply's kind
     seen = {start}
@@ -465,19 +465,19 @@ def _augmented(start: int, most: int, flow: Ints, open_to: Bools, rooms: list[in
                     continue
                 came[kind] = supply, through
                 if rooms[kind]:
-                    return _push(kind, most, came, flow, rooms)
-                for other in np.flatnonzero(flow[:, kind]).tolist():
-                    if other not in seen:
-                        seen.add(other)
-                        after.append((other, kind))
+                    return _push(kind, amount_left, came, flow, rooms)
+                for other_supply in np.flatnonzero(flow[:, kind]).tolist():
+                    if other_supply not in seen:
+                        seen.add(other_supply)
+                        after.append((other_supply, kind))
         layer = after
     return 0
 
 
-def _push(kind: int, most: int, came: dict[int, tuple[int, int]], flow: Ints, rooms: list[int]) -> int:
+def _push(kind: int, amount_left: int, came: dict[int, tuple[int, int]], flow: Ints, rooms: list[int]) -> int:
     path = []
     at = kind
-    amount = min(most, rooms[kind])
+    amount = min(amount_left, rooms[kind])
     while at >= 0:
         supply, through = came[at]
         path.append((supply, at, through))

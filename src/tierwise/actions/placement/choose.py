@@ -52,29 +52,31 @@ def search_group(
     tried first.
     """
     gang = job.gang_of(task_group.sub)
-    here = cycle.current_domain(job)
-    near = here if job.shape.parted else None
-    units = _units_of(cycle, task_group) if cycle.pipeline.propose and here is None else None
-    said: Proposal | Abstained | None = None
+    current = cycle.current_domain(job)
+    near = current if job.shape.parted else None
+    units = _units_of(cycle, task_group) if cycle.pipeline.propose and current is None else None
+    recommendation: Proposal | Abstained | None = None
     bounded = False
     room: Room | None = None
     by_host = _by_host(cycle, gang, within)
     for gradient in gradients_of(cycle, gang, within):
         if units is not None:
-            said = cycle.pipeline.propose(job, units, gradient)
-            if isinstance(said, Proposal):
-                proposed = _follow_proposal(cycle, job, task_group, units, said)
+            recommendation = cycle.pipeline.propose(job, units, gradient)
+            if isinstance(recommendation, Proposal):
+                proposed = _follow_proposal(cycle, job, task_group, units, recommendation)
                 if proposed is not None:
                     return proposed
         if room is None and len(gradient) > 1:  # one domain is tried as fast as its rules are counted
             room = _room_with_rules(cycle, job, task_group, pools[-1])
         order = compared(cycle, task_group, gradient, near, pools, room=room)
         for i in order:
-            found = fit_any_way(cycle, job, task_group, int(order.domains[i]), pools)
-            if isinstance(found, SearchResult):
-                terms = (Term.HOST,) if by_host else (Term.NEAR,) if here is not None and near is None else ()
-                return replace(found, score=float(order.scores[i]), proposed=said, terms=terms or order.decided(i))
-            bounded |= found is NoPlace.BOUNDED
+            placement = fit_any_way(cycle, job, task_group, int(order.domains[i]), pools)
+            if isinstance(placement, SearchResult):
+                terms = (Term.HOST,) if by_host else (Term.NEAR,) if current is not None and near is None else ()
+                return replace(
+                    placement, score=float(order.scores[i]), proposed=recommendation, terms=terms or order.decided(i)
+                )
+            bounded |= placement is NoPlace.BOUNDED
     return NoPlace.of(bounded=bounded)
 
 
@@ -115,33 +117,35 @@ class Order(msgspec.Struct):
             if i != self.first:
                 yield i
 
-    def _narrowed(self, left: Ints) -> tuple[int, tuple[Term, ...]]:
+    def _narrowed(self, positions: Ints) -> tuple[int, tuple[Term, ...]]:
         """The first of some positions, and the terms that rule the others out."""
         decided = []
         for term, key in self.terms:
-            if len(left) == 1:
+            if len(positions) == 1:
                 break
-            found = key[left]
-            least = left[found == np.minimum.reduce(found)]
-            if len(least) < len(left):
+            key_values = key[positions]
+            best_positions = positions[key_values == np.minimum.reduce(key_values)]
+            if len(best_positions) < len(positions):
                 decided.append(term)
-                left = least
-        return int(left[0]), tuple(decided)
+                positions = best_positions
+        return int(positions[0]), tuple(decided)
 
     def sorted(self) -> Ints:
         """All positions, in order."""
         return np.lexsort([key for _, key in reversed(self.terms)]) if self.terms else np.arange(len(self.domains))
 
-    def of(self, some: Ints) -> Order:
+    def of(self, positions: Ints) -> Order:
         """The same of some positions alone."""
-        return Order(self.domains[some], self.scores[some], [(term, key[some]) for term, key in self.terms])
+        return Order(
+            self.domains[positions], self.scores[positions], [(term, key[positions]) for term, key in self.terms]
+        )
 
-    def decided(self, chosen: int) -> tuple[Term, ...]:
+    def decided(self, position: int) -> tuple[Term, ...]:
         """The terms by which a position comes before all behind it."""
-        if chosen == self.first or len(self.domains) < 2:
+        if position == self.first or len(self.domains) < 2:
             return self.decided_first
         order = self.sorted()
-        return self._narrowed(np.sort(order[int(np.flatnonzero(order == chosen)[0]) :]))[1]
+        return self._narrowed(np.sort(order[int(np.flatnonzero(order == position)[0]) :]))[1]
 
 
 def _room_with_rules(cycle: Cycle, job: Job, task_group: TaskGroup, pool: Pool) -> Room:
@@ -203,14 +207,14 @@ def _foreseen(cycle: Cycle, job: Job, task_group: TaskGroup, domains: Ints) -> l
     """Terms by what a place there takes from others, the most significant first; empty where none is foreseen."""
     if task_group.sub.constraint is None:
         return []
-    most = max(task_group.remaining, key=lambda tasks_left: tasks_left.left)
-    expected = room_ahead(cycle, Ask(most.pod_set.shape, task_group.sub, job))
+    largest_pod_set = max(task_group.remaining, key=lambda tasks_left: tasks_left.left)
+    expected = room_ahead(cycle, Ask(largest_pod_set.pod_set.shape, task_group.sub, job))
     if expected is None:
         return []
     least_ahead: tuple[Term, _Key] = Term.PLACES, np.rint(expected[domains] * GRAIN)
     if np.add.reduce(cycle.topology.last[domains] - domains) == len(domains):
         return [least_ahead]  # they are innermost themselves
-    bundle = task_group.firm() or ((most.pod_set.shape, min(task_group.need, most.left)),)
+    bundle = task_group.firm() or ((largest_pod_set.pod_set.shape, min(task_group.need, largest_pod_set.left)),)
     needed = [
         pieces_needed(cycle.topology, cycle.fit_counts.of(shape).domains(Pool.IDLE), domains, count)
         for shape, count in bundle
@@ -256,12 +260,12 @@ def order_of(
 def pending(cycle: Cycle, gang: Job | SubJob) -> dict[Shape, int]:
     """How many tasks of each shape of a gang are pending."""
     subs = gang.subs if isinstance(gang, Job) else (gang,)
-    found: dict[Shape, int] = {}
+    pending_by_shape: dict[Shape, int] = {}
     for pod_set in (pod_set for sub in subs for pod_set in sub.pod_sets):
-        left = cycle.backlog.left(pod_set)
-        if left:
-            found[pod_set.shape] = found.get(pod_set.shape, 0) + left
-    return found
+        waiting = cycle.backlog.left(pod_set)
+        if waiting:
+            pending_by_shape[pod_set.shape] = pending_by_shape.get(pod_set.shape, 0) + waiting
+    return pending_by_shape
 
 
 def surplus_keys(
@@ -273,31 +277,31 @@ def surplus_keys(
     pending tasks. The second is how many of them the outermost of these domains holds, where none holds all. `also`
     restricts which domains count.
     """
-    whole = pending(cycle, gang)
-    if sum(whole.values()) <= need:
+    pending_by_shape = pending(cycle, gang)
+    if sum(pending_by_shape.values()) <= need:
         return ()
     topology, limit = cycle.topology, cycle.pipeline.limit(gang)
     holding = np.ones(len(topology), dtype=bool) if also is None else also
     amount = np.zeros(len(topology), dtype=np.int64)
     total = np.zeros(len(cycle.view.axis), dtype=np.int64)
-    for shape, number in whole.items():
+    for shape, number in pending_by_shape.items():
         room = cycle.fit_counts.of(shape).domains(Pool.IDLE)
         holding = holding & (room >= number)
         amount += np.minimum(room, number)
         total += shape.request * number
-    asked = np.flatnonzero(total)
-    holding = holding & (cycle.ledger.domain_idle[asked] >= total[asked, None]).all(axis=0)
+    resources = np.flatnonzero(total)
+    holding = holding & (cycle.ledger.domain_idle[resources] >= total[resources, None]).all(axis=0)
     level = np.full(len(domains), NO_TIER, dtype=np.int64)
-    most = np.zeros(len(domains), dtype=np.int64)
+    amount_held = np.zeros(len(domains), dtype=np.int64)
     around, inside = domains.copy(), np.ones(len(domains), dtype=bool)
     while inside.any():
-        found = inside & (level == NO_TIER) & holding[around]
-        level[found] = topology.tier[around[found]]
-        most[inside] = amount[around[inside]]
+        is_lowest_holding = inside & (level == NO_TIER) & holding[around]
+        level[is_lowest_holding] = topology.tier[around[is_lowest_holding]]
+        amount_held[inside] = amount[around[inside]]
         around = np.where(inside, topology.parent[around], around)
         inside &= around >= 0
         inside &= (topology.tier[around] <= limit) if limit is not None else False
-    return level, -most
+    return level, -amount_held
 
 
 # Proposals.
@@ -312,8 +316,8 @@ def _units_of(cycle: Cycle, task_group: TaskGroup) -> Units | None:
     tasks_left = task_group.remaining[0]
     if tasks_left.left < task_group.need:
         return None
-    held = cycle.fit_counts.of(tasks_left.pod_set.shape).domains(Pool.IDLE)
-    return Units(tasks_left.pod_set.shape, task_group.need, 1, cycle.topology.own(held), held)
+    room_by_domain = cycle.fit_counts.of(tasks_left.pod_set.shape).domains(Pool.IDLE)
+    return Units(tasks_left.pod_set.shape, task_group.need, 1, cycle.topology.own(room_by_domain), room_by_domain)
 
 
 def _mixed(cycle: Cycle, task_group: TaskGroup) -> Units:
@@ -321,15 +325,15 @@ def _mixed(cycle: Cycle, task_group: TaskGroup) -> Units:
     shape.
     """
     shares: list[Ints] = []
-    left = task_group.need
+    tasks_missing = task_group.need
     for tasks_left in task_group.remaining:
-        number = min(left, tasks_left.left)
-        left -= number
+        number = min(tasks_missing, tasks_left.left)
+        tasks_missing -= number
         if number:
-            own = cycle.topology.own(cycle.fit_counts.of(tasks_left.pod_set.shape).domains(Pool.IDLE))
-            shares.append(np.minimum(own, number) * task_group.need // number)
-    own = np.minimum.reduce(shares)
-    return Units(None, task_group.need, 1, own, cycle.topology.roll_up(own))
+            own_room = cycle.topology.own(cycle.fit_counts.of(tasks_left.pod_set.shape).domains(Pool.IDLE))
+            shares.append(np.minimum(own_room, number) * task_group.need // number)
+    own_room = np.minimum.reduce(shares)
+    return Units(None, task_group.need, 1, own_room, cycle.topology.roll_up(own_room))
 
 
 def picks_of(cycle: Cycle, ask: Ask, units: Units, proposal: Proposal) -> list[Picks]:
@@ -356,8 +360,8 @@ def _follow_proposal(
 def _follow(cycle: Cycle, job: Job, task_group: TaskGroup, units: Units, proposal: Proposal) -> list[Placement] | None:
     """Place a task group as it was proposed; None where it does not fit so."""
     if units.shape is None:
-        found = fit_any_way(cycle, job, task_group, proposal.domain, NOW_ONLY)
-        return list(found.placements) if isinstance(found, SearchResult) else None
+        placement = fit_any_way(cycle, job, task_group, proposal.domain, NOW_ONLY)
+        return list(placement.placements) if isinstance(placement, SearchResult) else None
     pod_set = task_group.remaining[0].pod_set
     ask = Ask(pod_set.shape, task_group.sub, job)
     picked = picks_of(cycle, ask, units, proposal)

@@ -69,8 +69,8 @@ class TaskGroup(msgspec.Struct, frozen=True):
     @property
     def enough(self) -> bool:
         """Whether so many tasks are left, of each role too."""
-        left = by_role(self.remaining)
-        short = any(left[role] < least for role, least in self.roles.items())
+        left_by_role = by_role(self.remaining)
+        short = any(left_by_role[role] < minimum for role, minimum in self.roles.items())
         return not short and sum(tasks_left.left for tasks_left in self.remaining) >= self.need
 
     def firm(self) -> tuple[tuple[Shape, int], ...]:
@@ -84,26 +84,26 @@ class TaskGroup(msgspec.Struct, frozen=True):
 
     def by_shape(self) -> Counter[Shape]:
         """How many tasks of each shape remain, in their order."""
-        left: Counter[Shape] = Counter()
+        left_by_shape: Counter[Shape] = Counter()
         for tasks_left in self.remaining:
-            left[tasks_left.pod_set.shape] += tasks_left.left
-        return left
+            left_by_shape[tasks_left.pod_set.shape] += tasks_left.left
+        return left_by_shape
 
     def counts(self) -> list[int]:
         """How many tasks it takes of each of its remaining ones: role minimums first, then in order."""
-        left = self.need
+        still_needed = self.need
         roles = dict(self.roles)
         numbers = []
         for tasks_left in self.remaining:
             number = min(tasks_left.left, roles.get(tasks_left.pod_set.role_number, 0))
             if number:
                 roles[tasks_left.pod_set.role_number] -= number
-            left -= number
+            still_needed -= number
             numbers.append(number)
         for i, tasks_left in enumerate(self.remaining):
-            more = min(tasks_left.left - numbers[i], max(left, 0))
-            numbers[i] += more
-            left -= more
+            added = min(tasks_left.left - numbers[i], max(still_needed, 0))
+            numbers[i] += added
+            still_needed -= added
         return numbers
 
     def taken(self) -> list[tuple[PodSet, int]]:
@@ -136,15 +136,15 @@ class Demand(msgspec.Struct, frozen=True):
 
 def by_role(remaining: Iterable[RemainingTasks]) -> Counter[int]:
     """How many tasks of each role there are, those without a minimum under -1."""
-    found: Counter[int] = Counter()
+    tasks_by_role: Counter[int] = Counter()
     for tasks_left in remaining:
-        found[tasks_left.pod_set.role_number] += tasks_left.left
-    return found
+        tasks_by_role[tasks_left.pod_set.role_number] += tasks_left.left
+    return tasks_by_role
 
 
 def shapes_of(task_groups: Iterable[TaskGroup]) -> tuple[Shape, ...]:
     """The shapes of the remaining tasks of some task groups, each once, in their order."""
-    return tuple({left.pod_set.shape: None for task_group in task_groups for left in task_group.remaining})
+    return tuple({tasks_left.pod_set.shape: None for task_group in task_groups for tasks_left in task_group.remaining})
 
 
 def demand(cycle: Cycle, job: Job) -> Demand:
@@ -154,13 +154,13 @@ def demand(cycle: Cycle, job: Job) -> Demand:
     """
     if not cycle.pipeline.gangs or job_ready(cycle.ledger, job):
         return Demand(())
-    asked = _first_demand(cycle, job)
-    if not asked.enough or not _has_choice(job, asked) or _affordable(cycle, job, asked):
-        return asked
-    return next(selections(cycle, job, asked), asked)
+    first_choice = _first_demand(cycle, job)
+    if not first_choice.enough or not _has_choice(job, first_choice) or _affordable(cycle, job, first_choice):
+        return first_choice
+    return next(selections(cycle, job, first_choice), first_choice)
 
 
-def selections(cycle: Cycle, job: Job, asked: Demand) -> Iterator[Demand]:
+def selections(cycle: Cycle, job: Job, demanded: Demand) -> Iterator[Demand]:
     """Other tasks that meet every minimum of a job, within its quotas, for a demand that quotas or room do not allow.
 
     Of a gang without sub-groups all of them are tried in order, up to a bound. Of one with sub-groups these are tried,
@@ -170,47 +170,49 @@ def selections(cycle: Cycle, job: Job, asked: Demand) -> Iterator[Demand]:
     if not cycle.pipeline.quota_exceeded:
         return
     if not job.shape.parted:
-        (task_group,) = asked.task_groups
-        whole = _minimum_in_one_group(cycle, job)
-        taken = dict(task_group.taken())
-        for counts in _Affordable(cycle, job, whole).counts():
-            if taken != {p.pod_set: n for p, n in zip(whole.remaining, counts, strict=True) if n}:
-                yield Demand((_of_these(whole, counts),), narrowed=True)
+        (task_group,) = demanded.task_groups
+        whole_group = _minimum_in_one_group(cycle, job)
+        first_counts = dict(task_group.taken())
+        for counts in _Affordable(cycle, job, whole_group).counts():
+            if first_counts != {p.pod_set: n for p, n in zip(whole_group.remaining, counts, strict=True) if n}:
+                yield Demand((_of_these(whole_group, counts),), narrowed=True)
         return
     requests = np.array([pod_set.shape.request for pod_set in job.pod_sets()])
-    left = np.array([cycle.backlog.left(pod_set) for pod_set in job.pod_sets()])
-    least = least_amounts(requests, left, job.minimum - sum(ready_tasks(cycle.ledger, sub) for sub in job.subs))
-    if cycle.pipeline.quota_exceeded(job, least) is not None:
+    waiting_tasks = np.array([cycle.backlog.left(pod_set) for pod_set in job.pod_sets()])
+    least_request = least_amounts(
+        requests, waiting_tasks, job.minimum - sum(ready_tasks(cycle.ledger, sub) for sub in job.subs)
+    )
+    if cycle.pipeline.quota_exceeded(job, least_request) is not None:
         return
     bounded = False
-    seen = {_taken(asked.task_groups)}
+    seen = {_taken(demanded.task_groups)}
     for resource in np.flatnonzero(requests.max(axis=0)).tolist():
-        first = _Choice(cycle, job, cheapest=resource).demand()
-        others = _Choice(cycle, job, cheapest=resource).each()
-        for task_groups in chain((first.task_groups,) if first.enough else (), others):
-            found = Demand(task_groups, narrowed=True)
-            bounded |= cycle.pipeline.quota_exceeded(job, least_needs(found)) is None
-            if _taken(task_groups) not in seen and _affordable(cycle, job, found):
-                yield found
+        cheapest_choice = _Choice(cycle, job, cheapest=resource).demand()
+        other_choices = _Choice(cycle, job, cheapest=resource).each()
+        for task_groups in chain((cheapest_choice.task_groups,) if cheapest_choice.enough else (), other_choices):
+            selection = Demand(task_groups, narrowed=True)
+            bounded |= cycle.pipeline.quota_exceeded(job, least_needs(selection)) is None
+            if _taken(task_groups) not in seen and _affordable(cycle, job, selection):
+                yield selection
             seen.add(_taken(task_groups))
     cycle.report.search_counts.cut += bounded
 
 
-def each_selection(cycle: Cycle, job: Job, asked: Demand) -> Iterator[tuple[TaskGroup, ...]]:
+def each_selection(cycle: Cycle, job: Job, demanded: Demand) -> Iterator[tuple[TaskGroup, ...]]:
     """The task groups of a demand, then those of every other selection of sub-jobs and of their tasks."""
-    yield asked.task_groups
-    if asked.substitutes or asked.alternatives is not None:
-        taken = _taken(asked.task_groups)
-        for task_groups in _Choice(cycle, job).each(asked.inner_group):
-            if _taken(task_groups) != taken:
+    yield demanded.task_groups
+    if demanded.substitutes or demanded.alternatives is not None:
+        first_counts = _taken(demanded.task_groups)
+        for task_groups in _Choice(cycle, job).each(demanded.inner_group):
+            if _taken(task_groups) != first_counts:
                 yield task_groups
 
 
-def _has_choice(job: Job, asked: Demand) -> bool:
+def _has_choice(job: Job, demanded: Demand) -> bool:
     """Whether other tasks than those that a demand takes first may meet the minimum, and ask for something else."""
     if job.shape.parted:
-        return bool(asked.substitutes) or any(len(task_group.remaining) > 1 for task_group in asked.task_groups)
-    (task_group,) = asked.task_groups
+        return bool(demanded.substitutes) or any(len(task_group.remaining) > 1 for task_group in demanded.task_groups)
+    (task_group,) = demanded.task_groups
     return len(task_group.remaining) > 1 and sum(p.left for p in task_group.remaining) > task_group.need
 
 
@@ -218,11 +220,13 @@ def _first_demand(cycle: Cycle, job: Job) -> Demand:
     if not job.shape.parted:
         task_group = _minimum_in_one_group(cycle, job)
         return Demand((task_group,), enough=task_group.need > 0 and task_group.enough)
-    asked = _Choice(cycle, job).demand()
-    more = sum(map(cycle.backlog.left, job.pod_sets())) > asked.need
+    first_choice = _Choice(cycle, job).demand()
+    has_more = sum(map(cycle.backlog.left, job.pod_sets())) > first_choice.need
     wide = _spread(job) or any(_spread(group) for group in job.inner_groups)
     narrow = any(min(_spread(sub), sub.total) > sub.minimum for sub in job.subs)
-    return replace(asked, cut=True) if narrow or (wide and more) else asked  # more tasks may be in more domains
+    return (
+        replace(first_choice, cut=True) if narrow or (wide and has_more) else first_choice
+    )  # more tasks may be in more domains
 
 
 def _spread(gang: Job | InnerGroup | SubJob) -> int:
@@ -234,9 +238,9 @@ def _spread(gang: Job | InnerGroup | SubJob) -> int:
 def surplus(cycle: Cycle, job: Job) -> Iterator[TaskGroup]:
     """Tasks beyond the minimum: a sub-job below its own minimum as one task group, other tasks by pod set."""
     gangs = cycle.pipeline.gangs
-    left = lacking_of(cycle.ledger, job)
+    lacking = lacking_of(cycle.ledger, job)
     for sub in _ordered(cycle, job):
-        if gangs and sub.inner_group >= 0 and left[sub.inner_group][0] > 0:
+        if gangs and sub.inner_group >= 0 and lacking[sub.inner_group][0] > 0:
             continue  # `surplus_groups` has it: the group around it comes whole
         remaining = remaining_tasks(cycle, sub)
         missing = sub.minimum - ready_tasks(cycle.ledger, sub) if gangs and job.shape.parted else 0
@@ -267,23 +271,23 @@ def surplus_groups(cycle: Cycle, job: Job) -> Iterator[Demand]:
     """
     if not job.shape.nested or not cycle.pipeline.gangs:
         return
-    left = lacking_of(cycle.ledger, job)
+    lacking = lacking_of(cycle.ledger, job)
     for i, group in enumerate(job.inner_groups):
-        if group.parent >= 0 and left[group.parent][0] <= 0 < left[i][0]:
-            asked = _Choice(cycle, job).nested(i)
-            if asked.enough:
-                yield asked
+        if group.parent >= 0 and lacking[group.parent][0] <= 0 < lacking[i][0]:
+            group_demand = _Choice(cycle, job).nested(i)
+            if group_demand.enough:
+                yield group_demand
 
 
-def whole_first(cycle: Cycle, job: Job, asked: Demand) -> tuple[Demand, ...]:
+def whole_first(cycle: Cycle, job: Job, demanded: Demand) -> tuple[Demand, ...]:
     """What is tried to be placed at once: of a gathered job all that is left, then its minimum."""
-    if not cycle.pipeline.gather_options(job, asked.need):
-        return (asked,)
-    (least,) = asked.task_groups
-    whole = everything(least)
-    if whole.need > least.need:
-        return (Demand((whole,)), asked)
-    return (asked,)
+    if not cycle.pipeline.gather_options(job, demanded.need):
+        return (demanded,)
+    (minimum_group,) = demanded.task_groups
+    whole_group = everything(minimum_group)
+    if whole_group.need > minimum_group.need:
+        return (Demand((whole_group,)), demanded)
+    return (demanded,)
 
 
 def larger_sizes(cycle: Cycle, job: Job) -> Iterator[TaskGroup]:
@@ -301,26 +305,26 @@ def everything(task_group: TaskGroup) -> TaskGroup:
     return replace(task_group, need=sum(tasks_left.left for tasks_left in task_group.remaining))
 
 
-def needs(asked: Demand) -> Ints:
+def needs(demanded: Demand) -> Ints:
     """The resources that a demand requests: role minimums first, then the remaining tasks in order."""
-    taken = _taken(asked.task_groups)
-    total: Ints = np.sum([pod_set.shape.request * number for pod_set, number in taken], axis=0)
+    taken_pod_sets = _taken(demanded.task_groups)
+    total: Ints = np.sum([pod_set.shape.request * number for pod_set, number in taken_pod_sets], axis=0)
     return total
 
 
 def _taken(task_groups: Iterable[TaskGroup]) -> tuple[tuple[PodSet, int], ...]:
-    return tuple(some for task_group in task_groups for some in task_group.taken())
+    return tuple(taken_pod_set for task_group in task_groups for taken_pod_set in task_group.taken())
 
 
-def least_needs(asked: Demand) -> Ints:
+def least_needs(demanded: Demand) -> Ints:
     """The least of each resource that a demand requests, whichever of its tasks are placed.
 
     Where others may replace them, a single task group may be enough.
     """
-    found = [_least(task_group) for task_group in (*asked.task_groups, *asked.substitutes)]
-    if asked.alternatives is not None:
-        found.append(least_needs(asked.alternatives))
-    total: Ints = np.sum(found, axis=0) if len(found) == len(asked.task_groups) else np.min(found, axis=0)
+    requests = [_least(task_group) for task_group in (*demanded.task_groups, *demanded.substitutes)]
+    if demanded.alternatives is not None:
+        requests.append(least_needs(demanded.alternatives))
+    total: Ints = np.sum(requests, axis=0) if len(requests) == len(demanded.task_groups) else np.min(requests, axis=0)
     return total
 
 
@@ -339,16 +343,16 @@ def asks_beyond(job: Job, total: Ints) -> bool:
     return job.min_resources is not None and True in (job.min_resources > total).tolist()  # few: no call of `any`
 
 
-def _affordable(cycle: Cycle, job: Job, asked: Demand) -> bool:
+def _affordable(cycle: Cycle, job: Job, demanded: Demand) -> bool:
     """Whether quotas allow the tasks that a demand takes first."""
     pipeline = cycle.pipeline
-    return not pipeline.quota_exceeded or pipeline.quota_exceeded(job, needs(asked)) is None
+    return not pipeline.quota_exceeded or pipeline.quota_exceeded(job, needs(demanded)) is None
 
 
 def _of_these(task_group: TaskGroup, counts: Sequence[int]) -> TaskGroup:
     """A task group of so many tasks of each pod set, and of no others."""
-    chosen = zip(task_group.remaining, counts, strict=True)
-    return replace(task_group, remaining=tuple(RemainingTasks(p.pod_set, number) for p, number in chosen if number))
+    numbers = zip(task_group.remaining, counts, strict=True)
+    return replace(task_group, remaining=tuple(RemainingTasks(p.pod_set, number) for p, number in numbers if number))
 
 
 class _Affordable:
@@ -372,14 +376,14 @@ class _Affordable:
         if self._questions <= 0:
             self._cycle.report.search_counts.cut += 1
 
-    def _from(self, i: int, taken: list[int], total: Ints) -> Iterator[list[int]]:
-        missing = self._need - sum(taken)
+    def _from(self, i: int, numbers: list[int], total: Ints) -> Iterator[list[int]]:
+        missing = self._need - sum(numbers)
         if i == len(self._left):
             if not missing:
-                yield taken
+                yield numbers
             return
         later = sum(self._left[i + 1 :])
-        low = max(0, missing - later, self._lacking(i, taken))
+        low = max(0, missing - later, self._lacking(i, numbers))
         high = min(self._left[i], missing)
 
         def allowed(number: int) -> bool:
@@ -398,15 +402,15 @@ class _Affordable:
             middle = (number + bound) // 2
             number, bound = (middle, bound) if allowed(middle) else (number, middle)
         while number >= low and self._questions > 0 and allowed(number):
-            yield from self._from(i + 1, [*taken, number], total + self._requests[i] * number)
+            yield from self._from(i + 1, [*numbers, number], total + self._requests[i] * number)
             number -= 1
 
-    def _lacking(self, i: int, taken: list[int]) -> int:
+    def _lacking(self, i: int, numbers: list[int]) -> int:
         """How many tasks of a pod set its role needs, whatever is taken of those behind it."""
-        known: Counter[int] = Counter()  # by role, what is taken before it and what there is behind it
-        for number, role in zip((*taken, 0, *self._left[i + 1 :]), self._roles, strict=True):
-            known[role] += number
-        return self._least.get(self._roles[i], 0) - known[self._roles[i]]
+        by_role: Counter[int] = Counter()  # by role, what is taken before it and what there is behind it
+        for number, role in zip((*numbers, 0, *self._left[i + 1 :]), self._roles, strict=True):
+            by_role[role] += number
+        return self._least.get(self._roles[i], 0) - by_role[self._roles[i]]
 
     def _cheapest(self, i: int, number: int) -> Ints:
         """The least that so many tasks of the pod sets from one on ask for, each resource by itself."""
@@ -420,8 +424,8 @@ def _minimum_in_one_group(cycle: Cycle, job: Job) -> TaskGroup:
     sub = job.subs[0]
     ready = ready_tasks(cycle.ledger, sub)
     roles: dict[int, int] = {}
-    for number, least in job.counted_roles.items():
-        missing = least - int(cycle.ledger.role_ready[number])
+    for number, minimum in job.counted_roles.items():
+        missing = minimum - int(cycle.ledger.role_ready[number])
         if missing > 0:
             roles[number] = missing
     remaining = remaining_tasks(cycle, sub)
@@ -434,7 +438,9 @@ def _minimum_in_one_group(cycle: Cycle, job: Job) -> TaskGroup:
 
 def remaining_tasks(cycle: Cycle, sub: SubJob) -> tuple[RemainingTasks, ...]:
     """The tasks of a sub-job that are not placed yet, in their order."""
-    remaining = [RemainingTasks(pod_set, left) for pod_set in sub.pod_sets if (left := cycle.backlog.left(pod_set))]
+    remaining = [
+        RemainingTasks(pod_set, waiting) for pod_set in sub.pod_sets if (waiting := cycle.backlog.left(pod_set))
+    ]
     if len(remaining) > 1:
         remaining.sort(key=lambda p: cycle.pipeline.task_key(p.pod_set))  # a stable sort keeps pod sets in rank order
     return tuple(remaining)
@@ -455,7 +461,9 @@ class _Choice:
         self._job = job
         self._cheapest = cheapest
         self._remaining_by_sub = {sub.number: self._by_cost(remaining_tasks(cycle, sub)) for sub in job.subs}
-        self._left_by_sub = {number: sum(p.left for p in found) for number, found in self._remaining_by_sub.items()}
+        self._left_by_sub = {
+            number: sum(p.left for p in remaining) for number, remaining in self._remaining_by_sub.items()
+        }
         self._ready_by_sub = {sub.number: ready_tasks(cycle.ledger, sub) for sub in job.subs}
         self._leaves = {sub.number: leaf for sub, leaf in zip(job.subs, job.shape.leaves, strict=True)}
         self._roles = {number: slot.at for number, slot in zip(job.counted_roles, job.shape.roles, strict=True)}
@@ -482,9 +490,9 @@ class _Choice:
     def _cost(self, sub: SubJob) -> int:
         """How much of the resource a sub-job asks for to be whole."""
         missing = self._missing(sub)
-        asked = needs(Demand((self._task_group(sub, missing),))) if missing > 0 else None
-        if asked is not None and self._cheapest is not None:
-            return int(asked[self._cheapest])
+        requested = needs(Demand((self._task_group(sub, missing),))) if missing > 0 else None
+        if requested is not None and self._cheapest is not None:
+            return int(requested[self._cheapest])
         return 0
 
     def nested(self, number: int = 0) -> Demand:
@@ -495,15 +503,15 @@ class _Choice:
         parts: list[list[list[SubJob]]] = [[] for _ in groups]
         for sub in open_subs:
             parts[sub.inner_group].append([sub])
-        chosen: list[SubJob] | None = None
+        chosen_subs: list[SubJob] | None = None
         inside = self._inside(number)
         for i in reversed(range(number, len(groups))):  # parts come after the groups that they are in
-            first = sorted(parts[i], key=lambda subs: (not self._begun(subs), place[subs[0].number]))
+            begun_first = sorted(parts[i], key=lambda subs: (not self._begun(subs), place[subs[0].number]))
             need = self._left[i][0]
-            chosen = [sub for subs in first[:need] for sub in subs] if len(first) >= need > 0 else None
-            if chosen is not None and i != number:
-                parts[groups[i].parent].append(chosen)
-        mine = {sub.number for sub in chosen or ()}
+            chosen_subs = [sub for subs in begun_first[:need] for sub in subs] if len(begun_first) >= need > 0 else None
+            if chosen_subs is not None and i != number:
+                parts[groups[i].parent].append(chosen_subs)
+        mine = {sub.number for sub in chosen_subs or ()}
         task_groups = []
         for s in open_subs:
             if s.inner_group in inside:
@@ -511,7 +519,7 @@ class _Choice:
         return Demand(
             tuple(task_group for sub, task_group in task_groups if sub.number in mine),
             tuple(task_group for sub, task_group in task_groups if sub.number not in mine),
-            enough=chosen is not None,
+            enough=chosen_subs is not None,
             inner_group=number,
         )
 
@@ -545,13 +553,13 @@ class _Choice:
             substitutes += self._redundant(task_groups)
         alternatives, cut = self._alternatives(ordered, [*task_groups.values(), *substitutes])
         for sub in ordered:  # complete sub-jobs add tasks until the job's minimum is met
-            more = 0 if self._ready() else self._more(sub, task_groups.get(sub.number))
-            if more:
+            number = 0 if self._ready() else self._more(sub, task_groups.get(sub.number))
+            if number:
                 before = task_groups.get(sub.number)
                 if before is not None:
                     self._add(before, sign=-1)
-                    more += before.need
-                task_groups[sub.number] = self._task_group(sub, more)
+                    number += before.need
+                task_groups[sub.number] = self._task_group(sub, number)
                 self._add(task_groups[sub.number])
         every = (*task_groups.values(), *substitutes)
         cut |= bool(self._roles) and len(every) > 1 and not all(group.firm() for group in every)  # in other roles
@@ -567,34 +575,34 @@ class _Choice:
             task_group = task_groups[number]
             self._add(task_group, sign=-1)
             remade = self._roles and self._tasks_short <= 0 and not self._ready()
-            others = [other for other in task_groups.values() if other is not task_group] if remade else []
-            self._add(*others, sign=-1)
-            anew = self._made([other.sub for other in others], [other.need for other in others])
+            same_roles = [group for group in task_groups.values() if group is not task_group] if remade else []
+            self._add(*same_roles, sign=-1)
+            anew = self._made([group.sub for group in same_roles], [group.need for group in same_roles])
             self._add(*anew)
             if self._ready():
                 redundant.append(task_groups.pop(number))
-                task_groups.update((other.sub.number, other) for other in anew)
+                task_groups.update((group.sub.number, group) for group in anew)
             else:
                 self._add(*anew, sign=-1)
-                self._add(task_group, *others)
+                self._add(task_group, *same_roles)
         return redundant
 
-    def _alternatives(self, ordered: list[SubJob], whole: list[TaskGroup]) -> tuple[Demand | None, bool]:
+    def _alternatives(self, ordered: list[SubJob], whole_groups: list[TaskGroup]) -> tuple[Demand | None, bool]:
         """All selections of whole sub-jobs and single surplus tasks, if there are few enough to try them all."""
-        taken = {task_group.sub.number: task_group.need for task_group in whole}
-        most = self._cycle.budget.singles
+        needs_by_sub = {task_group.sub.number: task_group.need for task_group in whole_groups}
+        max_singles = self._cycle.budget.singles
         singles = []
         for sub in ordered:
             tasks = self._left_by_sub[sub.number]
-            if sub.number in taken or self._ready_by_sub[sub.number] >= sub.minimum:
-                for _ in range(taken.get(sub.number, 0), min(tasks, most + 1)):
+            if sub.number in needs_by_sub or self._ready_by_sub[sub.number] >= sub.minimum:
+                for _ in range(needs_by_sub.get(sub.number, 0), min(tasks, max_singles + 1)):
                     singles.append(TaskGroup(sub, self._remaining_by_sub[sub.number], 1, extra=True))
         if not singles or len(ordered) < 2:
             return None, False
-        if len(singles) > most:
+        if len(singles) > max_singles:
             return None, True
-        first, *rest = sorted((*whole, *singles), key=self._freedom)
-        return Demand((first,), tuple(rest), needs_substitutes=True), False
+        freest, *others_by_freedom = sorted((*whole_groups, *singles), key=self._freedom)
+        return Demand((freest,), tuple(others_by_freedom), needs_substitutes=True), False
 
     def each(self, number: int = 0) -> Iterator[tuple[TaskGroup, ...]]:
         """Every selection of tasks that meets all minimums, or makes an inner group whole, and would not with fewer of
@@ -615,68 +623,68 @@ class _Choice:
         while stack and steps:
             steps -= 1
             numbers = stack.pop()
-            most = list(numbers)
+            largest_numbers = list(numbers)
             for i in range(len(numbers), len(subs)):
                 before = alike[i]
-                most.append(max(options[i]) if before is None else most[before])
-            if not met(most):
+                largest_numbers.append(max(options[i]) if before is None else largest_numbers[before])
+            if not met(largest_numbers):
                 continue
             if not met(numbers):
                 i = len(numbers)
-                stack += [(*numbers, number) for number in reversed(options[i]) if number <= most[i]]
+                stack += [(*numbers, number) for number in reversed(options[i]) if number <= largest_numbers[i]]
             elif not any(map(met, _fewer(options, numbers))):
-                made = self._made(subs, numbers)
-                self._add(*made)
+                task_groups = self._made(subs, numbers)
+                self._add(*task_groups)
                 ready = self._ready() or self._job.shape.nested
-                self._add(*made, sign=-1)
+                self._add(*task_groups, sign=-1)
                 if ready:
-                    yield made
+                    yield task_groups
                 else:  # not every way to share out several roles is looked at
                     self._cycle.report.search_counts.cut += 1
         self._cycle.report.search_counts.cut += bool(stack)
 
     def _kind(self, sub: SubJob) -> tuple[object, ...]:
         """The same for sub-jobs that may stand for each other."""
-        own = sub.number if self._cycle.ledger.placed_rows(sub) is not None else -1
-        left = tuple(
+        own_number = sub.number if self._cycle.ledger.placed_rows(sub) is not None else -1
+        left_by_shape = tuple(
             (p.pod_set.shape.number, p.pod_set.role_number, p.left) for p in self._remaining_by_sub[sub.number]
         )
         ready = self._ready_by_sub[sub.number]
-        return own, sub.policy, sub.inner_group, sub.minimum, ready, sub.constraint, sub.further, left
+        return own_number, sub.policy, sub.inner_group, sub.minimum, ready, sub.constraint, sub.further, left_by_shape
 
     def _numbers(self, sub: SubJob) -> tuple[int, ...]:
         """How many more tasks of a sub-job may count, none last: those that make it whole, and more of a whole one."""
         missing = sub.minimum - self._ready_by_sub[sub.number]
-        left = self._left_by_sub[sub.number]
+        waiting = self._left_by_sub[sub.number]
         if self._job.shape.nested:
-            return (missing, 0) if 0 < missing <= left else (0,)
+            return (missing, 0) if 0 < missing <= waiting else (0,)
         short = sum(max(self._short[at], 0) for at in self._roles.values())
-        useful = min(left, max(missing, self._tasks_short, short))
+        useful = min(waiting, max(missing, self._tasks_short, short))
         return (*range(max(missing, 1), useful + 1), 0)
 
     def _met_by(self, inner_group: int, subs: Sequence[SubJob], numbers: Sequence[int]) -> bool:
         """Whether all minimums are met with so many more tasks of the first of these sub-jobs; each role by itself."""
-        more = {sub.number: number for sub, number in zip(subs, numbers, strict=False)}
+        added = {sub.number: number for sub, number in zip(subs, numbers, strict=False)}
         roles = {role: self._job.roles[role] - self._short[at] for role, at in self._roles.items()}
-        ready = [number + more.get(sub, 0) for sub, number in self._ready_by_sub.items()]
+        ready = [number + added.get(sub, 0) for sub, number in self._ready_by_sub.items()]
         for sub, number in zip(subs, numbers, strict=False):
             of_role = by_role(self._remaining_by_sub[sub.number])
             for role in self._roles:
                 roles[role] += min(of_role[role], number)
-        left = lacking(self._job.shape, ready, list(roles.values()))
+        lacking_by_group = lacking(self._job.shape, ready, list(roles.values()))
         if self._job.shape.nested:
-            return left[inner_group][0] <= 0
-        return max(left[0]) <= 0
+            return lacking_by_group[inner_group][0] <= 0
+        return max(lacking_by_group[0]) <= 0
 
     def _made(self, subs: Sequence[SubJob], numbers: Sequence[int]) -> tuple[TaskGroup, ...]:
         """Task groups of so many tasks of sub-jobs, with the roles that those before them leave open."""
-        made: list[TaskGroup] = []
+        task_groups: list[TaskGroup] = []
         for sub, number in zip(subs, numbers, strict=False):
             if number:
-                made.append(self._task_group(sub, number))
-                self._add(made[-1])
-        self._add(*made, sign=-1)
-        return tuple(made)
+                task_groups.append(self._task_group(sub, number))
+                self._add(task_groups[-1])
+        self._add(*task_groups, sign=-1)
+        return tuple(task_groups)
 
     def _freedom(self, task_group: TaskGroup) -> float:
         """Sort key: task groups with the widest limit last, because they fit where the others cannot."""
@@ -694,18 +702,18 @@ class _Choice:
         """First the sub-jobs that bring each policy up to its minimum number of complete sub-jobs, then the others."""
         short = list(self._short)
         required = []
-        rest = []
+        optional = []
         for sub in open_subs:
             slot = self._leaves[sub.number].whole
             if slot is not None and short[slot.at] > 0:
                 short[slot.at] -= 1
                 required.append(sub)
             else:
-                rest.append(sub)
-        return required + rest
+                optional.append(sub)
+        return required + optional
 
     def _more(self, sub: SubJob, task_group: TaskGroup | None) -> int:
-        taken = task_group.need if task_group is not None else 0
+        already_taken = task_group.need if task_group is not None else 0
         if self._ready_by_sub[sub.number] < sub.minimum:
             return 0
         remaining = self._remaining_by_sub[sub.number]
@@ -714,20 +722,20 @@ class _Choice:
         for tasks_left, number in zip(remaining, numbers, strict=True):
             left_over[tasks_left.pod_set.role_number] -= number
         short_of_roles = sum(min(left_over[n], max(self._short[at], 0)) for n, at in self._roles.items())
-        left = self._left_by_sub[sub.number] - taken
-        return max(0, min(left, max(self._tasks_short, short_of_roles)))
+        waiting = self._left_by_sub[sub.number] - already_taken
+        return max(0, min(waiting, max(self._tasks_short, short_of_roles)))
 
     def _task_group(self, sub: SubJob, need: int) -> TaskGroup:
         """A task group of `need` tasks of a sub-job, first those of roles that the job is short of."""
         remaining = self._remaining_by_sub[sub.number]
         roles = {}
-        left = need
+        still_needed = need
         able = by_role(remaining)
         for number, at in self._roles.items():
-            wanted = min(able[number], left, max(self._short[at], 0))
-            if wanted:
-                roles[number] = wanted
-                left -= wanted
+            number_of_role = min(able[number], still_needed, max(self._short[at], 0))
+            if number_of_role:
+                roles[number] = number_of_role
+                still_needed -= number_of_role
         return TaskGroup(sub, remaining, need, roles)
 
     def _ready(self) -> bool:

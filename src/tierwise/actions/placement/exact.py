@@ -68,7 +68,7 @@ _ASKED = 150
 def place_exactly(
     cycle: Cycle,
     job: Job,
-    asked: Demand,
+    demand: Demand,
     within: int,
     pools: tuple[Pool, ...],
     shared: Ints | None = None,
@@ -80,7 +80,7 @@ def place_exactly(
     is no proof then.
     """
     try:
-        stated = _Stated(cycle, job, asked, within, shared=shared, tiers=tiers)
+        stated = _Stated(cycle, job, demand, within, shared=shared, tiers=tiers)
     except _NowhereError:
         return NoPlace.PROVEN
     proven = False
@@ -92,9 +92,9 @@ def place_exactly(
                 return NoPlace.BOUNDED
             dealt = _solved(cycle, program)
             if isinstance(dealt, list):
-                found = cycle.ledger.attempt(stated.write, dealt, pool)
-                if found is not None:
-                    return found_on(cycle, found)
+                placements = cycle.ledger.attempt(stated.write, dealt, pool)
+                if placements is not None:
+                    return found_on(cycle, placements)
             loose = firm and (program.loose or stated.loose)
             proven = dealt is No.PROVEN and not loose
             if not loose:
@@ -108,17 +108,19 @@ _Tasks = tuple[Ask, PodSet, int, int]
 
 def statable(cycle: Cycle, job: Job) -> Demand | None:
     """What a job lacks, where a program can state it: gangs that are gathered are counted in multiples."""
-    asked = demand(cycle, job)
-    plain = bool(asked.task_groups) and asked.enough and not cycle.pipeline.gather_options(job, asked.need)
-    return asked if plain else None
+    job_demand = demand(cycle, job)
+    plain = (
+        bool(job_demand.task_groups) and job_demand.enough and not cycle.pipeline.gather_options(job, job_demand.need)
+    )
+    return job_demand if plain else None
 
 
-def refuted(cycle: Cycle, job: Job, asked: Demand, *, alone: bool = False, within: int = ROOT) -> bool:
+def refuted(cycle: Cycle, job: Job, demand: Demand, *, alone: bool = False, within: int = ROOT) -> bool:
     """Whether it is proven that a demand has no place now; `alone`: nor has, whichever other pods come and go.
 
     Nodes are then cleared of all others beforehand. False where the program is too large, or ends at its bound.
     """
-    question = relaxed_question(cycle, job, asked, alone=alone, within=within)
+    question = relaxed_question(cycle, job, demand, alone=alone, within=within)
     if question is None:
         return True
     try:
@@ -129,25 +131,25 @@ def refuted(cycle: Cycle, job: Job, asked: Demand, *, alone: bool = False, withi
 
 
 def relaxed_question(
-    cycle: Cycle, job: Job, asked: Demand, *, alone: bool = False, within: int = ROOT
+    cycle: Cycle, job: Job, demand: Demand, *, alone: bool = False, within: int = ROOT
 ) -> Question | None:
     """Whether a demand has a place, without what filters tell no records of; None: tasks that stand leave it none."""
     try:
-        stated = _Stated(cycle, job, asked, within, alone=alone)
+        stated = _Stated(cycle, job, demand, within, alone=alone)
     except _NowhereError:
         return None
     return stated.question(Pool.FUTURE_IDLE, np.arange(len(cycle.nodes)), firm=False)
 
 
 def that_must_stay(
-    cycle: Cycle, job: Job, asked: Demand, within: int, gone: Sequence[tuple[Shape, int]]
+    cycle: Cycle, job: Job, demand: Demand, within: int, gone: Sequence[tuple[Shape, int]]
 ) -> Bools | None:
     """Of tasks that were taken off the ledger, by shape and row, those that a demand needs to stand where they were.
 
     As few of them as possible. None where nobody else has a say in the rules of the gang, or no choice makes room.
     """
     try:
-        stated = _Stated(cycle, job, asked, within, beside=gone)
+        stated = _Stated(cycle, job, demand, within, beside=gone)
     except _NowhereError:
         return None
     if not stated.needs_others:
@@ -171,7 +173,7 @@ def _built(cycle: Cycle, question: Question, *, firm: bool) -> Program:
     Raises TooLargeError, and OutOfStepsError.
     """
     try:
-        program = Program(question, firm=firm, most=cycle.budget.program, size=_BUILT * (cycle.steps.left + 1))
+        program = Program(question, firm=firm, max_entries=cycle.budget.program, size=_BUILT * (cycle.steps.left + 1))
     except TooLargeError as error:
         cycle.steps.charge(_ASKED + error.size // _BUILT)
         raise
@@ -183,9 +185,9 @@ def _solved(cycle: Cycle, program: Program) -> Dealt | No:
     """The answer to a program, in no more rounds than there are steps left for. Raises OutOfStepsError."""
     if program.probed:
         cycle.steps.charge(program.size**2 // _PROBED)
-    each = 1 + program.size // _SOLVED
-    dealt = program.solve(cycle.budget.nodes, cycle.steps.left // each + 1)
-    cycle.steps.charge(program.rounds * each)
+    steps_per_round = 1 + program.size // _SOLVED
+    dealt = program.solve(cycle.budget.nodes, cycle.steps.left // steps_per_round + 1)
+    cycle.steps.charge(program.rounds * steps_per_round)
     return dealt
 
 
@@ -203,13 +205,13 @@ _WISHES = 12
 """So many are left out at most, one after the other."""
 
 
-def obstacles(cycle: Cycle, job: Job, asked: Demand, *, alone: bool = False) -> list[tuple[Wish, ...]]:
+def obstacles(cycle: Cycle, job: Job, demand: Demand, *, alone: bool = False) -> list[tuple[Wish, ...]]:
     """What could be left out so that a demand would have a place: each wish that is enough by itself, else all of them.
 
     Empty where that cannot be said: filters without records have a say, the program is too large, or room is short.
     """
     try:
-        stated = _Stated(cycle, job, asked, ROOT, alone=alone)
+        stated = _Stated(cycle, job, demand, ROOT, alone=alone)
     except _NowhereError:
         return []
     wishes = list(islice(stated.wishes(), _WISHES))
@@ -253,7 +255,7 @@ class _Stated:
         self,
         cycle: Cycle,
         job: Job,
-        asked: Demand,
+        demand: Demand,
         within: int,
         *,
         alone: bool = False,
@@ -264,7 +266,7 @@ class _Stated:
         """`beside` are tasks of others by shape and row, which may stand there as well. Raises _NowhereError."""
         self._cycle = cycle
         self._job = job
-        self._asked = asked
+        self._asked = demand
         self._within = within
         self._limits = Limits(cycle, job, tiers) if cycle.snapshot.ground(job) is Ground.TREES else None
         self._scopes: list[Scope] = []
@@ -276,9 +278,9 @@ class _Stated:
         self._shapes: dict[Shape, int] = {}
         self._by_limit: dict[object, Ints] = {}
         self._groups: dict[int, int] = {}  # the scope of each inner group
-        self._minimum = asked.inner_group == 0 and not job_ready(cycle.ledger, job)
+        self._minimum = demand.inner_group == 0 and not job_ready(cycle.ledger, job)
         self._state()
-        own = len(self._units)
+        number_of_own = len(self._units)
         self._beside: dict[tuple[int, int], list[int]] = {}  # by shape and row, which of them
         self._add_beside(beside)
         shapes = tuple(self._shapes)
@@ -288,20 +290,20 @@ class _Stated:
         if alone:
             self._rules = self._rules.whatever_comes()
         self.loose = bool(self._rules.unstated)
-        self._of_gang = own
+        self._of_gang = number_of_own
 
     # What is asked.
 
     def _state(self) -> None:
         job = self._job
-        asked = self._asked
-        root = group_job(job, asked.inner_group) if asked.inner_group else job
-        top = self._scope(root, -1, asked.inner_group)
-        subs = [task_group.sub.number for task_group in asked.task_groups]
-        self._several = bool(asked.substitutes) or asked.alternatives is not None or asked.cut
+        demand = self._asked
+        root = group_job(job, demand.inner_group) if demand.inner_group else job
+        top = self._scope(root, -1, demand.inner_group)
+        subs = [task_group.sub.number for task_group in demand.task_groups]
+        self._several = bool(demand.substitutes) or demand.alternatives is not None or demand.cut
         self._several |= len(subs) > len({*subs})
-        if asked.narrowed or not self._several:
-            for task_group in asked.task_groups:
+        if demand.narrowed or not self._several:
+            for task_group in demand.task_groups:
                 self._add_group(task_group, top)
         elif job.inner_groups:
             self._nested(top)
@@ -339,8 +341,8 @@ class _Stated:
         if self._asked.narrowed:
             remaining = tuple(RemainingTasks(pod_set, number) for pod_set, number in task_group.taken())
         unit = self._unit(task_group.sub, remaining, self._around(task_group.sub, top), task_group.need)
-        for role, least in task_group.roles.items():
-            self._wanted.append(Wanted(least, units=(unit,), tasks=True, role=role))
+        for role, minimum in task_group.roles.items():
+            self._wanted.append(Wanted(minimum, units=(unit,), tasks=True, role=role))
 
     def _levels(self, top: int) -> None:
         """The minimum of a job with sub-groups, whichever of these and of their tasks meet it."""
@@ -352,10 +354,10 @@ class _Stated:
         for sub, leaf in zip(job.subs, job.shape.leaves, strict=True):
             remaining = remaining_tasks(cycle, sub)
             missing = sub.minimum - ready_tasks(cycle.ledger, sub)
-            left = sum(tasks_left.left for tasks_left in remaining)
-            if left < max(missing, 1):
+            waiting = sum(tasks_left.left for tasks_left in remaining)
+            if waiting < max(missing, 1):
                 continue
-            unit = self._unit(sub, remaining, self._around(sub, top), max(missing, 0), left, needed=missing <= 0)
+            unit = self._unit(sub, remaining, self._around(sub, top), max(missing, 0), waiting, needed=missing <= 0)
             every.append(unit)
             if missing > 0 and leaf.whole is not None:
                 becoming_whole.setdefault(leaf.whole.at, []).append(unit)
@@ -389,11 +391,11 @@ class _Stated:
         for sub in job.subs:
             missing = sub.minimum - ready_tasks(cycle.ledger, sub)
             remaining = remaining_tasks(cycle, sub)
-            left = sum(tasks_left.left for tasks_left in remaining)
-            if sub.inner_group in inside and 0 < missing <= left:
+            waiting = sum(tasks_left.left for tasks_left in remaining)
+            if sub.inner_group in inside and 0 < missing <= waiting:
                 scope = self._scope(sub, scopes[sub.inner_group])
-                most = left if self._scopes[scope].spreads else missing
-                unit = self._unit(sub, remaining, scope, missing, most, needed=False)
+                upper_bound = waiting if self._scopes[scope].spreads else missing
+                unit = self._unit(sub, remaining, scope, missing, upper_bound, needed=False)
                 inside[sub.inner_group][0].append(unit)
         for i, (units, groups) in inside.items():
             self._wanted.append(Wanted(lacking[i], units=tuple(units), parts=tuple(groups), inside=parts[i]))
@@ -403,12 +405,12 @@ class _Stated:
         sub: SubJob,
         remaining: tuple[RemainingTasks, ...],
         scope: int,
-        least: int,
-        most: int | None = None,
+        min_tasks: int,
+        max_tasks: int | None = None,
         *,
         needed: bool = True,
     ) -> int:
-        left = tuple(
+        entries = tuple(
             (
                 self._shapes.setdefault(tasks_left.pod_set.shape, len(self._shapes)),
                 tasks_left.pod_set.role_number,
@@ -416,7 +418,7 @@ class _Stated:
             )
             for tasks_left in remaining
         )
-        self._units.append(Unit(scope, left, least, least if most is None else most, needed))
+        self._units.append(Unit(scope, entries, min_tasks, min_tasks if max_tasks is None else max_tasks, needed))
         self._members.append(_Units((remaining,), (sub,)))
         return len(self._units) - 1
 
@@ -464,23 +466,27 @@ class _Stated:
         """The same of limits on several trees: what their domains have in common, and the domains to be spread over."""
         assert self._limits is not None, "whoever asks knows"
         limits = self._limits.of(gang, number)
-        standing = self._limits.rows(gang)
+        placed_rows = self._limits.rows(gang)
         places: list[Ints] = []
         spreads: list[tuple[Ints, int]] = []
         for limit in limits:
-            held = distinct(limit.domain_of_row[standing])
-            held = held[held >= 0] if limit.spread else held
+            held_domains = distinct(limit.domain_of_row[placed_rows])
+            held_domains = held_domains[held_domains >= 0] if limit.spread else held_domains
             if limit.spread:
-                fresh = np.where(np.isin(limit.domain_of_row, held), -1, limit.domain_of_row)
-                spreads.append((fresh, limit.spread - len(held)))
-            elif len(held) > 1 or (len(held) and held[0] < 0):
+                fresh = np.where(np.isin(limit.domain_of_row, held_domains), -1, limit.domain_of_row)
+                spreads.append((fresh, limit.spread - len(held_domains)))
+            elif len(held_domains) > 1 or (len(held_domains) and held_domains[0] < 0):
                 raise _NowhereError
             else:
-                own = limit.domain_of_row
-                places.append(np.where(own == held[0], own, -1) if len(held) else own)
+                domain_of_row = limit.domain_of_row
+                places.append(
+                    np.where(domain_of_row == held_domains[0], domain_of_row, -1)
+                    if len(held_domains)
+                    else domain_of_row
+                )
         if not places:
             return None, tuple(spreads)
-        key = None if len(standing) else tuple(id(limit) for limit in limits if not limit.spread)
+        key = None if len(placed_rows) else tuple(id(limit) for limit in limits if not limit.spread)
         place = self._by_limit.get(key)
         if place is None:
             stacked = np.stack(places)
@@ -495,32 +501,34 @@ class _Stated:
         kinds: dict[object, list[int]] = {}
         shared = Counter(scope for unit in self._units for scope in (unit.scope,))
         outer = {scope.parent for scope in self._scopes}
-        told = [set(wanted.units) for wanted in self._wanted]
+        units_of_wishes = [set(wish.units) for wish in self._wanted]
         for u, unit in enumerate(self._units):
             scope = self._scopes[unit.scope]
             sub = self._members[u].subs[0]
-            own = shared[unit.scope] == 1 and unit.scope not in outer and unit.scope > 0
-            firm = len(unit.left) == 1 or unit.least == unit.most == sum(left for _, _, left in unit.left)
+            has_own_scope = shared[unit.scope] == 1 and unit.scope not in outer and unit.scope > 0
+            firm = len(unit.left) == 1 or unit.least == unit.most == sum(number for _, _, number in unit.left)
             kind: object = u
             if firm and not scope.spreads and self._cycle.ledger.placed_rows(sub) is None:
-                place = (scope.parent, id(scope.place)) if own else (unit.scope, 0)
-                wishes = tuple(u in units for units in told)
-                kind = (own, place, unit.left, unit.least, unit.most, unit.needed, wishes)
+                place = (scope.parent, id(scope.place)) if has_own_scope else (unit.scope, 0)
+                wishes = tuple(u in units for units in units_of_wishes)
+                kind = (has_own_scope, place, unit.left, unit.least, unit.most, unit.needed, wishes)
             kinds.setdefault(kind, []).append(u)
         if len(kinds) == len(self._units):
             return
         numbers: dict[int, int] = {}
         units: list[Unit] = []
         members: list[_Units] = []
-        for same in kinds.values():
-            numbers.update(dict.fromkeys(same, len(units)))
-            first = self._units[same[0]]
-            units.append(Unit(first.scope, first.left, first.least, first.most, first.needed, len(same)))
-            remaining = tuple(self._members[u].remaining[0] for u in same)
-            members.append(_Units(remaining, tuple(self._members[u].subs[0] for u in same)))
+        for alike_units in kinds.values():
+            numbers.update(dict.fromkeys(alike_units, len(units)))
+            example = self._units[alike_units[0]]
+            units.append(
+                Unit(example.scope, example.left, example.least, example.most, example.needed, len(alike_units))
+            )
+            remaining = tuple(self._members[u].remaining[0] for u in alike_units)
+            members.append(_Units(remaining, tuple(self._members[u].subs[0] for u in alike_units)))
         self._wanted = [
-            msgspec.structs.replace(wanted, units=tuple(dict.fromkeys(numbers[u] for u in wanted.units)))
-            for wanted in self._wanted
+            msgspec.structs.replace(wish, units=tuple(dict.fromkeys(numbers[u] for u in wish.units)))
+            for wish in self._wanted
         ]
         self._units = units
         self._members = members
@@ -531,7 +539,7 @@ class _Stated:
         """What can be left out: rules between pods first, then limits, then roles."""
         yield from self._rules.written()
         yield from dict.fromkeys(limit for limit in self._limit_of if limit is not None)
-        yield from (wanted for wanted in self._wanted if wanted.of_one_role)
+        yield from (wish for wish in self._wanted if wish.of_one_role)
 
     def fits(self, left_out: Sequence[Wish]) -> bool:
         """Whether all tasks surely have a place on what is idle, or will be, if some wishes are left out."""
@@ -554,7 +562,7 @@ class _Stated:
             Scope(scope.parent, part=scope.part) if limit in left_out else scope
             for scope, limit in zip(self._scopes, self._limit_of, strict=True)
         )
-        asked = distinct(np.concatenate([shape.asked for shape in shapes]))
+        resources = distinct(np.concatenate([shape.asked for shape in shapes]))
         room = np.stack([cycle.fit_counts.of(shape).rows(pool) for shape in shapes])
         span = cycle.topology.span(self._within)
         room[:, : span.start] = 0
@@ -570,13 +578,13 @@ class _Stated:
                 room[i, cycle.pipeline.why_not_now(shape, slice(0, len(cycle.nodes))) != 0] = 0
         return Question(
             numbers=tuple(shape.number for shape in shapes),
-            requests=np.stack([shape.request[asked] for shape in shapes]),
-            free=cycle.ledger.free(asked, slice(0, len(cycle.nodes)), pool),
+            requests=np.stack([shape.request[resources] for shape in shapes]),
+            free=cycle.ledger.free(resources, slice(0, len(cycle.nodes)), pool),
             room=room,
             order=order,
             scopes=tuple(scopes),
             units=tuple(self._units),
-            wanted=tuple(wanted for wanted in self._wanted if wanted not in left_out),
+            wanted=tuple(wish for wish in self._wanted if wish not in left_out),
             parts=self._parts,
             records=rules.records,
         )
@@ -584,8 +592,8 @@ class _Stated:
     def by_score(self, pool: Pool) -> Ints:
         """A rank for each row, by score and then by name."""
         cycle = self._cycle
-        first = self._members[0]
-        ask = Ask(first.remaining[0][0].pod_set.shape, first.subs[0], self._job)
+        first_member = self._members[0]
+        ask = Ask(first_member.remaining[0][0].pod_set.shape, first_member.subs[0], self._job)
         able = cycle.fit_counts.of(ask.shape).rows(pool) > 0
         keys = score_keys(cycle, ask, slice(0, len(able)), able)
         order = np.empty(len(keys), dtype=np.int64)
@@ -599,15 +607,15 @@ class _Stated:
         tasks: list[_Tasks] = []
         for members, copies in zip(self._members, dealt, strict=True):
             for remaining, sub, rows in zip(members.remaining, members.subs, copies, strict=False):
-                for tasks_left, own in zip(remaining, rows, strict=True):
+                for tasks_left, dealt_rows in zip(remaining, rows, strict=True):
                     ask = Ask(tasks_left.pod_set.shape, sub, self._job)
-                    distinct_rows, counts = np.unique(own, return_counts=True)
-                    each = zip(distinct_rows.tolist(), counts.tolist(), strict=True)
-                    tasks += [(ask, tasks_left.pod_set, row, number) for row, number in each]
+                    distinct_rows, counts = np.unique(dealt_rows, return_counts=True)
+                    tasks_by_row = zip(distinct_rows.tolist(), counts.tolist(), strict=True)
+                    tasks += [(ask, tasks_left.pod_set, row, number) for row, number in tasks_by_row]
         for order in self._orders(tasks):
-            found = self._cycle.ledger.attempt(self._write, order, pool)
-            if found is not None:
-                return found
+            placements = self._cycle.ledger.attempt(self._write, order, pool)
+            if placements is not None:
+                return placements
         return None
 
     def _orders(self, tasks: list[_Tasks]) -> Iterator[list[_Tasks]]:
@@ -630,19 +638,19 @@ class _Stated:
             rank = {number: i for i, number in enumerate(ahead)}
             yield sorted(tasks, key=lambda t: (rank[t[0].shape.number], met.get((t[0].shape.number, t[2]), False)))
 
-    def _write(self, left: list[_Tasks], pool: Pool) -> list[Placement] | None:
+    def _write(self, tasks_left: list[_Tasks], pool: Pool) -> list[Placement] | None:
         """Task by task, whichever fits next: where all of them can stand in the end, one that fits is a part of it."""
         pools = (Pool.IDLE,) if pool is Pool.IDLE else (Pool.IDLE, Pool.FUTURE_IDLE)
         placements: list[Placement] = []
-        while left:
+        while tasks_left:
             waiting = []
-            for ask, pod_set, row, number in left:
+            for ask, pod_set, row, number in tasks_left:
                 placed = self._fill(ask, pod_set, row, number, pools, placements)
                 if placed < number:
                     waiting.append((ask, pod_set, row, number - placed))
-            if waiting == left:
+            if waiting == tasks_left:
                 return None
-            left = waiting
+            tasks_left = waiting
         if self._minimum and self._several and not job_ready(self._cycle.ledger, self._job, waiting=True):
             return None
         return joined(placements)

@@ -43,18 +43,18 @@ class KnownNodes:
 
     def _spread(self, topology: Topology) -> list[int]:
         """The rows of suspected nodes; of an innermost domain at most half of its nodes."""
-        left: dict[int, int] = {}
-        found = []
+        allowance: dict[int, int] = {}
+        rows = []
         for node in self.starts.suspected:
             row = self._rows.get(node, -1)
             if row < 0:
                 continue
             leaf = int(topology.leaf[row])
             size = int(np.count_nonzero(topology.leaf == leaf))
-            if left.setdefault(leaf, size // 2):
-                left[leaf] -= 1
-                found.append(row)
-        return found
+            if allowance.setdefault(leaf, size // 2):
+                allowance[leaf] -= 1
+                rows.append(row)
+        return rows
 
     def closed(self, job: Job) -> Why | None:
         """By row, the number of the reason why a job would rather not stand there."""
@@ -62,18 +62,18 @@ class KnownNodes:
             return None
         why: Why = np.zeros(len(self._rows), dtype=np.uint16)
         why[self._suspected] = self._view.reasons.number(_SUSPECTED)
-        own = [self._rows[node] for node in self.starts.avoided(job) if node in self._rows]
-        why[own] = self._view.reasons.number(_FAILED)
+        avoided_rows = [self._rows[node] for node in self.starts.avoided(job) if node in self._rows]
+        why[avoided_rows] = self._view.reasons.number(_FAILED)
         return why if why.any() else None
 
-    def in_turn(self, cycle: Cycle, job: Job, search: Callable[[], T], found: Callable[[T], bool]) -> T:
+    def in_turn(self, cycle: Cycle, job: Job, search: Callable[[], T], is_place: Callable[[T], bool]) -> T:
         """Search without these nodes, and with them where that finds nothing."""
         why = self.closed(job)
         if why is None:
             return search()
         with cycle.ledger.statement() as statement, cycle.fit_counts.closed_too(why), self._looked():
             place = search()
-            if found(place):
+            if is_place(place):
                 statement.keep()
                 return place
         with self._looked():

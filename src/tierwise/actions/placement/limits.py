@@ -43,8 +43,8 @@ def domain_of_rows(cycle: Cycle, constraint: Constraint, tier: int | None = None
         if unknown and constraint.hard:
             return np.full(rows, -1, dtype=np.int64)
         return None
-    found: Ints = _widest(topology, limit)[topology.leaf[tree.positions]]
-    return found
+    domains: Ints = _widest(topology, limit)[topology.leaf[tree.positions]]
+    return domains
 
 
 def _tier(constraint: Constraint, topology: Topology) -> int | None:
@@ -79,8 +79,8 @@ def tiers_to_try(cycle: Cycle, job: Job) -> Iterator[Tiers]:
     parts: tuple[Policy | InnerGroup, ...] = (*job.policies, *job.inner_groups)
     for part in parts:
         every += (part.constraint, *part.further) if part.constraint is not None else part.further
-    own = {policy.constraint for policy in job.policies if policy.constraint is not None}
-    inner = _tiers_of(cycle, own.pop()) if len(own) == 1 else [None]
+    constraints_of_parts = {policy.constraint for policy in job.policies if policy.constraint is not None}
+    inner = _tiers_of(cycle, constraints_of_parts.pop()) if len(constraints_of_parts) == 1 else [None]
     for soft in (True, False) if any(not constraint.hard for constraint in every) else (False,):
         for outer in _tiers_of(cycle, job.constraint):
             for tier in inner:
@@ -102,18 +102,18 @@ def limited(cycle: Cycle, job: Job, task_groups: Sequence[TaskGroup], tiers: Tie
     Units that are alike, and stand nowhere yet, follow each other. Around the job there is one more group.
     """
     builder = Limits(cycle, job, tiers)
-    known: dict[object, list[Part]] = {}
+    units_by_kind: dict[object, list[Part]] = {}
     for i, task_group in enumerate(task_groups):
         unit = builder.unit(len(job.inner_groups) + 2 + i, task_group)
-        known.setdefault(unit.kind or (unit.number,), []).append(unit)
+        units_by_kind.setdefault(unit.kind or (unit.number,), []).append(unit)
     inside: list[list[Part]] = [[] for _ in job.shape.groups]
-    for units in known.values():
+    for units in units_by_kind.values():
         inside[max(units[0].task_group.sub.inner_group, 0) if units[0].task_group else 0] += units
     for number in reversed(range(1, len(inside))):
         if inside[number]:
             inside[job.inner_groups[number].parent].insert(0, builder.group(number, inside[number]))
-    whole = group_of(0, job, len(inside[0]), tuple(inside[0]))
-    return group_of(-1, job, 1, (replace(whole, limits=builder.of_job(), standing=builder.rows(job)),))
+    root = group_of(0, job, len(inside[0]), tuple(inside[0]))
+    return group_of(-1, job, 1, (replace(root, limits=builder.of_job(), standing=builder.rows(job)),))
 
 
 class Limits:
@@ -128,15 +128,15 @@ class Limits:
     def _limits(
         self, constraint: Constraint | None, further: Sequence[Constraint], tier: int | None
     ) -> tuple[Limit, ...]:
-        found = []
-        for one, other in ((constraint, tier), *((c, None) for c in further)):
-            if one is None or not (one.hard or self._tiers.soft or other is not None):
+        all_limits = []
+        for stated, other_tier in ((constraint, tier), *((c, None) for c in further)):
+            if stated is None or not (stated.hard or self._tiers.soft or other_tier is not None):
                 continue
-            if (one, other) not in self._known:
-                domains = domain_of_rows(self._cycle, one, other)
-                self._known[one, other] = Limit(domains, one.spread) if domains is not None else None
-            found.append(self._known[one, other])
-        return tuple(limit for limit in found if limit is not None)
+            if (stated, other_tier) not in self._known:
+                domains = domain_of_rows(self._cycle, stated, other_tier)
+                self._known[stated, other_tier] = Limit(domains, stated.spread) if domains is not None else None
+            all_limits.append(self._known[stated, other_tier])
+        return tuple(limit for limit in all_limits if limit is not None)
 
     def rows(self, gang: Job | SubJob) -> Ints:
         """The rows of the placed tasks of a gang."""
@@ -164,20 +164,22 @@ class Limits:
         return self.of_group(number) if number else self.of_job()
 
     def group(self, number: int, parts: Sequence[Part]) -> Part:
-        standing = self.rows(group_job(self._job, number))
-        whole = group_of(number, self._job, len(parts), tuple(parts))
-        return replace(whole, limits=self.of_group(number), standing=standing)
+        placed_rows = self.rows(group_job(self._job, number))
+        group = group_of(number, self._job, len(parts), tuple(parts))
+        return replace(group, limits=self.of_group(number), standing=placed_rows)
 
     def unit(self, number: int, task_group: TaskGroup) -> Part:
         sub = task_group.sub
         kind = None
         limits = self.of_sub(sub)
-        standing = self.rows(sub)
-        if not len(standing) and not any(limit.spread for limit in limits):
+        placed_rows = self.rows(sub)
+        if not len(placed_rows) and not any(limit.spread for limit in limits):
             several = len({r.pod_set.shape.number for r in task_group.remaining}) > 1
             shapes = tuple((r.pod_set.shape.number, r.left if several else 0) for r in task_group.remaining)
             kind = (sub.policy, sub.inner_group, task_group.need, shapes)
-        return Part(number, sub, None, task_group.need, (1,), task_group, kind=kind, limits=limits, standing=standing)
+        return Part(
+            number, sub, None, task_group.need, (1,), task_group, kind=kind, limits=limits, standing=placed_rows
+        )
 
 
 def within_limits(cycle: Cycle, job: Job, tiers: Tiers = STATED) -> bool:

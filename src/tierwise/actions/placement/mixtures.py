@@ -72,10 +72,14 @@ class Axes:
     asked, so that tables say of every mixture of the others whether it fits.
     """
 
-    def __init__(self, cycle: Cycle, most: Mapping[Shape, int], pool: Pool, *, in_multiples: bool = False) -> None:
-        ordered = sorted(most, key=most.__getitem__)  # numbers of shapes depend on who was read first
-        self.shapes = tuple(most if in_multiples else ordered)
-        self.most: Mix = tuple(most[shape] for shape in self.shapes)
+    def __init__(
+        self, cycle: Cycle, largest_numbers: Mapping[Shape, int], pool: Pool, *, in_multiples: bool = False
+    ) -> None:
+        ordered = sorted(
+            largest_numbers, key=largest_numbers.__getitem__
+        )  # numbers of shapes depend on who was read first
+        self.shapes = tuple(largest_numbers if in_multiples else ordered)
+        self.most: Mix = tuple(largest_numbers[shape] for shape in self.shapes)
         self._cycle = cycle
         self._pool = pool
         self._asked = distinct(np.concatenate([shape.asked for shape in self.shapes]))
@@ -135,7 +139,12 @@ class Axes:
 
     def kinds(self, rows: Ints) -> tuple[Ints, Ints]:
         """A number for each row that alike rows share; and what tells each kind: what is free, how much alone fits."""
-        fit_counts = np.stack([np.minimum(room[rows], most) for room, most in zip(self._rooms, self.most, strict=True)])
+        fit_counts = np.stack(
+            [
+                np.minimum(room[rows], largest_number)
+                for room, largest_number in zip(self._rooms, self.most, strict=True)
+            ]
+        )
         free = self._cycle.ledger.free(self._asked, rows, self._pool)
         useful = np.minimum(free, (np.array(self.most) @ self._requests)[:, None])  # the rest does not matter
         useful[:, ~fit_counts.any(axis=0)] = 0
@@ -144,11 +153,11 @@ class Axes:
 
     def options(self, kind: Ints) -> Options:
         """What rows of a kind take."""
-        known = self._kinds.get(kind.tobytes())
-        if known is None:
+        options = self._kinds.get(kind.tobytes())
+        if options is None:
             resources = len(self._asked)
-            known = self._kinds[kind.tobytes()] = self._measure(kind[:resources], kind[resources:].tolist())
-        return known
+            options = self._kinds[kind.tobytes()] = self._measure(kind[:resources], kind[resources:].tolist())
+        return options
 
     def _measure(self, free: Ints, limits: list[int]) -> Options:
         """The mixtures that a row with so much free, and room for so many tasks of each shape alone, takes."""
@@ -159,9 +168,9 @@ class Axes:
         used = offsets @ self._requests[:-1]
         fits = ((used <= free) | (used == 0)).all(axis=1)
         offsets = offsets[fits]
-        left = free - used[fits]
-        wanted = self._requests[-1] > 0
-        values = (left[:, wanted] // self._requests[-1][wanted]).min(axis=1, initial=limits[-1])
+        free_after = free - used[fits]
+        requests_any = self._requests[-1] > 0
+        values = (free_after[:, requests_any] // self._requests[-1][requests_any]).min(axis=1, initial=limits[-1])
         return offsets, np.maximum(values, 0)
 
 
@@ -202,12 +211,12 @@ class Sum:
         return _options(self.table)
 
     def unwind(self, mix: Mix) -> dict[int, Mix]:
-        found: dict[int, Mix] = {}
+        mix_by_row: dict[int, Mix] = {}
         for block, before in zip(reversed(self._blocks), reversed(self._tables[:-1]), strict=True):
             mine = _share(block.options, before, mix)
-            found |= block.unwind(mine)
+            mix_by_row |= block.unwind(mine)
             mix = tuple(a - b for a, b in zip(mix, mine, strict=True))
-        return found
+        return mix_by_row
 
 
 def _share(options: Options, before: Ints, mix: Mix) -> Mix:
@@ -216,11 +225,11 @@ def _share(options: Options, before: Ints, mix: Mix) -> Mix:
     inside = (offsets <= np.array(mix[:-1], dtype=np.int64)).all(axis=1)
     offsets = offsets[inside]
     values = values[inside]
-    rest = before[tuple((np.array(mix[:-1], dtype=np.int64) - offsets).T)]
-    missing = np.maximum(mix[-1] - rest, 0)
-    able = np.flatnonzero((rest >= 0) & (missing <= values))
-    least = able[np.argmin(offsets[able].sum(axis=1) + missing[able])]
-    return (*offsets[least].tolist(), int(missing[least]))
+    mix_before = before[tuple((np.array(mix[:-1], dtype=np.int64) - offsets).T)]
+    missing = np.maximum(mix[-1] - mix_before, 0)
+    able = np.flatnonzero((mix_before >= 0) & (missing <= values))
+    smallest = able[np.argmin(offsets[able].sum(axis=1) + missing[able])]
+    return (*offsets[smallest].tolist(), int(missing[smallest]))
 
 
 class Choices:
@@ -228,18 +237,20 @@ class Choices:
 
     def __init__(self, task_group: TaskGroup, bound: int) -> None:
         """OutOfBoundError where there are more than a bound."""
-        most = [min(tasks_left.left, task_group.need) for tasks_left in task_group.remaining]
-        if sum(most) == task_group.need:
-            counts = np.array([most], dtype=np.int64)
+        max_counts = [min(tasks_left.left, task_group.need) for tasks_left in task_group.remaining]
+        if sum(max_counts) == task_group.need:
+            counts = np.array([max_counts], dtype=np.int64)
         else:
-            if prod(number + 1 for number in most[:-1]) > bound:
+            if prod(number + 1 for number in max_counts[:-1]) > bound:
                 raise OutOfBoundError
-            counts = np.indices([number + 1 for number in most[:-1]]).reshape(len(most) - 1, -1).T
-            last = task_group.need - counts.sum(axis=1)
-            counts = np.column_stack((counts, last))[(last >= 0) & (last <= most[-1])]
-        for role, least in task_group.roles.items():
-            own = [i for i, tasks_left in enumerate(task_group.remaining) if tasks_left.pod_set.role_number == role]
-            counts = counts[counts[:, own].sum(axis=1) >= least]
+            counts = np.indices([number + 1 for number in max_counts[:-1]]).reshape(len(max_counts) - 1, -1).T
+            last_counts = task_group.need - counts.sum(axis=1)
+            counts = np.column_stack((counts, last_counts))[(last_counts >= 0) & (last_counts <= max_counts[-1])]
+        for role, minimum in task_group.roles.items():
+            positions = [
+                i for i, tasks_left in enumerate(task_group.remaining) if tasks_left.pod_set.role_number == role
+            ]
+            counts = counts[counts[:, positions].sum(axis=1) >= minimum]
         self._task_group = task_group
         self._counts: Ints = counts[::-1]  # the more of the first remaining tasks the better
 
@@ -269,15 +280,17 @@ def each_choice(cycle: Cycle, task_groups: tuple[TaskGroup, ...]) -> Iterator[tu
     """Task groups that have more tasks than they need, with tasks of one choice after the other: for searches that
     place given tasks. The first is what each of them takes in its order; a bound on their number is noted.
     """
-    most = cycle.budget.ways
+    max_choices = cycle.budget.ways
 
     def choices(task_group: TaskGroup) -> Iterable[TaskGroup]:
         if len(task_group.by_shape()) == 1 or task_group.firm():
             return (task_group,)
         try:
-            return islice(Choices(task_group, cycle.budget.choices).unlike(), most + 1)  # one more shows that there are
+            return islice(
+                Choices(task_group, cycle.budget.choices).unlike(), max_choices + 1
+            )  # one more shows that there are
         except OutOfBoundError:
             cycle.report.search_counts.cut += 1
             return (task_group,)
 
-    return cycle.first(product(*map(choices, task_groups)), most)
+    return cycle.first(product(*map(choices, task_groups)), max_choices)

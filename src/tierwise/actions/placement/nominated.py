@@ -27,16 +27,16 @@ from tierwise.model.topology import ROOT
 __all__ = ["place_nominated", "to_nominate"]
 
 
-def place_nominated(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | None:
+def place_nominated(cycle: Cycle, job: Job, demand: Demand) -> SearchResult | None:
     """Place every demanded task on its nominated node. If one does not fit, undo everything and return None."""
     with cycle.ledger.statement() as statement:
         placements: list[Placement] = []
-        for task_group in asked.task_groups:
+        for task_group in demand.task_groups:
             with apart_from_others(cycle, job, task_group.sub):
-                found = _place_task_group(cycle, job, task_group)
-            if found is None:
+                group_placements = _place_task_group(cycle, job, task_group)
+            if group_placements is None:
                 return None
-            placements += found
+            placements += group_placements
         if not _within_limits(cycle, job):
             return None
         statement.keep()
@@ -47,8 +47,8 @@ def place_nominated(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | Non
 
 def to_nominate(placements: Sequence[Placement]) -> Sequence[Placement]:
     """The placements to reserve for a gang that waits: best-effort tasks beside others find a slot when they start."""
-    others = [p for p in placements if p.pool is not Pool.IDLE or not p.pod_set.shape.best_effort]
-    return others or placements
+    with_resources = [p for p in placements if p.pool is not Pool.IDLE or not p.pod_set.shape.best_effort]
+    return with_resources or placements
 
 
 def _place_task_group(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement] | None:
@@ -59,8 +59,10 @@ def _place_task_group(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Pla
     owed = dict(task_group.roles)
     for tasks_left in task_group.remaining:
         role = tasks_left.pod_set.role_number
-        most = max(missing - sum(owed.values()) + owed.get(role, 0), 0)  # the rest is for the minimums of other roles
-        rows = _nominated_rows(cycle, tasks_left.pod_set, min(tasks_left.left, most))
+        max_of_role = max(
+            missing - sum(owed.values()) + owed.get(role, 0), 0
+        )  # the rest is for the minimums of other roles
+        rows = _nominated_rows(cycle, tasks_left.pod_set, min(tasks_left.left, max_of_role))
         if tasks_left.pod_set.shape.best_effort and not len(rows):
             slots.append(tasks_left)
         placed = _place_on(cycle, Ask(tasks_left.pod_set.shape, task_group.sub, job), tasks_left.pod_set, rows)
@@ -70,16 +72,16 @@ def _place_task_group(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Pla
         missing -= len(rows)
         owed[role] = max(owed.get(role, 0) - len(rows), 0)
     if placements and 0 < missing <= sum(p.left for p in slots):
-        found = search_group(cycle, job, TaskGroup(task_group.sub, tuple(slots), missing, owed))
-        if isinstance(found, SearchResult):
-            return [*placements, *found.placements]
+        placement = search_group(cycle, job, TaskGroup(task_group.sub, tuple(slots), missing, owed))
+        if isinstance(placement, SearchResult):
+            return [*placements, *placement.placements]
     return placements if missing <= 0 else None
 
 
-def _nominated_rows(cycle: Cycle, pod_set: PodSet, most: int) -> Ints:
+def _nominated_rows(cycle: Cycle, pod_set: PodSet, max_tasks: int) -> Ints:
     """The nominated rows of the next tasks in rank order, up to the first task without a nomination."""
     nodes = []
-    for task in cycle.backlog.peek(pod_set, most):
+    for task in cycle.backlog.peek(pod_set, max_tasks):
         if task.nominated < 0:
             break
         nodes.append(task.nominated)
@@ -116,7 +118,7 @@ def _within_limits(cycle: Cycle, job: Job) -> bool:
     gangs: tuple[Job | SubJob, ...] = (job, *inner, *job.subs)
     for gang in gangs:
         limit = cycle.pipeline.limit(gang)
-        here = cycle.current_domain(gang)
-        if limit is not None and here is not None and int(cycle.topology.tier[here]) > limit:
+        current = cycle.current_domain(gang)
+        if limit is not None and current is not None and int(cycle.topology.tier[current]) > limit:
             return False
     return True

@@ -31,18 +31,18 @@ class OwnPlaces:
     def __init__(self, snapshot: Snapshot, view: CycleView) -> None:
         self._topology, self._view = snapshot.topology, view
         self._on = True
-        found: dict[str, list[int]] = {}
+        rows_by_job: dict[str, list[int]] = {}
         for place in snapshot.held_places.places:
             for key in place.jobs if place.after else ():
-                found.setdefault(key, []).append(place.row)
+                rows_by_job.setdefault(key, []).append(place.row)
         named = {job.predecessor for job in snapshot.waiting if job.predecessor}
         before = {job.key: job for job in snapshot.jobs if job.key in named} if named else {}
         for job in snapshot.waiting:
             if job.predecessor in before:
                 tasks = before[job.predecessor].tasks
-                standing = [task.node for task in tasks if task.node >= 0 and task.status in _HOLDING]
-                found.setdefault(job.key, []).extend(snapshot.nodes.rows[standing].tolist())
-        self._rows = {key: distinct(np.array(rows, dtype=np.int64)) for key, rows in found.items() if rows}
+                node_numbers = [task.node for task in tasks if task.node >= 0 and task.status in _HOLDING]
+                rows_by_job.setdefault(job.key, []).extend(snapshot.nodes.rows[node_numbers].tolist())
+        self._rows = {key: distinct(np.array(rows, dtype=np.int64)) for key, rows in rows_by_job.items() if rows}
 
     def __bool__(self) -> bool:
         return bool(self._rows)
@@ -51,14 +51,14 @@ class OwnPlaces:
         """Whether a job is to come to a place."""
         return self._on and job.key in self._rows
 
-    def in_turn(self, cycle: Cycle, job: Job, search: Callable[[], T], found: Callable[[T], bool]) -> T:
+    def in_turn(self, cycle: Cycle, job: Job, search: Callable[[], T], is_place: Callable[[T], bool]) -> T:
         """Search on its own rows, then in the innermost domain around them, then everywhere."""
         self._on = False
         try:
             for why in self._closed(self._rows[job.key]):
                 with cycle.ledger.statement() as statement, cycle.fit_counts.closed_too(why):
                     place = search()
-                    if found(place):
+                    if is_place(place):
                         statement.keep()
                         return place
             return search()

@@ -56,9 +56,9 @@ __all__ = [
 Counts = tuple[int, ...]
 
 
-def plus(one: Counts, other: Counts) -> Counts:
+def plus(counts: Counts, other_counts: Counts) -> Counts:
     """Their sum, number by number."""
-    return tuple(a + b for a, b in zip(one, other, strict=True))
+    return tuple(a + b for a, b in zip(counts, other_counts, strict=True))
 
 
 class Limit(msgspec.Struct, frozen=True, eq=False):
@@ -105,7 +105,7 @@ class Part(msgspec.Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def shapes(self) -> frozenset[Shape]:
         """The shapes of all its tasks."""
-        return frozenset(left.pod_set.shape for group in self.task_groups() for left in group.remaining)
+        return frozenset(tasks_left.pod_set.shape for group in self.task_groups() for tasks_left in group.remaining)
 
     @cached_property
     def still_to_come(self) -> tuple[Counts, ...]:
@@ -159,10 +159,10 @@ class NoPlace(enum.Enum):
 def first_found(answers: Iterable[SearchResult | NoPlace]) -> SearchResult | NoPlace:
     """The first place that is found; there is none by proof where every answer is one."""
     bounded = False
-    for found in answers:
-        if isinstance(found, SearchResult):
-            return found
-        bounded |= found is NoPlace.BOUNDED
+    for answer in answers:
+        if isinstance(answer, SearchResult):
+            return answer
+        bounded |= answer is NoPlace.BOUNDED
     return NoPlace.of(bounded=bounded)
 
 
@@ -191,11 +191,11 @@ _FEW = 8
 """Up to this many sub-jobs, each one's previous domain is considered; more are placed without regard to it."""
 
 
-def parts_of(cycle: Cycle, job: Job, asked: Demand) -> Part | None:
+def parts_of(cycle: Cycle, job: Job, demand: Demand) -> Part | None:
     """What a demand asks for as a tree; None where too few parts of a nested job can be placed, or it is whole."""
     if job.shape.nested:
-        return _nested(cycle, job, asked)
-    return _two_levels(cycle, job, asked)
+        return _nested(cycle, job, demand)
+    return _two_levels(cycle, job, demand)
 
 
 def tightness(cycle: Cycle, task_group: TaskGroup) -> tuple[int, int]:
@@ -204,16 +204,16 @@ def tightness(cycle: Cycle, task_group: TaskGroup) -> tuple[int, int]:
     return (2**62 if limit is None else limit, -task_group.need)
 
 
-def _two_levels(cycle: Cycle, job: Job, asked: Demand) -> Part:
+def _two_levels(cycle: Cycle, job: Job, demand: Demand) -> Part:
     """A job with sub-groups: it lacks tasks in all, whole sub-jobs by policy, and tasks by role."""
     shape = job.shape
-    first = job.subs[0].number
+    first_sub = job.subs[0].number
     lacks = tuple(lacking_of(cycle.ledger, job)[0])
     roles = dict(zip(job.counted_roles, shape.roles, strict=True))
 
     def adds(task_group: TaskGroup) -> Counts:
         counts = [0] * len(lacks)
-        leaf = shape.leaves[task_group.sub.number - first]
+        leaf = shape.leaves[task_group.sub.number - first_sub]
         before = ready_tasks(cycle.ledger, task_group.sub)
         counts[leaf.tasks.at] += task_group.need
         if leaf.whole is not None and before < leaf.size <= before + task_group.need:
@@ -224,53 +224,62 @@ def _two_levels(cycle: Cycle, job: Job, asked: Demand) -> Part:
                 counts[slot.at] += number
         return tuple(counts)
 
-    chosen = sorted(asked.task_groups, key=lambda task_group: tightness(cycle, task_group))
-    parts = tuple(_unit(cycle, i + 1, group, adds(group)) for i, group in enumerate((*chosen, *asked.substitutes)))
+    tightest_first = sorted(demand.task_groups, key=lambda task_group: tightness(cycle, task_group))
+    parts = tuple(
+        _unit(cycle, i + 1, group, adds(group)) for i, group in enumerate((*tightest_first, *demand.substitutes))
+    )
     return Part(
         0,
         job,
         cycle.pipeline.limit(job),
-        asked.need,
+        demand.need,
         (),
         lacks=lacks,
         parts=parts,
-        chosen=len(chosen),
-        kind=_kind_of_job(cycle, asked, parts),
+        chosen=len(tightest_first),
+        kind=_kind_of_job(cycle, demand, parts),
     )
 
 
-def _kind_of_job(cycle: Cycle, asked: Demand, parts: tuple[Part, ...]) -> tuple[object, ...] | None:
+def _kind_of_job(cycle: Cycle, demand: Demand, parts: tuple[Part, ...]) -> tuple[object, ...] | None:
     """The kind of a job whose chosen sub-groups are alike; None where they are not, or may go to different places."""
-    first, *others = parts[: len(asked.task_groups)]
-    if first.kind is None or first.tier is None or asked.needs_substitutes:
+    first_part, *other_parts = parts[: len(demand.task_groups)]
+    if first_part.kind is None or first_part.tier is None or demand.needs_substitutes:
         return None
-    subs = [task_group.sub for task_group in asked.task_groups]
+    subs = [task_group.sub for task_group in demand.task_groups]
     if len(subs) <= _FEW and any(cycle.previous_domain(sub) is not None for sub in subs):
         return None
-    alike = all(part.kind == first.kind for part in others) and len({(sub.policy, sub.total) for sub in subs}) == 1
+    alike = (
+        all(part.kind == first_part.kind for part in other_parts)
+        and len({(sub.policy, sub.total) for sub in subs}) == 1
+    )
     if alike and len({sub.number for sub in subs}) == len(subs):
-        return ("job", first.kind)
+        return ("job", first_part.kind)
     return None
 
 
-def _nested(cycle: Cycle, job: Job, asked: Demand) -> Part | None:
+def _nested(cycle: Cycle, job: Job, demand: Demand) -> Part | None:
     """An inner group of a nested job, the first of which is the job itself: it lacks parts."""
-    number = asked.inner_group
+    number = demand.inner_group
     gangs = group_jobs(job)
     lacking = [numbers[0] for numbers in lacking_of(cycle.ledger, job)]
-    chosen = {task_group.sub.number for task_group in asked.task_groups}
-    found: list[list[tuple[bool, int, Part]]] = [[] for _ in lacking]  # if it is a substitute, its place, the part
-    for i, task_group in enumerate((*asked.task_groups, *asked.substitutes)):
+    demanded_subs = {task_group.sub.number for task_group in demand.task_groups}
+    parts_by_group: list[list[tuple[bool, int, Part]]] = [
+        [] for _ in lacking
+    ]  # if it is a substitute, its place, the part
+    for i, task_group in enumerate((*demand.task_groups, *demand.substitutes)):
         if task_group.sub.inner_group >= 0:
-            substitute = task_group.sub.number not in chosen
-            found[task_group.sub.inner_group].append((substitute, i, _unit(cycle, i + len(lacking), task_group, (1,))))
+            substitute = task_group.sub.number not in demanded_subs
+            parts_by_group[task_group.sub.inner_group].append(
+                (substitute, i, _unit(cycle, i + len(lacking), task_group, (1,)))
+            )
     for i in reversed(range(number, len(lacking))):  # parts come after the groups that they are in
-        if len(found[i]) >= lacking[i] > 0:
-            ordered = sorted(found[i], key=lambda part: part[:2])
+        if len(parts_by_group[i]) >= lacking[i] > 0:
+            ordered = sorted(parts_by_group[i], key=lambda part: part[:2])
             part = _group(cycle, gangs[i], i, lacking[i], tuple(part for _, _, part in ordered))
             if i == number:
                 return part
-            found[job.inner_groups[i].parent].append((ordered[lacking[i] - 1][0], ordered[0][1], part))
+            parts_by_group[job.inner_groups[i].parent].append((ordered[lacking[i] - 1][0], ordered[0][1], part))
     return None
 
 
@@ -280,16 +289,18 @@ def _unit(cycle: Cycle, number: int, task_group: TaskGroup, adds: Counts) -> Par
     kind = None
     if bundle and cycle.ledger.placed_rows(task_group.sub) is None:
         shapes = tuple((shape.number, count) for shape, count in bundle)
-        own = task_group.sub.number if task_group.extra else -1  # it goes where the rest of its sub-job is
-        kind = ("sub-job", own, limit, adds, shapes)
+        tied_sub = task_group.sub.number if task_group.extra else -1  # it goes where the rest of its sub-job is
+        kind = ("sub-job", tied_sub, limit, adds, shapes)
     return Part(number, task_group.sub, limit, task_group.need, adds, task_group, bundle, kind=kind)
 
 
 def _group(cycle: Cycle, gang: Job, number: int, need: int, parts: tuple[Part, ...]) -> Part:
-    limit, first, kind = cycle.pipeline.limit(gang), parts[0], None
-    alike = first.kind is not None and len(first.units[0].bundle) == 1 and len({part.kind for part in parts}) == 1
+    limit, first_part, kind = cycle.pipeline.limit(gang), parts[0], None
+    alike = (
+        first_part.kind is not None and len(first_part.units[0].bundle) == 1 and len({part.kind for part in parts}) == 1
+    )
     if alike and (number == 0 or cycle.current_domain(gang) is None):
-        kind = ("group", limit, need, first.kind)
+        kind = ("group", limit, need, first_part.kind)
     return replace(group_of(number, gang, need, parts), tier=limit, kind=kind)
 
 
@@ -321,19 +332,21 @@ def held_by(placements: Iterable[Placement]) -> Held:
     rows: dict[Shape, list[Ints]] = {}
     for placement in placements:
         rows.setdefault(placement.pod_set.shape, []).append(placement.rows)
-    return tuple((shape, *np.unique(np.concatenate(own), return_counts=True)) for shape, own in rows.items())
+    return tuple(
+        (shape, *np.unique(np.concatenate(rows_of_shape), return_counts=True)) for shape, rows_of_shape in rows.items()
+    )
 
 
 def joined(placements: Iterable[Placement]) -> list[Placement]:
     """One placement for each pod set and pool, with its rows in tree order."""
-    found: dict[tuple[int, Pool], Placement] = {}
+    by_pod_set_and_pool: dict[tuple[int, Pool], Placement] = {}
     for placement in placements:
         key = (id(placement.pod_set), placement.pool)
-        known = found.get(key)
-        if known is not None:
-            placement = replace(known, rows=np.sort(np.concatenate((known.rows, placement.rows))))
-        found[key] = placement
-    return list(found.values())
+        earlier = by_pod_set_and_pool.get(key)
+        if earlier is not None:
+            placement = replace(earlier, rows=np.sort(np.concatenate((earlier.rows, placement.rows))))
+        by_pod_set_and_pool[key] = placement
+    return list(by_pod_set_and_pool.values())
 
 
 def deferral(cycle: Cycle, job: Job, placements: Iterable[Placement]) -> Delay | None:
@@ -356,10 +369,10 @@ def amounts_of(cycle: Cycle, placements: Iterable[Placement]) -> Ints:
     return used
 
 
-def written(cycle: Cycle, job: Job, found: SearchResult) -> SearchResult | NoPlace:
+def written(cycle: Cycle, job: Job, placement_result: SearchResult) -> SearchResult | NoPlace:
     """What was found and taken back, on the ledger once more; nothing of it where some has no room by now."""
     with cycle.ledger.statement() as statement:
-        for placement in found.placements:
+        for placement in placement_result.placements:
             shape = placement.pod_set.shape
             pool = placement.pool
             rows, counts = np.unique(placement.rows, return_counts=True)
@@ -367,4 +380,4 @@ def written(cycle: Cycle, job: Job, found: SearchResult) -> SearchResult | NoPla
                 return NoPlace.BOUNDED
             place_tasks(cycle, Ask(shape, placement.sub, job), placement.pod_set, (rows, counts), pool)
         statement.keep()
-    return found
+    return placement_result

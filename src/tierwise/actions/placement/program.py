@@ -126,13 +126,13 @@ def _narrow(places: Ints) -> bool:
 class _Classes:
     """Rows that nothing tells apart, with the largest mixtures of shapes that each of them takes."""
 
-    def __init__(self, question: Question, most: int) -> None:
+    def __init__(self, question: Question, max_entries: int) -> None:
         """Raises TooLargeError where more has to be looked at."""
-        self._largest, self._cells, self.looked = most, 4 * _COUNTED, 0
+        self._largest, self._cells, self.looked = max_entries, 4 * _COUNTED, 0
         tasks = [0] * len(question.numbers)
         for unit in question.units:
-            for shape, _, left in unit.left:
-                tasks[shape] += unit.copies * left
+            for shape, _, number in unit.left:
+                tasks[shape] += unit.copies * number
         self.tasks = np.array(tasks, dtype=np.int64)
         requests, free = question.requests, np.maximum(question.free, 0)
         self.wide: list[PodRule] = []
@@ -141,20 +141,20 @@ class _Classes:
             among = np.array([[n in record.shapes] for n in question.numbers], dtype=np.int64)
             if isinstance(record, AtMost) and _narrow(record.places):
                 requests = np.append(requests, among, axis=1)
-                own = record.by_row(int(self.tasks.sum()))
-                free = np.append(free, own[None], axis=0)
+                capacity_by_row = record.by_row(int(self.tasks.sum()))
+                free = np.append(free, capacity_by_row[None], axis=0)
             elif isinstance(record, Apart) and _narrow(record.places):
-                others = np.array([n in record.others for n in question.numbers])
-                self._conflicts.append((among[:, 0] > 0, others, (record.places >= 0).astype(np.int64)))
+                other_shapes = np.array([n in record.others for n in question.numbers])
+                self._conflicts.append((among[:, 0] > 0, other_shapes, (record.places >= 0).astype(np.int64)))
             else:
                 self.wide.append(record)
         free = np.minimum(free, (self.tasks @ requests)[:, None])  # the rest does not matter
         room = np.minimum(question.room, self.tasks[:, None])
         for shape, request in enumerate(requests):
-            asked = request > 0
+            requests_it = request > 0
             np.minimum(
                 room[shape],
-                (free[asked] // request[asked, None]).min(axis=0, initial=self.tasks[shape]),
+                (free[requests_it] // request[requests_it, None]).min(axis=0, initial=self.tasks[shape]),
                 out=room[shape],
             )
         rows = np.flatnonzero(room.any(axis=0))
@@ -168,23 +168,23 @@ class _Classes:
         self.rows: list[Ints] = []  # of each class
         self.mixtures: list[Ints | None] = []  # (mixtures x shapes); None: a row by itself, with plain amounts
         self._known: dict[bytes, Ints | None] = {}
-        for own in _alike(rows, columns):
-            one = int(own[0])
+        for capacity_by_row in _alike(rows, columns):
+            example = int(capacity_by_row[0])
             self._look(1)
-            mixtures = self._mixtures(requests, free[:, one], room[:, one], one)
-            for some in (own,) if mixtures is not None else own[:, None]:
-                self.rows.append(some)
+            mixtures = self._mixtures(requests, free[:, example], room[:, example], example)
+            for shapes in (capacity_by_row,) if mixtures is not None else capacity_by_row[:, None]:
+                self.rows.append(shapes)
                 self.mixtures.append(mixtures)
-        self.sample = np.array([own[0] for own in self.rows], dtype=np.int64)
+        self.sample = np.array([class_rows[0] for class_rows in self.rows], dtype=np.int64)
         self.number = np.array([len(own) for own in self.rows], dtype=np.int64)
         self.room, self.free, self.requests = room[:, self.sample], free[:, self.sample], requests
 
     def apart(self) -> Iterable[tuple[Bools, Bools, int]]:
         """Who is apart from whom on rows by themselves, with their class; elsewhere mixtures know it."""
-        for some, others, by_row in self._conflicts:
+        for shapes, other_shapes, by_row in self._conflicts:
             for i in np.flatnonzero(by_row[self.sample]).tolist():
                 if self.mixtures[i] is None:
-                    yield some, others, i
+                    yield shapes, other_shapes, i
 
     def _look(self, number: int) -> None:
         self.looked += number
@@ -192,8 +192,8 @@ class _Classes:
             raise TooLargeError(self.looked)
 
     def _mixtures(self, requests: Ints, free: Ints, room: Ints, row: int) -> Ints | None:
-        conflicts = [(some, others) for some, others, by_row in self._conflicts if by_row[row]]
-        key = b"".join((free.tobytes(), room.tobytes(), *(some.tobytes() for some, _ in conflicts)))
+        conflicts = [(shapes, other_shapes) for shapes, other_shapes, by_row in self._conflicts if by_row[row]]
+        key = b"".join((free.tobytes(), room.tobytes(), *(shapes.tobytes() for shapes, _ in conflicts)))
         if key not in self._known:
             cells = prod(int(number) + 1 for number in room[room > 0][:-1])
             self._known[key] = None
@@ -217,32 +217,35 @@ def _alike(rows: Ints, columns: Sequence[Ints]) -> list[Ints]:
 def _largest_mixtures(requests: Ints, free: Ints, room: Ints, conflicts: Sequence[tuple[Bools, Bools]]) -> Ints | None:
     """The mixtures that a row takes of which no other has more of everything; None where there are too many."""
     able = np.flatnonzero(room)
-    most = room[able]
-    sizes = [int(number) + 1 for number in most[:-1]]
+    max_numbers = room[able]
+    sizes = [int(number) + 1 for number in max_numbers[:-1]]
     counts = np.indices(sizes).reshape(len(able) - 1, prod(sizes)).T
-    own, last = requests[able[:-1]], requests[able[-1]]
-    used = counts @ own
+    other_requests, last_request = requests[able[:-1]], requests[able[-1]]
+    used = counts @ other_requests
     fits = ((used <= free) | (used == 0)).all(axis=1)
     counts, used = counts[fits], used[fits]
-    asked = last > 0
-    more = np.minimum(((free - used)[:, asked] // last[asked]).min(axis=1, initial=most[-1]), most[-1])
-    whole = np.zeros((len(counts), len(room)), dtype=np.int64)
-    whole[:, able] = np.column_stack((counts, np.maximum(more, 0)))
-    for some, others in conflicts:
-        clash = (whole[:, some] > 0).any(axis=1) & (whole[:, others] > 0).any(axis=1)
-        without = whole[clash]
+    requests_it = last_request > 0
+    last_numbers = np.minimum(
+        ((free - used)[:, requests_it] // last_request[requests_it]).min(axis=1, initial=max_numbers[-1]),
+        max_numbers[-1],
+    )
+    mixtures = np.zeros((len(counts), len(room)), dtype=np.int64)
+    mixtures[:, able] = np.column_stack((counts, np.maximum(last_numbers, 0)))
+    for shapes, other_shapes in conflicts:
+        clash = (mixtures[:, shapes] > 0).any(axis=1) & (mixtures[:, other_shapes] > 0).any(axis=1)
+        without = mixtures[clash]
         without[:, able[-1]] = 0
-        whole = np.concatenate((whole[~clash], without))
-        whole = whole[~((whole[:, some] > 0).any(axis=1) & (whole[:, others] > 0).any(axis=1))]
-    whole = np.unique(whole, axis=0)[::-1]
-    kept, number = np.zeros((_MIXTURES, len(room)), dtype=np.int64), 0
-    for mixture in whole[np.argsort(-whole.sum(axis=1), kind="stable")]:
-        if not (mixture <= kept[:number]).all(axis=1).any():
+        mixtures = np.concatenate((mixtures[~clash], without))
+        mixtures = mixtures[~((mixtures[:, shapes] > 0).any(axis=1) & (mixtures[:, other_shapes] > 0).any(axis=1))]
+    mixtures = np.unique(mixtures, axis=0)[::-1]
+    maximal, number = np.zeros((_MIXTURES, len(room)), dtype=np.int64), 0
+    for mixture in mixtures[np.argsort(-mixtures.sum(axis=1), kind="stable")]:
+        if not (mixture <= maximal[:number]).all(axis=1).any():
             if number == _MIXTURES:
                 return None
-            kept[number] = mixture
+            maximal[number] = mixture
             number += 1
-    return kept[:number]
+    return maximal[:number]
 
 
 _Term = tuple[Ints, int]
@@ -254,14 +257,14 @@ class Program:
     to hold in some order of placing; without, its no is a proof.
     """
 
-    def __init__(self, question: Question, *, firm: bool, most: int = 400_000, size: int | None = None) -> None:
-        """Raises TooLargeError where there are more entries than `most`, or more variables than an eighth of that.
+    def __init__(self, question: Question, *, firm: bool, max_entries: int = 400_000, size: int | None = None) -> None:
+        """State a question as a program.
 
-        So it does where its size would be more than `size`.
+        Raises TooLargeError above `max_entries` entries, an eighth as many variables, or a size above `size`.
         """
         self._question = question
-        self._most_entries, self._most_columns = most, max(most // 8, 1)
-        self._largest = size if size is not None else 10 * most
+        self._most_entries, self._most_columns = max_entries, max(max_entries // 8, 1)
+        self._largest = size if size is not None else 10 * max_entries
         self._low: list[Ints] = []
         self._high: list[Ints] = []
         self._columns = 0
@@ -286,10 +289,10 @@ class Program:
                 self._near(record)
             else:
                 self._even(record, firm=firm)
-        for some, others, i in self._classes.apart():
-            flag, here = self._new(1, 0, 1), self._here(i)
-            for shapes, open_ in ((some, True), (others, False)):
-                self._open(here[shapes[self._shape[here]]], flag, open_=open_)
+        for shapes_here, other_shapes, i in self._classes.apart():
+            flag, columns_here = self._new(1, 0, 1), self._here(i)
+            for shapes, open_ in ((shapes_here, True), (other_shapes, False)):
+                self._open(columns_here[shapes[self._shape[columns_here]]], flag, open_=open_)
 
     @property
     def size(self) -> int:
@@ -305,42 +308,42 @@ class Program:
 
     def _new(self, number: int, low: int, high: int | Ints) -> Ints:
         """So many whole numbers with these bounds."""
-        first = self._columns
+        first_column = self._columns
         self._columns += number
         if self._columns > self._most_columns or self.size > self._largest:
             raise TooLargeError(self.size)
         self._low.append(np.full(number, low, dtype=np.int64))
         self._high.append(np.broadcast_to(np.asarray(high, dtype=np.int64), (number,)))
-        return np.arange(first, self._columns)
+        return np.arange(first_column, self._columns)
 
     def _bound(self, terms: Iterable[_Term], low: float, high: float) -> None:
-        kept = [(columns, factor) for columns, factor in terms if len(columns)]
-        if not kept:
+        nonempty = [(columns, factor) for columns, factor in terms if len(columns)]
+        if not nonempty:
             if low > 0 or high < 0:
-                kept = [(self._new(1, 0, 0), 1)]  # it cannot be met, and says so
+                nonempty = [(self._new(1, 0, 0), 1)]  # it cannot be met, and says so
             else:
                 return
-        self._terms.append(kept)
+        self._terms.append(nonempty)
         self._bounds.append((low, high))
-        self._entries += sum(len(columns) for columns, _ in kept)
+        self._entries += sum(len(columns) for columns, _ in nonempty)
         if self._entries > self._most_entries or self.size > self._largest:
             raise TooLargeError(self.size)
 
     def _open(self, columns: Ints, flag: Ints, *, open_: bool = True) -> None:
         """These are above 0 only where a flag is set, or is not."""
-        most = int(sum(self._most[columns]))
-        if most:
-            self._bound([(columns, 1), (flag, -most if open_ else most)], -np.inf, 0 if open_ else most)
+        max_total = int(sum(self._most[columns]))
+        if max_total:
+            self._bound([(columns, 1), (flag, -max_total if open_ else max_total)], -np.inf, 0 if open_ else max_total)
 
     # Tasks in classes of rows.
 
     def _chain(self, scope: int) -> list[int]:
         """A scope and those around it."""
-        found = []
+        scopes = []
         while scope >= 0:
-            found.append(scope)
+            scopes.append(scope)
             scope = self._question.scopes[scope].parent
-        return found
+        return scopes
 
     def _tasks(self) -> None:
         """A column for each entry of each unit and each class that it may use."""
@@ -352,15 +355,15 @@ class Program:
                 place = question.scopes[scope].place
                 if place is not None:
                     allowed &= place[classes.sample] >= 0
-            for entry, (shape, _, left) in enumerate(unit.left):
+            for entry, (shape, _, number) in enumerate(unit.left):
                 able = np.flatnonzero(allowed & (classes.room[shape] > 0))
                 entries.append(np.full(len(able), entry))
                 shapes.append(np.full(len(able), shape))
                 units.append(np.full(len(able), u))
                 ats.append(able)
-                highs.append(np.minimum(classes.room[shape, able] * classes.number[able], left * unit.copies))
+                highs.append(np.minimum(classes.room[shape, able] * classes.number[able], number * unit.copies))
         self._entry, self._shape, self._unit, self._at, self._most = (
-            np.concatenate([*found, EMPTY]) for found in (entries, shapes, units, ats, highs)
+            np.concatenate([*column_parts, EMPTY]) for column_parts in (entries, shapes, units, ats, highs)
         )
         if len(self._at):
             self._new(len(self._at), 0, self._most)
@@ -370,39 +373,39 @@ class Program:
         self._class_starts = np.searchsorted(self._at[self._by_class], np.arange(len(classes.rows) + 1))
         for u, unit in enumerate(question.units):
             tasks = self._of_unit(u)
-            for entry, (_, _, left) in enumerate(unit.left):
+            for entry, (_, _, number) in enumerate(unit.left):
                 mine = tasks[self._entry[tasks] == entry]
-                if int(self._most[mine].sum()) > left * unit.copies:
-                    self._bound([(mine, 1)], -np.inf, left * unit.copies)
+                if int(self._most[mine].sum()) > number * unit.copies:
+                    self._bound([(mine, 1)], -np.inf, number * unit.copies)
         self._mixed: dict[int, Ints] = {}
         for i, mixtures in enumerate(classes.mixtures):
-            here = self._here(i)
+            columns_here = self._here(i)
             if mixtures is None:
-                self._amounts(i, here)
+                self._amounts(i, columns_here)
                 continue
-            own = self._new(len(mixtures), 0, int(classes.number[i])) if len(mixtures) > 1 else None
-            if own is not None:
-                self._mixed[i] = own
-                self._bound([(own, 1)], -np.inf, int(classes.number[i]))
-            for shape in np.unique(self._shape[here]).tolist():
-                tasks = here[self._shape[here] == shape]
-                if own is None:
-                    most = int(mixtures[0, shape] * classes.number[i])
-                    if int(self._most[tasks].sum()) > most:
-                        self._bound([(tasks, 1)], -np.inf, most)
+            mixture_columns = self._new(len(mixtures), 0, int(classes.number[i])) if len(mixtures) > 1 else None
+            if mixture_columns is not None:
+                self._mixed[i] = mixture_columns
+                self._bound([(mixture_columns, 1)], -np.inf, int(classes.number[i]))
+            for shape in np.unique(self._shape[columns_here]).tolist():
+                tasks = columns_here[self._shape[columns_here] == shape]
+                if mixture_columns is None:
+                    max_tasks = int(mixtures[0, shape] * classes.number[i])
+                    if int(self._most[tasks].sum()) > max_tasks:
+                        self._bound([(tasks, 1)], -np.inf, max_tasks)
                 else:
-                    rows = [(own[m : m + 1], -int(n)) for m, n in enumerate(mixtures[:, shape]) if n]
+                    rows = [(mixture_columns[m : m + 1], -int(n)) for m, n in enumerate(mixtures[:, shape]) if n]
                     self._bound([(tasks, 1), *rows], -np.inf, 0)
 
-    def _amounts(self, i: int, here: Ints) -> None:
+    def _amounts(self, i: int, columns_here: Ints) -> None:
         """A row by itself: what its tasks ask for together, resource by resource."""
         classes = self._classes
         for r in range(classes.requests.shape[1]):
-            each = classes.requests[self._shape[here], r]
-            if not each.any():
+            amounts = classes.requests[self._shape[columns_here], r]
+            if not amounts.any():
                 continue
-            unit = gcd(*each.tolist())
-            terms = [(here[each == n], int(n) // unit) for n in np.unique(each[each > 0]).tolist()]
+            unit = gcd(*amounts.tolist())
+            terms = [(columns_here[amounts == n], int(n) // unit) for n in np.unique(amounts[amounts > 0]).tolist()]
             self._bound(terms, -np.inf, int(classes.free[r, i]) // unit)
 
     def _here(self, i: int) -> Ints:
@@ -426,26 +429,26 @@ class Program:
         self._chosen: list[Ints] = []  # by unit
         self._own: dict[int, tuple[int, list[tuple[int, Ints]]]] = {}  # by unit with a place of its own
         for u, unit in enumerate(question.units):
-            whole = self._new(1, unit.copies if unit.needed else 0, unit.copies)
-            self._chosen.append(whole)
+            placed_units = self._new(1, unit.copies if unit.needed else 0, unit.copies)
+            self._chosen.append(placed_units)
             place = question.scopes[unit.scope].place
             mine = self._of_unit(u)
             if place is None or inside[unit.scope] > 1 or unit.scope in outer:
-                self._take(unit, mine, whole)
+                self._take(unit, mine, placed_units)
                 continue
-            of_task, own = place[self._classes.sample[self._at[mine]]], list[tuple[int, Ints]]()
+            of_task, places_of_unit = place[self._classes.sample[self._at[mine]]], list[tuple[int, Ints]]()
             for where in np.unique(of_task).tolist():
-                here = self._new(1, 0, unit.copies)
-                own.append((where, here))
-                self._take(unit, mine[of_task == where], here)
-            self._bound([*((here, 1) for _, here in own), (whole, -1)], 0, 0)
-            self._own[u] = unit.scope, own
+                units_here = self._new(1, 0, unit.copies)
+                places_of_unit.append((where, units_here))
+                self._take(unit, mine[of_task == where], units_here)
+            self._bound([*((units_here, 1) for _, units_here in places_of_unit), (placed_units, -1)], 0, 0)
+            self._own[u] = unit.scope, places_of_unit
 
     def _take(self, unit: Unit, tasks: Ints, number: Ints) -> None:
         """Some tasks are those of so many of the units."""
         if unit.copies > 1 and len(unit.left) > 1:
-            for entry, (_, _, left) in enumerate(unit.left):
-                self._bound([(tasks[self._entry[tasks] == entry], 1), (number, -left)], 0, 0)
+            for entry, (_, _, number_of_entry) in enumerate(unit.left):
+                self._bound([(tasks[self._entry[tasks] == entry], 1), (number, -number_of_entry)], 0, 0)
             return
         if unit.least == unit.most:
             self._bound([(tasks, 1), (number, -unit.least)], 0, 0)
@@ -463,8 +466,8 @@ class Program:
             if scope.place is not None and not owned:
                 self._one_place(scope.place, units)
             gate = self._gate(scope, units)
-            for domains, least in scope.spreads:
-                if least <= 0:
+            for domains, min_domains in scope.spreads:
+                if min_domains <= 0:
                     continue
                 of_task, used = domains[sample[self._at[mine]]], list[Ints]()
                 for where in np.unique(of_task[of_task >= 0]).tolist():
@@ -472,9 +475,9 @@ class Program:
                     self._bound([(used[-1], 1), (mine[of_task == where], -1)], -np.inf, 0)
                 terms: list[_Term] = [(flag, 1) for flag in used]
                 if gate is None:
-                    self._bound(terms, least, np.inf)
+                    self._bound(terms, min_domains, np.inf)
                 else:
-                    self._bound([*terms, (gate, -least)], 0, np.inf)
+                    self._bound([*terms, (gate, -min_domains)], 0, np.inf)
 
     def _gate(self, scope: Scope, units: Sequence[int]) -> Ints | None:
         """Where what a scope asks for holds; None: always."""
@@ -497,95 +500,99 @@ class Program:
             for where in np.unique(around).tolist():
                 self._open(tasks[around == where], flags[where])
             for inner, number in self._own[u][1] if u in self._own else ():
-                own = self._question.scopes[self._own[u][0]].place
-                assert own is not None, "it has a place of its own"
-                outer = np.unique(around[own[sample[self._at[tasks]]] == inner])
+                inner_place = self._question.scopes[self._own[u][0]].place
+                assert inner_place is not None, "it has a place of its own"
+                outer = np.unique(around[inner_place[sample[self._at[tasks]]] == inner])
                 if len(outer) == 1:  # a place inside: tighter than what its tasks say
                     self._bound([(number, 1), (flags[int(outer[0])], -self._question.units[u].copies)], -np.inf, 0)
 
     # What is needed in all.
 
     def _wishes(self) -> None:
-        for wanted in self._question.wanted:
+        for wish in self._question.wanted:
             terms: list[_Term] = []
-            for u in wanted.units:
-                if not wanted.tasks:
+            for u in wish.units:
+                if not wish.tasks:
                     terms.append((self._chosen[u], 1))
                     continue
-                left = self._question.units[u].left
-                own = self._of_unit(u)
-                of_role = [i for i, (_, role, _) in enumerate(left) if wanted.role is None or role == wanted.role]
-                terms.append((own[np.isin(self._entry[own], of_role)], 1))
-            terms += [(self._parts[part], 1) for part in wanted.parts]
-            if wanted.inside < 0:
-                self._bound(terms, wanted.least, np.inf)
+                entries = self._question.units[u].left
+                columns = self._of_unit(u)
+                of_role = [i for i, (_, role, _) in enumerate(entries) if wish.role is None or role == wish.role]
+                terms.append((columns[np.isin(self._entry[columns], of_role)], 1))
+            terms += [(self._parts[part], 1) for part in wish.parts]
+            if wish.inside < 0:
+                self._bound(terms, wish.least, np.inf)
                 continue
-            around = self._parts[wanted.inside]
-            self._bound([*terms, (around, -wanted.least)], 0, np.inf)
-            for u in wanted.units:
+            around = self._parts[wish.inside]
+            self._bound([*terms, (around, -wish.least)], 0, np.inf)
+            for u in wish.units:
                 self._bound([(self._chosen[u], 1), (around, -self._question.units[u].copies)], -np.inf, 0)
-            for part in wanted.parts:
+            for part in wish.parts:
                 self._bound([(self._parts[part], 1), (around, -1)], -np.inf, 0)
 
     # Rules between pods.
 
     def _by_place(self, places: Ints, shapes: Iterable[int], among: Bools | None = None) -> dict[int, Ints]:
         """The tasks of some shapes that may stand in each place."""
-        own = [i for i, number in enumerate(self._question.numbers) if number in set(shapes)]
-        tasks = self._index[np.isin(self._shape, own)]
+        shape_positions = [i for i, number in enumerate(self._question.numbers) if number in set(shapes)]
+        tasks = self._index[np.isin(self._shape, shape_positions)]
         rows = self._classes.sample[self._at[tasks]]
         where = places[rows] if among is None else np.where(among[rows], places[rows], -1)
         order = np.argsort(where, kind="stable")
-        found, starts = np.unique(where[order], return_index=True)
-        parts = np.split(tasks[order], starts[1:]) if len(found) else []
-        return {place: part for place, part in zip(found.tolist(), parts, strict=True) if place >= 0}
+        places_found, starts = np.unique(where[order], return_index=True)
+        parts = np.split(tasks[order], starts[1:]) if len(places_found) else []
+        return {place: part for place, part in zip(places_found.tolist(), parts, strict=True) if place >= 0}
 
     def _at_most(self, record: AtMost) -> None:
         by_place = self._by_place(record.places, record.shapes)
-        for tasks, left in zip(by_place.values(), record.at(np.array([*by_place], dtype=np.int64)), strict=True):
-            self._bound([(tasks, 1)], -np.inf, int(left))
+        for tasks, allowance in zip(by_place.values(), record.at(np.array([*by_place], dtype=np.int64)), strict=True):
+            self._bound([(tasks, 1)], -np.inf, int(allowance))
 
     def _apart(self, record: Apart) -> None:
-        others = self._by_place(record.places, record.others)
+        other_tasks = self._by_place(record.places, record.others)
         for place, tasks in self._by_place(record.places, record.shapes).items():
-            if place in others:
+            if place in other_tasks:
                 flag = self._new(1, 0, 1)
                 self._open(tasks, flag)
-                self._open(others[place], flag, open_=False)
+                self._open(other_tasks[place], flag, open_=False)
 
     def _near(self, record: Near) -> None:
         by, founded = self._by_place(record.places, record.by), list[_Term]()
         for place, tasks in self._by_place(record.places, record.shapes).items():
             if record.there[place]:
                 continue
-            flag, found = self._new(1, 0, 1), self._new(1, 0, int(record.found))
+            flag, founder = self._new(1, 0, 1), self._new(1, 0, int(record.found))
             self._open(tasks, flag)
-            self._bound([(flag, 1), (by.get(place, tasks[:0]), -1), (found, -1)], -np.inf, 0)
-            founded.append((found, 1))
+            self._bound([(flag, 1), (by.get(place, tasks[:0]), -1), (founder, -1)], -np.inf, 0)
+            founded.append((founder, 1))
         self._bound(founded, -np.inf, 1)
 
     def _even(self, record: Even, *, firm: bool) -> None:
         level = not record.few and len(record.compared) > 0
-        standing = int(record.there[record.compared].min()) if level else 0
+        lowest_standing = int(record.there[record.compared].min()) if level else 0
         counted = self._by_place(record.places, record.counted, record.among)
-        own = counted
+        counted_by_place = counted
         if record.shapes != record.counted:
             self.loose = True
             if not firm:
-                own = self._by_place(record.places, record.shapes & record.counted, record.among)
-        lowest = self._new(1, standing, standing + int(self._classes.tasks.sum()) if level else standing)
+                counted_by_place = self._by_place(record.places, record.shapes & record.counted, record.among)
+        lowest = self._new(
+            1, lowest_standing, lowest_standing + int(self._classes.tasks.sum()) if level else lowest_standing
+        )
         for place in record.compared.tolist() if level else ():
             tasks = counted.get(place, self._index[:0])
             self._bound([(lowest, 1), (tasks, -1)], -np.inf, int(record.there[place]))
         for place, tasks in self._by_place(record.places, record.shapes).items():
-            there, more = int(record.there[place]), own.get(place, tasks[:0])
-            if there <= record.above + standing and np.isin(more, tasks).all():
-                self._bound([(more, 1), (lowest, -1)], -np.inf, record.above - there)
+            standing_there, added_tasks = int(record.there[place]), counted_by_place.get(place, tasks[:0])
+            if standing_there <= record.above + lowest_standing and np.isin(added_tasks, tasks).all():
+                self._bound([(added_tasks, 1), (lowest, -1)], -np.inf, record.above - standing_there)
                 continue
             flag = self._new(1, 0, 1)
             self._open(tasks, flag)
-            most = max(int(self._most[more].sum()) + there - record.above - standing, 0)
-            self._bound([(more, 1), (lowest, -1), (flag, most)], -np.inf, record.above - there + most)
+            excess = max(int(self._most[added_tasks].sum()) + standing_there - record.above - lowest_standing, 0)
+            self._bound(
+                [(added_tasks, 1), (lowest, -1), (flag, excess)], -np.inf, record.above - standing_there + excess
+            )
 
     # The answer.
 
@@ -593,8 +600,8 @@ class Program:
         """Which rows the tasks go to; the search ends after so many nodes of its tree, or at so many rounds of work."""
         if not self._columns:
             return [[] for _ in self._question.units]
-        found = self._run(nodes, rounds)
-        return found if isinstance(found, No) else self._deal(found)
+        solution = self._run(nodes, rounds)
+        return solution if isinstance(solution, No) else self._deal(solution)
 
     def _run(self, nodes: int, rounds: int | None) -> Ints | No:
         highspy = load_solver()
@@ -608,13 +615,13 @@ class Program:
         lp.integrality_ = [highspy.HighsVarType.kInteger] * self._columns
         lows, highs = zip(*self._bounds, strict=True) if self._bounds else ((), ())
         lp.row_lower_, lp.row_upper_ = np.array(lows, dtype=np.float64), np.array(highs, dtype=np.float64)
-        each = [[np.full(len(columns), factor) for columns, factor in terms] for terms in self._terms]
+        factors = [[np.full(len(columns), factor) for columns, factor in terms] for terms in self._terms]
         lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lengths = [sum(map(len, values)) for values in each]
+        lengths = [sum(map(len, values)) for values in factors]
         lp.a_matrix_.start_ = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
         columns = [columns for terms in self._terms for columns, _ in terms]
         lp.a_matrix_.index_ = np.concatenate(columns).astype(np.int32) if columns else np.zeros(0, dtype=np.int32)
-        values = [value for some in each for value in some]
+        values = [value for term_factors in factors for value in term_factors]
         lp.a_matrix_.value_ = np.concatenate(values).astype(np.float64) if values else np.zeros(0)
         for name, value in (("output_flag", False), ("threads", 1), ("parallel", "off"), ("random_seed", 0)):
             solver.setOptionValue(name, value)
@@ -624,7 +631,7 @@ class Program:
         if not self.probed:
             solver.setOptionValue("presolve_rule_off", _PROBING)
 
-        def between(_kind: object, _text: str, _seen: object, answer: Any, _own: object) -> None:
+        def between(_kind: object, _text: str, _seen: object, answer: Any, _data: object) -> None:
             self.rounds += 1
             if rounds is not None and self.rounds >= rounds:
                 answer.user_interrupt = True
@@ -643,23 +650,23 @@ class Program:
             return No.PROVEN
         if solver.getInfo().primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
             return No.UNKNOWN
-        found: Ints = np.rint(np.array(solver.getSolution().col_value)).astype(np.int64)
-        return found
+        solution: Ints = np.rint(np.array(solver.getSolution().col_value)).astype(np.int64)
+        return solution
 
     def _deal(self, values: Ints) -> Dealt:
         rows_of: list[Ints] = [EMPTY] * len(self._at)
         for i, rows in enumerate(self._classes.rows):
-            here = self._here(i)
-            here = here[values[here] > 0]
-            if not len(here):
+            columns_here = self._here(i)
+            columns_here = columns_here[values[columns_here] > 0]
+            if not len(columns_here):
                 continue
             mixtures = self._classes.mixtures[i]
             if mixtures is not None and i in self._mixed:
                 mixtures = np.repeat(mixtures, values[self._mixed[i]], axis=0)
             elif mixtures is not None:
                 mixtures = np.repeat(mixtures, len(rows), axis=0)
-            for shape in np.unique(self._shape[here]).tolist():
-                mine = here[self._shape[here] == shape]
+            for shape in np.unique(self._shape[columns_here]).tolist():
+                mine = columns_here[self._shape[columns_here] == shape]
                 if mixtures is None:
                     slots = np.repeat(rows, int(values[mine].sum()))
                 else:
@@ -674,14 +681,14 @@ class Program:
         mine = self._of_unit(u)
         if u not in self._own:
             return self._share(unit, mine, int(values[self._chosen[u]][0]), rows_of)
-        scope, own = self._own[u]
+        scope, places_of_unit = self._own[u]
         place = self._question.scopes[scope].place
         assert place is not None, "it has a place of its own"
         of_task = place[self._classes.sample[self._at[mine]]]
-        found = []
-        for where, number in own:
-            found += self._share(unit, mine[of_task == where], int(values[number][0]), rows_of)
-        return found
+        copies = []
+        for where, number in places_of_unit:
+            copies += self._share(unit, mine[of_task == where], int(values[number][0]), rows_of)
+        return copies
 
     def _share(self, unit: Unit, tasks: Ints, number: int, rows_of: list[Ints]) -> list[list[Ints]]:
         """These tasks shared out among so many copies."""
@@ -689,8 +696,8 @@ class Program:
             return []
         copies: list[list[Ints]] = [[] for _ in range(number)]
         for entry in range(len(unit.left)):
-            own = tasks[self._entry[tasks] == entry]
-            rows = np.concatenate([EMPTY, *(rows_of[task] for task in own.tolist())])
+            entry_tasks = tasks[self._entry[tasks] == entry]
+            rows = np.concatenate([EMPTY, *(rows_of[task] for task in entry_tasks.tolist())])
             for copy, part in zip(copies, np.array_split(rows, number), strict=True):
                 copy.append(part)
         return copies

@@ -81,13 +81,13 @@ class SlotTree(msgspec.Struct, frozen=True, dict=True):
 def slot_tree(cycle: Cycle, sub: SubJob, job: Job, room: Ints) -> SlotTree:
     """The job's tree as tasks see it that find so much room on each row of the cluster."""
     nodes, placed, tree = len(cycle.nodes), cycle.ledger.placed_rows(sub), cycle.tree_of(job.constraint)
-    standing = np.zeros(nodes, dtype=np.int64)
+    tasks_by_row = np.zeros(nodes, dtype=np.int64)
     if placed is not None:
-        standing += np.bincount(*placed, minlength=nodes).astype(np.int64)
-    drawn = standing if job.gather is None else standing + np.bincount(job.gather.drawn, minlength=nodes)
+        tasks_by_row += np.bincount(*placed, minlength=nodes).astype(np.int64)
+    drawn = tasks_by_row if job.gather is None else tasks_by_row + np.bincount(job.gather.drawn, minlength=nodes)
     rows = tree.rows
     gathered = job.gather is not None
-    return SlotTree(tree.topology, cycle.nodes.rank[rows], room[rows], drawn[rows], standing[rows], rows, gathered)
+    return SlotTree(tree.topology, cycle.nodes.rank[rows], room[rows], drawn[rows], tasks_by_row[rows], rows, gathered)
 
 
 class Quanta:
@@ -108,13 +108,13 @@ class Quanta:
         self._room = np.concatenate((self._least[:size], np.where(tree.inside | anywhere, tree.room, 0)))
         self._low, self.top = np.zeros_like(self._least), np.zeros_like(self._least)
         for places in (np.arange(size, len(parent)), *topology.at_tier.values()):
-            least, room, held, quantum = (
+            minimum, room, held_by_place, quantum = (
                 self._least[places],
                 self._room[places],
                 tree.held[places],
                 self.quantum[places],
             )
-            low, top = least + (-held - least) % quantum, room - (room + held) % quantum
+            low, top = minimum + (-held_by_place - minimum) % quantum, room - (room + held_by_place) % quantum
             never, outer, around = top < low, parent[places], parent[places] >= 0
             self._low[places], self.top[places] = low, np.where(never, -1, top)
             np.add.at(self._least, outer[around], np.where(never, _NEVER, low)[around])
@@ -124,8 +124,8 @@ class Quanta:
     def places(self) -> Ints:
         """The domains of the option's tier, or the rows for tier 0: only those around the gang's placed tasks."""
         tier, topology = self._option.tier, self.tree.topology
-        found = topology.at_tier.get(tier, EMPTY) if tier > 0 else self._size + np.flatnonzero(self.tree.inside)
-        result: Ints = found[self.tree.held[found] == self.tree.standing.sum()]
+        candidates = topology.at_tier.get(tier, EMPTY) if tier > 0 else self._size + np.flatnonzero(self.tree.inside)
+        result: Ints = candidates[self.tree.held[candidates] == self.tree.standing.sum()]
         return result
 
     def holding(self, count: int) -> Ints:
@@ -177,14 +177,16 @@ class Quanta:
             return np.repeat(np.tile(parts - self._size, 2), np.concatenate((together, numbers - together)))
         used = np.flatnonzero(numbers)
         dealt = [self._deal(part, n) for part, n in zip(parts[used].tolist(), numbers[used].tolist(), strict=True)]
-        kept = list(zip(dealt, together[used].tolist(), strict=True))
-        return np.concatenate([*(rows[:n] for rows, n in kept), *(rows[n:] for rows, n in kept)])
+        rows_and_numbers = list(zip(dealt, together[used].tolist(), strict=True))
+        return np.concatenate(
+            [*(rows[:n] for rows, n in rows_and_numbers), *(rows[n:] for rows, n in rows_and_numbers)]
+        )
 
     def parts(self, domain: int) -> Ints:
         """The places directly in a domain, first come first served: near what tasks are drawn to, roomy, by name."""
         topology = self.tree.topology
-        own, children = topology.own_span(domain), np.array(topology.children[domain], dtype=np.int64)
-        parts = np.concatenate((children, np.arange(self._size + own.start, self._size + own.stop)))
+        own_span, children = topology.own_span(domain), np.array(topology.children[domain], dtype=np.int64)
+        parts = np.concatenate((children, np.arange(self._size + own_span.start, self._size + own_span.stop)))
         inner = parts < self._size
         room = np.where(inner & self._option.by_name, 0, self.top[parts])
         return parts[np.lexsort((self._name[parts], ~inner, -room, -self.tree.near[parts]))]
@@ -207,11 +209,11 @@ def place_in_multiples(
     counts = cycle.report.search_counts
     cut, moving = counts.cut, any(cycle.pipeline.moving(shape) for shape in task_group.by_shape())
     for option, pool in product(options, usable(cycle, pools)):
-        for (chosen,) in each_choice(cycle, (task_group,)):
-            gathering = _Gathering(cycle, job, chosen)
+        for (group_choice,) in each_choice(cycle, (task_group,)):
+            gathering = _Gathering(cycle, job, group_choice)
             counts.trials += 1
-            for way in (gathering.dealt, gathering.mixed):
-                placements = cycle.ledger.attempt(way, option, pool)
+            for method in (gathering.dealt, gathering.mixed):
+                placements = cycle.ledger.attempt(method, option, pool)
                 if placements is not None:
                     return found_on(cycle, placements)
     return NoPlace.of(bounded=moving or counts.cut > cut)
@@ -249,8 +251,10 @@ class _Gathering:
     def dealt(self, option: GatherOption, pool: Pool) -> list[Placement] | None:
         """Count every task as the largest one, so that any task may take any slot; tasks follow in rank order."""
         for room in self._rooms(pool):
-            each = Quanta(self._tree(room), option).each(self._count)
-            for rows in self._cycle.first(each, self._cycle.budget.gathered_places) if self.moving else islice(each, 1):
+            dealings = Quanta(self._tree(room), option).each(self._count)
+            for rows in (
+                self._cycle.first(dealings, self._cycle.budget.gathered_places) if self.moving else islice(dealings, 1)
+            ):
                 placements = self._cycle.ledger.attempt(self._pour, self._tasks, rows, pool)
                 if placements is not None:
                     return placements
@@ -262,9 +266,9 @@ class _Gathering:
         room = np.minimum.reduce([cycle.fit_counts.of(shape).rows(pool) for shape in self._tasks])
         if len(self._tasks) > 1:
             request = np.maximum.reduce([shape.request for shape in self._tasks])
-            asked = np.flatnonzero(request)
-            free = cycle.ledger.free(asked, everywhere, pool)
-            room = np.minimum(room, np.maximum((free // request[asked, None]).min(axis=0), 0))
+            resources = np.flatnonzero(request)
+            free = cycle.ledger.free(resources, everywhere, pool)
+            room = np.minimum(room, np.maximum((free // request[resources, None]).min(axis=0), 0))
         if self.moving:
             allowed = np.logical_and.reduce([cycle.allowed(shape, everywhere, pool) for shape in self._tasks])
             room = np.where(allowed, room, 0)
@@ -300,9 +304,9 @@ class _Gathering:
         for place in cycle.first(iter(places.tolist()), cycle.budget.gathered_places):
             rows = tree.rows_in(place)
             search = partial(fit_any_way, cycle, self._job, self._task_group, cycle.topology.meet_rows(rows), (pool,))
-            found = confined(cycle, self._job, rows, search)
-            if isinstance(found, SearchResult):
-                return list(found.placements)
+            placement = confined(cycle, self._job, rows, search)
+            if isinstance(placement, SearchResult):
+                return list(placement.placements)
         return None
 
     def _pour(self, tasks: _Tasks, rows: Ints, pool: Pool) -> list[Placement] | None:
@@ -313,13 +317,13 @@ class _Gathering:
         place[np.argsort(ranks, kind="stable")] = np.arange(len(ranks))
         placements, start = [], 0
         for pod_set, number in parts:
-            own = rows[place[start : start + number]]
+            task_rows = rows[place[start : start + number]]
             ask, start = Ask(pod_set.shape, self._task_group.sub, self._job), start + number
-            for some in own[:, None] if self.moving else (own,):
-                if self.moving and not self._cycle.fits(ask, slice(some[0], some[0] + 1), pool)[0]:
+            for batch in task_rows[:, None] if self.moving else (task_rows,):
+                if self.moving and not self._cycle.fits(ask, slice(batch[0], batch[0] + 1), pool)[0]:
                     return None
-                place_tasks(self._cycle, ask, pod_set, np.unique(some, return_counts=True), pool)
-            placements.append(Placement(ask.sub, pod_set, own, pool))  # each task on its own node, in rank order
+                place_tasks(self._cycle, ask, pod_set, np.unique(batch, return_counts=True), pool)
+            placements.append(Placement(ask.sub, pod_set, task_rows, pool))  # each task on its own node, in rank order
         return placements
 
 
@@ -339,8 +343,8 @@ def mixed_in_multiples(
     axes = Axes(cycle, counts, pool, in_multiples=bool(option.multiples))
     kinds, alike = axes.kinds(tree.rows)
     options = [axes.options(kind) for kind in alike]
-    most = np.array([int((offsets.sum(axis=1) + values).max()) for offsets, values in options])
-    quanta = Quanta(replace(tree, room=most[kinds]), option)
+    max_by_kind = np.array([int((offsets.sum(axis=1) + values).max()) for offsets, values in options])
+    quanta = Quanta(replace(tree, room=max_by_kind[kinds]), option)
 
     def taken(place: int, enough: Callable[[Ints], bool] | None = None) -> BlockCounts:
         """What a place takes; of its parts those come first that may have to take some, since tasks stand there."""
@@ -350,26 +354,28 @@ def mixed_in_multiples(
         parts = quanta.parts(place)
         parts = parts[quanta.top[parts] > 0]
         begun = tree.held[parts] > 0
-        first, others = (map(in_steps, some.tolist()) for some in (parts[begun], parts[~begun]))
-        return Sum(axes, chain((Sum(axes, first),), others), enough)
+        begun_parts, other_parts = (
+            map(in_steps, part_numbers.tolist()) for part_numbers in (parts[begun], parts[~begun])
+        )
+        return Sum(axes, chain((Sum(axes, begun_parts),), other_parts), enough)
 
     def in_steps(place: int) -> BlockCounts:
         return InSteps(taken(place), int(quanta.quantum[place]), int(tree.held[place]))
 
     target = tuple(counts[shape] for shape in axes.shapes) + (0,) * (len(axes.most) - len(counts))
     for place in cycle.first(iter(quanta.best_first(sum(target)).tolist()), cycle.budget.mixed_places):
-        whole = Sum(axes, (taken(place, partial(holds, mix=target)),))
-        if holds(whole.table, target):
-            found = reversed(whole.unwind(target).items())
-            return {row: tuple(mix[axes.position(shape)] for shape in counts) for row, mix in found}
+        place_counts = Sum(axes, (taken(place, partial(holds, mix=target)),))
+        if holds(place_counts.table, target):
+            mix_by_row = reversed(place_counts.unwind(target).items())
+            return {row: tuple(mix[axes.position(shape)] for shape in counts) for row, mix in mix_by_row}
     return None
 
 
 class InSteps:
     """A block of which only mixtures count that make a whole multiple together with what it holds."""
 
-    def __init__(self, block: BlockCounts, quantum: int, held: int) -> None:
+    def __init__(self, block: BlockCounts, quantum: int, already_held: int) -> None:
         offsets, values = block.options
-        whole = (offsets.sum(axis=1) + held) % quantum == 0
-        self.options: Options = offsets[whole], values[whole]
+        is_multiple = (offsets.sum(axis=1) + already_held) % quantum == 0
+        self.options: Options = offsets[is_multiple], values[is_multiple]
         self.unwind = block.unwind

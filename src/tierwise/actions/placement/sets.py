@@ -73,10 +73,10 @@ class _Standing(msgspec.Struct, frozen=True):
         """Note that a part has come to rows: the domains in which it did not stand before."""
         if not len(rows):
             return []
-        known, fresh = self.parts.setdefault(part, set()), []
+        own_homes, fresh = self.parts.setdefault(part, set()), []
         for home in distinct(self.homes[rows]).tolist():
-            if home >= 0 and home not in known:
-                known.add(home)
+            if home >= 0 and home not in own_homes:
+                own_homes.add(home)
                 self.number[home] += 1
                 fresh.append(home)
         return fresh
@@ -169,42 +169,44 @@ class Sets:
 
     def _selected(self, path: str, among: tuple[Requirement, ...], job: Job) -> frozenset[int]:
         """The numbers of the gangs that a rule means by their labels: those of the namespace and language of a job."""
-        here = _language_in(job)
-        self._selections[here] = self._selections.get(here, 0) + 1
-        known = self._labelled.get(here, ()) if self._selections[here] <= SELECTIONS else ()
+        language = _language_in(job)
+        self._selections[language] = self._selections.get(language, 0) + 1
+        gangs_of_language = self._labelled.get(language, ()) if self._selections[language] <= SELECTIONS else ()
         selector = LabelSelector(match_expressions=among)
-        gangs = [other for other in known if matches(selector, other.labels)]
-        self._gangs[path] = [(f"gang {other.key}", other) for other in gangs]
-        return frozenset(other.number for other in gangs)
+        gangs = [gang for gang in gangs_of_language if matches(selector, gang.labels)]
+        self._gangs[path] = [(f"gang {gang.key}", gang) for gang in gangs]
+        return frozenset(gang.number for gang in gangs)
 
     @cached_property
     def _labelled(self) -> dict[tuple[str, str], list[Job]]:
         """The gangs of each namespace and language."""
-        found: dict[tuple[str, str], list[Job]] = {}
+        gangs_by_language: dict[tuple[str, str], list[Job]] = {}
         for job in self._cycle.snapshot.jobs:
             if job.language:
-                found.setdefault(_language_in(job), []).append(job)
-        return found
+                gangs_by_language.setdefault(_language_in(job), []).append(job)
+        return gangs_by_language
 
     def _read_terms(self) -> dict[int, list[_Wish]]:
         """By job that waits, the wishes in the terms of its pods."""
-        snapshot, known = self._cycle.snapshot, dict[tuple[PodSelector, str, bool], _Wish | None]()
+        snapshot, wish_by_term = self._cycle.snapshot, dict[tuple[PodSelector, str, bool], _Wish | None]()
         meant: dict[PodSelector, frozenset[int]] = {}
-        found: dict[int, list[_Wish]] = {}
+        wishes_by_job: dict[int, list[_Wish]] = {}
         for job in snapshot.waiting:
             shapes = {pod_set.shape for pod_set in job.pod_sets()}
             if job.constraint is None or len(job.tasks) < 2 or any(shape.affinity is None for shape in shapes):
                 continue
             terms = [set(_terms_of(shape)) for shape in shapes]
             for selector, key, apart in sorted(set.intersection(*terms), key=repr) if terms else ():
-                if (selector, key, apart) not in known and len(known) < _TERMS:
+                if (selector, key, apart) not in wish_by_term and len(wish_by_term) < _TERMS:
                     if selector not in meant:
                         meant[selector] = self._shapes_meant(selector)
-                    known[selector, key, apart] = self._wish(len(known), meant[selector], key, apart=apart)
-                wish = known.get((selector, key, apart))
+                    wish_by_term[selector, key, apart] = self._wish(
+                        len(wish_by_term), meant[selector], key, apart=apart
+                    )
+                wish = wish_by_term.get((selector, key, apart))
                 if wish is not None:
-                    found.setdefault(job.number, []).append(wish)
-        return found
+                    wishes_by_job.setdefault(job.number, []).append(wish)
+        return wishes_by_job
 
     def _wish(self, number: int, meant: frozenset[int], key: str, *, apart: bool) -> _Wish | None:
         """What a term about pods of some shapes wishes for; None where no gang has such pods, or no node the label."""
@@ -223,20 +225,20 @@ class Sets:
     @cached_property
     def _jobs_of_shape(self) -> dict[int, set[int]]:
         """The numbers of the jobs that have tasks of each shape."""
-        found: dict[int, set[int]] = {}
+        jobs_by_shape: dict[int, set[int]] = {}
         for job in self._cycle.snapshot.jobs:
             for task in job.tasks:
-                found.setdefault(task.shape.number, set()).add(job.number)
-        return found
+                jobs_by_shape.setdefault(task.shape.number, set()).add(job.number)
+        return jobs_by_shape
 
     @cached_property
     def _shapes_with(self) -> dict[tuple[str, str], list[Shape]]:
         """Shapes by their labels."""
-        found: dict[tuple[str, str], list[Shape]] = {}
+        shapes_by_label: dict[tuple[str, str], list[Shape]] = {}
         for shape in self._cycle.snapshot.shapes:
             for label in shape.labels.items():
-                found.setdefault(label, []).append(shape)
-        return found
+                shapes_by_label.setdefault(label, []).append(shape)
+        return shapes_by_label
 
     def _shapes_meant(self, selector: PodSelector) -> frozenset[int]:
         """The numbers of the shapes whose pods a selector means; none of one that asks for no value of a label."""
@@ -275,9 +277,9 @@ class Sets:
         """By row, the number of the reason why it is closed to a job by its hard rules, or by these; None: by none."""
         why: Why = np.zeros(len(self._cycle.nodes), dtype=np.uint16)
         for rule in self.hard_rules(job) if rules is None else rules:
-            standing = self._of(rule)
-            if standing is not None:
-                rows = self._closed_by(rule, standing, job)
+            placed_parts = self._of(rule)
+            if placed_parts is not None:
+                rows = self._closed_by(rule, placed_parts, job)
                 why[rows & (why == 0)] = self._cycle.view.reasons.number(_on_nodes(rule))
         return why if why.any() else None
 
@@ -296,33 +298,35 @@ class Sets:
             self._stating[rule] = frozenset(stating) if len(stating) < len(gangs) else None
         return self._stating[rule]
 
-    def _closed_by(self, rule: SetRule, standing: _Standing, job: Job) -> Bools:
+    def _closed_by(self, rule: SetRule, placed_parts: _Standing, job: Job) -> Bools:
         """The rows that a rule closes to a gang."""
-        homes, part = standing.homes, self._part(rule.set, job)
-        open_homes = np.zeros(len(standing.number), dtype=bool)
+        homes, part = placed_parts.homes, self._part(rule.set, job)
+        open_homes = np.zeros(len(placed_parts.number), dtype=bool)
         if rule.apart:
-            others = standing.others(part)
+            parts_by_home = placed_parts.others(part)
             open_homes = (
-                others < rule.most if rule.most else others * WHOLE <= rule.share * self._parts_beside(rule, job)
+                parts_by_home < rule.most
+                if rule.most
+                else parts_by_home * WHOLE <= rule.share * self._parts_beside(rule, job)
             )
-            open_homes[[*standing.own(part)]] = True  # no further part comes there
+            open_homes[[*placed_parts.own(part)]] = True  # no further part comes there
         else:
-            open_homes[[*self._runs_in(rule, standing)]] = True
+            open_homes[[*self._runs_in(rule, placed_parts)]] = True
             if not open_homes.any():
                 open_homes[:] = True
         closed: Bools = (homes < 0) | ~open_homes[homes]
         return closed
 
-    def _runs_in(self, rule: SetRule, standing: _Standing) -> set[int]:
+    def _runs_in(self, rule: SetRule, placed_parts: _Standing) -> set[int]:
         """The domain in which a set stays together: that of the parts that state the rule, else those of all others."""
         stating = self._parts_that_state(rule)
-        return (standing.of(stating) if stating is not None else set()) or standing.all()
+        return (placed_parts.of(stating) if stating is not None else set()) or placed_parts.all()
 
     def _parts_beside(self, rule: SetRule, job: Job) -> int:
         """How many other parts of a set stand in some domain."""
-        standing, part = self._of(rule), self._part(rule.set, job)
-        assert standing is not None
-        return sum(bool(homes) for other, homes in standing.parts.items() if other != part)
+        placed_parts, part = self._of(rule), self._part(rule.set, job)
+        assert placed_parts is not None
+        return sum(bool(homes) for other_part, homes in placed_parts.parts.items() if other_part != part)
 
     def _of(self, rule: SetRule) -> _Standing | None:
         """Who stands where, for a rule; None where the rule means no tier that there is."""
@@ -332,15 +336,15 @@ class Sets:
     def _standing_of(self, path: str, homes: Ints) -> _Standing:
         """In which of the domains the parts of a set stand."""
         self._catch_up()
-        found = self._standing.get((path, id(homes)))
-        if found is None:
-            found = _Standing(homes, {}, np.zeros(int(homes.max(initial=-1)) + 1, dtype=np.int64))
-            self._standing[path, id(homes)] = found
+        placed_parts = self._standing.get((path, id(homes)))
+        if placed_parts is None:
+            placed_parts = _Standing(homes, {}, np.zeros(int(homes.max(initial=-1)) + 1, dtype=np.int64))
+            self._standing[path, id(homes)] = placed_parts
             for part, job in self._gangs.get(path, ()):
-                found.stand(part, self._rows_at_start(job))
+                placed_parts.stand(part, self._rows_at_start(job))
             for decision in self._cycle.report.decisions[: self._seen]:
-                self._note(found, path, decision.job, [placed.rows for placed in decision.placed])
-        return found
+                self._note(placed_parts, path, decision.job, [placed.rows for placed in decision.placed])
+        return placed_parts
 
     def rule_states(self, job: Job) -> list[RuleState]:
         """Every rule of a gang whose tier exists, hard ones first."""
@@ -350,25 +354,25 @@ class Sets:
         return [state for state in states if state is not None]
 
     def _rule_state(self, job: Job, rule: SetRule) -> RuleState | None:
-        standing = self._of(rule)
-        if standing is None:
+        placed_parts = self._of(rule)
+        if placed_parts is None:
             return None
-        homes = standing.homes
-        found: dict[int, list[str]] = {}
-        for part, domains in standing.parts.items():
+        homes = placed_parts.homes
+        parts_by_domain: dict[int, list[str]] = {}
+        for part, domains in placed_parts.parts.items():
             for domain in domains:
-                found.setdefault(domain, []).append(part)
+                parts_by_domain.setdefault(domain, []).append(part)
         every = distinct(homes[homes >= 0]).tolist()
-        open_domains = distinct(homes[~self._closed_by(rule, standing, job)])
+        open_domains = distinct(homes[~self._closed_by(rule, placed_parts, job)])
         gangs: dict[str, list[str]] = {}
-        for part, other in self._gangs.get(rule.set, ()):
-            gangs.setdefault(part, []).append(other.key)
-        waiting = gangs.keys() - {part for part, domains in standing.parts.items() if domains}
+        for part, gang in self._gangs.get(rule.set, ()):
+            gangs.setdefault(part, []).append(gang.key)
+        waiting = gangs.keys() - {part for part, domains in placed_parts.parts.items() if domains}
         return RuleState(
             rule,
             homes,
             tuple(every),
-            {domain: tuple(sorted(found[domain])) for domain in sorted(found)},
+            {domain: tuple(sorted(parts_by_domain[domain])) for domain in sorted(parts_by_domain)},
             frozenset(every) - frozenset(open_domains.tolist()),
             {part: tuple(sorted(keys)) for part, keys in sorted(gangs.items())},
             tuple(sorted(waiting)),
@@ -396,33 +400,33 @@ class Sets:
         """Learn what was decided since the last time."""
         decisions = self._cycle.report.decisions
         for decision in decisions[self._seen :]:
-            for (path, _), standing in self._standing.items():
-                self._note(standing, path, decision.job, [placed.rows for placed in decision.placed])
+            for (path, _), placed_parts in self._standing.items():
+                self._note(placed_parts, path, decision.job, [placed.rows for placed in decision.placed])
         self._seen = len(decisions)
 
-    def _note(self, standing: _Standing, path: str, job: Job, rows: Sequence[Ints]) -> list[int]:
+    def _note(self, placed_parts: _Standing, path: str, job: Job, rows: Sequence[Ints]) -> list[int]:
         part = self._part(path, job)
-        return standing.stand(part, np.concatenate(rows)) if part is not None and rows else []
+        return placed_parts.stand(part, np.concatenate(rows)) if part is not None and rows else []
 
     @contextmanager
     def standing_there(self, job: Job, rows: Sequence[Ints]) -> Iterator[None]:
         """Inside, a gang stands where it was placed on the ledger."""
         undo = []
-        for (path, _), standing in self._standing.items():
-            fresh = self._note(standing, path, job, rows)
+        for (path, _), placed_parts in self._standing.items():
+            fresh = self._note(placed_parts, path, job, rows)
             if fresh:
-                undo.append((standing, self._part(path, job) or "", fresh))
+                undo.append((placed_parts, self._part(path, job) or "", fresh))
         try:
             yield
         finally:
-            for standing, part, fresh in undo:
-                standing.leave(part, fresh)
+            for placed_parts, part, fresh in undo:
+                placed_parts.leave(part, fresh)
 
     def standing_for(self, gangs: Sequence[Job]) -> Hashable:
         """Where parts stand of the sets that rules of some gangs are about: the same for the same answer."""
         rules = dict.fromkeys(rule for gang in gangs for rule in _member(gang).rules)
         every = [(rule, self._of(rule)) for rule in rules]
-        return tuple((rule, standing.number.tobytes()) for rule, standing in every if standing is not None)
+        return tuple((rule, placed_parts.number.tobytes()) for rule, placed_parts in every if placed_parts is not None)
 
     # -- who may be tried at all
 
@@ -439,8 +443,8 @@ class Sets:
         """That a rule is about a tier which its tree does not have."""
         for rule in self.hard_rules(job):
             if self.homes_of(rule.constraint) is None:
-                asked = f"{rule.constraint.where()} of {rule.constraint.kind}".removeprefix("one ")
-                text = f"a rule about set {rule.name} is about {asked}, and there is none"
+                tier_text = f"{rule.constraint.where()} of {rule.constraint.kind}".removeprefix("one ")
+                text = f"a rule about set {rule.name} is about {tier_text}, and there is none"
                 return Reason("UnknownLayer", "sets", text)
         return None
 
@@ -479,8 +483,8 @@ class Sets:
 
     def _tier(self, constraint: Constraint) -> int | None:
         """The number of the tier that a constraint means; None where its tree has none of the name."""
-        known = self._cycle.tree_of(constraint).topology.tier_names
-        return constraint.tier if constraint.tier is not None else known.get(constraint.tier_name)
+        tier_numbers = self._cycle.tree_of(constraint).topology.tier_names
+        return constraint.tier if constraint.tier is not None else tier_numbers.get(constraint.tier_name)
 
     def _number_of_parts(self, path: str) -> int:
         if path not in self._parts:
@@ -490,12 +494,12 @@ class Sets:
     def _beyond_most(self, path: str) -> frozenset[str]:
         """The keys of gangs that are in parts of a set beyond those that it may have."""
         if path not in self._beyond:
-            first: dict[str, tuple[bool, float, tuple[object, ...]]] = {}
+            first_by_part: dict[str, tuple[bool, float, tuple[object, ...]]] = {}
             for part, job in self._gangs.get(path, ()):
-                here = not any(task.status in _STANDS for task in job.tasks), job.created, job.order
-                if part not in first or here < first[part]:
-                    first[part] = here
-            beyond = set(sorted(first, key=first.__getitem__)[PARTS:])
+                age = not any(task.status in _STANDS for task in job.tasks), job.created, job.order
+                if part not in first_by_part or age < first_by_part[part]:
+                    first_by_part[part] = age
+            beyond = set(sorted(first_by_part, key=first_by_part.__getitem__)[PARTS:])
             gangs = self._gangs.get(path, ())
             self._beyond[path] = frozenset(job.key for part, job in gangs if part in beyond) if beyond else frozenset()
         return self._beyond[path]
@@ -515,8 +519,8 @@ class Sets:
         """Whether a gang that lists its partners names one which exists and does not name the same: it binds nobody."""
         path = member.set
         if member.partners and path not in self._claims:
-            known = (self._by_key[name] for name in member.partners if name in self._by_key)
-            self._claims[path] = any(other.member is None or other.member.set != path for other in known)
+            partners = (self._by_key[name] for name in member.partners if name in self._by_key)
+            self._claims[path] = any(partner.member is None or partner.member.set != path for partner in partners)
         return self._claims.get(path, False)
 
     @cached_property
@@ -569,15 +573,17 @@ class Sets:
         around = self.homes_of(close.constraint) if close is not None else np.zeros(len(self._cycle.nodes), np.int64)
         if homes is None or around is None:
             return None
-        most = _most_inside(homes, around)
-        if most * rule.most >= parts:
+        max_domains = _most_inside(homes, around)
+        if max_domains * rule.most >= parts:
             return None
         tier = rule.constraint.where().removeprefix("one ")
         text = f"{parts} parts with at most {rule.most} in one {tier}"
         if close is None:
-            return Reason("NotApart", "sets", f"{text}: there {verb(most, 'is', 'are')} {count(most, tier)}")
+            return Reason(
+                "NotApart", "sets", f"{text}: there {verb(max_domains, 'is', 'are')} {count(max_domains, tier)}"
+            )
         wide = close.constraint.where().removeprefix("one ")
-        return Reason("NotApart", "sets", f"{text}, of one {wide}: no {wide} has more than {count(most, tier)}")
+        return Reason("NotApart", "sets", f"{text}, of one {wide}: no {wide} has more than {count(max_domains, tier)}")
 
     # -- what gangs would like
 
@@ -588,20 +594,20 @@ class Sets:
         wishes = [rule for rule in job.member.rules if not rule.constraint.hard] if job.member is not None else []
         missed = np.zeros(len(self._cycle.nodes), dtype=np.int64)
         for rule in wishes:
-            standing = self._of(rule)
-            if standing is None:
+            placed_parts = self._of(rule)
+            if placed_parts is None:
                 continue
-            homes = standing.homes
+            homes = placed_parts.homes
             if rule.apart:
-                others = standing.others(self._part(rule.set, job))
-                over = np.maximum(others - (rule.most - 1 if rule.most else 0), 0)
+                parts_by_home = placed_parts.others(self._part(rule.set, job))
+                over = np.maximum(parts_by_home - (rule.most - 1 if rule.most else 0), 0)
                 missed += np.where(homes >= 0, over[homes], 0)
-            elif standing.all():
-                missed += ~np.isin(homes, [*standing.all()])
+            elif placed_parts.all():
+                missed += ~np.isin(homes, [*placed_parts.all()])
         for wish in self._wishes.get(job.number, ()):
             if wish.apart:
-                others = self._standing_of(wish.path, wish.homes).others(self._part(wish.path, job))
-                missed += np.where(wish.homes >= 0, others[wish.homes], 0)
+                parts_by_home = self._standing_of(wish.path, wish.homes).others(self._part(wish.path, job))
+                missed += np.where(wish.homes >= 0, parts_by_home[wish.homes], 0)
         if not missed.any():
             return None
         spans = map(self._cycle.topology.span, domains.tolist())
@@ -615,29 +621,29 @@ class Sets:
         """
         fresh, joint = self._fresh(job), self.joint(job)
         tries = [(fresh[:number], list[Job]()) for number in range(len(fresh), 0, -1)]
-        for some, only in (*tries, (fresh, joint)) if joint else tries:
-            others: list[Job] = []
+        for sets_to_keep, only in (*tries, (fresh, joint)) if joint else tries:
+            companions: list[Job] = []
             why: Why = np.zeros(len(self._cycle.nodes), dtype=np.uint16)
-            for path, homes in some:
-                waiting = [other for other in only or self._waiting_in(path) if other is not job]
+            for path, homes in sets_to_keep:
+                waiting = [companion for companion in only or self._waiting_in(path) if companion is not job]
                 self._cycle.steps.charge(1 + len(waiting) // _GANGS_A_STEP)
                 if waiting:
                     why[~self._holds_all(homes, [job, *waiting])] = self._cycle.view.reasons.number(_REGARD)
-                    known = {other.number for other in others}
-                    others += (other for other in waiting if other.number not in known)
-            if others and not why.all():
-                yield why, others
+                    companion_numbers = {companion.number for companion in companions}
+                    companions += (companion for companion in waiting if companion.number not in companion_numbers)
+            if companions and not why.all():
+                yield why, companions
 
     def _waiting_in(self, path: str) -> list[Job]:
         """The gangs of a set that wait."""
         if path not in self._waiting:
-            self._waiting[path] = [other for _, other in self._gangs[path] if _waits(other)]
+            self._waiting[path] = [gang for _, gang in self._gangs[path] if _waits(gang)]
         return self._waiting[path]
 
     def _fresh(self, job: Job) -> list[tuple[str, Ints]]:
         """Sets of a gang that stay together and of which nobody stands, the innermost first, with their domains."""
-        found = [] if job.member is None else [rule for rule in self.hard_rules(job) if not rule.apart]
-        every = [(rule.set, homes) for rule in found if (homes := self.homes_of(rule.constraint)) is not None]
+        staying_rules = [] if job.member is None else [rule for rule in self.hard_rules(job) if not rule.apart]
+        every = [(rule.set, homes) for rule in staying_rules if (homes := self.homes_of(rule.constraint)) is not None]
         every.sort(key=lambda entry: -entry[0].count("/"))
         wishes = ((wish.path, wish.homes) for wish in self._wishes.get(job.number, ()) if not wish.apart)
         return [(path, homes) for path, homes in (*every, *wishes) if not self._standing_of(path, homes).all()]
@@ -645,66 +651,66 @@ class Sets:
     def around(self, job: Job, rows: Ints) -> Bools:
         """The rows of the innermost domains in which a fresh set of a gang stays together, around some rows."""
         homes = self._fresh(job)[0][1]
-        found: Bools = np.isin(homes, homes[rows])
-        return found
+        is_around: Bools = np.isin(homes, homes[rows])
+        return is_around
 
     def _holds_all(self, homes: Ints, gangs: Sequence[Job]) -> Bools:
         """The rows of domains that by counting hold the minimums of some gangs together."""
         cycle = self._cycle
         size, inside = int(homes.max()) + 1, homes >= 0
-        wanted: dict[Shape, int] = {}
+        number_by_shape: dict[Shape, int] = {}
         for gang in gangs:
-            left = max(gang.minimum, 1)
+            missing = max(gang.minimum, 1)
             for pod_set in gang.pod_sets():
-                number = min(left, len(pod_set.tasks))
-                wanted[pod_set.shape] = wanted.get(pod_set.shape, 0) + number
-                left -= number
+                number = min(missing, len(pod_set.tasks))
+                number_by_shape[pod_set.shape] = number_by_shape.get(pod_set.shape, 0) + number
+                missing -= number
         able = np.ones(size, dtype=bool)
-        for shape, number in wanted.items():
+        for shape, number in number_by_shape.items():
             room = np.minimum(cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE), number)
             able &= np.bincount(homes[inside], weights=room[inside], minlength=size) >= number
-        total = np.sum([shape.request * number for shape, number in wanted.items()], axis=0)
-        asked = np.flatnonzero(total)
-        free = np.maximum(cycle.ledger.free(asked, slice(0, len(homes)), Pool.FUTURE_IDLE), 0).astype(float)
-        for resource, row in zip(asked.tolist(), free, strict=True):
+        total = np.sum([shape.request * number for shape, number in number_by_shape.items()], axis=0)
+        resources = np.flatnonzero(total)
+        free = np.maximum(cycle.ledger.free(resources, slice(0, len(homes)), Pool.FUTURE_IDLE), 0).astype(float)
+        for resource, row in zip(resources.tolist(), free, strict=True):
             able &= np.bincount(homes[inside], weights=row[inside], minlength=size) >= total[resource]
-        found: Bools = inside & able[homes]
-        return found
+        holds: Bools = inside & able[homes]
+        return holds
 
     # -- words
 
-    def why_not(self, job: Job, asked: Demand, rule: SetRule, elsewhere: SearchResult) -> Reason:
+    def why_not(self, job: Job, demand: Demand, rule: SetRule, elsewhere: SearchResult) -> Reason:
         """Why a rule keeps a gang waiting that would have a place elsewhere without it."""
-        return self._why_not_apart(job, asked, rule) if rule.apart else self._why_elsewhere(asked, rule, elsewhere)
+        return self._why_not_apart(job, demand, rule) if rule.apart else self._why_elsewhere(demand, rule, elsewhere)
 
-    def _why_elsewhere(self, asked: Demand, rule: SetRule, elsewhere: SearchResult) -> Reason:
+    def _why_elsewhere(self, demand: Demand, rule: SetRule, elsewhere: SearchResult) -> Reason:
         """That a gang does not fit where its set runs."""
-        standing, cycle = self._of(rule), self._cycle
-        assert standing is not None
-        homes, names = standing.homes, cycle.tree_of(rule.constraint).topology.name
-        runs_in = self._runs_in(rule, standing)
+        placed_parts, cycle = self._of(rule), self._cycle
+        assert placed_parts is not None
+        homes, names = placed_parts.homes, cycle.tree_of(rule.constraint).topology.name
+        runs_in = self._runs_in(rule, placed_parts)
         where = " and ".join(names[home] for home in sorted(runs_in))
         inside, fits = np.isin(homes, [*runs_in]), 0
-        for shape, number in minimum_by_shape(asked).items():
+        for shape, number in minimum_by_shape(demand).items():
             fits += min(int(cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE)[inside].sum()), number)
-        fit = f"{fits} of {count(asked.need, 'pod')} {verb(fits, 'fits', 'fit')}"
+        fit = f"{fits} of {count(demand.need, 'pod')} {verb(fits, 'fits', 'fit')}"
         text = f"its set {rule.name} runs in {where}, where {fit}"
-        there = distinct(homes[rows_of(elsewhere.placements)])
-        if len(there) == 1 and there[0] >= 0:
-            text += f"; {names[int(there[0])]} would hold all of it"
+        other_homes = distinct(homes[rows_of(elsewhere.placements)])
+        if len(other_homes) == 1 and other_homes[0] >= 0:
+            text += f"; {names[int(other_homes[0])]} would hold all of it"
         return Reason("SetElsewhere", "sets", text)
 
-    def _why_not_apart(self, job: Job, asked: Demand, rule: SetRule) -> Reason:
+    def _why_not_apart(self, job: Job, demand: Demand, rule: SetRule) -> Reason:
         """That the domains which hold a gang have as many parts of its set as they may."""
-        standing = self._of(rule)
-        assert standing is not None
-        homes, tier = standing.homes, rule.constraint.tier_name or "domain"
-        full = self._closed_by(rule, standing, job)
-        with_all = [self._holds_by_counting(homes, home, asked) for home in range(len(standing.number))]
+        placed_parts = self._of(rule)
+        assert placed_parts is not None
+        homes, tier = placed_parts.homes, rule.constraint.tier_name or "domain"
+        full = self._closed_by(rule, placed_parts, job)
+        with_all = [self._holds_by_counting(homes, home, demand) for home in range(len(placed_parts.number))]
         closed = [home for home, holds in enumerate(with_all) if holds and full[homes == home].all()]
-        others = standing.others(self._part(rule.set, job))
-        least = min((int(others[home]) for home in closed), default=0)
-        have = f"{count(least, 'part')} of set {rule.name}"
+        parts_by_home = placed_parts.others(self._part(rule.set, job))
+        fewest_parts = min((int(parts_by_home[home]) for home in closed), default=0)
+        have = f"{count(fewest_parts, 'part')} of set {rule.name}"
         limit = "which is the most" if rule.most else f"and {percent(rule.share)} of the parts is the most"
         if not closed:
             text = f"each place for it takes in a {tier} with as many parts of set {rule.name} as it may have"
@@ -713,27 +719,27 @@ class Sets:
         which = f"all {len(closed)} {tier}s that hold it have" if several else f"the only {tier} that holds it has"
         return Reason("NotApart", "sets", f"{which} {have}{' or more' if several and rule.share else ''}, {limit}")
 
-    def _holds_by_counting(self, homes: Ints, home: int, asked: Demand) -> bool:
+    def _holds_by_counting(self, homes: Ints, home: int, demand: Demand) -> bool:
         """Whether a domain has room for each shape of a demand, were it open."""
         counts, rows = self._cycle.fit_counts, homes == home
         closed = counts.closed
         counts.close(None)
         try:
-            wanted = minimum_by_shape(asked).items()
+            number_by_shape = minimum_by_shape(demand).items()
             return bool(rows.any()) and all(
-                int(counts.of(shape).rows(Pool.FUTURE_IDLE)[rows].sum()) >= number for shape, number in wanted
+                int(counts.of(shape).rows(Pool.FUTURE_IDLE)[rows].sum()) >= number for shape, number in number_by_shape
             )
         finally:
             counts.close(closed)
 
 
-def minimum_by_shape(asked: Demand) -> dict[Shape, int]:
+def minimum_by_shape(demand: Demand) -> dict[Shape, int]:
     """The tasks that a demand takes in any case, or first, by shape."""
-    found: dict[Shape, int] = {}
-    for task_group in asked.task_groups:
+    number_by_shape: dict[Shape, int] = {}
+    for task_group in demand.task_groups:
         for pod_set, number in task_group.taken():
-            found[pod_set.shape] = found.get(pod_set.shape, 0) + number
-    return found
+            number_by_shape[pod_set.shape] = number_by_shape.get(pod_set.shape, 0) + number
+    return number_by_shape
 
 
 _REGARD = Reason("SetElsewhere", "sets", "would not hold all parts of its set")
@@ -742,55 +748,57 @@ _REGARD = Reason("SetElsewhere", "sets", "would not hold all parts of its set")
 Search = Callable[[Cycle, Job, Demand], SearchResult | NoPlace]
 
 
-def with_regard(cycle: Cycle, job: Job, asked: Demand, search: Search) -> SearchResult | NoPlace:
+def with_regard(cycle: Cycle, job: Job, demand: Demand, search: Search) -> SearchResult | NoPlace:
     """What a search finds for a gang: first where the rest of its sets, which is to come beside it, finds a place too.
 
     Where that is nowhere, or cannot be told within a few tries, as if it were alone.
     """
     sets = cycle.sets
     if not isinstance(sets, Sets) or cycle.current_domain(job) is not None:
-        return search(cycle, job, asked)
+        return search(cycle, job, demand)
     closed = cycle.fit_counts.closed
     try:
-        for why, others in sets.narrower(job):
+        for why, companions in sets.narrower(job):
             for _ in range(_LOOKS):
                 both = why if closed is None else np.where(closed != 0, closed, why)
                 if both.all():
                     break
                 cycle.fit_counts.close(both)
                 with cycle.ledger.statement() as statement:
-                    found = search(cycle, job, asked)
-                    if isinstance(found, NoPlace):
+                    placement = search(cycle, job, demand)
+                    if isinstance(placement, NoPlace):
                         break
                     cycle.fit_counts.close(closed)
-                    if len(others) > _TRIED or _all_follow(cycle, sets, job, found, others, search):
+                    if len(companions) > _TRIED or _all_follow(cycle, sets, job, placement, companions, search):
                         statement.keep()
-                        return replace(found, terms=(Term.TOGETHER,))
+                        return replace(placement, terms=(Term.TOGETHER,))
                 why = why.copy()
-                why[sets.around(job, rows_of(found.placements))] = cycle.view.reasons.number(_REGARD)
+                why[sets.around(job, rows_of(placement.placements))] = cycle.view.reasons.number(_REGARD)
     finally:
         cycle.fit_counts.close(closed)
-    return search(cycle, job, asked)
+    return search(cycle, job, demand)
 
 
-def _all_follow(cycle: Cycle, sets: Sets, job: Job, found: SearchResult, others: Sequence[Job], search: Search) -> bool:
+def _all_follow(
+    cycle: Cycle, sets: Sets, job: Job, first_placement: SearchResult, companions: Sequence[Job], search: Search
+) -> bool:
     """Whether all others of a set find a place beside a gang that is on the ledger; it is left as it was."""
     with ExitStack() as stack:
         stack.enter_context(cycle.ledger.statement())
-        stack.enter_context(sets.standing_there(job, [placement.rows for placement in found.placements]))
-        for other in others:
-            asked = demand(cycle, other)
-            if not asked.task_groups or not asked.enough:
+        stack.enter_context(sets.standing_there(job, [placement.rows for placement in first_placement.placements]))
+        for companion in companions:
+            companion_demand = demand(cycle, companion)
+            if not companion_demand.task_groups or not companion_demand.enough:
                 continue
-            with sets.serving(other):
-                place = search(cycle, other, asked)
+            with sets.serving(companion):
+                place = search(cycle, companion, companion_demand)
             if isinstance(place, NoPlace):
                 return False
-            stack.enter_context(sets.standing_there(other, [placement.rows for placement in place.placements]))
+            stack.enter_context(sets.standing_there(companion, [placement.rows for placement in place.placements]))
     return True
 
 
-def ruled_out(cycle: Cycle, job: Job, asked: Demand, search: Search) -> Reason | None:
+def ruled_out(cycle: Cycle, job: Job, demand: Demand, search: Search) -> Reason | None:
     """Why a gang finds no place that would find one without a rule of its sets; None where it would not."""
     sets, closed = cycle.sets, cycle.fit_counts.closed
     if not isinstance(sets, Sets) or closed is None or job.member is None:
@@ -799,8 +807,8 @@ def ruled_out(cycle: Cycle, job: Job, asked: Demand, search: Search) -> Reason |
     def found_with(rules: Sequence[SetRule]) -> SearchResult | None:
         cycle.fit_counts.close(sets.closed(job, rules) if rules else None)
         with cycle.ledger.statement():
-            found = search(cycle, job, asked)
-        return found if isinstance(found, SearchResult) else None
+            placement = search(cycle, job, demand)
+        return placement if isinstance(placement, SearchResult) else None
 
     try:
         elsewhere, rules = found_with(()), sets.hard_rules(job)
@@ -810,7 +818,7 @@ def ruled_out(cycle: Cycle, job: Job, asked: Demand, search: Search) -> Reason |
         blamed = next((rule for rule in binding[1:] if found_with((rule,)) is None), binding[0])
     finally:
         cycle.fit_counts.close(closed)
-    return sets.why_not(job, asked, blamed, elsewhere)
+    return sets.why_not(job, demand, blamed, elsewhere)
 
 
 def _terms_of(shape: Shape) -> Iterator[tuple[PodSelector, str, bool]]:
@@ -819,9 +827,9 @@ def _terms_of(shape: Shape) -> Iterator[tuple[PodSelector, str, bool]]:
     """
     assert shape.affinity is not None
     near, away = shape.affinity.pod_affinity, shape.affinity.pod_anti_affinity
-    wanted = [*near.required, *(wish.pod_affinity_term for wish in near.preferred)] if near is not None else []
+    near_terms = [*near.required, *(wish.pod_affinity_term for wish in near.preferred)] if near is not None else []
     shunned = [wish.pod_affinity_term for wish in away.preferred if wish.counted] if away is not None else []
-    for terms, apart in ((wanted, False), (shunned, True)):
+    for terms, apart in ((near_terms, False), (shunned, True)):
         for term in terms:
             yield affinity_pods(term, shape.namespace, shape.labels), term.topology_key, apart
 
@@ -832,16 +840,16 @@ def _fault_of_start(gangs: Sequence[Job]) -> Reason | None:
     starts = {_member(gang).starts for gang in gangs}
     if not any(starts):
         return None
-    name, said = member.set.partition("/")[2], f"annotation {GROUPS if member.partners else SET_START}"
+    name, annotation = member.set.partition("/")[2], f"annotation {GROUPS if member.partners else SET_START}"
     if len(starts) > 1:
-        return Reason("InvalidGroup", "sets", f"{said}: gangs of set {name} say different things")
+        return Reason("InvalidGroup", "sets", f"{annotation}: gangs of set {name} say different things")
     if len({gang.queue for gang in gangs}) > 1:
-        return Reason("NotSupported", "sets", f"{said}: gangs of set {name} are in several queues")
-    here = [gang for gang in gangs if sum(len(pod_set.tasks) for pod_set in gang.pod_sets()) >= gang.minimum]
-    if len(here) < member.starts:
-        names = ", ".join(sorted(gang.key.partition("/")[2] for gang in here)[:_NAMED]) or "none"
-        there = f"{len(here)} {verb(len(here), 'exists', 'exist')}"
-        text = f"set {name} starts with {member.starts} gangs, and {there}: {names}"
+        return Reason("NotSupported", "sets", f"{annotation}: gangs of set {name} are in several queues")
+    existing = [gang for gang in gangs if sum(len(pod_set.tasks) for pod_set in gang.pod_sets()) >= gang.minimum]
+    if len(existing) < member.starts:
+        names = ", ".join(sorted(gang.key.partition("/")[2] for gang in existing)[:_NAMED]) or "none"
+        existing_text = f"{len(existing)} {verb(len(existing), 'exists', 'exist')}"
+        text = f"set {name} starts with {member.starts} gangs, and {existing_text}: {names}"
         return Reason("SetIncomplete", "sets", text)
     return None
 
@@ -862,9 +870,9 @@ def _waits(job: Job) -> bool:
 
 def _common_rules(gangs: Sequence[Job]) -> list[SetRule]:
     """The hard rules that all of these gangs state about the set that they name."""
-    first = _member(gangs[0])
-    stated = (rule for rule in first.rules if all(rule in _member(gang).rules for gang in gangs))
-    return [rule for rule in stated if rule.constraint.hard and rule.set == first.set]
+    first_member = _member(gangs[0])
+    stated = (rule for rule in first_member.rules if all(rule in _member(gang).rules for gang in gangs))
+    return [rule for rule in stated if rule.constraint.hard and rule.set == first_member.set]
 
 
 def _most_inside(inner: Ints, outer: Ints) -> int:
@@ -884,8 +892,8 @@ def _nest(outer: Ints, inner: Ints) -> bool:
 def _on_nodes(rule: SetRule) -> Reason:
     """What is said of nodes that a rule closes."""
     if rule.apart:
-        most = count(rule.most, "part") if rule.most else f"more than {percent(rule.share)} of the parts"
+        limit_text = count(rule.most, "part") if rule.most else f"more than {percent(rule.share)} of the parts"
         tier = rule.constraint.tier_name or "domain"
-        return Reason("NotApart", "sets", f"had {most} of set {rule.name} in their {tier}, which is the most")
+        return Reason("NotApart", "sets", f"had {limit_text} of set {rule.name} in their {tier}, which is the most")
     where = rule.constraint.tier_name or "domain"
     return Reason("SetElsewhere", "sets", f"were outside the {where} in which set {rule.name} runs")

@@ -40,11 +40,11 @@ def like_nodes(cycle: Cycle, job: Job) -> Bools:
 
     What else running tasks say of nodes is not known any more.
     """
-    standing = _standing(job)
-    rows = cycle.nodes.rows[[task.node for task in standing]]
+    running_tasks = _standing(job)
+    rows = cycle.nodes.rows[[task.node for task in running_tasks]]
     like: Bools = np.isin(cycle.nodes.taint_set, cycle.nodes.taint_set[rows])
-    if standing:
-        return like & ~LostNodes(cycle.nodes).rows(standing[0].tolerations)
+    if running_tasks:
+        return like & ~LostNodes(cycle.nodes).rows(running_tasks[0].tolerations)
     return like
 
 
@@ -71,14 +71,14 @@ class Spares:
         declared = (job for job in cycle.snapshot.jobs if job.repair is not None and job.repair.spares)
         running = {job.number: len(_standing(job)) for job in declared}
         self._most = {number: rules.most(pods) for number, pods in running.items() if pods}
-        self._owners = [cycle.snapshot.jobs[number] for number, most in self._most.items() if most]
+        self._owners = [cycle.snapshot.jobs[number] for number, max_spares in self._most.items() if max_spares]
         self.complaints: tuple[tuple[Task, Reason], ...] = ()
         borrow = np.array([job.repair is not None and job.repair.borrows for job in cycle.snapshot.jobs], dtype=bool)
         self._lent: Ints = np.flatnonzero(borrow[cycle.running.job]) if self._owners and borrow.any() else EMPTY
         self._seen = 0  # evictions that `_lent` is without
         self._like = {job.number: like_nodes(cycle, job) for job in self._owners}
-        for number, most in self._most.items():
-            self._tell_of_fewer(cycle.snapshot.jobs[number], most)
+        for number, max_spares in self._most.items():
+            self._tell_of_fewer(cycle.snapshot.jobs[number], max_spares)
         for job in self._owners:
             self._keep(job)
 
@@ -110,19 +110,24 @@ class Spares:
         """
         cycle = self._cycle
         queues = self._cycle.snapshot.queues
-        found = self._kept.get(owner.number) or self._before.get(owner.number)
-        known = owner.queue in queues and job.queue in queues and owner.queue != job.queue
-        if found is None or not known or not queues[owner.queue].reclaimable or self._openings >= _OPENINGS:
+        kept_place = self._kept.get(owner.number) or self._before.get(owner.number)
+        different_queues = owner.queue in queues and job.queue in queues and owner.queue != job.queue
+        if (
+            kept_place is None
+            or not different_queues
+            or not queues[owner.queue].reclaimable
+            or self._openings >= _OPENINGS
+        ):
             return False
         deserved = cycle.pipeline.entitled() if cycle.pipeline.may_reclaim else None
         if deserved is None:
             return False
-        shape, _, counts = found
+        shape, _, counts = kept_place
         column = cycle.ledger.queue_index[owner.queue]
-        held = cycle.ledger.queue_used[:, column]
+        used_by_queue = cycle.ledger.queue_used[:, column]
         if owner.number not in self._kept:  # it is open, and so not charged
-            held = held + shape.request * int(counts.sum())
-        if not ((held > deserved[:, column]) & (shape.request > 0)).any():
+            used_by_queue = used_by_queue + shape.request * int(counts.sum())
+        if not ((used_by_queue > deserved[:, column]) & (shape.request > 0)).any():
             return False
         self._openings += 1
         requests = (pod_set.shape.request for pod_set in job.pod_sets())
@@ -131,7 +136,7 @@ class Spares:
     def kept_for(self) -> Iterable[tuple[Job, Held]]:
         """What is kept free now, and for whom."""
         jobs = self._cycle.snapshot.jobs
-        return [(jobs[number], (found,)) for number, found in self._kept.items()]
+        return [(jobs[number], (kept_place,)) for number, kept_place in self._kept.items()]
 
     def kept(self) -> dict[str, int]:
         """How many are kept free now, by the key of their owner."""
@@ -165,25 +170,25 @@ class Spares:
         return lacking - free <= self._due[job.number]
 
     def _give_back(self, job: Job) -> None:
-        found = self._kept.pop(job.number, None)
-        if found is not None:
-            shape, rows, counts = self._before[job.number] = found
+        kept_place = self._kept.pop(job.number, None)
+        if kept_place is not None:
+            shape, rows, counts = self._before[job.number] = kept_place
             self._cycle.ledger.set_aside(shape, rows, -counts)
             self._charge(job, -shape.request * int(counts.sum()))
 
     def _keep_again(self, job: Job) -> None:
         """Set aside what was kept before, where that is still free and can be paid for; else look for it again."""
-        found = self._before.get(job.number)
-        if found is None:
+        kept_before = self._before.get(job.number)
+        if kept_before is None:
             self._keep(job)
             return
-        shape, rows, counts = found
+        shape, rows, counts = kept_before
         number = int(counts.sum())
         room = self._cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE)[rows]
         if (room >= counts).all() and self._affordable(job, shape.request, number) == number:
             self._cycle.ledger.set_aside(shape, rows, counts)
             self._charge(job, shape.request * number)
-            self._kept[job.number] = found
+            self._kept[job.number] = kept_before
         else:
             self._keep(job)
 
@@ -194,15 +199,15 @@ class Spares:
         if namespace in self._cycle.snapshot.resource_quotas:
             self._charged[namespace] = self._charged.get(namespace, 0) + amounts
 
-    def _affordable(self, job: Job, request: Ints, most: int) -> int:
+    def _affordable(self, job: Job, request: Ints, max_places: int) -> int:
         """How many places of so many its queue and the resource quotas of its namespace have left for a job."""
         namespace = job.key.partition("/")[0]
-        left = self._cycle.snapshot.resource_quotas.get(namespace)
-        if left is not None:
-            asked = request > 0
-            rest = (left - self._charged.get(namespace, 0))[asked] // request[asked]
-            most = max(0, min(most, int(rest.min(initial=most))))
-        return self._cycle.pipeline.headroom(job, request, most) if most else 0
+        quota_left = self._cycle.snapshot.resource_quotas.get(namespace)
+        if quota_left is not None:
+            requests_it = request > 0
+            places_left = (quota_left - self._charged.get(namespace, 0))[requests_it] // request[requests_it]
+            max_places = max(0, min(max_places, int(places_left.min(initial=max_places))))
+        return self._cycle.pipeline.headroom(job, request, max_places) if max_places else 0
 
     def _keep(self, job: Job) -> None:
         """Set aside what is free of a job's spares, on the fullest nodes that have room."""
@@ -218,13 +223,13 @@ class Spares:
             freed = cycle.running.freed(lent)
             without = np.where(like, Room(cycle, Pool.FUTURE_IDLE, freed=freed).rows(shape), 0)
         counts = np.zeros(len(cycle.nodes), dtype=np.int64)
-        left = self._most[job.number]
+        allowance = self._most[job.number]
         due = 0
         for domain in self._domains(job):
             span = cycle.topology.span(domain)
-            wanted = min(terms.spares, left)
-            held = min(wanted, int((without[span] - free[span]).sum()))
-            missing, left, due = wanted - held, left - wanted, due + held
+            wanted_here = min(terms.spares, allowance)
+            held_by_borrowers = min(wanted_here, int((without[span] - free[span]).sum()))
+            missing, allowance, due = wanted_here - held_by_borrowers, allowance - wanted_here, due + held_by_borrowers
             rows = np.flatnonzero(free[span]) + span.start
             rows = rows[np.lexsort((cycle.nodes.rank[rows], free[rows]))]
             before = np.cumsum(free[rows]) - free[rows]
@@ -242,12 +247,12 @@ class Spares:
             self._charge(job, shape.request * int(counts.sum()))
             self._kept[job.number] = shape, rows, counts[rows]
 
-    def _tell_of_fewer(self, job: Job, most: int) -> None:
+    def _tell_of_fewer(self, job: Job, max_spares: int) -> None:
         """Tell an owner that it asks for more than the profile keeps."""
-        asked = job.repair.spares if job.repair is not None else 0
-        if asked > most:
+        wanted_spares = job.repair.spares if job.repair is not None else 0
+        if wanted_spares > max_spares:
             pods = count(len(_standing(job)), "running pod")
-            text = _FEWER.format(key=SPARES, asked=count(asked, "spare"), most=most, pods=pods)
+            text = _FEWER.format(key=SPARES, asked=count(wanted_spares, "spare"), most=max_spares, pods=pods)
             self._complain(job, Reason("FewerSpares", "repair", text))
 
     def _complain(self, job: Job, reason: Reason) -> None:
@@ -261,10 +266,10 @@ class Spares:
         terms = job.repair
         assert terms is not None
         if not terms.spares_tier:
-            here = self._cycle.current_domain(job)
+            current = self._cycle.current_domain(job)
             limit = self._cycle.pipeline.limit(job)
-            here = ROOT if here is None else here
-            return [here if limit is None else topology.highest(here, limit) or here]
+            current = ROOT if current is None else current
+            return [current if limit is None else topology.highest(current, limit) or current]
         tier = topology.tier_names.get(terms.spares_tier)
         if tier is None and terms.spares_tier.isdecimal():
             tier = int(terms.spares_tier)
@@ -272,6 +277,6 @@ class Spares:
             text = _UNKNOWN.format(key=SPARES, tier=terms.spares_tier)
             self._complain(job, Reason("UnknownTier", "repair", text))
             return []
-        held = [task.node for task in _standing(job)]
-        chains = (topology.ancestors(int(topology.leaf[row])) for row in self._cycle.nodes.rows[held].tolist())
+        node_numbers = [task.node for task in _standing(job)]
+        chains = (topology.ancestors(int(topology.leaf[row])) for row in self._cycle.nodes.rows[node_numbers].tolist())
         return sorted({domain for chain in chains for domain in chain if topology.tier[domain] == tier})

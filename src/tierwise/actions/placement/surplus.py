@@ -48,28 +48,28 @@ def place_allowed_surplus(
     allowed = _number_allowed(cycle, job, task_group)
     if not allowed:
         return []
-    some = replace(task_group, need=allowed)
+    allowed_group = replace(task_group, need=allowed)
     if planned is not None:
         with cycle.ledger.statement():
             close_others(cycle, np.flatnonzero(np.isin(cycle.topology.leaf, planned)))
-            placed = place_surplus(cycle, job, some)
-        whole = sum(len(placement.rows) for placement in placed) == allowed
-        if whole and not isinstance(written(cycle, job, found_on(cycle, placed)), NoPlace):
+            placed = place_surplus(cycle, job, allowed_group)
+        is_complete = sum(len(placement.rows) for placement in placed) == allowed
+        if is_complete and not isinstance(written(cycle, job, found_on(cycle, placed)), NoPlace):
             return placed
-    return place_surplus(cycle, job, some)
+    return place_surplus(cycle, job, allowed_group)
 
 
 def _number_allowed(cycle: Cycle, job: Job, task_group: TaskGroup) -> int:
     if len(task_group.remaining) > 1:
         request = needs(Demand((task_group,)))
         return task_group.need if cycle.over_quota(job, request, leaving=True) is None else 0
-    whole = _must_be_whole(cycle, job, task_group)
-    together = whole or bool(cycle.pipeline.gather_options(job, task_group.need))
-    wanted = 1 if cycle.pipeline.queue_order and not together else task_group.need
+    must_be_whole = _must_be_whole(cycle, job, task_group)
+    together = must_be_whole or bool(cycle.pipeline.gather_options(job, task_group.need))
+    number = 1 if cycle.pipeline.queue_order and not together else task_group.need
     with cycle.ledger.statement():
         cycle.ledger.count_leaving()
-        allowed = cycle.pipeline.headroom(job, task_group.remaining[0].pod_set.shape.request, wanted)
-    return 0 if whole and allowed < task_group.need else allowed
+        allowed = cycle.pipeline.headroom(job, task_group.remaining[0].pod_set.shape.request, number)
+    return 0 if must_be_whole and allowed < task_group.need else allowed
 
 
 def _must_be_whole(cycle: Cycle, job: Job, task_group: TaskGroup) -> bool:
@@ -103,13 +103,16 @@ def _place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placem
         placements += _first_place(cycle, job, replace(task_group, need=1))
         if not placements:
             return placements
-    pod_set, left = task_group.remaining[0].pod_set, task_group.need - sum(len(one.rows) for one in placements)
+    pod_set, missing = (
+        task_group.remaining[0].pod_set,
+        task_group.need - sum(len(placement.rows) for placement in placements),
+    )
     ask = Ask(pod_set.shape, task_group.sub, job)
     for outer in _domains(cycle, job, task_group.sub.inner_group):
         for gradient in gradients_of(cycle, gang, outer):
-            more = put(cycle, ask, pod_set, left, int(gradient[0]), NOW_ONLY)
-            if more:
-                return placements + more
+            further_placements = put(cycle, ask, pod_set, missing, int(gradient[0]), NOW_ONLY)
+            if further_placements:
+                return placements + further_placements
     return placements
 
 
@@ -118,27 +121,27 @@ def _as_many_as_fit(cycle: Cycle, job: Job, task_group: TaskGroup, options: Sequ
 
     def placed(number: int, *, keep: bool = True) -> list[Placement]:
         with cycle.ledger.statement() as statement:
-            some = Demand((replace(task_group, need=number),))
-            found = _first_of(cycle, (solve(cycle, job, some, pools=NOW_ONLY),))
-            if keep and found:
+            part_demand = Demand((replace(task_group, need=number),))
+            placements = _first_of(cycle, (solve(cycle, job, part_demand, pools=NOW_ONLY),))
+            if keep and placements:
                 statement.keep()
-            return found
+            return placements
 
     if options:
         from tierwise.actions.placement.quanta import most_in_multiples  # rarely needed, and slow to import
 
-        most = most_in_multiples(cycle, job, task_group, options[-1])
+        upper = most_in_multiples(cycle, job, task_group, options[-1])
         moving = cycle.pipeline.moving(task_group.remaining[0].pod_set.shape)  # then fewer may fit than counted
-        numbers = range(most, 0, -1) if moving else [most] if most else []
-        return next((found for number in numbers if (found := placed(number))), [])
+        numbers = range(upper, 0, -1) if moving else [upper] if upper else []
+        return next((placements for number in numbers if (placements := placed(number))), [])
     all_of_it = placed(task_group.need)
     if all_of_it or _must_be_whole(cycle, job, task_group):
         return all_of_it
-    least, most = 0, task_group.need - 1
-    while least < most:  # where a number of tasks fits, fewer fit as well
-        middle = (least + most + 1) // 2
-        least, most = (middle, most) if placed(middle, keep=False) else (least, middle - 1)
-    return placed(least) if least else []
+    lower, upper = 0, task_group.need - 1
+    while lower < upper:  # where a number of tasks fits, fewer fit as well
+        middle = (lower + upper + 1) // 2
+        lower, upper = (middle, upper) if placed(middle, keep=False) else (lower, middle - 1)
+    return placed(lower) if lower else []
 
 
 def _first_place(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
@@ -149,18 +152,18 @@ def _first_place(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placemen
 
 def _first_of(cycle: Cycle, answers: Iterable[SearchResult | NoPlace]) -> list[Placement]:
     """What is found first; what is left is said to find no place now, and that is noted where it is no proof."""
-    found = first_found(answers)
-    cycle.report.search_counts.cut += found is NoPlace.BOUNDED
-    return list(found.placements) if isinstance(found, SearchResult) else []
+    answer = first_found(answers)
+    cycle.report.search_counts.cut += answer is NoPlace.BOUNDED
+    return list(answer.placements) if isinstance(answer, SearchResult) else []
 
 
-def place_surplus_group(cycle: Cycle, job: Job, asked: Demand) -> list[Placement]:
+def place_surplus_group(cycle: Cycle, job: Job, demand: Demand) -> list[Placement]:
     """Place what an inner group of a nested job lacks, whole or not at all, if quotas allow it now."""
-    if cycle.over_quota(job, needs(asked), leaving=True) is not None:
+    if cycle.over_quota(job, needs(demand), leaving=True) is not None:
         return []
-    parent = job.inner_groups[asked.inner_group].parent
+    parent = job.inner_groups[demand.inner_group].parent
     outer = [ROOT] if cycle.snapshot.ground(job) is Ground.TREES else _domains(cycle, job, parent)
-    return _first_of(cycle, (solve(cycle, job, asked, within=domain, pools=NOW_ONLY) for domain in outer))
+    return _first_of(cycle, (solve(cycle, job, demand, within=domain, pools=NOW_ONLY) for domain in outer))
 
 
 def _domains(cycle: Cycle, job: Job, inner_group: int) -> list[int]:

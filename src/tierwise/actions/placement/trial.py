@@ -72,16 +72,16 @@ def fit_any_way(
             placements = fill(cycle, job, tried, domain, pools)
             if covers(placements, tried):
                 statement.keep()
-                whole = SearchResult(domain, tuple(placements), 0.0)
-                return _in_fewer_leaves(cycle, job, task_group, whole, mark) if several else whole
+                in_order = SearchResult(domain, tuple(placements), 0.0)
+                return _in_fewer_leaves(cycle, job, task_group, in_order, mark) if several else in_order
     shapes = {tasks_left.pod_set.shape.number: tasks_left.pod_set.shape for tasks_left in task_group.remaining}
     if any(map(cycle.pipeline.moving, shapes.values())):
         try:
-            found = _try(_fit_tied, cycle, job, task_group, domain, pools)
+            placement = _try(_fit_tied, cycle, job, task_group, domain, pools)
         except _TooManyPlacesError:
             return NoPlace.BOUNDED
-        if found is not None:
-            return found
+        if placement is not None:
+            return placement
     if len(shapes) == 1:  # there is no mixture
         alone = task_group.need == 1  # every node was asked
         return NoPlace.of(bounded=not alone and not all(map(cycle.pipeline.order_free, shapes.values())))
@@ -94,11 +94,11 @@ def fit_any_way(
 
 
 def _try(
-    way: _Way, cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]
+    method: _Way, cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]
 ) -> SearchResult | None:
     """Place a task group in one way; None where that finds no place, and the ledger is as it was."""
     with cycle.ledger.statement() as statement:
-        placements = way(cycle, job, task_group, domain, pools)
+        placements = method(cycle, job, task_group, domain, pools)
         if placements is None:
             return None
         statement.keep()
@@ -111,32 +111,32 @@ def _try(
 
 
 def _in_fewer_leaves(
-    cycle: Cycle, job: Job, task_group: TaskGroup, found: SearchResult, mark: int
+    cycle: Cycle, job: Job, task_group: TaskGroup, first_placement: SearchResult, mark: int
 ) -> SearchResult | NoPlace:
     """What was found, or the same tasks in fewer innermost domains of the same domain, where a few trials find them."""
     bundle = task_group.firm()
     if len(bundle) < 2 or task_group.sub.constraint is None or not cycle.pipeline.room_ahead:
-        return found
-    waits = any(placement.pool is not Pool.IDLE for placement in found.placements)
+        return first_placement
+    waits = any(placement.pool is not Pool.IDLE for placement in first_placement.placements)
     if waits or any(cycle.pipeline.moving(shape) for shape, _ in bundle):
-        return found
+        return first_placement
     topology = cycle.topology
-    used = distinct(topology.leaf[rows_of(found.placements)])
+    used = distinct(topology.leaf[rows_of(first_placement.placements)])
     if len(used) < 2:
-        return found
+        return first_placement
     cycle.ledger.rewind(mark)
-    for leaves in _sets_of_leaves(cycle, bundle, found.domain, used):
+    for leaves in _sets_of_leaves(cycle, bundle, first_placement.domain, used):
         cycle.report.search_counts.trials += 1
         rows = np.flatnonzero(np.isin(topology.leaf, leaves))
 
         def search() -> SearchResult | NoPlace:
-            closer = _try(fit, cycle, job, largest_first(cycle, task_group), found.domain, NOW_ONLY)
+            closer = _try(fit, cycle, job, largest_first(cycle, task_group), first_placement.domain, NOW_ONLY)
             return NoPlace.BOUNDED if closer is None else closer
 
         closer = confined(cycle, job, rows, search)
         if isinstance(closer, SearchResult):
             return closer
-    return written(cycle, job, found)
+    return written(cycle, job, first_placement)
 
 
 def _sets_of_leaves(cycle: Cycle, bundle: tuple[tuple[Shape, int], ...], domain: int, used: Ints) -> Iterator[Ints]:
@@ -149,20 +149,20 @@ def _sets_of_leaves(cycle: Cycle, bundle: tuple[tuple[Shape, int], ...], domain:
     room = np.stack([topology.own(cycle.fit_counts.of(shape).domains(Pool.IDLE))[inside] for shape, _ in bundle])
     needed = np.array([number for _, number in bundle])
     total = np.sum([shape.request * number for shape, number in bundle], axis=0)
-    asked = np.flatnonzero(total)
-    idle = np.stack([topology.own(amounts)[inside] for amounts in cycle.ledger.domain_idle[asked]])
-    has = np.vstack((np.minimum(room, needed[:, None]), np.minimum(idle, total[asked, None])))
-    wanted = np.concatenate((needed, total[asked]))
+    resources = np.flatnonzero(total)
+    idle = np.stack([topology.own(amounts)[inside] for amounts in cycle.ledger.domain_idle[resources]])
+    has = np.vstack((np.minimum(room, needed[:, None]), np.minimum(idle, total[resources, None])))
+    needed_amounts = np.concatenate((needed, total[resources]))
     children = np.searchsorted(np.array(topology.children[domain]), np.arange(inside.start, inside.stop), side="right")
     leaves = np.flatnonzero(room.any(axis=0))
     for size in range(1, len(used)):
-        sets = sets_that_hold(has[:, leaves], wanted, size)
-        touched = np.array([len(distinct(children[leaves[chosen]])) for chosen in sets])
-        over = (has[:, leaves][:, sets].sum(axis=2) / wanted[:, None]).sum(axis=0)
+        sets = sets_that_hold(has[:, leaves], needed_amounts, size)
+        touched = np.array([len(distinct(children[leaves[leaf_positions]])) for leaf_positions in sets])
+        over = (has[:, leaves][:, sets].sum(axis=2) / needed_amounts[:, None]).sum(axis=0)
         order = np.lexsort((over, touched))
-        most = len(distinct(children[used - domain]))
-        for chosen in sets[order[touched[order] <= most]][: cycle.budget.orders]:
-            yield leaves[chosen] + domain
+        max_children = len(distinct(children[used - domain]))
+        for leaf_positions in sets[order[touched[order] <= max_children]][: cycle.budget.orders]:
+            yield leaves[leaf_positions] + domain
 
 
 def confined(
@@ -171,8 +171,8 @@ def confined(
     """What a search finds where nothing can be placed on other rows than these; on the ledger as it was."""
     with cycle.ledger.statement():
         close_others(cycle, rows)
-        found = search()
-    return found if isinstance(found, NoPlace) else written(cycle, job, found)
+        placement = search()
+    return placement if isinstance(placement, NoPlace) else written(cycle, job, placement)
 
 
 def close_others(cycle: Cycle, rows: Ints) -> None:
@@ -181,10 +181,10 @@ def close_others(cycle: Cycle, rows: Ints) -> None:
     As many are taken as there are, so that sums over domains are those of the rows that stay open.
     """
     slots = cycle.view.axis.index[POD_SLOTS]
-    left = cycle.ledger.free(np.array([slots]), slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)[0]
-    left[rows] = 0
-    for amount in distinct(left[left > 0]).tolist():
-        cycle.ledger.occupy(slots, np.flatnonzero(left == amount), amount)
+    free_slots = cycle.ledger.free(np.array([slots]), slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)[0]
+    free_slots[rows] = 0
+    for amount in distinct(free_slots[free_slots > 0]).tolist():
+        cycle.ledger.occupy(slots, np.flatnonzero(free_slots == amount), amount)
 
 
 def _orders(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]) -> Iterator[TaskGroup]:
@@ -204,9 +204,9 @@ def _orders(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: t
         return int(np.count_nonzero(cycle.fits(ask, span, pools[-1])))
 
     fewest = sorted(task_group.remaining, key=nodes)
-    for first in fewest[: cycle.budget.orders]:
-        others = [tasks_left for tasks_left in fewest if tasks_left is not first]
-        yield replace(task_group, remaining=(first, *others))
+    for first_tasks in fewest[: cycle.budget.orders]:
+        later_tasks = [tasks_left for tasks_left in fewest if tasks_left is not first_tasks]
+        yield replace(task_group, remaining=(first_tasks, *later_tasks))
 
 
 def fit_tied_too(
@@ -215,13 +215,13 @@ def fit_tied_too(
     """Place a task group below a domain in its order, and where that fails, in the places that its tasks are tied to;
     None where nothing is found. A bound on these places is noted.
     """
-    found = cycle.ledger.attempt(fit, cycle, job, task_group, domain, pools)
-    if found is None and any(cycle.pipeline.moving(shape) for shape in task_group.by_shape()):
+    placements = cycle.ledger.attempt(fit, cycle, job, task_group, domain, pools)
+    if placements is None and any(cycle.pipeline.moving(shape) for shape in task_group.by_shape()):
         try:
             return cycle.ledger.attempt(_fit_tied, cycle, job, task_group, domain, pools)
         except _TooManyPlacesError:
             cycle.report.search_counts.cut += 1
-    return found
+    return placements
 
 
 # Tasks in one order.
@@ -243,21 +243,21 @@ def fill(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tupl
     cycle.steps.charge(1 + 2 * len(task_group.remaining))
     if len(task_group.remaining) == 1 and not task_group.roles:
         (only,) = task_group.remaining
-        ask, wanted = Ask(only.pod_set.shape, task_group.sub, job), min(task_group.need, only.left)
-        return put(cycle, ask, only.pod_set, wanted, domain, pools) if wanted > 0 else []
+        ask, number = Ask(only.pod_set.shape, task_group.sub, job), min(task_group.need, only.left)
+        return put(cycle, ask, only.pod_set, number, domain, pools) if number > 0 else []
     placements: list[Placement] = []
     used = [0] * len(task_group.remaining)
     missing, roles = task_group.need, dict(task_group.roles)
     for least_only in (True, False) if roles else (False,):
         for i, tasks_left in enumerate(task_group.remaining):
             role = tasks_left.pod_set.role_number
-            wanted = roles.get(role, 0) if least_only else missing - sum(roles.values())
-            wanted = min(wanted, tasks_left.left - used[i])
-            if wanted > 0:
+            number = roles.get(role, 0) if least_only else missing - sum(roles.values())
+            number = min(number, tasks_left.left - used[i])
+            if number > 0:
                 ask = Ask(tasks_left.pod_set.shape, task_group.sub, job)
-                found = put(cycle, ask, tasks_left.pod_set, wanted, domain, pools, before=used[i])
-                placed = sum(len(placement.rows) for placement in found)
-                placements += found
+                new_placements = put(cycle, ask, tasks_left.pod_set, number, domain, pools, before=used[i])
+                placed = sum(len(placement.rows) for placement in new_placements)
+                placements += new_placements
                 used[i] += placed
                 missing -= placed
                 if least_only:
@@ -308,10 +308,10 @@ def _distance_matters(cycle: Cycle, ask: Ask) -> bool:
 def _homes(cycle: Cycle, ask: Ask, pod_set: PodSet, before: int, count: int, domain: int) -> list[int] | None:
     """Inside a domain, where the neighbours of the next tasks run; None where nothing of their job runs."""
     tasks = cycle.backlog.peek(pod_set, before + count)[before:]
-    found = rank_homes(cycle.topology, cycle.nodes, ask.job, [task.key for task in tasks])
-    if found is None:
+    home_by_task = rank_homes(cycle.topology, cycle.nodes, ask.job, [task.key for task in tasks])
+    if home_by_task is None:
         return None
-    inside = [found[t.key] if cycle.topology.contains(domain, found[t.key]) else domain for t in tasks]
+    inside = [home_by_task[t.key] if cycle.topology.contains(domain, home_by_task[t.key]) else domain for t in tasks]
     return inside + [domain] * (count - len(tasks))
 
 
@@ -325,14 +325,14 @@ def _near_homes(cycle: Cycle, ask: Ask, homes: Sequence[int], domain: int, pool:
         while waiting:
             inner = max(waiting)  # whatever is inside has a larger number
             number = waiting.pop(inner)
-            rows, taken = walk(cycle, ask, number, inner, pool)
+            rows, taken_by_row = walk(cycle, ask, number, inner, pool)
             if len(rows):
-                cycle.ledger.place(ask.shape, rows, taken, pool=pool)
-                counts[rows] += taken
-            left = number - int(taken.sum())
-            if left and inner != domain:
+                cycle.ledger.place(ask.shape, rows, taken_by_row, pool=pool)
+                counts[rows] += taken_by_row
+            unplaced = number - int(taken_by_row.sum())
+            if unplaced and inner != domain:
                 outer = int(cycle.topology.parent[inner])
-                waiting[outer] = waiting.get(outer, 0) + left
+                waiting[outer] = waiting.get(outer, 0) + unplaced
     used = np.flatnonzero(counts)
     return used, counts[used]
 
@@ -357,27 +357,27 @@ def _fit_tied(
     """
     cycle.steps.charge(len(task_group.remaining) * (8 + len(cycle.nodes) // 128))
     ties = {p.pod_set.shape: cycle.pipeline.ties(p.pod_set.shape) for p in task_group.remaining}
-    every = [tie for found in ties.values() for tie in found]
+    every = [tie for shape_ties in ties.values() for tie in shape_ties]
     if not every:
         return None
     founders = frozenset[int]().union(*(tie.founders for tie in every))
-    concerned = founders | {shape.number for shape, found in ties.items() if found}
+    concerned = founders | {shape.number for shape, shape_ties in ties.items() if shape_ties}
     task_group = _founders_first(task_group, founders)
     span, places = cycle.topology.span(domain), np.full(len(cycle.nodes), -1, dtype=np.int64)
     places[span] = common_places(every)[span]
     needed = {shape: number for shape, number in indispensable(task_group).items() if ties[shape]}
     able = np.append(large_enough(cycle, needed, places, pools[-1])[0], False)  # the last for rows of no place
     open_rows = able[places[span]]
-    first = next(p.pod_set.shape for p in task_group.remaining if p.pod_set.shape.number in concerned)
+    first_shape = next(p.pod_set.shape for p in task_group.remaining if p.pod_set.shape.number in concerned)
     for _ in range(cycle.budget.places):
-        best = _best_among(cycle, Ask(first, task_group.sub, job), span, pools, open_rows)
+        best = _best_among(cycle, Ask(first_shape, task_group.sub, job), span, pools, open_rows)
         if best is None:
             return None
-        here = places[span] == places[best[0]]
-        placements = cycle.ledger.attempt(_fit_around, cycle, job, task_group, concerned, domain, pools, here)
+        is_here = places[span] == places[best[0]]
+        placements = cycle.ledger.attempt(_fit_around, cycle, job, task_group, concerned, domain, pools, is_here)
         if placements is not None:
             return placements
-        open_rows &= ~here
+        open_rows &= ~is_here
     raise _TooManyPlacesError
 
 
@@ -389,28 +389,28 @@ def _founders_first(task_group: TaskGroup, founders: frozenset[int]) -> TaskGrou
 
 def common_places(ties: list[Tie]) -> Ints:
     """By row, a number that rows share which every tie takes for one place; -1 where one of them knows none."""
-    known = np.stack([tie.places for tie in ties])
-    places: Ints = np.unique(known, axis=1, return_inverse=True)[1].ravel()
-    places[(known < 0).any(axis=0)] = -1
+    places_of_ties = np.stack([tie.places for tie in ties])
+    places: Ints = np.unique(places_of_ties, axis=1, return_inverse=True)[1].ravel()
+    places[(places_of_ties < 0).any(axis=0)] = -1
     return places
 
 
 def indispensable(task_group: TaskGroup) -> Counter[Shape]:
     """How many tasks of each shape a task group needs, whatever is taken of the others."""
-    left = task_group.by_shape()
-    total = left.total()
-    return Counter({shape: max(task_group.need - (total - number), 0) for shape, number in left.items()})
+    left_by_shape = task_group.by_shape()
+    total = left_by_shape.total()
+    return Counter({shape: max(task_group.need - (total - number), 0) for shape, number in left_by_shape.items()})
 
 
 def large_enough(cycle: Cycle, needed: Mapping[Shape, int], places: Ints, pool: Pool) -> tuple[Bools, Floats]:
     """By place, whether it takes so many tasks of each shape by counting, and how many of them it has room for."""
     inside, size = places >= 0, int(places.max(initial=-1)) + 1
-    able, room, most = np.bincount(places[inside], minlength=size) > 0, np.zeros(size), sum(needed.values())
-    for shape, least in needed.items():
-        rows = np.minimum(cycle.fit_counts.of(shape).rows(pool), most)  # so that no sum wraps
-        held = np.bincount(places[inside], weights=rows[inside], minlength=size)
-        able &= held >= least
-        room += held
+    able, room, max_tasks = np.bincount(places[inside], minlength=size) > 0, np.zeros(size), sum(needed.values())
+    for shape, minimum in needed.items():
+        rows = np.minimum(cycle.fit_counts.of(shape).rows(pool), max_tasks)  # so that no sum wraps
+        room_by_place = np.bincount(places[inside], weights=rows[inside], minlength=size)
+        able &= room_by_place >= minimum
+        room += room_by_place
     return able, room
 
 
@@ -430,12 +430,12 @@ def _fit_around(
     concerned: frozenset[int],
     domain: int,
     pools: tuple[Pool, ...],
-    here: Bools,
+    is_here: Bools,
 ) -> list[Placement] | None:
-    """Place a task group with a first task of each shape concerned on the rows `here` of a domain."""
+    """Place a task group with a first task of each shape concerned on rows of a domain where `is_here`."""
     span = cycle.topology.span(domain)
     firsts: list[Placement] = []
-    left: list[RemainingTasks] = []
+    unplaced: list[RemainingTasks] = []
     roles = dict(task_group.roles)
     started: set[int] = set()
     for tasks_left in task_group.remaining:
@@ -444,19 +444,19 @@ def _fit_around(
         if number in concerned and number not in started and len(firsts) < task_group.need:
             started.add(number)
             ask = Ask(pod_set.shape, task_group.sub, job)
-            best = _best_among(cycle, ask, span, pools, here)
+            best = _best_among(cycle, ask, span, pools, is_here)
             if best is None:
                 return None
             firsts.append(place_tasks(cycle, ask, pod_set, (np.array(best[:1]), np.array([1])), best[1]))
             tasks_left = RemainingTasks(pod_set, tasks_left.left - 1)
             if roles.get(pod_set.role_number):
                 roles[pod_set.role_number] -= 1
-        left.append(tasks_left)
-    others = TaskGroup(task_group.sub, tuple(left), task_group.need - len(firsts), roles, task_group.extra)
-    found = fit(cycle, job, others, domain, pools)
-    if found is None:
+        unplaced.append(tasks_left)
+    other_tasks = TaskGroup(task_group.sub, tuple(unplaced), task_group.need - len(firsts), roles, task_group.extra)
+    further_placements = fit(cycle, job, other_tasks, domain, pools)
+    if further_placements is None:
         return None
-    for placement in found:  # the first ones may have used up what the roles had a part in
+    for placement in further_placements:  # the first ones may have used up what the roles had a part in
         roles[placement.pod_set.role_number] = roles.get(placement.pod_set.role_number, 0) - len(placement.rows)
     short = max(roles.values(), default=0) > 0
-    return None if short else joined(firsts + found)
+    return None if short else joined(firsts + further_placements)
