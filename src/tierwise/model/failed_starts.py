@@ -11,15 +11,21 @@ are suspected.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from tierwise.model.job import Job, Status, namespace_of
 
-__all__ = ["FailedStart", "FailedStarts", "StartMemory"]
+__all__ = ["MOST", "MOST_OF_NAMESPACE", "FailedStart", "FailedStarts", "StartMemory", "confirmed", "kept_starts"]
+
+MOST: Final = 1000
+MOST_OF_NAMESPACE: Final = 100
+"""Failed starts that are remembered, and of one namespace: no tenant displaces what others know."""
 
 _LEAST = 0.5
 """The weight from which on a node is avoided."""
@@ -33,7 +39,33 @@ class FailedStart(msgspec.Struct, frozen=True):
     node: str
     at: float  # when it was first seen
     why: str  # in a word
-    alone: bool = False  # too few of its gang ran elsewhere to tell whose fault it was
+    alone: bool = False  # too few of its gang have come up elsewhere to tell whose fault it was
+
+
+def kept_starts(starts: Iterable[FailedStart]) -> list[FailedStart]:
+    """The last ones in the order of time, and of each namespace so many at most."""
+    number = Counter[str]()
+    kept: list[FailedStart] = []
+    for start in sorted(starts, key=lambda start: (-start.at, start.pod)):
+        number[namespace_of(start.gang)] += 1
+        if number[namespace_of(start.gang)] <= MOST_OF_NAMESPACE and len(kept) < MOST:
+            kept.append(start)
+    return kept[::-1]
+
+
+def confirmed(starts: Sequence[FailedStart], gang: str, up: Sequence[str], pods: int) -> list[FailedStart]:
+    """The failed starts, those of a gang no longer alone where it has come up elsewhere since: at least half of it, and
+    on more nodes than have failed it. `up` has the node of each pod that runs.
+
+    Starts that lacked an image stay alone: nobody can tell a node that is cut off from a registry that was away.
+    """
+    failed = {start.node for start in starts if start.gang == gang}
+    elsewhere = [node for node in up if node not in failed]
+    if 2 * len(elsewhere) < pods or len(elsewhere) < len(failed):
+        return list(starts)
+    return [
+        replace(start, alone=False) if start.gang == gang and "Image" not in start.why else start for start in starts
+    ]
 
 
 class FailedStarts(msgspec.Struct, frozen=True, dict=True):

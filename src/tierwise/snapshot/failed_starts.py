@@ -11,7 +11,6 @@ displaces what others know.
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any, Final
@@ -23,16 +22,14 @@ from tierwise.api.core import ConfigMap, ContainerStatus, ObjectMeta, Pod
 from tierwise.api.plurals import count
 from tierwise.config.failed_starts import FailedStartRules, failed_start_rules
 from tierwise.config.profile import Profile
-from tierwise.model.failed_starts import FailedStart, StartMemory
-from tierwise.model.job import namespace_of
+from tierwise.model.failed_starts import FailedStart, FailedStarts, StartMemory, confirmed, kept_starts
+from tierwise.model.job import Status
 from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.port import Create, Effect, Key, Objects, RecordEvent, Update
 from tierwise.snapshot.derive import Derived, Each, Graph, Records
 
 __all__ = [
     "FAILED_STARTS",
-    "MOST",
-    "MOST_OF_NAMESPACE",
     "failed_start",
     "failed_start_effects",
     "forgiving",
@@ -43,8 +40,6 @@ __all__ = [
 
 FAILED_STARTS: Final = "tierwise-failed-starts"
 """The name of the ConfigMap; a profile names its namespace."""
-MOST: Final = 1000
-MOST_OF_NAMESPACE: Final = 100
 _STARTS, _FORGIVEN = "starts", "forgiven"
 
 _REFUSED: Final = frozenset(
@@ -137,15 +132,20 @@ def _memory(
 
 
 def failed_start_effects(objects: Objects, snapshot: Snapshot) -> list[Effect]:
-    """Write down the starts that have failed since the record was written; nothing where the profile keeps none."""
+    """Write down the starts that have failed since the record was written, and which gangs of it have come up elsewhere
+    since; nothing where the profile keeps none.
+    """
     memory = snapshot.start_memory
-    new = memory.seen_now(snapshot.jobs, snapshot.now) if memory is not None else []
-    if memory is None or not new:
+    if memory is None:
+        return []
+    new = memory.seen_now(snapshot.jobs, snapshot.now)
+    recorded = _confirmed(memory, snapshot)
+    if not new and recorded == list(memory.recorded):
         return []
     key = record_key(memory.namespace)
-    told = _suspicions(memory, snapshot)
+    told = _suspicions(memory, (*recorded, *new), snapshot.now)
     present = objects.raw(key)
-    data: dict[str, Any] = {_STARTS: _spelled((*memory.recorded, *new))}
+    data: dict[str, Any] = {_STARTS: _spelled((*recorded, *new))}
     if present is None:
         metadata = {"name": key.name, "namespace": key.namespace}
         manifest: Raw = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
@@ -154,9 +154,22 @@ def failed_start_effects(objects: Objects, snapshot: Snapshot) -> list[Effect]:
     return [Update(key, {**present, "data": {**(before if isinstance(before, dict) else {}), **data}}), *told]
 
 
-def _suspicions(memory: StartMemory, snapshot: Snapshot) -> list[Effect]:
-    """An event for each node that the new starts make a suspected one."""
-    now = memory.at(snapshot.jobs, snapshot.now)
+def _confirmed(memory: StartMemory, snapshot: Snapshot) -> list[FailedStart]:
+    """The recorded starts; those of gangs that have come up elsewhere since are no longer alone."""
+    recorded = list(memory.recorded)
+    alone = {start.gang for start in recorded if start.alone}
+    nodes = snapshot.nodes
+    for job in snapshot.jobs if alone else ():
+        if job.key in alone:
+            running = [task for task in job.tasks if task.status is Status.RUNNING and task.node >= 0]
+            up = [nodes.names[nodes.rows[task.node]] for task in running if memory.telling.get(task.key) is None]
+            recorded = confirmed(recorded, job.key, up, len(job.tasks))
+    return recorded
+
+
+def _suspicions(memory: StartMemory, starts: tuple[FailedStart, ...], at: float) -> list[Effect]:
+    """An event for each node that what is newly known makes a suspected one."""
+    now = FailedStarts(starts, memory.forgiven, memory.half_life, memory.owners, at)
     known = replace(now, starts=memory.recorded).suspected
     events: list[Effect] = []
     for node, owners in now.suspected.items():
@@ -168,13 +181,8 @@ def _suspicions(memory: StartMemory, snapshot: Snapshot) -> list[Effect]:
 
 def _spelled(starts: Iterable[FailedStart]) -> str:
     """The last ones, and of each namespace so many at most."""
-    left = Counter[str]()
-    kept = list[list[object]]()
-    for start in sorted(starts, key=lambda start: (-start.at, start.pod)):
-        left[namespace_of(start.gang)] += 1
-        if left[namespace_of(start.gang)] <= MOST_OF_NAMESPACE and len(kept) < MOST:
-            kept.append([start.pod, start.gang, start.node, start.at, start.why, start.alone])
-    return "".join(f"{json.dumps(line, separators=(',', ':'))}\n" for line in reversed(kept))
+    kept = [[start.pod, start.gang, start.node, start.at, start.why, start.alone] for start in kept_starts(starts)]
+    return "".join(f"{json.dumps(line, separators=(',', ':'))}\n" for line in kept)
 
 
 def forgiving(record: ConfigMap | None, nodes: Iterable[str], now: float) -> Raw:

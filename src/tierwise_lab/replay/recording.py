@@ -27,9 +27,10 @@ from tierwise.web.views import RunView
 from tierwise_lab.replay.engine.cluster import ReplayEvent
 from tierwise_lab.replay.engine.contenders import Contender
 from tierwise_lab.replay.engine.engine import Engine
+from tierwise_lab.replay.engine.gangs import job_key
 from tierwise_lab.replay.engine.rules import Rules
 from tierwise_lab.replay.engine.state import ReplayState
-from tierwise_lab.replay.traces.fabric import GPU, NAMESPACE, Fabric
+from tierwise_lab.replay.traces.fabric import GPU, Fabric
 from tierwise_lab.replay.traces.trace import Trace
 
 __all__ = ["ReplayRecording"]
@@ -62,7 +63,7 @@ class ReplayRecording(Recording):
         for number, end in self._ends.items():
             for event in self._log[begin:end]:
                 if event.kind in _KINDS:
-                    job = f"{NAMESPACE}/job-{event.subject}"
+                    job = job_key(event.subject, self._rules.teams)
                     pods = sum(row >= 0 for row in event.rows)
                     action, text = _WHY.get(event.kind, ("", ""))
                     yield JobEvent(event.time, number, _KINDS[event.kind], job, pods, action=action, text=text)
@@ -105,7 +106,7 @@ class ReplayRecording(Recording):
                     case "ended":
                         held_gpus -= gpus.pop(job)
                         del rows[job]
-                    case "evicted" | "stopped":
+                    case "evicted" | "stopped" | "failed":
                         waiting = waiting + 1
                         held_gpus = held_gpus - gpus.pop(job)
                         evicted += sum(row >= 0 for row in rows.pop(job))
@@ -136,7 +137,7 @@ class ReplayRecording(Recording):
         with self._lock:
             replay = Engine(self._fabric, self._trace, self._contender, self._rules, self._state(end))
             seen, after, report = replay.picture()
-        happened = _happened(after, report, self._log[self._ends.get(number - 1, 0) : end])
+        happened = _happened(after, report, self._log[self._ends.get(number - 1, 0) : end], self._rules.teams)
         run = Run([(seen, happened)], after, self._contender.profile)
         title = f"simulate, profile {self._contender.name}"
         board = Board(run, [cycle_entry(after, happened, number, {})])
@@ -152,7 +153,7 @@ class ReplayRecording(Recording):
                     state.waiting.discard(event.subject)
                 case "ended":
                     del state.running[event.subject]
-                case "evicted" | "stopped":
+                case "evicted" | "stopped" | "failed":
                     del state.running[event.subject]
                     state.waiting.add(event.subject)
                 case "arrived":
@@ -171,23 +172,25 @@ _KINDS: Final[dict[str, EventKind]] = {
     "ended": "ended",
     "evicted": "evicted",
     "stopped": "evicted",
+    "failed": "evicted",
 }
 """What the log of a replay has, as the page tells it."""
 
 _WHY: Final = {
     "evicted": ("preempt", "its place was given to another gang"),
     "stopped": ("failure", "its host failed"),
+    "failed": ("failure", "a host did not get its pod to run"),
 }
 """Action and reason that are told of a gang that lost its place."""
 
 
-def _happened(after: Snapshot, report: CycleReport, events: Sequence[ReplayEvent]) -> CycleReport:
+def _happened(after: Snapshot, report: CycleReport, events: Sequence[ReplayEvent], teams: int) -> CycleReport:
     """Report with the decisions that the log has for a moment, and the reasons of jobs that wait after it."""
     jobs = {job.key: job for job in after.jobs}
     decisions: list[Decision] = []
     evictions: list[Eviction] = []
     for event in events:
-        job = jobs.get(f"{NAMESPACE}/job-{event.subject}")
+        job = jobs.get(job_key(event.subject, teams))
         if job is None:
             continue
         if event.kind == "started" and job.phase is Phase.RUNNING:

@@ -10,6 +10,7 @@ The same record gives the same bytes, wherever it runs; what it names as files i
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -26,7 +27,7 @@ from tierwise.manifests.configuration import read_profile
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Queue
 from tierwise_lab.replay.engine.contenders import BUILT_IN, Contender
-from tierwise_lab.replay.engine.rules import Rules, draw
+from tierwise_lab.replay.engine.rules import Lemons, Rules, draw, draw_lemons
 from tierwise_lab.replay.engine.run import Comparison
 from tierwise_lab.replay.shared_gpu.openb import is_openb
 from tierwise_lab.replay.traces.fabric import AXIS, Fabric
@@ -159,6 +160,14 @@ class ReplaySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             "that by m/2.  [default: 0]",
         ),
     ] = 0.0
+    lemons: Annotated[
+        str | None,
+        Meta(
+            description="Hosts, drawn, on which four of five starts fail: 2% of them, or 2%x0.5 for half of the "
+            "starts.  [default: none]",
+            extra={"word": "SHARE%[xHOW-OFTEN]"},
+        ),
+    ] = None
     spares: Annotated[int, Meta(ge=0, description="Spares of each gang with profile spares.")] = 1
     durations: Annotated[
         Literal["stated", "rough", "history", "unknown"],
@@ -218,6 +227,7 @@ def comparison(
         queues=weighted_queues(spec.queues, trace, fabric) if spec.queues else (),
         checkpoint_interval=spec.checkpoint_interval,
         contention=spec.contention,
+        lemons=draw_lemons(fabric.nodes.names, *_lemons(spec.lemons), spec.seed) if spec.lemons else Lemons(),
     )
     contenders = [_contender(name, spec.seed, profile_of) for name in dict.fromkeys(spec.profile)]
     contenders = [c.with_spares(spec.spares) if c.spares else c for c in contenders]
@@ -225,6 +235,8 @@ def comparison(
         _check_for_controllers(contenders, trace)
         if spec.contention:
             raise InputError("kubelets run for as long as a job says: leave out contention", field="--contention")
+    if rules.lemons.hosts:
+        _check_for_lemons(spec, contenders)
     return Comparison(fabric, trace, contenders, rules, record=record)
 
 
@@ -250,6 +262,30 @@ def _check_for_controllers(contenders: Sequence[Contender], trace: Trace) -> Non
         raise InputError("simple rules decide in place of the cycle: they go through no controllers", field="--profile")
     if trace.least:
         raise InputError("gangs that go through controllers start whole: leave out elastic ones", field="--elastic")
+
+
+_FAILS = 0.8
+"""How often a start fails on a host that is a lemon, where nothing is said."""
+_LEMONS = re.compile(r"(\d{1,3}(?:\.\d{1,6})?)%(?:x([01](?:\.\d{1,6})?))?", re.ASCII)
+
+
+def _lemons(text: str) -> tuple[float, float]:
+    """The share of hosts on which starts fail, and how often they do; InputError where the text says neither."""
+    match = _LEMONS.fullmatch(text)
+    share = float(match[1]) / 100 if match is not None else -1.0
+    fails = float(match[2] or _FAILS) if match is not None else -1.0
+    if not 0 <= share <= 1 or not 0 <= fails < 1:
+        wrong = f'"{text}" is neither a share of the hosts such as 2% nor one with how often starts fail there, 2%x0.5'
+        raise InputError(wrong, field="--lemons")
+    return share, fails
+
+
+def _check_for_lemons(spec: ReplaySpec, contenders: Sequence[Contender]) -> None:
+    """InputError for what cannot be replayed where starts fail."""
+    if spec.through == "controllers":
+        raise InputError("starts fail in replays through the cycle alone: leave out lemons", field="--lemons")
+    if spec.elastic < 1 or any(contender.replaces for contender in contenders):
+        raise InputError("starts fail as a whole: leave out elastic gangs and repair", field="--lemons")
 
 
 def _roles(text: str) -> tuple[int, ...]:

@@ -8,18 +8,19 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from tests.support.draw import World
-from tests.support.reservations import HOUR, NOW, TWO_RACKS, in_namespace, job
+from tests.support.reservations import HOUR, NOW, TWO_RACKS, in_namespace, job, running
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
 from tierwise.config.profile import DEFAULT
 from tierwise.framework.report import CycleReport
+from tierwise.model.failed_starts import MOST_OF_NAMESPACE
 from tierwise.port import Create, Objects, Update
 from tierwise.scheduler import cycle
 from tierwise.scheduler.cycle import check_profile
 from tierwise.snapshot.builder import build
-from tierwise.snapshot.failed_starts import FAILED_STARTS, MOST_OF_NAMESPACE, failed_start, failed_start_effects
+from tierwise.snapshot.failed_starts import FAILED_STARTS, failed_start, failed_start_effects
 
 REMEMBERS = replace(DEFAULT, action_arguments={"allocate": {"failedStarts": "tierwise"}})
 
@@ -216,3 +217,19 @@ def test_values_that_cannot_be_read_are_refused(name: str, value: object) -> Non
     with pytest.raises(InputError, match=r"is not") as refused:
         check_profile(replace(DEFAULT, action_arguments={"allocate": {name: value}}))
     assert f"configurations.allocate.{name}" == refused.value.field
+
+
+def test_a_pod_that_came_up_elsewhere_since_speaks_against_the_node() -> None:
+    """Nobody ran beside it when it failed; now all of it does, on another node. Not where it lacked an image."""
+    alone = record(("default/train", "n0", 60.0))
+    again = running("train", "n1")
+
+    def flags(why: str, gang: list[Raw]) -> list[bool]:
+        lines = alone[0]["data"]["starts"].replace("false", "true").replace("OutOfcpu", why)  # type: ignore[index]
+        told = effects([{**alone[0], "data": {"starts": lines}}], gang)
+        return [json.loads(line)[5] for one in told for line in one.raw["data"]["starts"].splitlines()]
+
+    assert [False] == flags("OutOfcpu", again)
+    assert [] == flags("OutOfcpu", running("train", "n0"))
+    assert [] == flags("ImagePullBackOff", again)
+    assert [] == flags("OutOfcpu", job("train"))

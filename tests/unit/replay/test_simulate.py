@@ -102,7 +102,7 @@ def test_an_unknown_profile_is_named(files: list[str]) -> None:
     """Those that need no file are listed."""
     result = run(*files, "--profile", "best")
     assert result.exit_code == 2
-    known = "default, propose, patient, rings, repair, spares, easy, conservative, best-fit, volcano, tree, kueue"
+    known = "default, propose, patient, rings, repair, spares, easy, conservative, remembers, five-in-five, best-fit"
     assert f"best is neither a file nor one of {known}" in result.stderr
 
 

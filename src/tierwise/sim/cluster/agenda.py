@@ -30,6 +30,7 @@ __all__ = [
     "NodeBack",
     "NodeLost",
     "PodFails",
+    "StartFails",
     "node_back",
     "node_lost",
     "pod_fails",
@@ -64,6 +65,12 @@ class Ends(msgspec.Struct, frozen=True):
     subject: str | int
 
 
+class StartFails(msgspec.Struct, frozen=True):
+    """A job is seen not to have come up where it was started."""
+
+    job: int
+
+
 class Arrives(msgspec.Struct, frozen=True):
     """A job is submitted."""
 
@@ -81,8 +88,8 @@ class Due(msgspec.Struct, frozen=True):
 
 
 Incident = PodFails | NodeLost | NodeBack
-Event = Incident | Ends | Arrives | LookAgain | Due
-_RANKS: Final = {Ends: 0, PodFails: 1, NodeLost: 1, NodeBack: 1}
+Event = Incident | Ends | StartFails | Arrives | LookAgain | Due
+_RANKS: Final = {Ends: 0, StartFails: 1, PodFails: 1, NodeLost: 1, NodeBack: 1}
 """What comes first of all that happens at one time: room is free before it is asked for."""
 _LAST: Final = 2
 

@@ -22,7 +22,6 @@ from tierwise.sim.forecast.eta import RUNS, forecasts
 from tierwise.sim.forecast.start_ranges import ForecastErrors, StartRange, range_of_runs
 from tierwise_lab.replay.engine.contenders import Contender
 from tierwise_lab.replay.engine.engine import Engine
-from tierwise_lab.replay.engine.gangs import job_key
 from tierwise_lab.replay.engine.rules import Rules
 from tierwise_lab.replay.report.outcome import Data
 from tierwise_lab.replay.traces.fabric import Fabric
@@ -72,8 +71,9 @@ def calibrate(
             for forecast in told:
                 if forecast.start <= state.clock:
                     errors.started(str(forecast.job), forecast.start)
-            ahead = forecasts(engine.known(), contender.profile, until={job_key(job)}, runs=runs, seed=rules.seed)
-            waiting_job = next(waiting for waiting in ahead.waiting if waiting.key == job_key(job))
+            key = engine.gangs.key(job)
+            ahead = forecasts(engine.known(), contender.profile, until={key}, runs=runs, seed=rules.seed)
+            waiting_job = next(waiting for waiting in ahead.waiting if waiting.key == key)
             range_of_start = range_of_runs(ahead.starts(waiting_job), state.clock)
             corrected = errors.corrected(state.clock, range_of_start)
             errors.note(str(job), state.clock, range_of_start)

@@ -19,7 +19,7 @@ from tierwise_lab.replay.report.outcome import Data
 
 __all__ = ["Checkpoint", "digest", "load", "save"]
 
-_FORMAT = 7
+_FORMAT = 8
 
 
 class Checkpoint(msgspec.Struct, frozen=True):

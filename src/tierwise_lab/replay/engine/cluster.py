@@ -16,6 +16,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.model.arrays import EMPTY, Ints
+from tierwise.model.failed_starts import FailedStart, confirmed, kept_starts
 from tierwise.model.rings import uplinks
 from tierwise.model.slots import gangs_in, share_lost
 from tierwise.sim.cluster.agenda import NodeBack
@@ -92,7 +93,7 @@ _LEAVES = 1
 _SAMPLES = 240
 
 
-ReplayEventKind = Literal["arrived", "started", "resized", "ended", "evicted", "stopped", "down", "up"]
+ReplayEventKind = Literal["arrived", "started", "resized", "ended", "evicted", "stopped", "failed", "down", "up"]
 
 
 class ReplayEvent(msgspec.Struct, frozen=True, array_like=True):
@@ -100,7 +101,8 @@ class ReplayEvent(msgspec.Struct, frozen=True, array_like=True):
 
     time: float
     kind: ReplayEventKind
-    """Of a job, which is stopped where its host fails; of a host, the last two."""
+    """Of a job, which is stopped where its host fails, and fails where it does not come up; or of a host, the last two.
+    """
     subject: int  # the job, or the row of the host
     rows: tuple[int, ...] = ()  # where a job started, or is since it has more pods or fewer
     gpus: int = 0  # that it has there
@@ -123,7 +125,10 @@ class ReplayCluster:
         trace = trace if rules.queues else trace.in_one_queue()
         self.fabric, self.trace, self.contender, self.rules, self._measured = fabric, trace, contender, rules, measured
         self.state = ReplayState.at_start(trace) if state is None else state
-        self.gangs = Gangs(trace, fabric.gpus_per_host, contender.aware, contender.spares, contender.replaces)
+        self.gangs = Gangs(
+            trace, fabric.gpus_per_host, contender.aware, contender.spares, contender.replaces, rules.teams
+        )
+        self._lemons = frozenset(fabric.nodes.row[host] for host in rules.lemons.hosts)
         self.nodes = fabric.nodes
         self.standing = np.zeros((len(self.gangs.shapes), len(fabric.nodes)), dtype=np.int64)
         self.held_in = np.zeros((len(AXIS), len(trace.queues)), dtype=np.int64)  # by resource and queue
@@ -302,6 +307,45 @@ class ReplayCluster:
         state.waited[job] += state.clock - float(state.ready_since[job])
         if state.first_start[job] == NEVER:
             state.first_start[job] = state.clock
+        lemon = self._failing_row(job, rows)
+        if lemon >= 0:
+            state.failing[job] = state.clock + self.rules.lemons.noticed, lemon
+            return
+        if state.came_up[job] == NEVER:
+            state.came_up[job] = state.clock
+        key = self.gangs.key(job)
+        if any(start.alone and start.gang == key for start in state.remembered):
+            up = [self.nodes.names[row] for row in rows if row >= 0]
+            state.remembered = confirmed(state.remembered, key, up, len(rows))
+
+    def _failing_row(self, job: int, rows: Sequence[int]) -> int:
+        """The row on which this start of a gang fails; -1 where it comes up."""
+        inside = [row for row in rows if row in self._lemons] if self._lemons else []
+        if not inside:
+            return -1
+        rng = np.random.default_rng((self.rules.seed, job, int(self.state.failed_starts[job])))
+        return int(rng.choice(inside)) if rng.random() < self.rules.lemons.fails else -1
+
+    def fail(self, job: int) -> None:
+        """A gang is seen not to have come up: it leaves its hosts, and waits again."""
+        state = self.state
+        _, row = state.failing[job]
+        state.failed_starts[job] += 1
+        self._remember(job, row, "Init:Error")
+        self._stand(job, self._stop(job), -1)
+        self._wait(job)
+        self._tell("failed", job)
+
+    def _remember(self, job: int, row: int, why: str) -> None:
+        """Record a failed start as the scheduler does."""
+        if not self.contender.remembers:
+            return
+        state, key = self.state, self.gangs.key(job)
+        pods = state.running[job][1]
+        up = sum(place >= 0 and place != row for place in pods)
+        pod = f"{key}-{pods.index(row)}-{int(state.failed_starts[job])}"
+        start = FailedStart(pod, key, self.nodes.names[row], state.clock, why, alone=2 * up < len(pods))
+        state.remembered = kept_starts([*state.remembered, start])
 
     def resize(self, job: int, rows: tuple[int, ...]) -> None:
         """An elastic gang has other rows from now on; what it has done stays done."""
@@ -370,6 +414,9 @@ class ReplayCluster:
         ran, gpus = (state.clock - start) * pace, int(self.trace.gpus[job])
         serves = np.isinf(self.trace.duration[job])
         repeated_seconds = 0.0 if serves else min(ran, self.rules.restart_cost + self._unsaved(job, ran))
+        if state.failing.pop(job, None) is not None:
+            repeated_seconds = ran
+            state.in_vain += ran * gpus
         state.useful += (ran - repeated_seconds) * gpus
         state.lost[job] += repeated_seconds * gpus
         if state.clock <= self.trace.span:
@@ -405,6 +452,7 @@ class ReplayCluster:
             state.down.add(row)
             stopped = sorted(job for job, (_, rows) in state.running.items() if row in rows)
             for job in stopped:
+                self._remember(job, row, "NodeLost")
                 state.repairing[job] = self._stop(job)
                 state.ready_since[job] = state.clock
                 state.failures += 1

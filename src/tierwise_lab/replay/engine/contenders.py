@@ -7,7 +7,8 @@ in place of the cycle.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -16,16 +17,23 @@ from msgspec.structs import replace
 
 from tierwise.api.repair import OnNodeLoss
 from tierwise.config.actions import EVICTING
+from tierwise.config.failed_starts import failed_start_rules
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.config.reservations import OFF, reservation_rules
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, Factory, ScoreEffect, Scorer
 from tierwise.framework.registry import extended
 from tierwise.model.arrays import Bools, Floats
+from tierwise.model.failed_starts import FailedStart, StartMemory
 from tierwise.plugins import PLUGINS
 from tierwise_lab.replay.engine.baselines import RULES
 
 __all__ = ["BUILT_IN", "SIMPLE", "Contender", "plugins"]
+
+
+_SWARM_STARTS, _SWARM_SECONDS = 5, 300.0
+"""SwarmKit's `maxFailures` and `monitorFailures`: a node with so many of a service within so long is used last."""
+_NOBODY_SUSPECTS = 1 << 30
 
 
 class Contender(msgspec.Struct, frozen=True):
@@ -36,6 +44,7 @@ class Contender(msgspec.Struct, frozen=True):
     aware: bool = True
     spares: int = 0  # that every gang of several pods declares; pods by themselves may borrow them
     rule: str = ""  # of the baselines, which decides in place of the cycle
+    five_in_five: bool = False  # of failed starts it knows what SwarmKit does: five of a job on a node in five minutes
 
     def with_spares(self, number: int) -> Contender:
         """A copy of this contender that keeps so many spares for each gang."""
@@ -54,6 +63,23 @@ class Contender(msgspec.Struct, frozen=True):
     @property
     def reserves(self) -> bool:
         return reservation_rules(self.profile).mode != OFF
+
+    @property
+    def remembers(self) -> bool:
+        """Whether it has a record of failed starts."""
+        return bool(failed_start_rules(self.profile).namespace)
+
+    def memory(self, starts: Sequence[FailedStart], now: float) -> StartMemory | None:
+        """The memory of the starts that have failed so far; None where it keeps no record."""
+        if not self.remembers:
+            return None
+        rules = failed_start_rules(self.profile)
+        if not self.five_in_five:
+            return StartMemory(rules.namespace, rules.half_life, rules.owners, tuple(starts))
+        recent = [start for start in starts if start.at > now - _SWARM_SECONDS]
+        number = Counter((start.gang, start.node) for start in recent)
+        often = tuple(start for start in recent if number[start.gang, start.node] >= _SWARM_STARTS)
+        return StartMemory(rules.namespace, rules.half_life, _NOBODY_SUSPECTS, often)
 
     @property
     def counts_rings(self) -> bool:
@@ -134,6 +160,11 @@ def _reserving(mode: str) -> Contender:
     return Contender(mode, replace(DEFAULT, action_arguments={"allocate": {"reservations": mode}}))
 
 
+def _remembering() -> Profile:
+    """The default profile with a record of failed starts."""
+    return replace(DEFAULT, action_arguments={"allocate": {"failedStarts": "replay"}})
+
+
 def _volcano() -> Contender:
     """Gangs by Volcano's scores of domains, pods by its binpack and node order, with the weights that it comes with."""
     scores = (PluginChoice("predicates"), PluginChoice("nodeorder"), PluginChoice("binpack"))
@@ -154,6 +185,8 @@ BUILT_IN: Mapping[str, Callable[[int], Contender]] = {
     "spares": lambda _seed: _with("spares", _REPAIR).with_spares(1),
     "easy": lambda _seed: _reserving("easy"),
     "conservative": lambda _seed: _reserving("conservative"),
+    "remembers": lambda _seed: Contender("remembers", _remembering()),
+    "five-in-five": lambda _seed: Contender("five-in-five", _remembering(), five_in_five=True),
     "best-fit": lambda _seed: _naive("best-fit", PluginChoice("binpack")),
     "volcano": lambda _seed: _volcano(),
     **{name: partial(_ruled, name) for name in RULES},

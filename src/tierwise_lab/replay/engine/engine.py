@@ -24,12 +24,11 @@ from tierwise.model.held import Endings
 from tierwise.model.job import Job, Queue
 from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import cycle
-from tierwise.sim.cluster.agenda import Agenda, Arrives, Ends, Event, LookAgain, NodeBack, NodeLost
+from tierwise.sim.cluster.agenda import Agenda, Arrives, Ends, Event, LookAgain, NodeBack, NodeLost, StartFails
 from tierwise.sim.forecast.driver import drive
 from tierwise_lab.replay.engine.baselines import RULES, decided
 from tierwise_lab.replay.engine.cluster import ReplayCluster, most
 from tierwise_lab.replay.engine.contenders import Contender, plugins
-from tierwise_lab.replay.engine.gangs import job_key
 from tierwise_lab.replay.engine.rules import HISTORY, ROUGH, STATED, Rules
 from tierwise_lab.replay.engine.state import NEVER, ReplayState
 from tierwise_lab.replay.traces.fabric import AXIS, Fabric
@@ -109,7 +108,10 @@ class Engine(ReplayCluster):
     def _await_end(self, job: int) -> None:
         start, rows = self.state.running[job]
         seconds_left = float(self.state.remaining[job]) / self.pace(job)
-        self.agenda.put(Ends(job), start + seconds_left)
+        failing = self.state.failing.get(job)
+        self.agenda.put(Ends(job), start + seconds_left if failing is None else inf)
+        if failing is not None:
+            self.agenda.put(StartFails(job), failing[0])
         if self._foresees and not self._one_by_one and seconds_left < inf:
             shapes = [shape.number for shape in self.gangs.pods(job)]
             self._ending.put(job, rows, shapes, max(start, _FIRST), seconds_left * float(self._errors[job]))
@@ -121,6 +123,7 @@ class Engine(ReplayCluster):
 
     def _await_no_end(self, job: int) -> None:
         self.agenda.cancel(Ends(job))
+        self.agenda.cancel(StartFails(job))
         self._ending.drop(job)
 
     def happen(self, event: Event) -> None:
@@ -132,6 +135,9 @@ class Engine(ReplayCluster):
         if isinstance(event, Ends):
             self._ending.drop(int(event.subject))
             self.finish(int(event.subject))
+        elif isinstance(event, StartFails):
+            self._ending.drop(event.job)
+            self.fail(event.job)
         elif isinstance(event, NodeLost | NodeBack):
             for job in self.host(event):
                 self._await_no_end(job)
@@ -263,6 +269,7 @@ class Engine(ReplayCluster):
             standing_jobs=() if one_by_one else stand,
             history=self._past(),
             endings=None if one_by_one else self._ending.columns(),
+            start_memory=self.contender.memory(self.state.remembered, self.state.clock),
         )
 
     def _waiting(self, job: int, number: int) -> Job:
@@ -322,7 +329,7 @@ class Engine(ReplayCluster):
                 len(ended),
                 tuple(
                     FinishedRun(
-                        job=job_key(job),
+                        job=self.gangs.key(job),
                         queue=trace.queues[trace.queue[job]],
                         pods=len(self.gangs.pods(job)),
                         seconds=float(trace.duration[job]),

@@ -20,7 +20,7 @@ from tierwise.model.job import Constraint, Job, Phase, PodSet, Shape, Status, Su
 from tierwise_lab.replay.traces.fabric import NAMESPACE, shape
 from tierwise_lab.replay.traces.trace import QUEUE, Sizes, Trace
 
-__all__ = ["Gangs", "RunningGang", "gang"]
+__all__ = ["Gangs", "RunningGang", "gang", "job_key"]
 
 _SOFT = Constraint(hard=False)
 
@@ -33,6 +33,7 @@ class Gangs(msgspec.Struct):
     aware: bool
     spares: int = 0  # that every gang of several pods declares; pods by themselves may borrow them
     replaces: bool = False  # gangs may wait for replacements
+    teams: int = 0  # namespaces that jobs are of, by turns; 0: all are of one
     shapes: list[Shape] = []
     _known: dict[tuple[int, int], Shape] = {}
 
@@ -70,6 +71,10 @@ class Gangs(msgspec.Struct):
             return tuple(sorted(sizes)[: self.minimum(job)])
         return sizes
 
+    def key(self, job: int) -> str:
+        """The key of a job."""
+        return job_key(job, self.teams)
+
     def waiting(self, job: int, number: int, nominated_rows: Sequence[int] | None) -> Job:
         """A job that waits, at a place in the snapshot; rows may be kept for it."""
         return self._model(job, number, Status.PENDING, nominated_rows)
@@ -88,7 +93,14 @@ class Gangs(msgspec.Struct):
     ) -> Job:
         trace = self.trace
         stand = RunningGang(
-            job, number, float(trace.arrival[job]), trace.queues[trace.queue[job]], status, rows, nominated_rows
+            self.key(job),
+            job,
+            number,
+            float(trace.arrival[job]),
+            trace.queues[trace.queue[job]],
+            status,
+            rows,
+            nominated_rows,
         )
         gang_made = gang(stand, self.pods(job), _SOFT if self.aware else None, self.minimum(job))
         if not self.replaces:
@@ -100,8 +112,9 @@ class Gangs(msgspec.Struct):
 
 
 class RunningGang(msgspec.Struct, frozen=True):
-    """The state of a gang: its name and place in the trace, its place in the snapshot, and where its pods run."""
+    """The state of a gang: its key and place in the trace, its place in the snapshot, and where its pods run."""
 
+    key: str
     job: int
     number: int
     created: float
@@ -111,14 +124,14 @@ class RunningGang(msgspec.Struct, frozen=True):
     kept: Sequence[int] | None = None  # for lost pods of one that runs
 
 
-def job_key(job: int) -> str:
-    """The key of a job of a trace."""
-    return f"{NAMESPACE}/job-{job}"
+def job_key(job: int, teams: int = 0) -> str:
+    """The key of a job of a trace, where jobs are of so many namespaces by turns; 0: all are of one."""
+    return f"team-{job % teams}/job-{job}" if teams else f"{NAMESPACE}/job-{job}"
 
 
 def gang(stand: RunningGang, shapes: Sequence[Shape], constraint: Constraint | None = None, minimum: int = 1) -> Job:
     """A job of the model with pods of these shapes, in the order of ranks, of which so many are to start together."""
-    key = job_key(stand.job)
+    key = stand.key
     runs = stand.status is Status.RUNNING
     created = stand.created
     rows = stand.rows if stand.rows is not None else (-1,) * len(shapes)

@@ -11,12 +11,21 @@ import numpy as np
 from tierwise.model.job import Queue
 from tierwise.sim.cluster.agenda import NodeBack, NodeLost
 
-__all__ = ["HISTORY", "ROUGH", "STATED", "HostIncident", "Rules", "draw"]
+__all__ = ["HISTORY", "ROUGH", "STATED", "HostIncident", "Lemons", "Rules", "draw", "draw_lemons"]
 
 HostIncident = NodeLost | NodeBack
 
 STATED, ROUGH, HISTORY = "stated", "rough", "history"
 """Every job states its true duration; or one that is up to twice or half of it; or only what has ended is known."""
+
+
+class Lemons(msgspec.Struct, frozen=True):
+    """Hosts on which starts fail: a gang with a pod on one of them does not come up, with this probability."""
+
+    hosts: tuple[str, ...] = ()
+    fails: float = 0.0
+    noticed: float = 30.0
+    """Seconds until a start that fails is seen to have failed: it holds its hosts so long, and does no work."""
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -32,6 +41,16 @@ class Rules(msgspec.Struct, frozen=True):
     queues: tuple[Queue, ...] = ()  # those of the trace, in its order; where none are given, all jobs wait in one
     contention: float = 0.0  # the share of a gang's time in which it communicates; 0: crowded uplinks slow nobody
     checkpoint_interval: float = 0.0  # of work; 0 where a gang that stops repeats the restart cost alone
+    lemons: Lemons = Lemons()
+
+    @property
+    def teams(self) -> int:
+        """How many namespaces the jobs are of, by turns; 0 where they are all of one."""
+        return _TEAMS if self.lemons.hosts else 0
+
+
+_TEAMS = 8
+"""A host is suspected where it has failed several namespaces, so where starts fail jobs have several."""
 
 
 # Hosts that fail and are repaired, drawn with a seed before the run begins.
@@ -55,3 +74,12 @@ def draw(hosts: Sequence[str], span: float, *, between: float, repair: float, se
         events += [(time, row, False), (back, row, True)]
         heapq.heappush(due, (back + float(rng.exponential(between)), row))
     return tuple((NodeBack if up else NodeLost)(time, hosts[row]) for time, row, up in sorted(events))
+
+
+def draw_lemons(hosts: Sequence[str], share: float, fails: float, seed: int) -> Lemons:
+    """This share of the hosts, one at least where it is not 0, drawn with a seed."""
+    if not share:
+        return Lemons()
+    rng = np.random.default_rng((seed, len(hosts), 62))
+    rows = rng.choice(len(hosts), size=max(1, round(share * len(hosts))), replace=False)
+    return Lemons(tuple(hosts[row] for row in sorted(rows.tolist())), fails)

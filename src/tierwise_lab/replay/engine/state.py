@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tierwise.model.arrays import Floats, Ints
+from tierwise.model.failed_starts import FailedStart
 from tierwise_lab.replay.report.spread import FIGURES
 from tierwise_lab.replay.traces.trace import Trace
 
@@ -44,6 +45,8 @@ class ReplayState(msgspec.Struct):
     waited: Floats
     evictions: Floats  # how often, by job
     lost: Floats  # GPU-seconds of work that has to be done again, by job
+    came_up: Floats  # when all of a job first ran; NEVER where it never did
+    failed_starts: Floats  # how often, by job
     fewest: Floats  # leaves that could hold what last started, by job; NaN where figures are
     figures: Floats  # (jobs x FIGURES) of the last start; NaN where it never started or is one pod
     clock: float = 0.0
@@ -73,6 +76,9 @@ class ReplayState(msgspec.Struct):
     crowded_seconds: float = 0.0  # seconds with more than two rings on an uplink
     excess_seconds: float = 0.0  # rings beyond two on all uplinks, times seconds
     slowed: dict[int, float] = {}  # running gangs whose rings are slowed by others -> how fast they work, below 1
+    failing: dict[int, tuple[float, int]] = {}  # gangs that do not come up -> when that is seen, and the row
+    remembered: list[FailedStart] = []  # what a record of failed starts has of them
+    in_vain: float = 0.0  # GPU-seconds held by starts that failed
     cycles: int = 0
     events: int = 0
     samples: list[Sample] = []
@@ -88,6 +94,8 @@ class ReplayState(msgspec.Struct):
             waited=np.zeros(jobs),
             evictions=np.zeros(jobs),
             lost=np.zeros(jobs),
+            came_up=np.full(jobs, NEVER),
+            failed_starts=np.zeros(jobs),
             fewest=np.full(jobs, np.nan),
             figures=np.full((jobs, len(FIGURES)), np.nan),
         )

@@ -152,6 +152,7 @@ def outcome(engine: Engine | EmbeddedReplay) -> Data:
         "rings": _rings(engine),
         "stops": {"evictions": int(state.evictions.sum()), "failures": state.failures},
         **(_of_failures(engine) if engine.rules.incidents else {}),
+        **(_of_starts(engine) if engine.rules.lemons.hosts else {}),
         "cycles": state.cycles,
         "events": state.events,
         "samples": [_sample(sample) for sample in state.samples],
@@ -182,6 +183,27 @@ def _of_failures(engine: Engine | EmbeddedReplay) -> Data:
             "gpu_hours_halted": round(state.halted / HOUR, 3),
         }
     }
+
+
+def _of_starts(engine: Engine | EmbeddedReplay) -> Data:
+    """How many starts failed, how long jobs took to run with every pod, and what was held meanwhile."""
+    state, trace = engine.state, engine.trace
+    several = trace.gpus > engine.fabric.gpus_per_host
+    up = (state.came_up >= 0) & several
+    return {
+        "starts": {
+            "failed": int(state.failed_starts.sum()),
+            "jobs": int((state.failed_starts > 0).sum()),
+            "beyond_three": int((state.failed_starts > _RETRIES).sum()),
+            "running_seconds": figures((state.came_up - trace.arrival)[up]),
+            "retrying_seconds": figures((state.came_up - state.first_start)[up]),
+            "gpu_hours_in_vain": round(state.in_vain / HOUR, 3),
+        }
+    }
+
+
+_RETRIES = 3
+"""Retries of a Volcano Job that says nothing of them."""
 
 
 def _lost_by_formula(engine: Engine | EmbeddedReplay, span: float) -> float | None:

@@ -151,13 +151,26 @@ _OF_FAILURES: Final[Sequence[Figure]] = (
 )
 """The same where hosts fail."""
 
+_OF_STARTS: Final[Sequence[Figure]] = (
+    Figure("starts.failed", "starts that failed", _count, -1),
+    Figure("starts.jobs", "jobs with a failed start", _count, -1),
+    Figure("starts.beyond_three", "jobs with more than three", _count, -1),
+    Figure("starts.running_seconds.mean", "arrival until all of a multi-host job runs, mean", duration, -1),
+    Figure("starts.retrying_seconds.mean", "first start until all of it runs, mean", duration, -1),
+    Figure("starts.retrying_seconds.p99", "first start until all of it runs, 99th percentile", duration, -1),
+    Figure("starts.gpu_hours_in_vain", "GPU time held by starts that failed", _hours, -1),
+)
+"""The same where starts fail."""
+
 
 def shown_figures(outcomes: Sequence[dict[str, Any]]) -> Sequence[Figure]:
     """The numbers that these outcomes have."""
-    return (*FIGURES, *_OF_FAILURES) if all("failures" in outcome for outcome in outcomes) else FIGURES
+    failures = _OF_FAILURES if all("failures" in outcome for outcome in outcomes) else ()
+    starts = _OF_STARTS if all("starts" in outcome for outcome in outcomes) else ()
+    return (*FIGURES, *failures, *starts)
 
 
-FIGURE: Mapping[str, Figure] = {figure.key: figure for figure in (*FIGURES, *_OF_FAILURES)}
+FIGURE: Mapping[str, Figure] = {figure.key: figure for figure in (*FIGURES, *_OF_FAILURES, *_OF_STARTS)}
 """All of them by key."""
 CLOSENESS, WAIT = FIGURE["spread.excess"], FIGURE["times.wait_seconds.mean"]
 """The two that matter most in a sweep: maps and worst cells are about them."""

@@ -20,7 +20,7 @@ from tierwise.model.tree import build_tree
 from tierwise.plugins import PLUGINS
 from tierwise.scheduler import cycle
 from tierwise_lab.replay.engine.checkpoint import digest
-from tierwise_lab.replay.engine.gangs import RunningGang, gang
+from tierwise_lab.replay.engine.gangs import RunningGang, gang, job_key
 from tierwise_lab.replay.engine.run import Replay
 from tierwise_lab.replay.report.outcome import Data
 from tierwise_lab.replay.shared_gpu import devices
@@ -99,7 +99,7 @@ class Filling:
     def arrive(self, kind: int) -> None:
         """A pod comes: it is placed by a cycle, or it is gone."""
         arrived = self.arrived
-        job = gang(RunningGang(arrived, 0, float(arrived)), [self._shapes[kind]])
+        job = gang(RunningGang(job_key(arrived), arrived, 0, float(arrived)), [self._shapes[kind]])
         self._came[kind] += 1
         every = np.arange(len(self._nodes))
         snapshot = Snapshot(
