@@ -99,7 +99,7 @@ def ours_of(objects: list[Raw], claims: list[str]) -> dict[str, Raw]:
     found: dict[str, Raw] = {}
     for row, name in enumerate(snapshot.nodes.names):
         try:
-            chosen = allocate(devices.table, reach, row, [one.plan for one in ask.claims], state, most=_STEPS)
+            chosen = allocate(devices.table, reach, row, [one.plan for one in ask.claims], state, max_steps=_STEPS)
         except AllocationFault as fault:
             found[name] = {"error": str(fault)}
             continue

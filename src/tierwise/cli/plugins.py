@@ -25,7 +25,8 @@ def plugins(*, names: tuple[str, ...] = argument("[NAME]..."), output: Format) -
 
     installed_plugins = installed(names)
     output.show(
-        lambda: plugin_wire(installed_plugins), lambda page: plugin_lines(page, installed_plugins, whole=bool(names))
+        lambda: plugin_wire(installed_plugins),
+        lambda page: plugin_lines(page, installed_plugins, as_sections=bool(names)),
     )
     if any(plugin.problem for plugin in installed_plugins):
         click.get_current_context().exit(1)

@@ -182,14 +182,18 @@ def compare(initial: Snapshot, before: Outcome, after: Outcome) -> Comparison:
     old, new = _states(before), _states(after)
     jobs = {job.key: job for outcome in (after, before) for job in (*outcome.snapshot.jobs, *_lone_jobs(outcome))}
     names = ObjectNames(jobs.values())
-    found: list[JobChange] = []
+    changes: list[JobChange] = []
     for key in dict.fromkeys([*old, *new]):
-        one, other, here = old.get(key), new.get(key), key in ran
-        found.append(JobChange(key, _effect(one, other, ran=here), here, one, other, names.of(jobs[key])))
+        old_state, new_state, job_ran = old.get(key), new.get(key), key in ran
+        changes.append(
+            JobChange(
+                key, _effect(old_state, new_state, ran=job_ran), job_ran, old_state, new_state, names.of(jobs[key])
+            )
+        )
     order = list(Effect)
-    changed = [change for change in found if change.effect is not Effect.NONE]
+    changed = [change for change in changes if change.effect is not Effect.NONE]
     changed.sort(key=lambda change: (order.index(change.effect), jobs[change.job].order))
-    return Comparison(_totals(before, old), _totals(after, new), tuple(changed), len(found) - len(changed))
+    return Comparison(_totals(before, old), _totals(after, new), tuple(changed), len(changes) - len(changed))
 
 
 def _effect(before: JobState | None, after: JobState | None, *, ran: bool) -> Effect:
@@ -205,15 +209,15 @@ def _effect(before: JobState | None, after: JobState | None, *, ran: bool) -> Ef
         return Effect.MOVES
     if len(before.pods) != len(after.pods):
         return Effect.GROWS if len(after.pods) > len(before.pods) else Effect.SHRINKS
-    one, other = (before.verdict, before.reason), (after.verdict, after.reason)
-    return Effect.ANOTHER_REASON if one != other and not after.started else Effect.NONE
+    old_outcome, new_outcome = (before.verdict, before.reason), (after.verdict, after.reason)
+    return Effect.ANOTHER_REASON if old_outcome != new_outcome and not after.started else Effect.NONE
 
 
 def _states(outcome: Outcome) -> dict[str, JobState]:
     snapshot, report = outcome.snapshot, outcome.report
     ledger = Ledger(snapshot)
     names, rows = snapshot.nodes.names, snapshot.nodes.rows
-    found: dict[str, JobState] = {}
+    states: dict[str, JobState] = {}
     for job in snapshot.jobs:
         pods = {t.key: names[rows[t.node]] for t in job.tasks if t.status is Status.RUNNING and t.node >= 0}
         rejection = refusal(job, report) if report is not None else None
@@ -232,12 +236,12 @@ def _states(outcome: Outcome) -> dict[str, JobState]:
             gated = bool(job.tasks) and all(task.status is Status.GATED for task in job.tasks)
             verdict, reason, text = why_waiting(job, rejection, gated=gated)
             state = msgspec.structs.replace(state, verdict=verdict.value, reason=reason, message=text)
-        found[job.key] = state
+        states[job.key] = state
     for job, node in outcome.lone:
         leaf = int(snapshot.topology.leaf[snapshot.nodes.row[node]])
         title, name = domain_title(snapshot.topology, leaf), snapshot.topology.name[leaf] if leaf != ROOT else ""
-        found[job.key] = JobState(True, {gang_path(job.key): node}, 1, name, place=title)
-    return found
+        states[job.key] = JobState(True, {gang_path(job.key): node}, 1, name, place=title)
+    return states
 
 
 def _lone_jobs(outcome: Outcome) -> Iterator[Job]:
@@ -276,14 +280,14 @@ def in_order(answers: Iterable[Answer]) -> tuple[Answer, ...]:
     return tuple(sorted(answers, key=lambda answer: WAYS.index(answer.way)))
 
 
-def least_change_wire(found: LeastChange) -> Raw:
+def least_change_wire(least_change: LeastChange) -> Raw:
     """The ways to make a job start, for programs."""
-    wire: dict[str, Any] = msgspec.to_builtins(found)
+    wire: dict[str, Any] = msgspec.to_builtins(least_change)
     del wire["name"]
-    if not found.stopped:
+    if not least_change.stopped:
         del wire["stopped"]
-    for way in wire["ways"]:
-        del way["changes"]
-        if way["way"] != "move":
-            del way["nodes"]
+    for change_wire in wire["ways"]:
+        del change_wire["changes"]
+        if change_wire["way"] != "move":
+            del change_wire["nodes"]
     return wire

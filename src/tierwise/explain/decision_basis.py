@@ -51,18 +51,18 @@ class DecisionBasis(msgspec.Struct, frozen=True):
 
 
 def decision_bases(
-    snapshot: Snapshot, report: CycleReport, profile: Profile, wanted: Collection[str]
+    snapshot: Snapshot, report: CycleReport, profile: Profile, job_keys: Collection[str]
 ) -> dict[str, DecisionBasis]:
     """The traces of the wanted jobs, by job key; only of their first decision in this cycle."""
     bases: dict[str, DecisionBasis] = {}
-    if not any(decision.job.key in wanted for decision in report.decisions):
+    if not any(decision.job.key in job_keys for decision in report.decisions):
         return bases
     current = open_cycle(snapshot, profile)
     victims = _Victims(snapshot, report)
     for decision in report.decisions:
         job = decision.job
         victims.let_go(current, decision)
-        if job.key in wanted and job.key not in bases and decision.action == "allocate":
+        if job.key in job_keys and job.key not in bases and decision.action == "allocate":
             basis = current.attempt(job, lambda _, decision=decision: _basis(current, decision))  # type: ignore[misc]
             bases[job.key] = DecisionBasis(job, decision) if isinstance(basis, Reason) else basis
         _replay(current, decision)
@@ -100,41 +100,41 @@ def _replay(current: Cycle, decision: Decision) -> None:
 
 def _basis(current: Cycle, decision: Decision) -> DecisionBasis:
     job = decision.job
-    asked = demand(current, job)
-    if not asked.task_groups:
+    job_demand = demand(current, job)
+    if not job_demand.task_groups:
         return DecisionBasis(job, decision)
     if current.snapshot.ground(job) is Ground.TREES:
         return DecisionBasis(job, decision)
-    if current.pipeline.gather_options(job, asked.need):
-        return DecisionBasis(job, decision, searched(current, job, asked))
+    if current.pipeline.gather_options(job, job_demand.need):
+        return DecisionBasis(job, decision, searched(current, job, job_demand))
     if job.shape.parted:
-        groups = _groups(current, job, asked)
+        groups = _groups(current, job, job_demand)
         if groups:
             return DecisionBasis(job, decision, groups=groups)
-        return DecisionBasis(job, decision, searched(current, job, asked))
-    tried = searched(current, job, asked)
+        return DecisionBasis(job, decision, searched(current, job, job_demand))
+    tried = searched(current, job, job_demand)
     compared = candidates(current, job, job.subs[0]).settled(current.topology, decision)
     return DecisionBasis(job, decision, tried, candidates=compared)
 
 
-def _groups(current: Cycle, job: Job, asked: Demand) -> tuple[GroupCounts, ...]:
+def _groups(current: Cycle, job: Job, job_demand: Demand) -> tuple[GroupCounts, ...]:
     """Tier by tier how many sub-groups the best domain holds; nothing where they differ or nothing limits the job."""
-    whole, limit = parts_of(current, job, asked), current.pipeline.limit(job)
-    if whole is None or whole.kind is None or limit is None or job.shape.nested or len(whole.parts[0].bundle) > 1:
+    root, limit = parts_of(current, job, job_demand), current.pipeline.limit(job)
+    if root is None or root.kind is None or limit is None or job.shape.nested or len(root.parts[0].bundle) > 1:
         return ()
-    if any(map(current.pipeline.moving, whole.shapes)):
+    if any(map(current.pipeline.moving, root.shapes)):
         return ()
     topology = current.topology
-    able = np.minimum(held(Room(current, Pool.FUTURE_IDLE), whole.parts[0]), len(asked.task_groups))
-    found = []
+    able = np.minimum(held(Room(current, Pool.FUTURE_IDLE), root.parts[0]), len(job_demand.task_groups))
+    counts_by_tier = []
     for tier in sorted({int(t) for t in topology.tier.tolist() if t <= limit}):
         domains = np.flatnonzero(topology.tier == tier)
         best = int(domains[np.lexsort((topology.rank[domains], -able[domains]))[0]])
-        holding = int((able[domains] >= len(asked.task_groups)).sum())
-        found.append(
-            GroupCounts(tier, len(domains), topology.name[best], int(able[best]), len(asked.task_groups), holding)
+        holding = int((able[domains] >= len(job_demand.task_groups)).sum())
+        counts_by_tier.append(
+            GroupCounts(tier, len(domains), topology.name[best], int(able[best]), len(job_demand.task_groups), holding)
         )
-    return tuple(found)
+    return tuple(counts_by_tier)
 
 
 class _Victims:

@@ -28,10 +28,10 @@ class Room(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        asked = " and ".join(f"{quantity} {resource}" for resource, quantity in self.requests.items())
+        requests_text = " and ".join(f"{quantity} {resource}" for resource, quantity in self.requests.items())
         where = f"one {self.tier_name}" if self.tier_name else f"one domain of tier {self.tier}"
         where = "the whole cluster" if self.tier_name == "cluster" else where
-        return f"{count(self.pods, 'pod')} of {asked}, in {where}"
+        return f"{count(self.pods, 'pod')} of {requests_text}, in {where}"
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -117,8 +117,8 @@ def plan_wire(plan: DefragPlan) -> Raw:
 def progress(before: DefragRecord | None, record: DefragRecord) -> list[str]:
     """What has happened between two records of an execution, a line each."""
     lines: list[str] = []
-    known = len(before.finished) if before is not None else 0
-    for move in record.finished[known:]:
+    finished_before = len(before.finished) if before is not None else 0
+    for move in record.finished[finished_before:]:
         note = f"; {move.note}" if move.note else ""
         lines.append(f"moved {count(move.pods, 'pod')} of {move.name}{note}")
     if before is not None and (before.phase, before.revision) == (record.phase, record.revision):
@@ -131,8 +131,8 @@ def progress(before: DefragRecord | None, record: DefragRecord) -> list[str]:
         case MovePhase.RESERVING:
             lines.append(f"holding {count(len(present.pods), 'place')} on {targets} for {present.name}")
         case MovePhase.MOVING:
-            told = f" after {present.notice:.0f} seconds of notice" if present.notice else ""
-            lines.append(f"evicting {count(len(present.pods), 'pod')} of {present.name}{told}")
+            notice_text = f" after {present.notice:.0f} seconds of notice" if present.notice else ""
+            lines.append(f"evicting {count(len(present.pods), 'pod')} of {present.name}{notice_text}")
         case _:
             lines.append(record.message)
     return lines

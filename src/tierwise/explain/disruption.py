@@ -97,12 +97,12 @@ class Losses:
                 self._ledger.evict(self._running, victims)
                 below = {job.key for job in before if not job_ready(self._ledger, job)}
         going = {self._running.tasks[position].key for position in positions}
-        found = [self._of_job(job, going, below=job.key in below) for job in jobs]
+        losses = [self._of_job(job, going, below=job.key in below) for job in jobs]
         for pod in pods:
             if pod in self._others:
                 seconds = self._seconds(self._others[pod], None)
-                found.append(Loss(pod, pod, 1, 1, 1, True, round(seconds)))
-        return tuple(sorted(found, key=lambda loss: (not loss.below, -loss.seconds, -loss.pods, natural(loss.name))))
+                losses.append(Loss(pod, pod, 1, 1, 1, True, round(seconds)))
+        return tuple(sorted(losses, key=lambda loss: (not loss.below, -loss.seconds, -loss.pods, natural(loss.name))))
 
     def whole(self, job: Job) -> int:
         """Accelerator-seconds that a job loses where it falls below a minimum."""
@@ -160,8 +160,8 @@ def losses_wire(losses: Collection[Loss], back: Mapping[str, str] | None = None)
 def lost_text(losses: Collection[Loss], unit: str) -> str:
     """What is lost, in a few words: "breaks 1 gang and loses 12 accelerator-hours"."""
     gangs = broken(losses)
-    told = [f"breaks {count(gangs, 'gang')}" if gangs else "breaks no gang", lost_work_text(losses, unit)]
-    return " and ".join(filter(None, told))
+    texts = [f"breaks {count(gangs, 'gang')}" if gangs else "breaks no gang", lost_work_text(losses, unit)]
+    return " and ".join(filter(None, texts))
 
 
 def lost_work_text(losses: Collection[Loss], unit: str) -> str:
@@ -212,30 +212,30 @@ class Drainable(msgspec.Struct, frozen=True):
         return self.kind, several(self.kind)
 
 
-def drainable_wire(found: Drainable) -> Raw:
+def drainable_wire(drainable: Drainable) -> Raw:
     """The answer for programs."""
     return {
-        "kind": found.kind,
-        "unit": f"{found.unit}s",
-        "drains": [_wire(one) for one in found.drains],
-        "togetherAsked": found.asked,
-        "together": _wire(found.together) if found.together is not None else None,
+        "kind": drainable.kind,
+        "unit": f"{drainable.unit}s",
+        "drains": [_wire(drain) for drain in drainable.drains],
+        "togetherAsked": drainable.asked,
+        "together": _wire(drainable.together) if drainable.together is not None else None,
     }
 
 
-def _wire(one: Drain) -> Raw:
+def _wire(drain: Drain) -> Raw:
     jobs: list[Raw] = [
         {"podGroup": loss.job, "podsRestarting": loss.pods, "podsRunning": loss.running, "belowMinimum": loss.below}
-        for loss in one.losses
+        for loss in drain.losses
     ]
     return {
-        "names": list(one.names),
-        "nodes": one.nodes,
-        "pods": one.pods,
-        "gangsBroken": broken(one.losses),
-        "hoursLost": round(hours(one.losses), 3),
-        "podsGone": list(one.gone),
-        "waits": list(one.waits) if one.waits is not None else None,
-        "emptyAt": format_time(one.empty_at) if one.empty_at is not None else None,
+        "names": list(drain.names),
+        "nodes": drain.nodes,
+        "pods": drain.pods,
+        "gangsBroken": broken(drain.losses),
+        "hoursLost": round(hours(drain.losses), 3),
+        "podsGone": list(drain.gone),
+        "waits": list(drain.waits) if drain.waits is not None else None,
+        "emptyAt": format_time(drain.empty_at) if drain.empty_at is not None else None,
         "jobs": jobs,
     }

@@ -150,9 +150,13 @@ def eta_text(eta: Eta, now: float, reader: str | None = None) -> str:
             when = _around(eta.start, eta.half, now)
             if not eta.after:
                 return f"{when}, in {lasting(eta.start - now)}"
-            own = [a.name for a in eta.after if reader is None or namespace_of(a.job) == reader]
-            others = len(eta.after) - len(own)
-            named = own + ([count(others, "job of another namespace", "jobs of other namespaces")] if others else [])
+            own_jobs = [a.name for a in eta.after if reader is None or namespace_of(a.job) == reader]
+            jobs_of_others = len(eta.after) - len(own_jobs)
+            named = own_jobs + (
+                [count(jobs_of_others, "job of another namespace", "jobs of other namespaces")]
+                if jobs_of_others
+                else []
+            )
             return f"when {joined(named)} {verb(len(eta.after), 'ends', 'end')}, {when}"
         case StartKind.NEVER:
             return f"never on this cluster: {message}"

@@ -68,11 +68,11 @@ def free_slots(snapshot: Snapshot, sizes: Sequence[int] = SIZES, *, tree: Altern
 def _units(snapshot: Snapshot, resource: str) -> tuple[Ints, Ints]:
     """Idle and whole units of every row."""
     nodes = snapshot.nodes
-    one = _one(resource)
+    unit = _one(resource)
     index = snapshot.axis.index.get(resource)
     amounts = nodes.allocatable[index] if index is not None else np.zeros(len(nodes), dtype=np.int64)
-    total = np.where(nodes.cordoned | LostNodes(nodes).down, 0, amounts // one)
-    idle = np.clip((amounts - held(snapshot, resource)) // one, 0, total)
+    total = np.where(nodes.cordoned | LostNodes(nodes).down, 0, amounts // unit)
+    idle = np.clip((amounts - held(snapshot, resource)) // unit, 0, total)
     return idle, total
 
 
@@ -86,8 +86,8 @@ def _taken(snapshot: Snapshot, job: Job, resource: str) -> Ints:
     running = [task for task in job.tasks if task.status is Status.RUNNING and task.node >= 0]
     amounts = [int(task.shape.request[index]) for task in running]
     rows = snapshot.nodes.rows[np.array([task.node for task in running], dtype=np.int64)]
-    taken = np.bincount(rows, weights=amounts, minlength=len(snapshot.nodes))
-    return taken.astype(np.int64) // _one(resource)
+    amounts_held = np.bincount(rows, weights=amounts, minlength=len(snapshot.nodes))
+    return amounts_held.astype(np.int64) // _one(resource)
 
 
 def _youngest(snapshot: Snapshot) -> list[Job]:
@@ -98,35 +98,35 @@ def _youngest(snapshot: Snapshot) -> list[Job]:
 
 def slots_lines(page: Page, snapshot: Snapshot) -> list[Text]:
     """A table with a line for each tier, and another with what the last gangs took."""
-    found = free_slots(snapshot)
-    if not any(slots.most for slots in found.slots):
+    free = free_slots(snapshot)
+    if not any(slots.most for slots in free.slots):
         return []
-    unit = "cpu" if found.resource == CPU else found.resource.rpartition("/")[2]
+    unit = "cpu" if free.resource == CPU else free.resource.rpartition("/")[2]
     rows: list[list[Cell]] = []
-    for tier, filling in found.filling.items():
-        fits = [f"{s.gangs} of {s.most}" if s.most else "-" for s in found.slots if s.tier == tier]
+    for tier, filling in free.filling.items():
+        fits = [f"{s.gangs} of {s.most}" if s.most else "-" for s in free.slots if s.tier == tier]
         rows.append([_tier(snapshot, tier), *fits, *(str(number) for number in filling)])
-    sizes = dict.fromkeys(s.size for s in found.slots)
+    sizes = dict.fromkeys(s.size for s in free.slots)
     columns: list[TableColumn | str] = ["tier", *(TableColumn(f"{size} {unit}", right=True) for size in sizes)]
     columns += [TableColumn(title, right=True) for title in _FILLING]
     lead = f"gangs of so much {unit} that fit now, of those that would if nothing ran; hyperNodes by how full they are"
-    return [*_lead(page, lead), *table(page, columns, rows), *_lost_lines(page, snapshot, found)]
+    return [*_lead(page, lead), *table(page, columns, rows), *_lost_lines(page, snapshot, free)]
 
 
-def _lost_lines(page: Page, snapshot: Snapshot, found: FreeSlots) -> list[Text]:
+def _lost_lines(page: Page, snapshot: Snapshot, free: FreeSlots) -> list[Text]:
     names = ObjectNames(snapshot.jobs)
     rows: list[list[Cell]] = []
-    for job, without in found.lost:
+    for job, without in free.lost:
         gone = [
             (n.tier, f"{w.gangs - n.gangs}x{n.size}")
-            for n, w in zip(found.slots, without, strict=True)
+            for n, w in zip(free.slots, without, strict=True)
             if w.gangs > n.gangs
         ]
-        cells = [" ".join(text for at, text in gone if at == tier) or "-" for tier in found.filling]
+        cells = [" ".join(text for at, text in gone if at == tier) or "-" for tier in free.filling]
         pods = sum(len(sub.held) for sub in job.subs)
         rows.append([Text(names.of(job), names.style(job)), str(pods), *cells])
     columns: list[TableColumn | str] = ["podGroup:12", "pods>"]
-    columns += [TableColumn(_tier(snapshot, tier), least=8, wraps=True) for tier in found.filling]
+    columns += [TableColumn(_tier(snapshot, tier), least=8, wraps=True) for tier in free.filling]
     lead = "what the gangs that were created last have cost: 2x64 is room for two gangs of 64"
     if rows:
         return [Text(""), *_lead(page, lead), *table(page, columns, rows)]
@@ -145,16 +145,16 @@ def _tier(snapshot: Snapshot, tier: int) -> str:
 
 def slots_wire(snapshot: Snapshot, tree: AlternateTopology | None = None) -> Raw:
     """The same for programs."""
-    found = free_slots(snapshot, tree=tree)
+    free = free_slots(snapshot, tree=tree)
     topology = tree.topology if tree is not None else snapshot.topology
     lost: list[Raw] = [
         {"podGroup": job.key, "tier": n.tier, "size": n.size, "gangs": w.gangs - n.gangs}
-        for job, without in found.lost
-        for n, w in zip(found.slots, without, strict=True)
+        for job, without in free.lost
+        for n, w in zip(free.slots, without, strict=True)
         if w.gangs > n.gangs
     ]
     return {
-        "resource": found.resource,
+        "resource": free.resource,
         "tiers": [
             {
                 "tier": s.tier,
@@ -165,8 +165,8 @@ def slots_wire(snapshot: Snapshot, tree: AlternateTopology | None = None) -> Raw
                 "fragmentation": round(s.fragmentation, 6),
                 "roomiest": [[topology.name[d], gangs] for d, gangs in s.roomiest],
             }
-            for s in found.slots
+            for s in free.slots
         ],
-        "filling": {str(tier): list(numbers) for tier, numbers in found.filling.items()},
+        "filling": {str(tier): list(numbers) for tier, numbers in free.filling.items()},
         "lost": lost,
     }

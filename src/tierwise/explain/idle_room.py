@@ -13,6 +13,11 @@ _HOUR = 3600.0
 def idle_room_wire(report: CycleReport) -> list[Raw]:
     """By namespace and queue, what is kept after a cycle and what its account has used, in their order."""
     return [
-        {"namespace": namespace, "queue": queue, "nodes": round(one.nodes, 3), "nodeHours": round(one.spent / _HOUR, 3)}
-        for (namespace, queue), one in sorted(report.turns.idle.accounts.items())
+        {
+            "namespace": namespace,
+            "queue": queue,
+            "nodes": round(account.nodes, 3),
+            "nodeHours": round(account.spent / _HOUR, 3),
+        }
+        for (namespace, queue), account in sorted(report.turns.idle.accounts.items())
     ]

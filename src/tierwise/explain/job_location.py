@@ -59,16 +59,16 @@ def job_location(
     for decision in decisions:
         for placed in decision.placed if decision.bound else ():
             rows[placed.sub.number] += placed.rows.tolist()
-    own = job.constraint
+    job_constraint = job.constraint
     subs = {
-        sub_id(sub): _place(snapshot, job.policies[sub.policy].constraint or own, rows[sub.number])
+        sub_id(sub): _place(snapshot, job.policies[sub.policy].constraint or job_constraint, rows[sub.number])
         for sub in job.subs
         if sub.policy >= 0
     }
     for number, group in enumerate(job.inner_groups[1:], start=1):
         inside = [row for sub in group_job(job, number).subs for row in rows[sub.number]]
-        subs[group.path] = _place(snapshot, group.constraint or own, inside)
-    return JobLocation(_place(snapshot, own, [row for found in rows.values() for row in found]), subs)
+        subs[group.path] = _place(snapshot, group.constraint or job_constraint, inside)
+    return JobLocation(_place(snapshot, job_constraint, [row for sub_rows in rows.values() for row in sub_rows]), subs)
 
 
 def _place(snapshot: Snapshot, constraint: Constraint | None, rows: list[int]) -> DomainLocation | None:

@@ -35,9 +35,9 @@ _CAUSES = 3
 
 def refusal(job: Job, report: CycleReport) -> Rejection | None:
     """Why a job waits; a job that no action speaks of because none of its pods exists waits for these."""
-    known = report.rejections.get(job.key)
-    if known is not None or job.tasks or not job.minimum or job.phase not in (Phase.PENDING, Phase.INQUEUE):
-        return known
+    rejection = report.rejections.get(job.key)
+    if rejection is not None or job.tasks or not job.minimum or job.phase not in (Phase.PENDING, Phase.INQUEUE):
+        return rejection
     text = f"none of its pods exists yet, and its minimum is {job.minimum}"
     return Rejection("gate", job.key, Reason("NotEnoughTasks", "gang", text), verdict=Verdict.NOT_ALLOWED)
 
@@ -95,18 +95,18 @@ def tried_line(tried: Tried, tier: str = "", *, never: bool = False) -> str:
     line = f"{line} ({causes})" if causes else line
     if not tried.outside:
         return line
-    others = f"{count(tried.outside, f'other {domain}')} of this tier {verb(tried.outside, 'is', 'are')}"
-    return f"{line}, and {others} not searched"
+    other_domains = f"{count(tried.outside, f'other {domain}')} of this tier {verb(tried.outside, 'is', 'are')}"
+    return f"{line}, and {other_domains} not searched"
 
 
 def _fits(tried: Tried, *, never: bool) -> str:
     """How many of the pods, or of the sub-groups, fit."""
-    part, whole, word = tried.fits, tried.asked, "pod"
+    part, total, word = tried.fits, tried.asked, "pod"
     if tried.whole:
-        part, whole, word = part // tried.whole, whole // tried.whole, tried.part or "sub-group"
-    text = of(part, whole, word, *(("would fit", "would fit") if never else ("fits", "fit")))
-    each = " each" if whole > 1 else ""
-    return f"{text} (of {count(tried.whole, 'pod')}{each})" if tried.whole > 1 else text
+        part, total, word = part // tried.whole, total // tried.whole, tried.part or "sub-group"
+    text = of(part, total, word, *(("would fit", "would fit") if never else ("fits", "fit")))
+    each_text = " each" if total > 1 else ""
+    return f"{text} (of {count(tried.whole, 'pod')}{each_text})" if tried.whole > 1 else text
 
 
 def _telling(tried: Sequence[Tried]) -> Sequence[Tried]:
@@ -127,15 +127,15 @@ def on_nodes(reason: Reason, nodes: int) -> str:
     return f"{count(nodes, 'node')} {text}"
 
 
-def _part(whole: Rejection, child: Rejection) -> str:
+def _part(parent: Rejection, child: Rejection) -> str:
     """A cause of the same subject names its plugin, one of a sub-group names the sub-group."""
     if child.stage == "reservation":
         return child.reason.text
-    if child.subject == whole.subject:
+    if child.subject == parent.subject:
         return f"{child.reason.plugin}: {_whole(child)}"
-    return f"{part_title(whole, child)}: {_whole(child)}"
+    return f"{part_title(parent, child)}: {_whole(child)}"
 
 
-def part_title(whole: Rejection, child: Rejection) -> str:
+def part_title(parent: Rejection, child: Rejection) -> str:
     """A part of a gang as its language calls it, with its name."""
-    return f"{child.part or 'sub-group'} {child.subject.removeprefix(f'{whole.subject}/')}"
+    return f"{child.part or 'sub-group'} {child.subject.removeprefix(f'{parent.subject}/')}"

@@ -43,14 +43,14 @@ class ObjectNames:
     """Short names of jobs; a name that two jobs would share keeps as much as tells them apart."""
 
     def __init__(self, jobs: Iterable[Job]) -> None:
-        known = {job.key: job for job in jobs}
+        job_by_key = {job.key: job for job in jobs}
         self._short: dict[str, str] = {}
         for shorten in (_bare, full_name):
-            shared = Counter(shorten(job) for job in known.values())
-            for key, job in known.items():
+            shared = Counter(shorten(job) for job in job_by_key.values())
+            for key, job in job_by_key.items():
                 if shared[shorten(job)] == 1:
                     self._short.setdefault(key, shorten(job))
-        self._place = {key: i for i, key in enumerate(known)}
+        self._place = {key: i for i, key in enumerate(job_by_key)}
 
     def of(self, job: Job) -> str:
         return self._short.get(job.key, job.key)
@@ -169,19 +169,19 @@ def _limit(topology: Topology, constraint: Constraint) -> str:
 def ladder_text(job: Job) -> str:
     """For how long a gang holds out for which tier: "rack until 2026-01-01T00:10:00Z, then any place"."""
     until = job.created
-    told = []
+    steps = []
     for step in job.ladder:
         until += step.seconds
-        told.append(f"{step.tier} until {format_time(until)}")
-    return ", ".join([*told, "then any place"])
+        steps.append(f"{step.tier} until {format_time(until)}")
+    return ", ".join([*steps, "then any place"])
 
 
 def gather_text(gather: Gather) -> str:
     """What a gathered job asks of the network, in the words of the API."""
-    told = [f"MustGather {name}" for name in gather.within] + [f"PreferGather {name}" for name in gather.prefer]
-    told += [f"podCountMultiple {number} in {name}" for name, number in gather.multiples]
+    terms = [f"MustGather {name}" for name in gather.within] + [f"PreferGather {name}" for name in gather.prefer]
+    terms += [f"podCountMultiple {number} in {name}" for name, number in gather.multiples]
     if gather.parallel:
-        told.append(f"pipelines of {gather.pipeline}")
+        terms.append(f"pipelines of {gather.pipeline}")
     if len(gather.drawn):
-        told.append(f"drawn to {len(gather.drawn)} running pods")
-    return ", ".join(told) or "near the pods of its selector"
+        terms.append(f"drawn to {len(gather.drawn)} running pods")
+    return ", ".join(terms) or "near the pods of its selector"

@@ -35,8 +35,8 @@ class NewlyPlaced(msgspec.Struct, frozen=True):
 class NewPlacements:
     """All pods with a new place, by row."""
 
-    def __init__(self, found: Iterable[NewlyPlaced]) -> None:
-        self._found = sorted(found, key=attrgetter("row"))
+    def __init__(self, placements: Iterable[NewlyPlaced]) -> None:
+        self._found = sorted(placements, key=attrgetter("row"))
         self._rows = [entry.row for entry in self._found]
 
     def __len__(self) -> int:
@@ -55,47 +55,47 @@ def newly_placed(reports: Iterable[tuple[Snapshot, CycleReport]], after: Snapsho
                 continue
             for placed in decision.placed:
                 for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
-                    there = after.nodes.row.get(snapshot.nodes.names[row])
-                    if there is not None:
+                    row_after = after.nodes.row.get(snapshot.nodes.names[row])
+                    if row_after is not None:
                         pod = name_of_pod(task.key)
-                        yield NewlyPlaced(there, decision.job, sub_id(placed.sub), task.role, pod, decision.bound)
+                        yield NewlyPlaced(row_after, decision.job, sub_id(placed.sub), task.role, pod, decision.bound)
 
 
-def placement_texts(names: ObjectNames, found: Sequence[NewlyPlaced]) -> list[Text]:
+def placement_texts(names: ObjectNames, placements: Sequence[NewlyPlaced]) -> list[Text]:
     """One line per job: which of its pods these are. Many jobs share one line."""
     jobs: dict[str, list[NewlyPlaced]] = {}
-    for entry in found:
+    for entry in placements:
         jobs.setdefault("" if entry.job.lone else entry.job.key, []).append(entry)
     if len(jobs) <= _JOBS:
         return [_of_job(names, key, entries) for key, entries in jobs.items()]
     lone = jobs.pop("", [])
-    shown = compact((names.of(entries[0].job) for entries in jobs.values()), most=5)
+    shown = compact((names.of(entries[0].job) for entries in jobs.values()), limit=5)
     number = sum(map(len, jobs.values()))
     line = Text.assemble(shown, (f"  {count(number, 'pod')} of {count(len(jobs), 'job')}", "dim"))
     return [line, _of_job(names, "", lone)] if lone else [line]
 
 
-def _of_job(names: ObjectNames, key: str, found: Sequence[NewlyPlaced]) -> Text:
+def _of_job(names: ObjectNames, key: str, placements: Sequence[NewlyPlaced]) -> Text:
     if not key:
-        return Text.assemble(compact(entry.pod for entry in found), (f"  {_number(found)}", "dim"))
-    job = found[0].job
+        return Text.assemble(compact(entry.pod for entry in placements), (f"  {_number(placements)}", "dim"))
+    job = placements[0].job
     roles: dict[str, list[str]] = {}
-    for entry in found:
+    for entry in placements:
         roles.setdefault(entry.role, []).append(entry.pod)
     stem = names.stem(job)
     which = ", ".join(pods(stem, members, role) for role, members in roles.items())
-    groups = sorted({entry.sub for entry in found} - {""})
-    more = [_number(found)]
+    groups = sorted({entry.sub for entry in placements} - {""})
+    details = [_number(placements)]
     if groups:
         word = job.joint_word()
-        more.append(f"{word if len(groups) == 1 else several(word)} {compact(groups)}")
-    return Text.assemble((names.of(job), names.style(job)), f" {which}", (f"  {', '.join(more)}", "dim"))
+        details.append(f"{word if len(groups) == 1 else several(word)} {compact(groups)}")
+    return Text.assemble((names.of(job), names.style(job)), f" {which}", (f"  {', '.join(details)}", "dim"))
 
 
-def _number(found: Sequence[NewlyPlaced]) -> str:
-    kept = sum(not entry.bound for entry in found)
-    number = count(len(found), "pod")
-    if not kept:
+def _number(placements: Sequence[NewlyPlaced]) -> str:
+    nominated = sum(not entry.bound for entry in placements)
+    number = count(len(placements), "pod")
+    if not nominated:
         return number
-    nodes = "node" if kept == 1 else "nodes"
-    return f"{number}, {nodes} kept" if kept == len(found) else f"{number}, {nodes} kept for {kept}"
+    nodes = "node" if nominated == 1 else "nodes"
+    return f"{number}, {nodes} kept" if nominated == len(placements) else f"{number}, {nodes} kept for {nominated}"

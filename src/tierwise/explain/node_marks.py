@@ -28,10 +28,10 @@ class NodeMark(msgspec.Struct, frozen=True):
 
 def node_marks(snapshot: Snapshot) -> Mapping[int, tuple[NodeMark, ...]]:
     """By row, what is said of a node; rows of which nothing is said are left out."""
-    found: dict[int, list[NodeMark]] = {}
+    marks_by_row: dict[int, list[NodeMark]] = {}
     for row, mark in (*_suspected(snapshot), *_windows(snapshot), *_kept(snapshot)):
-        found.setdefault(row, []).append(mark)
-    return {row: tuple(marks) for row, marks in found.items()}
+        marks_by_row.setdefault(row, []).append(mark)
+    return {row: tuple(marks) for row, marks in marks_by_row.items()}
 
 
 def _suspected(snapshot: Snapshot) -> Iterator[tuple[int, NodeMark]]:
@@ -65,7 +65,7 @@ def _kept(snapshot: Snapshot) -> Iterator[tuple[int, NodeMark]]:
         if place.after:
             places.setdefault(place.row, []).append(place.until)
     for row, ends in places.items():
-        last = max(ends)
-        until = f" until {format_time(last)} at most" if last < inf else ""
+        latest_end = max(ends)
+        until = f" until {format_time(latest_end)} at most" if latest_end < inf else ""
         number = count(len(ends), "place")
         yield row, NodeMark("kept", f"{number} kept{until} for pods that are about to come back")

@@ -55,47 +55,47 @@ class Obstacle(msgspec.Struct, frozen=True):
 
     def text(self) -> str:
         """Something like: without the spread of workers over zones it fits."""
-        *others, last = self.wishes
-        together = f"{', '.join(others)} and {last} together" if others else last
+        *first_wishes, last_wish = self.wishes
+        together = f"{', '.join(first_wishes)} and {last_wish} together" if first_wishes else last_wish
         return f"without {together} {'it fits' if self.now else 'it would fit if the cluster were empty'}"
 
 
 def obstacles_of(snapshot: Snapshot, report: CycleReport, profile: Profile, job: Job) -> tuple[Obstacle, ...]:
     """What stands in the way of a job, after a cycle; nothing where it waits for something else than a place."""
     rejection = report.rejections.get(job.key)
-    seen = next((known for known in snapshot.jobs if known.key == job.key), None)
+    seen = next((any_job for any_job in snapshot.jobs if any_job.key == job.key), None)
     if rejection is None or seen is None or rejection.stage not in ("fit", "space"):
         return ()
     cycle = after_decisions(snapshot, report, profile)
     now = rejection.verdict is not Verdict.NEVER
     every = cycle.attempt(seen, lambda job: _look(cycle, job, cleared=not now))
     for_a_time = cycle.attempt(seen, lambda job: _for_a_time(cycle, job)) if now else ()
-    found = [] if isinstance(for_a_time, Reason) else [Obstacle(names, now) for names in for_a_time]
+    obstacles_found = [] if isinstance(for_a_time, Reason) else [Obstacle(names, now) for names in for_a_time]
     if not isinstance(every, Reason):
-        found += [Obstacle(tuple(_words(seen, wish) for wish in wishes), now) for wishes in every]
-    return tuple(found)
+        obstacles_found += [Obstacle(tuple(_words(seen, wish) for wish in wishes), now) for wishes in every]
+    return tuple(obstacles_found)
 
 
 def _for_a_time(cycle: Cycle, job: Job) -> Sequence[tuple[str, ...]]:
     """Windows, and places that are kept for successors: they pass by themselves, and without them a job would start."""
-    found: list[tuple[str, ...]] = []
+    names_of_obstacles: list[tuple[str, ...]] = []
     names = cycle.windows.closing(job) if cycle.windows is not None else ()
     if cycle.windows is not None and names:
         cycle.windows.serve(None)
         if _fits(cycle, job):
-            found.append(tuple(names))
+            names_of_obstacles.append(tuple(names))
         cycle.windows.serve(job)
     with cycle.ledger.statement():
         places = cycle.nominations.open_places()
         if places and _fits(cycle, job):
-            found.append(tuple(_kept(cycle, places)))
-    return found
+            names_of_obstacles.append(tuple(_kept(cycle, places)))
+    return names_of_obstacles
 
 
 def _fits(cycle: Cycle, job: Job) -> bool:
-    asked = demand(cycle, job)
+    job_demand = demand(cycle, job)
     with cycle.ledger.statement():
-        return bool(asked.task_groups) and isinstance(search_minimum(cycle, job, asked), SearchResult)
+        return bool(job_demand.task_groups) and isinstance(search_minimum(cycle, job, job_demand), SearchResult)
 
 
 def _kept(cycle: Cycle, places: Sequence[HeldPlace]) -> Iterator[str]:
@@ -108,13 +108,13 @@ def _kept(cycle: Cycle, places: Sequence[HeldPlace]) -> Iterator[str]:
 
 
 def _look(cycle: Cycle, job: Job, *, cleared: bool) -> Sequence[tuple[Wish, ...]]:
-    asked = statable(cycle, job)
-    if asked is None:
+    stated_demand = statable(cycle, job)
+    if stated_demand is None:
         return ()
     if cleared:
         running = rows_by_shape(cycle.nodes, job.tasks, Status.RUNNING)
         cycle.ledger.clear([(cycle.snapshot.shapes[number], rows) for number, rows in running.items()])
-    return obstacles(cycle, job, asked, alone=cleared)
+    return obstacles(cycle, job, stated_demand, alone=cleared)
 
 
 def _words(job: Job, wish: Wish) -> str:
@@ -151,5 +151,5 @@ def obstacle_lines(page: Page, every: Sequence[Obstacle], *, indent: int = 4) ->
 
 def obstacles_wire(every: Sequence[Obstacle]) -> Raw:
     """For programs: only where there are any."""
-    told: list[Raw] = [{"without": list(o.wishes), "fitsNow": o.now, "message": o.text()} for o in every]
-    return {"obstacles": told} if told else {}
+    wires: list[Raw] = [{"without": list(o.wishes), "fitsNow": o.now, "message": o.text()} for o in every]
+    return {"obstacles": wires} if wires else {}

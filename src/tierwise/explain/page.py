@@ -104,8 +104,8 @@ class Text:
 
     def append(self, part: str | Text, style: str = "") -> Text:
         """Add a part at the end; this line, so that calls may follow each other."""
-        for text, own in [(part, style)] if isinstance(part, str) else part.pieces:
-            worn = f"{self.style} {own}".strip()
+        for text, part_style in [(part, style)] if isinstance(part, str) else part.pieces:
+            worn = f"{self.style} {part_style}".strip()
             if self.pieces and self.pieces[-1][1] == worn:
                 self.pieces[-1] = (self.pieces[-1][0] + text, worn)
             elif text:
@@ -117,14 +117,14 @@ class Text:
         return self[: len(self.plain.rstrip())]
 
     def __getitem__(self, span: slice) -> Text:
-        found = Text(style=self.style)
+        part = Text(style=self.style)
         place = 0
         start, end, _ = span.indices(len(self.plain))
         for text, style in self.pieces:
             inside = text[max(0, start - place) : max(0, end - place)]
-            found.pieces += [(inside, style)] if inside else []
+            part.pieces += [(inside, style)] if inside else []
             place += len(text)
-        return found
+        return part
 
 
 class Page(msgspec.Struct, frozen=True):

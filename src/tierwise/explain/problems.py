@@ -22,17 +22,17 @@ def problem_lines(page: Page, snapshot: Snapshot, complaints: Sequence[Fault] = 
     """Problems of the topology, faults of other objects and complaints of plugins, errors first."""
     trees = (snapshot.topology, *(alternate.topology for alternate in snapshot.alternate_topologies.values()))
     problems = (problem for tree in trees for problem in tree.problems)
-    found = [(problem.error, f"HyperNode {problem.domain}", problem.text) for problem in problems]
-    found += [(False, fault.subject, fault.text) for fault in (*snapshot.faults, *complaints)]
-    found.sort(key=lambda entry: not entry[0])
-    rows = [(_severity(error=error), subject, text) for error, subject, text in found]
+    entries = [(problem.error, f"HyperNode {problem.domain}", problem.text) for problem in problems]
+    entries += [(False, fault.subject, fault.text) for fault in (*snapshot.faults, *complaints)]
+    entries.sort(key=lambda entry: not entry[0])
+    rows = [(_severity(error=error), subject, text) for error, subject, text in entries]
     return table(page, _COLUMNS, rows, most=_MOST, more="more problem")
 
 
 def aside_line(snapshot: Snapshot) -> str:
     """Which hyperNodes an error took out of the tree."""
-    others = (alternate.topology for alternate in snapshot.alternate_topologies.values())
-    aside = [name for tree in (snapshot.topology, *others) for name in tree.set_aside]
+    alternate_trees = (alternate.topology for alternate in snapshot.alternate_topologies.values())
+    aside = [name for tree in (snapshot.topology, *alternate_trees) for name in tree.set_aside]
     if not aside:
         return ""
     return f"{count(len(aside), 'hyperNode')} set aside for errors: {joined(aside, 6)}"

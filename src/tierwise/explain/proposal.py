@@ -21,22 +21,26 @@ _SHARES = 6
 
 def proposal_lines(snapshot: Snapshot, decision: Decision) -> list[Text]:
     """One line on the recommendation; none where none was asked for."""
-    said = decision.proposed
-    if said is None:
+    recommendation = decision.proposed
+    if recommendation is None:
         return []
-    if isinstance(said, Abstained):
-        return [Text(f"{said.plugin} recommends nothing: {said.why}")]
-    where = _name(snapshot, said.domain)
-    split = "" if said.pieces.tolist() == [said.domain] else f": {joined(_shares(snapshot, decision, said), _SHARES)}"
-    followed = "" if _followed(snapshot, decision, said) else "; it did not work out"
-    return [Text(f"{said.plugin} recommends {where}{split} ({said.why}){followed}")]
+    if isinstance(recommendation, Abstained):
+        return [Text(f"{recommendation.plugin} recommends nothing: {recommendation.why}")]
+    where = _name(snapshot, recommendation.domain)
+    split = (
+        ""
+        if recommendation.pieces.tolist() == [recommendation.domain]
+        else f": {joined(_shares(snapshot, decision, recommendation), _SHARES)}"
+    )
+    followed = "" if _followed(snapshot, decision, recommendation) else "; it did not work out"
+    return [Text(f"{recommendation.plugin} recommends {where}{split} ({recommendation.why}){followed}")]
 
 
-def _shares(snapshot: Snapshot, decision: Decision, said: Proposal) -> list[str]:
+def _shares(snapshot: Snapshot, decision: Decision, proposal: Proposal) -> list[str]:
     """How many units go where, those with equal shares together."""
     what = decision.job.joint_word() if decision.job.shape.parted else "pod"
     places: dict[int, list[str]] = {}
-    for piece, number in zip(said.pieces.tolist(), said.counts.tolist(), strict=True):
+    for piece, number in zip(proposal.pieces.tolist(), proposal.counts.tolist(), strict=True):
         places.setdefault(number, []).append(_name(snapshot, piece))
     return [
         f"{count(number, what)} {'each ' if len(names) > 1 else ''}in {compact(names)}"
@@ -44,8 +48,8 @@ def _shares(snapshot: Snapshot, decision: Decision, said: Proposal) -> list[str]
     ]
 
 
-def _followed(snapshot: Snapshot, decision: Decision, said: Proposal) -> bool:
-    return snapshot.topology.contains(said.domain, decision.domain)
+def _followed(snapshot: Snapshot, decision: Decision, proposal: Proposal) -> bool:
+    return snapshot.topology.contains(proposal.domain, decision.domain)
 
 
 def _name(snapshot: Snapshot, domain: int) -> str:
@@ -69,25 +73,36 @@ def pattern_lines(snapshot: Snapshot, decision: Decision) -> list[Text]:
     name = job.pattern.name if not job.pattern.grid else ",".join(f"{n}={size}" for n, size in job.pattern.grid)
     lines = [Text(f"pattern {name}: edges that cross: {', '.join(cuts) or 'none'}")]
     if cuts and len(job.pattern.grid) > 1:
-        widest = [f"{n} {most} ({crossed} in several)" for n, most, crossed in spreads(topology, ordered, job.pattern)]
+        widest = [
+            f"{n} {domain_word} ({crossed} in several)"
+            for n, domain_word, crossed in spreads(topology, ordered, job.pattern)
+        ]
         lines.append(Text(f"innermost hyperNodes of the widest group: {', '.join(widest)}"))
     return lines
 
 
 def proposal_wire(snapshot: Snapshot, decision: Decision) -> Raw | None:
     """What was recommended; null where nothing was asked for."""
-    said = decision.proposed
-    if said is None:
+    recommendation = decision.proposed
+    if recommendation is None:
         return None
-    if isinstance(said, Abstained):
-        return {"plugin": said.plugin, "why": said.why, "hyperNode": "", "split": {}, "followed": False}
+    if isinstance(recommendation, Abstained):
+        return {
+            "plugin": recommendation.plugin,
+            "why": recommendation.why,
+            "hyperNode": "",
+            "split": {},
+            "followed": False,
+        }
     names = snapshot.topology.name
-    split: Raw = {names[p]: n for p, n in zip(said.pieces.tolist(), said.counts.tolist(), strict=True)}
-    followed = _followed(snapshot, decision, said)
+    split: Raw = {
+        names[p]: n for p, n in zip(recommendation.pieces.tolist(), recommendation.counts.tolist(), strict=True)
+    }
+    followed = _followed(snapshot, decision, recommendation)
     return {
-        "plugin": said.plugin,
-        "why": said.why,
-        "hyperNode": names[said.domain],
+        "plugin": recommendation.plugin,
+        "why": recommendation.why,
+        "hyperNode": names[recommendation.domain],
         "split": split,
         "followed": followed,
     }

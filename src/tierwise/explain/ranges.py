@@ -26,35 +26,35 @@ def numbers(values: Iterable[int]) -> str:
     shown = [str(a) if a == b else f"{a}-{b}" for a, b in runs]
     if len(shown) <= _MOST:
         return ",".join(shown)
-    told = sum(b - a + 1 for a, b in runs[: _MOST - 1])
-    return f"{','.join(shown[: _MOST - 1])} and {len(ordered) - told} more"
+    shown_numbers = sum(b - a + 1 for a, b in runs[: _MOST - 1])
+    return f"{','.join(shown[: _MOST - 1])} and {len(ordered) - shown_numbers} more"
 
 
-def compact(names: Iterable[str], most: int = 3) -> str:
+def compact(names: Iterable[str], limit: int = 3) -> str:
     """Names that differ in their last number folded into one: "rack-[0-3,7], spare"; of many the first ones."""
-    shown = [(_folded(stem, found), max(1, len(found))) for stem, found in _stems(names).items()]
-    if len(shown) <= most:
-        return joined([text for text, _ in shown], most)
-    rest = sum(number for _, number in shown[most - 1 :])
-    return f"{', '.join(text for text, _ in shown[: most - 1])} and {rest} more"
+    shown = [(_folded(stem, last_numbers), max(1, len(last_numbers))) for stem, last_numbers in _stems(names).items()]
+    if len(shown) <= limit:
+        return joined([text for text, _ in shown], limit)
+    hidden = sum(number for _, number in shown[limit - 1 :])
+    return f"{', '.join(text for text, _ in shown[: limit - 1])} and {hidden} more"
 
 
-def _folded(stem: str, found: Sequence[int]) -> str:
-    if len(found) > 1:
-        return f"{stem}[{numbers(found)}]"
-    return f"{stem}{found[0]}" if found else stem
+def _folded(stem: str, last_numbers: Sequence[int]) -> str:
+    if len(last_numbers) > 1:
+        return f"{stem}[{numbers(last_numbers)}]"
+    return f"{stem}{last_numbers[0]}" if last_numbers else stem
 
 
 def pods(job: str, names: Sequence[str], role: str = "") -> str:
     """Pods of a job by what tells them apart: "worker 0-15" for train-worker-0 to train-worker-15."""
-    known = {f"{job}-{role}-": role} if role else {f"{job}-": "pods"}
+    title_by_stem = {f"{job}-{role}-": role} if role else {f"{job}-": "pods"}
     stems = _stems(names)
     shown = []
-    for stem, found in stems.items():
-        if found and stem in known:
-            shown.append(f"{known[stem] if len(found) > 1 or role else 'pod'} {numbers(found)}")
+    for stem, last_numbers in stems.items():
+        if last_numbers and stem in title_by_stem:
+            shown.append(f"{title_by_stem[stem] if len(last_numbers) > 1 or role else 'pod'} {numbers(last_numbers)}")
         else:
-            shown.append(_folded(stem, found))
+            shown.append(_folded(stem, last_numbers))
     return joined(shown)
 
 

@@ -44,18 +44,20 @@ class Described(NamedTuple):
 @cache
 def sections() -> dict[str, list[Described]]:
     """The rows of every table, by its heading."""
-    found: dict[str, list[Described]] = {}
+    rows_by_heading: dict[str, list[Described]] = {}
     section = ""
     columns = [""]
     for line in (get_data("tierwise.explain", "reasons.txt") or b"").decode().splitlines():
-        first, *rest = (cell.strip() for cell in line.split(" | "))
-        if first.startswith("# "):
-            section = first[2:]
-            columns = rest
-            found[section] = []
+        first_cell, *further_cells = (cell.strip() for cell in line.split(" | "))
+        if first_cell.startswith("# "):
+            section = first_cell[2:]
+            columns = further_cells
+            rows_by_heading[section] = []
         else:
-            found[section].append(Described(section, dict(zip(columns, (first, *rest), strict=True))))
-    return found
+            rows_by_heading[section].append(
+                Described(section, dict(zip(columns, (first_cell, *further_cells), strict=True)))
+            )
+    return rows_by_heading
 
 
 def codes() -> list[str]:

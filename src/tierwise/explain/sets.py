@@ -64,7 +64,7 @@ class SetRuleView(msgspec.Struct, frozen=True):
 
 def sets_of(snapshot: Snapshot, report: CycleReport, profile: Profile, job: Job) -> tuple[SetRuleView, ...]:
     """Every rule of a gang about its sets, after a cycle; nothing for a gang without any."""
-    seen = next((known for known in snapshot.jobs if known.key == job.key), None)
+    seen = next((any_job for any_job in snapshot.jobs if any_job.key == job.key), None)
     if seen is None or seen.member is None or not seen.member.rules:
         return ()
     cycle = after_decisions(snapshot, report, profile)
@@ -169,13 +169,17 @@ def short_lines(page: Page, views: Sequence[SetRuleView], *, indent: int = 4) ->
 
 
 def _in_short(view: SetRuleView) -> str:
-    held = [domain for domain in view.domains if domain.parts]
-    where = joined([f"{_parts_text(domain.parts)} in {domain.name}" for domain in held[:_PARTS]])
-    more = f" and parts in {len(held) - _PARTS} more" if len(held) > _PARTS else ""
-    text = f"set {view.set} ({view.text}): {where}{more}" if held else f"set {view.set} ({view.text}): nobody stands"
-    rest = [domain for domain in view.domains if not domain.parts]
-    for words in dict.fromkeys(domain.text for domain in rest):
-        names = compact((domain.name for domain in rest if domain.text == words), most=_PARTS)
+    occupied = [domain for domain in view.domains if domain.parts]
+    where = joined([f"{_parts_text(domain.parts)} in {domain.name}" for domain in occupied[:_PARTS]])
+    hidden_text = f" and parts in {len(occupied) - _PARTS} more" if len(occupied) > _PARTS else ""
+    text = (
+        f"set {view.set} ({view.text}): {where}{hidden_text}"
+        if occupied
+        else f"set {view.set} ({view.text}): nobody stands"
+    )
+    empty_domains = [domain for domain in view.domains if not domain.parts]
+    for words in dict.fromkeys(domain.text for domain in empty_domains):
+        names = compact((domain.name for domain in empty_domains if domain.text == words), limit=_PARTS)
         text += f"; {names} {words}"
     return text
 

@@ -29,13 +29,15 @@ def bar(glyphs: Glyphs, width: int, *, before: int, after: int, total: int) -> T
         return Text(" " * max(width, 0))
     old = min(before, after)
     filled = _cells(after, total, width)
-    kept = min(_cells(old, total, width), filled)
-    if after > old and kept == filled:
-        kept, filled = (kept - 1, filled) if kept and (filled == width or after >= total) else (kept, filled + 1)
+    used_cells = min(_cells(old, total, width), filled)
+    if after > old and used_cells == filled:
+        used_cells, filled = (
+            (used_cells - 1, filled) if used_cells and (filled == width or after >= total) else (used_cells, filled + 1)
+        )
     style = _OVER if after > total else _USED
     return Text.assemble(
-        (glyphs.used * kept, style),
-        (glyphs.new * (filled - kept), _NEW),
+        (glyphs.used * used_cells, style),
+        (glyphs.new * (filled - used_cells), _NEW),
         (glyphs.free * (width - filled), _FREE),
     )
 
@@ -72,8 +74,8 @@ class TableColumn(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, text: str) -> TableColumn:
         """By its title: behind it `>` sets it to the right, `:20` lets it give way to 20 cells, `~20` wraps it then."""
-        title, right, way, least = re.fullmatch(_COLUMN, text).groups()  # type: ignore[union-attr]  # everything matches
-        return cls(title, bool(right), int(least or 0), way == "~")
+        title, right, wrapping, least_width = re.fullmatch(_COLUMN, text).groups()  # type: ignore[union-attr]  # everything matches
+        return cls(title, bool(right), int(least_width or 0), wrapping == "~")
 
 
 def table(

@@ -67,8 +67,8 @@ def timeline_entry_wire(entry: TimelineEntry, start: float) -> Raw:
 
 def lasted(time: float) -> str:
     """A time in seconds as people say it: "1h2m3s"."""
-    hours, rest = divmod(int(time), 3600)
-    minutes, seconds = divmod(rest, 60)
+    hours, below_an_hour = divmod(int(time), 3600)
+    minutes, seconds = divmod(below_an_hour, 60)
     parts = [(hours, "h"), (minutes, "m"), (seconds, "s")]
     return "".join(f"{number}{unit}" for number, unit in parts if number) or "0s"
 
@@ -102,27 +102,27 @@ def _likeness(page: Page, entry: TimelineEntry) -> tuple[object, ...]:
 
 def _line(page: Page, alike: Sequence[TimelineEntry]) -> tuple[Text, Text]:
     """When it happened and to which objects; and what."""
-    first = alike[0]
-    kind = _PLURAL.get(first.about.kind, "pods" if len(alike) > 1 else "pod")
+    example = alike[0]
+    kind = _PLURAL.get(example.about.kind, "pods" if len(alike) > 1 else "pod")
     room = _WHO[page.width >= _WIDE]
     who = shortened(_who(alike), room, page.glyphs.dots)
     lead = Text.assemble(
-        (f"{lasted(first.at):>{_CLOCK}}", "bright_black"),
+        (f"{lasted(example.at):>{_CLOCK}}", "bright_black"),
         f"  {kind:<{_KIND}}  ",
         (who.ljust(room), "bold"),
         _GAP,
     )
-    text = _PLAIN.get(first.reason, "") if first.about.kind == "Pod" and not page.everything else ""
-    return lead, Text((text or _spoken(first)).replace("→", page.glyphs.arrow), style=_style(first))
+    text = _PLAIN.get(example.reason, "") if example.about.kind == "Pod" and not page.everything else ""
+    return lead, Text((text or _spoken(example)).replace("→", page.glyphs.arrow), style=_style(example))
 
 
 def _who(alike: Sequence[TimelineEntry]) -> str:
-    first = alike[0]
-    if first.about.kind != "Pod":
-        return first.job or first.about.name
+    example = alike[0]
+    if example.about.kind != "Pod":
+        return example.job or example.about.name
     names = [h.about.name for h in alike]
-    if first.role:
-        return f"{first.job} {pods(first.job, names, first.role)}"
+    if example.role:
+        return f"{example.job} {pods(example.job, names, example.role)}"
     return compact(names)
 
 

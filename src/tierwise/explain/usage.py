@@ -39,11 +39,11 @@ def scarce(snapshot: Snapshot) -> str:
 
 def scarce_of(totals: Mapping[str, int]) -> str:
     """The same by what all nodes have together."""
-    found = []
+    candidates = []
     for name, total in totals.items():
         if "/" in name and total > 0 and nominal(name) and _ACCELERATOR.search(name):
-            found.append((not name.endswith("/gpu"), -total, name))
-    return min(found)[2] if found else CPU
+            candidates.append((not name.endswith("/gpu"), -total, name))
+    return min(candidates)[2] if candidates else CPU
 
 
 def held(snapshot: Snapshot, resource: str) -> Ints:

@@ -71,7 +71,7 @@ def schedule_wire(
         "problems": problems_wire(after, complaints),
         "work": work_wire(report),
         **reservations_wire(after, report),
-        **({"idleRoom": found} if (found := idle_room_wire(report)) else {}),
+        **({"idleRoom": idle_rooms} if (idle_rooms := idle_room_wire(report)) else {}),
         **notices_wire(report),
     }
 
@@ -88,7 +88,7 @@ def faults_wire(faults: Iterable[Fault]) -> list[Raw]:
 
 def notices_wire(report: CycleReport) -> Raw:
     """Pods that are to be evicted and have time left, under one key; nothing where there are none."""
-    found = [
+    notices = [
         {
             "pod": notice.task.key,
             "podGroup": pod_group_of(notice.job, notice.task),
@@ -98,7 +98,7 @@ def notices_wire(report: CycleReport) -> Raw:
         }
         for notice in report.notices
     ]
-    return {"notices": found} if found else {}
+    return {"notices": notices} if notices else {}
 
 
 def pending_wire(snapshot: Snapshot, report: CycleReport, nominations: Mapping[str, str]) -> list[Raw]:
@@ -135,14 +135,14 @@ def why_waiting(job: Job, rejection: Rejection | None, *, gated: bool = False) -
 
 def pod_groups_wire(snapshot: Snapshot, decisions: Mapping[str, Sequence[Decision]] = {}) -> Raw:
     """Every pod group: its phase, where it and its sub-groups stand, and what put its hyperNode before others."""
-    found: Raw = {}
+    groups: Raw = {}
     for job in snapshot.jobs:
         for key in pod_groups_of(job):
-            if key not in found or key == job.key:  # which one job has, where two languages share a name
+            if key not in groups or key == job.key:  # which one job has, where two languages share a name
                 terms = decisions[job.key][0].terms if decisions.get(job.key) else ()
                 decided = {"decidedBy": [str(term) for term in terms]} if terms else {}
-                found[key] = {**pod_group_wire(snapshot, job, key), **decided}
-    return found
+                groups[key] = {**pod_group_wire(snapshot, job, key), **decided}
+    return groups
 
 
 def pod_groups_of(job: Job) -> tuple[str, ...]:
@@ -152,9 +152,9 @@ def pod_groups_of(job: Job) -> tuple[str, ...]:
 
 def pod_group_wire(snapshot: Snapshot, job: Job, key: str) -> Raw:
     """One pod group of a job; the job's own key means all of them."""
-    found = job_location(snapshot, job, of=lambda task: key in (job.key, pod_group_of(job, task)))
-    subs: Raw = {sub: _where(place) for sub, place in found.subs.items()}
-    return {"phase": job.phase.value, **_where(found.whole), "subGroups": subs}
+    location = job_location(snapshot, job, of=lambda task: key in (job.key, pod_group_of(job, task)))
+    subs: Raw = {sub: _where(place) for sub, place in location.subs.items()}
+    return {"phase": job.phase.value, **_where(location.whole), "subGroups": subs}
 
 
 def _where(place: DomainLocation | None) -> Raw:
@@ -215,10 +215,10 @@ def topology_wire(snapshot: Snapshot) -> Raw:
     """The tree, domain by domain, with every problem that was found while growing it; further trees by their kind."""
     topology = snapshot.topology
     names = snapshot.nodes.names
-    others: Raw = {}
+    other_trees: Raw = {}
     for kind, alternate in snapshot.alternate_topologies.items():
         inside = _domains(alternate.topology, [names[row] for row in alternate.rows.tolist()])
-        others[kind] = {
+        other_trees[kind] = {
             "root": alternate.topology.name[0],
             "hyperNodes": inside,
             "problems": [problem_wire(problem) for problem in alternate.topology.problems],
@@ -227,7 +227,7 @@ def topology_wire(snapshot: Snapshot) -> Raw:
     return {
         "root": topology.name[0],
         "hyperNodes": _domains(topology, names),
-        **({"otherTrees": others} if others else {}),
+        **({"otherTrees": other_trees} if other_trees else {}),
         "problems": [problem_wire(p) for p in topology.problems]
         + [{"object": f.subject, "code": f.code, "message": f.text} for f in snapshot.faults],
         "setAside": list(topology.set_aside),
@@ -253,8 +253,8 @@ def _domains(topology: Topology, nodes: Sequence[str]) -> Raw:
 
 def reservations_wire(snapshot: Snapshot, report: CycleReport) -> Raw:
     """All of them in the order in which their jobs are served, under one key; nothing where there are none."""
-    found = [reservation_wire(snapshot, reservation) for reservation in report.reservations]
-    return {"reservations": found} if found else {}
+    reservations = [reservation_wire(snapshot, reservation) for reservation in report.reservations]
+    return {"reservations": reservations} if reservations else {}
 
 
 def reservation_wire(snapshot: Snapshot, reservation: Reservation) -> Raw:
@@ -277,6 +277,6 @@ def reservation_wire(snapshot: Snapshot, reservation: Reservation) -> Raw:
 
 def reserved_rows(reservation: Reservation) -> tuple[list[int], list[int]]:
     """The rows that a job would take, and how many of its pods on each."""
-    rows = np.concatenate([np.repeat(own, counts) for _, own, counts in reservation.held])
+    rows = np.concatenate([np.repeat(rows_of_shape, counts) for _, rows_of_shape, counts in reservation.held])
     distinct, numbers = np.unique(rows, return_counts=True)
     return distinct.tolist(), numbers.tolist()

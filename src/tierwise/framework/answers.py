@@ -290,11 +290,13 @@ def pod_rules(answer: Any, _: Args, view: extension.CycleView) -> PodRules | Non
         _array(record.places, _INT, len(view.nodes))
         if len(record.places) and record.places.min() < -1:
             raise AnswerError("a place below -1")
-        told = record.there if isinstance(record, Near | Even) else record.places
+        counts = record.there if isinstance(record, Near | Even) else record.places
         if isinstance(record, AtMost) and not isinstance(record.left, int):
-            told = record.left
-        if type(told) is not np.ndarray or (told is not record.places and len(told) <= record.places.max(initial=-1)):
-            raise AnswerError(f"expected what is there for each place, not {shown(told)}")
+            counts = record.left
+        if type(counts) is not np.ndarray or (
+            counts is not record.places and len(counts) <= record.places.max(initial=-1)
+        ):
+            raise AnswerError(f"expected what is there for each place, not {shown(counts)}")
     return answer
 
 
@@ -310,12 +312,12 @@ def figures(answer: Any, _: Args, view: extension.CycleView) -> Sequence[Mapping
 
 def gather_ways(answer: Any, _: Args, __: extension.CycleView) -> Any:
     """A tuple of GatherOption."""
-    if type(answer) is not tuple or not all(type(way) is extension.GatherOption for way in answer):
+    if type(answer) is not tuple or not all(type(option) is extension.GatherOption for option in answer):
         raise AnswerError(f"expected a tuple of GatherOption, not {shown(answer)}")
-    for way in answer:
-        convert(to_builtins(way), extension.GatherOption)  # a field of another type raises here
-        if way.tier < 0 or way.pipeline < 1 or any(number < 1 for _, number in way.multiples):
-            raise AnswerError(f"expected a way with a tier and positive numbers, not {shown(way)}")
+    for option in answer:
+        convert(to_builtins(option), extension.GatherOption)  # a field of another type raises here
+        if option.tier < 0 or option.pipeline < 1 or any(number < 1 for _, number in option.multiples):
+            raise AnswerError(f"expected a way with a tier and positive numbers, not {shown(option)}")
     return answer
 
 
@@ -337,7 +339,7 @@ def preparation(answer: Any, _: Args, __: extension.CycleView) -> extension.Prep
         return None
     reason(answer.waits)
     reason(answer.failed)
-    if any(type(one) is not Prepare for one in (*answer.writes, *answer.undo)):
+    if any(type(written) is not Prepare for written in (*answer.writes, *answer.undo)):
         raise AnswerError("expected writes of the type Prepare")
     if answer.until is not None:
         _moment(answer.until)
@@ -373,10 +375,10 @@ def proposal(answer: Any, args: Args, view: extension.CycleView) -> extension.Pr
     return answer  # type: ignore[no-any-return]
 
 
-def _division(said: extension.Proposal, units: extension.Units, candidates: Ints, domains: int) -> None:
-    pieces, counts = said.pieces, said.counts
-    if said.domain not in candidates:
-        raise AnswerError(f"domain {shown(said.domain)} is not among the candidates")
+def _division(proposal: extension.Proposal, units: extension.Units, candidates: Ints, domains: int) -> None:
+    pieces, counts = proposal.pieces, proposal.counts
+    if proposal.domain not in candidates:
+        raise AnswerError(f"domain {shown(proposal.domain)} is not among the candidates")
     _positions(pieces, domains)
     if type(counts) is not np.ndarray or counts.dtype != _INT or counts.shape != pieces.shape:
         raise AnswerError(f"expected a count for each piece, not {shown(counts)}")

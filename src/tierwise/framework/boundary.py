@@ -79,8 +79,8 @@ def _methods_of(name: str, kind: type) -> frozenset[str]:
     """The methods by which plugins of a class take part; a class of others is checked once, ours by the tests."""
     if kind is declaration.Idle:
         return frozenset()
-    known = declaration.declared(kind) if _is_own(kind) else None
-    return (known or declaration.check_declaration(name, kind)).methods
+    declared = declaration.declared(kind) if _is_own(kind) else None
+    return (declared or declaration.check_declaration(name, kind)).methods
 
 
 @cache
@@ -91,13 +91,13 @@ def _is_own(factory: points.Factory | type) -> bool:
 def _said(error: BaseException) -> str:
     """The error in one line; the type's name if the error cannot be formatted."""
     try:
-        said = " ".join(str(error).split())[:_SHOWN]
+        message = " ".join(str(error).split())[:_SHOWN]
     except RAISED:
-        said = ""
+        message = ""
     kind = type(error).__name__
     if isinstance(error, AnswerError):
-        return said
-    return f"{kind}: {said}" if said else kind
+        return message
+    return f"{kind}: {message}" if message else kind
 
 
 class Failures:
@@ -108,18 +108,18 @@ class Failures:
 
     def note(self, name: str, method: str, error: BaseException) -> Reason:
         """Record a failure, once per method, and return it as a reason for the job."""
-        known = self.found.get((name, method))
+        failure = self.found.get((name, method))
         text = _said(error)
-        if known is None:
+        if failure is None:
             import traceback  # rarely needed
 
             point = declaration.METHODS[method].__name__ if method in declaration.METHODS else ""
             trace = "" if isinstance(error, AnswerError) else "".join(traceback.format_exception(error, limit=-12))
-            known = PluginFailure(name, point, method, text, traceback=trace)
+            failure = PluginFailure(name, point, method, text, traceback=trace)
         else:
-            known = replace(known, times=known.times + 1)
-        self.found[name, method] = known
-        return Reason("PluginFailed", name, replace(known, error=text).text)
+            failure = replace(failure, times=failure.times + 1)
+        self.found[name, method] = failure
+        return Reason("PluginFailed", name, replace(failure, error=text).text)
 
 
 class CyclePlugins:
@@ -142,22 +142,22 @@ class CyclePlugins:
     def _make(self, choice: PluginChoice, tier: int, factories: Mapping[str, points.Factory]) -> None:
         ledger = self.view.ledger
         note = self.failures.note
-        known = ledger.registered
+        registered_before = ledger.registered
         try:
             factory = factories[choice.name]
-            own = _is_own(factory)
-            plugin: Any = factory(choice.arguments, self.view if own else self._shown_view)
+            is_own = _is_own(factory)
+            plugin: Any = factory(choice.arguments, self.view if is_own else self._shown_view)
             methods = _methods_of(choice.name, plugin.__class__)
             names = (plugin.answers, plugin.counts) if "protect" in methods else (_NOTHING, False)
-            if not own and names[0] is not _NOTHING and (wrong := declaration.wrong_attribute(plugin)):
+            if not is_own and names[0] is not _NOTHING and (wrong := declaration.wrong_attribute(plugin)):
                 raise AnswerError(wrong)
         except RAISED as error:
-            ledger.unregister(known)
+            ledger.unregister(registered_before)
             self.broken.append((choice.scheduler, note(choice.name, "__init__", error)))
             return
-        if ledger.registered != known:
-            ledger.guard(known, lambda error: PluginError(note(choice.name, "count", error)))
-        self._made.append(_Made(choice, tier, plugin, id(plugin), methods, names[0], names[1], own))
+        if ledger.registered != registered_before:
+            ledger.guard(registered_before, lambda error: PluginError(note(choice.name, "count", error)))
+        self._made.append(_Made(choice, tier, plugin, id(plugin), methods, names[0], names[1], is_own))
 
     @cached_property
     def _shown_view(self) -> points.CycleView:
@@ -172,21 +172,21 @@ class CyclePlugins:
         """The plugins for the pods of a scheduler; where all serve all, everybody."""
         if not self.by_scheduler:
             return self.everybody
-        found = self._panels.get(scheduler)
-        if found is None:
-            serving = [made for made in self._made if made.choice.scheduler in (None, scheduler)]
-            found = self._panels[scheduler] = Panel(serving, self.view, self.failures)
-        return found
+        panel = self._panels.get(scheduler)
+        if panel is None:
+            serving = [member for member in self._made if member.choice.scheduler in (None, scheduler)]
+            panel = self._panels[scheduler] = Panel(serving, self.view, self.failures)
+        return panel
 
 
 class Panel:
     """The plugins that answer for some pods."""
 
-    def __init__(self, made: list[_Made], view: points.CycleView, failures: Failures) -> None:
+    def __init__(self, members: list[_Made], view: points.CycleView, failures: Failures) -> None:
         self.view = view
         self.memo: dict[str, Any] = {}  # what several questions share
         self.note = failures.note
-        self._made = made
+        self._made = members
         self._members: dict[tuple[str, str], list[Asked]] = {}
         self._guarded: dict[str, tuple[Callable[..., Any], ...]] = {}
 
@@ -194,34 +194,36 @@ class Panel:
         """The plugins that answer a rule's question and are not switched off for it, in the profile's order."""
         method = rule.method
         switch = switch or rule.switch
-        found = self._members.get((method, switch))
-        if found is None:
-            found = self._members[method, switch] = [
-                Asked(made, method, getattr(made.plugin, method))
-                for made in self._made
-                if method in made.methods and switch not in made.choice.off
+        questions = self._members.get((method, switch))
+        if questions is None:
+            questions = self._members[method, switch] = [
+                Asked(member, method, getattr(member.plugin, method))
+                for member in self._made
+                if method in member.methods and switch not in member.choice.off
             ]
-        return found
+        return questions
 
     def asks(self, rule: Rule[..., Any]) -> tuple[Callable[..., Any], ...]:
         """The questions of a rule, one for each plugin, each inside the boundary."""
-        found = self._guarded.get(rule.method)
-        if found is None:
-            found = self._guarded[rule.method] = tuple([self.guarded(rule, asked) for asked in self.members(rule)])
-        return found
+        questions = self._guarded.get(rule.method)
+        if questions is None:
+            questions = self._guarded[rule.method] = tuple(
+                [self.guarded(rule, question) for question in self.members(rule)]
+            )
+        return questions
 
     def by_plugin(self, rule: Rule[..., Any], switch: str = "") -> dict[int, Callable[..., Any]]:
         """The questions of a rule, each inside the boundary, by the id of the plugin that is asked."""
-        return {asked.by.plugin_id: self.guarded(rule, asked) for asked in self.members(rule, switch)}
+        return {question.by.plugin_id: self.guarded(rule, question) for question in self.members(rule, switch)}
 
-    def guarded(self, rule: Rule[..., Any], asked: Asked) -> Callable[..., Any]:
+    def guarded(self, rule: Rule[..., Any], question: Asked) -> Callable[..., Any]:
         """A question inside the boundary: a failure or an invalid answer is what the rule makes of it."""
-        ask = asked.ask
+        ask = question.ask
         check = rule.check
         view = self.view
         note = self.note
         failed = rule.failure
-        seals = rule.seals if not asked.by.own else ()
+        seals = rule.seals if not question.by.own else ()
 
         def guarded(*args: Any) -> Any:
             if seals:
@@ -229,7 +231,7 @@ class Panel:
             try:
                 return check(ask(*args), args, view)
             except RAISED as error:
-                return failed(asked, note(asked.name, asked.method, error))
+                return failed(question, note(question.name, question.method, error))
 
         return guarded
 
@@ -325,29 +327,29 @@ class Rule(Generic[P, R]):
     def __get__(self, pipeline: _Pipeline, _: type) -> Question[P, R]:
         plugins = pipeline.plugins
         everybody = pipeline.plugins.everybody
-        found = self.combine(everybody, self)
-        asked = bool(everybody.members(self))
-        if asked and plugins.by_scheduler and self.whose is not Whose.ALL:
-            found = _by_scheduler(plugins.panel, self, plugins.view.jobs)
+        answer = self.combine(everybody, self)
+        is_answered = bool(everybody.members(self))
+        if is_answered and plugins.by_scheduler and self.whose is not Whose.ALL:
+            answer = _by_scheduler(plugins.panel, self, plugins.view.jobs)
         elif self.whose is Whose.JOB:
-            found = _without_job(found)
-        if not asked:
-            found = _Unasked(found)
-        pipeline.__dict__[self._name] = found  # which is found before this from now on
-        return found  # type: ignore[return-value]  # by its combination
+            answer = _without_job(answer)
+        if not is_answered:
+            answer = _Unasked(answer)
+        pipeline.__dict__[self._name] = answer  # which is found before this from now on
+        return answer  # type: ignore[return-value]  # by its combination
 
 
 def _by_scheduler(panel: Callable[[str], Panel], rule: AnyRule, jobs: tuple[Job, ...]) -> Answer:
     """A question of which each scheduler has its own plugins."""
-    known: dict[str, Answer] = {}
+    answer_by_scheduler: dict[str, Answer] = {}
 
     def ask(about: Any, *args: Any, **kwargs: Any) -> Any:
         scheduler = scheduler_of(about, jobs)
-        found = known.get(scheduler)
-        if found is None:
-            made = rule.combine(panel(scheduler), rule)
-            found = known[scheduler] = _without_job(made) if rule.whose is Whose.JOB else made
-        return found(about, *args, **kwargs)
+        answer = answer_by_scheduler.get(scheduler)
+        if answer is None:
+            combined = rule.combine(panel(scheduler), rule)
+            answer = answer_by_scheduler[scheduler] = _without_job(combined) if rule.whose is Whose.JOB else combined
+        return answer(about, *args, **kwargs)
 
     return ask
 
@@ -430,9 +432,9 @@ def is_not_bound(_: Asked, reason: Reason) -> points.Preparation:
     return points.Preparation(failed=reason)
 
 
-def abstains(asked: Asked, reason: Reason) -> points.Abstained:
+def abstains(question: Asked, reason: Reason) -> points.Abstained:
     """No recommendation; the ordinary search goes on."""
-    return points.Abstained(asked.name, reason.text)
+    return points.Abstained(question.name, reason.text)
 
 
 # -- one answer of several
@@ -445,8 +447,8 @@ def first(panel: Panel, rule: AnyRule) -> Answer:
         return asks[0]
 
     def ask(*args: Any) -> Any:
-        for asked in asks:
-            answer = asked(*args)
+        for question in asks:
+            answer = question(*args)
             if answer is not None:
                 return answer
         return None
@@ -459,8 +461,8 @@ def first_of_all(panel: Panel, rule: AnyRule) -> Answer:
     asks = panel.asks(rule)
 
     def ask(*args: Any) -> Any:
-        for asked in asks:
-            answer = asked(*args)
+        for question in asks:
+            answer = question(*args)
             if answer is not None and len(answer):
                 return answer
         return None
@@ -475,8 +477,8 @@ def first_per_row(panel: Panel, rule: AnyRule) -> Answer:
 
     def ask(*args: Any) -> Why:
         why = np.zeros(len(nodes), dtype=np.uint16)
-        for asked in asks:
-            np.copyto(why, asked(*args), where=why == 0)
+        for question in asks:
+            np.copyto(why, question(*args), where=why == 0)
         return why
 
     return ask
@@ -484,17 +486,17 @@ def first_per_row(panel: Panel, rule: AnyRule) -> Answer:
 
 def keys(panel: Panel, rule: AnyRule) -> Answer:
     """Keys one after the other, in the order of the profile."""
-    return _joined(panel, rule, [(asked, None) for asked in panel.members(rule)])
+    return _joined(panel, rule, [(question, None) for question in panel.members(rule)])
 
 
 def job_keys(panel: Panel, rule: AnyRule) -> Answer:
     """Keys one after the other; what runs in part goes first among jobs of its priority."""
     ledger = panel.view.ledger
     members = panel.members(rule)
-    place = next((i for i, asked in enumerate(members) if promises(asked.by.plugin).by_priority), None)
+    place = next((i for i, question in enumerate(members) if promises(question.by.plugin).by_priority), None)
     if place is None:
-        others = keys(panel, rule)
-        return lambda job: (_whole(ledger, job), *others(job))
+        other_keys = keys(panel, rule)
+        return lambda job: (_whole(ledger, job), *other_keys(job))
 
     def at_once(key: Key, job: Job) -> Key:
         """In an order before priority what runs in part counts as one that holds nothing, if it has a place there."""
@@ -519,13 +521,13 @@ def _joined(panel: Panel, rule: AnyRule, members: list[tuple[Asked, Callable[[Ke
 
     def ask(*about: Any) -> Key:
         found: list[float] = []
-        for asked, changed in members:  # in line: there is one key for each waiting job
+        for question, changed in members:  # in line: there is one key for each waiting job
             try:
-                numbers = asked.ask(*about)
+                numbers = question.ask(*about)
                 if type(numbers) is not tuple or type(total := sum(numbers)) not in _NUMBERS or total != total:
                     key(numbers, about, panel.view)
             except RAISED as error:
-                numbers = failed(asked, note(asked.name, asked.method, error))
+                numbers = failed(question, note(question.name, question.method, error))
             found += numbers if changed is None else changed(numbers, *about)
         return tuple(found)
 
@@ -535,25 +537,25 @@ def _joined(panel: Panel, rule: AnyRule, members: list[tuple[Asked, Callable[[Ke
 def any_of_them(panel: Panel, rule: AnyRule) -> Answer:
     """Any."""
     asks = panel.asks(rule)
-    return lambda *args: any(asked(*args) for asked in asks)
+    return lambda *args: any(question(*args) for question in asks)
 
 
 def all_of_them(panel: Panel, rule: AnyRule) -> Answer:
     """All."""
     asks = panel.asks(rule)
-    return lambda *args: all(asked(*args) for asked in asks)
+    return lambda *args: all(question(*args) for question in asks)
 
 
 def most(panel: Panel, rule: AnyRule) -> Answer:
     """The most of them."""
     asks = panel.asks(rule)
-    return lambda *args: max([answer for asked in asks if (answer := asked(*args)) is not None], default=0.0)
+    return lambda *args: max([answer for question in asks if (answer := question(*args)) is not None], default=0.0)
 
 
 def least(panel: Panel, rule: AnyRule) -> Answer:
     """The least of them."""
     asks = panel.asks(rule)
-    return lambda *args: min([asked(*args) for asked in asks], default=math.inf)
+    return lambda *args: min([question(*args) for question in asks], default=math.inf)
 
 
 def most_of_each(panel: Panel, rule: AnyRule) -> Answer:
@@ -571,10 +573,10 @@ def _folded(panel: Panel, rule: AnyRule, join: np.ufunc) -> Answer:
     asks = panel.asks(rule)
 
     def ask(*args: Any) -> Floats:
-        found = np.zeros(len(args[1]))
-        for asked in asks:
-            join(found, asked(*args), out=found)
-        return found
+        folded = np.zeros(len(args[1]))
+        for question in asks:
+            join(folded, question(*args), out=folded)
+        return folded
 
     return ask
 
@@ -585,13 +587,13 @@ def _folded(panel: Panel, rule: AnyRule, join: np.ufunc) -> Answer:
 def one_after_the_other(panel: Panel, rule: AnyRule) -> Answer:
     """All of them, one after the other."""
     asks = panel.asks(rule)
-    return lambda *args: [answer for asked in asks for answer in asked(*args)]
+    return lambda *args: [answer for question in asks for answer in question(*args)]
 
 
 def by_plugin(panel: Panel, rule: AnyRule) -> Answer:
     """One for each plugin."""
-    members = [(asked.name, panel.guarded(rule, asked)) for asked in panel.members(rule)]
-    return lambda *args: {name: found for name, asked in members if (found := asked(*args)) is not None}
+    members = [(question.name, panel.guarded(rule, question)) for question in panel.members(rule)]
+    return lambda *args: {name: answer for name, question in members if (answer := question(*args)) is not None}
 
 
 def each_once(panel: Panel, rule: AnyRule) -> Answer:
@@ -609,19 +611,21 @@ def with_its_plugin(panel: Panel, rule: AnyRule) -> Answer:
     failed = rule.failure
 
     def ask() -> Iterator[tuple[Any, points.Debt]]:
-        for asked in members:
+        for question in members:
             try:
-                for answer in bounded(asked.ask(), asked.method):  # one by one: victims for one may settle the next
-                    yield asked.by.plugin, check(answer, (), view)
+                for answer in bounded(
+                    question.ask(), question.method
+                ):  # one by one: victims for one may settle the next
+                    yield question.by.plugin, check(answer, (), view)
             except RAISED as error:
-                failed(asked, note(asked.name, asked.method, error))
+                failed(question, note(question.name, question.method, error))
 
     return ask
 
 
 def of_its_plugin(panel: Panel, rule: AnyRule) -> Answer:
     """Of the plugin that said so."""
-    asks = {id(asked.by.plugin): panel.guarded(rule, asked) for asked in panel.members(rule)}
+    asks = {id(question.by.plugin): panel.guarded(rule, question) for question in panel.members(rule)}
     return lambda plugin, *args: asks[id(plugin)](*args)
 
 
@@ -630,13 +634,13 @@ def by_task(panel: Panel, rule: AnyRule) -> Answer:
     asks = panel.asks(rule)
 
     def ask(job: Job, tasks: Iterable[tuple[Task, int]]) -> dict[str, list[points.Preparation]]:
-        found: dict[str, list[points.Preparation]] = {}
+        preparations: dict[str, list[points.Preparation]] = {}
         for task, row in tasks:
-            for asked in asks:
-                said = asked(job, task, row)
-                if said is not None:
-                    found.setdefault(task.key, []).append(said)
-        return found
+            for question in asks:
+                preparation = question(job, task, row)
+                if preparation is not None:
+                    preparations.setdefault(task.key, []).append(preparation)
+        return preparations
 
     return ask
 
@@ -649,25 +653,25 @@ def proposals(panel: Panel, rule: AnyRule) -> Answer:
     asks = panel.asks(rule)
 
     def ask(units: points.Units, candidates: Ints) -> points.Proposal | points.Abstained | None:
-        found: points.Abstained | None = None
+        abstention: points.Abstained | None = None
         units = replace(units, own=sealed(units.own), held=sealed(units.held))
-        for asked in asks:
-            said = asked(units, candidates)
-            if isinstance(said, points.Proposal):
-                return said
-            found = found if found is not None else said
-        return found
+        for question in asks:
+            recommendation = question(units, candidates)
+            if isinstance(recommendation, points.Proposal):
+                return recommendation
+            abstention = abstention if abstention is not None else recommendation
+        return abstention
 
     return ask
 
 
 def limit_once(panel: Panel, _: AnyRule) -> Answer:
     """The first that sets one decides; asked once for each gang."""
-    space_of, known = _spaces(panel)
+    space_of, space_by_gang = _spaces(panel)
 
     def ask(gang: Job | SubJob) -> int | None:
-        found = known.get(id(gang))  # in line: a search wants it many times
-        return found[1] if found is not None else space_of(gang)[1]
+        space = space_by_gang.get(id(gang))  # in line: a search wants it many times
+        return space[1] if space is not None else space_of(gang)[1]
 
     return ask
 
@@ -681,24 +685,24 @@ def _spaces(panel: Panel) -> tuple[Callable[[Job | SubJob], _Space], dict[int, _
     if "spaces" in panel.memo:
         return panel.memo["spaces"]  # type: ignore[no-any-return]
     rule = RULES["limit"]
-    members = [(asked, panel.guarded(rule, asked)) for asked in panel.members(rule)]
-    known: dict[int, _Space] = {}
+    members = [(question, panel.guarded(rule, question)) for question in panel.members(rule)]
+    space_by_gang: dict[int, _Space] = {}
 
     def space_of(gang: Job | SubJob) -> _Space:
-        found = known.get(id(gang))
-        if found is None:
-            limits = ((asked, limit, gang) for asked, ask in members if (limit := ask(gang)) is not None)
-            found = known[id(gang)] = next(limits, (None, None, gang))
-        return found
+        space = space_by_gang.get(id(gang))
+        if space is None:
+            limits = ((question, limit, gang) for question, ask in members if (limit := ask(gang)) is not None)
+            space = space_by_gang[id(gang)] = next(limits, (None, None, gang))
+        return space
 
-    panel.memo["spaces"] = space_of, known
-    return space_of, known
+    panel.memo["spaces"] = space_of, space_by_gang
+    return space_of, space_by_gang
 
 
 def of_the_limiter(panel: Panel, rule: AnyRule) -> Answer:
     """Those of the plugin that sets the limit; without one, the whole is the only candidate."""
     (space_of, _), view, note = _spaces(panel), panel.view, panel.note
-    members = {asked.by.plugin_id: asked for asked in panel.members(rule)}
+    members = {question.by.plugin_id: question for question in panel.members(rule)}
 
     def ask(gang: Job | SubJob, within: int = ROOT, *, evicting: bool = False) -> points.Gradients:
         limiter = space_of(gang)[0]
@@ -706,11 +710,11 @@ def of_the_limiter(panel: Panel, rule: AnyRule) -> Answer:
             return (np.array([within]),)
         return groups(members[limiter.by.plugin_id], gang, within, evicting=evicting)
 
-    def groups(asked: Asked, gang: Job | SubJob, within: int, *, evicting: bool) -> Iterator[Ints]:
+    def groups(question: Asked, gang: Job | SubJob, within: int, *, evicting: bool) -> Iterator[Ints]:
         try:
-            yield from rule.check(asked.ask(gang, within, evicting=evicting), (gang, within), view)
+            yield from rule.check(question.ask(gang, within, evicting=evicting), (gang, within), view)
         except RAISED as error:
-            rule.failure(asked, note(asked.name, asked.method, error))
+            rule.failure(question, note(question.name, question.method, error))
 
     return ask
 
@@ -719,8 +723,8 @@ def tier_by_tier(panel: Panel, rule: AnyRule) -> Answer:
     """Tier by tier, the first objection; a permit of a tier without one ends the asking."""
     tiers: dict[int, tuple[list[Answer], list[Answer]]] = {}
     for i, asking in enumerate((rule, RULES["must_enqueue"])):
-        for asked in panel.members(asking):
-            tiers.setdefault(asked.by.tier, ([], []))[i].append(panel.guarded(asking, asked))
+        for question in panel.members(asking):
+            tiers.setdefault(question.by.tier, ([], []))[i].append(panel.guarded(asking, question))
     in_order = [tiers[number] for number in sorted(tiers)]
 
     def ask(job: Job) -> Reason | None:
@@ -757,26 +761,29 @@ class _Mover(msgspec.Struct, frozen=True, eq=False):
 
 def _once(answer: Callable[[Shape], R]) -> Callable[[Shape], R]:
     """A function that asks `answer` once for each shape and remembers it."""
-    known: dict[int, R] = {}
+    answers: dict[int, R] = {}
 
     def ask(shape: Shape) -> R:
         number = shape.number
-        if number not in known:  # no exception: a flood has thousands of shapes, each asked about once
-            known[number] = answer(shape)
-        return known[number]
+        if number not in answers:  # no exception: a flood has thousands of shapes, each asked about once
+            answers[number] = answer(shape)
+        return answers[number]
 
     return ask
 
 
 def _movers(panel: Panel) -> Callable[[Shape], tuple[_Mover, ...]]:
     """The filters that move for a shape."""
-    found: Callable[[Shape], tuple[_Mover, ...]] | None = panel.memo.get("movers")
-    if found is None:
+    movers_of_shape: Callable[[Shape], tuple[_Mover, ...]] | None = panel.memo.get("movers")
+    if movers_of_shape is None:
         asks: Any = {name: panel.by_plugin(RULES[name]) for name in _Mover.__struct_fields__}
-        movers = [_Mover(*(own.get(plugin) for own in asks.values())) for plugin in asks["concerns"]]
-        found = _once(lambda shape: tuple([mover for mover in movers if mover.concerns(shape)]))
-        panel.memo["movers"] = found
-    return found
+        movers = [
+            _Mover(*(methods_of_plugin.get(plugin) for methods_of_plugin in asks.values()))
+            for plugin in asks["concerns"]
+        ]
+        movers_of_shape = _once(lambda shape: tuple([mover for mover in movers if mover.concerns(shape)]))
+        panel.memo["movers"] = movers_of_shape
+    return movers_of_shape
 
 
 def any_concerned(panel: Panel, _: AnyRule) -> Answer:
@@ -826,13 +833,13 @@ def least_room(panel: Panel, _: AnyRule) -> Answer:
     rooms_of = _once(known)
 
     def ask(shape: Shape) -> Ints | None:
-        least: Ints | None = None
+        smallest: Ints | None = None
         for room in rooms_of(shape):
-            found = room(shape)
-            if found is None:
+            room_by_row = room(shape)
+            if room_by_row is None:
                 return None
-            least = found if least is None else np.minimum(least, found)
-        return least
+            smallest = room_by_row if smallest is None else np.minimum(smallest, room_by_row)
+        return smallest
 
     return ask
 
@@ -846,11 +853,11 @@ def rules_of_all(panel: Panel, _: AnyRule) -> Answer:
         for shape in shapes:
             for mover in moving(shape):
                 concerned.setdefault(id(mover), (mover, []))[1].append(shape.number)
-        said = []
+        rules_of_filters = []
         for mover, numbers in concerned.values():
             rules = mover.pod_rules(shapes) if mover.pod_rules is not None else None
-            said.append(PodRules(unstated=frozenset(numbers)) if rules is None else rules)
-        return joined(said)
+            rules_of_filters.append(PodRules(unstated=frozenset(numbers)) if rules is None else rules)
+        return joined(rules_of_filters)
 
     return ask
 
@@ -862,31 +869,31 @@ def rules_of_all(panel: Panel, _: AnyRule) -> Answer:
 
 
 def _weighed(panel: Panel, rule: AnyRule, members: list[Asked]) -> list[tuple[float, Answer]]:
-    return [(asked.by.choice.weight, panel.guarded(rule, asked)) for asked in members]
+    return [(question.by.choice.weight, panel.guarded(rule, question)) for question in members]
 
 
 def _others(panel: Panel) -> list[Asked]:
     """The scorers that do not score by domain."""
     leaves = panel.by_plugin(RULES["score_leaves"])
-    return [asked for asked in panel.members(RULES["score"]) if asked.by.plugin_id not in leaves]
+    return [question for question in panel.members(RULES["score"]) if question.by.plugin_id not in leaves]
 
 
 def largest_effect(panel: Panel, rule: AnyRule) -> Answer:
     """The largest of them."""
     asks = panel.asks(rule)
-    return lambda ask: max([asked(ask) for asked in asks], default=points.ScoreEffect.FIXED)
+    return lambda ask: max([question(ask) for question in asks], default=points.ScoreEffect.FIXED)
 
 
 def weighted_sum(panel: Panel, rule: AnyRule) -> Answer:
     """The sum, each by its plugin's weight; those by domain behind the others."""
     leaves = panel.by_plugin(RULES["score_leaves"])
-    members = sorted(panel.members(rule), key=lambda asked: asked.by.plugin_id in leaves)
+    members = sorted(panel.members(rule), key=lambda question: question.by.plugin_id in leaves)
     weighed = _weighed(panel, rule, members)
 
     def ask(ask: points.Ask, span: slice, fits: Bools) -> Floats:
         total = np.zeros(span.stop - span.start)
-        for weight, asked in weighed:
-            score = asked(ask, span, fits)
+        for weight, question in weighed:
+            score = question(ask, span, fits)
             if score is not None:
                 total += score if weight == 1.0 else weight * score
         return total
@@ -897,16 +904,20 @@ def weighted_sum(panel: Panel, rule: AnyRule) -> Answer:
 def sum_by_row(panel: Panel, rule: AnyRule) -> Answer:
     """The sum; all scorers but those by domain must know it."""
     knowing = panel.by_plugin(rule)
-    others = _others(panel)
-    known = all(asked.by.plugin_id in knowing for asked in others)
-    weighed = [(asked.by.choice.weight, knowing[asked.by.plugin_id]) for asked in others] if known else []
+    other_scorers = _others(panel)
+    all_score_rows = all(question.by.plugin_id in knowing for question in other_scorers)
+    weighed = (
+        [(question.by.choice.weight, knowing[question.by.plugin_id]) for question in other_scorers]
+        if all_score_rows
+        else []
+    )
 
     def ask(ask: points.Ask, rows: Rows) -> Floats | None:
-        if not known:
+        if not all_score_rows:
             return None
         total = np.zeros(length(rows))
-        for weight, asked in weighed:
-            score = asked(ask, rows)
+        for weight, question in weighed:
+            score = question(ask, rows)
             if score is None:
                 return None
             total += score if weight == 1.0 else weight * score
@@ -921,8 +932,8 @@ def parts_by_domain(panel: Panel, rule: AnyRule) -> Answer:
 
     def ask(ask: points.Ask) -> list[Floats] | None:
         parts = []
-        for weight, asked in weighed:
-            score = asked(ask)
+        for weight, question in weighed:
+            score = question(ask)
             if score is None:
                 return None
             parts.append(score if weight == 1.0 else weight * score)
@@ -936,7 +947,7 @@ def widest(panel: Panel, rule: AnyRule) -> Answer:
     asks = panel.asks(rule)
 
     def ask(ask: points.Ask, row: int) -> slice:
-        spans: list[Any] = [asked(ask, row) for asked in asks]
+        spans: list[Any] = [question(ask, row) for question in asks]
         if not spans:
             return slice(row, row)
         return slice(min([span.start for span in spans]), max([span.stop for span in spans]))

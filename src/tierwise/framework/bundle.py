@@ -53,8 +53,8 @@ class Bundles(msgspec.Struct, frozen=True):
         columns = (self.job, self.safe, self.gain, self.cost, self.group)
         return Bundles(flat, start, *(column[order] for column in columns))  # type: ignore[arg-type]
 
-    def numbers(self, chosen: Bools) -> Ints:
+    def numbers(self, is_chosen: Bools) -> Ints:
         """Of victims that are chosen, how many belong to each bundle."""
-        upto = np.concatenate(([0], np.cumsum(chosen)))
+        upto = np.concatenate(([0], np.cumsum(is_chosen)))
         result: Ints = upto[self.start[1:]] - upto[self.start[:-1]]
         return result

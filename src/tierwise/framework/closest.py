@@ -38,19 +38,19 @@ def least_missed(room: Ints, ahead: Floats, count: int) -> Split | None:
     sets = sets_of_fewest(room, count, _SETS, ahead)
     if sets is None:
         return None
-    taken = room[sets]
-    over = taken.sum(axis=1) - count
+    room_of_sets = room[sets]
+    over = room_of_sets.sum(axis=1) - count
     # What is left over is less than any place of the set has, or one place fewer would do; so any of them may keep it.
-    growth = ahead[sets] - taken
-    cost = (taken * (2 * ahead[sets] - taken)).sum(axis=1) - over * (2 * growth.max(axis=1) + over)
+    growth = ahead[sets] - room_of_sets
+    cost = (room_of_sets * (2 * ahead[sets] - room_of_sets)).sum(axis=1) - over * (2 * growth.max(axis=1) + over)
     rounded = np.rint(cost * _GRAIN).astype(np.int64)
     best = int(np.argmin(rounded))
-    counts = taken[best].copy()
+    counts = room_of_sets[best].copy()
     counts[len(counts) - 1 - np.argmax(growth[best][::-1])] -= over[best]  # of equal ones the last
     return Split(sets[best], counts, int(rounded[best]))
 
 
-def sets_of_fewest(room: Ints, count: int, most: int, ahead: Floats | None = None) -> Ints | None:
+def sets_of_fewest(room: Ints, count: int, max_sets: int, ahead: Floats | None = None) -> Ints | None:
     """All sets of the fewest places that hold so many tasks, the roomiest places first; None where there are too many.
 
     Of no set at all where they do not hold so many together. Given their room ahead, of sets that are alike by both
@@ -61,31 +61,31 @@ def sets_of_fewest(room: Ints, count: int, most: int, ahead: Floats | None = Non
     fewest = 1 + int(np.searchsorted(np.cumsum(room[order]), count))
     if fewest > len(order):
         return np.zeros((0, fewest), dtype=np.int64)
-    if comb(len(order), fewest) > most:
+    if comb(len(order), fewest) > max_sets:
         return None
     if ahead is not None:
         order = order[ordinals((room + 1j * ahead)[order]) < fewest]  # both as one number
     sets = order[_combinations(len(order), fewest)]
-    found: Ints = sets[room[sets].sum(axis=1) >= count]
-    return found
+    holding_sets: Ints = sets[room[sets].sum(axis=1) >= count]
+    return holding_sets
 
 
-def sets_that_hold(has: Ints, wanted: Ints, size: int) -> Ints:
-    """Sets of so many places that have what is wanted, given as amounts by place; none where there are too many."""
+def sets_that_hold(has: Ints, required: Ints, size: int) -> Ints:
+    """Sets of `size` places that together have the `required` amounts; none where there are too many sets."""
     number = has.shape[1]
     largest = np.sort(has, axis=1)[:, ::-1][:, :size].sum(axis=1)
-    if size > number or (largest < wanted).any() or comb(number, size) > _SETS:
+    if size > number or (largest < required).any() or comb(number, size) > _SETS:
         return np.zeros((0, size), dtype=np.int64)
     sets = _combinations(number, size)
-    found: Ints = sets[(has[:, sets].sum(axis=2) >= wanted[:, None]).all(axis=0)]
-    return found
+    holding_sets: Ints = sets[(has[:, sets].sum(axis=2) >= required[:, None]).all(axis=0)]
+    return holding_sets
 
 
 @lru_cache(64)
 def _combinations(number: int, size: int) -> Ints:
-    found = np.array(list(combinations(range(number), size)), dtype=np.int64).reshape(-1, size)
-    found.setflags(write=False)
-    return found
+    index_sets = np.array(list(combinations(range(number), size)), dtype=np.int64).reshape(-1, size)
+    index_sets.setflags(write=False)
+    return index_sets
 
 
 def pieces_needed(topology: Topology, room: Ints, domains: Ints, count: int) -> Ints:
@@ -93,20 +93,20 @@ def pieces_needed(topology: Topology, room: Ints, domains: Ints, count: int) -> 
 
     Given the room of every domain.
     """
-    own = topology.own(room)
-    pieces = np.flatnonzero(own)
+    own_room = topology.own(room)
+    pieces = np.flatnonzero(own_room)
     order = np.argsort(domains)
     owner = np.searchsorted(domains[order], pieces, side="right") - 1
     inside = (owner >= 0) & (pieces < topology.last[domains[order]][owner])
     pieces = pieces[inside]
     owner = owner[inside]
-    by_size = np.lexsort((-own[pieces], owner))
-    sizes = own[pieces][by_size]
+    by_size = np.lexsort((-own_room[pieces], owner))
+    sizes = own_room[pieces][by_size]
     owner = owner[by_size]
     before = np.cumsum(sizes) - sizes
-    first = np.searchsorted(owner, np.arange(len(domains)))
-    start = np.append(before, sizes.sum())[first]
+    first_piece = np.searchsorted(owner, np.arange(len(domains)))
+    start = np.append(before, sizes.sum())[first_piece]
     needed = np.bincount(owner[before - start[owner] < count], minlength=len(domains))
-    found = np.empty(len(domains), dtype=np.int64)
-    found[order] = needed
-    return found
+    number_by_domain = np.empty(len(domains), dtype=np.int64)
+    number_by_domain[order] = needed
+    return number_by_domain

@@ -190,9 +190,9 @@ class FitCounts:
         everywhere = self._everywhere
 
         def objections(shape: Shape) -> Why:
-            own = (everywhere.last(shape.number) or everywhere.of(shape.number, shape)).why
-            found: Why = np.where(own != 0, own, closed)
-            return found
+            own_objections = (everywhere.last(shape.number) or everywhere.of(shape.number, shape)).why
+            all_objections: Why = np.where(own_objections != 0, own_objections, closed)
+            return all_objections
 
         return self._counts(objections)
 
@@ -343,7 +343,7 @@ class Nominations:
 
     def kept_for(self) -> list[tuple[Job, Held]]:
         """What is reserved for nominated jobs that were not served."""
-        return [(self._jobs[number], held) for number in self._kept if (held := self._of(number))]
+        return [(self._jobs[number], place) for number in self._kept if (place := self._of(number))]
 
     def release(self, job: Job) -> None:
         """Release a job's reserved resources, for good or, where they are held for it, while it is served."""
@@ -364,11 +364,11 @@ class Nominations:
     def reserve_again(self, job: Job, placed: Mapping[int, int]) -> None:
         """A job was served: hold again what was lent to it, but for so many of its tasks by row."""
         self._ledger.append(self._lent, self._lent[-1] - {job.number})
-        left = dict(placed)
+        still_placed = dict(placed)
         for i in self._held[job.number]:
             place = self._places[i]
-            come = min(place.count, left.get(place.row, 0))
-            left[place.row] = left.get(place.row, 0) - come
+            come = min(place.count, still_placed.get(place.row, 0))
+            still_placed[place.row] = still_placed.get(place.row, 0) - come
             self._places[i] = replace(place, count=place.count - come)
             if come < place.count:
                 self._ledger.reserve(place.request, place.row, place.count - come, place.queue)
@@ -381,10 +381,10 @@ class Nominations:
         return bool(below)
 
     def _give_back(self, number: int) -> None:
-        found = self._of(number)
-        if found:
+        place = self._of(number)
+        if place:
             self._ledger.append(self._kept[number], ())
-        for shape, rows, counts in found:
+        for shape, rows, counts in place:
             self._ledger.set_aside(shape, rows, -counts)
 
 
@@ -432,7 +432,7 @@ class RowsInTurn(Protocol):
     def concerns(self, job: Job) -> bool:
         """Whether a job has such a wish."""
 
-    def in_turn(self, cycle: Cycle, job: Job, search: Callable[[], T], found: Callable[[T], bool]) -> T:
+    def in_turn(self, cycle: Cycle, job: Job, search: Callable[[], T], is_place: Callable[[T], bool]) -> T:
         """Search where it would rather be, and elsewhere where that finds nothing."""
 
 
@@ -569,10 +569,10 @@ class Cycle(msgspec.Struct, frozen=True):
                 self.ledger.count_leaving()
             return self.pipeline.quota_exceeded(job, amounts)
 
-    def first(self, ways: Iterator[T], most: int) -> Iterator[T]:
-        """The first of some ways to try; where there are more of them than that, the search is noted as cut short."""
-        yield from islice(ways, most)
-        if next(ways, None) is not None:
+    def first(self, candidates: Iterator[T], max_candidates: int) -> Iterator[T]:
+        """At most `max_candidates` of some candidates; where there are more, the search is noted as cut short."""
+        yield from islice(candidates, max_candidates)
+        if next(candidates, None) is not None:
             self.report.search_counts.cut += 1
 
     def alternate_topology(self, job: Job) -> AlternateTopology | None:
@@ -581,8 +581,8 @@ class Cycle(msgspec.Struct, frozen=True):
 
     def tree_of(self, constraint: Constraint | None) -> AlternateTopology:
         """The tree that a constraint is about, with the rows of the cluster in its order."""
-        other = self.snapshot.alternate_topology(constraint)
-        return other if other is not None else AlternateTopology(self.topology, np.arange(len(self.nodes)))
+        alternate = self.snapshot.alternate_topology(constraint)
+        return alternate if alternate is not None else AlternateTopology(self.topology, np.arange(len(self.nodes)))
 
     def gathered(self, job: Job) -> bool:
         """Whether a job is gathered: because it asks for it, or because its only constraint is on another tree."""
@@ -649,14 +649,14 @@ class Cycle(msgspec.Struct, frozen=True):
         """Inside, what is kept from a job, as by rules of its sets and reservations, is closed; and time is taken."""
         if self.stopwatch is None and not self.reserved and self.sets is None:
             return nullcontext()
-        others = ExitStack()
+        contexts = ExitStack()
         if self.sets is not None:
-            others.enter_context(self.sets.serving(job))
+            contexts.enter_context(self.sets.serving(job))
         if self.stopwatch is not None:
-            others.enter_context(self.stopwatch.job(job))
+            contexts.enter_context(self.stopwatch.job(job))
         for room in self.reserved:
-            others.enter_context(room.left_alone(job))
-        return others
+            contexts.enter_context(room.left_alone(job))
+        return contexts
 
     def show(self, job: Job, *, replaces: bool = False) -> None:
         """Let `inspect` look at a job that is about to be served, with room that is reserved for it counted as free.
@@ -673,8 +673,8 @@ class Cycle(msgspec.Struct, frozen=True):
 
     def _placed_since(self, job: Job, decided: int) -> Counter[int]:
         """By row, the tasks of a job that were placed by decisions from a number on."""
-        own = (decision for decision in self.report.decisions[decided:] if decision.job is job)
-        return Counter(row for decision in own for placed in decision.placed for row in placed.rows.tolist())
+        decisions = (decision for decision in self.report.decisions[decided:] if decision.job is job)
+        return Counter(row for decision in decisions for placed in decision.placed for row in placed.rows.tolist())
 
     def evict(self, evictions: Iterable[Eviction]) -> None:
         """Carry out evictions that are on the ledger, once whoever they are for has its place there.
@@ -698,12 +698,12 @@ class Cycle(msgspec.Struct, frozen=True):
         With `past_budgets` those are evicted all the same that the Eviction API would refuse: tasks under a budget
         that allows no more, and tasks under two budgets.
         """
-        said = why if callable(why) else lambda _: why
+        text_for = why if callable(why) else lambda _: why
         owners = [self.snapshot.jobs[number] for number in self.running.job[victims].tolist()]
         tasks = [self.running.tasks[victim] for victim in victims.tolist()]
         past = [past_budgets and self._refused_by_budgets(task) for task in tasks]
         self.evict(
-            Eviction(task, job, by, action, said(job), beyond)
+            Eviction(task, job, by, action, text_for(job), beyond)
             for task, job, beyond in zip(tasks, owners, past, strict=True)
         )
 
@@ -731,8 +731,8 @@ class Cycle(msgspec.Struct, frozen=True):
                 allowed &= self.pipeline.why_not_now(shape, span) == 0
         return allowed
 
-    def shortage(self, resource: str, asked: int, free: int) -> str:
+    def shortage(self, resource: str, requested: int, free: int) -> str:
         """What a node lacks, with numbers."""
         from tierwise.api.quantity import show  # exact fractions are slow to import, and few cycles explain anything
 
-        return f"short of {resource}: asks {show(resource, asked)}, {show(resource, max(free, 0))} free"
+        return f"short of {resource}: asks {show(resource, requested)}, {show(resource, max(free, 0))} free"

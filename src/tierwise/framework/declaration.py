@@ -104,18 +104,18 @@ class Declaration(msgspec.Struct, frozen=True):
 
     def wrong_argument(self, arguments: Mapping[str, object]) -> tuple[str, str] | None:
         """The first argument that cannot be parsed, and why; None if all can."""
-        known = self.argument_names
+        names = self.argument_names
         for name in arguments:
-            if name not in known:
-                return str(name), f"unknown argument{suggestion(str(name), known)}"
+            if name not in names:
+                return str(name), f"unknown argument{suggestion(str(name), names)}"
         if self.arguments is None:
             return None
         try:
             msgspec.convert(arguments, self.arguments)
         except msgspec.ValidationError as error:
-            said, _, path = str(error).partition(" - at `$.")
-            name = path.rstrip("`") or said.split("`")[1]  # a field that is missing has no path
-            return name, (said[:1].lower() + said[1:]).replace("`", "")
+            message, _, path = str(error).partition(" - at `$.")
+            name = path.rstrip("`") or message.split("`")[1]  # a field that is missing has no path
+            return name, (message[:1].lower() + message[1:]).replace("`", "")
         return None
 
 
@@ -151,7 +151,7 @@ def takes_part(
     """
 
     def declare(plugin: C) -> C:
-        said = Declaration(
+        declaration = Declaration(
             points,
             arguments,
             _methods_of(plugin, points),
@@ -161,7 +161,7 @@ def takes_part(
             by_priority=by_priority,
             by_amounts=by_amounts,
         )
-        setattr(plugin, _MARK, said)
+        setattr(plugin, _MARK, declaration)
         return plugin
 
     return declare
@@ -171,9 +171,9 @@ def chooses(*classes: type, arguments: type[msgspec.Struct] | None = None) -> Ca
     """Declare the classes that a function chooses between; it may also return `Idle`."""
 
     def declare(factory: T) -> T:
-        found = [said for kind in classes if (said := declared(kind)) is not None]
-        points = tuple(dict.fromkeys(point for said in found for point in said.points))
-        methods = frozenset(method for said in found for method in said.methods)
+        declarations = [declaration for kind in classes if (declaration := declared(kind)) is not None]
+        points = tuple(dict.fromkeys(point for declaration in declarations for point in declaration.points))
+        methods = frozenset(method for declaration in declarations for method in declaration.methods)
         setattr(factory, _MARK, Declaration(points, arguments, methods, classes))
         return factory
 
@@ -202,8 +202,8 @@ def _describes(plugin: type, hint: str, answer: str) -> bool:
 
 def declared(factory: object) -> Declaration | None:
     """What a class or function itself declares, not its base classes; None if nothing."""
-    found = getattr(factory, "__dict__", {}).get(_MARK)
-    return found if isinstance(found, Declaration) else None
+    declaration = getattr(factory, "__dict__", {}).get(_MARK)
+    return declaration if isinstance(declaration, Declaration) else None
 
 
 def check_plugin(name: str, factory: object) -> Declaration:
@@ -240,8 +240,8 @@ def check_declaration(name: str, factory: object) -> Declaration:
     return declaration
 
 
-def _is_struct(found: object) -> bool:
-    return isinstance(found, type) and issubclass(found, msgspec.Struct)
+def _is_struct(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, msgspec.Struct)
 
 
 def _check_point(name: str, plugin: type, point: type) -> None:
@@ -254,17 +254,21 @@ def _check_point(name: str, plugin: type, point: type) -> None:
         needed += either[:1] if len(either) == 1 else [" or ".join(either)]
     for method in (*needed, *(marks[method].beside for method in has)):
         if method and method not in has:
-            others = [other for other in dir(plugin) if not other.startswith("_") and other not in METHODS]
+            other_names = [
+                attribute for attribute in dir(plugin) if not attribute.startswith("_") and attribute not in METHODS
+            ]
             text = f"{plugin.__name__} takes part in {point.__name__}, but has no method {method}"
-            near = next((told for one in method.split(" or ") if (told := suggestion(one, others))), "")
-            old = next((name for name in others if RENAMED.get(name) == method), None)
+            near = next(
+                (hint for alternative in method.split(" or ") if (hint := suggestion(alternative, other_names))), ""
+            )
+            old = next((name for name in other_names if RENAMED.get(name) == method), None)
             near = f" ({old} is called so since version {SEAM} of the plugin seam)" if old is not None else near
             raise InputError(f"plugin {name}: {text}{near}")
     for method in has:
-        found = getattr(plugin, method)
-        if not callable(found):
+        member = getattr(plugin, method)
+        if not callable(member):
             raise InputError(f"plugin {name}: {plugin.__name__}.{method} is not a method")
-        if inspect.iscoroutinefunction(found):
+        if inspect.iscoroutinefunction(member):
             raise InputError(f"plugin {name}: {plugin.__name__}.{method} is async, and nothing awaits it")
         _check_parameters(name, plugin, point, method)
     for attribute in getattr(point, "__annotations__", {}):
@@ -301,13 +305,13 @@ def _check_parameters(name: str, plugin: type, point: type, method: str) -> None
 
     An unused parameter may have a leading underscore. Names in another order would mean swapped arguments.
     """
-    asked = _parameters(point, method)
-    positional = [p.name for p in asked if p.kind is not p.KEYWORD_ONLY]
+    parameters = _parameters(point, method)
+    positional = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
     bound = isinstance(inspect.getattr_static(plugin, method), staticmethod | classmethod)
-    given = positional if bound else ["self", *positional]
+    arguments = positional if bound else ["self", *positional]
     try:
         called = inspect.signature(getattr(plugin, method)).bind(
-            *given, **{p.name: p.name for p in asked if p.kind is p.KEYWORD_ONLY}
+            *arguments, **{p.name: p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
         )
     except TypeError:
         fits = False
@@ -315,12 +319,12 @@ def _check_parameters(name: str, plugin: type, point: type, method: str) -> None
         return
     else:
         fits = all(
-            value == "self" or found.strip("_") in ("", value)
-            for found, value in called.arguments.items()
+            value == "self" or parameter.strip("_") in ("", value)
+            for parameter, value in called.arguments.items()
             if isinstance(value, str)  # what *args and **kwargs take is fine
         )
     if not fits:
-        spelled = ", ".join(p.name if p.kind is not p.KEYWORD_ONLY else f"{p.name}=…" for p in asked)
+        spelled = ", ".join(p.name if p.kind is not p.KEYWORD_ONLY else f"{p.name}=…" for p in parameters)
         text = f"{plugin.__name__}.{method} must take ({spelled}), as {point.__name__} calls it"
         raise InputError(f"plugin {name}: {text}")
 
@@ -336,21 +340,21 @@ def _check_others(name: str, plugin: type, points: tuple[type, ...]) -> None:
     from difflib import get_close_matches
 
     missing = [method for method in METHODS if not hasattr(plugin, method)]
-    for found in dir(plugin):
-        if found.startswith("_") or not callable(getattr(plugin, found, None)):
+    for attribute in dir(plugin):
+        if attribute.startswith("_") or not callable(getattr(plugin, attribute, None)):
             continue
-        if found in METHODS:
-            if METHODS[found] not in points:
-                text = f"{plugin.__name__}.{found} belongs to {METHODS[found].__name__}, which is not declared"
+        if attribute in METHODS:
+            if METHODS[attribute] not in points:
+                text = f"{plugin.__name__}.{attribute} belongs to {METHODS[attribute].__name__}, which is not declared"
                 raise InputError(f"plugin {name}: {text}")
             continue
-        near = get_close_matches(found.lower(), missing, n=1, cutoff=_NEAR)
+        near = get_close_matches(attribute.lower(), missing, n=1, cutoff=_NEAR)
         if near:
             point = METHODS[near[0]]
             lacks = "a method" if point in points else "the method"
             declare = "" if point in points else ", which is not declared"
             how = "spell it so" if point in points else "declare it and spell it so"
-            text = f"{plugin.__name__}.{found} is nearly {near[0]}, {lacks} of {point.__name__}{declare}"
+            text = f"{plugin.__name__}.{attribute} is nearly {near[0]}, {lacks} of {point.__name__}{declare}"
             raise InputError(f"plugin {name}: {text}: {how}, or begin the name with _")
 
 

@@ -57,15 +57,15 @@ class DeclinedPlaces:
         """Whether no place is open to the job that is served."""
         return not any(place.open for place in self._states[-1])
 
-    def keep(self, job: Job, held: Held, delay: Delay) -> None:
+    def keep(self, job: Job, declined_place: Held, delay: Delay) -> None:
         """Keep the place that a gang has declined, in place of one that was kept for it before."""
-        others = [place for place in self._states[-1] if place.job is not job]
+        other_places = [place for place in self._states[-1] if place.job is not job]
         for place in self._states[-1]:
             if place.job is job and not place.open:
                 self._set_aside(place, -1)
-        place = _Place(job, held, delay.until)
+        place = _Place(job, declined_place, delay.until)
         self._set_aside(place, 1)
-        self._write((*others, place))
+        self._write((*other_places, place))
 
     def serve(self, job: Job | None, waiting: Collection[str]) -> None:
         """From now on places are open to a job as far as it may have them; to None they are closed.
@@ -74,19 +74,19 @@ class DeclinedPlaces:
         """
         if not self._states[-1]:
             return
-        found: list[_Place] = []
+        places: list[_Place] = []
         for place in self._states[-1]:
             opens = job is not None and self._may_use(job, place)
             if opens == place.open:
-                found.append(place)
+                places.append(place)
             elif opens:
                 self._set_aside(place, -1)
-                found.append(replace(place, open=True))
+                places.append(replace(place, open=True))
             elif place.job.key in waiting and self._has_room(place):
                 self._set_aside(place, 1)
-                found.append(replace(place, open=False))
-        if tuple(found) != self._states[-1]:
-            self._write(tuple(found))
+                places.append(replace(place, open=False))
+        if tuple(places) != self._states[-1]:
+            self._write(tuple(places))
 
     def open_for(self, job: Job, time: float) -> None:
         """Open the place of a job itself, and those of gangs that are looked at again by a time, in a statement that is
@@ -105,7 +105,7 @@ class DeclinedPlaces:
     def objection(self, rows: Ints) -> Reason | None:
         """Why a job must not start on these rows: a gang has declined a place there and keeps it; None if none has."""
         closed = (place for place in self._states[-1] if not place.open)
-        place = next((p for p in closed if any(np.isin(rows, own).any() for _, own, _ in p.held)), None)
+        place = next((p for p in closed if any(np.isin(rows, kept_rows).any() for _, kept_rows, _ in p.held)), None)
         if place is None:
             return None
         from tierwise.api.core import format_time  # most cycles decline nothing
@@ -125,12 +125,12 @@ class DeclinedPlaces:
 
     def _has_room(self, place: _Place) -> bool:
         """Whether what is not set aside holds a place, on each row all of its shapes together."""
-        asked: dict[int, Ints] = {}
+        amounts_by_row: dict[int, Ints] = {}
         for shape, rows, counts in place.held:
             for row, number in zip(rows.tolist(), counts.tolist(), strict=True):
-                asked[row] = asked.get(row, 0) + shape.request * number
-        rows = np.array(list(asked), dtype=np.int64)
-        needed = np.stack(list(asked.values()), axis=1)
+                amounts_by_row[row] = amounts_by_row.get(row, 0) + shape.request * number
+        rows = np.array(list(amounts_by_row), dtype=np.int64)
+        needed = np.stack(list(amounts_by_row.values()), axis=1)
         free = self._ledger.free(np.arange(len(needed)), rows, Pool.FUTURE_IDLE)
         return bool(((needed == 0) | (needed <= free)).all())
 

@@ -111,17 +111,17 @@ MODULES: Final[Mapping[str, str]] = {
 
 def moved(name: str) -> str:
     """What the author of a plugin of version 1 of the seam is told about a point; "" for any other name."""
-    now = MOVED.get(name)
-    if now:
-        return f"{name} is part of {now} since version {SEAM} of the plugin seam: declare {now}"
+    new_point = MOVED.get(name)
+    if new_point:
+        return f"{name} is part of {new_point} since version {SEAM} of the plugin seam: declare {new_point}"
     return ""
 
 
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        told = moved(name)
-        raise ImportError(f"{told}; nearly all methods keep their names") if told else AttributeError(name)
+        moved_text = moved(name)
+        raise ImportError(f"{moved_text}; nearly all methods keep their names") if moved_text else AttributeError(name)
 
 
 class Part(enum.Enum):

@@ -69,22 +69,22 @@ class IdleRoom:
     def _as_of_now(self) -> dict[Owner, IdleAccount]:
         """The accounts with what was kept since the last cycle, without those that are paid back."""
         passed = max(0.0, self._snapshot.now - self._before.at)
-        found: dict[Owner, IdleAccount] = {}
+        accounts: dict[Owner, IdleAccount] = {}
         queues = {(_EVERY, queue): account for queue, account in self._before.queues.items()}
         for owner, account in (*self._before.accounts.items(), *queues.items()):
             spent = account.spent + (account.nodes - account.size / _DAY) * passed
             closed = account.closed if spent > account.closed / 2 else 0.0
             if spent > 0:
-                found[owner] = replace(account, spent=spent, nodes=0.0, closed=closed)
-        return found
+                accounts[owner] = replace(account, spent=spent, nodes=0.0, closed=closed)
+        return accounts
 
     # -- who may keep something
 
-    def allows(self, job: Job, held: Held) -> bool:
+    def allows(self, job: Job, place: Held) -> bool:
         """Whether nodes may be kept idle for a job. Once an account has nothing left, not before half is paid back."""
         if self._setting == inf:
             return True
-        share = self._share(job, held)
+        share = self._share(job, place)
         if not self._has_left(_owner(job), job, share):
             return False
         if not self._has_left((_EVERY, job.queue), job, share):
@@ -137,21 +137,21 @@ class IdleRoom:
         """The share by which an account goes: of a namespace the job's own, of a queue the largest that it knows of."""
         return max(share, self._accounts.get(owner, _NOTHING).largest) if owner[0] == _EVERY else share
 
-    def _share(self, job: Job, held: Held) -> float:
+    def _share(self, job: Job, place: Held) -> float:
         if self._setting is not None:
             return self._setting
         now, ends = self._snapshot.now, self._ahead.ends
         end = ends.relied_on(ends.if_started(job, now), namespace_of(job.key), ANYBODY)
         run = max(end - now, 0.0) if end < inf else _UNKNOWN
-        return float(self._parts(held).sum()) * min(run, _DAY)
+        return float(self._parts(place).sum()) * min(run, _DAY)
 
     def _is_oldest(self, owner: Owner, job: Job | None) -> bool:
         """Whether a gang has waited longest of all whose account this is."""
         if self._oldest is None:
             self._oldest = {}
-            for other in sorted(self._snapshot.waiting, key=lambda one: (one.created, one.order)):
-                self._oldest.setdefault(_owner(other), other)
-                self._oldest.setdefault((_EVERY, other.queue), other)
+            for waiting_job in sorted(self._snapshot.waiting, key=lambda waiting: (waiting.created, waiting.order)):
+                self._oldest.setdefault(_owner(waiting_job), waiting_job)
+                self._oldest.setdefault((_EVERY, waiting_job.queue), waiting_job)
         return job is not None and self._oldest.get(owner) is job
 
     def hour(self, job: Job, aging: float, length: float, pause: float) -> float:
@@ -162,61 +162,63 @@ class IdleRoom:
         for `aging`; a later one when it is asked for.
         """
         now, namespace = self._snapshot.now, namespace_of(job.key)
-        whole = length, pause
-        queue = self._begun(self._queue_hours.get(job.queue), self._waits_since((_EVERY, job.queue)) + aging, *whole)
+        times = length, pause
+        queue = self._begun(self._queue_hours.get(job.queue), self._waits_since((_EVERY, job.queue)) + aging, *times)
         if now >= queue + length:
             self._queue_hours[job.queue] = queue
             return -inf
-        own = self._begun(self._hours.get(namespace), max(self._waits_since((namespace, "")) + aging, queue), *whole)
-        self._hours[namespace] = own
-        if now >= own + length:
+        own_hour = self._begun(
+            self._hours.get(namespace), max(self._waits_since((namespace, "")) + aging, queue), *times
+        )
+        self._hours[namespace] = own_hour
+        if now >= own_hour + length:
             return -inf
         self._queue_hours[job.queue] = queue
-        return min(queue, own) + length
+        return min(queue, own_hour) + length
 
-    def _begun(self, known: float | None, since: float, length: float, pause: float) -> float:
-        """When an hour began, or begins now: `known` is when the last one did, and the first one did at `since`."""
+    def _begun(self, last_begin: float | None, since: float, length: float, pause: float) -> float:
+        """When an hour began, or begins now. The last one began at `last_begin`, the first one at `since`."""
         now = self._snapshot.now
-        if known is None:
+        if last_begin is None:
             return since + (now - since) // (length + pause) * (length + pause)
-        return now if now >= known + length + pause else known
+        return now if now >= last_begin + length + pause else last_begin
 
     def _waits_since(self, whose: Owner) -> float:
         """When the first was made of the jobs that wait, of a namespace in whatever queue, or of a queue."""
         if not self._since:
-            for other in self._snapshot.waiting:
-                for key in ((namespace_of(other.key), ""), (_EVERY, other.queue)):
-                    self._since[key] = min(other.created, self._since.get(key, inf))
+            for waiting_job in self._snapshot.waiting:
+                for key in ((namespace_of(waiting_job.key), ""), (_EVERY, waiting_job.queue)):
+                    self._since[key] = min(waiting_job.created, self._since.get(key, inf))
         return self._since[whose]
 
     # -- what is kept
 
-    def _parts(self, held: Held, idle: Ints | None = None) -> Floats:
+    def _parts(self, places: Held, idle: Ints | None = None) -> Floats:
         """Which part of each node is held, by the resource of which the largest part is asked for; with `idle`, only of
         what is idle there, which then is taken off it.
         """
-        rows = distinct(np.concatenate([own for _, own, _ in held])) if held else EMPTY
+        rows = distinct(np.concatenate([place_rows for _, place_rows, _ in places])) if places else EMPTY
         amounts = np.zeros((len(self._ledger.idle), len(rows)), dtype=np.int64)
-        for shape, own, counts in held:
-            amounts[:, np.searchsorted(rows, own)] += shape.request[:, None] * counts
+        for shape, place_rows, counts in places:
+            amounts[:, np.searchsorted(rows, place_rows)] += shape.request[:, None] * counts
         total = self._snapshot.nodes.allocatable[:, rows]
         parts: Floats = np.where(total > 0, amounts / np.maximum(total, 1), 0.0)
         if idle is None:
             every_part: Floats = parts.max(axis=0, initial=0.0)
             return every_part
-        taken = np.minimum(amounts, np.maximum(idle[:, rows], 0))
-        idle[:, rows] -= taken
-        most, every = parts.argmax(axis=0), np.arange(len(rows))
-        found: Floats = taken[most, every] / np.maximum(total[most, every], 1)
-        return found
+        idle_amounts = np.minimum(amounts, np.maximum(idle[:, rows], 0))
+        idle[:, rows] -= idle_amounts
+        largest, every = parts.argmax(axis=0), np.arange(len(rows))
+        part_by_row: Floats = idle_amounts[largest, every] / np.maximum(total[largest, every], 1)
+        return part_by_row
 
     def _count_places(self, places: Sequence[HeldPlace], idle: Ints) -> Iterator[tuple[Owner, float]]:
         """Count the nodes of places, as far as they are idle; whose they are, and what the accounts go by."""
         share = _UNKNOWN if self._setting is None else self._setting
         for place in places:
-            taken = np.minimum(place.request, np.maximum(idle[:, place.row], 0))
-            idle[:, place.row] -= taken
-            nodes = self._part(place, taken)
+            idle_amounts = np.minimum(place.request, np.maximum(idle[:, place.row], 0))
+            idle[:, place.row] -= idle_amounts
+            nodes = self._part(place, idle_amounts)
             for owner in _owners_of(place) if nodes > 0 else ():
                 size = self._size(owner, share)
                 self._count(owner, nodes, size)
@@ -231,10 +233,12 @@ class IdleRoom:
     def _part(self, place: HeldPlace, amounts: Ints) -> float:
         """Which part of a node these amounts are, by the resource of which a place is the largest part."""
         total = self._snapshot.nodes.allocatable[:, place.row]
-        most = int(np.where(total > 0, place.request / np.maximum(total, 1), 0.0).argmax())
-        return place.count * float(amounts[most]) / max(int(total[most]), 1)
+        largest = int(np.where(total > 0, place.request / np.maximum(total, 1), 0.0).argmax())
+        return place.count * float(amounts[largest]) / max(int(total[largest]), 1)
 
-    def after(self, kept: Iterable[tuple[Job, Held]], places: Sequence[HeldPlace] = ()) -> tuple[IdleRoomState, float]:
+    def after(
+        self, kept_places: Iterable[tuple[Job, Held]], places: Sequence[HeldPlace] = ()
+    ) -> tuple[IdleRoomState, float]:
         """What the next cycle should know, given all that is kept now, and when the first account has nothing left.
 
         `places` are kept for pods that come after others.
@@ -246,8 +250,8 @@ class IdleRoom:
         now, idle, accounts = self._snapshot.now, self._ledger.idle.copy(), self._accounts
         sizes: dict[Owner, float] = {}
         limits: dict[Owner, float] = {}
-        for job, held in kept:
-            nodes, share = float(self._parts(held, idle).sum()), self._share(job, held)
+        for job, place in kept_places:
+            nodes, share = float(self._parts(place, idle).sum()), self._share(job, place)
             if nodes <= 0:
                 continue
             for owner in (_owner(job), (_EVERY, job.queue)):
@@ -267,9 +271,9 @@ class IdleRoom:
                 runs_out = min(runs_out, now + (limits[owner] - account.spent) / growth)
         if not accounts and not any_hours:
             return (NO_IDLE_ROOM if self._before.accounts or self._before.queues else self._before), inf
-        own = {owner: account for owner, account in accounts.items() if owner[0] != _EVERY}
+        own_accounts = {owner: account for owner, account in accounts.items() if owner[0] != _EVERY}
         queues = {queue: account for (namespace, queue), account in accounts.items() if namespace == _EVERY}
-        return IdleRoomState(now, own, hours, queues, queue_hours), runs_out
+        return IdleRoomState(now, own_accounts, hours, queues, queue_hours), runs_out
 
 
 def _owner(job: Job) -> Owner:

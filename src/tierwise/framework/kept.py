@@ -30,8 +30,8 @@ class MovedRows:
         self._last = 0  # where the last change begins
         self._freed = 0  # where the last change ends by which a row may have got more free
 
-    def append(self, rows: Ints, *, taken: bool = False) -> None:
-        """These rows changed, distinct and ascending; `taken` says that tasks took idle resources, and no more."""
+    def append(self, rows: Ints, *, only_taken: bool = False) -> None:
+        """These rows changed, distinct and ascending; `only_taken` says that tasks took idle resources, and no more."""
         begin = self.length
         end = self.length + len(rows)
         if end > self._room:
@@ -42,13 +42,13 @@ class MovedRows:
         self._rows[begin:end] = rows
         self._last = begin
         self.length = end
-        if not taken:
+        if not only_taken:
             self._freed = end
 
-    def since(self, read: int) -> Ints:
-        """The rows behind the first `read` entries, ascending and without repeats."""
-        rows = self._rows[read : self.length]
-        if read >= self._last:
+    def since(self, length_read: int) -> Ints:
+        """The rows behind the first `length_read` entries, ascending and without repeats."""
+        rows = self._rows[length_read : self.length]
+        if length_read >= self._last:
             return rows
         if len(rows) > self._nodes // 256:  # to sort more takes longer than to look at all
             named = np.zeros(self._nodes, dtype=bool)
@@ -56,9 +56,9 @@ class MovedRows:
             return named.nonzero()[0]
         return distinct(rows)
 
-    def taken_since(self, read: int) -> list[int] | None:
-        """The rows behind the first `read` entries; None if more has changed there than that tasks took resources."""
-        return self._rows[read : self.length].tolist() if read >= self._freed else None
+    def taken_since(self, length_read: int) -> list[int] | None:
+        """The rows behind the first `length_read` entries; None if anything but taken resources changed there."""
+        return self._rows[length_read : self.length].tolist() if length_read >= self._freed else None
 
 
 class KeptOfLedger(Generic[V]):
@@ -77,19 +77,19 @@ class KeptOfLedger(Generic[V]):
 
     def last(self, key: Hashable) -> V | None:
         """A value as it was when it was last asked for; None if it never was."""
-        known = self._known.get(key)
-        return known[1] if known is not None else None
+        entry = self._known.get(key)
+        return entry[1] if entry is not None else None
 
-    def of(self, key: Hashable, *asked: object) -> V:
+    def of(self, key: Hashable, *arguments: object) -> V:
         """The value of a key as the ledger is; `make(*asked)`, or `follow(*asked, value, rows)`."""
-        known = self._known.get(key)
+        entry = self._known.get(key)
         length = self._moved.length
-        if known is not None and known[0] == length:
-            return known[1]
-        if known is not None and self._follow is not None:
-            value = self._follow(*asked, known[1], self._moved.since(known[0]))
+        if entry is not None and entry[0] == length:
+            return entry[1]
+        if entry is not None and self._follow is not None:
+            value = self._follow(*arguments, entry[1], self._moved.since(entry[0]))
         else:
-            value = self._make(*asked)
+            value = self._make(*arguments)
             if self._follow is None and self._length != length:
                 self._known.clear()
                 self._length = length

@@ -110,12 +110,12 @@ def _guarded(call: Callable[P, T], turned: Callable[[BaseException], Exception])
     return guarded
 
 
-def _joined(some: Mapping[int, Ints], more: Mapping[int, Ints]) -> dict[int, Ints]:
+def _joined(rows_by_shape: Mapping[int, Ints], further_rows: Mapping[int, Ints]) -> dict[int, Ints]:
     """Rows by shape number of both."""
-    found = dict(some)
-    for number, rows in more.items():
-        found[number] = np.concatenate((found[number], rows)) if number in found else rows
-    return found
+    joined = dict(rows_by_shape)
+    for number, rows in further_rows.items():
+        joined[number] = np.concatenate((joined[number], rows)) if number in joined else rows
+    return joined
 
 
 class Ledger:
@@ -127,8 +127,8 @@ class Ledger:
         self._snapshot = snapshot
         self._topology = snapshot.topology
         self._allocatable = snapshot.nodes.allocatable
-        held = snapshot.devices.unused if snapshot.devices is not None else {}
-        self._unused = {snapshot.axis.index[name]: counts for name, counts in held.items()}
+        unused = snapshot.devices.unused if snapshot.devices is not None else {}
+        self._unused = {snapshot.axis.index[name]: counts for name, counts in unused.items()}
         self.pipelined: Ints = np.zeros(self._allocatable.shape, dtype=np.int64)
         self.queue_index = {name: i for i, name in enumerate(snapshot.queues)}
         self.budgets: Ints = np.array([*snapshot.budgets.values()], dtype=np.int64)  # disruptions still allowed
@@ -247,9 +247,9 @@ class Ledger:
     def _of_queues(self, by_job: Ints) -> Ints:
         """Amounts of jobs added up for their queues."""
         column: Ints = np.array([self.queue_index.get(job.queue, -1) for job in self._jobs], dtype=np.int64)
-        found: Ints = np.zeros((len(by_job), len(self.queue_index)), dtype=np.int64)
-        np.add.at(found.T, column[column >= 0], by_job.T[column >= 0])
-        return found
+        by_queue: Ints = np.zeros((len(by_job), len(self.queue_index)), dtype=np.int64)
+        np.add.at(by_queue.T, column[column >= 0], by_job.T[column >= 0])
+        return by_queue
 
     def _amounts_at_start(self) -> tuple[Ints, Ints]:
         """What is idle on each node and what is being released there."""
@@ -259,10 +259,10 @@ class Ledger:
             return self._allocatable - used, np.zeros(self._allocatable.shape, dtype=np.int64)
         idle = snapshot.nodes.allocatable.copy()
         releasing: Ints = np.zeros(idle.shape, dtype=np.int64)
-        for held in (self._running, self.leaving):
-            for r, rows, amounts in held_amounts(snapshot.shapes, held):
+        for tasks in (self._running, self.leaving):
+            for r, rows, amounts in held_amounts(snapshot.shapes, tasks):
                 np.subtract.at(idle[r], rows, amounts)
-                if held is self.leaving:
+                if tasks is self.leaving:
                     np.add.at(releasing[r], rows, amounts)
         self.any_releasing = bool(self.leaving)
         return idle, releasing
@@ -377,8 +377,8 @@ class Ledger:
             count = self._followers[i].count
             evicted = self._followers[i].evicted
             linger = self._followers[i].linger
-            told = _guarded(evicted, turned) if evicted is not None else None
-            self._followers[i] = _Followed(_guarded(count, turned), told, _guarded(linger, turned))
+            guarded_evicted = _guarded(evicted, turned) if evicted is not None else None
+            self._followers[i] = _Followed(_guarded(count, turned), guarded_evicted, _guarded(linger, turned))
 
     def save(self, numbers: Ints, index: _Index) -> None:
         """Save the values at an index of a follower's array before a change, so that a rewind restores them."""
@@ -397,15 +397,15 @@ class Ledger:
         self.steps.charge(5 + len(rows) // 64 + (len(counting) // 4 if counting else 0))
         amounts, sign = (self.idle, -1) if pool is Pool.IDLE else (self.pipelined, 1)
         self.any_pipelined |= pool is not Pool.IDLE
-        asked = shape.asked[:, None]
-        request = shape.request[asked]
-        self._add(amounts, (asked, rows), request * (sign * counts))
+        resources = shape.asked[:, None]
+        request = shape.request[resources]
+        self._add(amounts, (resources, rows), request * (sign * counts))
         domains, numbers = self._topology.touched(rows, counts)
-        self._add(self.domain_idle, (asked, domains), request * -numbers)  # Volcano counts pipelined tasks as used
+        self._add(self.domain_idle, (resources, domains), request * -numbers)  # Volcano counts pipelined tasks as used
         self._tell(shape, rows, counts)
         if pool is not Pool.IDLE:
             self.expect(shape, rows, counts)
-        self.moved.append(rows, taken=pool is Pool.IDLE)
+        self.moved.append(rows, only_taken=pool is Pool.IDLE)
 
     def place_each(self, shapes: Sequence[Shape], row: int) -> None:
         """Place one task of each of these shapes on idle resources of a row: as `place`, for those who do so often."""
@@ -420,7 +420,7 @@ class Ledger:
         self.domain_idle[around] = before - request[:, None]
         for shape in shapes if self._counting or self._followers else ():
             self._tell(shape, rows, _ONE)
-        self.moved.append(rows, taken=True)
+        self.moved.append(rows, only_taken=True)
 
     def _tell(self, shape: Shape, rows: Ints, counts: Ints) -> None:
         """Tasks of a shape have come to rows, or gone: tallies and followers count them."""
@@ -430,21 +430,21 @@ class Ledger:
 
     def _count(self, number: int, rows: Ints, counts: Ints, *, linger: bool = False) -> None:
         """Add tasks of a shape to the tallies that count it: there may be hundreds, over few kinds of buckets."""
-        known: dict[int, tuple[Ints, Ints]] = {}
+        by_bucket: dict[int, tuple[Ints, Ints]] = {}
         for tally, weight in self._counting.get(number, ()):
-            where = known.get(id(tally.bucket))
+            where = by_bucket.get(id(tally.bucket))
             if where is None:
                 buckets = tally.bucket[rows]
                 inside = buckets >= 0
-                where = known[id(tally.bucket)] = buckets[inside], counts[inside]
-            touched, more = where
+                where = by_bucket[id(tally.bucket)] = buckets[inside], counts[inside]
+            touched, added = where
             values = tally.evicted if linger and tally.evicted is not None else tally.values
             before = values[touched]
             self._undo.append((values, touched, before))
             if len(touched) == 1:
-                values[touched] = before + weight * more
+                values[touched] = before + weight * added
             else:
-                np.add.at(values, touched, weight * more)  # rows may share a bucket
+                np.add.at(values, touched, weight * added)  # rows may share a bucket
 
     def expect(self, shape: Shape, rows: Ints, counts: Ints) -> None:
         """Note that tasks of a shape which are placed, and counted by tallies, will not start in this cycle."""
@@ -478,10 +478,10 @@ class Ledger:
         counted before.
         """
         placed = 0 if pod_set.backfilled else int(counts.sum())
-        now = pool is Pool.IDLE
-        self._bump(self.ready if now else self.waiting, sub.number, placed)
+        is_idle = pool is Pool.IDLE
+        self._bump(self.ready if is_idle else self.waiting, sub.number, placed)
         if pod_set.role_number >= 0:
-            self._bump(self.role_ready if now else self.role_waiting, pod_set.role_number, placed)
+            self._bump(self.role_ready if is_idle else self.role_waiting, pod_set.role_number, placed)
         self._stand(sub, rows, counts)
 
     def count_each(self, subs: Sequence[SubJob], shape: Shape, rows: Ints) -> None:
@@ -489,13 +489,13 @@ class Ledger:
         if not shape.best_effort:
             self._add(self.ready, np.array([sub.number for sub in subs], dtype=np.int64), _ONE)
         undo = self._undo
-        standing = self._placed_rows
-        known = {*self._spans, *self._spreads}
+        placed_rows = self._placed_rows
+        spread_subs = {*self._spans, *self._spreads}
         for i, sub in enumerate(subs):
-            if sub.number in standing or sub.job_number in known or len(sub.held):
+            if sub.number in placed_rows or sub.job_number in spread_subs or len(sub.held):
                 self._stand(sub, rows[i : i + 1], _ONE)
             else:  # it was not asked about yet, and there may be thousands
-                standing[sub.number] = entries = [(rows[i : i + 1], _ONE)]
+                placed_rows[sub.number] = entries = [(rows[i : i + 1], _ONE)]
                 undo.append((entries, 0, 0))
 
     def _stand(self, sub: SubJob, rows: Ints, counts: Ints) -> None:
@@ -553,8 +553,10 @@ class Ledger:
         """Add to what each of these jobs uses its column of amounts, or the only one that there is."""
         self._add(self.job_used, (slice(None), np.array([job.number for job in jobs])), amounts)
         columns = np.array([self.queue_index.get(job.queue, -1) for job in jobs])
-        known = np.flatnonzero(columns >= 0)
-        self._add_up(self.queue_used, columns[known], np.broadcast_to(amounts, (len(amounts), len(jobs)))[:, known])
+        in_queues = np.flatnonzero(columns >= 0)
+        self._add_up(
+            self.queue_used, columns[in_queues], np.broadcast_to(amounts, (len(amounts), len(jobs)))[:, in_queues]
+        )
 
     def await_releases(self) -> None:
         """From now on compare idle with future idle amounts, even if nothing is being released."""
@@ -575,11 +577,11 @@ class Ledger:
         if not count:
             return
         self.any_releasing = self.any_pipelined = True
-        asked = np.flatnonzero(request)[:, None]
+        resources = np.flatnonzero(request)[:, None]
         rows = np.array([row], dtype=np.int64)
         domains, numbers = self._topology.touched(rows, np.array([count], dtype=np.int64))
-        self._add(self.pipelined, (asked, rows), request[asked] * count)
-        self._add(self.domain_idle, (asked, domains), request[asked] * -numbers)
+        self._add(self.pipelined, (resources, rows), request[resources] * count)
+        self._add(self.domain_idle, (resources, domains), request[resources] * -numbers)
         self._charge(self.queue_used, self.queue_index.get(queue), request * count)
         self.moved.append(rows)
         if count < 0:
@@ -614,9 +616,9 @@ class Ledger:
         freed = sign * running.request[:, victims]
         self._add_up(self.job_used, running.job[victims], -freed)
         column = np.array([self.queue_index.get(self._jobs[job].queue, -1) for job in running.job[victims].tolist()])
-        known = np.flatnonzero(column >= 0)
-        self._add_up(self.queue_used, column[known], -freed[:, known])
-        self._add_up(self.queue_leaving, column[known], freed[:, known])
+        in_queues = np.flatnonzero(column >= 0)
+        self._add_up(self.queue_used, column[in_queues], -freed[:, in_queues])
+        self._add_up(self.queue_leaving, column[in_queues], freed[:, in_queues])
         less = np.full((1, len(victims)), -sign)
         self._add_up(self.ready[None], running.sub[victims], less)
         roles = running.role[victims]
@@ -662,7 +664,7 @@ class Ledger:
         """Whether there are followers, whose state `clear` cannot clear."""
         return bool(self._followers)
 
-    def clear(self, kept: Sequence[tuple[Shape, Ints]]) -> None:
+    def clear(self, to_keep: Sequence[tuple[Shape, Ints]]) -> None:
         """Remove all tasks from the nodes except tasks of these shapes on these rows, which may repeat; a rewind undoes
         it.
 
@@ -684,9 +686,9 @@ class Ledger:
             self.idle[resource] += amounts
         for numbers in (self.releasing, self.pipelined, self.domain_releasing):
             numbers[:] = 0
-        for shape, held in kept:
-            self.idle[shape.asked] -= shape.request[shape.asked, None] * np.bincount(held, minlength=len(rows))
-            distinct, counts = np.unique(held, return_counts=True)
+        for shape, task_rows in to_keep:
+            self.idle[shape.asked] -= shape.request[shape.asked, None] * np.bincount(task_rows, minlength=len(rows))
+            distinct, counts = np.unique(task_rows, return_counts=True)
             self._count(shape.number, distinct, counts)
         self.domain_idle[:] = np.stack([self._topology.totals(a) for a in np.maximum(self.idle, 0)])
         self.moved.append(rows)
@@ -716,8 +718,8 @@ class Ledger:
     def _by_shape(self, running: RunningTable, victims: Ints) -> Iterator[tuple[Shape, Ints, Ints]]:
         """Running tasks shape by shape, with their rows and how many are on each; nothing where nothing counts."""
         for number in dict.fromkeys(running.shape[victims].tolist()) if self._tallies or self._followers else ():
-            own = victims[running.shape[victims] == number]
-            yield running.tasks[own[0]].shape, *np.unique(running.row[own], return_counts=True)
+            of_shape = victims[running.shape[victims] == number]
+            yield running.tasks[of_shape[0]].shape, *np.unique(running.row[of_shape], return_counts=True)
 
     def _add(self, numbers: Ints, index: _Index, by: Ints) -> None:
         before = numbers[index]
@@ -749,13 +751,13 @@ class Ledger:
             if where is self.idle or where is self.pipelined or where is self.releasing:
                 self.moved.append(index[1])  # type: ignore[index, arg-type]  # these are indexed (resource, rows)
 
-    def attempt(self, way: Callable[P, T | None], *args: P.args, **kwargs: P.kwargs) -> T | None:
-        """What one way finds, with what it has written; where it finds nothing, what it has written is undone."""
+    def attempt(self, method: Callable[P, T | None], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """The result of a method that writes to this ledger. What it wrote is undone where it returns None."""
         with self.statement() as statement:
-            found = way(*args, **kwargs)
-            if found is not None:
+            outcome = method(*args, **kwargs)
+            if outcome is not None:
                 statement.keep()
-            return found
+            return outcome
 
     def statement(self) -> Statement:
         """A transaction: all changes inside are undone on exit unless they were kept."""
@@ -802,12 +804,12 @@ class ShownLedger:
     ) -> None:
         """As `Ledger.follow`."""
         count = self._told(follower.count)
-        told = self._told(evicted) if evicted is not None else None
-        followed = _Followed(count, told, self._told(linger) if linger is not None else count)
-        self._ledger.follow(followed, told, linger=followed.linger)
+        shown_evicted = self._told(evicted) if evicted is not None else None
+        followed = _Followed(count, shown_evicted, self._told(linger) if linger is not None else count)
+        self._ledger.follow(followed, shown_evicted, linger=followed.linger)
 
     def _told(self, call: Callable[..., None]) -> Callable[..., None]:
-        return lambda _, *rest: call(self, *rest)
+        return lambda _, *arguments: call(self, *arguments)
 
 
 def _read_only(value: object) -> object:
@@ -815,7 +817,7 @@ def _read_only(value: object) -> object:
         value = value.view()
         value.setflags(write=False)
     elif isinstance(value, dict):
-        return MappingProxyType({key: _read_only(one) for key, one in value.items()})
+        return MappingProxyType({key: _read_only(entry) for key, entry in value.items()})
     return value
 
 
@@ -877,13 +879,13 @@ def halves(ledger: Ledger, job: Job, begun: Collection[SubJob]) -> list[tuple[Su
     if not job.shape.parted or job.satisfied:
         return []
     shape = job.shape
-    left = lacking_of(ledger, job)
+    lacking = lacking_of(ledger, job)
     units: dict[int | str, tuple[SubJob, ...]] = {}
     for sub in begun:
         groups = list(around(shape, sub.inner_group))
-        broken = next((number for number in reversed(groups) if left[number][0] > 0), -1)
+        broken = next((number for number in reversed(groups) if lacking[number][0] > 0), -1)
         if broken >= 0:
-            units[broken] = tuple([other for other in job.subs if broken in around(shape, other.inner_group)])
+            units[broken] = tuple([member for member in job.subs if broken in around(shape, member.inner_group)])
         elif not sub_ready(ledger, sub):
             units[sub.key] = (sub,)
     return list(units.values())
@@ -895,20 +897,20 @@ def lacking_of(ledger: Ledger, job: Job, *, waiting: bool = False) -> list[list[
     It is kept, and found out anew where other numbers of tasks count.
     """
     shape = job.shape
-    first = job.subs[0].number if job.subs else 0
+    first_sub = job.subs[0].number if job.subs else 0
     count = len(job.subs)
     roles = list(job.counted_roles) if shape.roles else []
-    standing = ledger.ready[first : first + count]  # sub-jobs of a job have consecutive numbers
+    ready = ledger.ready[first_sub : first_sub + count]  # sub-jobs of a job have consecutive numbers
     by_role = ledger.role_ready[roles] if roles else EMPTY
     if waiting:
-        standing = standing + ledger.waiting[first : first + count]
+        ready = ready + ledger.waiting[first_sub : first_sub + count]
         by_role = by_role + ledger.role_waiting[roles] if roles else EMPTY
-    counts = standing.tobytes(), by_role.tobytes()
-    kept = ledger.lacking.get(job.number)
-    if kept is None or kept[0] is not shape or kept[1] != counts:
-        kept = shape, counts, lacking(shape, standing.tolist(), by_role.tolist())
-        ledger.lacking[job.number] = kept
-    return kept[2]
+    counts = ready.tobytes(), by_role.tobytes()
+    entry = ledger.lacking.get(job.number)
+    if entry is None or entry[0] is not shape or entry[1] != counts:
+        entry = shape, counts, lacking(shape, ready.tolist(), by_role.tolist())
+        ledger.lacking[job.number] = entry
+    return entry[2]
 
 
 def job_ready(ledger: Ledger, job: Job, *, waiting: bool = False) -> bool:

@@ -74,16 +74,16 @@ class _Filter(msgspec.Struct, frozen=True, eq=False):
         """
         if self.protect_whole is not None:
             return ~self.protect_whole(preemptor, sealed(victims), sealed(bundles))  # type: ignore[no-any-return]
-        asked = np.ones(len(victims), dtype=bool)
+        to_ask = np.ones(len(victims), dtype=bool)
         while True:
             goes = np.zeros(len(victims), dtype=bool)
-            goes[asked] = self.lets_go(preemptor, victims[asked])
+            goes[to_ask] = self.lets_go(preemptor, victims[to_ask])
             if goes.all():
                 return goes
-            broken = np.intersect1d(bundles[goes], bundles[asked & ~goes])
+            broken = np.intersect1d(bundles[goes], bundles[to_ask & ~goes])
             if not len(broken):
                 return goes
-            asked &= bundles != broken[0]
+            to_ask &= bundles != broken[0]
 
 
 def vetoes(panel: Panel, rule: AnyRule) -> Answer:
@@ -91,18 +91,18 @@ def vetoes(panel: Panel, rule: AnyRule) -> Answer:
     pricing = panel.by_plugin(RULES["lost_seconds"])
     filters: dict[Purpose, list[_Filter]] = {}
     for purpose, switch in _SWITCH.items():
-        alone, whole = (panel.by_plugin(RULES[name], switch) for name in ("protect_alone", "protect_whole"))
+        alone, protect_whole = (panel.by_plugin(RULES[name], switch) for name in ("protect_alone", "protect_whole"))
         filters[purpose] = [
             _Filter(
-                asked.name,
-                answers=purpose in asked.by.answers,
-                counts=asked.by.counts,
-                prices=asked.by.plugin_id in pricing,
-                protect=panel.guarded(rule, asked),
-                protect_alone=alone.get(asked.by.plugin_id),
-                protect_whole=whole.get(asked.by.plugin_id),
+                question.name,
+                answers=purpose in question.by.answers,
+                counts=question.by.counts,
+                prices=question.by.plugin_id in pricing,
+                protect=panel.guarded(rule, question),
+                protect_alone=alone.get(question.by.plugin_id),
+                protect_whole=protect_whole.get(question.by.plugin_id),
             )
-            for asked in panel.members(rule, switch)
+            for question in panel.members(rule, switch)
         ]
     return lambda preemptor: filters[preemptor.purpose]
 
@@ -119,11 +119,11 @@ class Victims:
         """
         if preemptor.by_pod and self._acts_name_victims:
             return True
-        return any(one.answers for one in self._victim_filters(preemptor))
+        return any(victim_filter.answers for victim_filter in self._victim_filters(preemptor))
 
     def counts_victims(self, preemptor: Preemptor) -> bool:
         """Whether some filter limits the number of victims."""
-        return any(one.counts for one in self._victim_filters(preemptor))
+        return any(victim_filter.counts for victim_filter in self._victim_filters(preemptor))
 
     def may_go(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """Which candidates every victim filter lets go; filters that count are asked last."""
@@ -143,16 +143,19 @@ class Victims:
 
     def _let_go(self, preemptor: Preemptor, victims: Ints, *, counting: bool) -> Bools:
         allowed = np.ones(len(victims), dtype=bool)
-        for one in self._victim_filters(preemptor):
-            if one.counts is counting:
-                allowed &= one.lets_go(preemptor, victims)
+        for victim_filter in self._victim_filters(preemptor):
+            if victim_filter.counts is counting:
+                allowed &= victim_filter.lets_go(preemptor, victims)
         return allowed
 
     def counted_whole(self, preemptor: Preemptor, victims: Ints, bundles: Ints) -> Bools:
         """Which candidates each counting filter lets go, in bundles that go whole: rows for filters that keep some."""
-        filters = [one for one in self._victim_filters(preemptor) if one.counts]
-        said = [np.broadcast_to(one.lets_go_whole(preemptor, victims, bundles), len(victims)) for one in filters]
-        keeping = [goes for goes in said if not goes.all()]
+        filters = [victim_filter for victim_filter in self._victim_filters(preemptor) if victim_filter.counts]
+        goes_by_filter = [
+            np.broadcast_to(victim_filter.lets_go_whole(preemptor, victims, bundles), len(victims))
+            for victim_filter in filters
+        ]
+        keeping = [goes for goes in goes_by_filter if not goes.all()]
         return np.array(keeping, dtype=bool).reshape(len(keeping), len(victims))
 
     def could_go(self, preemptor: Preemptor, victims: Ints) -> Bools:
@@ -162,47 +165,50 @@ class Victims:
         again without those that it lets go, and where it protects all that are left, it would protect each alone.
         """
         allowed = self.alone(preemptor, victims)
-        for one in self._victim_filters(preemptor):
-            if not one.counts or one.protect_alone is not None:
+        for victim_filter in self._victim_filters(preemptor):
+            if not victim_filter.counts or victim_filter.protect_alone is not None:
                 continue
-            left = np.flatnonzero(allowed)
+            candidates = np.flatnonzero(allowed)
             for _ in range(_ROUNDS):
-                lets_go = one.lets_go(preemptor, victims[left])
+                lets_go = victim_filter.lets_go(preemptor, victims[candidates])
                 if not lets_go.any():
-                    allowed[left] = False
+                    allowed[candidates] = False
                     break
-                left = left[~lets_go]
+                candidates = candidates[~lets_go]
         return allowed
 
     def alone(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """Which candidates no filter protects that can judge each of them alone."""
         allowed = self.named(preemptor, victims)
-        for one in self._victim_filters(preemptor):
-            if one.protect_alone is not None:
-                allowed[allowed] = ~one.protect_alone(preemptor, sealed(victims[allowed]))
+        for victim_filter in self._victim_filters(preemptor):
+            if victim_filter.protect_alone is not None:
+                allowed[allowed] = ~victim_filter.protect_alone(preemptor, sealed(victims[allowed]))
         return allowed
 
     def protected_by_price(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """Candidates that plugins which price evictions protect: those that have not run for long enough."""
         protected = np.zeros(len(victims), dtype=bool)
-        for one in self._victim_filters(preemptor):
-            if one.prices:
-                protected |= one.protect(preemptor, sealed(victims))
+        for victim_filter in self._victim_filters(preemptor):
+            if victim_filter.prices:
+                protected |= victim_filter.protect(preemptor, sealed(victims))
         return protected
 
     def protected_counts(self, preemptor: Preemptor, victims: Ints) -> dict[str, int]:
         """How many candidates each filter protects, to explain why nothing was evicted."""
         everyone = np.ones(len(victims), dtype=bool)
         filters = self._victim_filters(preemptor)
-        return {one.name: int((everyone & ~one.lets_go(preemptor, victims)).sum()) for one in filters}
+        return {
+            victim_filter.name: int((everyone & ~victim_filter.lets_go(preemptor, victims)).sum())
+            for victim_filter in filters
+        }
 
 
 _JOB, _ALL = Whose.JOB, Whose.ALL
 
 
-def _other(*told: Any, **more: Any) -> Any:
+def _other(*args: Any, **kwargs: Any) -> Any:
     """A rule whose question takes or gives something else than the method of a plugin."""
-    return Rule(*told, **more)
+    return Rule(*args, **kwargs)
 
 
 class Pipeline(Victims):
@@ -339,8 +345,8 @@ class Pipeline(Victims):
     # -- what all plugins promise
 
     def _promised(self, promise: str, *methods: str) -> bool:
-        members = (asked for method in methods for asked in self.plugins.everybody.members(RULES[method]))
-        return all(getattr(promises(asked.by.plugin), promise) for asked in members)
+        members = (question for method in methods for question in self.plugins.everybody.members(RULES[method]))
+        return all(getattr(promises(question.by.plugin), promise) for question in members)
 
     @cached_property
     def ignores_names(self) -> bool:
@@ -395,13 +401,13 @@ class Pipeline(Victims):
         if self._others_limit:
             rule = RULES["never_fits"]
             panel = self.plugins.panel(job.scheduler)
-            asks = (panel.guarded(rule, asked) for asked in panel.members(rule) if not asked.by.own)
+            asks = (panel.guarded(rule, question) for question in panel.members(rule) if not question.by.own)
             return next((reason for ask in asks if (reason := ask(job, need)) is not None), None)
         return None
 
     @cached_property
     def _others_limit(self) -> bool:
-        return any(not asked.by.own for asked in self.plugins.everybody.members(RULES["never_fits"]))
+        return any(not question.by.own for question in self.plugins.everybody.members(RULES["never_fits"]))
 
     def debts(self) -> Iterable[tuple[points.Lending, points.Debt]]:
         """What queues hold beyond their share, each with its plugin; none if a plugin could not be constructed."""
@@ -413,11 +419,11 @@ class Pipeline(Victims):
             return ()
         return self._gather_options(job, count) or ()
 
-    def headroom(self, job: Job, request: Ints, most: int) -> int:
-        """How many tasks, up to `most`, the quotas allow a job."""
-        if not self.quota_exceeded or self.quota_exceeded(job, request * most) is None:
-            return most
-        low, high = 0, most  # `low` tasks are allowed, `high` are not
+    def headroom(self, job: Job, request: Ints, max_tasks: int) -> int:
+        """How many tasks, up to `max_tasks`, the quotas allow a job."""
+        if not self.quota_exceeded or self.quota_exceeded(job, request * max_tasks) is None:
+            return max_tasks
+        low, high = 0, max_tasks  # `low` tasks are allowed, `high` are not
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if self.quota_exceeded(job, request * middle) is None else (low, middle)
@@ -427,8 +433,10 @@ class Pipeline(Victims):
         """The scores of each plugin, before weights; 0 of one that has nothing to say."""
         panel = self.plugins.panel(ask.shape.scheduler)
         rule = RULES["score"]
-        found: dict[str, Floats] = boundary.by_plugin(panel, rule)(ask, span, fits)
-        return {asked.name: found.get(asked.name, np.zeros(len(fits))) for asked in panel.members(rule)}
+        score_by_name: dict[str, Floats] = boundary.by_plugin(panel, rule)(ask, span, fits)
+        return {
+            question.name: score_by_name.get(question.name, np.zeros(len(fits))) for question in panel.members(rule)
+        }
 
     @cached_property
     def global_queue(self) -> bool:

@@ -73,9 +73,9 @@ chosen as they are: what is left of the last one matters less the more of them a
 
 def place(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
     """Choose rows for up to `count` tasks in a span, with the fastest kernel that is exact here."""
-    known = _room(cycle, ask, pool)
-    if known is not None:
-        room = known[span]
+    room_by_row = _room(cycle, ask, pool)
+    if room_by_row is not None:
+        room = room_by_row[span]
         rows = room.nonzero()[0]
         if count and (len(rows) <= 1 or int(room.sum()) <= count):  # nothing to choose
             return rows + span.start, np.minimum(room[rows], count)
@@ -104,15 +104,15 @@ def takes(cycle: Cycle, ask: Ask, picks: Picks, pool: Pool) -> bool:
     if room is not None:
         return bool((room[rows] >= counts).all())
     span = slice(int(rows[0]), int(rows[-1]) + 1)
-    left = np.zeros(span.stop - span.start, dtype=np.int64)
-    left[rows - span.start] = counts
+    still_to_place = np.zeros(span.stop - span.start, dtype=np.int64)
+    still_to_place[rows - span.start] = counts
     with cycle.ledger.statement():
-        while left.any():
-            able = np.flatnonzero(cycle.fits(ask, span, pool) & (left > 0))
+        while still_to_place.any():
+            able = np.flatnonzero(cycle.fits(ask, span, pool) & (still_to_place > 0))
             if not len(able):
                 return False
             cycle.ledger.place(ask.shape, able[:1] + span.start, np.array([1]), pool=pool)
-            left[able[0]] -= 1
+            still_to_place[able[0]] -= 1
     return True
 
 
@@ -139,8 +139,8 @@ def kernel_for(cycle: Cycle, ask: Ask, pool: Pool) -> Kernel:
 
 def _by_domain(cycle: Cycle, ask: Ask) -> bool:
     """Whether scores are known in two parts, that of each node and that of its innermost domain."""
-    known = cycle.pipeline.score_leaves(ask) is not None
-    return known and cycle.pipeline.score_rows(ask, slice(0, 0)) is not None
+    by_leaf = cycle.pipeline.score_leaves(ask) is not None
+    return by_leaf and cycle.pipeline.score_rows(ask, slice(0, 0)) is not None
 
 
 def best_row(cycle: Cycle, ask: Ask, span: slice, pool: Pool, *, among: Bools | None = None) -> int:
@@ -155,9 +155,9 @@ def best_row(cycle: Cycle, ask: Ask, span: slice, pool: Pool, *, among: Bools | 
 
 def fill(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Visits:
     """Sort the nodes once, then fill one after the other."""
-    known = _room(cycle, ask, pool)
-    assert known is not None, "whoever chose this kernel has asked"
-    room = known[span]
+    room_by_row = _room(cycle, ask, pool)
+    assert room_by_row is not None, "whoever chose this kernel has asked"
+    room = room_by_row[span]
     rows = room.nonzero()[0]
     keys = score_keys(cycle, ask, span, room > 0)[rows]
     order = np.lexsort((cycle.nodes.rank[span][rows], -keys))
@@ -181,64 +181,64 @@ def step(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Visits:
 
 
 def _visits(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool, *, whole_node: bool) -> Visits:
-    chosen: list[int] = []
+    chosen_rows: list[int] = []
     numbers: list[int] = []
     rank = cycle.nodes.rank[span]
     moving = _room(cycle, ask, pool) is None
     fits = cycle.fits(ask, span, pool)
     keys = score_keys(cycle, ask, span, fits)
-    left = count
+    still_to_place = count
     with cycle.ledger.statement():
-        while left and fits.any():
+        while still_to_place and fits.any():
             best = _best(keys, rank, fits)
             row = span.start + best
-            each = _room(cycle, ask, pool)
-            room = int((cycle.fit_counts.of(ask.shape).rows(pool) if each is None else each)[row])
+            room_by_row = _room(cycle, ask, pool)
+            room = int((cycle.fit_counts.of(ask.shape).rows(pool) if room_by_row is None else room_by_row)[row])
             if not room:  # filters contradict each other: without a step of ours this would never end
                 fits[best] = False
                 continue
-            number = min(left, room) if whole_node else 1
-            more = room > number
+            number = min(still_to_place, room) if whole_node else 1
+            takes_more = room > number
             if moving and whole_node:
-                number, more = _fill_row(cycle, ask, number, row, pool)
-            chosen.append(row)
+                number, takes_more = _fill_row(cycle, ask, number, row, pool)
+            chosen_rows.append(row)
             numbers.append(number)
-            left -= number
-            if not left:
+            still_to_place -= number
+            if not still_to_place:
                 break
             if not (moving and whole_node):
                 cycle.ledger.place(ask.shape, np.array([row]), np.array([number]), pool=pool)
             if moving and not whole_node:
                 fits = cycle.fits(ask, span, pool)
             else:
-                fits[best] = more
+                fits[best] = takes_more
             stale = cycle.pipeline.stale(ask, row)
             part = slice(max(stale.start, span.start), min(stale.stop, span.stop))
             inside = slice(part.start - span.start, part.stop - span.start)
             keys[inside] = score_keys(cycle, ask, part, fits[inside])
-    return np.array(chosen, dtype=np.int64), np.array(numbers, dtype=np.int64)
+    return np.array(chosen_rows, dtype=np.int64), np.array(numbers, dtype=np.int64)
 
 
 def domains(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Visits:
     """Fill all nodes of the best one's innermost domain that are ahead of every node outside, then rescore."""
     lines = _Lines(cycle, ask, span, pool)
     visits: list[Visits] = []
-    left = min(count, lines.room)
+    still_to_place = min(count, lines.room)
     with cycle.ledger.statement():
-        while left:
-            chosen, room = lines.next()
+        while still_to_place:
+            positions, room = lines.next()
             before = np.cumsum(room) - room
-            used = int(np.searchsorted(before, left))
-            numbers = np.minimum(room, left - before)[:used]
-            visits.append((chosen[:used], numbers))
-            left -= int(numbers.sum())
-            if left:
-                order = np.argsort(chosen)
-                cycle.ledger.place(ask.shape, chosen[order] + span.start, numbers[order], pool=pool)
+            used = int(np.searchsorted(before, still_to_place))
+            numbers = np.minimum(room, still_to_place - before)[:used]
+            visits.append((positions[:used], numbers))
+            still_to_place -= int(numbers.sum())
+            if still_to_place:
+                order = np.argsort(positions)
+                cycle.ledger.place(ask.shape, positions[order] + span.start, numbers[order], pool=pool)
     if not visits:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    chosen, counts = (np.concatenate(column) for column in zip(*visits, strict=True))
-    return chosen + span.start, counts
+    positions, counts = (np.concatenate(column) for column in zip(*visits, strict=True))
+    return positions + span.start, counts
 
 
 class _Lines:
@@ -250,15 +250,15 @@ class _Lines:
     """
 
     def __init__(self, cycle: Cycle, ask: Ask, span: slice, pool: Pool) -> None:
-        known, own = _room(cycle, ask, pool), cycle.pipeline.score_rows(ask, span)
-        assert known is not None, "whoever chose this kernel has asked"
-        assert own is not None, "the same"
-        room = known[span]
+        room_by_row, own_scores = _room(cycle, ask, pool), cycle.pipeline.score_rows(ask, span)
+        assert room_by_row is not None, "whoever chose this kernel has asked"
+        assert own_scores is not None, "the same"
+        room = room_by_row[span]
         self._cycle, self._ask = cycle, ask
         positions = np.flatnonzero(room)
         leaf, rank = cycle.topology.leaf[span], cycle.nodes.rank[span]
-        self._positions = positions[np.lexsort((rank[positions], -own[positions], leaf[positions]))]
-        self._own, self._rank, self._room = own[self._positions], rank[self._positions], room[self._positions]
+        self._positions = positions[np.lexsort((rank[positions], -own_scores[positions], leaf[positions]))]
+        self._own, self._rank, self._room = own_scores[self._positions], rank[self._positions], room[self._positions]
         self.room = int(self._room.sum())
         leaf = leaf[self._positions]
         self._heads = np.flatnonzero(np.diff(leaf, prepend=-1))
@@ -277,28 +277,28 @@ class _Lines:
         shared = [part[self._leaves] for part in self._cycle.pipeline.score_leaves(self._ask) or ()]
         keys = _rounded(sum(shared, start=self._own[self._heads]))
         best = np.flatnonzero(keys == keys.max())
-        first = self._heads[best]
-        for i in np.flatnonzero(self._unclear[first]).tolist():
-            first[i] = self._best_of(best[i], shared)
-        chosen_head = int(np.argmin(self._rank[first]))
+        heads = self._heads[best]
+        for i in np.flatnonzero(self._unclear[heads]).tolist():
+            heads[i] = self._best_of(best[i], shared)
+        chosen_head = int(np.argmin(self._rank[heads]))
         line = int(best[chosen_head])
-        self._move_to_head(line, int(first[chosen_head]))
+        self._move_to_head(line, int(heads[chosen_head]))
         keys[line] = _LEAST
-        chosen = self._certain(line, shared, int(keys.max()))
-        if chosen.stop < self._ends[line]:
-            self._heads[line] = chosen.stop
+        certain = self._certain(line, shared, int(keys.max()))
+        if certain.stop < self._ends[line]:
+            self._heads[line] = certain.stop
         else:
             self._heads, self._ends = np.delete(self._heads, line), np.delete(self._ends, line)
             self._leaves = np.delete(self._leaves, line)
-        return self._positions[chosen], self._room[chosen]
+        return self._positions[certain], self._room[certain]
 
-    def _certain(self, line: int, shared: Sequence[Floats], others: int) -> slice:
+    def _certain(self, line: int, shared: Sequence[Floats], best_other: int) -> slice:
         """The head of the best line, and who follows it: ahead of all others' heads, and in an order that is clear."""
         head, end = int(self._heads[line]), int(self._ends[line])
         if end == head + 1 or self._unclear[head]:
             return slice(head, head + 1)
         keys = _rounded(sum([part[line] for part in shared], start=self._own[head:end]))
-        number = 1 + int((keys[1:] >= others + 2).sum())
+        number = 1 + int((keys[1:] >= best_other + 2).sum())
         unclear = np.flatnonzero(self._unclear[head : head + number])
         return slice(head, head + (int(unclear[0]) if len(unclear) else number))
 
@@ -317,14 +317,14 @@ class _Lines:
                 column[head : at + 1] = column[order]
 
 
-def _fill_row(cycle: Cycle, ask: Ask, most: int, row: int, pool: Pool) -> tuple[int, bool]:
+def _fill_row(cycle: Cycle, ask: Ask, max_tasks: int, row: int, pool: Pool) -> tuple[int, bool]:
     """Place tasks on a row, one after the other, as long as filters let them: how many, and if one more would fit."""
-    number, more = 0, True
-    while more and number < most:
+    number, takes_more = 0, True
+    while takes_more and number < max_tasks:
         cycle.ledger.place(ask.shape, np.array([row]), np.array([1]), pool=pool)
         number += 1
-        more = bool(cycle.fits(ask, slice(row, row + 1), pool)[0])
-    return number, more
+        takes_more = bool(cycle.fits(ask, slice(row, row + 1), pool)[0])
+    return number, takes_more
 
 
 def _ascending(rows: Ints, counts: Ints) -> Picks:
@@ -332,8 +332,8 @@ def _ascending(rows: Ints, counts: Ints) -> Picks:
     rows, counts = rows[order], counts[order]
     if np.logical_and.reduce(rows[1:] > rows[:-1]):
         return rows, counts
-    first = begins(rows).nonzero()[0]
-    return rows[first], np.add.reduceat(counts, first)
+    row_starts = begins(rows).nonzero()[0]
+    return rows[row_starts], np.add.reduceat(counts, row_starts)
 
 
 def score_keys(cycle: Cycle, ask: Ask, span: slice, fits: Bools) -> Ints:
@@ -415,10 +415,10 @@ class _Walk:
         if self._ahead is None:
             parts = self._split(domain, children, count)
         else:
-            found = self._foresee(domain, count, self._ahead)
-            if found is None:
+            parts_foreseen = self._foresee(domain, count, self._ahead)
+            if parts_foreseen is None:
                 return
-            parts = found
+            parts = parts_foreseen
         for child, number in parts:
             if child == domain:
                 self._span(self._topology.own_span(domain), number)
@@ -433,12 +433,16 @@ class _Walk:
         pattern, topology = self._ask.job.pattern, self._topology
         if pattern is None or self._ahead is None or count != len(self._ask.job.tasks) or count >= self._room[domain]:
             return self._room
-        own, where = topology.own(self._room), np.array([domain])
+        own_room, where = topology.own(self._room), np.array([domain])
         fewest = int(pieces_needed(topology, self._room, where, count)[0])
         for block in reversed(list(accumulate(pattern.factors, mul))):
-            whole = topology.roll_up(own // block * block) if count % block == 0 else self._room[:0]
-            if len(whole) and whole[domain] >= count and pieces_needed(topology, whole, where, count)[0] == fewest:
-                return whole
+            block_room = topology.roll_up(own_room // block * block) if count % block == 0 else self._room[:0]
+            if (
+                len(block_room)
+                and block_room[domain] >= count
+                and pieces_needed(topology, block_room, where, count)[0] == fewest
+            ):
+                return block_room
         return self._room
 
     def _span(self, span: slice, count: int) -> None:
@@ -466,14 +470,14 @@ class _Walk:
             return False
         below = {place: self._members(place, ahead) for place in places[distinct(sets.ravel())].tolist()}
         if domain in below:
-            inner, own, expected = below[domain]
-            below[domain] = inner[-1:], own[-1:], expected[-1:]
+            inner, own_room, expected = below[domain]
+            below[domain] = inner[-1:], own_room[-1:], expected[-1:]
         best: tuple[int, int] | None = None
         parts: list[tuple[int, int]] = []
-        for chosen in sets:
-            columns = zip(*(below[place] for place in places[chosen].tolist()), strict=True)
-            inner, own, expected = (np.concatenate(column) for column in columns)
-            split = least_missed(own, expected, count)
+        for place_set in sets:
+            columns = zip(*(below[place] for place in places[place_set].tolist()), strict=True)
+            inner, own_room, expected = (np.concatenate(column) for column in columns)
+            split = least_missed(own_room, expected, count)
             if split is None:
                 return False
             if best is None or (len(split.places), split.cost) < best:
@@ -505,10 +509,10 @@ class _Walk:
         room[-1] = self._per_row[self._topology.own_span(domain)].sum()
         parts: list[tuple[int, int]] = []
         for siblings in self._siblings:
-            known = siblings[places]
-            known[-1] -= known[:-1].sum()
-            for i in np.argsort(-known, kind="stable"):
-                if known[i] <= 0 or not count:
+            placed_by_place = siblings[places]
+            placed_by_place[-1] -= placed_by_place[:-1].sum()
+            for i in np.argsort(-placed_by_place, kind="stable"):
+                if placed_by_place[i] <= 0 or not count:
                     break
                 number = min(count, int(room[i]))
                 if number:
@@ -552,13 +556,13 @@ def _fewest(places: Ints, room: Ints, count: int) -> list[tuple[int, int]]:
 
 def _siblings(cycle: Cycle, ask: Ask) -> list[Ints]:
     """For each domain, the number of placed tasks of the sub-job, and then of the whole job."""
-    own = cycle.ledger.placed_rows(ask.sub)
-    found = [cycle.topology.spread(*own)] if own is not None else []
+    own_placed = cycle.ledger.placed_rows(ask.sub)
+    placed_by_domain = [cycle.topology.spread(*own_placed)] if own_placed is not None else []
     if len(ask.job.subs) > 1 and cycle.ledger.placed_span(ask.job) is not None:
         every = cycle.ledger.placed_spread(ask.job)
-        if every[ROOT] > (found[0][ROOT] if found else 0):
-            found.append(every)
-    return found
+        if every[ROOT] > (placed_by_domain[0][ROOT] if placed_by_domain else 0):
+            placed_by_domain.append(every)
+    return placed_by_domain
 
 
 # The best node for the next task of a shape, kept from task to task: cost follows what has changed since the last
@@ -633,18 +637,18 @@ class KeptScores:
         """
         shape, job = ask.shape, ask.job
         who = shape.number if self._cycle.pipeline.scores_by_shape else (shape.number, job.queue, job.lone)
-        kept = self._kept.last(who)
-        if kept is None or not self._stays(kept):
+        entry = self._kept.last(who)
+        if entry is None or not self._stays(entry):
             self.write()
-            if kept is None and not self.has_room(shape):
+            if entry is None and not self.has_room(shape):
                 return -1  # a backlog of many shapes costs a look at each
-            kept = self._kept.of(who, self, ask)
-            if kept is None:
+            entry = self._kept.of(who, self, ask)
+            if entry is None:
                 return None
-            kept.at, kept.line = 0, self._line(kept)
-            kept.best = kept.line[0] if kept.line else -1
-        kept.known = self._cycle.ledger.moved.length
-        return kept.best
+            entry.at, entry.line = 0, self._line(entry)
+            entry.best = entry.line[0] if entry.line else -1
+        entry.known = self._cycle.ledger.moved.length
+        return entry.best
 
     def place(self, shape: Shape, row: int) -> None:
         """Place a task on idle resources of a row; the ledger is told of it by `write`, with others of that row."""
@@ -669,69 +673,69 @@ class KeptScores:
 
     def _needs(self, shape: Shape) -> list[tuple[int, int]]:
         """The resources that a task asks for, and how much of each."""
-        found = self._needed.get(shape.number)
-        if found is None:
+        needs = self._needed.get(shape.number)
+        if needs is None:
             amounts = shape.request[shape.asked].tolist()
-            found = self._needed[shape.number] = [*zip(shape.asked.tolist(), amounts, strict=True)]
-        return found
+            needs = self._needed[shape.number] = [*zip(shape.asked.tolist(), amounts, strict=True)]
+        return needs
 
-    def _stays(self, kept: _Kept) -> bool:
+    def _stays(self, entry: _Kept) -> bool:
         """Whether the row that was the best is known to be so still, or which of its line has become so."""
         ledger = self._cycle.ledger
-        written = kept.known != ledger.moved.length
+        written = entry.known != ledger.moved.length
         if not written and not self._placed:
             return True
-        if kept.best < 0 or kept.effect > ScoreEffect.SPAN or ledger.any_pipelined or ledger.any_releasing:
+        if entry.best < 0 or entry.effect > ScoreEffect.SPAN or ledger.any_pipelined or ledger.any_releasing:
             return False
-        taken = ledger.moved.taken_since(kept.known) if written else []
-        if taken is None:
+        taken_rows = ledger.moved.taken_since(entry.known) if written else []
+        if taken_rows is None:
             return False
-        line, at = kept.line, kept.at
-        while not self._takes(kept.needs, line[at]):
+        line, at = entry.line, entry.at
+        while not self._takes(entry.needs, line[at]):
             at += 1
             if at == len(line):
                 return False
-        if taken or self._filled != line[at]:
+        if taken_rows or self._filled != line[at]:
             ahead = {*line[: at + 1]}  # all but the last are full for this shape
-            if not ahead.issuperset(taken) or (self._placed and self._filled not in ahead):
+            if not ahead.issuperset(taken_rows) or (self._placed and self._filled not in ahead):
                 return False
-        kept.at, kept.best = at, line[at]
+        entry.at, entry.best = at, line[at]
         return True
 
     def _takes(self, needs: list[tuple[int, int]], row: int) -> bool:
-        left = self._left if row == self._filled else self._cycle.ledger.idle[:, row].tolist()
+        free = self._left if row == self._filled else self._cycle.ledger.idle[:, row].tolist()
         for resource, amount in needs:  # noqa: SIM110 -- asked for each pod, and this is the fastest
-            if left[resource] < amount:
+            if free[resource] < amount:
                 return False
         return True
 
-    def _line(self, kept: _Kept) -> list[int]:
+    def _line(self, entry: _Kept) -> list[int]:
         """The best row, and those of its innermost domain that follow it for certain as it fills up; none if it fits
         nowhere.
         """
-        if not len(kept.scores):
+        if not len(entry.scores):
             return []  # a cluster may have no node
-        keys = kept.keys(np.maximum.reduceat(kept.scores, self._begins), slice(None))  # of the best node of each leaf
+        keys = entry.keys(np.maximum.reduceat(entry.scores, self._begins), slice(None))  # of the best node of each leaf
         leaf = int(keys.argmax())
         top, keys[leaf] = keys[leaf], -np.inf
         if top == -np.inf:
             return []
-        others, rows, rank = keys.max(), self._rows[leaf], self._cycle.nodes.rank
-        if others == top:
+        best_other, rows, rank = keys.max(), self._rows[leaf], self._cycle.nodes.rank
+        if best_other == top:
             keys[leaf] = top
             rows = (keys == top)[self._leaf].nonzero()[0]
-        rows = rows[kept.scores[rows] > -np.inf]
-        own = kept.scores[rows]
-        keys = kept.keys(own, self._leaf[rows])
-        least = others + 2  # as sums are rounded, less may or may not be ahead
-        if kept.effect <= ScoreEffect.DOMAIN and top >= least:
-            order = np.lexsort((rank[rows], -own))
-            own = own[order]
-            number = int((keys >= least).sum())
-            gaps = own[:-1] - own[1:]
+        rows = rows[entry.scores[rows] > -np.inf]
+        row_scores = entry.scores[rows]
+        keys = entry.keys(row_scores, self._leaf[rows])
+        least_key = best_other + 2  # as sums are rounded, less may or may not be ahead
+        if entry.effect <= ScoreEffect.DOMAIN and top >= least_key:
+            order = np.lexsort((rank[rows], -row_scores))
+            row_scores = row_scores[order]
+            number = int((keys >= least_key).sum())
+            gaps = row_scores[:-1] - row_scores[1:]
             unclear = ((gaps > 0) & (gaps < 2)).nonzero()[0]
             if len(unclear):  # the order of these, and of all that score the same, is found out when it matters
-                number = min(number, int((own > own[unclear[0]]).sum()))
+                number = min(number, int((row_scores > row_scores[unclear[0]]).sum()))
             if number:
                 line: list[int] = rows[order[:number]].tolist()
                 return line
@@ -744,7 +748,7 @@ class KeptScores:
         if pipeline.moving(shape):
             return None
         request, objections = shape.request[shape.asked, None], pipeline.why_not(shape)
-        kept = _Kept(
+        entry = _Kept(
             ask=ask,
             request=request,
             needs=self._needs(shape),
@@ -752,24 +756,24 @@ class KeptScores:
             scores=np.empty(size),
             effect=pipeline.effect(ask),
         )
-        return self._again(ask, kept, slice(0, size))
+        return self._again(ask, entry, slice(0, size))
 
-    def _again(self, _: Ask, kept: _Kept | None, rows: Rows) -> _Kept | None:
+    def _again(self, _: Ask, entry: _Kept | None, rows: Rows) -> _Kept | None:
         """Score the rows again that have changed, and all domains; None if the plugins cannot tell."""
-        if kept is None:
+        if entry is None:
             return None
         if not isinstance(rows, slice) and len(rows) == rows[-1] - rows[0] + 1:
             rows = slice(int(rows[0]), int(rows[-1]) + 1)  # of those that fill up one after the other; it is faster
-        pipeline, ask = self._cycle.pipeline, kept.ask
+        pipeline, ask = self._cycle.pipeline, entry.ask
         scores, parts = pipeline.score_rows(ask, rows), pipeline.score_leaves(ask)
         if scores is None or parts is None:
             return None
         free = self._cycle.ledger.free(ask.shape.asked, rows, Pool.IDLE)
-        fits = np.logical_and.reduce(free >= kept.request, axis=0)
-        fits &= kept.open[rows]
+        fits = np.logical_and.reduce(free >= entry.request, axis=0)
+        fits &= entry.open[rows]
         scores *= GRAIN  # a power of two: no digit is lost, and sums are the same
         scores[~fits] = -np.inf
-        kept.scores[rows] = scores
+        entry.scores[rows] = scores
         leaves = self._cycle.topology.leaf[self._begins]
-        kept.shared = [GRAIN * part[leaves] for part in parts]
-        return kept
+        entry.shared = [GRAIN * part[leaves] for part in parts]
+        return entry

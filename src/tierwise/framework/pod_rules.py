@@ -35,10 +35,10 @@ class AtMost(msgspec.Struct, frozen=True, eq=False):
 
     def by_row(self, elsewhere: int) -> Ints:
         """How many tasks each row takes, as far as its place goes."""
-        left = np.full(len(self.places), elsewhere)
+        allowance = np.full(len(self.places), elsewhere)
         inside = self.places >= 0
-        left[inside] = self.at(self.places[inside])
-        return left
+        allowance[inside] = self.at(self.places[inside])
+        return allowance
 
 
 class Apart(msgspec.Struct, frozen=True, eq=False):
@@ -123,20 +123,20 @@ class PodRules(msgspec.Struct, frozen=True, eq=False):
         from hashlib import blake2b  # slow to import, and few cycles refuse gangs with rules
 
         place = {number: i for i, number in enumerate(order)}
-        found = blake2b(digest_size=16)
+        digest = blake2b(digest_size=16)
         for rows_by_shape in (self.closed, self.lonely):
             for shape in sorted(rows_by_shape, key=place.__getitem__):
-                found.update(b"%d:%s;" % (place[shape], np.packbits(rows_by_shape[shape]).tobytes()))
-            found.update(b".")
+                digest.update(b"%d:%s;" % (place[shape], np.packbits(rows_by_shape[shape]).tobytes()))
+            digest.update(b".")
         for rule in self.records:
-            found.update(type(rule).__name__.encode())
+            digest.update(type(rule).__name__.encode())
             for field in rule.__struct_fields__:
                 value = getattr(rule, field)
                 if isinstance(value, frozenset):
                     value = sorted(place[number] for number in value)
-                said = value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
-                found.update(b"%s=%d:%s;" % (field.encode(), len(said), said))
-        return found.digest()
+                encoded = value.tobytes() if isinstance(value, np.ndarray) else repr(value).encode()
+                digest.update(b"%s=%d:%s;" % (field.encode(), len(encoded), encoded))
+        return digest.digest()
 
     def written(self) -> Iterator[WrittenRule]:
         """The rules that can be left out, each by itself, and that bind somebody or close something."""
@@ -164,11 +164,11 @@ def joined(every: Iterable[PodRules]) -> PodRules:
     records: tuple[PodRule, ...] = ()
     unstated: frozenset[int] = frozenset()
     parts: tuple[tuple[WrittenRule | None, PodRules], ...] = ()
-    for one in every:
-        parts += one.parts or ((None, one),)
-        for known, more in ((closed, one.closed), (lonely, one.lonely)):
-            for shape, rows in more.items():
-                known[shape] = np.logical_or(known[shape], rows) if shape in known else rows
-        records += one.records
-        unstated |= one.unstated
+    for pod_rules in every:
+        parts += pod_rules.parts or ((None, pod_rules),)
+        for rows_by_shape, added_rows in ((closed, pod_rules.closed), (lonely, pod_rules.lonely)):
+            for shape, rows in added_rows.items():
+                rows_by_shape[shape] = np.logical_or(rows_by_shape[shape], rows) if shape in rows_by_shape else rows
+        records += pod_rules.records
+        unstated |= pod_rules.unstated
     return PodRules(closed, records, unstated, lonely, parts)

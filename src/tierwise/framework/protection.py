@@ -42,26 +42,26 @@ class Protection(msgspec.Struct, frozen=True):
         queue = self.queue[victims]
         outside = self.amounts.shape[1]
         account = np.where(queue >= 0, queue, outside)[None, :]
-        held = np.concatenate((self.held, np.zeros_like(self.held[:, :1])), axis=1)
+        held_by_queue = np.concatenate((self.held, np.zeros_like(self.held[:, :1])), axis=1)
         requests = running.request[:, victims]
         outranked = self.outranked[victims]
 
-        def may_lose(_: int, left: Ints, queues: Ints, which: Ints) -> Bools:
+        def may_lose(_: int, held_then: Ints, queues: Ints, which: Ints) -> Bools:
             inside = np.minimum(queues, outside - 1)
-            beyond = self._beyond(left, inside, requests[:, which]) & (queues < outside)
+            beyond = self._beyond(held_then, inside, requests[:, which]) & (queues < outside)
             return np.asarray(~guarded[which] | outranked[which] | beyond)
 
-        return np.asarray(who_goes(held, requests, account, may_lose, bundles) & guarded)
+        return np.asarray(who_goes(held_by_queue, requests, account, may_lose, bundles) & guarded)
 
     def ended_alone(self, running: RunningTable) -> Bools:
         """Which running tasks are not protected where no other task is evicted."""
-        known = np.flatnonzero(self.queue >= 0)
+        in_queues = np.flatnonzero(self.queue >= 0)
         result = self.outranked.copy()
-        queues = self.queue[known]
-        result[known] |= self._beyond(self.held[:, queues], queues, running.request[:, known])
+        queues = self.queue[in_queues]
+        result[in_queues] |= self._beyond(self.held[:, queues], queues, running.request[:, in_queues])
         return result
 
-    def _beyond(self, held: Ints, queues: Ints, requests: Ints) -> Bools:
+    def _beyond(self, held_by_queue: Ints, queues: Ints, requests: Ints) -> Bools:
         named = (requests > 0) & (self.amounts[:, queues] >= 0)
-        more = (named & (held > self.amounts[:, queues])).any(axis=0)
-        return np.asarray(more | ~named.any(axis=0))
+        is_beyond = (named & (held_by_queue > self.amounts[:, queues])).any(axis=0)
+        return np.asarray(is_beyond | ~named.any(axis=0))

@@ -99,7 +99,7 @@ class Page(Generic[V]):
 
     def entries(self) -> Mapping[Hashable, V]:
         """All that is known and holds now, by key."""
-        if self._entries and self._read != [read() for read in self._inputs]:
+        if self._entries and self._read != [read_input() for read_input in self._inputs]:
             if self._forgetting is not None:
                 self._forgetting()
             self._entries = {}
@@ -108,7 +108,7 @@ class Page(Generic[V]):
     def add(self, key: Hashable, refusal: V) -> None:
         """Remember a refusal."""
         if not self.entries():
-            self._read = [read() for read in self._inputs]
+            self._read = [read_input() for read_input in self._inputs]
         self._entries[key] = refusal
 
 
@@ -129,16 +129,16 @@ class SmallestRefused(Generic[V]):
         """A refusal of as much or less, in one of these families, within a limit as wide."""
         entries = self._page.entries()
         for family in families:
-            for wide, (size, found) in entries.get(family, {}).items():
+            for wide, (size, refusal) in entries.get(family, {}).items():
                 if wide >= limit and need >= size:
-                    return found
+                    return refusal
         return None
 
     def add(self, family: Hashable, need: int, limit: float, refusal: V) -> None:
         """Remember a refusal, unless one of less is remembered for the limit."""
         by_limit = self._page.entries().get(family, {})
-        known = by_limit.get(limit)
-        if known is None or need < known[0]:
+        size_and_refusal = by_limit.get(limit)
+        if size_and_refusal is None or need < size_and_refusal[0]:
             self._page.add(family, {**by_limit, limit: (need, refusal)})
 
 
@@ -220,7 +220,9 @@ class Refusals:
         self._last: Mapping[str, ToldJob] = jobs  # type: ignore[assignment]  # it is filled here alone
         jobs_now = snapshot.unsettled if snapshot is not None and self._last else ()
         self.gates: Mapping[str, Rejection] = {  # of jobs that a gate kept out in the last cycle, and keeps out now
-            job.key: last.refusal for job in jobs_now if (last := self.last(job)) is not None and last.gate
+            job.key: last_told.refusal
+            for job in jobs_now
+            if (last_told := self.last(job)) is not None and last_told.gate
         }
         self._now: dict[object, object] = {}  # kinds that were found out in this cycle
         self._passing: dict[object, object] = {}  # what is known in this cycle alone
@@ -240,7 +242,7 @@ class Refusals:
 
     def page(self, what: What, forgetting: Callable[[], object] | None = None) -> Page[Any]:
         """An empty page for refusals of a kind, for one action; `forgetting` is called before they are forgotten."""
-        return Page([self._inputs[one] for one in INPUTS[what]], forgetting)
+        return Page([self._inputs[input_name] for input_name in INPUTS[what]], forgetting)
 
     # -- what jobs were told
 
@@ -249,23 +251,29 @@ class Refusals:
 
         What a part of a set is told depends on the other parts, which may be others now.
         """
-        last = self._last.get(job.key) if job.member is None else None
-        return last if last is not None and last.tasks is job.tasks else None
+        last_told = self._last.get(job.key) if job.member is None else None
+        return last_told if last_told is not None and last_told.tasks is job.tasks else None
 
     def passes_gates(self, job: Job) -> bool:
         """Whether no gate kept a job out in the last cycle, and none does now."""
-        last = self.last(job)
-        return last is not None and (last.nowhere or last.asked is not None or last.rules is not None)
+        last_told = self.last(job)
+        return last_told is not None and (
+            last_told.nowhere or last_told.asked is not None or last_told.rules is not None
+        )
 
     def kind_asked(self, job: Job) -> KindAsked | None:
         """As which kind a job was refused in the last cycle, if it is what it was."""
-        last = self.last(job)
-        return last.asked if last is not None else None
+        last_told = self.last(job)
+        return last_told.asked if last_told is not None else None
 
     def nowhere(self, job: Job, *, releasing: bool) -> Rejection | None:
         """The refusal of a job that was found to fit on no empty node."""
-        last = self.last(job)
-        return last.refusal if last is not None and last.nowhere and last.on == (False, releasing) else None
+        last_told = self.last(job)
+        return (
+            last_told.refusal
+            if last_told is not None and last_told.nowhere and last_told.on == (False, releasing)
+            else None
+        )
 
     def refused_by_gate(self, job: Job, rejection: Rejection) -> None:
         """A gate has refused a job, and will as long as nothing of the job and of what is read is another."""
@@ -276,20 +284,20 @@ class Refusals:
         """Whether a refusal of this cycle is such a one."""
         return self._new_gates.get(job.key) is rejection
 
-    def repeat(self, job: Job, told: ToldJob) -> Rejection:
-        """A job is told what it was told."""
+    def repeat(self, job: Job, told_job: ToldJob) -> Rejection:
+        """Give a job the refusal of the last cycle again."""
         self._again += 1
-        self.jobs[job.key] = told
-        return told.told
+        self.jobs[job.key] = told_job
+        return told_job.told
 
     def repeat_gates(self, rejections: dict[str, Rejection]) -> set[str]:
         """Tell all jobs that a gate keeps out again what they were told; which these are."""
-        again = {key: self._last[key] for key, refusal in self.gates.items() if rejections.get(key) is refusal}
-        again = {key: told for key, told in again.items() if told.on is None}
-        self._again += len(again)
-        self.jobs.update(again)
-        rejections.update((key, told.told) for key, told in again.items())
-        return set(again)
+        repeated = {key: self._last[key] for key, refusal in self.gates.items() if rejections.get(key) is refusal}
+        repeated = {key: told_job for key, told_job in repeated.items() if told_job.on is None}
+        self._again += len(repeated)
+        self.jobs.update(repeated)
+        rejections.update((key, told_job.told) for key, told_job in repeated.items())
+        return set(repeated)
 
     # -- minimums that found no place
 
@@ -298,37 +306,37 @@ class Refusals:
         before = self.before.jobs.get(job.key)
         return before is not None and before.tasks is job.tasks
 
-    def is_unplaced(self, job: Job, asked: Hashable, rules: bytes) -> bool:
+    def is_unplaced(self, job: Job, demand_key: Hashable, rules: bytes) -> bool:
         """Whether the minimum of a job finds no place because the last cycle found none; False where that is open."""
         if not self.was_unplaced(job):
             return False
         before = self.before.jobs[job.key]
-        same = (before.asked, before.rules) == (asked, rules) and self._has_no_more_room()
-        if same:
+        still_holds = (before.asked, before.rules) == (demand_key, rules) and self._has_no_more_room()
+        if still_holds:
             self._unplaced[job.key] = self._ledger.releases, before
-        return same
+        return still_holds
 
-    def add_unplaced(self, job: Job, asked: Hashable, rules: bytes) -> None:
+    def add_unplaced(self, job: Job, demand_key: Hashable, rules: bytes) -> None:
         """The minimum of a job has found no place, and it was proven that there is none."""
         if len(self._unplaced) < _UNPLACED:
-            self._unplaced[job.key] = self._ledger.releases, Unplaced(job.tasks, asked, rules)
+            self._unplaced[job.key] = self._ledger.releases, Unplaced(job.tasks, demand_key, rules)
 
-    def why_set_waits(self, path: str, gangs: Sequence[Job], asked: Hashable) -> str | None:
+    def why_set_waits(self, path: str, gangs: Sequence[Job], demands_key: Hashable) -> str | None:
         """Why the gangs of a set that start together have found no place, if that stands; None where it is open."""
         before = self.before.sets.get(path)
-        if before is None or before.asked != asked or len(before.gangs) != len(gangs):
+        if before is None or before.asked != demands_key or len(before.gangs) != len(gangs):
             return None
-        same = all(gang.tasks is tasks for gang, tasks in zip(gangs, before.gangs, strict=True))
-        if not same or self._moment >= before.at + _STANDS or not self._has_no_more_room():
+        same_tasks = all(gang.tasks is tasks for gang, tasks in zip(gangs, before.gangs, strict=True))
+        if not same_tasks or self._moment >= before.at + _STANDS or not self._has_no_more_room():
             return None
         self._unplaced_sets[path] = self._ledger.releases, before
         return before.why
 
-    def add_set(self, path: str, gangs: Sequence[Job], asked: Hashable, why: str) -> None:
+    def add_set(self, path: str, gangs: Sequence[Job], demands_key: Hashable, why: str) -> None:
         """The gangs of a set that start together have found no place, in the orders in which they were tried."""
         if self.keeps and len(self._unplaced_sets) < _UNPLACED:
-            found = UnplacedSet(tuple(gang.tasks for gang in gangs), asked, why, self._moment)
-            self._unplaced_sets[path] = self._ledger.releases, found
+            unplaced_set = UnplacedSet(tuple(gang.tasks for gang in gangs), demands_key, why, self._moment)
+            self._unplaced_sets[path] = self._ledger.releases, unplaced_set
 
     def rules_of_unplaced(self, job: Job) -> bytes | None:
         """The digest of the rules that bound a job which found no place in this cycle; None for any other job."""
@@ -337,12 +345,12 @@ class Refusals:
 
     def _has_no_more_room(self) -> bool:
         """Whether no node has more room now than when the last cycle ended."""
-        known = self._as_before.entries().get(None)
-        if known is None:
-            before, now = self.before.room, self._room()
-            known = before is not None and before.shape == now.shape and not bool((now > before).any())
-            self._as_before.add(None, known)
-        return known
+        no_more_room = self._as_before.entries().get(None)
+        if no_more_room is None:
+            before, room_now = self.before.room, self._room()
+            no_more_room = before is not None and before.shape == room_now.shape and not bool((room_now > before).any())
+            self._as_before.add(None, no_more_room)
+        return no_more_room
 
     def _room(self) -> Ints:
         idle = self._ledger.idle
@@ -363,16 +371,16 @@ class Refusals:
         if not lasts:
             return self._passing.get(key)
         self.read.append(key)
-        found = self._now.get(key)
-        if found is None:
-            found = self._kinds.get(key)
-            if found is not None:
-                self._now[key] = found
-        return found
+        value = self._now.get(key)
+        if value is None:
+            value = self._kinds.get(key)
+            if value is not None:
+                self._now[key] = value
+        return value
 
-    def put(self, key: object, found: object, *, lasts: bool) -> None:
-        """Something was found out that `lasts`, or holds for this cycle alone."""
-        (self._now if lasts else self._passing)[key] = found
+    def put(self, key: object, value: object, *, lasts: bool) -> None:
+        """Remember a value that `lasts` over cycles, or holds for this cycle only."""
+        (self._now if lasts else self._passing)[key] = value
 
     def hand_on(self) -> None:
         """Let the next cycle know what this one does, of as many kinds as jobs that wait have asked for.
@@ -384,6 +392,6 @@ class Refusals:
         kinds = {**self._kinds, **self._now} if self._now else self._kinds
         # As long as no job that waited is gone, all that was known is of use.
         if self._again < len(self._last) or len(kinds) > 2 * len(self.jobs) + _MORE:
-            asked = set(chain.from_iterable(told.read for told in self.jobs.values()))
-            kinds = {key: found for key, found in kinds.items() if key in asked or key in self._now}
+            keys_read = set(chain.from_iterable(told_job.read for told_job in self.jobs.values()))
+            kinds = {key: value for key, value in kinds.items() if key in keys_read or key in self._now}
         self._box.last = kinds, self.jobs, self._unplaced_to_hand_on()

@@ -54,8 +54,10 @@ class InstalledPlugin(msgspec.Struct, frozen=True):
 class Registry(Mapping[str, Factory]):
     """Plugins by name; looking one up imports it. `reserved` are names with another meaning here."""
 
-    def __init__(self, own: Mapping[str, str], reserved: Collection[str] = ()) -> None:
-        built_in = {name: InstalledPlugin(name, _OWN, __version__, f"{_OWN}.{path}") for name, path in own.items()}
+    def __init__(self, own_plugins: Mapping[str, str], reserved: Collection[str] = ()) -> None:
+        built_in = {
+            name: InstalledPlugin(name, _OWN, __version__, f"{_OWN}.{path}") for name, path in own_plugins.items()
+        }
         self.built_in: Mapping[str, InstalledPlugin] = built_in  # the plugins of tierwise itself
         self._reserved = frozenset(reserved)
         self._factories: dict[str, Factory] = {}
@@ -64,17 +66,17 @@ class Registry(Mapping[str, Factory]):
     @cached_property
     def others(self) -> Mapping[str, InstalledPlugin]:
         """Those of other packages."""
-        found: dict[str, list[InstalledPlugin]] = {}
+        entries_by_name: dict[str, list[InstalledPlugin]] = {}
         for entry in _entry_points():
-            found.setdefault(entry.name, []).append(entry)
-        return {name: _first(entries) for name, entries in sorted(found.items())}
+            entries_by_name.setdefault(entry.name, []).append(entry)
+        return {name: _first(entries) for name, entries in sorted(entries_by_name.items())}
 
     def __getitem__(self, name: str) -> Factory:
-        found = self._factories.get(name)
-        if found is None:
+        factory = self._factories.get(name)
+        if factory is None:
             plugin = self.built_in.get(name) or self.others[name]
-            found = self._factories[name] = _imported(plugin)
-        return found
+            factory = self._factories[name] = _imported(plugin)
+        return factory
 
     def __contains__(self, name: object) -> bool:
         return name in self.built_in or name in self.others
@@ -88,19 +90,19 @@ class Registry(Mapping[str, Factory]):
 
     def declaration(self, name: str) -> Declaration:
         """What a plugin declares, once it holds; InputError where it does not, or cannot be imported."""
-        found = self._declarations.get(name)
-        if found is None:
+        declaration = self._declarations.get(name)
+        if declaration is None:
             plugin = self.built_in.get(name) or self.others[name]
             owners = self.owners(name)
             if len(owners) > 1:
                 raise InputError(f"plugin {name}: {' and '.join(owners)} both have one of this name")
             try:
-                found = check_plugin(name, self[name])
+                declaration = check_plugin(name, self[name])
             except InputError as error:
                 whose = "" if plugin.package == _OWN else f" ({plugin.source})"
                 raise InputError(error.message + whose) from None
-            self._declarations[name] = found
-        return found
+            self._declarations[name] = declaration
+        return declaration
 
     @property
     def offers(self) -> Mapping[str, Declaration]:
@@ -109,14 +111,14 @@ class Registry(Mapping[str, Factory]):
 
     def owners(self, name: str) -> tuple[str, ...]:
         """The packages that have a plugin of a name."""
-        own = (f"{_OWN} {__version__}",)
-        other = self.others.get(name)
-        if other is None:
-            return own if name in self.built_in else ()
+        own_package = (f"{_OWN} {__version__}",)
+        installed = self.others.get(name)
+        if installed is None:
+            return own_package if name in self.built_in else ()
         from tierwise.config.kube_names import RESERVED  # needed only beside other packages
 
-        taken = name in self.built_in or name in self._reserved or name in RESERVED
-        return (*(own if taken else ()), other.source, *other.rivals)
+        is_reserved = name in self.built_in or name in self._reserved or name in RESERVED
+        return (*(own_package if is_reserved else ()), installed.source, *installed.rivals)
 
 
 class _Offers(Mapping[str, Declaration]):
@@ -137,32 +139,36 @@ class _Offers(Mapping[str, Declaration]):
         return len(self._registry.others)
 
 
-def extended(plugins: Mapping[str, Factory], more: dict[str, Factory]) -> Mapping[str, Factory]:
+def extended(plugins: Mapping[str, Factory], further_plugins: dict[str, Factory]) -> Mapping[str, Factory]:
     """A table with further plugins, which also imports on lookup only."""
-    return ChainMap(more, plugins)  # type: ignore[arg-type]  # it is only read
+    return ChainMap(further_plugins, plugins)  # type: ignore[arg-type]  # it is only read
 
 
 def _imported(plugin: InstalledPlugin) -> Factory:
     """The object of an entry point; InputError with one line if it cannot be imported."""
     module, _, attribute = plugin.target.partition(":")
     try:
-        found: object = import_module(module)
+        target: object = import_module(module)
         for part in attribute.split("."):
-            found = getattr(found, part)
+            target = getattr(target, part)
     except _RAISED as error:
         if plugin.package == _OWN:
             raise
-        said = " ".join(f"{type(error).__name__}: {error}".split())[:_SHOWN]
-        now = MODULES.get(getattr(error, "name", None) or "")
-        said += f" (its names are in {now} since version {SEAM} of the plugin seam)" if now is not None else ""
-        raise InputError(f"plugin {plugin.name}: {plugin.source} cannot be imported: {said}") from None
-    return found  # type: ignore[return-value]  # as its declaration says, which is checked
+        message = " ".join(f"{type(error).__name__}: {error}".split())[:_SHOWN]
+        new_module = MODULES.get(getattr(error, "name", None) or "")
+        message += (
+            f" (its names are in {new_module} since version {SEAM} of the plugin seam)"
+            if new_module is not None
+            else ""
+        )
+        raise InputError(f"plugin {plugin.name}: {plugin.source} cannot be imported: {message}") from None
+    return target  # type: ignore[return-value]  # as its declaration says, which is checked
 
 
 def _first(entries: list[InstalledPlugin]) -> InstalledPlugin:
     """The entry point for a name, with the other packages that offer it."""
-    first, *rest = entries
-    return msgspec.structs.replace(first, rivals=tuple(entry.source for entry in rest))
+    winner, *rivals = entries
+    return msgspec.structs.replace(winner, rivals=tuple(entry.source for entry in rivals))
 
 
 def _entry_points() -> Iterator[InstalledPlugin]:
@@ -171,8 +177,8 @@ def _entry_points() -> Iterator[InstalledPlugin]:
         return
     from importlib.metadata import entry_points
 
-    found = sorted(entry_points(group=GROUP), key=lambda entry: (_package(entry), entry.name, entry.value))
-    for entry in found:
+    installed = sorted(entry_points(group=GROUP), key=lambda entry: (_package(entry), entry.name, entry.value))
+    for entry in installed:
         package, version = _package(entry)
         yield InstalledPlugin(entry.name, package, version, entry.value.partition("[")[0].replace(" ", ""))
 

@@ -107,7 +107,7 @@ class Decision(msgspec.Struct, frozen=True):
         rows: dict[Shape, list[int]] = {}
         for task, row in self.places():
             rows.setdefault(task.shape, []).append(row)
-        return tuple((shape, *np.unique(own, return_counts=True)) for shape, own in rows.items())
+        return tuple((shape, *np.unique(shape_rows, return_counts=True)) for shape, shape_rows in rows.items())
 
     def places(self) -> Iterator[tuple[Task, int]]:
         """Every placed task with its row."""
@@ -309,9 +309,9 @@ class ReportBuilder(msgspec.Struct):
         """Record why a job waits, together with the obstacles to evicting for it."""
         attempts = self.eviction_attempts.get(job.key)
         if attempts:
-            told = {rejection.reason.text, *(child.reason.text for child in rejection.children)}
+            texts = {rejection.reason.text, *(child.reason.text for child in rejection.children)}
             obstacles = {s.obstacle.text: s.obstacle for s in attempts if s.obstacle is not None}
-            added = tuple(Rejection("evict", job.key, o) for text, o in obstacles.items() if text not in told)
+            added = tuple(Rejection("evict", job.key, o) for text, o in obstacles.items() if text not in texts)
             rejection = replace(rejection, children=(*rejection.children, *added)) if added else rejection
         self.rejections[job.key] = rejection
         if self.watch is not None:
@@ -325,18 +325,26 @@ class ReportBuilder(msgspec.Struct):
     def add_eviction_attempt(self, job: Job, attempt: EvictionAttempt) -> None:
         """Record an eviction attempt; its obstacle is added to the job's rejection, once."""
         self.eviction_attempts.setdefault(job.key, []).append(attempt)
-        known = self.rejections.get(job.key)
-        told = {known.reason.text, *(child.reason.text for child in known.children)} if known is not None else set()
-        if attempt.obstacle is not None and attempt.obstacle.text not in told:
+        rejection = self.rejections.get(job.key)
+        texts = (
+            {rejection.reason.text, *(child.reason.text for child in rejection.children)}
+            if rejection is not None
+            else set()
+        )
+        if attempt.obstacle is not None and attempt.obstacle.text not in texts:
             obstacle = Rejection("evict", job.key, attempt.obstacle)
-            self.rejections[job.key] = replace(known, children=(*known.children, obstacle)) if known else obstacle
+            self.rejections[job.key] = (
+                replace(rejection, children=(*rejection.children, obstacle)) if rejection else obstacle
+            )
 
     def build(self) -> CycleReport:
         """What was collected, as it is now: nothing that happens later changes a report."""
-        told = {name: getattr(self, name) for name in CycleReport.__struct_fields__}
-        told["eviction_attempts"] = {key: tuple(attempts) for key, attempts in self.eviction_attempts.items()}
-        told["reservations"] = [one for one in self.reservations if one.job.key in self.rejections]
-        for name, value in told.items():
+        fields = {name: getattr(self, name) for name in CycleReport.__struct_fields__}
+        fields["eviction_attempts"] = {key: tuple(attempts) for key, attempts in self.eviction_attempts.items()}
+        fields["reservations"] = [
+            reservation for reservation in self.reservations if reservation.job.key in self.rejections
+        ]
+        for name, value in fields.items():
             if isinstance(value, list | dict):
-                told[name] = tuple(value) if isinstance(value, list) else dict(value)
-        return CycleReport(**told)
+                fields[name] = tuple(value) if isinstance(value, list) else dict(value)
+        return CycleReport(**fields)

@@ -63,8 +63,8 @@ class _Ending(msgspec.Struct, frozen=True):
         begin = self.row.searchsorted(rows)
         sizes = self.row.searchsorted(rows, side="right") - begin
         ends = sizes.cumsum()
-        found: Ints = (begin - ends + sizes).repeat(sizes) + np.arange(ends[-1] if len(ends) else 0)
-        return found
+        positions: Ints = (begin - ends + sizes).repeat(sizes) + np.arange(ends[-1] if len(ends) else 0)
+        return positions
 
 
 class _Growth(msgspec.Struct, frozen=True):
@@ -122,11 +122,11 @@ class RoomAhead:
 
     def run_time(self, job: Job) -> float:
         """How many seconds a waiting job runs, as it is stated; 0 where that is unknown, or nothing that runs ends."""
-        found = self._runs.get(job.number)
-        if found is None:
-            found = self._stated(job) if self._states(job) and len(self._endings_for(self.planner(job)).row) else 0.0
-            self._runs[job.number] = found
-        return found
+        seconds = self._runs.get(job.number)
+        if seconds is None:
+            seconds = self._stated(job) if self._states(job) and len(self._endings_for(self.planner(job)).row) else 0.0
+            self._runs[job.number] = seconds
+        return seconds
 
     def planner(self, job: Job) -> str:
         """For whom ends are asked: the namespace of a job, or ANYBODY for all those who may plan with the same ends."""
@@ -159,15 +159,15 @@ class RoomAhead:
         gained = steps.more[:upto] * (now + run - steps.time[:upto]) / run
         by_row = np.bincount(steps.row[:upto], weights=gained, minlength=len(self._snapshot.nodes))
         sums: Floats = np.concatenate((np.zeros(1), np.cumsum(by_row)))
-        found: Floats = sums[topology.end] - sums[topology.start] + room
-        return found
+        mean_room: Floats = sums[topology.end] - sums[topology.start] + room
+        return mean_room
 
     # -- growth by shape: where the ledger has changed, rows are looked at again
 
     def _growth_of(self, shape: Shape, by: str) -> _Growth:
         ended = self._ledger.ended
-        kept = self._growth if ended == -inf else self._growth_in_trial  # there are few moments of trials to keep
-        return kept.of((shape.number, ended, by), self, shape, by)
+        cache = self._growth if ended == -inf else self._growth_in_trial  # there are few moments of trials to keep
+        return cache.of((shape.number, ended, by), self, shape, by)
 
     def _first_growth(self, shape: Shape, by: str) -> _Growth:
         ending = self._left(by)
@@ -178,9 +178,9 @@ class RoomAhead:
         return _look_again(growth, shape, self._ledger.idle, rows)
 
     def _growth_with(self, shape: Shape, given_back: GivenBack, by: str) -> _Growth:
-        kept = self._growth_of(shape, by)
-        own = replace(kept, room=kept.room.copy(), more=kept.more.copy())
-        return _look_again(own, shape, given_back.idle, given_back.rows)
+        growth = self._growth_of(shape, by)
+        changed = replace(growth, room=growth.room.copy(), more=growth.more.copy())
+        return _look_again(changed, shape, given_back.idle, given_back.rows)
 
     # -- leaves: the innermost domains, one row of the answer each
 
@@ -198,31 +198,31 @@ class RoomAhead:
         growth = self._growth_with(shape, given_back, by)
         steps = _steps(growth, open_rows)
         upto = min(int(np.searchsorted(steps.time, until, side="right")), _MOMENTS)
-        more = np.zeros((len(self._leaf_starts), upto), dtype=np.int64)
-        more[self._leaves[steps.row[:upto]], np.arange(upto)] = steps.more[:upto]
-        return steps.time[:upto], self._leaves_now(growth, open_rows) + np.cumsum(more, axis=1)
+        growth_by_leaf = np.zeros((len(self._leaf_starts), upto), dtype=np.int64)
+        growth_by_leaf[self._leaves[steps.row[:upto]], np.arange(upto)] = steps.more[:upto]
+        return steps.time[:upto], self._leaves_now(growth, open_rows) + np.cumsum(growth_by_leaf, axis=1)
 
     def leaves_drawn(self, shape: Shape, given_back: GivenBack, open_rows: Bools, until: float, by: str) -> Ints:
         """What each leaf may hold by a time: as many times as are drawn, with ends by age and ended runs."""
         running = self._running
-        asked = shape.asked
+        resources = shape.asked
         within = until - self._snapshot.now
-        left = [self.ends.of(job).planned > self._ledger.ended for job in running.jobs]
-        chance = np.array([self.ends.chance(job, within, by) for job in running.jobs]) * left
+        still_runs = [self.ends.of(job).planned > self._ledger.ended for job in running.jobs]
+        chance = np.array([self.ends.chance(job, within, by) for job in running.jobs]) * still_runs
         if not chance.any():
             return np.zeros((0, 0), dtype=np.int64)
-        found = np.empty((_DRAWS, len(open_rows)), dtype=np.int64)
+        room_by_draw = np.empty((_DRAWS, len(open_rows)), dtype=np.int64)
         for draw in range(_DRAWS):
             ended = (_drawn(running.names, draw) < chance)[running.job]
-            free = given_back.idle[asked]
-            np.add.at(free.T, running.row[ended], running.request[asked][:, ended].T)
-            found[draw] = shape.max_tasks(free)
-        return self._by_leaf(np.where(open_rows, found, 0))
+            free = given_back.idle[resources]
+            np.add.at(free.T, running.row[ended], running.request[resources][:, ended].T)
+            room_by_draw[draw] = shape.max_tasks(free)
+        return self._by_leaf(np.where(open_rows, room_by_draw, 0))
 
     def _by_leaf(self, per_row: Ints) -> Ints:
         """Sums by leaf, for each of several quantities by row: (leaves x quantities)."""
-        found: Ints = np.add.reduceat(per_row, self._leaf_starts, axis=1).T
-        return found
+        sums: Ints = np.add.reduceat(per_row, self._leaf_starts, axis=1).T
+        return sums
 
     @cached_property
     def _leaf_starts(self) -> Ints:
@@ -232,8 +232,8 @@ class RoomAhead:
     @cached_property
     def _leaves(self) -> Ints:
         """By row, the number of its leaf among the leaves."""
-        found: Ints = begins(self._snapshot.topology.leaf).cumsum() - 1
-        return found
+        leaf_numbers: Ints = begins(self._snapshot.topology.leaf).cumsum() - 1
+        return leaf_numbers
 
     def mean_run(self, job: Job) -> float:
         """How long jobs like a waiting one have run on average; 0 where none is known."""
@@ -241,30 +241,30 @@ class RoomAhead:
 
     @cached_property
     def _running(self) -> _Running:
-        held = self._snapshot.columns.held(Status.RUNNING)
-        own = held.job >= 0
-        numbers, job = np.unique(held.job[own], return_inverse=True)
+        running = self._snapshot.columns.held(Status.RUNNING)
+        of_jobs = running.job >= 0
+        numbers, job = np.unique(running.job[of_jobs], return_inverse=True)
         jobs = tuple([self._snapshot.jobs[number] for number in numbers.tolist()])
         names = np.array([crc32(job.key.encode()) for job in jobs], dtype=np.uint64)
-        return _Running(jobs, names, job, held.row[own], self._requests[:, held.shape[own]])
+        return _Running(jobs, names, job, running.row[of_jobs], self._requests[:, running.shape[of_jobs]])
 
     def whole_from(self, resources: Ints, rows: Rows, by: str) -> Floats:
         """By row, when nothing of these resources is in use; infinite where that is not known."""
         key = resources.tobytes(), by
         if key not in self._freed:
             self._freed[key] = self._freed_of(resources, self._endings_for(by))
-        freed, last = self._freed[key]
+        freed, last_end = self._freed[key]
         used = of_rows(self._snapshot.nodes.allocatable, resources, rows) - of_rows(self._ledger.idle, resources, rows)
-        return np.where((freed[:, rows] >= used).all(axis=0), last[rows], inf)
+        return np.where((freed[:, rows] >= used).all(axis=0), last_end[rows], inf)
 
     def _freed_of(self, resources: Ints, ending: Endings) -> tuple[Floats, Floats]:
         """By row, how much of these resources is freed in the end, (resources x rows), and when the last of it is."""
         size = len(self._snapshot.nodes)
         request = self._requests[resources[:, None], ending.shape]
-        last = np.full(size, -inf)
+        last_end = np.full(size, -inf)
         holds = (request > 0).any(axis=0)
-        np.maximum.at(last, ending.row[holds], ending.end[holds])
-        return np.stack([np.bincount(ending.row, weights=amounts, minlength=size) for amounts in request]), last
+        np.maximum.at(last_end, ending.row[holds], ending.end[holds])
+        return np.stack([np.bincount(ending.row, weights=amounts, minlength=size) for amounts in request]), last_end
 
     @cached_property
     def _every(self) -> Endings:
@@ -272,25 +272,25 @@ class RoomAhead:
 
     def _endings_for(self, by: str) -> Endings:
         """What is known to end, for a planner; a task beyond its time is given a bit more."""
-        known = self._endings.get(by)
-        if known is None:
-            found = self._every.seen_by(by)
+        endings = self._endings.get(by)
+        if endings is None:
+            seen = self._every.seen_by(by)
             now = self._snapshot.now
-            late = now + np.maximum(_LATE, _LATE_SHARE * (now - found.started))
-            known = self._endings[by] = replace(found, end=np.where(found.end > now, found.end, late))
-        return known
+            late = now + np.maximum(_LATE, _LATE_SHARE * (now - seen.started))
+            endings = self._endings[by] = replace(seen, end=np.where(seen.end > now, seen.end, late))
+        return endings
 
     def _ending_for(self, by: str) -> _Ending:
-        known = self._ending.get(by)
-        if known is None:
-            found = self._endings_for(by)
+        ending = self._ending.get(by)
+        if ending is None:
+            seen = self._endings_for(by)
             stated = self._every.seen_by(by).end
-            order = np.lexsort((found.end, found.row))
-            row = found.row[order]
-            end = found.end[order]
-            request = self._requests[:, found.shape[order]]
-            known = self._ending[by] = _Ending(row, end, stated[order], request, end.argsort(kind="stable"))
-        return known
+            order = np.lexsort((seen.end, seen.row))
+            row = seen.row[order]
+            end = seen.end[order]
+            request = self._requests[:, seen.shape[order]]
+            ending = self._ending[by] = _Ending(row, end, stated[order], request, end.argsort(kind="stable"))
+        return ending
 
     def _left(self, by: str) -> _Ending:
         """Those of them that a trial has not let end."""
@@ -298,17 +298,19 @@ class RoomAhead:
         ended = self._ledger.ended
         if ended == -inf:
             return every
-        left = every.stated > ended
-        time = every.time[left]
+        still_running = every.stated > ended
+        time = every.time[still_running]
         order = time.argsort(kind="stable")
-        return _Ending(every.row[left], time, every.stated[left], every.request[:, left], order)
+        return _Ending(
+            every.row[still_running], time, every.stated[still_running], every.request[:, still_running], order
+        )
 
     @cached_property
     def _requests(self) -> Ints:
         """What a task of each shape asks for, (resources x shapes)."""
         shapes = self._snapshot.shapes
-        asked = np.array([shape.request for shape in shapes], dtype=np.int64)
-        return asked.reshape(len(shapes), len(self._snapshot.axis)).T
+        requests = np.array([shape.request for shape in shapes], dtype=np.int64)
+        return requests.reshape(len(shapes), len(self._snapshot.axis)).T
 
 
 def _more(ending: _Ending, shape: Shape, idle: Ints, positions: Rows) -> Ints:
@@ -317,18 +319,18 @@ def _more(ending: _Ending, shape: Shape, idle: Ints, positions: Rows) -> Ints:
     With a task on a row are all tasks there.
     """
     row = ending.row[positions]
-    asked = shape.asked
-    request = of_rows(ending.request, asked, positions)
-    first = begins(row).nonzero()[0]
+    resources = shape.asked
+    request = of_rows(ending.request, resources, positions)
+    row_starts = begins(row).nonzero()[0]
     sums = np.cumsum(request, axis=1)
-    before = (sums - request)[:, first]
-    freed = sums - np.repeat(before, np.diff(np.append(first, len(row))), axis=1)
-    free = idle[asked[:, None], row]
+    before = (sums - request)[:, row_starts]
+    freed = sums - np.repeat(before, np.diff(np.append(row_starts, len(row))), axis=1)
+    free = idle[resources[:, None], row]
     after = shape.max_tasks(free + freed)
     less = np.roll(after, 1)
-    less[first] = shape.max_tasks(free[:, first])
-    more: Ints = after - less
-    return more
+    less[row_starts] = shape.max_tasks(free[:, row_starts])
+    growth: Ints = after - less
+    return growth
 
 
 def _look_again(growth: _Growth, shape: Shape, idle: Ints, rows: Ints) -> _Growth:
@@ -343,10 +345,10 @@ def _look_again(growth: _Growth, shape: Shape, idle: Ints, rows: Ints) -> _Growt
 def _steps(growth: _Growth, open_rows: Bools) -> RoomSteps:
     """When rows come to hold more, of those that take tasks of the shape."""
     ending = growth.ending
-    more = growth.more[ending.order]
+    growth_by_task = growth.more[ending.order]
     row = ending.row[ending.order]
-    some = (np.where(open_rows[row], more, 0)).nonzero()[0]
-    return RoomSteps(ending.time[ending.order[some]], row[some], more[some])
+    growing = (np.where(open_rows[row], growth_by_task, 0)).nonzero()[0]
+    return RoomSteps(ending.time[ending.order[growing]], row[growing], growth_by_task[growing])
 
 
 def _drawn(names: NDArray[np.uint64], draw: int) -> Floats:
@@ -354,5 +356,5 @@ def _drawn(names: NDArray[np.uint64], draw: int) -> Floats:
     with np.errstate(over="ignore"):
         mixed = (names + np.uint64(1 + draw) * np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    found: Floats = (mixed >> np.uint64(11)).astype(np.float64) / 2.0**53
-    return found
+    numbers: Floats = (mixed >> np.uint64(11)).astype(np.float64) / 2.0**53
+    return numbers

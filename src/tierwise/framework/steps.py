@@ -115,8 +115,8 @@ class StepAccount:
         """Steps that were taken for a namespace so far, for whoever looks on."""
         job = self._job
         begun = self._begun
-        now = self.taken - begun if job is not None and namespace_of(job.key) == namespace else 0
-        return self.spent.get(namespace, 0) + now
+        running_steps = self.taken - begun if job is not None and namespace_of(job.key) == namespace else 0
+        return self.spent.get(namespace, 0) + running_steps
 
     # -- one job
 
@@ -154,49 +154,49 @@ class StepAccount:
     def uncounted(self) -> Iterator[None]:
         """Look at things inside for people: it changes nothing of what the job may use."""
         stop = self._stop
-        taken = self.taken
+        taken_before = self.taken
         self._stop = _NONE
         try:
             yield
         finally:
             self._stop = stop
-            self.taken = taken
+            self.taken = taken_before
 
     def explain(self, keys: Iterable[str]) -> None:
         """All actions have run: deal what is left among the namespaces of these jobs, for their verdicts."""
-        left = dict.fromkeys(map(namespace_of, keys), 0)
-        self._words = dict.fromkeys(left, max(self.setting - self.taken, 0) // max(len(left), 1))
+        namespaces = dict.fromkeys(map(namespace_of, keys), 0)
+        self._words = dict.fromkeys(namespaces, max(self.setting - self.taken, 0) // max(len(namespaces), 1))
 
     @contextmanager
     def explaining(self, job: Job) -> Iterator[None]:
         """Find out about a job inside what it is to be told. Raises OutOfStepsError where its namespace has no more."""
         begun = self.taken
         name = namespace_of(job.key)
-        left = self._words.get(name, 0)
+        allowance = self._words.get(name, 0)
         try:
-            with self.limited(min(left, self._part(_WHOLE))):
+            with self.limited(min(allowance, self._part(_WHOLE))):
                 yield
         finally:
-            self._words[name] = left - (self.taken - begun)
+            self._words[name] = allowance - (self.taken - begun)
 
     def _part(self, part: tuple[int, int]) -> int:
         return self.setting * part[0] // part[1]
 
     def _allowance(self, job: Job) -> int:
         """How many steps a job may use now."""
-        whole = max(self._part(_WHOLE), 1)
+        whole_budget = max(self._part(_WHOLE), 1)
         if not self._before.late and self.taken <= self._part(_WHOLE):
             self._whole = True  # all parts that are kept for others are still there
-            return whole
+            return whole_budget
         self._deal()
         assert self._reserved is not None
         namespace = namespace_of(job.key)
-        kept = self._reserved_in_all - self._reserved.get(namespace, 0)
+        reserved = self._reserved_in_all - self._reserved.get(namespace, 0)
         if self._first_late is not None and self._first_late.key != job.key:
-            kept += self._part(_LATE)
-        free = self.setting - self._part(_WORDS) - self.taken - kept
-        self._whole = free >= whole
-        return min(whole, free)
+            reserved += self._part(_LATE)
+        free = self.setting - self._part(_WORDS) - self.taken - reserved
+        self._whole = free >= whole_budget
+        return min(whole_budget, free)
 
     def _deal(self) -> None:
         """Work out the shares of namespaces, and which late job has its part kept."""
@@ -217,15 +217,15 @@ class StepAccount:
                 since = max(self._before.late[job.key], self._before.turn.get(name, -1))
                 waits[name] = min(since, waits.get(name, since))
             self._turn = min(waits, key=lambda name: (waits[name], name))
-            own = (job for job in late if namespace_of(job.key) == self._turn)
-            self._first_late = min(own, key=lambda job: (self._before.late[job.key], job.created, job.order))
+            own_late = (job for job in late if namespace_of(job.key) == self._turn)
+            self._first_late = min(own_late, key=lambda job: (self._before.late[job.key], job.created, job.order))
 
     def _spend(self, namespace: str, steps: int) -> None:
         self.spent[namespace] = spent = self.spent.get(namespace, 0) + steps
         if self._reserved is not None:
-            left = max(self._share - spent, 0)
-            self._reserved_in_all += left - self._reserved.get(namespace, 0)
-            self._reserved[namespace] = left
+            unspent = max(self._share - spent, 0)
+            self._reserved_in_all += unspent - self._reserved.get(namespace, 0)
+            self._reserved[namespace] = unspent
 
     # -- what became of it
 
@@ -260,9 +260,9 @@ class StepAccount:
 
     def judged(self, job: Job, refusal: Rejection) -> Rejection | None:
         """What was made of such a refusal of a job, if that still stands."""
-        known = self._cut.get((job.key, _VERDICT)) if self._cut else None
-        if known is not None and known.concerns(job) and known.of == refusal:
-            return known.refusal
+        remembered = self._cut.get((job.key, _VERDICT)) if self._cut else None
+        if remembered is not None and remembered.concerns(job) and remembered.of == refusal:
+            return remembered.refusal
         return None
 
     def looked_at(self, job: Job, refusal: Rejection, begun: int, action: str = "") -> None:
@@ -284,18 +284,18 @@ class StepAccount:
         now = self._now
         if before.nodes is not nodes or before.room is None:
             return
-        found = free()
-        if before.room.shape != found.shape or (found > before.room).any():
+        free_room = free()
+        if before.room.shape != free_room.shape or (free_room > before.room).any():
             return
         self._least = before.room
         self._done = before.done
-        self._cut = {key: one for key, one in before.cut.items() if now < one.at + _STANDS}
+        self._cut = {key: remembered for key, remembered in before.cut.items() if now < remembered.at + _STANDS}
 
     def standing(self, job: Job, action: str = "") -> Rejection | None:
         """The refusal of a job by an action, the running one if none is named, that still stands."""
-        known = self._cut.get((job.key, action or self.action)) if self._cut else None
-        if known is not None and known.concerns(job):
-            return known.refusal
+        remembered = self._cut.get((job.key, action or self.action)) if self._cut else None
+        if remembered is not None and remembered.concerns(job):
+            return remembered.refusal
         return None
 
     def turns(self, free: Callable[[], Ints], rejections: Mapping[str, Rejection]) -> Turns:
@@ -310,7 +310,11 @@ class StepAccount:
             if key in left_out and key not in done:
                 late[key] = before.late.get(key, before.cycles)
         every = {**self._looked, **self._cut} if late else self._cut
-        cut = {key: one for key, one in every.items() if key[0] in rejections and (late or not one.passing)}
+        cut = {
+            key: remembered
+            for key, remembered in every.items()
+            if key[0] in rejections and (late or not remembered.passing)
+        }
         if not cut and not late and not before.cut and not before.late:
             return before
         room = None

@@ -28,20 +28,20 @@ class Uplinks:
 
     def over(self, job: Job, rows: Ints, budget: int) -> list[int]:
         """The leaves with more rings than the budget allows once a gang stands on these rows, that of it included."""
-        own = uplinks(self._leaf, self._parts(job) or [rows])
-        if not len(own):
+        own_leaves = uplinks(self._leaf, self._parts(job) or [rows])
+        if not len(own_leaves):
             return []
         numbers = self._others(job)
-        np.add.at(numbers, own, 1)
-        return [leaf for leaf in np.unique(own).tolist() if numbers[leaf] > budget]
+        np.add.at(numbers, own_leaves, 1)
+        return [leaf for leaf in np.unique(own_leaves).tolist() if numbers[leaf] > budget]
 
     def _others(self, job: Job) -> Ints:
         """Rings by leaf, without those of a job."""
         if self._running is None:
             snapshot = self._view.snapshot
             every = (*snapshot.jobs, *snapshot.standing_jobs)
-            self._running = self._counted(self._standing_parts(other) for other in every)
-        begun = (self._parts(other) for other in self._begun.values() if other is not job)
+            self._running = self._counted(self._standing_parts(other_job) for other_job in every)
+        begun = (self._parts(other_job) for other_job in self._begun.values() if other_job is not job)
         return self._running + self._counted(begun)
 
     def _counted(self, gangs: Iterator[Sequence[Ints]]) -> Ints:
@@ -55,4 +55,4 @@ class Uplinks:
     def _parts(self, job: Job) -> list[Ints]:
         """The rows of each sub-group on the ledger."""
         placed = (self._view.ledger.placed_rows(sub) for sub in job.subs)
-        return [found[0] for found in placed if found is not None]
+        return [rows_and_counts[0] for rows_and_counts in placed if rows_and_counts is not None]

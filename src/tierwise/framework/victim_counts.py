@@ -50,16 +50,20 @@ def who_goes(holdings: Ints, requests: Ints, accounts: Ints, may_lose: MayLose, 
     bundles = np.arange(len(goes)) if bundles is None else bundles - bundles.min(initial=0)
     crowd = _crowds(accounts, holdings.shape[1], bundles)
     within = _lost_before(requests, accounts, bundles)
-    left = np.arange(len(goes))
-    while len(left):
-        alone = _allowed(holdings, accounts, may_lose, left, within[:, left])
-        left = left[_all_of_them(alone, bundles[left])]  # the others never can
-        fine = _allowed(holdings, accounts, may_lose, left, _lost_before(requests[:, left], accounts[:, left]))
+    undecided = np.arange(len(goes))
+    while len(undecided):
+        alone = _allowed(holdings, accounts, may_lose, undecided, within[:, undecided])
+        undecided = undecided[_all_of_them(alone, bundles[undecided])]  # the others never can
+        fine = _allowed(
+            holdings, accounts, may_lose, undecided, _lost_before(requests[:, undecided], accounts[:, undecided])
+        )
         refused = (~fine).astype(np.int64)[None, :]
-        before = (refused + sums_before(refused, crowd[left]))[0] == 0  # all those before, where it matters, go too
-        certain = _all_of_them(before, bundles[left])
-        going = left[certain]
-        left = left[~certain]
+        before = (refused + sums_before(refused, crowd[undecided]))[
+            0
+        ] == 0  # all those before, where it matters, go too
+        certain = _all_of_them(before, bundles[undecided])
+        going = undecided[certain]
+        undecided = undecided[~certain]
         goes[going] = True
         for level in accounts:
             concerned = going[level[going] >= 0]
@@ -81,11 +85,11 @@ def _crowds(accounts: Ints, count: int, bundles: Ints) -> Ints:
     changed = True
     while changed:
         before = label.copy()
-        for one, other in pairwise(accounts):
-            both = (one >= 0) & (other >= 0)
-            least = np.minimum(label[one[both]], label[other[both]])
-            np.minimum.at(label, one[both], least)
-            np.minimum.at(label, other[both], least)
+        for accounts_of_level, accounts_of_next in pairwise(accounts):
+            both = (accounts_of_level >= 0) & (accounts_of_next >= 0)
+            smallest = np.minimum(label[accounts_of_level[both]], label[accounts_of_next[both]])
+            np.minimum.at(label, accounts_of_level[both], smallest)
+            np.minimum.at(label, accounts_of_next[both], smallest)
         changed = not np.array_equal(before, label)
     result: Ints = label[accounts[0]]
     return result
@@ -103,14 +107,14 @@ def _lost_before(requests: Ints, accounts: Ints, bundles: Ints | None = None) ->
     return entries.reshape(len(requests), count, levels)
 
 
-def _allowed(holdings: Ints, accounts: Ints, may_lose: MayLose, left: Ints, lost: Ints) -> Bools:
-    """Which of `left` may be evicted after `lost` was subtracted from current holdings."""
-    result = np.ones(len(left), dtype=bool)
+def _allowed(holdings: Ints, accounts: Ints, may_lose: MayLose, undecided: Ints, lost: Ints) -> Bools:
+    """Which of `undecided` may be evicted after `lost` was subtracted from current holdings."""
+    result = np.ones(len(undecided), dtype=bool)
     for level, row in enumerate(accounts):
-        there = np.flatnonzero(row[left] >= 0)
-        if not len(there):
+        has_account = np.flatnonzero(row[undecided] >= 0)
+        if not len(has_account):
             continue
-        victims = left[there]
-        held = holdings[:, row[victims]] - lost[:, there, level]
-        result[there] &= may_lose(level, held, row[victims], victims)
+        victims = undecided[has_account]
+        holding = holdings[:, row[victims]] - lost[:, has_account, level]
+        result[has_account] &= may_lose(level, holding, row[victims], victims)
     return result

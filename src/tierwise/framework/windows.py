@@ -63,12 +63,12 @@ class Windows:
 
     def closing(self, job: Job) -> list[str]:
         """The names of windows that close rows to a job that starts now, and when they are."""
-        now, found = self._snapshot.now, []
+        now, texts = self._snapshot.now, []
         for number, span in self._crosses(job, None):
             begins = "" if span.start <= now else f"from {format_time(span.start)} "
             name = self._snapshot.windows[number].name
-            found.append(f"window {name} ({begins}until {format_time(span.end)})")
-        return found
+            texts.append(f"window {name} ({begins}until {format_time(span.end)})")
+        return texts
 
     def opens(self, job: Job) -> float:
         """When the first of the rows that are closed to a job open again; infinite where none is."""
@@ -76,36 +76,36 @@ class Windows:
 
     def empties(self) -> float:
         """When the next window begins that evicts who is left; infinite where none does."""
-        found = inf
+        earliest = inf
         for number, window in enumerate(self._snapshot.windows):
             span = self._next(number, self._snapshot.now) if window.schedule.evicts else None
             if span is not None:
-                found = min(found, span.start if span.start > self._snapshot.now else span.end)
-        return found
+                earliest = min(earliest, span.start if span.start > self._snapshot.now else span.end)
+        return earliest
 
     def ends(self, job: Job) -> list[float]:
         """When the next occurrences of each window end, except of those that are open to a job."""
-        found = []
+        ends = []
         for number, window in enumerate(self._snapshot.windows):
             time = self._snapshot.now
             for _ in range(_AHEAD if job.queue not in window.queues else 0):
                 span = self._next(number, time)
                 if span is None:
                     break
-                found.append(span.end)
+                ends.append(span.end)
                 time = span.end
-        return found
+        return ends
 
     def changes(self, job: Job, time: float) -> float:
         """The first moment from a time on at which other rows are closed to a job; infinite for never."""
-        end, found = self._end(job, time), inf
+        end, earliest = self._end(job, time), inf
         for number, window in enumerate(self._snapshot.windows):
             span = None if job.queue in window.queues else self._next(number, time)
             if span is not None:
                 run = end - time if end is not None else window.schedule.unknown
                 begin = span.start - window.schedule.margin - run
-                found = min(found, begin if begin > time else span.end)
-        return found
+                earliest = min(earliest, begin if begin > time else span.end)
+        return earliest
 
     def closed(self, job: Job, at: float | None = None) -> Why | None:
         """By row, the number of the reason why it is closed to a job; None where every row is open."""
@@ -113,13 +113,13 @@ class Windows:
         if not crossed:
             return None
         time = self._snapshot.now if at is None else at
-        known = self._end(job, time) is not None
-        key = crossed, known
+        end_known = self._end(job, time) is not None
+        key = crossed, end_known
         if key not in self._masks:
             why: Why = np.zeros(len(self._snapshot.nodes), dtype=np.uint16)
             for number, span in crossed:
                 window = self._snapshot.windows[number]
-                reason = _reason(window, span, time, known=known)
+                reason = _reason(window, span, time, end_known=end_known)
                 why[window.rows & (why == 0)] = self._view.reasons.number(reason)
             self._masks[key] = why if why.any() else None
         return self._masks[key]
@@ -133,15 +133,15 @@ class Windows:
         return self._found(job, max(at, self._snapshot.now)) if at < inf else ()
 
     def _found(self, job: Job, time: float) -> _Crossed:
-        end, found = self._end(job, time), []
+        end, spans_crossed = self._end(job, time), []
         for number, window in enumerate(self._snapshot.windows):
             span = None if job.queue in window.queues else self._next(number, time)
             if span is None or not window.rows.any():
                 continue
             upto = end if end is not None else time + window.schedule.unknown
             if span.start <= time or upto > span.start - window.schedule.margin:
-                found.append((number, span))
-        return tuple(found)
+                spans_crossed.append((number, span))
+        return tuple(spans_crossed)
 
     def _next(self, number: int, time: float) -> Span | None:
         key = number, time
@@ -152,15 +152,15 @@ class Windows:
     def _end(self, job: Job, time: float) -> float | None:
         """When a job has ended in all likelihood that starts at a time, or grows then; None where that is not known."""
         ends = self._view.ahead.ends
-        found = ends.if_started(job, time) if started_at(job) is None else ends.of(job)
-        return found.safe if found.known and found.safe > time else None
+        expected_end = ends.if_started(job, time) if started_at(job) is None else ends.of(job)
+        return expected_end.safe if expected_end.known and expected_end.safe > time else None
 
 
-def _reason(window: ClosedTime, span: Span, time: float, *, known: bool) -> Reason:
+def _reason(window: ClosedTime, span: Span, time: float, *, end_known: bool) -> Reason:
     why = f" ({window.reason})" if window.reason else ""
     if span.start <= time:
         text = f"were closed by window {window.name} until {format_time(span.end)}{why}"
         return Reason("WindowOpen", "windows", text)
-    ends = "before which it would not have ended" if known else "and when it ends is not known"
+    ends = "before which it would not have ended" if end_known else "and when it ends is not known"
     text = f"will be closed by window {window.name} from {format_time(span.start)} on, {ends}{why}"
     return Reason("WindowAhead", "windows", text)

@@ -57,11 +57,11 @@ class Binpack(OwnScores):
         counted = self._of(ask.shape)
         if counted is None:
             return np.zeros(length(rows))
-        left = of_rows(self._idle, counted.resources, rows)
-        left -= counted.request
-        part = left * counted.loss[:, rows]
+        remaining = of_rows(self._idle, counted.resources, rows)
+        remaining -= counted.request
+        part = remaining * counted.loss[:, rows]
         np.subtract(counted.full, part, out=part)
-        part *= left >= 0
+        part *= remaining >= 0
         total: Floats = np.add.reduce(part, axis=0)
         return total
 
@@ -69,17 +69,17 @@ class Binpack(OwnScores):
         try:
             return self._counted[shape.number]
         except KeyError:
-            made = self._counted[shape.number] = self._count(shape)
-            return made
+            counted = self._counted[shape.number] = self._count(shape)
+            return counted
 
     def _count(self, shape: Shape) -> _Counted | None:
-        chosen = tuple(r for r in shape.asked.tolist() if r in self._weights)
-        if not chosen or not self._weight:
+        weighed = tuple(r for r in shape.asked.tolist() if r in self._weights)
+        if not weighed or not self._weight:
             return None
-        if chosen not in self._losses:
-            self._losses[chosen] = self._loss(chosen)
-        full, loss = self._losses[chosen]
-        resources = np.array(chosen)
+        if weighed not in self._losses:
+            self._losses[weighed] = self._loss(weighed)
+        full, loss = self._losses[weighed]
+        resources = np.array(weighed)
         return _Counted(resources, shape.request[resources, None], full, loss)
 
     def _loss(self, resources: tuple[int, ...]) -> tuple[Floats, Floats]:

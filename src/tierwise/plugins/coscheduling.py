@@ -62,8 +62,8 @@ class Coscheduling:
         unknown = next((name for name in names if name not in self._topology.tier_names), None)
         if unknown is None:
             return None
-        known = ", ".join(sorted(self._topology.tier_names, key=self._topology.tier_names.__getitem__))
-        listed = f"whose layers are {known}" if known else "whose layers have no names"
+        layer_names = ", ".join(sorted(self._topology.tier_names, key=self._topology.tier_names.__getitem__))
+        listed = f"whose layers are {layer_names}" if layer_names else "whose layers have no names"
         text = f'layer "{unknown}" is not in the network topology, {listed}'
         return Reason("UnknownLayer", _NAME, text)
 

@@ -70,14 +70,14 @@ class EvictionCost:
     def _minimum(self, job: Job, *, reclaims: bool) -> float:
         """The longest of what job, queue and profile say; what a tenant writes for itself counts up to a limit."""
         queue = self._queues.get(job.queue)
-        own = min(job.terms.minimum_run_time, self._longest) if job.terms is not None else 0.0
-        told = 0.0
+        job_minimum = min(job.terms.minimum_run_time, self._longest) if job.terms is not None else 0.0
+        queue_minimum = 0.0
         if queue is not None:
-            told = queue.minimum_run_time
+            queue_minimum = queue.minimum_run_time
             if reclaims and queue.reclaim_run_time is not None:
-                told = queue.reclaim_run_time
-            told = min(told, self._longest) if queue.scope else told
-        return max(own, told, self._by_queue.get(job.queue, self._usual))
+                queue_minimum = queue.reclaim_run_time
+            queue_minimum = min(queue_minimum, self._longest) if queue.scope else queue_minimum
+        return max(job_minimum, queue_minimum, self._by_queue.get(job.queue, self._usual))
 
     # -- what is lost and gained
 
@@ -92,10 +92,10 @@ class EvictionCost:
         return max(0.0, self._now - max(task.started, self._saved(job))) + restart
 
     def _saved(self, job: Job) -> float:
-        found = self._checkpoints.get(job.number)
-        if found is None:
-            found = self._checkpoints[job.number] = job.saved
-        return found
+        saved = self._checkpoints.get(job.number)
+        if saved is None:
+            saved = self._checkpoints[job.number] = job.saved
+        return saved
 
     def gained_seconds(self, job: Job) -> float:
         """Seconds of its work that a preemptor is ahead where it starts now: its own duration, up to the horizon."""
@@ -121,5 +121,5 @@ def _seconds(arguments: Arguments, name: str, otherwise: float) -> float:
     value = arguments.get(name)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return max(0.0, float(value))
-    found = seconds(value) if isinstance(value, str) else None
-    return max(0.0, found) if found is not None else otherwise
+    duration = seconds(value) if isinstance(value, str) else None
+    return max(0.0, duration) if duration is not None else otherwise

@@ -62,9 +62,9 @@ class GangPlugin:
     def starving(self, job: Job) -> bool:
         """Whether ready and pipelined tasks are fewer than the minimum; pending best-effort tasks do not count."""
         subs = [sub.number for sub in job.subs]
-        standing = int((self._ledger.ready[subs] + self._ledger.waiting[subs]).sum())
+        placed = int((self._ledger.ready[subs] + self._ledger.waiting[subs]).sum())
         best_effort_parts = sum(len(pod_set.tasks) for _, pod_set in job.best_effort_pod_sets)
-        return standing - best_effort_parts < job.minimum
+        return placed - best_effort_parts < job.minimum
 
     def protect(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
         """Protects tasks that their job needs for its minimum, counted in order, and all tasks of a job that is evicted
@@ -95,41 +95,41 @@ class GangPlugin:
         if shape.roles:
             by_role = _existing_by_role(job)
             existing = [by_role[job.role_names[number]] for number in job.counted_roles]
-        left = lacking(shape, [sub.total for sub in job.subs], existing)
-        if max(left[0]) <= 0:
+        missing = lacking(shape, [sub.total for sub in job.subs], existing)
+        if max(missing[0]) <= 0:
             return None
-        return self._roles(job, by_role) or self._policies(job) or self._nested(job, left) or self._total(job)
+        return self._roles(job, by_role) or self._policies(job) or self._nested(job, missing) or self._total(job)
 
     def _roles(self, job: Job, existing: Counter[str]) -> Reason | None:
-        for number, least in job.counted_roles.items():
+        for number, minimum in job.counted_roles.items():
             name = job.role_names[number]
-            if existing[name] < least:
-                text = f"not enough pods of {job.part_names.role} {name}: {existing[name]} exist, minimum {least}"
+            if existing[name] < minimum:
+                text = f"not enough pods of {job.part_names.role} {name}: {existing[name]} exist, minimum {minimum}"
                 return Reason("NotEnoughPodsOfTask", "gang", text + _made_later(job, (name,)))
         return None
 
     def _policies(self, job: Job) -> Reason | None:
         for i, policy in enumerate(job.policies):
-            whole = sum(1 for sub in job.subs if sub.policy == i and sub.total >= sub.minimum)
-            if whole < policy.minimum:
+            complete = sum(1 for sub in job.subs if sub.policy == i and sub.total >= sub.minimum)
+            if complete < policy.minimum:
                 # Elsewhere a policy is of whatever sub-groups are alike, and has the name of the first of them.
                 of = f" of {policy.name}" if job.declared_by is None or len(job.policies) > 1 else ""
                 word = several(job.part_names.of(policy.name, policy.name))
-                text = f"not enough whole {word}{of}: {whole} exist, minimum {policy.minimum}"
+                text = f"not enough whole {word}{of}: {complete} exist, minimum {policy.minimum}"
                 return Reason("NotEnoughPodsOfTask", "gang", text)
         return None
 
-    def _nested(self, job: Job, left: list[list[int]]) -> Reason | None:
+    def _nested(self, job: Job, missing: list[list[int]]) -> Reason | None:
         """Of each inner group enough parts must exist whole; the innermost one that lacks some is named."""
-        if not job.shape.nested or left[0][0] <= 0:
+        if not job.shape.nested or missing[0][0] <= 0:
             return None
-        short, inside = 0, [i for i, group in enumerate(job.inner_groups) if group.parent == 0 and left[i][0] > 0]
+        short, inside = 0, [i for i, group in enumerate(job.inner_groups) if group.parent == 0 and missing[i][0] > 0]
         while inside:
             short = inside[0]
-            inside = [i for i, group in enumerate(job.inner_groups) if group.parent == short and left[i][0] > 0]
+            inside = [i for i, group in enumerate(job.inner_groups) if group.parent == short and missing[i][0] > 0]
         group = job.inner_groups[short]
         of = f" of {group.path}" if group.path else ""
-        number = group.minimum - left[short][0]
+        number = group.minimum - missing[short][0]
         word = several(_word_inside(job, short))
         text = f"not enough whole {word}{of}: {number} exist, minimum {group.minimum}"
         return Reason("NotEnoughPodsOfTask", "gang", text)
@@ -157,10 +157,10 @@ def _existing_by_role(job: Job) -> Counter[str]:
     waiting = job.every_pod_set()
     if sum([len(pod_set.tasks) for pod_set in waiting]) < len(job.tasks):
         return Counter([task.role for task in job.tasks if task.status in _EXISTING])
-    found = Counter[str]()
+    tasks_by_role = Counter[str]()
     for pod_set in waiting:
-        found[pod_set.role] += len(pod_set.tasks)
-    return found
+        tasks_by_role[pod_set.role] += len(pod_set.tasks)
+    return tasks_by_role
 
 
 def _made_later(job: Job, roles: Iterable[str]) -> str:

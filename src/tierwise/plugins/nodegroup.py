@@ -42,7 +42,7 @@ class NodeGroup(OwnScores):
         self._ordered = flag(arguments, "enablePreferredOrder", default=False)
         inherits = flag(arguments, "enableHierarchy", default=False)
         self._groups = {name: _groups(view, name, inherits=inherits) for name in view.queues}
-        self._queue = {one.shape.number: job.queue for job in view.jobs for one in job.every_pod_set()}
+        self._queue = {pod_set.shape.number: job.queue for job in view.jobs for pod_set in job.every_pod_set()}
         self._scores: dict[str, Floats] = {}
 
     def why_not(self, shape: Shape) -> Why:

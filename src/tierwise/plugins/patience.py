@@ -132,9 +132,9 @@ class Patience:
         domain = tree.meet_rows(positions[rows] if positions is not None else rows)
         if limit is None or len(distinct(rows)) == 1 or int(tree.tier[domain]) <= limit:
             return None
-        found = "only the cluster as a whole" if domain == ROOT else f"one {_called(tree, int(tree.tier[domain]))}"
+        where_text = "only the cluster as a whole" if domain == ROOT else f"one {_called(tree, int(tree.tier[domain]))}"
         then = ", ".join([*(f"for one {_title(tree, later)}" for later in steps[index + 1 :]), "for any place"])
-        text = f"waits for one {_title(tree, step)} until {format_time(until)}, then {then}; {found} would do now"
+        text = f"waits for one {_title(tree, step)} until {format_time(until)}, then {then}; {where_text} would do now"
         return Delay(Reason("WaitsForCloserPlace", _NAME, text), until)
 
     def _tree(self, job: Job) -> tuple[Topology, Ints | None]:
@@ -177,12 +177,12 @@ class Patience:
         if touched <= self._stretch * fewest:
             return None
         shape, count, without = self._main(job, rows)
-        own, by = namespace_of(job.key), self._ahead.planner(job)
+        own_namespace, by = namespace_of(job.key), self._ahead.planner(job)
         open_rows = ~self._lost.rows(shape.tolerations)
         now = self._needed(self._ahead.leaves_now(shape, without, open_rows, by), count)
         best = min(touched, int(now[0]))
         if not run:
-            drawn = self._needed(self._ahead.leaves_drawn(shape, without, open_rows, until, own), count)
+            drawn = self._needed(self._ahead.leaves_drawn(shape, without, open_rows, until, own_namespace), count)
             likely = len(drawn) and np.mean(drawn < best) >= _CHANCE
             return self._delay(rows, best - 1, until, until, "may come free") if likely else None
         times, room = self._ahead.leaves_at(shape, without, open_rows, until, by)
@@ -198,8 +198,8 @@ class Patience:
         """A wait for fewer innermost domains, which is looked at again when they should be free."""
         leaves = distinct(self._topology.leaf[rows])
         tier = _called(self._topology, int(self._topology.tier[leaves[0]]))
-        wanted = f"on {fewer} innermost hyperNodes" if fewer > 1 else f"in one {tier}"
-        text = f"waits for a place {wanted} instead of {len(leaves)}, which {how} by {format_time(when)}"
+        place_text = f"on {fewer} innermost hyperNodes" if fewer > 1 else f"in one {tier}"
+        text = f"waits for a place {place_text} instead of {len(leaves)}, which {how} by {format_time(when)}"
         reason = Reason("WaitsForCloserPlace", _NAME, f"{text}; it waits until {format_time(until)} at most")
         return Delay(reason, when, keeps=True)
 
@@ -221,8 +221,8 @@ class Patience:
     def _needed(self, room: Ints, count: int) -> Ints:
         """By column, how many innermost domains hold so many tasks."""
         upto = np.cumsum(-np.sort(-room.T, axis=1), axis=1)
-        found: Ints = 1 + (upto < count).sum(axis=1)
-        return found
+        number_of_domains: Ints = 1 + (upto < count).sum(axis=1)
+        return number_of_domains
 
     def _fewest(self, job: Job) -> int:
         """A lower bound: shape by shape, as if each had the largest domains for itself."""
@@ -232,14 +232,14 @@ class Patience:
         return max(self._fewest_of(shape, count) for shape, count in counts.items())
 
     def _fewest_of(self, shape: Shape, count: int) -> int:
-        found = self._known.get((shape.number, count))
-        if found is None:
+        fewest = self._known.get((shape.number, count))
+        if fewest is None:
             room = shape.max_tasks(self._nodes.allocatable[shape.asked])
             room[self._lost.rows(shape.tolerations)] = 0
             by_domain = np.bincount(self._topology.leaf, weights=room)
             reached = np.cumsum(np.sort(by_domain)[::-1])
-            found = self._known[shape.number, count] = 1 + int(np.searchsorted(reached, count))
-        return found
+            fewest = self._known[shape.number, count] = 1 + int(np.searchsorted(reached, count))
+        return fewest
 
 
 def _placed(job: Job) -> bool:
@@ -261,4 +261,6 @@ def _title(tree: Topology, step: LadderStep) -> str:
 
 def _called(tree: Topology, tier: int) -> str:
     """A tier in a sentence: "rack", or "hyperNode of tier 1" where it has no name."""
-    return next((name for name, found in tree.tier_names.items() if found == tier), f"hyperNode of tier {tier}")
+    return next(
+        (name for name, named_tier in tree.tier_names.items() if named_tier == tier), f"hyperNode of tier {tier}"
+    )

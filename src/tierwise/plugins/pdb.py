@@ -43,8 +43,8 @@ class DisruptionBudgets:
             )
         single = (budgets >= 0).sum(axis=0) < 2
 
-        def may_lose(_level: int, left: Ints, _budgets: Ints, which: Ints) -> Bools:
-            allowed: Bools = (left[0] > 0) & single[which] | ended[which]
+        def may_lose(_level: int, allowance: Ints, _budgets: Ints, which: Ints) -> Bools:
+            allowed: Bools = (allowance[0] > 0) & single[which] | ended[which]
             return allowed
 
         return ~who_goes(self._allowed[None], disruptions, budgets, may_lose, bundles)
@@ -68,7 +68,7 @@ class KeptBudgets(DisruptionBudgets):
 
 def _budgets(covered: Ints, victims: Ints) -> Ints:
     """The budgets that cover each victim, (most that cover one x victims); -1 below the last of them."""
-    first, last = (np.searchsorted(covered[0], victims, side=side) for side in ("left", "right"))
-    level = np.arange((last - first).max(initial=0))[:, None]
-    at = np.minimum(first + level, covered.shape[1] - 1)
-    return np.where(level < last - first, covered[1, at], -1)
+    starts, stops = (np.searchsorted(covered[0], victims, side=side) for side in ("left", "right"))
+    level = np.arange((stops - starts).max(initial=0))[:, None]
+    at = np.minimum(starts + level, covered.shape[1] - 1)
+    return np.where(level < stops - starts, covered[1, at], -1)

@@ -49,8 +49,8 @@ class _Leaves(msgspec.Struct, frozen=True):
 
     def mean(self, values: Floats) -> Floats:
         """By position, the mean of these over its leaf."""
-        found: Floats = (np.add.reduceat(values, self.starts) / self.sizes).repeat(self.sizes)
-        return found
+        mean_by_position: Floats = (np.add.reduceat(values, self.starts) / self.sizes).repeat(self.sizes)
+        return mean_by_position
 
 
 class _Hosts(msgspec.Struct, frozen=True):
@@ -97,34 +97,34 @@ class Places(ComparedScores):
 
     def _devices_of(self, shape: Shape) -> Ints:
         """The devices that a task asks for."""
-        found = self._asked.get(shape.number)
-        if found is None:
-            found = self._asked[shape.number] = self._devices[shape.request[self._devices] > 0]
-        return found
+        devices = self._asked.get(shape.number)
+        if devices is None:
+            devices = self._asked[shape.number] = self._devices[shape.request[self._devices] > 0]
+        return devices
 
     def _compared(self, ask: Ask, span: slice, fits: Bools) -> Floats:
         costs = self._costs(ask, self._ahead.run_time(ask.job), self._around(np.arange(span.start, span.stop)))
         before = span.start - int(self._topology.own_start[self._topology.leaf[span.start]])
-        found: Floats = self._weight * _SCALE * (_IDLE + _TIME + _END - costs[before : before + len(fits)])
-        return found
+        scores: Floats = self._weight * _SCALE * (_IDLE + _TIME + _END - costs[before : before + len(fits)])
+        return scores
 
     # What the best host of each leaf costs, `_NO_HOST` where none takes the pod.
 
     def _first_least(self, ask: Ask, open_rows: Bools, run: float) -> Floats:
         return self._least_in(self._every, ask, open_rows, run, np.full(len(self._topology), _NO_HOST))
 
-    def _least_again(self, ask: Ask, open_rows: Bools, run: float, least: Floats, changed: Ints) -> Floats:
-        return self._least_in(self._around(changed), ask, open_rows, run, least)
+    def _least_again(self, ask: Ask, open_rows: Bools, run: float, least_costs: Floats, changed: Ints) -> Floats:
+        return self._least_in(self._around(changed), ask, open_rows, run, least_costs)
 
-    def _least_in(self, leaves: _Leaves, ask: Ask, open_rows: Bools, run: float, least: Floats) -> Floats:
+    def _least_in(self, leaves: _Leaves, ask: Ask, open_rows: Bools, run: float, least_costs: Floats) -> Floats:
         rows = leaves.rows
         shape = ask.shape
         free = of_rows(self._ledger.idle, shape.asked, rows) >= shape.request[shape.asked, None]
         fits = np.logical_and.reduce(free, axis=0) & open_rows[rows]
         costs = np.where(fits, self._costs(ask, run, leaves), _NO_HOST)
         if len(costs):
-            least[leaves.numbers] = np.minimum.reduceat(costs, leaves.starts)
-        return least
+            least_costs[leaves.numbers] = np.minimum.reduceat(costs, leaves.starts)
+        return least_costs
 
     @cached_property
     def _every(self) -> _Leaves:
@@ -136,11 +136,11 @@ class Places(ComparedScores):
         topology = self._topology
         leaf = topology.leaf[rows]
         numbers = leaf[begins(leaf)]
-        first = topology.own_start[numbers]
-        sizes = topology.end[numbers] - first
+        first_rows = topology.own_start[numbers]
+        sizes = topology.end[numbers] - first_rows
         ends = sizes.cumsum()
         starts = ends - sizes
-        rows = (first - starts).repeat(sizes) + np.arange(ends[-1] if len(ends) else 0)
+        rows = (first_rows - starts).repeat(sizes) + np.arange(ends[-1] if len(ends) else 0)
         return _Leaves(numbers, rows, starts, sizes)
 
     # What each host costs.
@@ -151,39 +151,39 @@ class Places(ComparedScores):
         Whole hosts are worth more in a leaf that has more of them ahead than others. Where no run is known, the whole
         hosts of now stay whole.
         """
-        asked = self._devices_of(ask.shape)
+        devices = self._devices_of(ask.shape)
         if run:
             by = self._ahead.planner(ask.job)
-            return self._of_run.of((asked.tobytes(), run, by), self, asked, run, by)[leaves.rows]
-        idle, whole = self._idle(asked, leaves.rows)
-        kept: Floats = _IDLE * idle + _TIME / _MOST * whole * leaves.mean(whole)
-        return kept
+            return self._of_run.of((devices.tobytes(), run, by), self, devices, run, by)[leaves.rows]
+        idle, is_whole = self._idle(devices, leaves.rows)
+        costs_of_host: Floats = _IDLE * idle + _TIME / _MOST * is_whole * leaves.mean(is_whole)
+        return costs_of_host
 
-    def _costs_of_run(self, asked: Ints, run: float, by: str) -> Floats:
+    def _costs_of_run(self, devices: Ints, run: float, by: str) -> Floats:
         """By row."""
         leaves = self._every
-        hosts = self._hosts.of((asked.tobytes(), by), self, asked, by)
+        hosts = self._hosts.of((devices.tobytes(), by), self, devices, by)
         apart = self._now + run - hosts.again
-        whole = np.minimum(np.maximum(apart / run, 0.0), 1.0)
-        usual = np.add.reduce(whole) / len(whole)
-        worth = np.minimum(leaves.mean(whole) / (usual or 1.0), _MOST) / _MOST
+        is_whole_in_time = np.minimum(np.maximum(apart / run, 0.0), 1.0)
+        usual = np.add.reduce(is_whole_in_time) / len(is_whole_in_time)
+        worth = np.minimum(leaves.mean(is_whole_in_time) / (usual or 1.0), _MOST) / _MOST
         late = np.maximum(_LATE * apart, -apart)
-        costs: Floats = _IDLE * hosts.idle + _TIME * whole * worth + _END * (1.0 - run / (late + run))
+        costs: Floats = _IDLE * hosts.idle + _TIME * is_whole_in_time * worth + _END * (1.0 - run / (late + run))
         return costs
 
-    def _first_hosts(self, asked: Ints, by: str) -> _Hosts:
+    def _first_hosts(self, devices: Ints, by: str) -> _Hosts:
         size = len(self._nodes)
-        return self._look(asked, by, _Hosts(np.zeros(size), np.zeros(size)), slice(0, size))
+        return self._look(devices, by, _Hosts(np.zeros(size), np.zeros(size)), slice(0, size))
 
-    def _look(self, asked: Ints, by: str, hosts: _Hosts, rows: Rows) -> _Hosts:
+    def _look(self, devices: Ints, by: str, hosts: _Hosts, rows: Rows) -> _Hosts:
         """Look again at hosts that have changed."""
-        hosts.idle[rows], whole = self._idle(asked, rows)
-        hosts.again[rows] = np.where(whole, self._now, self._ahead.whole_from(asked, rows, by))
+        hosts.idle[rows], is_whole = self._idle(devices, rows)
+        hosts.again[rows] = np.where(is_whole, self._now, self._ahead.whole_from(devices, rows, by))
         return hosts
 
-    def _idle(self, asked: Ints, rows: Rows) -> tuple[Floats, Floats]:
+    def _idle(self, devices: Ints, rows: Rows) -> tuple[Floats, Floats]:
         """By row, the share of devices that is idle, and 1 where all are."""
-        total = of_rows(self._nodes.allocatable, asked, rows)
-        free = of_rows(self._ledger.idle, asked, rows)
-        share: Floats = np.add.reduce(free / np.maximum(total, 1), axis=0) / len(asked)
+        total = of_rows(self._nodes.allocatable, devices, rows)
+        free = of_rows(self._ledger.idle, devices, rows)
+        share: Floats = np.add.reduce(free / np.maximum(total, 1), axis=0) / len(devices)
         return share, np.logical_and.reduce(free >= total, axis=0).astype(float)

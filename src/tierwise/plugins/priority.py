@@ -73,6 +73,6 @@ class Priority:
         jobs = preemptor.running.job[victims]
         protected: Bools = self._of_job[jobs] >= preemptor.job.priority
         if not preemptor.gang:
-            own = jobs == preemptor.job.number
-            protected[own] = preemptor.running.priority[victims[own]] >= waits
+            of_preemptor = jobs == preemptor.job.number
+            protected[of_preemptor] = preemptor.running.priority[victims[of_preemptor]] >= waits
         return protected

@@ -31,28 +31,28 @@ _MOST: Final = 64
 class Account:
     """The parts of every shown resource, and on which rows what is free is of no use to any job that waits."""
 
-    def __init__(self, run: Run, tree: BoardTree, standing: Sequence[BoardPod]) -> None:
+    def __init__(self, run: Run, tree: BoardTree, board_pods: Sequence[BoardPod]) -> None:
         self._wire: Raw = {}
         snapshot = run.after
         shut = tree.shut
         spares = _spares(run)
         reservations = _reservations(run)
-        gangs = tree.of(pod for pod in standing if pod.holds and not is_single(pod.job))
-        single = tree.of(pod for pod in standing if pod.holds and is_single(pod.job))
+        gangs = tree.of(pod for pod in board_pods if pod.holds and not is_single(pod.job))
+        single = tree.of(pod for pod in board_pods if pod.holds and is_single(pod.job))
         fragmented: list[Ints] = []
         for r, name in enumerate(tree.resources):
             total = tree.total[r]
             used = tree.used[r]
-            kept = tree.kept[r]
+            kept_amounts = tree.kept[r]
             idle = np.maximum(total - used, 0)
-            reserved = np.where(shut, 0, np.minimum(kept, idle))
-            rest = np.where(shut, 0, idle - reserved)
-            spare = np.minimum(rest, _taken(snapshot, name, spares))
-            rest = rest - spare
-            promised = np.minimum(rest, _taken(snapshot, name, reservations))
-            rest = rest - promised
-            useful, asked = _useful(snapshot, tree.trees.values(), name, rest)
-            fragmented.append(rest - useful if asked else np.zeros_like(rest))
+            reserved = np.where(shut, 0, np.minimum(kept_amounts, idle))
+            remaining = np.where(shut, 0, idle - reserved)
+            spare = np.minimum(remaining, _taken(snapshot, name, spares))
+            remaining = remaining - spare
+            promised = np.minimum(remaining, _taken(snapshot, name, reservations))
+            remaining = remaining - promised
+            useful, somebody_waits = _useful(snapshot, tree.trees.values(), name, remaining)
+            fragmented.append(remaining - useful if somebody_waits else np.zeros_like(remaining))
             self._wire[name] = {
                 "total": int(total.sum()),
                 "gangs": int(gangs[r].sum()),
@@ -63,7 +63,7 @@ class Account:
                 "reservations": int(promised.sum()),
                 "broken": int(np.where(shut, idle, 0).sum()),
                 "fragmented": int(fragmented[r].sum()),
-                "free": int(rest.sum() - fragmented[r].sum()),
+                "free": int(remaining.sum() - fragmented[r].sum()),
                 "over": int(np.maximum(used - total, 0).sum()),
             }
         self.fragmented: Ints = np.stack(fragmented)
@@ -89,11 +89,11 @@ def _reservations(run: Run) -> Places:
     snapshot, report = run.reports[-1]
     names = snapshot.nodes.names
     row_of = run.after.nodes.row
-    found: list[tuple[Shape, Ints, Ints]] = []
-    for shape, rows, counts in (held for reservation in report.reservations for held in reservation.held):
-        here = np.array([row_of.get(names[row], -1) for row in rows.tolist()], dtype=np.int64)
-        found.append((shape, here[here >= 0], counts[here >= 0]))
-    return found
+    places: list[tuple[Shape, Ints, Ints]] = []
+    for shape, rows, counts in (place for reservation in report.reservations for place in reservation.held):
+        rows_now = np.array([row_of.get(names[row], -1) for row in rows.tolist()], dtype=np.int64)
+        places.append((shape, rows_now[rows_now >= 0], counts[rows_now >= 0]))
+    return places
 
 
 def _taken(snapshot: Snapshot, resource: str, places: Places) -> Ints:
@@ -105,18 +105,20 @@ def _taken(snapshot: Snapshot, resource: str, places: Places) -> Ints:
     return sums
 
 
-def _useful(snapshot: Snapshot, trees: Collection[AlternateTopology], resource: str, rest: Ints) -> tuple[Ints, bool]:
+def _useful(
+    snapshot: Snapshot, trees: Collection[AlternateTopology], resource: str, free_amounts: Ints
+) -> tuple[Ints, bool]:
     """What of the free amounts some gang that waits could use, for all that this resource says; and whether one waits.
 
     A node's rest counts where whole pods of the gang fit into it, inside a domain of the tier that the gang must stay
     in which has enough of them for the gang's minimum.
     """
     index = snapshot.axis.index.get(resource, -1)
-    useful = np.zeros_like(rest)
+    useful = np.zeros_like(free_amounts)
     order = list(trees)
     kinds = _waiting(snapshot, order, index) if index >= 0 else []
     for request, minimum, number, tier in kinds:
-        pods = rest // request
+        pods = free_amounts // request
         inside = _inside(order[number], pods, minimum, tier)
         useful = np.maximum(useful, np.where(inside, pods * request, 0))
     return useful, bool(kinds)
@@ -127,12 +129,12 @@ def _waiting(snapshot: Snapshot, trees: Sequence[AlternateTopology], index: int)
     kinds: set[tuple[int, int, int, int]] = set()
     for job in snapshot.jobs:
         pending = [task for task in job.tasks if task.status is Status.PENDING]
-        asked = []
+        requests = []
         for task in pending:
             if task.shape.request[index] > 0:
-                asked.append(int(task.shape.request[index]))
-        if asked:
-            kinds.add((min(asked), max(1, min(job.minimum, len(asked))), *_tier(snapshot, trees, job)))
+                requests.append(int(task.shape.request[index]))
+        if requests:
+            kinds.add((min(requests), max(1, min(job.minimum, len(requests))), *_tier(snapshot, trees, job)))
     order = sorted(kinds, key=lambda kind: (kind[0] * kind[1], *kind))
     return order[:_MOST]
 

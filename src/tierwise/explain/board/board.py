@@ -154,12 +154,12 @@ class Board:
     def _reservations(self) -> Raw:
         """Where jobs that wait will fit, with the domain of each tree that is around it; nothing without any."""
         run, trees = self._run, self._fabric.trees.values()
-        found: list[Raw] = []
+        reservations: list[Raw] = []
         for reservation in run.last.reservations:
             rows = reserved_rows(reservation)[0]
             around = [tree.topology.meet_rows(tree.positions[rows]) for tree in trees]
-            found.append({**reservation_wire(run.after, reservation), "hyperNodes": around})
-        return {"reservations": found} if found else {}
+            reservations.append({**reservation_wire(run.after, reservation), "hyperNodes": around})
+        return {"reservations": reservations} if reservations else {}
 
     def _told(self) -> list[Raw]:
         """The last cycles that decided something, the newest first, and the very last in any case."""
@@ -173,9 +173,9 @@ class Board:
     def _problems(self) -> list[Raw]:
         after = self._run.after
         trees = (tree.topology for tree in self._fabric.trees.values())
-        found = [problem_wire(problem) for tree in trees for problem in tree.problems]
-        found += [fault | {"severity": "warning"} for fault in faults_wire((*after.faults, *self._run.complaints))]
-        return found + [
+        problems = [problem_wire(problem) for tree in trees for problem in tree.problems]
+        problems += [fault | {"severity": "warning"} for fault in faults_wire((*after.faults, *self._run.complaints))]
+        return problems + [
             {
                 "object": f"PodGroup {orphan.group}",
                 "code": "PodGroupNotFound",
@@ -209,17 +209,17 @@ class Board:
         if tree is None or number is None:
             return None
         rows = set(tree.rows[tree.topology.span(number)].tolist())
-        standing = (pod.job.key for pod in self._standing if pod.row in rows)
-        return {**self._fabric.nodes(tree, number, self._account.fragmented), "names": self._names(standing)}
+        jobs_of_pods = (pod.job.key for pod in self._standing if pod.row in rows)
+        return {**self._fabric.nodes(tree, number, self._account.fragmented), "names": self._names(jobs_of_pods)}
 
     def node(self, name: str) -> Raw | None:
         """The facts of one node; None where there is none of this name."""
         row = self._run.after.nodes.row.get(name)
         if row is None:
             return None
-        standing = [pod for pod in self._standing if pod.row == row]
-        wire = node_page(self._run.after, self._fabric, standing, row)
-        return {**wire, "names": self._names(pod.job.key for pod in standing)}
+        board_pods = [pod for pod in self._standing if pod.row == row]
+        wire = node_page(self._run.after, self._fabric, board_pods, row)
+        return {**wire, "names": self._names(pod.job.key for pod in board_pods)}
 
     def node_changes(self, marks: dict[str, bytes]) -> dict[str, Raw | None]:
         """The nodes that are others than `marks` say, which are brought up to date: as lists and pages tell of them.
@@ -227,27 +227,27 @@ class Board:
         Without labels and taints; None for a node that is gone. A mark costs little, and few nodes change at a time.
         """
         after, fabric = self._run.after, self._fabric
-        here: dict[int, list[BoardPod]] = {}
+        pods_by_row: dict[int, list[BoardPod]] = {}
         for pod in self._standing:
-            here.setdefault(pod.row, []).append(pod)
+            pods_by_row.setdefault(pod.row, []).append(pod)
         amounts = np.ascontiguousarray(np.concatenate([fabric.used, fabric.total, self._account.fragmented]).T)
         leaves = np.stack([tree.topology.leaf[tree.positions] for tree in fabric.trees.values()], axis=1)
-        found: dict[str, Raw | None] = dict.fromkeys(marks.keys() - set(after.nodes.names))
-        for name in found:
+        changed: dict[str, Raw | None] = dict.fromkeys(marks.keys() - set(after.nodes.names))
+        for name in changed:
             del marks[name]
         for row, name in enumerate(after.nodes.names):
-            pods = here.get(row, [])
+            pods = pods_by_row.get(row, [])
             whose = "".join(f"{pod.task.key} {pod.how.value} " for pod in pods).encode()
             state = f"{fabric.state(row)} {fabric.marks(row)}".encode()
             mark = amounts[row].tobytes() + leaves[row].tobytes() + state + whose
             if marks.get(name) != mark:
                 marks[name] = mark
-                found[name] = {
+                changed[name] = {
                     **fabric.node(row, {"fragmented": self._account.fragmented}),
                     "jobs": Counter(pod.job.key for pod in pods),
                     **pods_of_node(pods),
                 }
-        return found
+        return changed
 
     def nodes_for(self, name: str) -> Raw | None:
         """What every node says to the pods of a job that have no place; None where no such job waits."""
@@ -274,8 +274,8 @@ class Board:
     def _job(self, name: str) -> Job | None:
         jobs = self._run.after.jobs
         exact = [job for job in jobs if job.key == name]
-        found = exact or [job for job in jobs if belongs_to(job, name)]
-        return found[0] if found else None
+        matching = exact or [job for job in jobs if belongs_to(job, name)]
+        return matching[0] if matching else None
 
 
 # One search over everything that has a name: jobs, pods, nodes, domains and queues.
@@ -287,7 +287,7 @@ _HITS: Final = 10
 
 def found_wire(snapshot: Snapshot, trees: Mapping[str, AlternateTopology], lines: Sequence[Line], text: str) -> Raw:
     """Whatever has the text in its name, by kind: names that begin with it first, then in natural order."""
-    wanted = text.strip().lower()
+    needle = text.strip().lower()
     kinds: list[tuple[str, Iterable[str], Callable[[str], Raw]]] = []
     by_name = {line.key: line for line in lines}
     kinds.append(("job", by_name, lambda key: _job(by_name[key])))
@@ -299,15 +299,15 @@ def found_wire(snapshot: Snapshot, trees: Mapping[str, AlternateTopology], lines
     kinds.append(("queue", snapshot.queues, lambda _: {}))
     tasks = {task.key: (line, task) for line, task in _tasks(snapshot, by_name)}
     kinds.append(("pod", tasks, lambda key: _pod(snapshot, *tasks[key])))
-    return {"text": text, "kinds": [_hits(kind, names, tell, wanted) for kind, names, tell in kinds] if wanted else []}
+    return {"text": text, "kinds": [_hits(kind, names, tell, needle) for kind, names, tell in kinds] if needle else []}
 
 
-def _hits(kind: str, names: Iterable[str], tell: Callable[[str], Raw], wanted: str) -> Raw:
-    hits = [name for name in names if wanted in name.lower()]
+def _hits(kind: str, names: Iterable[str], tell: Callable[[str], Raw], needle: str) -> Raw:
+    hits = [name for name in names if needle in name.lower()]
 
     def rank(name: str) -> tuple[bool, object]:
         bare = name.rpartition("/")[2].lower()
-        return not bare.startswith(wanted), natural(name)
+        return not bare.startswith(needle), natural(name)
 
     hits.sort(key=rank)
     return {"kind": kind, "count": len(hits), "hits": [{"name": name, **tell(name)} for name in islice(hits, _HITS)]}
@@ -350,21 +350,21 @@ _BEST: Final = 20
 _REASONS: Final = 12
 
 
-def node_page(snapshot: Snapshot, tree: BoardTree, standing: Sequence[BoardPod], row: int) -> Raw:
+def node_page(snapshot: Snapshot, tree: BoardTree, board_pods: Sequence[BoardPod], row: int) -> Raw:
     """Amounts of every shown resource, labels, taints, and the pods of jobs that stand there."""
     nodes = snapshot.nodes
     return {
         **tree.node(row),
         "labels": dict(sorted(nodes.labels.of(row).items())),
         "taints": [_taint(taint) for taint in nodes.taints[nodes.taint_set[row]]],
-        **pods_of_node(standing),
+        **pods_of_node(board_pods),
     }
 
 
-def pods_of_node(standing: Sequence[BoardPod]) -> Raw:
+def pods_of_node(board_pods: Sequence[BoardPod]) -> Raw:
     """How many pods of jobs stand on a node, and the first."""
-    pods = [{"pod": pod.task.key, "job": pod.job.key, "how": pod.how.value} for pod in standing[:_PODS]]
-    return {"count": len(standing), "pods": pods}
+    pods = [{"pod": pod.task.key, "job": pod.job.key, "how": pod.how.value} for pod in board_pods[:_PODS]]
+    return {"count": len(board_pods), "pods": pods}
 
 
 def _taint(taint: Taint) -> str:
@@ -400,7 +400,7 @@ def nodes_for_job(run: Run, job: Job) -> Raw | None:
         "plugins": plugins,
         "best": [_scored(node, plugins) for node in taking[:_BEST]],
         "reasons": [
-            {"reason": reason, "count": len(names), "nodes": compact(names, most=3), "first": names[0]}
+            {"reason": reason, "count": len(names), "nodes": compact(names, limit=3), "first": names[0]}
             for reason, names in ranked[:_REASONS]
         ],
         "otherReasons": max(0, len(ranked) - _REASONS),

@@ -43,26 +43,30 @@ def fits_shape(run: Run, trees: Iterable[AlternateTopology], text: str) -> Raw:
     snapshot = run.after
     order = list(trees)
     form = _SHAPE.fullmatch(" ".join(text.split()))
-    asked = _amounts(snapshot, form[2]) if form else None
+    amounts_per_pod = _amounts(snapshot, form[2]) if form else None
     limits = [_tier(tree.topology, form[3] or "") if form else None for tree in order]
-    if form is None or not asked or (form[3] and not any(limits)):
+    if form is None or not amounts_per_pod or (form[3] and not any(limits)):
         return {"fault": f"“{text}” cannot be read as a shape; write for example “{_example(snapshot)}”"}
     pods = int(form[1] or 1)
-    most = {name: int(snapshot.nodes.allocatable[snapshot.axis.index[name]].max(initial=0)) for name in asked}
-    if not form[1] and len(asked) == 1:  # "64 gpus", which no node has, are 64 pods of one
-        ((name, number),) = asked.items()
-        one = amount(name, "1")
-        if number > most[name] and number % one == 0:
-            pods = number // one
-            asked = {name: one}
+    largest = {
+        name: int(snapshot.nodes.allocatable[snapshot.axis.index[name]].max(initial=0)) for name in amounts_per_pod
+    }
+    if not form[1] and len(amounts_per_pod) == 1:  # "64 gpus", which no node has, are 64 pods of one
+        ((name, number),) = amounts_per_pod.items()
+        unit = amount(name, "1")
+        if number > largest[name] and number % unit == 0:
+            pods = number // unit
+            amounts_per_pod = {name: unit}
     if pods < 1:
         return {"fault": f"a gang has a pod at least; write for example “{_example(snapshot)}”"}
     room = Room(open_cycle(snapshot, run.profile), Pool.IDLE)
-    rows = room.rows(plain_shape(len(snapshot.shapes), snapshot.axis.vector({**asked, POD_SLOTS: 1}), namespace=""))
-    each = " and ".join(f"{show(name, number)} {name}" for name, number in asked.items())
+    rows = room.rows(
+        plain_shape(len(snapshot.shapes), snapshot.axis.vector({**amounts_per_pod, POD_SLOTS: 1}), namespace="")
+    )
+    pod_text = " and ".join(f"{show(name, number)} {name}" for name, number in amounts_per_pod.items())
     where = next((f" in one {_word(t.topology, n)}" for t, n in zip(order, limits, strict=True) if n is not None), "")
     return {
-        "asked": f"{count(pods, 'pod')} of {each}{' each' if pods > 1 else ''}{where}",
+        "asked": f"{count(pods, 'pod')} of {pod_text}{' each' if pods > 1 else ''}{where}",
         "trees": [
             _lit(tree.topology, tree.topology.totals(rows[tree.rows]) // pods, limit)
             if limit is not None or not form[3]
@@ -76,34 +80,34 @@ def fits_job(run: Run, trees: Iterable[AlternateTopology], job: Job) -> Raw:
     """The domains that take what a job still waits for; of trees that rows do not follow, none."""
     cycle = open_cycle(run.after, run.profile)
     order = list(trees)
-    asked = demand(cycle, job)
+    job_demand = demand(cycle, job)
     name = ObjectNames(run.after.jobs).of(job)
-    if not asked.task_groups:
+    if not job_demand.task_groups:
         return {"fault": f"{name} waits for no place"}
     topology = cycle.topology
     limit = cycle.pipeline.limit(job)
-    taking = may_hold_all(Room(cycle, Pool.IDLE), asked, np.arange(len(topology.name))).astype(np.int64)
+    taking = may_hold_all(Room(cycle, Pool.IDLE), job_demand, np.arange(len(topology.name))).astype(np.int64)
     where = f" in one {_word(topology, limit)}" if limit is not None else ""
     return {
-        "asked": f"{count(asked.need, 'pod')} of {name}{where}",
+        "asked": f"{count(job_demand.need, 'pod')} of {name}{where}",
         "trees": [_lit(topology, taking, limit), *(_NOWHERE for _ in order[1:])],
     }
 
 
-def _lit(topology: Topology, held: Ints, limit: int | None) -> Raw:
+def _lit(topology: Topology, gangs_by_domain: Ints, limit: int | None) -> Raw:
     """Domains with the gangs that they take: within the limit by themselves, beyond it as many as those inside."""
     if limit is None:
-        within = np.flatnonzero(np.arange(len(held)) > ROOT)
-        gangs = held
+        within = np.flatnonzero(np.arange(len(gangs_by_domain)) > ROOT)
+        gangs = gangs_by_domain
     else:
         within = topology.outermost(limit)
-        counted = np.zeros_like(held)
-        counted[within] = held[within]
-        gangs = np.where(topology.tier <= limit, held, topology.roll_up(counted))
-    found = np.flatnonzero(gangs)
+        counted = np.zeros_like(gangs_by_domain)
+        counted[within] = gangs_by_domain[within]
+        gangs = np.where(topology.tier <= limit, gangs_by_domain, topology.roll_up(counted))
+    lit_domains = np.flatnonzero(gangs)
     roomiest = within[np.argsort(-gangs[within], kind="stable")[:_NAMED]]
     return {
-        "lit": [[d, int(gangs[d])] for d in found.tolist()],
+        "lit": [[d, int(gangs[d])] for d in lit_domains.tolist()],
         "roomiest": [[d, int(gangs[d])] for d in roomiest.tolist() if gangs[d]],
         "domains": len(within),
         "taking": int((gangs[within] > 0).sum()),
@@ -113,16 +117,16 @@ def _lit(topology: Topology, held: Ints, limit: int | None) -> Raw:
 
 def _amounts(snapshot: Snapshot, text: str) -> dict[str, int] | None:
     """What each pod asks for; None where a part of it is no amount of a resource that nodes have."""
-    found: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     for part in re.split(r"\s*(?:\+|,|\band\b)\s*", text.removesuffix(" each")):
         form = _PART.fullmatch(part)
         name = _resource(snapshot, form[2]) if form else ""
         try:
-            found[name] = amount(name, form[1]) if form and name else 0
+            amounts[name] = amount(name, form[1]) if form and name else 0
         except ValueError:
             return None
-    if all(number > 0 for number in found.values()):
-        return found
+    if all(number > 0 for number in amounts.values()):
+        return amounts
     return None
 
 
@@ -130,8 +134,12 @@ def _resource(snapshot: Snapshot, word: str) -> str:
     """The resource that people mean: its name, or the last part of it, in the plural as well."""
     low = word.lower()
     meant = {low, low.removesuffix("s")} | ({CPU} if low in _CORES else set())
-    first = scarce(snapshot)
-    named = (n for n in (first, *snapshot.axis.names) if n.lower() in meant or n.rpartition("/")[2].lower() in meant)
+    scarce_resource = scarce(snapshot)
+    named = (
+        n
+        for n in (scarce_resource, *snapshot.axis.names)
+        if n.lower() in meant or n.rpartition("/")[2].lower() in meant
+    )
     return next(named, "")
 
 

@@ -35,7 +35,7 @@ _GANGS: Final = 4
 Trees = Mapping[str, AlternateTopology]
 
 
-def job_page(run: Run, job: Job, standing: Sequence[BoardPod], trees: Trees) -> Raw:
+def job_page(run: Run, job: Job, board_pods: Sequence[BoardPod], trees: Trees) -> Raw:
     """What `explain --job` tells, and the domains of each tree that light up in the map."""
     rejection = refusal(job, run.last)
     attempts = [attempt for _, report in run.reports for attempt in report.eviction_attempts.get(job.key, ())]
@@ -49,12 +49,12 @@ def job_page(run: Run, job: Job, standing: Sequence[BoardPod], trees: Trees) -> 
         "why": _rejection(trees, rejection) if rejection is not None else None,
         "eviction": eviction_wire(attempts),
         "evictions": evictions_wire(e for e in run.evictions if e.job.key == job.key),
-        "hyperNodes": [_lights(tree, standing) for tree in trees.values()],
-        "constraints": _constraints(run, job, standing, trees),
-        "subGroups": _parts(trees, job, standing),
+        "hyperNodes": [_lights(tree, board_pods) for tree in trees.values()],
+        "constraints": _constraints(run, job, board_pods, trees),
+        "subGroups": _parts(trees, job, board_pods),
         "sets": _sets(run, job, trees),
         "partWord": job.joint_word(),
-        "places": [_places(run, job, standing, tree) for tree in trees.values()],
+        "places": [_places(run, job, board_pods, tree) for tree in trees.values()],
     }
 
 
@@ -62,7 +62,7 @@ def _sets(run: Run, job: Job, trees: Trees) -> list[Raw]:
     """The job's rules about its sets: every domain with its number in the tree that the rule is about, and the gangs
     of each part.
     """
-    order, found = list(trees.values()), list[Raw]()
+    order, rules = list(trees.values()), list[Raw]()
     views = sets_of(*run.reports[-1], run.profile, job)
     for view, wire in zip(views, rules_wire(views), strict=True):
         alternate = run.after.alternate_topology(view.constraint)
@@ -72,9 +72,9 @@ def _sets(run: Run, job: Job, trees: Trees) -> list[Raw]:
         ]
         gangs = {part: list(keys[:_GANGS]) for part, keys in view.gangs.items()}
         fabric = next((number for number, tree in enumerate(order) if tree is alternate), 0)
-        more = len(view.domains) - len(domains)
-        found.append({**wire, "domains": domains, "more": more, "gangs": gangs, "fabric": fabric})
-    return found
+        hidden = len(view.domains) - len(domains)
+        rules.append({**wire, "domains": domains, "more": hidden, "gangs": gangs, "fabric": fabric})
+    return rules
 
 
 def _rejection(trees: Trees, rejection: Rejection) -> Raw:
@@ -115,22 +115,22 @@ def _tried(trees: Trees, tried: Tried) -> Raw:
     }
 
 
-def _lights(tree: AlternateTopology, standing: Sequence[BoardPod]) -> list[list[int]]:
+def _lights(tree: AlternateTopology, board_pods: Sequence[BoardPod]) -> list[list[int]]:
     """Every domain of a tree that holds some of the job, with the number of its pods there."""
-    if not standing:
+    if not board_pods:
         return []
-    rows, counts = np.unique(tree.positions[[stand.row for stand in standing]], return_counts=True)
-    domains, held = tree.topology.touched(rows, counts)
+    rows, counts = np.unique(tree.positions[[stand.row for stand in board_pods]], return_counts=True)
+    domains, pods_by_domain = tree.topology.touched(rows, counts)
     order = np.argsort(domains)
-    return [[int(domains[i]), int(held[i])] for i in order]
+    return [[int(domains[i]), int(pods_by_domain[i])] for i in order]
 
 
-def _constraints(run: Run, job: Job, standing: Sequence[BoardPod], trees: Trees) -> list[Raw]:
+def _constraints(run: Run, job: Job, board_pods: Sequence[BoardPod], trees: Trees) -> list[Raw]:
     """What the job, or each of its groups, has to keep to on which tree, and the domains of that tier it is in there.
 
     Told where there are several trees; elsewhere the job's limits say it all.
     """
-    order, found = list(trees.values()), list[Raw]()
+    order, constraints = list(trees.values()), list[Raw]()
     for whose, constraint, groups in _limits(job) if len(order) > 1 else ():
         alternate = run.after.alternate_topology(constraint)
         number = next(
@@ -138,10 +138,10 @@ def _constraints(run: Run, job: Job, standing: Sequence[BoardPod], trees: Trees)
         )
         places: list[tuple[str, list[int]]] = []
         for name, subs in groups if number >= 0 else ():
-            rows = order[number].positions[[stand.row for stand in standing if stand.sub.number in subs]]
+            rows = order[number].positions[[stand.row for stand in board_pods if stand.sub.number in subs]]
             if len(rows):
                 places.append((name, sorted(tier_domains(order[number].topology, constraint, rows.tolist()))))
-        found.append(
+        constraints.append(
             {
                 "fabric": number,
                 "whose": whose,
@@ -151,7 +151,7 @@ def _constraints(run: Run, job: Job, standing: Sequence[BoardPod], trees: Trees)
                 "places": places[:_MOST],
             }
         )
-    return found
+    return constraints
 
 
 def _limits(job: Job) -> Iterator[tuple[str, Constraint, list[tuple[str, set[int]]]]]:
@@ -163,13 +163,13 @@ def _limits(job: Job) -> Iterator[tuple[str, Constraint, list[tuple[str, set[int
         limits = (group.constraint, *group.further)
         yield from ((group.path, constraint, inside) for constraint in limits if constraint is not None)
     for index, policy in enumerate(job.policies):
-        each = [(sub_id(sub), {sub.number}) for sub in job.subs if sub.policy == index]
+        sub_groups = [(sub_id(sub), {sub.number}) for sub in job.subs if sub.policy == index]
         limits = (policy.constraint, *policy.further)
         whose = f"each {job.part_names.of(policy.name, policy.name)} {policy.name}"
-        yield from ((whose, constraint, each) for constraint in limits if constraint is not None)
+        yield from ((whose, constraint, sub_groups) for constraint in limits if constraint is not None)
 
 
-def _parts(trees: Trees, job: Job, standing: Sequence[BoardPod]) -> list[Raw]:
+def _parts(trees: Trees, job: Job, board_pods: Sequence[BoardPod]) -> list[Raw]:
     """The sub-groups at every level: how many of their pods stand, and the innermost domains that hold them."""
     found: list[tuple[str, int, tuple[SubJob, ...]]] = [
         (sub_id(sub), sub.minimum, (sub,)) for sub in job.subs if sub_id(sub)
@@ -179,13 +179,13 @@ def _parts(trees: Trees, job: Job, standing: Sequence[BoardPod]) -> list[Raw]:
         found += ((group.path, group.pods, group_job(job, number).subs) for number, group in inner)
         found.sort(key=lambda part: natural(part[0]))
     parts: list[Raw] = []
-    for name, least, subs in found:
+    for name, minimum, subs in found:
         numbers = {sub.number for sub in subs}
-        rows = np.array([stand.row for stand in standing if stand.sub.number in numbers], dtype=np.int64)
+        rows = np.array([stand.row for stand in board_pods if stand.sub.number in numbers], dtype=np.int64)
         parts.append(
             {
                 "name": name,
-                "minimum": least,
+                "minimum": minimum,
                 "pods": sum(len(sub.tasks) for sub in subs),
                 "standing": len(rows),
                 "hyperNodes": [t.topology.meet_rows(t.positions[rows]) if len(rows) else -1 for t in trees.values()],
@@ -194,11 +194,11 @@ def _parts(trees: Trees, job: Job, standing: Sequence[BoardPod]) -> list[Raw]:
     return parts
 
 
-def _places(run: Run, job: Job, standing: Sequence[BoardPod], tree: AlternateTopology) -> list[Raw]:
+def _places(run: Run, job: Job, board_pods: Sequence[BoardPod], tree: AlternateTopology) -> list[Raw]:
     """Which pods, by rank, stand in which innermost domain of a tree and on which of its nodes."""
     nodes, stem = run.after.nodes, ObjectNames.stem(job)
     groups: dict[tuple[int, str, str, PodState], list[BoardPod]] = {}
-    for stand in sorted(standing, key=lambda stand: tree.positions[stand.row]):
+    for stand in sorted(board_pods, key=lambda stand: tree.positions[stand.row]):
         home = int(tree.topology.leaf[tree.positions[stand.row]])
         groups.setdefault((home, sub_id(stand.sub), stand.task.role, stand.how), []).append(stand)
     return [
@@ -206,9 +206,9 @@ def _places(run: Run, job: Job, standing: Sequence[BoardPod], tree: AlternateTop
             "hyperNode": home,
             "subGroup": part,
             "how": how.value,
-            "count": len(found),
-            "pods": pods(stem, [name_of_pod(stand.task.key) for stand in found], role),
-            "nodes": compact((nodes.names[stand.row] for stand in found), most=2),
+            "count": len(pods_of_place),
+            "pods": pods(stem, [name_of_pod(stand.task.key) for stand in pods_of_place], role),
+            "nodes": compact((nodes.names[stand.row] for stand in pods_of_place), limit=2),
         }
-        for (home, part, role, how), found in groups.items()
+        for (home, part, role, how), pods_of_place in groups.items()
     ]

@@ -91,15 +91,15 @@ SORTS: Final[Mapping[str, Callable[[Line], object]]] = {
 }
 
 
-def by_job(standing: Sequence[BoardPod]) -> Standing:
+def by_job(board_pods: Sequence[BoardPod]) -> Standing:
     """Pods by the key of their job."""
-    found: Standing = {}
-    for stand in standing:
-        found.setdefault(stand.job.key, []).append(stand)
-    return found
+    pods_by_job: Standing = {}
+    for stand in board_pods:
+        pods_by_job.setdefault(stand.job.key, []).append(stand)
+    return pods_by_job
 
 
-def job_lines(run: Run, standing: Standing, tree: BoardTree) -> list[Line]:
+def job_lines(run: Run, pods_by_job: Standing, tree: BoardTree) -> list[Line]:
     """The jobs that wait, by queue and age, then the others that hold something, the largest first."""
     jobs = run.after.jobs
     names = ObjectNames(jobs)
@@ -108,7 +108,7 @@ def job_lines(run: Run, standing: Standing, tree: BoardTree) -> list[Line]:
     settled: list[tuple[Job, Line]] = []
     for job in jobs:
         path = full_name(job) if shared[full_name(job)] == 1 else job.key
-        line = _line(run, job, standing.get(job.key, []), tree, called=(path, names.of(job)))
+        line = _line(run, job, pods_by_job.get(job.key, []), tree, called=(path, names.of(job)))
         if line.waits:
             waiting.append((job, line))
         elif line.pods:
@@ -133,36 +133,36 @@ def jobs_wire(lines: Sequence[Line]) -> Raw:
 def selected(lines: Sequence[Line], query: JobQuery) -> Raw:
     """Some of the jobs that match, how many do, and how many of those that wait give which reason."""
     words = query.text.lower().split()
-    found = [line for line in lines if _matches(line, query, words)]
+    matching = [line for line in lines if _matches(line, query, words)]
     key = SORTS.get(query.sort.lstrip("-"))
     if key is not None:
-        found.sort(key=key, reverse=query.sort.startswith("-"))  # type: ignore[arg-type]  # each yields its own type
+        matching.sort(key=key, reverse=query.sort.startswith("-"))  # type: ignore[arg-type]  # each yields its own type
     reasons: dict[tuple[str, str], list[Line]] = {}
-    for line in found:
+    for line in matching:
         if line.waiting or (query.first and line.kept):
             reasons.setdefault((line.verdict, line.reason), []).append(line)
-    most = sorted(reasons.items(), key=lambda item: -len(item[1]))[:_REASONS]
-    part = found[query.offset : query.offset + min(query.limit, _MOST)]
+    commonest = sorted(reasons.items(), key=lambda item: -len(item[1]))[:_REASONS]
+    part = matching[query.offset : query.offset + min(query.limit, _MOST)]
     return {
-        "count": len(found),
+        "count": len(matching),
         "offset": query.offset,
         "reasons": [
             {"verdict": verdict, "reason": reason, "jobs": len(jobs), **_of_reason(jobs, query.first)}
-            for (verdict, reason), jobs in most
+            for (verdict, reason), jobs in commonest
         ],
         "list": [msgspec.to_builtins(line) for line in part],
     }
 
 
-def _of_reason(lines: Sequence[Line], first: int) -> Raw:
+def _of_reason(lines: Sequence[Line], shown_jobs: int) -> Raw:
     """How many pods wait for a reason, since when, and the jobs that wait longest; nothing unless asked for."""
-    if not first:
+    if not shown_jobs:
         return {}
     oldest = sorted(lines, key=lambda line: line.created)
     return {
         "pods": sum(line.waiting + line.kept for line in lines),
         "since": oldest[0].created,
-        "first": [msgspec.to_builtins(line) for line in oldest[: min(first, _REASONS)]],
+        "first": [msgspec.to_builtins(line) for line in oldest[: min(shown_jobs, _REASONS)]],
     }
 
 
@@ -177,10 +177,10 @@ def _matches(line: Line, query: JobQuery, words: Sequence[str]) -> bool:
     return all(word in text for word in words)
 
 
-def _line(run: Run, job: Job, standing: Sequence[BoardPod], tree: BoardTree, *, called: tuple[str, str]) -> Line:
-    how = Counter(stand.how for stand in standing)
-    holding = [stand for stand in standing if stand.holds]
-    placed = {stand.task.key for stand in standing}
+def _line(run: Run, job: Job, board_pods: Sequence[BoardPod], tree: BoardTree, *, called: tuple[str, str]) -> Line:
+    how = Counter(stand.how for stand in board_pods)
+    holding = [stand for stand in board_pods if stand.holds]
+    placed = {stand.task.key for stand in board_pods}
     idle = [t for t in job.tasks if t.status in (Status.PENDING, Status.GATED) and t.key not in placed]
     rejection = refusal(job, run.last)
     # A job whose pods are not made yet waits with its minimum.
@@ -188,7 +188,7 @@ def _line(run: Run, job: Job, standing: Sequence[BoardPod], tree: BoardTree, *, 
     gated = bool(idle) and all(task.status is Status.GATED for task in idle)
     verdict, reason, text = why_waiting(job, rejection, gated=gated) if waiting else (None, "", "")
     short = decisive(rejection) if waiting and rejection is not None and not gated else text
-    rows = np.array([stand.row for stand in standing], dtype=np.int64)
+    rows = np.array([stand.row for stand in board_pods], dtype=np.int64)
     return Line(
         key=job.key,
         path=called[0],
@@ -206,7 +206,7 @@ def _line(run: Run, job: Job, standing: Sequence[BoardPod], tree: BoardTree, *, 
         waiting=waiting,
         used=_amounts(run.after, [stand.task for stand in holding], tree.resources),
         asks=_amounts(run.after, idle, tree.resources),
-        hyper_nodes=[t.topology.meet_rows(t.positions[rows]) if standing else -1 for t in tree.trees.values()],
+        hyper_nodes=[t.topology.meet_rows(t.positions[rows]) if board_pods else -1 for t in tree.trees.values()],
         verdict=verdict.value if verdict is not None else "",
         reason=reason,
         decisive=short,

@@ -46,7 +46,7 @@ def board_pods(run: Run, *, carried_out: bool) -> tuple[BoardPod, ...]:
     bound = _bound(run)
     decided = _decided(run, carried_out=carried_out)
     rows = run.after.nodes.rows.tolist()
-    found: list[BoardPod] = []
+    all_pods: list[BoardPod] = []
     for job in run.after.jobs:
         for sub in job.subs:
             for task in sub.tasks:
@@ -61,8 +61,8 @@ def board_pods(run: Run, *, carried_out: bool) -> tuple[BoardPod, ...]:
                 elif task.key in bound:
                     how = PodState.NEW
                 if row >= 0:
-                    found.append(BoardPod(job, sub, task, row, how))
-    return tuple(found)
+                    all_pods.append(BoardPod(job, sub, task, row, how))
+    return tuple(all_pods)
 
 
 def _bound(run: Run) -> set[str]:
@@ -80,10 +80,10 @@ def _decided(run: Run, *, carried_out: bool) -> dict[str, tuple[int, PodState]]:
     snapshot, report = run.reports[-1]
     names = snapshot.nodes.names
     row_of = run.after.nodes.row
-    found: dict[str, tuple[int, PodState]] = {}
+    row_by_task: dict[str, tuple[int, PodState]] = {}
     for decision in report.decisions:
         if decision.bound and snapshot is not run.after:
             continue
         how = PodState.NEW if decision.bound and carried_out else PodState.KEPT
-        found |= {task.key: (row_of.get(names[row], -1), how) for task, row in decision.places()}
-    return found
+        row_by_task |= {task.key: (row_of.get(names[row], -1), how) for task, row in decision.places()}
+    return row_by_task

@@ -36,19 +36,20 @@ def queues_wire(run: Run, jobs: Sequence[Line], resources: Sequence[str]) -> lis
     waiting = Counter(job.queue for job in jobs if job.waiting or job.kept)
     parents = {queue.parent for queue in run.after.queues.values()}
     idle: dict[object, list[Raw]] = {}
-    for one in idle_room_wire(run.last):
-        idle.setdefault(one.pop("queue"), []).append(one)
-    found: list[Raw] = []
+    for account in idle_room_wire(run.last):
+        idle.setdefault(account.pop("queue"), []).append(account)
+    wires: list[Raw] = []
     for queue, depth in _in_trees(run.after.queues):
         deserved = entitled[:, current.ledger.queue_index[queue.name]] if entitled is not None else None
         holds = _amounts(used[queue.name], columns)
         share = _declared(queue.deserved, resources)
         if deserved is not None:  # a plugin may have no opinion of some queues
             share = [
-                said if said is not None else own for said, own in zip(_amounts(deserved, columns), share, strict=True)
+                deserved_amount if deserved_amount is not None else guaranteed_amount
+                for deserved_amount, guaranteed_amount in zip(_amounts(deserved, columns), share, strict=True)
             ]
         guarantee = _declared(queue.guarantee, resources)
-        found.append(
+        wires.append(
             {
                 "name": queue.name,
                 "parent": queue.parent,
@@ -69,7 +70,7 @@ def queues_wire(run: Run, jobs: Sequence[Line], resources: Sequence[str]) -> lis
                 "idle": idle.get(queue.name, []),
             }
         )
-    return found
+    return wires
 
 
 def _in_trees(queues: Mapping[str, Queue]) -> Iterator[tuple[Queue, int]]:
@@ -82,13 +83,15 @@ def _in_trees(queues: Mapping[str, Queue]) -> Iterator[tuple[Queue, int]]:
         below.setdefault(queue.parent if queue.parent in queues and queue.parent != queue.name else "", []).append(
             queue
         )
-    left = dict(queues)
-    while left:
-        roots = [queue for queue in below.get("", ()) if queue.name in left] or [next(iter(left.values()))]
+    queues_left = dict(queues)
+    while queues_left:
+        roots = [queue for queue in below.get("", ()) if queue.name in queues_left] or [
+            next(iter(queues_left.values()))
+        ]
         stack = [(queue, 0) for queue in reversed(roots)]
         while stack:
             queue, depth = stack.pop()
-            if left.pop(queue.name, None) is not None:
+            if queues_left.pop(queue.name, None) is not None:
                 yield queue, depth
                 stack += ((inner, depth + 1) for inner in reversed(below.get(queue.name, [])))
 
@@ -106,28 +109,28 @@ def _used(queues: Mapping[str, Queue], ledger: Ledger) -> dict[str, Ints]:
     return sums
 
 
-def _borrowed(used: Sequence[int | None], own: Sequence[int | None], *, inner: bool) -> list[int | None]:
+def _borrowed(used: Sequence[int | None], own_amounts: Sequence[int | None], *, inner: bool) -> list[int | None]:
     """What is used beyond one's own; None where nothing says what that is, as of a parent that itself has nothing."""
     return [
-        None if most is None or (inner and not most) else max(0, (has or 0) - most)
-        for has, most in zip(used, own, strict=True)
+        None if own_amount is None or (inner and not own_amount) else max(0, (has or 0) - own_amount)
+        for has, own_amount in zip(used, own_amounts, strict=True)
     ]
 
 
 def _amounts(values: Ints, columns: Sequence[int]) -> list[int | None]:
-    found = [int(values[column]) if column >= 0 else 0 for column in columns]
-    return [value if value < _ENDLESS else None for value in found]
+    amounts = [int(values[column]) if column >= 0 else 0 for column in columns]
+    return [value if value < _ENDLESS else None for value in amounts]
 
 
-def _declared(given: Mapping[str, int], resources: Sequence[str]) -> list[int | None]:
-    return [given.get(name) for name in resources]
+def _declared(amount_by_name: Mapping[str, int], resources: Sequence[str]) -> list[int | None]:
+    return [amount_by_name.get(name) for name in resources]
 
 
 def _share(used: Ints, deserved: Ints | None) -> float | None:
     """The largest part of what it deserves that a queue uses; None where nothing says what it deserves."""
     if deserved is None:
         return None
-    some = (deserved > 0) & (deserved < _ENDLESS)
-    if some.any():
-        return round(float((used[some] / deserved[some]).max()), 6)
+    is_limited = (deserved > 0) & (deserved < _ENDLESS)
+    if is_limited.any():
+        return round(float((used[is_limited] / deserved[is_limited]).max()), 6)
     return None

@@ -34,7 +34,7 @@ _LINKS: Final = 100
 """Applications, calls of one, and links that are told; those with something wrong first. The numbers count all."""
 
 
-def services_wire(run: Run, standing: Sequence[BoardPod], names: Mapping[str, str]) -> Raw | None:
+def services_wire(run: Run, board_pods: Sequence[BoardPod], names: Mapping[str, str]) -> Raw | None:
     """Applications on the zones of the network; None where no application is declared.
 
     `names` are those of links to jobs, by key.
@@ -44,18 +44,18 @@ def services_wire(run: Run, standing: Sequence[BoardPod], names: Mapping[str, st
     if not services.groups:
         return None
     choice = next((choice for choice in run.profile.plugins() if choice.name == "NetworkOverhead"), None)
-    asked = NetworkArguments.of(choice.arguments if choice is not None else {})
-    network = services.map(asked.network, asked.namespaces)
+    arguments = NetworkArguments.of(choice.arguments if choice is not None else {})
+    network = services.map(arguments.network, arguments.namespaces)
     zones = Zones(snapshot.nodes)
-    placed = _Placed(snapshot, standing, zones)
-    judge = _Judge(zones, ZoneCosts.of(zones, network.costs(asked.weights) if network is not None else {}), placed)
+    placed = _Placed(snapshot, board_pods, zones)
+    judge = _Judge(zones, ZoneCosts.of(zones, network.costs(arguments.weights) if network is not None else {}), placed)
     groups = [_App.of(group, judge) for group in services.groups.values()]
     groups.sort(key=lambda app: (-app.violated, natural(app.group.key)))
-    links = _links(network, asked.weights, judge, services.groups.values()) if network is not None else []
+    links = _links(network, arguments.weights, judge, services.groups.values()) if network is not None else []
     return {
         "weighed": choice is not None,
         "network": network.key if network is not None else "",
-        "weights": asked.weights,
+        "weights": arguments.weights,
         "zones": [
             {"region": zones[zone][0], "zone": zones[zone][1], "nodes": int((zones.of_row == zone).sum())}
             for zone in range(zones.number)
@@ -71,20 +71,20 @@ def services_wire(run: Run, standing: Sequence[BoardPod], names: Mapping[str, st
 class _Placed:
     """The pods of every service that hold resources: their rows, and how many wait."""
 
-    def __init__(self, snapshot: Snapshot, standing: Sequence[BoardPod], zones: Zones) -> None:
+    def __init__(self, snapshot: Snapshot, board_pods: Sequence[BoardPod], zones: Zones) -> None:
         rows: dict[Service, list[int]] = {}
         self.jobs: dict[Service, dict[str, None]] = {}
         self.waiting: Counter[Service] = Counter()
-        for service, row in _held(snapshot, standing):
+        for service, row in _held(snapshot, board_pods):
             rows.setdefault(service, []).append(row)
-        holding = {stand.task.key for stand in standing if stand.holds}
+        holding = {stand.task.key for stand in board_pods if stand.holds}
         for job in snapshot.jobs:
             for task in job.tasks:
                 if task.shape.service is not None:
                     self.jobs.setdefault(task.shape.service, {})[job.key] = None
                     idle = task.status in (Status.PENDING, Status.GATED) and task.key not in holding
                     self.waiting[task.shape.service] += idle
-        self._rows = {service: np.array(sorted(found), dtype=np.int64) for service, found in rows.items()}
+        self._rows = {service: np.array(sorted(service_rows), dtype=np.int64) for service, service_rows in rows.items()}
         self._zones = zones
 
     def rows(self, service: Service) -> Ints:
@@ -95,9 +95,9 @@ class _Placed:
         return np.bincount(self._zones.of_row[self.rows(service)], minlength=self._zones.number)
 
 
-def _held(snapshot: Snapshot, standing: Sequence[BoardPod]) -> Iterator[tuple[Service, int]]:
+def _held(snapshot: Snapshot, board_pods: Sequence[BoardPod]) -> Iterator[tuple[Service, int]]:
     """Service and row of every pod that holds resources, of jobs and of others."""
-    for stand in standing:
+    for stand in board_pods:
         if stand.holds and stand.task.shape.service is not None:
             yield stand.task.shape.service, stand.row
     for task in snapshot.others:
@@ -128,18 +128,18 @@ class _Call(msgspec.Struct, frozen=True):
 
     @property
     def cost(self) -> int:
-        return sum(way.cost for way in self.ways)
+        return sum(route.cost for route in self.ways)
 
     @property
     def violated(self) -> int:
-        return sum(way.apart for way in self.ways if way.state == "violated")
+        return sum(route.apart for route in self.ways if route.state == "violated")
 
     def wire(self) -> Raw:
         return {
             **asdict(self.dependency),
             "cost": self.cost,
             "violated": self.violated,
-            "ways": [asdict(way) for way in self.ways],
+            "ways": [asdict(route) for route in self.ways],
         }
 
 
@@ -158,21 +158,31 @@ class _Judge:
         origins = self.placed.by_zone(caller)
         ends = self.placed.by_zone(callee)
         together = self._on_one_node(caller, callee)
-        kept, violated = self._costs.kept(dependency.max_cost)
-        ways: list[_Way] = []
-        for one in np.flatnonzero(origins).tolist():
-            for other in np.flatnonzero(ends).tolist():
-                pairs = int(origins[one] * ends[other])
-                apart = pairs - (int(together[one]) if one == other else 0)
-                state = "kept" if kept[one, other] or not apart else "violated" if violated[one, other] else "unknown"
-                ways.append(_Way(one, other, pairs, apart, apart * int(self._costs.paid[one, other]), state))
-        return _Call(dependency, ways)
+        keeps_limit, violated = self._costs.kept(dependency.max_cost)
+        routes: list[_Way] = []
+        for origin in np.flatnonzero(origins).tolist():
+            for destination in np.flatnonzero(ends).tolist():
+                pairs = int(origins[origin] * ends[destination])
+                apart = pairs - (int(together[origin]) if origin == destination else 0)
+                state = (
+                    "kept"
+                    if keeps_limit[origin, destination] or not apart
+                    else "violated"
+                    if violated[origin, destination]
+                    else "unknown"
+                )
+                routes.append(
+                    _Way(origin, destination, pairs, apart, apart * int(self._costs.paid[origin, destination]), state)
+                )
+        return _Call(dependency, routes)
 
     def _on_one_node(self, caller: Service, callee: Service) -> Ints:
         """Per zone, the pairs that share a node: these cost nothing, and keep every limit."""
         length = len(self.zones.of_row)
-        here, there = (np.bincount(self.placed.rows(service), minlength=length) for service in (caller, callee))
-        pairs = np.bincount(self.zones.of_row, weights=here * there, minlength=self.zones.number)
+        caller_pods, callee_pods = (
+            np.bincount(self.placed.rows(service), minlength=length) for service in (caller, callee)
+        )
+        pairs = np.bincount(self.zones.of_row, weights=caller_pods * callee_pods, minlength=self.zones.number)
         return pairs.astype(np.int64)
 
 
@@ -244,15 +254,17 @@ def _links(network: NetworkMap, weights: str, judge: _Judge, groups: Iterable[Ap
     capacities = network.capacities(weights)
     costs = network.costs(weights)
     ends = {link: judge.zones.pairs(link) for link in sorted({*capacities, *costs})}
-    wanted = np.zeros((judge.zones.number, judge.zones.number))  # from zone to zone; of any size, so no integers
+    bandwidth_needed = np.zeros(
+        (judge.zones.number, judge.zones.number)
+    )  # from zone to zone; of any size, so no integers
     for group in groups:
         for call in group.dependencies:
             if call.bandwidth:
                 callers, callees = (judge.placed.by_zone((group.key, end)) for end in (call.caller, call.callee))
-                wanted += float(call.bandwidth) * np.outer(callers, callees)
-    used = {link: int(wanted[pairs].sum()) for link, pairs in ends.items()}
-    found = [
+                bandwidth_needed += float(call.bandwidth) * np.outer(callers, callees)
+    used = {link: int(bandwidth_needed[pairs].sum()) for link, pairs in ends.items()}
+    uses = [
         _LinkUse(link.regional, link.origin, link.destination, costs.get(link), capacities.get(link), used[link])
         for link in ends
     ]
-    return sorted(found, key=lambda link: (-link.share, -link.used))
+    return sorted(uses, key=lambda link: (-link.share, -link.used))

@@ -37,13 +37,17 @@ _DULL: Final = ("ephemeral-storage", "storage")
 def shown_resources(snapshot: Snapshot) -> tuple[str, ...]:
     """What people may choose to look at: the scarce resource first, then other devices, then cpu, memory and pods."""
     totals = snapshot.nodes.allocatable.sum(axis=1).tolist()
-    first = scarce(snapshot)
+    scarce_resource = scarce(snapshot)
     names = [
         name
         for name, total in zip(snapshot.axis.names, totals, strict=True)
-        if total > 0 and name != first and nominal(name) and name not in _DULL and not name.startswith("hugepages-")
+        if total > 0
+        and name != scarce_resource
+        and nominal(name)
+        and name not in _DULL
+        and not name.startswith("hugepages-")
     ]
-    return (first, *sorted(names, key=lambda name: "/" not in name))[:_MOST_RESOURCES]
+    return (scarce_resource, *sorted(names, key=lambda name: "/" not in name))[:_MOST_RESOURCES]
 
 
 def trees_of(snapshot: Snapshot) -> dict[str, AlternateTopology]:
@@ -55,27 +59,27 @@ def trees_of(snapshot: Snapshot) -> dict[str, AlternateTopology]:
 class BoardTree:
     """Amounts of the shown resources on every row: what there is, what is held, what of it is new, what is kept."""
 
-    def __init__(self, snapshot: Snapshot, standing: Sequence[BoardPod]) -> None:
+    def __init__(self, snapshot: Snapshot, board_pods: Sequence[BoardPod]) -> None:
         self.resources = shown_resources(snapshot)
         self.trees = trees_of(snapshot)
         self._snapshot = snapshot
-        self._standing = standing
+        self._standing = board_pods
         nodes = snapshot.nodes
         index = [snapshot.axis.index.get(name, -1) for name in self.resources]
         self.total = np.stack([nodes.allocatable[i] if i >= 0 else np.zeros(len(nodes), np.int64) for i in index])
         self._request = np.stack([_requests(snapshot, i) for i in index])
-        self.new = self.of(stand for stand in standing if stand.how is PodState.NEW)
-        self.kept = self.of(stand for stand in standing if not stand.holds)
+        self.new = self.of(stand for stand in board_pods if stand.how is PodState.NEW)
+        self.kept = self.of(stand for stand in board_pods if not stand.holds)
         # What the last cycle bound may be pending in its own snapshot, where it is not counted yet.
-        fresh = self.of(stand for stand in standing if stand.holds and stand.task.status is Status.PENDING)
+        fresh = self.of(stand for stand in board_pods if stand.holds and stand.task.status is Status.PENDING)
         self.used: Ints = np.stack([held(snapshot, name) for name in self.resources]) + fresh
         self.shut = nodes.cordoned | LostNodes(nodes).down
         self._marks = node_marks(snapshot)
         self.free: Ints = np.where(self.shut, 0, np.maximum(self.total - self.used, 0))
 
-    def of(self, some: Iterable[BoardPod]) -> Ints:
+    def of(self, board_pods: Iterable[BoardPod]) -> Ints:
         """What some tasks ask for, (resources x rows)."""
-        pairs = [(stand.task.shape.number, stand.row) for stand in some]
+        pairs = [(stand.task.shape.number, stand.row) for stand in board_pods]
         sums = np.zeros_like(self.total)
         if pairs:
             shapes, rows = np.array(pairs, dtype=np.int64).T
@@ -138,12 +142,12 @@ class BoardTree:
 
     def marks(self, row: int) -> Raw:
         """Marks of a node, each with its text: that it is suspected, closed for a time, or kept in part."""
-        return {one.mark: one.text for one in self._marks.get(row, ())}
+        return {node_mark.mark: node_mark.text for node_mark in self._marks.get(row, ())}
 
-    def node(self, row: int, more: Mapping[str, Ints] = _NO_MORE) -> Raw:
+    def node(self, row: int, further_amounts: Mapping[str, Ints] = _NO_MORE) -> Raw:
         """One node: its innermost domains, whether it takes pods, and amounts in the order of the resources."""
         nodes = self._snapshot.nodes
-        sums = {**self._sums(), **more}
+        sums = {**self._sums(), **further_amounts}
         over = bool((self.used[:, row] > self.total[:, row]).any())
         return {
             "name": nodes.names[row],
@@ -157,15 +161,15 @@ class BoardTree:
 
 def _requests(snapshot: Snapshot, index: int) -> Ints:
     """What tasks of every shape ask of one resource."""
-    asked = (int(shape.request[index]) if index >= 0 else 0 for shape in snapshot.shapes)
-    return np.fromiter(asked, np.int64, len(snapshot.shapes))
+    amounts = (int(shape.request[index]) if index >= 0 else 0 for shape in snapshot.shapes)
+    return np.fromiter(amounts, np.int64, len(snapshot.shapes))
 
 
 def _tiers(topology: Topology) -> list[Raw]:
     """The tiers from the innermost outwards; the virtual root is none."""
-    found = []
+    tiers = []
     for tier, domains in topology.at_tier.items():
         below = int((domains != ROOT).sum())
         if below:
-            found.append({"tier": tier, "name": tier_label(topology, tier).partition(" ")[2], "hyperNodes": below})
-    return found
+            tiers.append({"tier": tier, "name": tier_label(topology, tier).partition(" ")[2], "hyperNodes": below})
+    return tiers

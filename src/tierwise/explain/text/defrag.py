@@ -35,8 +35,8 @@ def defrag_lines(page: Page, plan: DefragPlan) -> list[Text]:
     if plan.moves:
         lines += heading("Moves, each once the one before it is done")
     for number, move in enumerate(plan.moves, 1):
-        told = Text.assemble((move.name, "bold cyan"), f"  {_move(page, move)}; {_hours(move.hours, plan)}")
-        lines += wrapped(told, page.width, first=f"{number:>3}  ", rest="       ")
+        move_text = Text.assemble((move.name, "bold cyan"), f"  {_move(page, move)}; {_hours(move.hours, plan)}")
+        lines += wrapped(move_text, page.width, first=f"{number:>3}  ", rest="       ")
     return lines
 
 

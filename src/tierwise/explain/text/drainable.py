@@ -16,12 +16,12 @@ _MOST = 20
 _NAMED = 3
 
 
-def drainable_lines(page: Page, found: Drainable) -> list[Text]:
+def drainable_lines(page: Page, drainable: Drainable) -> list[Text]:
     """Everything that `drainable` tells people."""
-    kind = found.kind
-    free = sum(1 for one in found.drains if not one.pods)
-    easy = sum(1 for one in found.drains if one.pods and one.waits == () and not broken(one.losses))
-    text = f"{count(len(found.drains), *found.nouns)}: {free} without pods, {easy} more without breaking a gang"
+    kind = drainable.kind
+    free = sum(1 for drain in drainable.drains if not drain.pods)
+    easy = sum(1 for drain in drainable.drains if drain.pods and drain.waits == () and not broken(drain.losses))
+    text = f"{count(len(drainable.drains), *drainable.nouns)}: {free} without pods, {easy} more without breaking a gang"
     lines = [*wrapped(Text(text), page.width), Text("")]
     single = kind == "node"
     titles = (
@@ -35,48 +35,49 @@ def drainable_lines(page: Page, found: Drainable) -> list[Text]:
     )
     rows: list[Sequence[Cell]] = [
         (
-            one.names[0],
-            *(() if single else (str(one.nodes),)),
-            str(one.pods),
-            str(broken(one.losses)),
-            f"{hours(one.losses):,.1f}",
-            _empty(one, found.now),
-            _then(one),
+            drain.names[0],
+            *(() if single else (str(drain.nodes),)),
+            str(drain.pods),
+            str(broken(drain.losses)),
+            f"{hours(drain.losses):,.1f}",
+            _empty(drain, drainable.now),
+            _then(drain),
         )
-        for one in found.drains
+        for drain in drainable.drains
     ]
-    most = None if page.everything else _MOST
-    lines += table(page, titles, rows, indent=0, most=most, more="more")
-    if found.asked:
-        lines += [Text(""), *_together(page, found)]
+    max_rows = None if page.everything else _MOST
+    lines += table(page, titles, rows, indent=0, most=max_rows, more="more")
+    if drainable.asked:
+        lines += [Text(""), *_together(page, drainable)]
     return lines
 
 
-def _empty(one: Drain, now: float) -> str:
-    if not one.pods:
+def _empty(drain: Drain, now: float) -> str:
+    if not drain.pods:
         return "now"
-    if one.empty_at is not None:
-        return clock_text(one.empty_at, now)
+    if drain.empty_at is not None:
+        return clock_text(drain.empty_at, now)
     return "-"
 
 
-def _then(one: Drain) -> Cell:
-    lost = f"{count(len(one.gone), 'pod')} gone for good" if one.gone else ""
-    if not one.pods:
+def _then(drain: Drain) -> Cell:
+    lost = f"{count(len(drain.gone), 'pod')} gone for good" if drain.gone else ""
+    if not drain.pods:
         return "nothing runs there"
-    if one.waits is None:
+    if drain.waits is None:
         return "; ".join(filter(None, ["not tried", lost]))
-    if one.waits:
-        waits = f"{count(len(one.waits), 'job')} would wait: {joined(list(one.waits), limit=_NAMED)}"
+    if drain.waits:
+        waits = f"{count(len(drain.waits), 'job')} would wait: {joined(list(drain.waits), limit=_NAMED)}"
         return Text("; ".join(filter(None, [waits, lost])), style="yellow")
     return Text("; ".join(filter(None, ["all restart elsewhere", lost])), style="green")
 
 
-def _together(page: Page, found: Drainable) -> list[Text]:
-    one = found.together
-    if one is None:
-        text = f"no {found.asked} of them that were tried can go together: jobs would find no place"
+def _together(page: Page, drainable: Drainable) -> list[Text]:
+    drain = drainable.together
+    if drain is None:
+        text = f"no {drainable.asked} of them that were tried can go together: jobs would find no place"
         return wrapped(Text(text, style="yellow"), page.width)
-    what = f"{compact(one.names)} can go together: {count(one.pods, 'pod')} of {count(len(one.losses), 'job')} restart"
-    gone = f"; {count(len(one.gone), 'pod')} gone for good" if one.gone else ""
-    return wrapped(Text(f"{what}, which {lost_text(one.losses, found.unit)}{gone}", style="bold"), page.width)
+    restarts = f"{count(drain.pods, 'pod')} of {count(len(drain.losses), 'job')} restart"
+    what = f"{compact(drain.names)} can go together: {restarts}"
+    gone = f"; {count(len(drain.gone), 'pod')} gone for good" if drain.gone else ""
+    return wrapped(Text(f"{what}, which {lost_text(drain.losses, drainable.unit)}{gone}", style="bold"), page.width)

@@ -86,10 +86,10 @@ def _table(page: Page, report: EtaReport) -> list[Text]:
         row += [joined([awaited.name for awaited in eta.after])] if wide else []
         rows.append(row)
     lines = [*table(page, columns, rows, indent=0), *folded(len(report.jobs) - len(shown), "more job", indent=0)]
-    told = [eta for eta in shown if eta.kind in (StartKind.NEVER, StartKind.NOT_ALLOWED, StartKind.UNKNOWN)]
-    if told:
+    explained = [eta for eta in shown if eta.kind in (StartKind.NEVER, StartKind.NOT_ALLOWED, StartKind.UNKNOWN)]
+    if explained:
         lines += heading("Without an expected start")
-        for eta in told:
+        for eta in explained:
             text = Text.assemble((eta.name, "bold"), f"  {eta_text(eta, now)}")
             lines += wrapped(text, page.width, first="  ", rest="      ")
     return lines

@@ -23,11 +23,11 @@ def eviction_lines(page: Page, attempts: Sequence[EvictionAttempt]) -> list[Text
 
 def different(attempts: Iterable[EvictionAttempt]) -> list[EvictionAttempt]:
     """The attempts of several cycles, each once."""
-    found: list[EvictionAttempt] = []
+    distinct_attempts: list[EvictionAttempt] = []
     for attempt in attempts:
-        if attempt not in found:
-            found.append(attempt)
-    return found
+        if attempt not in distinct_attempts:
+            distinct_attempts.append(attempt)
+    return distinct_attempts
 
 
 def _story(page: Page, attempt: EvictionAttempt) -> list[Text]:

@@ -58,8 +58,8 @@ def search_texts(run: Run, job: Job) -> list[Text]:
     if basis is None:
         return []
     anywhere = job.constraint is None and job.shape.wishes.gather is None
-    asked = "looked for in the whole cluster" if anywhere else limits_line(snapshot, job)
-    texts = looked_at(snapshot, basis) or [Text(asked)]
+    limits_text = "looked for in the whole cluster" if anywhere else limits_line(snapshot, job)
+    texts = looked_at(snapshot, basis) or [Text(limits_text)]
     texts += proposal_lines(snapshot, basis.decision) + pattern_lines(snapshot, basis.decision)
     return [*texts, Text(f"cycle {number} found {decision_title(snapshot, basis.decision)}")]
 
@@ -98,10 +98,10 @@ def _places(page: Page, run: Run, job: Job) -> list[Text]:
     stem = ObjectNames.stem(job)
     rows: list[list[Cell]] = []
     for home, groups in homes.items():
-        for (sub, role), found in groups.items():
+        for (sub, role), pods_and_nodes in groups.items():
             title = topology.name[home] if home else "no hyperNode"
-            which = pods(stem, [pod for pod, _ in found], role)
-            rows.append([sub, title, which, compact((node for _, node in found), most=2)])
+            which = pods(stem, [pod for pod, _ in pods_and_nodes], role)
+            rows.append([sub, title, which, compact((node for _, node in pods_and_nodes), limit=2)])
     shown = rows if page.everything else rows[:_PLACES]
     word = job.joint_word()
     columns = [f"{word}:{len(word)}", "hyperNode:12", "pods~16", "nodes~16"]
@@ -118,8 +118,8 @@ def _verdict(page: Page, run: Run, job: Job, decided: list[Decision]) -> list[Te
         number = sum(decision.count() for decision in decided)
         bound = decided[-1].bound
         what = "bound" if bound else "held until resources are released"
-        said = (f"{count(number, 'pod')} {what}", "green" if bound else "yellow")
-        texts.append(Text.assemble(said, _span(run, job)))
+        verdict_text = (f"{count(number, 'pod')} {what}", "green" if bound else "yellow")
+        texts.append(Text.assemble(verdict_text, _span(run, job)))
     for entry in idle:
         verdict, code, _ = why_waiting(job, entry.rejection)
         words = (verdict.words, STYLES[verdict])
@@ -169,14 +169,16 @@ def _candidates(snapshot: Snapshot, basis: DecisionBasis | None) -> Candidates:
 
 def _reservation(job: Job, snapshot: Snapshot, report: CycleReport) -> Raw:
     """The reservation of the job, where it has one."""
-    found = next((reservation for reservation in report.reservations if reservation.job.key == job.key), None)
-    return {"reservation": reservation_wire(snapshot, found)} if found is not None else {}
+    own_reservation = next((reservation for reservation in report.reservations if reservation.job.key == job.key), None)
+    return {"reservation": reservation_wire(snapshot, own_reservation)} if own_reservation is not None else {}
 
 
 def _proposal(job: Job, reports: Sequence[tuple[Snapshot, CycleReport]]) -> Raw | None:
     """What was recommended for the job when its minimum was placed."""
-    found = ((snapshot, d) for snapshot, report in reports for d in report.decisions if d.job.key == job.key)
-    return next((wire for snapshot, d in found if (wire := proposal_wire(snapshot, d)) is not None), None)
+    minimum_decisions = (
+        (snapshot, d) for snapshot, report in reports for d in report.decisions if d.job.key == job.key
+    )
+    return next((wire for snapshot, d in minimum_decisions if (wire := proposal_wire(snapshot, d)) is not None), None)
 
 
 def _ladder(job: Job) -> list[Raw]:

@@ -48,15 +48,15 @@ def _section(page: Page, plugin: str, nodes: Sequence[NodeInspection]) -> list[T
             fields = tuple(figures)
             groups.setdefault(tuple(_shown(figures[field]) for field in fields), []).append(node.name)
     ranked = list(groups.items()) if page.everything else list(groups.items())[:_MOST]
-    rows: list[list[Cell]] = [[compact(names, most=2), *figures] for figures, names in ranked]
+    rows: list[list[Cell]] = [[compact(names, limit=2), *figures] for figures, names in ranked]
     columns: list[TableColumn | str] = ["node:10"]
     for number, field in enumerate(fields):
         columns.append(
             TableColumn(field, right=True) if _plain(rows, number) else TableColumn(field, least=20, wraps=True)
         )
     lines = [*heading(plugin), *table(page, columns, rows)]
-    rest = sum(len(names) for names in groups.values()) - sum(len(names) for _, names in ranked)
-    return [*lines, *folded(rest, "more node")]
+    hidden = sum(len(names) for names in groups.values()) - sum(len(names) for _, names in ranked)
+    return [*lines, *folded(hidden, "more node")]
 
 
 def _plain(rows: Sequence[Sequence[Cell]], field: int) -> bool:
@@ -75,8 +75,8 @@ def _shown(value: object) -> str:
 def _link(entry: Mapping[str, object]) -> str:
     if not {"link", "left", "capacity", "needs"} <= entry.keys():  # of a plugin that speaks of something else
         return ", ".join(f"{name} {value}" for name, value in entry.items())
-    left, capacity, needs = (_short(entry[field]) for field in ("left", "capacity", "needs"))
-    return f"{entry['link']}: {left} of {capacity} left, {needs} needed"
+    bandwidth_left, capacity, needs = (_short(entry[field]) for field in ("left", "capacity", "needs"))
+    return f"{entry['link']}: {bandwidth_left} of {capacity} left, {needs} needed"
 
 
 def _short(number: object) -> str:
@@ -150,11 +150,13 @@ def job_facts(snapshot: Snapshot, job: Job) -> list[tuple[str, Cell]]:
     facts += _inner_groups(snapshot, job)
     for policy in job.policies:
         number = sum(sub.policy >= 0 and job.policies[sub.policy] is policy for sub in job.subs)
-        least = f", minSubGroups {policy.minimum}" if policy.minimum else ""
+        minimum_text = f", minSubGroups {policy.minimum}" if policy.minimum else ""
         word = job.part_names.of(policy.name, policy.name)
-        text = f"{policy.name}: {count(number, word)} of {count(policy.size, 'pod')}{least}"
-        own = [policy.constraint] if policy.constraint is not None or not policy.further else []
-        limits = "; ".join(limit_text(snapshot.topology, constraint) for constraint in (*own, *policy.further))
+        text = f"{policy.name}: {count(number, word)} of {count(policy.size, 'pod')}{minimum_text}"
+        own_constraints = [policy.constraint] if policy.constraint is not None or not policy.further else []
+        limits = "; ".join(
+            limit_text(snapshot.topology, constraint) for constraint in (*own_constraints, *policy.further)
+        )
         facts.append(("subGroupPolicy", f"{text}; {limits}"))
     return facts
 
@@ -182,8 +184,8 @@ def _own_facts(inspection: PodInspection, snapshot: Snapshot) -> list[tuple[str,
     shape, names = inspection.task.shape, snapshot.axis.names
     shown = [r for r in shape.asked.tolist() if names[r] != "pods" and not names[r].startswith(FIRM_PREFIX)]
     called = dict(zip(shape.asked.tolist(), shape.names(snapshot.axis), strict=True))
-    asked = [f"{called[r]} {_amount(snapshot, shape, r)}" for r in shown]
-    facts.append(("asks for", ", ".join(asked) or "nothing but a pod slot"))
+    request_texts = [f"{called[r]} {_amount(snapshot, shape, r)}" for r in shown]
+    facts.append(("asks for", ", ".join(request_texts) or "nothing but a pod slot"))
     return facts
 
 
@@ -200,8 +202,12 @@ def _gradients(page: Page, inspection: PodInspection, snapshot: Snapshot) -> lis
     if inspection.ruled_out is not None:
         return wrapped(Text(f"nothing is looked for: {inspection.ruled_out.text}"), page.width, first="  ")
     if not inspection.gradients:
-        here = "" if inspection.within in ("", ROOT_NAME) else f" in {inspection.within}, where its job's pods run,"
-        text = f"no candidates: no hyperNode within the limit{here} has enough left, even in sum, for the minimum of"
+        where_text = (
+            "" if inspection.within in ("", ROOT_NAME) else f" in {inspection.within}, where its job's pods run,"
+        )
+        text = (
+            f"no candidates: no hyperNode within the limit{where_text} has enough left, even in sum, for the minimum of"
+        )
         text += f" {whose}"
         return wrapped(Text(text), page.width, first="  ")
     topology = snapshot.topology
@@ -232,37 +238,37 @@ def _scores(page: Page, inspection: PodInspection) -> list[Text]:
     """The domains that hold the minimum in the order of the search, alike neighbours together, and why the first of
     them comes first.
     """
-    found = inspection.candidates
-    terms = list(dict.fromkeys(term for values in found.terms.values() for term in values))
+    candidates = inspection.candidates
+    terms = list(dict.fromkeys(term for values in candidates.terms.values() for term in values))
     groups: list[tuple[tuple[str, ...], list[str]]] = []
-    for name, score in found.scores.items():
-        values = found.terms.get(name, {})
+    for name, score in candidates.scores.items():
+        values = candidates.terms.get(name, {})
         key = (f"{score:.4g}", *("-" if (value := values.get(term)) is None else f"{value:.4g}" for term in terms))
         if not groups or groups[-1][0] != key:
             groups.append((key, []))
         groups[-1][1].append("the whole cluster" if name == ROOT_NAME else name)
-    best = max(*found.scores.values(), 1e-9)
+    best = max(*candidates.scores.values(), 1e-9)
     width = 12 if page.width < 100 else 24
     shown = groups if page.everything else groups[:_SCORES]
     rows: list[list[Cell]] = [
         [key[0], meter(page.glyphs, width, float(key[0]) / best), *key[1:], compact(names)] for key, names in shown
     ]
-    number = len(found.scores)
+    number = len(candidates.scores)
     title = "holds the minimum" if number == 1 else f"{number} hold the minimum"
     columns: list[TableColumn | str] = ["score>", "", *(f"{term}>" for term in terms)]
     columns.append(TableColumn(title, least=20, wraps=True))
     lines = table(page, columns, rows)
-    rest = sum(len(names) for _, names in groups[len(shown) :])
-    lines += [Text(f"  and {rest} more", style="dim")] if rest else []
-    first = next(iter(found.scores))
+    hidden = sum(len(names) for _, names in groups[len(shown) :])
+    lines += [Text(f"  and {hidden} more", style="dim")] if hidden else []
+    best_name = next(iter(candidates.scores))
     part = inspection.job.part_word(inspection.sub) if inspection.in_sub_group else "gang"
-    why = because("the whole cluster" if first == ROOT_NAME else first, found.decided, part, always=True)
+    why = because("the whole cluster" if best_name == ROOT_NAME else best_name, candidates.decided, part, always=True)
     return [*lines, *wrapped(Text(why), page.width, first="  ", rest="    ")] if why else lines
 
 
 def _node_title(nodes: Sequence[NodeInspection]) -> str:
-    able, now = sum(node.takes_it for node in nodes), sum(node.takes_it and node.now for node in nodes)
-    later = f", {now} of them now" if now < able else ""
+    able, able_now = sum(node.takes_it for node in nodes), sum(node.takes_it and node.now for node in nodes)
+    later = f", {able_now} of them now" if able_now < able else ""
     return f"Nodes: {able} of {len(nodes)} take the pod{later}"
 
 
@@ -279,11 +285,11 @@ def _feasible(page: Page, inspection: PodInspection, snapshot: Snapshot) -> list
         scores = [f"{score:.5g}" for score in (node.total, *(node.scores[name] for name in plugins))]
         alone = [node.name] if page.everything else []
         groups.setdefault(("" if home == ROOT_NAME else home, *scores, *alone), []).append(node.name)
-    rows: list[list[Cell]] = [[compact(names, most=2), *key[: len(columns) - 1]] for key, names in groups.items()]
+    rows: list[list[Cell]] = [[compact(names, limit=2), *key[: len(columns) - 1]] for key, names in groups.items()]
     shown = rows if page.everything else rows[:_NODES]
     lines = table(page, columns, shown)
-    rest = sum(len(names) for names in list(groups.values())[len(shown) :])
-    return [*lines, Text(f"  and {count(rest, 'more node')} that take it", style="dim")] if rest else lines
+    hidden = sum(len(names) for names in list(groups.values())[len(shown) :])
+    return [*lines, Text(f"  and {count(hidden, 'more node')} that take it", style="dim")] if hidden else lines
 
 
 def _infeasible(page: Page, nodes: Sequence[NodeInspection]) -> list[Text]:
@@ -293,12 +299,12 @@ def _infeasible(page: Page, nodes: Sequence[NodeInspection]) -> list[Text]:
         if not node.takes_it:
             groups.setdefault("; ".join(node.reasons) or "no room", []).append(node.name)
     ranked = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
-    rows = [[str(len(names)), reason, compact(names, most=2)] for reason, names in ranked[:_REASONS]]
+    rows = [[str(len(names)), reason, compact(names, limit=2)] for reason, names in ranked[:_REASONS]]
     columns = ("nodes>", "do not, because~26", "~20")
     lines = table(page, columns, rows)
     if len(ranked) > _REASONS:
-        rest = sum(len(names) for _, names in ranked[_REASONS:])
-        lines.append(Text(f"  and {count(rest, 'node')} for {len(ranked) - _REASONS} other reasons", style="dim"))
+        hidden = sum(len(names) for _, names in ranked[_REASONS:])
+        lines.append(Text(f"  and {count(hidden, 'node')} for {len(ranked) - _REASONS} other reasons", style="dim"))
     return [Text(""), *lines] if lines and any(node.takes_it for node in nodes) else lines
 
 

@@ -31,19 +31,19 @@ def why_here(
     job = decisions[-1].job
     # Pods come one after the other where tasks wait for others, and the same pod may be placed twice.
     bound = len({task.key for decision in decisions for task, _ in decision.places()})
-    known = len({task.key for decision in decisions for task in decision.job.tasks})
+    number_of_tasks = len({task.key for decision in decisions for task in decision.job.tasks})
     where = decision_title(snapshot, decisions[-1])
     title = Text.assemble(
         (names.of(job), f"bold {names.style(job)}"),
-        f"  {of(bound, known, 'pod')} in {where}",
+        f"  {of(bound, number_of_tasks, 'pod')} in {where}",
         "" if decisions[-1].bound else "; the nodes are kept until resources are released",
     )
     lines = wrapped(title, page.width, first="  ", rest="      ")
-    told = [Text(limits_line(snapshot, job))]
+    paragraphs = [Text(limits_line(snapshot, job))]
     if basis is not None:
-        told += looked_at(snapshot, basis) + proposal_lines(snapshot, basis.decision)
-    told += sub_group_places(snapshot, decisions) + fabric_places(snapshot, decisions)
-    return lines + [line for text in told for line in wrapped(text, page.width, first="    ", rest="      ")]
+        paragraphs += looked_at(snapshot, basis) + proposal_lines(snapshot, basis.decision)
+    paragraphs += sub_group_places(snapshot, decisions) + fabric_places(snapshot, decisions)
+    return lines + [line for text in paragraphs for line in wrapped(text, page.width, first="    ", rest="      ")]
 
 
 def limits_line(snapshot: Snapshot, job: Job) -> str:
@@ -51,14 +51,14 @@ def limits_line(snapshot: Snapshot, job: Job) -> str:
     topology = snapshot.topology
     if job.gather is not None:
         return f"gathered: {gather_text(job.gather)}"
-    own = limit_text(topology, job.constraint)
+    own_limit = limit_text(topology, job.constraint)
     inner: dict[str, dict[str, None]] = {}  # by the word for the parts, their limits
     for policy in job.policies:
         word = job.part_names.of(policy.name, policy.name)
         for constraint in (policy.constraint, *policy.further):
             if constraint is not None:
                 inner.setdefault(word, {})[limit_text(topology, constraint)] = None
-    text = own if job.constraint is None else f"networkTopology {own}"
+    text = own_limit if job.constraint is None else f"networkTopology {own_limit}"
     if job.further:
         further = "; ".join(limit_text(topology, constraint) for constraint in job.further)
         text = further if job.constraint is None else f"{text}; {further}"
@@ -75,26 +75,28 @@ def looked_at(snapshot: Snapshot, basis: DecisionBasis) -> list[Text]:
     topology = snapshot.topology
     if basis.job.constraint is None:
         return []
-    first = topology.index.get(next(iter(basis.candidates.scores), ""), basis.decision.domain)
-    if first == ROOT and basis.candidates.scores and all(tried.best == ROOT_NAME for tried in basis.tried):
+    best_domain = topology.index.get(next(iter(basis.candidates.scores), ""), basis.decision.domain)
+    if best_domain == ROOT and basis.candidates.scores and all(tried.best == ROOT_NAME for tried in basis.tried):
         return [Text(f"looked for in {_WHOLE}")]  # nothing limits it
-    chosen = int(topology.tier[first])
-    name = topology.name[first]
-    if first == ROOT:  # it has no tier that means anything to people, and no name
+    chosen_tier = int(topology.tier[best_domain])
+    name = topology.name[best_domain]
+    if best_domain == ROOT:  # it has no tier that means anything to people, and no name
         name, title = _WHOLE, ""
     else:
-        title = f"{tier_title(topology, chosen)}: "
-    lines = [tried_line(t, tier_title(topology, t.tier)) for t in basis.tried if t.tier < chosen and t.fits < t.asked]
+        title = f"{tier_title(topology, chosen_tier)}: "
+    lines = [
+        tried_line(t, tier_title(topology, t.tier)) for t in basis.tried if t.tier < chosen_tier and t.fits < t.asked
+    ]
     word = basis.job.joint_word()
     part = word if basis.job.shape.parted else "gang"
-    lines += [_too_small(topology, groups, word) for groups in basis.groups if groups.tier < chosen]
+    lines += [_too_small(topology, groups, word) for groups in basis.groups if groups.tier < chosen_tier]
     for groups in basis.groups:
-        if groups.tier == chosen:
+        if groups.tier == chosen_tier:
             every = sum(sub.policy >= 0 for sub in basis.job.subs)
-            held = f"all {several(word)}" if groups.asked == every else f"{count(groups.asked, word)} of {every}"
+            groups_text = f"all {several(word)}" if groups.asked == every else f"{count(groups.asked, word)} of {every}"
             holding = of(groups.holding, groups.domains, "hyperNode", "holds", "hold")
-            what = f"{holding} {held}; {name} is chosen"
-            only = f"only {name} holds {held}"
+            what = f"{holding} {groups_text}; {name} is chosen"
+            only = f"only {name} holds {groups_text}"
             why = because(name, basis.decision.terms, part)
             lines.append(f"{title}{what if groups.holding > 1 else only}{f'; {why}' if why else ''}")
     if Term.NOMINATED in basis.decision.terms:
@@ -116,10 +118,10 @@ def score_line(scores: Mapping[str, float], decided: Sequence[Term], word: str) 
     where the scores do not show it. `word` is how its parts are called.
     """
     shown = [f"{name} ({score:.4g})" for name, score in scores.items()]
-    first = next(iter(scores))
+    best_name = next(iter(scores))
     if len(shown) == 1:
-        return f"only {first} holds the gang"
-    why = because(first, decided, word)
+        return f"only {best_name} holds the gang"
+    why = because(best_name, decided, word)
     return f"{len(shown)} hyperNodes hold the gang; scores: {joined(shown, _SCORES)}{f'; {why}' if why else ''}"
 
 
@@ -132,8 +134,8 @@ def sub_group_places(snapshot: Snapshot, decisions: Sequence[Decision]) -> list[
             if placed.sub.policy >= 0:
                 rows.setdefault(sub_id(placed.sub), []).extend(placed.rows.tolist())
     homes: dict[int, list[str]] = {}
-    for sub, found in rows.items():
-        homes.setdefault(topology.meet_span(min(found), max(found)), []).append(sub)
+    for sub, sub_rows in rows.items():
+        homes.setdefault(topology.meet_span(min(sub_rows), max(sub_rows)), []).append(sub)
     if not homes:
         return []
     where = {home: topology.name[home] if home else _WHOLE for home in homes}
@@ -145,10 +147,10 @@ def sub_group_places(snapshot: Snapshot, decisions: Sequence[Decision]) -> list[
 def fabric_places(snapshot: Snapshot, decisions: Sequence[Decision]) -> list[Text]:
     """On every further tree that a job has a constraint on: the domains that it, or each of its sub-groups, is in."""
     job = decisions[-1].job
-    whole = [constraint for constraint in (job.constraint, *job.further) if constraint is not None]
+    job_constraints = [constraint for constraint in (job.constraint, *job.further) if constraint is not None]
     inner = [c for policy in job.policies for c in (policy.constraint, *policy.further) if c is not None]
     lines = []
-    for constraint in dict.fromkeys((*whole, *inner)):
+    for constraint in dict.fromkeys((*job_constraints, *inner)):
         alternate = snapshot.alternate_topology(constraint)
         if alternate is None:
             continue
@@ -159,9 +161,9 @@ def fabric_places(snapshot: Snapshot, decisions: Sequence[Decision]) -> list[Tex
                 rows = alternate.positions[placed.rows]
                 homes.setdefault(whose, set()).update(tier_domains(alternate.topology, constraint, rows.tolist()))
         shown = [
-            f"{whose + ' in ' if whose else ''}{_names(alternate.topology, found)}"
-            for whose, found in homes.items()
-            if found != {ROOT}  # which says nothing
+            f"{whose + ' in ' if whose else ''}{_names(alternate.topology, domains)}"
+            for whose, domains in homes.items()
+            if domains != {ROOT}  # which says nothing
         ]
         if shown:
             lines.append(Text(f"{constraint.kind}: {joined(shown, 8)}"))
@@ -172,8 +174,8 @@ def tier_domains(topology: Topology, constraint: Constraint, rows: Sequence[int]
     """The domains of a constraint's tier that these rows of a tree are in."""
     tier = constraint.tier if constraint.tier is not None else topology.tier_names.get(constraint.tier_name)
     limit = int(topology.tier[ROOT]) if tier is None else tier
-    found = (topology.highest(int(topology.leaf[row]), limit) for row in rows)
-    return {domain for domain in found if domain is not None}
+    domains = (topology.highest(int(topology.leaf[row]), limit) for row in rows)
+    return {domain for domain in domains if domain is not None}
 
 
 def _names(topology: Topology, domains: set[int]) -> str:
@@ -185,15 +187,15 @@ def rejection_lines(page: Page, topology: Topology, rejection: Rejection, *, ind
     """Why a gang waits: the reason, then tier by tier how far it came, then its sub-groups."""
     lead = " " * indent
     never = rejection.verdict is Verdict.NEVER
-    told = (tried_line(t, tier_title(topology, t.tier), never=never) for t in rejection.tried)
-    texts = [rejection.reason.text, *told]
+    tier_lines = (tried_line(t, tier_title(topology, t.tier), never=never) for t in rejection.tried)
+    texts = [rejection.reason.text, *tier_lines]
     lines = [line for text in texts for line in wrapped(Text(text), page.width, first=lead, rest=lead + "  ")]
     reserved = next((child.reason.text for child in rejection.children if child.stage == "reservation"), "")
     if reserved:
         lines += wrapped(Text(reserved, style="cyan"), page.width, first=lead, rest=lead + "  ")
     for child in [child for child in rejection.children if child.stage != "reservation"][:_CHILDREN]:
-        same = child.subject == rejection.subject  # a further cause, not a part of the job
-        title = f"{child.reason.plugin}:" if same else f"{part_title(rejection, child)}:"
+        is_same_subject = child.subject == rejection.subject  # a further cause, not a part of the job
+        title = f"{child.reason.plugin}:" if is_same_subject else f"{part_title(rejection, child)}:"
         lines += wrapped(Text(title), page.width, first=lead)
         lines += rejection_lines(page, topology, child, indent=indent + 2)
     if rejection.bounded:

@@ -53,7 +53,7 @@ def node_states(snapshot: Snapshot, objects: Objects, by: str = "") -> tuple[str
     used = held(snapshot, resource)
     index = snapshot.axis.index.get(resource)
     total = snapshot.nodes.allocatable[index] if index is not None else np.zeros_like(used)
-    found: dict[tuple[str, str], list[int]] = {}
+    rows_by_group: dict[tuple[str, str], list[int]] = {}
     for row, group in enumerate(groups):
         if not snapshot.nodes.ready[row]:
             state = "not-ready"
@@ -63,14 +63,20 @@ def node_states(snapshot: Snapshot, objects: Objects, by: str = "") -> tuple[str
             state = "cordoned"
         else:
             state = "idle" if not used[row] else "allocated" if used[row] >= total[row] else "mixed"
-        found.setdefault((group, state), []).append(row)
+        rows_by_group.setdefault((group, state), []).append(row)
     order = list(_STATES)
     names = snapshot.nodes.names
     states = [
         NodeStates(group, state, tuple(names[row] for row in rows), int(used[rows].sum()), int(total[rows].sum()))
-        for (group, state), rows in found.items()
+        for (group, state), rows in rows_by_group.items()
     ]
-    return title, resource, sorted(states, key=lambda one: (natural(one.group), order.index(one.state)))
+    return (
+        title,
+        resource,
+        sorted(
+            states, key=lambda states_of_group: (natural(states_of_group.group), order.index(states_of_group.state))
+        ),
+    )
 
 
 def _groups(snapshot: Snapshot, objects: Objects, by: str) -> tuple[str, list[str]]:
@@ -95,19 +101,21 @@ def _groups(snapshot: Snapshot, objects: Objects, by: str) -> tuple[str, list[st
 
 def nodes_lines(page: Page, title: str, resource: str, states: Sequence[NodeStates]) -> list[Text]:
     """Everything that `nodes` tells people."""
-    by_state = {state: sum(len(one.nodes) for one in states if one.state == state) for state in _STATES}
+    by_state = {
+        state: sum(len(node_state.nodes) for node_state in states if node_state.state == state) for state in _STATES
+    }
     number = sum(by_state.values())
-    told = ", ".join(f"{n} {state}" for state, n in by_state.items() if n)
-    lines = [Text(f"{count(number, 'node')}: {told}" if number else "no nodes"), Text("")]
+    summary = ", ".join(f"{n} {state}" for state, n in by_state.items() if n)
+    lines = [Text(f"{count(number, 'node')}: {summary}" if number else "no nodes"), Text("")]
     rows: list[Sequence[Cell]] = [
         (
-            one.group or "-",
-            Text(one.state, style=_STATES[one.state]),
-            str(len(one.nodes)),
-            f"{short(resource, one.used)}/{short(resource, one.total)}",
-            compact(one.nodes),
+            node_state.group or "-",
+            Text(node_state.state, style=_STATES[node_state.state]),
+            str(len(node_state.nodes)),
+            f"{short(resource, node_state.used)}/{short(resource, node_state.total)}",
+            compact(node_state.nodes),
         )
-        for one in states
+        for node_state in states
     ]
     columns = (f"{title}:10", "state", "nodes>", f"{resource.rpartition('/')[2]} used>", "names~24")
     return lines + table(page, columns, rows, indent=0, most=None if page.everything else _ROWS, more="more rows")
@@ -115,4 +123,4 @@ def nodes_lines(page: Page, title: str, resource: str, states: Sequence[NodeStat
 
 def nodes_wire(title: str, resource: str, states: Sequence[NodeStates]) -> Raw:
     """The same for programs."""
-    return {"by": title, "resource": resource, "states": [msgspec.to_builtins(one) for one in states]}
+    return {"by": title, "resource": resource, "states": [msgspec.to_builtins(node_state) for node_state in states]}

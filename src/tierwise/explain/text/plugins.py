@@ -31,9 +31,9 @@ def installed(names: Sequence[str] = ()) -> list[CheckedPlugin]:
     for name in names:
         if name not in PLUGINS:
             raise InputError(f"unknown plugin {name}{suggestion(name, tuple(PLUGINS))}")
-    own = [_checked(plugin) for name, plugin in PLUGINS.built_in.items() if not names or name in names]
-    others = [_checked(plugin) for name, plugin in PLUGINS.others.items() if not names or name in names]
-    return own + sorted(others, key=lambda found: (found.plugin.package, found.plugin.name))
+    built_in = [_checked(plugin) for name, plugin in PLUGINS.built_in.items() if not names or name in names]
+    from_packages = [_checked(plugin) for name, plugin in PLUGINS.others.items() if not names or name in names]
+    return built_in + sorted(from_packages, key=lambda checked: (checked.plugin.package, checked.plugin.name))
 
 
 def _checked(plugin: InstalledPlugin) -> CheckedPlugin:
@@ -46,42 +46,44 @@ def _checked(plugin: InstalledPlugin) -> CheckedPlugin:
     return CheckedPlugin(plugin, declaration.names, arguments)
 
 
-def plugin_lines(page: Page, plugins: Sequence[CheckedPlugin], *, whole: bool = False) -> list[Text]:
-    """Everything that `plugins` tells people: a table for each package, or a `whole` section for each plugin."""
-    sound = [found for found in plugins if not found.problem]
+def plugin_lines(page: Page, plugins: Sequence[CheckedPlugin], *, as_sections: bool = False) -> list[Text]:
+    """Everything that `plugins` tells people: a table for each package, or a `as_sections` section for each plugin."""
+    sound = [checked for checked in plugins if not checked.problem]
     packages: dict[str, list[CheckedPlugin]] = {}
-    for found in sound:
-        packages.setdefault(found.plugin.source, []).append(found)
-    told = joined([f"{count(len(found), 'plugin')} of {package}" for package, found in packages.items()])
-    lines = wrapped(Text(told, style="bold"), page.width) if told else []
+    for checked in sound:
+        packages.setdefault(checked.plugin.source, []).append(checked)
+    summary = joined([f"{count(len(checked), 'plugin')} of {package}" for package, checked in packages.items()])
+    lines = wrapped(Text(summary, style="bold"), page.width) if summary else []
     for package, members in packages.items():
         lines += (
-            [line for found in members for line in _section(page, found)] if whole else _table(page, package, members)
+            [line for checked in members for line in _section(page, checked)]
+            if as_sections
+            else _table(page, package, members)
         )
     if len(sound) < len(plugins):
         lines += heading("Cannot be used")
-    for found in plugins:
-        if found.problem:
-            first = Text.assemble("  ", (found.plugin.name, "red"), "  ")
-            lines += wrapped(Text(found.problem), page.width, first=first, rest="    ")
+    for checked in plugins:
+        if checked.problem:
+            lead = Text.assemble("  ", (checked.plugin.name, "red"), "  ")
+            lines += wrapped(Text(checked.problem), page.width, first=lead, rest="    ")
     return lines
 
 
 def _table(page: Page, package: str, plugins: Sequence[CheckedPlugin]) -> list[Text]:
     columns = ("plugin:16", "arguments>", "extension points~24")
     rows: list[list[Cell]] = [
-        [found.plugin.name, str(len(found.arguments) or ""), ", ".join(found.points)] for found in plugins
+        [checked.plugin.name, str(len(checked.arguments) or ""), ", ".join(checked.points)] for checked in plugins
     ]
     return [*heading(package), *table(page, columns, rows)]
 
 
-def _section(page: Page, found: CheckedPlugin) -> list[Text]:
+def _section(page: Page, checked: CheckedPlugin) -> list[Text]:
     rows = [
-        ("package", found.plugin.source),
-        ("extension points", ", ".join(found.points)),
-        ("arguments", ", ".join(found.arguments) or "none"),
+        ("package", checked.plugin.source),
+        ("extension points", ", ".join(checked.points)),
+        ("arguments", ", ".join(checked.arguments) or "none"),
     ]
-    return [*heading(found.plugin.name), *pairs(page, rows)]
+    return [*heading(checked.plugin.name), *pairs(page, rows)]
 
 
 def plugin_wire(plugins: Sequence[CheckedPlugin]) -> Raw:
@@ -89,13 +91,13 @@ def plugin_wire(plugins: Sequence[CheckedPlugin]) -> Raw:
     return {
         "plugins": [
             {
-                "name": found.plugin.name,
-                "package": found.plugin.package,
-                "version": found.plugin.version,
-                "points": list(found.points),
-                "arguments": list(found.arguments),
-                **({"problem": found.problem} if found.problem else {}),
+                "name": checked.plugin.name,
+                "package": checked.plugin.package,
+                "version": checked.plugin.version,
+                "points": list(checked.points),
+                "arguments": list(checked.arguments),
+                **({"problem": checked.problem} if checked.problem else {}),
             }
-            for found in plugins
+            for checked in plugins
         ]
     }

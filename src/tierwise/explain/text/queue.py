@@ -44,7 +44,7 @@ def places(
 ) -> list[Place]:
     """Waiting jobs by queue and place; `waiting` has the place of each by key, and of how many."""
     ledger = Ledger(snapshot)
-    found = []
+    queue_places = []
     for job in snapshot.jobs:
         if job.key not in waiting or (queues and job.queue not in queues):
             continue
@@ -57,7 +57,7 @@ def places(
             factors = {"in part": "goes first among its priority", **factors}
         pods = sum(task.status in (Status.PENDING, Status.GATED) for task in job.tasks)
         position, number = waiting[job.key]
-        found.append(
+        queue_places.append(
             Place(
                 job=job.key,
                 name=full_name(job),
@@ -71,7 +71,7 @@ def places(
                 held=_held(snapshot, job),
             )
         )
-    return sorted(found, key=lambda place: (place.queue, place.position))
+    return sorted(queue_places, key=lambda place: (place.queue, place.position))
 
 
 def _held(snapshot: Snapshot, job: Job) -> str:
@@ -101,12 +101,12 @@ def _words(plugin: str, key: Sequence[float], now: float) -> str:
             return ", ".join(f"{part:g}" for part in key)
 
 
-def queue_lines(page: Page, found: Sequence[Place], now: float) -> list[Text]:
+def queue_lines(page: Page, queue_places: Sequence[Place], now: float) -> list[Text]:
     """Everything that `queue` tells people."""
-    if not found:
+    if not queue_places:
         return [Text("no job waits")]
     lines: list[Text] = []
-    for queue, group in groupby(found, key=lambda place: place.queue):
+    for queue, group in groupby(queue_places, key=lambda place: place.queue):
         jobs = list(group)
         title = f"queue {queue or 'none'}: {count(len(jobs), 'job')} waiting"
         lines += heading(title) if lines else [Text(title, style="bold")]
@@ -132,8 +132,8 @@ def queue_lines(page: Page, found: Sequence[Place], now: float) -> list[Text]:
             *(f"{name}:6" for name in plugins),
             "held~16",
         )
-        some = any(place.held for place in jobs)
-        if not some:
+        some_held = any(place.held for place in jobs)
+        if not some_held:
             titles = titles[:-1]
             rows = [row[:-1] for row in rows]
         lines += table(page, titles, rows, most=None if page.everything else _JOBS, more="more jobs")
@@ -141,9 +141,9 @@ def queue_lines(page: Page, found: Sequence[Place], now: float) -> list[Text]:
     return [*lines, Text(""), *wrapped(Text(order, style="dim"), page.width)]
 
 
-def queue_wire(found: Sequence[Place]) -> Raw:
+def queue_wire(queue_places: Sequence[Place]) -> Raw:
     """The same for programs."""
-    jobs = [msgspec.to_builtins(place) for place in found]
+    jobs = [msgspec.to_builtins(place) for place in queue_places]
     for job in jobs:
         del job["name"]
     return {"jobs": jobs}

@@ -41,18 +41,18 @@ class Run(msgspec.Struct, frozen=True):
 
     def decisions(self) -> dict[str, list[Decision]]:
         """What was decided for each job; room that is kept counts only where the last cycle keeps it."""
-        found: dict[str, list[Decision]] = {}
+        decisions_by_job: dict[str, list[Decision]] = {}
         for _, report in self.reports:
             for decision in report.decisions:
                 if decision.bound or report is self.last:
-                    found.setdefault(decision.job.key, []).append(decision)
-        return found
+                    decisions_by_job.setdefault(decision.job.key, []).append(decision)
+        return decisions_by_job
 
     def waiting(self) -> list[Waiting]:
         """The jobs that wait; one that lost all its pods to an eviction of this run is told of there."""
         evicted = {eviction.job.key for eviction in self.evictions}
-        found = waiting(self.after, self.last, self.nominated())
-        return [entry for entry in found if entry.pods or entry.job.key not in evicted]
+        entries = waiting(self.after, self.last, self.nominated())
+        return [entry for entry in entries if entry.pods or entry.job.key not in evicted]
 
     def nominated(self) -> set[str]:
         return {task.key for decision in self.last.decisions if not decision.bound for task, _ in decision.places()}
@@ -88,9 +88,9 @@ def headline(run: Run) -> Text:
         text = Text.assemble((f"{count(bound, 'single pod')} bound", "bold green"))
     else:
         text.append(f" in {' and '.join(parts)}" if bound else "")
-    kept = len(run.nominated())
-    if kept:
-        text.append(f", nodes kept for {count(kept, 'pod')}")
+    nominated = len(run.nominated())
+    if nominated:
+        text.append(f", nodes kept for {count(nominated, 'pod')}")
     pods = sum(entry.number for entry in idle)
     if pods:
         gangs = sum(not entry.job.lone for entry in idle)
@@ -117,17 +117,19 @@ def _placed(page: Page, names: ObjectNames, run: Run) -> list[Text]:
     lines: list[Text] = []
     for key in shown:
         lines += why_here(page, names, seen[key], decisions=decided[key], basis=bases.get(key))
-    rest = gangs[len(shown) :]
-    if rest:
-        pods = sum(d.count() for key in rest for d in decided[key])
-        lines.append(Text(f"  and {count(len(rest), 'more gang')} with {count(pods, 'pod')}; --all shows them", "dim"))
+    hidden_gangs = gangs[len(shown) :]
+    if hidden_gangs:
+        pods = sum(d.count() for key in hidden_gangs for d in decided[key])
+        lines.append(
+            Text(f"  and {count(len(hidden_gangs), 'more gang')} with {count(pods, 'pod')}; --all shows them", "dim")
+        )
     lone = []
     for found in decided.values():
         if found[0].job.lone:
             lone.append(names.of(found[0].job))
     if lone:
-        told = Text(f"{compact(lone)}: {count(len(lone), 'pod')} without a podGroup")
-        lines += wrapped(told, page.width, first="  ", rest="      ")
+        lone_text = Text(f"{compact(lone)}: {count(len(lone), 'pod')} without a podGroup")
+        lines += wrapped(lone_text, page.width, first="  ", rest="      ")
     return lines
 
 

@@ -73,19 +73,19 @@ class JobProgress(msgspec.Struct, frozen=True):
 
 
 def job_progress(
-    objects: Objects, snapshot: Snapshot, last: Mapping[str, str] = MappingProxyType({})
+    objects: Objects, snapshot: Snapshot, last_places: Mapping[str, str] = MappingProxyType({})
 ) -> list[JobProgress]:
-    """Every job, Volcano's first, pods by themselves last; `last` are hyperNodes by podGroup."""
-    known = {job.key: job for job in snapshot.jobs}
+    """Every job, Volcano's first, pods by themselves last; `last_places` are hyperNodes by podGroup."""
+    job_by_key = {job.key: job for job in snapshot.jobs}
     groups = objects.every(PodGroup)
     gangs = objects.every(Gang)
     pods = _pods(objects, snapshot)
     names = ObjectNames(snapshot.jobs)
-    found: list[JobProgress] = []
+    progress_of_jobs: list[JobProgress] = []
     for path, batch in objects.every(BatchJob).items():
         key = f"{path.partition('/')[0]}/{pod_group_name(batch)}"
-        job = known.pop(key, None)
-        found.append(
+        job = job_by_key.pop(key, None)
+        progress_of_jobs.append(
             JobProgress(
                 path,
                 path.removeprefix("default/"),
@@ -95,20 +95,20 @@ def job_progress(
                 most=defaulted(batch).spec.max_retry,
                 job=job,
                 place=job_location(snapshot, job).whole if job is not None else None,
-                last=last.get(key, ""),
+                last=last_places.get(key, ""),
             )
         )
-    for key, job in known.items():
+    for key, job in job_by_key.items():
         declared = groups.get(key) or gangs.get(key)
         phase = declared.status.phase if declared is not None else ""
         phase = phase or (job.phase.value if key in groups else _phase(job, pods[key]))
         place = job_location(snapshot, job).whole
-        found.append(
+        progress_of_jobs.append(
             JobProgress(
-                key, names.of(job), phase, pods[key], job=job, place=place, last=last.get(key, ""), lone=job.lone
+                key, names.of(job), phase, pods[key], job=job, place=place, last=last_places.get(key, ""), lone=job.lone
             )
         )
-    return sorted(found, key=lambda progress: progress.lone)
+    return sorted(progress_of_jobs, key=lambda progress: progress.lone)
 
 
 def _pods(objects: Objects, snapshot: Snapshot) -> defaultdict[str, Counter[str]]:
@@ -144,7 +144,7 @@ def _state(pod: Pod) -> str:
     return "gated" if pod.spec.scheduling_gates else "waiting"
 
 
-def job_lines(page: Page, found: Sequence[JobProgress]) -> list[Text]:
+def job_lines(page: Page, progress_of_jobs: Sequence[JobProgress]) -> list[Text]:
     """A table of jobs."""
     rows: list[list[Cell]] = [
         [
@@ -154,20 +154,22 @@ def job_lines(page: Page, found: Sequence[JobProgress]) -> list[Text]:
             _counted(progress.pods),
             _where(progress.place) or (f"was in {progress.last}" if progress.last else ""),
         ]
-        for progress in found
+        for progress in progress_of_jobs
     ]
     columns = ["job:12", "phase", "retries", "pods~16", "where:14"]
-    if all(progress.most is None for progress in found):
+    if all(progress.most is None for progress in progress_of_jobs):
         columns = columns[:2] + columns[3:]
         rows = [row[:2] + row[3:] for row in rows]
     return table(page, columns, rows)
 
 
-def partition_lines(page: Page, objects: Objects, snapshot: Snapshot, found: Sequence[JobProgress]) -> list[Text]:
+def partition_lines(
+    page: Page, objects: Objects, snapshot: Snapshot, progress_of_jobs: Sequence[JobProgress]
+) -> list[Text]:
     """A table of the sub-groups of all jobs that have any."""
     rows: list[list[Cell]] = []
     pods = objects.every(Pod)
-    for progress in found:
+    for progress in progress_of_jobs:
         if progress.job is None or not progress.job.shape.parted:
             continue
         places = job_location(snapshot, progress.job).subs
@@ -183,9 +185,9 @@ def partition_lines(page: Page, objects: Objects, snapshot: Snapshot, found: Seq
     )
 
 
-def jobs_wire(found: Sequence[JobProgress]) -> Raw:
+def jobs_wire(progress_of_jobs: Sequence[JobProgress]) -> Raw:
     """The same for programs; pods by themselves are no jobs."""
-    return {progress.path: dict(_wire(progress)) for progress in found if not progress.lone}
+    return {progress.path: dict(_wire(progress)) for progress in progress_of_jobs if not progress.lone}
 
 
 def _wire(progress: JobProgress) -> Iterator[tuple[str, object]]:
@@ -208,12 +210,12 @@ def _where(place: DomainLocation | None) -> str:
 
 def frame(page: Page, view: View, height: int, note: str = "") -> list[Text]:
     """One picture of the live view: clock, jobs, partitions, the tree with its use, and the latest news."""
-    found = job_progress(view.objects, view.snapshot, view.places)
-    head = Text.assemble(("tierwise  ", "bold"), (f"{lasted(view.at):<10}", "bold cyan"), _tally(found))
+    progress_of_jobs = job_progress(view.objects, view.snapshot, view.places)
+    head = Text.assemble(("tierwise  ", "bold"), (f"{lasted(view.at):<10}", "bold cyan"), _tally(progress_of_jobs))
     if note:
         head.append(f"  {note}", style="bright_black")
-    top = wrapped(head, page.width) + section("Jobs", job_lines(page, found[:_JOBS]))
-    top += section("Partitions", partition_lines(page, view.objects, view.snapshot, found)[: 1 + _JOBS])
+    top = wrapped(head, page.width) + section("Jobs", job_lines(page, progress_of_jobs[:_JOBS]))
+    top += section("Partitions", partition_lines(page, view.objects, view.snapshot, progress_of_jobs)[: 1 + _JOBS])
     tree = section("Topology", topology_tree(page, view.snapshot))
     # On a low terminal the latest three things and the top of the tree stay.
     latest = min(max(height - len(top) - _HEADING - _TREE, 3), _RECENT)
@@ -226,8 +228,8 @@ def frame(page: Page, view: View, height: int, note: str = "") -> list[Text]:
 
 def outcome_lines(page: Page, view: View) -> list[Text]:
     """What became of everything."""
-    found = job_progress(view.objects, view.snapshot, view.places)
-    title = Text.assemble(_tally(found), f" after {lasted(view.at)}; {count(view.cycles, 'cycle')}")
+    progress_of_jobs = job_progress(view.objects, view.snapshot, view.places)
+    title = Text.assemble(_tally(progress_of_jobs), f" after {lasted(view.at)}; {count(view.cycles, 'cycle')}")
     if view.circling:
         title.append("; stopped, because the cluster goes in circles", style="bold red")
     elif view.unfinished:
@@ -235,8 +237,8 @@ def outcome_lines(page: Page, view: View) -> list[Text]:
     idle = waiting(view.snapshot, view.report, ())
     names = ObjectNames(view.snapshot.jobs)
     lines = [Text(""), *wrapped(title, page.width)]
-    lines += [Text(""), *job_lines(page, found)] if found else []
-    lines += section("Partitions", partition_lines(page, view.objects, view.snapshot, found))
+    lines += [Text(""), *job_lines(page, progress_of_jobs)] if progress_of_jobs else []
+    lines += section("Partitions", partition_lines(page, view.objects, view.snapshot, progress_of_jobs))
     lines += section("Waiting", waiting_lines(page, names, view.snapshot, idle))
     circling = (f"{fault.subject} {fault.text}" for fault in view.circling)
     return lines + section(
@@ -244,10 +246,10 @@ def outcome_lines(page: Page, view: View) -> list[Text]:
     )
 
 
-def _tally(found: Sequence[JobProgress]) -> Text:
+def _tally(progress_of_jobs: Sequence[JobProgress]) -> Text:
     """How many jobs are where: the ended first, then those on their way."""
-    jobs = [progress for progress in found if not progress.lone]
-    lone = len(found) - len(jobs)
+    jobs = [progress for progress in progress_of_jobs if not progress.lone]
+    lone = len(progress_of_jobs) - len(jobs)
     phases = Counter(progress.phase for progress in jobs)
     order = [*(phase for phase in _DONE if phases[phase]), *sorted(phase for phase in phases if phase not in _DONE)]
     parts = [f"{phases[phase]} {phase.lower()}" for phase in order]
@@ -273,8 +275,8 @@ class View(msgspec.Struct, frozen=True):
     circling: Sequence[Fault] = ()  # which jobs went in circles, so that the run was stopped
 
 
-def life_wire(view: View, start: float, told: Sequence[Fault] = ()) -> Raw:
-    """Everything but the timeline; `told` is what was said of the input."""
+def life_wire(view: View, start: float, input_faults: Sequence[Fault] = ()) -> Raw:
+    """Everything but the timeline; `input_faults` is what was said of the input."""
     return {
         "start": stamp(start),
         "end": stamp(start + view.at),
@@ -285,17 +287,21 @@ def life_wire(view: View, start: float, told: Sequence[Fault] = ()) -> Raw:
         "podGroups": pod_groups_wire(view.snapshot),
         "pods": {path: _pod(pod) for path, pod in view.objects.every(Pod).items()},
         "pending": pending_wire(view.snapshot, view.report, {}),
-        "problems": problems_wire(view.snapshot, (*view.circling, *told)),
+        "problems": problems_wire(view.snapshot, (*view.circling, *input_faults)),
     }
 
 
 def _pod(pod: Pod) -> Raw:
     """Where a pod is, what it is doing, and how its containers last ended."""
-    first = next(iter(pod.status.container_statuses), None)
-    ended = (first.state.terminated or first.last_state.terminated) if first is not None else None
+    first_container = next(iter(pod.status.container_statuses), None)
+    ended = (
+        (first_container.state.terminated or first_container.last_state.terminated)
+        if first_container is not None
+        else None
+    )
     return {
         "phase": pod.status.phase or "Pending",
         "node": pod.spec.node_name,
         "exitCode": ended.exit_code if ended is not None else None,
-        "restarts": first.restart_count if first is not None else 0,
+        "restarts": first_container.restart_count if first_container is not None else 0,
     }

@@ -41,17 +41,17 @@ class _Share(msgspec.Struct, frozen=True):
 def _shares(snapshot: Snapshot, resource: str) -> list[_Share]:
     """Every gang, the largest first, then those that wait."""
     index = snapshot.axis.index.get(resource)
-    found = []
+    shares = []
     for job in snapshot.jobs:
         if not job.declared:
             continue
-        standing = [task for task in job.tasks if task.status is Status.RUNNING and task.node >= 0]
-        asked = sum(int(task.shape.request[index]) for task in standing) if index is not None else 0
-        rows = snapshot.nodes.rows[np.array([task.node for task in standing], dtype=np.int64)]
-        domain = snapshot.topology.meet_rows(rows) if standing else -1
+        running_tasks = [task for task in job.tasks if task.status is Status.RUNNING and task.node >= 0]
+        amount_held = sum(int(task.shape.request[index]) for task in running_tasks) if index is not None else 0
+        rows = snapshot.nodes.rows[np.array([task.node for task in running_tasks], dtype=np.int64)]
+        domain = snapshot.topology.meet_rows(rows) if running_tasks else -1
         waiting = sum(task.status in (Status.PENDING, Status.GATED) for task in job.tasks)
-        found.append(_Share(job, asked, len(standing), waiting, domain))
-    return sorted(found, key=lambda share: (-share.amount, -share.waiting, share.job.key))
+        shares.append(_Share(job, amount_held, len(running_tasks), waiting, domain))
+    return sorted(shares, key=lambda share: (-share.amount, -share.waiting, share.job.key))
 
 
 def top_lines(page: Page, snapshot: Snapshot, gangs: Sequence[int] = SIZES, idle: Sequence[Raw] = ()) -> list[Text]:
@@ -74,18 +74,20 @@ def top_lines(page: Page, snapshot: Snapshot, gangs: Sequence[int] = SIZES, idle
     ]
     lines += section("Gangs", _gangs(page, snapshot, resource, shares))
     lines += section("Reservations", _reservations(page, snapshot, _reserved(snapshot)))
-    rows: list[list[Cell]] = [[str(one["namespace"]), str(one["queue"]), f"{one['nodes']:g}"] for one in idle]
+    rows: list[list[Cell]] = [
+        [str(account["namespace"]), str(account["queue"]), f"{account['nodes']:g}"] for account in idle
+    ]
     return lines + section("Kept idle for jobs", table(page, ("namespace:16", "queue:8", "nodes>"), rows))
 
 
 def _reserved(snapshot: Snapshot) -> list[tuple[Job, ReservationRecord]]:
     """The gangs that wait with a reservation, by when it begins; those without a known time come last."""
-    found = [
+    reserved_jobs = [
         (job, job.reserved)
         for job in snapshot.jobs
         if job.reserved is not None and any(task.status is Status.PENDING for task in job.tasks)
     ]
-    return sorted(found, key=lambda entry: (entry[1].start, entry[0].key))
+    return sorted(reserved_jobs, key=lambda entry: (entry[1].start, entry[0].key))
 
 
 def _reservations(page: Page, snapshot: Snapshot, reserved: Sequence[tuple[Job, ReservationRecord]]) -> list[Text]:
@@ -110,13 +112,13 @@ def _from(record: ReservationRecord) -> str | None:
 
 def _tiers(page: Page, snapshot: Snapshot, resource: str, gangs: Sequence[int]) -> list[Text]:
     """One row to a tier: free slots, and how much of them gangs of each size could use."""
-    found: dict[int, list[TierSlots]] = {}
+    slots_by_tier: dict[int, list[TierSlots]] = {}
     for entry in slots_now(snapshot, (1, *(gang for gang in gangs if gang > 1))):
-        found.setdefault(entry.tier, []).append(entry)
+        slots_by_tier.setdefault(entry.tier, []).append(entry)
     counts = ["hyperNodes>"] if page.width >= _WIDE else []
     columns = ["tier:8", *counts, "free>", *(f"of {gang}>" for gang in gangs if gang > 1)]
     rows: list[list[Cell]] = []
-    for tier, entries in found.items():
+    for tier, entries in slots_by_tier.items():
         domains = snapshot.topology.at_tier[tier]
         top = bool((domains == ROOT).all())
         title = "all" if top else tier_label(snapshot.topology, tier)
@@ -200,5 +202,5 @@ def top_wire(snapshot: Snapshot, gangs: Sequence[int] = SIZES, idle: Sequence[Ra
 
 
 def _reservations_wire(snapshot: Snapshot) -> Raw:
-    found = {job.key: {"hyperNode": record.domain, "from": _from(record)} for job, record in _reserved(snapshot)}
-    return {"reservations": found} if found else {}
+    reservations = {job.key: {"hyperNode": record.domain, "from": _from(record)} for job, record in _reserved(snapshot)}
+    return {"reservations": reservations} if reservations else {}

@@ -59,35 +59,35 @@ _LONGEST = 24
 _STYLES = {"create": "green", "change": "yellow", "delete": "red"}
 
 
-def changes_lines(page: Page, found: Changes, origin: str) -> list[Text]:
+def changes_lines(page: Page, changes: Changes, origin: str) -> list[Text]:
     """The page for people."""
-    if found.none:
-        lines = [Text(f"no difference: {count(found.same, 'hyperNode')} of {origin} as they should be")]
+    if changes.none:
+        lines = [Text(f"no difference: {count(changes.same, 'hyperNode')} of {origin} as they should be")]
     else:
-        groups = (("create", found.created), ("change", found.changed), ("delete", found.deleted))
-        told = []
+        groups = (("create", changes.created), ("change", changes.changed), ("delete", changes.deleted))
+        counts = []
         for what, group in groups:
             if group:
-                told.append(f"{len(group)} to {what}")
-        lines = wrapped(Text(f"hyperNodes of {origin}: {', '.join(told)}, {found.same} unchanged"), page.width)
+                counts.append(f"{len(group)} to {what}")
+        lines = wrapped(Text(f"hyperNodes of {origin}: {', '.join(counts)}, {changes.same} unchanged"), page.width)
         rows = []
         for what, group in groups:
             for change in group:
                 rows.append(_row(page, what, change))
         columns = ("", "hyperNode:12", "tier", "members~24")
         lines += [Text(""), *table(page, columns, rows, most=_MOST)]
-    lines += _moves(page, found.moves)
+    lines += _moves(page, changes.moves)
     notes = (
         (
-            found.unknown,
+            changes.unknown,
             "is named by the source and not in the cluster",
             "are named by the source and not in the cluster",
         ),
-        (found.unplaced, "of the cluster is not named by the source", "of the cluster are not named by the source"),
+        (changes.unplaced, "of the cluster is not named by the source", "of the cluster are not named by the source"),
     )
-    for nodes, one, many in notes:
+    for nodes, singular, many in notes:
         if nodes:
-            text = f"{count(len(nodes), 'node')} {one if len(nodes) == 1 else many}: {_named(page, nodes)}"
+            text = f"{count(len(nodes), 'node')} {singular if len(nodes) == 1 else many}: {_named(page, nodes)}"
             lines += [Text(""), *wrapped(Text(text, style="yellow"), page.width)]
     return lines
 
@@ -116,25 +116,25 @@ def _moves(page: Page, moves: Sequence[Move]) -> list[Text]:
     real = [move for move in moves if move.before and move.after]
     if not real:
         return []
-    ways: dict[tuple[str, str], list[str]] = {}
+    nodes_by_move: dict[tuple[str, str], list[str]] = {}
     for move in real:
-        ways.setdefault((move.before, move.after), []).append(move.node)
-    rows = [(_named(page, nodes), before, page.glyphs.arrow, after) for (before, after), nodes in ways.items()]
+        nodes_by_move.setdefault((move.before, move.after), []).append(move.node)
+    rows = [(_named(page, nodes), before, page.glyphs.arrow, after) for (before, after), nodes in nodes_by_move.items()]
     columns = ("~16", ":12", "", ":12")
     return [*heading("Nodes that move"), *table(page, columns, rows, most=_MOST)]
 
 
-def changes_wire(found: Changes) -> Raw:
+def changes_wire(changes: Changes) -> Raw:
     """The same for programs; docs/reference/json.md describes it."""
     return {
-        "equal": found.none,
-        "create": [_change(change) for change in found.created],
-        "change": [_change(change) for change in found.changed],
-        "delete": [_change(change) for change in found.deleted],
-        "same": found.same,
-        "moves": [{"node": move.node, "from": move.before, "to": move.after} for move in found.moves],
-        "unknownNodes": list(found.unknown),
-        "unplacedNodes": list(found.unplaced),
+        "equal": changes.none,
+        "create": [_change(change) for change in changes.created],
+        "change": [_change(change) for change in changes.changed],
+        "delete": [_change(change) for change in changes.deleted],
+        "same": changes.same,
+        "moves": [{"node": move.node, "from": move.before, "to": move.after} for move in changes.moves],
+        "unknownNodes": list(changes.unknown),
+        "unplacedNodes": list(changes.unplaced),
     }
 
 

@@ -109,31 +109,31 @@ class _Folding:
             return TreeLine(name, tier, rows, self._notes(span))
         if depth >= self._detail.depth:
             return TreeLine(name.append(f" +{topology.last[d] - d - 1}", style="dim") if children else name, tier, rows)
-        own = slice(max((int(topology.end[c]) for c in children), default=span.start), span.stop)
+        own_span = slice(max((int(topology.end[c]) for c in children), default=span.start), span.stop)
         below = self._domains(children, depth + 1)
         if self._nodes:
-            below += self._node_lines(own)
-        elif children and own.stop > own.start:
+            below += self._node_lines(own_span)
+        elif children and own_span.stop > own_span.start:
             where = "in no hyperNode" if d == ROOT else "in no hyperNode below"
-            title = Text(f"{count(own.stop - own.start, 'node')} {where}", style="dim")
-            below.append(TreeLine(title, "", np.arange(own.start, own.stop), self._notes(own)))
-        notes = self._notes(own) if not children and not self._nodes else ()
+            title = Text(f"{count(own_span.stop - own_span.start, 'node')} {where}", style="dim")
+            below.append(TreeLine(title, "", np.arange(own_span.start, own_span.stop), self._notes(own_span)))
+        notes = self._notes(own_span) if not children and not self._nodes else ()
         return TreeLine(name, tier, rows, notes, tuple(below))
 
     def _siblings(
         self,
         spans: Mapping[int, slice],
-        one: Callable[[int], TreeLine],
-        rest: Callable[[Sequence[int], str], TreeLine],
+        line_of_one: Callable[[int], TreeLine],
+        line_of_rest: Callable[[Sequence[int], str], TreeLine],
     ) -> list[TreeLine]:
         """The first of those where something happened, then what is left on a line or two, never just one of them."""
         shown = [item for item, span in spans.items() if self._all_wanted() or self._news(span)]
         quiet = sorted(spans.keys() - set(shown))
         cut = len(shown) if len(shown) <= self._detail.siblings + 1 else self._detail.siblings
         alone = quiet if len(quiet) == 1 else []
-        items = [one(item) for item in sorted([*shown[:cut], *alone])]
-        items += [rest(shown[cut:], "more")] if shown[cut:] else []
-        return items + ([rest(quiet, "other" if shown else "")] if len(quiet) > 1 else [])
+        items = [line_of_one(item) for item in sorted([*shown[:cut], *alone])]
+        items += [line_of_rest(shown[cut:], "more")] if shown[cut:] else []
+        return items + ([line_of_rest(quiet, "other" if shown else "")] if len(quiet) > 1 else [])
 
     def _domains(self, children: Sequence[int], depth: int) -> list[TreeLine]:
         spans = {child: self._topology.span(child) for child in children}
@@ -167,14 +167,14 @@ class _Folding:
 
     def _one_job(self, span: slice) -> bool:
         """Whether all that landed here is of one job: then its domain says as much as the domains below it."""
-        found = self._landings.within(span) if self._landings is not None else ()
-        return len({"" if entry.job.lone else entry.job.key for entry in found}) == 1
+        entries = self._landings.within(span) if self._landings is not None else ()
+        return len({"" if entry.job.lone else entry.job.key for entry in entries}) == 1
 
     def _notes(self, *spans: slice) -> tuple[Text, ...]:
         if self._landings is None:
             return ()
-        found = [entry for span in spans for entry in self._landings.within(span)]
-        return tuple(placement_texts(self._names, found)) if found else ()
+        entries = [entry for span in spans for entry in self._landings.within(span)]
+        return tuple(placement_texts(self._names, entries)) if entries else ()
 
 
 _GAP = "  "
@@ -245,12 +245,12 @@ class _Drawing:
         numbers = max(cell_len(text) for text in gauges)
         need = max(cell_len(_TITLE), *(cell_len(lead) + item.name.cell_len for lead, _, item in flat))
         widths = self._choose([item for _, _, item in flat], need, numbers)
-        taken = sum(widths) + len(_GAP) * (len(widths) + 2) + numbers
-        left = min(need, max(_NAME, self._page.width - taken - _BAR[0]))
-        gauge = min(_BAR[1], max(_BAR[0], self._page.width - taken - left))
-        lines = [self._header(left, widths, gauge, numbers)]
+        width_taken = sum(widths) + len(_GAP) * (len(widths) + 2) + numbers
+        name_width = min(need, max(_NAME, self._page.width - width_taken - _BAR[0]))
+        gauge = min(_BAR[1], max(_BAR[0], self._page.width - width_taken - name_width))
+        lines = [self._header(name_width, widths, gauge, numbers)]
         for (lead, follow, item), text in zip(flat, gauges, strict=True):
-            lines.append(self._line(item, lead, left, widths, gauge, text.rjust(numbers)))
+            lines.append(self._line(item, lead, name_width, widths, gauge, text.rjust(numbers)))
             lines += self._notes(item, lines[-1], follow)
         return [line.rstrip() for line in lines]
 
@@ -260,16 +260,16 @@ class _Drawing:
         if width >= _WIDE and len(item.notes) == 1 and line.cell_len + item.notes[0].cell_len + len(_GAP) <= width:
             line.append(_GAP).append(item.notes[0])
             return []
-        first, rest = _dim(f"{follow}{bullet} "), _dim(f"{follow}  ")
-        return [text for note in item.notes for text in wrapped(note, width, first=first, rest=rest)]
+        first_lead, further_lead = _dim(f"{follow}{bullet} "), _dim(f"{follow}  ")
+        return [text for note in item.notes for text in wrapped(note, width, first=first_lead, rest=further_lead)]
 
     def _choose(self, items: Sequence[TreeLine], need: int, numbers: int) -> list[int]:
         """The widths of the figures; those that would squeeze names and bar are dropped, the last ones first."""
         while True:
             cells = [[figure.title, *(figure.cell(item) for item in items)] for figure in self._figures]
             widths = [max(map(cell_len, column)) for column in cells]
-            taken = sum(widths) + len(_GAP) * (len(widths) + 2) + numbers + _BAR[0]
-            if not self._figures or taken + min(need, 30) <= self._page.width:
+            width_taken = sum(widths) + len(_GAP) * (len(widths) + 2) + numbers + _BAR[0]
+            if not self._figures or width_taken + min(need, 30) <= self._page.width:
                 return widths
             self._figures.pop()
 
@@ -278,8 +278,8 @@ class _Drawing:
         glyphs = self._page.glyphs
         yield lead, follow + (glyphs.pipe if item.below else ""), item
         for number, child in enumerate(item.below, start=1):
-            last = number == len(item.below)
-            branch, guide = (glyphs.corner, glyphs.blank) if last else (glyphs.tee, glyphs.pipe)
+            is_last = number == len(item.below)
+            branch, guide = (glyphs.corner, glyphs.blank) if is_last else (glyphs.tee, glyphs.pipe)
             yield from self._walk(child, follow + branch, follow + guide)
 
     def _numbers(self, item: TreeLine) -> str:
@@ -288,8 +288,8 @@ class _Drawing:
         change = after if before == after else f"{before} {self._page.glyphs.arrow} {after}"
         return f"{change} / {total}"
 
-    def _header(self, left: int, widths: Sequence[int], gauge: int, numbers: int) -> Text:
-        line = _TITLE.ljust(left)
+    def _header(self, name_width: int, widths: Sequence[int], gauge: int, numbers: int) -> Text:
+        line = _TITLE.ljust(name_width)
         for figure, width in zip(self._figures, widths, strict=True):
             line += _GAP + (figure.title.rjust(width) if figure.right else figure.title.ljust(width))
         glyphs, title = self._page.glyphs, f"{self._used.resource} in use"
@@ -300,10 +300,12 @@ class _Drawing:
         line += _GAP + next((t for t in titles if cell_len(t) <= room), titles[-1])
         return Text(line, style="bright_black")
 
-    def _line(self, item: TreeLine, lead: str, left: int, widths: Sequence[int], gauge: int, numbers: str) -> Text:
-        name = shortened(item.name.plain, max(4, left - cell_len(lead)), self._page.glyphs.dots)
+    def _line(
+        self, item: TreeLine, lead: str, name_width: int, widths: Sequence[int], gauge: int, numbers: str
+    ) -> Text:
+        name = shortened(item.name.plain, max(4, name_width - cell_len(lead)), self._page.glyphs.dots)
         line = Text.assemble(_dim(lead), (name, item.name.style))
-        line.append(" " * (left - line.cell_len))
+        line.append(" " * (name_width - line.cell_len))
         for figure, width in zip(self._figures, widths, strict=True):
             cell = figure.cell(item)
             line.append(_GAP + (cell.rjust(width) if figure.right else cell.ljust(width)), style="bright_black")

@@ -22,8 +22,8 @@ def verdict_lines(page: Page, verdict: ValidationResult, objects: int, *, unread
     total = f"{count(len(verdict.errors), 'error')}, {count(len(verdict.warnings), 'warning')}"
     valid = verdict.valid and not unread
     word = Text("valid", style="bold green") if valid else Text("invalid", style="bold red")
-    rest = f", and {count(unread, 'object')} that cannot be read" if unread else ""
-    return [*lines, Text.assemble(word, f": {total} in {count(objects, 'object')}{rest}")]
+    unread_text = f", and {count(unread, 'object')} that cannot be read" if unread else ""
+    return [*lines, Text.assemble(word, f": {total} in {count(objects, 'object')}{unread_text}")]
 
 
 def _findings(page: Page, findings: Sequence[FieldFinding], severity: Text) -> list[Text]:
@@ -32,12 +32,12 @@ def _findings(page: Page, findings: Sequence[FieldFinding], severity: Text) -> l
     lead = " " * 9
     for finding in shown:
         field = f"  {finding.path}" if finding.path else ""
-        first = Text.assemble(severity, " " * (9 - severity.cell_len))
-        lines += wrapped(Text.assemble((finding.object, "bold"), (field, "cyan")), page.width, first=first)
+        lead_text = Text.assemble(severity, " " * (9 - severity.cell_len))
+        lines += wrapped(Text.assemble((finding.object, "bold"), (field, "cyan")), page.width, first=lead_text)
         lines += wrapped(Text(finding.message), page.width, first=lead)
     if len(findings) > len(shown):
-        rest = count(len(findings) - len(shown), f"more {severity.plain}")
-        lines.append(Text(f"{lead}and {rest}; --all shows them", style="dim"))
+        hidden_text = count(len(findings) - len(shown), f"more {severity.plain}")
+        lines.append(Text(f"{lead}and {hidden_text}; --all shows them", style="dim"))
     return lines
 
 

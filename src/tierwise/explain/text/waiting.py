@@ -38,20 +38,20 @@ class Waiting(msgspec.Struct, frozen=True):
 
 def waiting(after: Snapshot, report: CycleReport, nominated: Collection[str]) -> list[Waiting]:
     """Every job that is not wholly placed, in order; pods by themselves come last."""
-    found = []
+    entries = []
     for job in sorted(after.jobs, key=lambda job: (job.lone, job.order)):
         pods = tuple(t.key for t in job.tasks if t.status is Status.PENDING and t.key not in nominated)
         rejection = refusal(job, report)
         if pods or (rejection is not None and not job.tasks):
-            found.append(Waiting(job, pods, rejection))
-    return found
+            entries.append(Waiting(job, pods, rejection))
+    return entries
 
 
-def waiting_lines(page: Page, names: ObjectNames, after: Snapshot, found: Iterable[Waiting]) -> list[Text]:
+def waiting_lines(page: Page, names: ObjectNames, after: Snapshot, entries: Iterable[Waiting]) -> list[Text]:
     """The waiting jobs, with their full reasons."""
     groups: dict[tuple[str, ...], list[Waiting]] = {}
     reasons: dict[tuple[str, ...], list[Text]] = {}
-    for entry in found:
+    for entry in entries:
         lines = _reason(page, after, entry)
         key = tuple(line.plain for line in lines)
         groups.setdefault(key, []).append(entry)
@@ -61,9 +61,10 @@ def waiting_lines(page: Page, names: ObjectNames, after: Snapshot, found: Iterab
     for key in shown:
         result += wrapped(_title(names, groups[key]), page.width, first="  ", rest="      ")
         result += reasons[key]
-    rest = [entry for key in list(groups)[len(shown) :] for entry in groups[key]]
-    if rest:
-        text = f"and {count(len(rest), 'more gang')} with {count(sum(e.number for e in rest), 'pod')}; --all shows them"
+    hidden = [entry for key in list(groups)[len(shown) :] for entry in groups[key]]
+    if hidden:
+        pods = sum(entry.number for entry in hidden)
+        text = f"and {count(len(hidden), 'more gang')} with {count(pods, 'pod')}; --all shows them"
         result.append(Text(f"  {text}", style="dim"))
     return result + _others(page, after)
 

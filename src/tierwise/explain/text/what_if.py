@@ -69,16 +69,16 @@ def what_if_lines(
     if not comparison.jobs:
         lines += [Text(""), Text("no job starts, moves or waits for another reason")]
     elif comparison.same:
-        rest = f"{count(comparison.same, 'other job')} as before"
-        lines += [Text(""), Text(rest, style="dim")]
+        unchanged_text = f"{count(comparison.same, 'other job')} as before"
+        lines += [Text(""), Text(unchanged_text, style="dim")]
     return lines
 
 
 def _jobs_lines(page: Page, title: str, style: str, jobs: Sequence[JobChange]) -> list[Text]:
     lines = list(heading(title)) if jobs else []
     for job in jobs if page.everything else jobs[:_MOST]:
-        told = Text.assemble((job.name, style), f"  {_told(page, job)}")
-        lines += wrapped(told, page.width, first="  ", rest="      ")
+        job_text = Text.assemble((job.name, style), f"  {_told(page, job)}")
+        lines += wrapped(job_text, page.width, first="  ", rest="      ")
     return [*lines, *folded(0 if page.everything else max(0, len(jobs) - _MOST), "more job")]
 
 
@@ -96,8 +96,8 @@ def _restart_lines(page: Page, restarts: Restarts) -> list[Text]:
         if loss.below:
             below = f"below its minimum of {loss.minimum} " if gang else "stopped "
             after = f"{below}{restarts.back.get(loss.job, '')}".rstrip()
-        told = Text.assemble((loss.name, "bold red" if loss.below else "bold"), f"  {number}; {after}")
-        lines += wrapped(told, page.width, first="  ", rest="      ")
+        loss_text = Text.assemble((loss.name, "bold red" if loss.below else "bold"), f"  {number}; {after}")
+        lines += wrapped(loss_text, page.width, first="  ", rest="      ")
     return [*lines, *folded(0 if page.everything else max(0, len(losses) - _MOST), "more job")]
 
 
@@ -118,8 +118,8 @@ def _told(page: Page, change: JobChange) -> str:
             pods = f"{of(len(moved), len(before.pods), 'pod')} {verb(len(moved), *does)}"
             return f"{pods} {'on' if change.ran else 'to'} {new} instead of {old}{_where(page, before, after)}"
         case Effect.GROWS | Effect.SHRINKS:
-            rest = f": {after.message}" if after.message and change.effect is Effect.SHRINKS else ""
-            return f"{of(len(after.pods), after.total, 'pod')} instead of {len(before.pods)}{rest}"
+            message_text = f": {after.message}" if after.message and change.effect is Effect.SHRINKS else ""
+            return f"{of(len(after.pods), after.total, 'pod')} instead of {len(before.pods)}{message_text}"
         case Effect.WAITS:
             return f"{count(after.total, 'pod')}; {_waits(after)}"
         case Effect.ANOTHER_REASON:
@@ -142,27 +142,33 @@ def _where(page: Page, before: JobState, after: JobState) -> str:
     return f" ({before.place} {page.glyphs.arrow} {after.place})" if before.place != after.place else ""
 
 
-def least_change_lines(page: Page, found: LeastChange) -> list[Text]:
+def least_change_lines(page: Page, least_change: LeastChange) -> list[Text]:
     """What makes a job start now, way by way."""
-    own = wrapped(Text(found.own.text, style="dim"), page.width, first="  ", rest="    ") if found.own.text else []
-    if found.starts:
-        text = Text.assemble((found.name, "bold"), ": starts now, and nothing need be changed")
-        return wrapped(text, page.width) + (own if found.own.pods else [])
-    if not found.answers:
-        lines = wrapped(Text.assemble((found.name, "bold"), ": nothing that was tried makes it start now"), page.width)
+    own_lines = (
+        wrapped(Text(least_change.own.text, style="dim"), page.width, first="  ", rest="    ")
+        if least_change.own.text
+        else []
+    )
+    if least_change.starts:
+        text = Text.assemble((least_change.name, "bold"), ": starts now, and nothing need be changed")
+        return wrapped(text, page.width) + (own_lines if least_change.own.pods else [])
+    if not least_change.answers:
+        lines = wrapped(
+            Text.assemble((least_change.name, "bold"), ": nothing that was tried makes it start now"), page.width
+        )
     else:
-        lines = wrapped(Text.assemble((found.name, "bold"), ": any one of these makes it start now"), page.width)
-    for answer in found.answers:
+        lines = wrapped(Text.assemble((least_change.name, "bold"), ": any one of these makes it start now"), page.width)
+    for answer in least_change.answers:
         proof = "" if answer.exact else "; perhaps less will do, for not all choices were tried"
-        wait = "or " if answer.way == "wait" and len(found.answers) > 1 else ""
+        wait = "or " if answer.way == "wait" and len(least_change.answers) > 1 else ""
         lines += wrapped(Text(f"{wait}{answer.text}{proof}"), page.width, first=f"  {page.glyphs.bullet} ")
-    if found.stopped:
-        lines += wrapped(Text(found.stopped), page.width, first="  ", rest="    ")
-    if found.unsettled:
-        ways = joined([_HOPELESS[way] for way in found.unsettled], limit=len(_HOPELESS))
-        told = f"not settled, because the runs that one way may take were used up: {ways}"
-        lines += wrapped(Text(told, style="yellow"), page.width, first="  ", rest="    ")
-    if found.hopeless:
-        ways = joined([_HOPELESS[way] for way in found.hopeless], limit=len(_HOPELESS))
-        lines += wrapped(Text(f"no help: {ways}", style="dim"), page.width, first="  ", rest="    ")
-    return lines + own
+    if least_change.stopped:
+        lines += wrapped(Text(least_change.stopped), page.width, first="  ", rest="    ")
+    if least_change.unsettled:
+        way_texts = joined([_HOPELESS[kind] for kind in least_change.unsettled], limit=len(_HOPELESS))
+        unsettled_text = f"not settled, because the runs that one way may take were used up: {way_texts}"
+        lines += wrapped(Text(unsettled_text, style="yellow"), page.width, first="  ", rest="    ")
+    if least_change.hopeless:
+        way_texts = joined([_HOPELESS[kind] for kind in least_change.hopeless], limit=len(_HOPELESS))
+        lines += wrapped(Text(f"no help: {way_texts}", style="dim"), page.width, first="  ", rest="    ")
+    return lines + own_lines

@@ -40,8 +40,10 @@ class PodExplanation(msgspec.Struct, frozen=True):
     def place(self) -> tuple[Decision, str] | None:
         """The decision that gave the pod a place, and the node."""
         names = self.snapshot.nodes.names
-        found = ((d, row) for d in self.report.decisions for task, row in d.places() if task.key == self.pod)
-        return next(((decision, names[row]) for decision, row in found), None)
+        decisions_and_rows = (
+            (d, row) for d in self.report.decisions for task, row in d.places() if task.key == self.pod
+        )
+        return next(((decision, names[row]) for decision, row in decisions_and_rows), None)
 
 
 def already_placed(objects: Objects, job: Job | None) -> str:
@@ -61,9 +63,9 @@ def why_lines(page: Page, answer: PodExplanation) -> list[Text]:
     body: list[Text] = []
     if place is not None:
         decision, node = place
-        others = f", with {count(decision.count(), 'pod')} of its job in " if job.declared else " in "
+        other_pods = f", with {count(decision.count(), 'pod')} of its job in " if job.declared else " in "
         title.append(" goes to " if decision.bound else " is kept a place on ").append(node, style="green")
-        title.append(others + decision_title(answer.snapshot, decision))
+        title.append(other_pods + decision_title(answer.snapshot, decision))
     elif rejection is not None:
         title.append(" waits  ").append(rejection.verdict.words, style=STYLES[rejection.verdict])
         title.append(": ").append(rejection.reason.code, style="yellow")

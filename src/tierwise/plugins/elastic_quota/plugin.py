@@ -69,12 +69,12 @@ class ElasticQuotaPlugin:
         for name, argument in ((DEFAULT_QUOTA, "defaultQuotaGroupMax"), (SYSTEM_QUOTA, "systemQuotaGroupMax")):
             self._bound(name, arguments.get(argument))
 
-    def _bound(self, name: str, given: object) -> None:
+    def _bound(self, name: str, amounts: object) -> None:
         """Set the max of a quota that always exists; what cannot be read sets none, as with any argument."""
         column = self._index.get(name)
-        if column is None or not isinstance(given, Mapping):
+        if column is None or not isinstance(amounts, Mapping):
             return
-        for resource, quantity in given.items():
+        for resource, quantity in amounts.items():
             if resource in self._view.axis.index and isinstance(quantity, str | int | float):
                 try:
                     limit = max(0, min(amount(resource, quantity), MOST))
@@ -96,9 +96,9 @@ class ElasticQuotaPlugin:
         if column is None:
             return None
         around = int(self.tree.around[column])
-        own = (column,) if around < 0 else (column, around)
-        for asked in self.tree.chains[column] if self._parents else own:
-            reason = self._beyond_min(asked, amounts) or self._beyond(asked, amounts)  # what nothing cures comes first
+        own_columns = (column,) if around < 0 else (column, around)
+        for quota in self.tree.chains[column] if self._parents else own_columns:
+            reason = self._beyond_min(quota, amounts) or self._beyond(quota, amounts)  # what nothing cures comes first
             if reason is not None:
                 return reason
         return None
@@ -112,14 +112,14 @@ class ElasticQuotaPlugin:
         return Reason("QuotaExceeded", "elasticquota", text)
 
     def _beyond_min(self, column: int, amounts: Ints) -> Reason | None:
-        known = self._firm
-        if not len(known):
+        firm_resources = self._firm
+        if not len(firm_resources):
             return None
         firm = np.zeros_like(amounts)
-        firm[known] = amounts[self.tree.firm[known]]
-        held = self.tree.held(self._used, column)
+        firm[firm_resources] = amounts[self.tree.firm[firm_resources]]
+        used = self.tree.held(self._used, column)
         would = firm.copy()
-        would[known] += held[self.tree.firm[known]]
+        would[firm_resources] += used[self.tree.firm[firm_resources]]
         short = (firm > 0) & (would > self.tree.promised[:, column])
         if not short.any():
             return None
@@ -132,10 +132,13 @@ class ElasticQuotaPlugin:
             f"{show(names[r], int(would[r]))} {names[r]} with a {word} of {show(names[r], int(limit[r]))}"
             for r in np.flatnonzero(short).tolist()
         )
-        kept = self.tree.held(self._kept, column)
-        reserved = [f"{show(names[r], int(kept[r]))} {names[r]}" for r in np.flatnonzero(short & (kept > 0)).tolist()]
-        told = f", of which {', '.join(reserved)} reserved" if reserved else ""
-        return f"quota {self.tree.names[column]} would have {figures}{told}"
+        reserved_amounts = self.tree.held(self._kept, column)
+        reserved = [
+            f"{show(names[r], int(reserved_amounts[r]))} {names[r]}"
+            for r in np.flatnonzero(short & (reserved_amounts > 0)).tolist()
+        ]
+        reserved_text = f", of which {', '.join(reserved)} reserved" if reserved else ""
+        return f"quota {self.tree.names[column]} would have {figures}{reserved_text}"
 
     # -- preemption and give-back
 
@@ -144,9 +147,9 @@ class ElasticQuotaPlugin:
 
         A quota that a namespace writes for itself counts for itself alone, and protects nothing from others.
         """
-        own = np.array([bool(queue.enclosing) for queue in self._view.queues.values()], dtype=bool)
+        is_enclosed = np.array([bool(queue.enclosing) for queue in self._view.queues.values()], dtype=bool)
         result = np.where(self.tree.inside, self.tree.promised, MOST)
-        return np.where(own, 0, result)
+        return np.where(is_enclosed, 0, result)
 
     def protect(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
         """Everybody, where a job of the default quota would evict within it."""
@@ -176,8 +179,8 @@ class ElasticQuotaPlugin:
 
         Of equal priority those go first that lose the least work, where that is known, and then the youngest.
         """
-        own = np.array([job.queue == debt.queue for job in self._view.jobs], dtype=bool)
-        mine = np.flatnonzero(own[running.job] & ~running.not_preemptable)
+        is_of_queue = np.array([job.queue == debt.queue for job in self._view.jobs], dtype=bool)
+        mine = np.flatnonzero(is_of_queue[running.job] & ~running.not_preemptable)
         over = debt.over
         losses = running.losses[mine] if running.losses is not None else np.zeros(len(mine))
         order = np.lexsort((running.rank[mine], -running.started[mine], losses, running.priority[mine]))
@@ -186,13 +189,13 @@ class ElasticQuotaPlugin:
         enough = np.flatnonzero((freed >= over[:, None]).all(axis=0))
         going = mine[: int(enough[0]) + 1] if len(enough) else mine
         slack = running.request[:, going].sum(axis=1) - over
-        kept = np.zeros(len(going), dtype=bool)
+        stays = np.zeros(len(going), dtype=bool)
         for i in range(len(going) - 1, -1, -1):  # each one that stays leaves less for the next to stay by
             request = running.request[:, going[i]]
             if (request <= slack).all():
-                kept[i] = True
+                stays[i] = True
                 slack = slack - request
-        return going[~kept]
+        return going[~stays]
 
 
 @chooses(ElasticQuotaPlugin)

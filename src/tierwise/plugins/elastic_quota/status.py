@@ -48,9 +48,9 @@ class Figures:
         return {key: int(amounts[r]) if r is not None else 0 for key, r in rows.items()}
 
 
-def _guarantees(tree: QuotaTree, own: Ints) -> tuple[Ints, Ints]:
+def _guarantees(tree: QuotaTree, used: Ints) -> tuple[Ints, Ints]:
     """What must be kept for each quota: its min, or what it uses and what must be kept for those below it."""
-    allocated = own.copy()
+    allocated = used.copy()
     guaranteed = np.maximum(allocated, tree.minimum)
     for column in sorted(range(len(tree.names)), key=lambda column: -len(tree.chains[column])):  # inner ones first
         guaranteed[:, column] = np.maximum(allocated[:, column], tree.minimum[:, column])

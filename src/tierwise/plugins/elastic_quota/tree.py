@@ -69,12 +69,12 @@ def lend_out(total: int, claims: Sequence[Claim]) -> list[int]:
     Exact for any size: products of amounts and weights exceed 64 bits, so these are Python's integers.
     """
     runtimes = [claim.first for claim in claims]
-    left = total - sum(runtimes)
+    unshared = total - sum(runtimes)
     short = [i for i, claim in enumerate(claims) if claim.request > claim.minimum and claim.weight > 0]
-    while left > 0 and short:
-        for i, part in zip(short, by_weight(left, [claims[i].weight for i in short]), strict=True):
+    while unshared > 0 and short:
+        for i, part in zip(short, by_weight(unshared, [claims[i].weight for i in short]), strict=True):
             runtimes[i] += part
-        left = sum(max(0, runtimes[i] - claims[i].request) for i in short)
+        unshared = sum(max(0, runtimes[i] - claims[i].request) for i in short)
         for i in short:
             runtimes[i] = min(runtimes[i], claims[i].request)
         short = [i for i in short if runtimes[i] < claims[i].request]
@@ -83,10 +83,10 @@ def lend_out(total: int, claims: Sequence[Claim]) -> list[int]:
 
 def scaled(total: int, minimums: Sequence[int]) -> list[int]:
     """The minimums, all reduced in one proportion where together they are more than there is; fractions are dropped."""
-    asked = sum(minimums)
-    if asked <= total:
+    minimums_total = sum(minimums)
+    if minimums_total <= total:
         return list(minimums)
-    return [max(total, 0) * minimum // asked for minimum in minimums]
+    return [max(total, 0) * minimum // minimums_total for minimum in minimums]
 
 
 _NO_QUOTA = Queue("")
@@ -119,17 +119,17 @@ class QuotaTree(msgspec.Struct, frozen=True):
         axis = snapshot.axis
         inside = np.array([q.elastic and q.name not in (DEFAULT_QUOTA, SYSTEM_QUOTA) for q in queues], dtype=bool)
         parents = _parents(queues, inside)
-        own = ledger.queue_used + pending(snapshot, ledger)
+        own_requests = ledger.queue_used + pending(snapshot, ledger)
         quotas = [queue if queue.elastic else _NO_QUOTA for queue in queues]  # queues declare no such amounts
         maximum = columns(axis, [quota.capability for quota in quotas], UNLIMITED)
         minimum = columns(axis, [quota.guarantee for quota in quotas])
         sharing = _Sharing(queues, parents, minimum, columns(axis, [q.weights for q in quotas]), scale=scale)
-        asked, request = sharing.requests(own, maximum)
+        requested, request = sharing.requests(own_requests, maximum)
         runtime = maximum.copy()
         totals = _totals(snapshot, ledger, inside)
         for parent, level in sharing.levels():
-            first = queues[level[0]]
-            total = totals[first.scope, first.tree] if parent == _TOP else runtime[:, parent]
+            first_queue = queues[level[0]]
+            total = totals[first_queue.scope, first_queue.tree] if parent == _TOP else runtime[:, parent]
             for r in np.flatnonzero(counted(axis)).tolist():
                 runtime[r, level] = sharing.share(r, int(total[r]), level, request)
         named = columns(axis, [quota.capability for quota in quotas], -1) >= 0
@@ -148,7 +148,7 @@ class QuotaTree(msgspec.Struct, frozen=True):
             minimum=minimum,
             promised=columns(axis, [quota.guarantee for quota in quotas], UNLIMITED),
             firm=np.array([axis.index.get(f"{FIRM_PREFIX}{name}", -1) for name in axis.names], dtype=np.int64),
-            asked=asked,
+            asked=requested,
             request=request,
             runtime=np.where(named | ~inside, runtime, UNLIMITED),
         )
@@ -182,17 +182,17 @@ class _Sharing:
         for (parent, *_), level in self._children.items():
             yield parent, level
 
-    def requests(self, own: Ints, maximum: Ints) -> tuple[Ints, Ints]:
+    def requests(self, own_requests: Ints, maximum: Ints) -> tuple[Ints, Ints]:
         """What is asked of quotas, and what they ask of those above: at most max, at least min if they do not lend."""
-        asked = own.copy()
-        limited = np.minimum(own, maximum)
+        requested = own_requests.copy()
+        limited = np.minimum(own_requests, maximum)
         for (parent, *_), level in reversed(self._children.items()):  # inner ones first
             for column in level:
-                least = 0 if self._queues[column].lends else self._minimum[:, column]
-                limited[:, column] = np.minimum(np.maximum(asked[:, column], least), maximum[:, column])
+                at_least = 0 if self._queues[column].lends else self._minimum[:, column]
+                limited[:, column] = np.minimum(np.maximum(requested[:, column], at_least), maximum[:, column])
                 if parent != _TOP:
-                    asked[:, parent] = np.minimum(asked[:, parent] + limited[:, column], UNLIMITED)
-        return asked, limited
+                    requested[:, parent] = np.minimum(requested[:, parent] + limited[:, column], UNLIMITED)
+        return requested, limited
 
     def share(self, r: int, total: int, level: list[int], request: Ints) -> list[int]:
         """The runtime of the quotas of one level in one resource."""
@@ -202,8 +202,8 @@ class _Sharing:
         return lend_out(
             total,
             [
-                Claim(int(request[r, column]), least, int(self._weights[r, column]), self._queues[column].lends)
-                for column, least in zip(level, minimums, strict=True)
+                Claim(int(request[r, column]), minimum, int(self._weights[r, column]), self._queues[column].lends)
+                for column, minimum in zip(level, minimums, strict=True)
             ],
         )
 
@@ -216,31 +216,31 @@ def _totals(snapshot: Snapshot, ledger: Ledger, inside: Bools) -> dict[tuple[str
     axis = snapshot.axis
     queues = tuple(snapshot.queues.values())
     cluster = _to_share(snapshot, ledger, inside) - ledger.queue_used[:, inside].sum(axis=1)
-    rest = {scope: cluster.copy() for scope in {"", *(queue.scope for queue in queues)}}
+    rest_by_scope = {scope: cluster.copy() for scope in {"", *(queue.scope for queue in queues)}}
     for column in np.flatnonzero(inside).tolist():
-        rest[queues[column].scope] += ledger.queue_used[:, column]
+        rest_by_scope[queues[column].scope] += ledger.queue_used[:, column]
     totals: dict[tuple[str, str], Ints] = {}
     for queue in queues:
         if queue.total is not None:
-            known = {}
+            limits = {}
             for name, number in queue.total.items():
                 if name in axis.index:
-                    known[name] = min(number, UNLIMITED)
-            totals[queue.scope, queue.tree] = axis.vector(known)
-            left = rest[queue.scope] - totals[queue.scope, queue.tree] * queue.aside
-            rest[queue.scope] = np.maximum(left, 0)
-    totals.update(((scope, ""), np.maximum(left, 0)) for scope, left in rest.items())
+                    limits[name] = min(number, UNLIMITED)
+            totals[queue.scope, queue.tree] = axis.vector(limits)
+            remaining = rest_by_scope[queue.scope] - totals[queue.scope, queue.tree] * queue.aside
+            rest_by_scope[queue.scope] = np.maximum(remaining, 0)
+    totals.update(((scope, ""), np.maximum(remaining, 0)) for scope, remaining in rest_by_scope.items())
     return totals
 
 
 def _to_share(snapshot: Snapshot, ledger: Ledger, inside: Bools) -> Ints:
     """What the cluster has besides what pods outside all trees hold."""
-    left: Ints = total(snapshot.nodes) - ledger.queue_used[:, ~inside].sum(axis=1)
-    others = rows_by_shape(snapshot.nodes, snapshot.others, Status.RUNNING)
-    for number, rows in (*others.items(), *snapshot.standing.items()):
-        left -= snapshot.shapes[number].request * len(rows)
-    left += sum(snapshot.standing_in.values())  # of these, what queues hold was counted with the queues
-    return left
+    to_share: Ints = total(snapshot.nodes) - ledger.queue_used[:, ~inside].sum(axis=1)
+    pods_outside = rows_by_shape(snapshot.nodes, snapshot.others, Status.RUNNING)
+    for number, rows in (*pods_outside.items(), *snapshot.standing.items()):
+        to_share -= snapshot.shapes[number].request * len(rows)
+    to_share += sum(snapshot.standing_in.values())  # of these, what queues hold was counted with the queues
+    return to_share
 
 
 def _parents(queues: tuple[Queue, ...], inside: Bools) -> list[int]:

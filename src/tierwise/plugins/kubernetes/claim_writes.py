@@ -44,61 +44,61 @@ class ClaimWriter:
         self.given: dict[str, Raw] = {}  # allocations of this cycle, by path of the claim
         self._reserved: dict[str, list[Raw]] = {}
         self._here: dict[int, Raw] = {}  # by row: the selector of that node
-        self._configured = any(one.spec.config for one in devices.classes.values())
+        self._configured = any(device_class.spec.config for device_class in devices.classes.values())
 
     def writes(
         self,
         job: Job,
         task: Task,
         row: int,
-        chosen: Mapping[str, Sequence[Choice]],
-        made: tuple[Extended, Sequence[Choice]] | None,
+        choices_by_claim: Mapping[str, Sequence[Choice]],
+        new_claim: tuple[Extended, Sequence[Choice]] | None,
     ) -> list[Prepare]:
-        """All that a task needs before it is bound; `made` are a claim that is yet to be made, and its devices."""
-        found: list[Prepare] = []
+        """All that a task needs before it is bound; `new_claim` are a claim that is yet to be made, and its devices."""
+        writes: list[Prepare] = []
         for path in task.claims:
             claim = self._devices.claims.get(path)
             if claim is not None:
-                self._of_claim(found, job, task, row, claim, path, chosen.get(path))
-        if made is not None:
-            found += self._made(job, task, row, *made)
-        return found
+                self._of_claim(writes, job, task, row, claim, path, choices_by_claim.get(path))
+        if new_claim is not None:
+            writes += self._made(job, task, row, *new_claim)
+        return writes
 
     def _of_claim(
         self,
-        found: list[Prepare],
+        writes: list[Prepare],
         job: Job,
         task: Task,
         row: int,
         claim: ResourceClaim,
         path: str,
-        chosen: Sequence[Choice] | None,
+        choices: Sequence[Choice] | None,
     ) -> None:
         """Add what is written on one claim."""
         key = claim_key(path)
         meta = claim.metadata
-        if chosen is not None:
+        if choices is not None:
             changed: Raw = {}
             if FINALIZER not in meta.finalizers:
                 changed["finalizers"] = [*meta.finalizers, FINALIZER]
             if FAILED_AT in meta.annotations:
                 changed["annotations"] = {FAILED_AT: None}
             if changed:
-                found.append(Prepare(key, {"metadata": changed}, gang=job.key, version=meta.resource_version))
-            self.given[path] = self._allocation(claim.spec.devices, chosen, row, meta.uid or path)
-        known = self._reserved.get(path)
-        if known is None:
-            known = self._reserved[path] = [lists_of(one) for one in claim.status.reserved_for]
-        own = reference(task)
-        if own not in known:
-            known.append(own)
-        elif chosen is None:
+                writes.append(Prepare(key, {"metadata": changed}, gang=job.key, version=meta.resource_version))
+            self.given[path] = self._allocation(claim.spec.devices, choices, row, meta.uid or path)
+        reserved_for = self._reserved.get(path)
+        if reserved_for is None:
+            reserved_for = self._reserved[path] = [lists_of(reservation) for reservation in claim.status.reserved_for]
+        task_reference = reference(task)
+        if task_reference not in reserved_for:
+            reserved_for.append(task_reference)
+        elif choices is None:
             return
-        status: Raw = {"reservedFor": list(known)}
+        status: Raw = {"reservedFor": list(reserved_for)}
         if path in self.given:
             status = {"allocation": self.given[path], **status}
         patch: Raw = {"metadata": {"uid": meta.uid}, "status": status} if meta.uid else {"status": status}
-        found.append(Prepare(key, patch, gang=job.key, status=True))
+        writes.append(Prepare(key, patch, gang=job.key, status=True))
 
     def _made(self, job: Job, task: Task, row: int, extended: Extended, choices: Sequence[Choice]) -> Iterator[Prepare]:
         """A claim for the extended resources of a pod, and a word about it on the pod."""
@@ -128,11 +128,11 @@ class ClaimWriter:
             {"containerName": container, "resourceName": resource, "requestName": request}
             for container, resource, request in extended.mappings
         ]
-        told: Raw = {"extendedResourceClaimStatus": {"resourceClaimName": key.name, "requestMappings": mappings}}
-        yield Prepare(Key("", "Pod", namespace, pod), {"status": told}, gang=job.key, status=True)
+        status: Raw = {"extendedResourceClaimStatus": {"resourceClaimName": key.name, "requestMappings": mappings}}
+        yield Prepare(Key("", "Pod", namespace, pod), {"status": status}, gang=job.key, status=True)
 
     def _allocation(self, spec: DeviceClaim, choices: Sequence[Choice], row: int, unique: str) -> Raw:
-        devices: Raw = {"results": [self._result(spec, one, i, unique) for i, one in enumerate(choices)]}
+        devices: Raw = {"results": [self._result(spec, choice, i, unique) for i, choice in enumerate(choices)]}
         config = self._config(spec, choices)
         if config:
             devices["config"] = config
@@ -155,7 +155,7 @@ class ClaimWriter:
             result["adminAccess"] = True
         tolerations = _tolerations(spec, choice.request.name)
         if tolerations:
-            result["tolerations"] = [lists_of(one) for one in tolerations]
+            result["tolerations"] = [lists_of(toleration) for toleration in tolerations]
         if device.binding_conditions:
             result["bindingConditions"] = list(device.binding_conditions)
             result["bindingFailureConditions"] = list(device.binding_failure_conditions)
@@ -167,13 +167,13 @@ class ClaimWriter:
 
     def _config(self, spec: DeviceClaim, choices: Sequence[Choice]) -> list[Raw]:
         """Settings of the classes, each once, then those of the claim that are about what was chosen."""
-        found: list[Raw] = []
+        configs: list[Raw] = []
         if not spec.config and not self._configured:
-            return found
+            return configs
         by_class: dict[str, list[Raw]] = {}
-        chosen = {one.request.name.partition("/")[0]: one.request for one in choices}
-        for asked in spec.requests:
-            request = chosen.get(asked.name)
+        request_by_name = {choice.request.name.partition("/")[0]: choice.request for choice in choices}
+        for stated in spec.requests:
+            request = request_by_name.get(stated.name)
             named = self._devices.classes.get(request.device_class) if request is not None else None
             if request is None or named is None:
                 continue
@@ -183,40 +183,44 @@ class ClaimWriter:
                     assert isinstance(names, list)
                     names.append(request.name)
                 continue
-            own = [{"source": "FromClass", "requests": [request.name], **lists_of(one)} for one in named.spec.config]
-            by_class[request.device_class] = own
-            found += own
+            class_configs = [
+                {"source": "FromClass", "requests": [request.name], **lists_of(config)} for config in named.spec.config
+            ]
+            by_class[request.device_class] = class_configs
+            configs += class_configs
         for config in spec.config:
             entry = {"source": "FromClaim", **lists_of(config)}
             if not config.requests:
-                found.append(entry)
+                configs.append(entry)
                 continue
-            for asked in spec.requests:
-                request = chosen.get(asked.name)
-                if asked.name in config.requests or (request is not None and request.name in config.requests):
-                    found.append(entry)
-        return found
+            for stated in spec.requests:
+                request = request_by_name.get(stated.name)
+                if stated.name in config.requests or (request is not None and request.name in config.requests):
+                    configs.append(entry)
+        return configs
 
     def _selector(self, choices: Sequence[Choice], row: int) -> Raw | None:
         """The nodes from which all devices can be reached; None where that is every node."""
-        here = self._here.get(row)
-        if here is None:
+        node_selector = self._here.get(row)
+        if node_selector is None:
             only = {"key": "metadata.name", "operator": "In", "values": [self._nodes.names[row]]}
-            here = self._here[row] = {"nodeSelectorTerms": [{"matchFields": [only]}]}
+            node_selector = self._here[row] = {"nodeSelectorTerms": [{"matchFields": [only]}]}
         if choices and self._table.row[choices[0].device] >= 0:  # of a node's own pool
-            return here
+            return node_selector
         fields: dict[bytes, Requirement] = {}
         labels: dict[bytes, Requirement] = {}
         for choice in choices:
             device = self._table.devices[choice.device]
             part = self._reach.slice_of(choice.device).spec
-            own = part.per_device_node_selection
-            name, selector = (device.node_name, device.node_selector) if own else (part.node_name, part.node_selector)
+            by_device = part.per_device_node_selection
+            name, selector = (
+                (device.node_name, device.node_selector) if by_device else (part.node_name, part.node_selector)
+            )
             if name or device.binds_to_node:
-                return here
+                return node_selector
             for term in selector.node_selector_terms[:1] if selector is not None else ():
-                fields |= {_same(one): one for one in term.match_fields}
-                labels |= {_same(one): one for one in term.match_expressions}
+                fields |= {_same(field): field for field in term.match_fields}
+                labels |= {_same(label): label for label in term.match_expressions}
         if not fields and not labels:
             return None
         term = NodeSelectorTerm(match_fields=tuple(fields.values()), match_expressions=tuple(labels.values()))
@@ -242,9 +246,9 @@ def reference(task: Task) -> Raw:
 
 def lists_of(value: object) -> Raw:
     """A record as a manifest holds it."""
-    found = lists(msgspec.to_builtins(value))
-    assert isinstance(found, dict)
-    return found
+    builtins = lists(msgspec.to_builtins(value))
+    assert isinstance(builtins, dict)
+    return builtins
 
 
 def _same(requirement: Requirement) -> bytes:

@@ -87,13 +87,13 @@ class Reach:
 
     def views(self, row: int) -> list[_View]:
         """The pools of a node, in the order in which they are looked through."""
-        known = self._at.get(row)
-        if known is None:
+        views = self._at.get(row)
+        if views is None:
             numbers = (*self._table.at.get(row, ()), *self._table.shared)
-            found = [self._view(number, row) for number in sorted(numbers)]
-            known = sorted((view for view in found if view is not None), key=lambda view: view.prepared)
-            self._at[row] = known
-        return known
+            all_views = [self._view(number, row) for number in sorted(numbers)]
+            views = sorted((view for view in all_views if view is not None), key=lambda view: view.prepared)
+            self._at[row] = views
+        return views
 
     def signature(self, row: int, state: DeviceState) -> tuple[object, ...]:
         """Equal for nodes that have the same kinds of devices in the same order and condition."""
@@ -104,12 +104,12 @@ class Reach:
             if pool.row < 0:
                 parts.append((number, row))
             else:
-                same = self._table.kind[span].tobytes(), pool.driver, pool.fault, _counters_of(pool.slices)
-                parts.append(same)
+                pool_signature = self._table.kind[span].tobytes(), pool.driver, pool.fault, _counters_of(pool.slices)
+                parts.append(pool_signature)
             parts.append(state.taken[span].tobytes())
             if state.slots:
-                held = [(i, n) for i, n in state.slots if pool.first <= i < pool.last]
-                parts.append(tuple((i - pool.first, n, state.consumed(i, n)) for i, n in held))
+                used_slots = [(i, n) for i, n in state.slots if pool.first <= i < pool.last]
+                parts.append(tuple((i - pool.first, n, state.consumed(i, n)) for i, n in used_slots))
         return tuple(parts)
 
     def reaches(self, device: int, row: int) -> bool:
@@ -124,17 +124,17 @@ class Reach:
             mask = np.zeros(len(self._nodes), dtype=bool)
             mask[pool.row] = True
             return mask
-        own = self._own_mask(device)
-        return own if own is not None else self._slice_masks(int(self._table.pool[device]))[self.part(device)]
+        own_rows = self._own_mask(device)
+        return own_rows if own_rows is not None else self._slice_masks(int(self._table.pool[device]))[self.part(device)]
 
     def part(self, device: int) -> int:
         """Which slice of its pool a device is in."""
         pool = self._table.pools[int(self._table.pool[device])]
-        left = device - pool.first
-        for i, one in enumerate(pool.slices):
-            if left < len(one.spec.devices):
+        position = device - pool.first
+        for i, resource_slice in enumerate(pool.slices):
+            if position < len(resource_slice.spec.devices):
                 return i
-            left -= len(one.spec.devices)
+            position -= len(resource_slice.spec.devices)
         raise AssertionError("the device is in no slice of its pool")
 
     def slice_of(self, device: int) -> ResourceSlice:
@@ -155,30 +155,34 @@ class Reach:
 
     def _shared_view(self, pool: DevicePool, relevant: tuple[bool, ...]) -> _View | None:
         """A pool whose slices mean different nodes: Kubernetes looks at the newest generation among those meant."""
-        meant = [one for one, there in zip(pool.slices, relevant, strict=True) if there]
+        meant = [meant_slice for meant_slice, is_meant in zip(pool.slices, relevant, strict=True) if is_meant]
         if not meant:
             return None
-        newest = max(one.spec.pool.generation for one in meant)
-        seen = [one for one in meant if one.spec.pool.generation == newest]
-        wanted = seen[0].spec.pool.resource_slice_count
-        everything = [one for one in pool.slices if one.spec.pool.generation == newest]
-        if len(seen) != wanted and any(one.spec.pool.generation > newest for one in pool.slices):
+        newest = max(meant_slice.spec.pool.generation for meant_slice in meant)
+        seen = [resource_slice for resource_slice in meant if resource_slice.spec.pool.generation == newest]
+        slice_count = seen[0].spec.pool.resource_slice_count
+        everything = [resource_slice for resource_slice in pool.slices if resource_slice.spec.pool.generation == newest]
+        if len(seen) != slice_count and any(
+            resource_slice.spec.pool.generation > newest for resource_slice in pool.slices
+        ):
             return None
         devices: list[int] = []
         at = pool.first
-        for one in pool.slices:
-            if any(one is other for other in seen) and not one.spec.shared_counters:
-                devices += range(at, at + len(one.spec.devices))
-            at += len(one.spec.devices)
-        return self._made(pool, everything, devices, incomplete=len(everything) != wanted and len(seen) != wanted)
+        for resource_slice in pool.slices:
+            if any(resource_slice is seen_slice for seen_slice in seen) and not resource_slice.spec.shared_counters:
+                devices += range(at, at + len(resource_slice.spec.devices))
+            at += len(resource_slice.spec.devices)
+        return self._made(
+            pool, everything, devices, incomplete=len(everything) != slice_count and len(seen) != slice_count
+        )
 
     def _made(
         self, pool: DevicePool, slices: Sequence[ResourceSlice], devices: Sequence[int], *, incomplete: bool
     ) -> _View:
         counters = {
             (group.name, name): milli(counter.value)
-            for one in slices
-            for group in one.spec.shared_counters
+            for resource_slice in slices
+            for group in resource_slice.spec.shared_counters
             for name, counter in group.counters.items()
         }
         invalid = pool.fault if pool.row >= 0 and not pool.fault.startswith("being") else slices_fault(slices)
@@ -187,14 +191,14 @@ class Reach:
         return _View(pool, devices, incomplete, invalid, counters, prepared)
 
     def _slice_masks(self, number: int) -> list[Bools]:
-        found = self._masks.get(number)
-        if found is None:
-            found = [self._slice_mask(one) for one in self._table.pools[number].slices]
-            self._masks[number] = found
-        return found
+        masks = self._masks.get(number)
+        if masks is None:
+            masks = [self._slice_mask(resource_slice) for resource_slice in self._table.pools[number].slices]
+            self._masks[number] = masks
+        return masks
 
-    def _slice_mask(self, one: ResourceSlice) -> Bools:
-        spec = one.spec
+    def _slice_mask(self, resource_slice: ResourceSlice) -> Bools:
+        spec = resource_slice.spec
         if spec.shared_counters:
             return np.ones(len(self._nodes), dtype=bool)
         if spec.node_name or spec.all_nodes or spec.node_selector is not None:
@@ -209,11 +213,13 @@ class Reach:
         pool = int(self._table.pool[device])
         if self._table.pools[pool].row >= 0 or not self.slice_of(device).spec.per_device_node_selection:
             return None
-        found = self._own.get((pool, device))
-        if found is None:
-            one = self._table.devices[device]
-            found = self._own[pool, device] = self._mask(one.node_name, one.all_nodes, one.node_selector)
-        return found
+        mask = self._own.get((pool, device))
+        if mask is None:
+            device_record = self._table.devices[device]
+            mask = self._own[pool, device] = self._mask(
+                device_record.node_name, device_record.all_nodes, device_record.node_selector
+            )
+        return mask
 
     def _mask(self, name: str, everywhere: bool, selector: NodeSelector | None) -> Bools:  # noqa: FBT001
         if name:
@@ -231,7 +237,7 @@ class Reach:
 
 def _counters_of(slices: tuple[ResourceSlice, ...]) -> bytes:
     """The counters of a pool, comparable; empty for the many that have none."""
-    groups = [group for one in slices for group in one.spec.shared_counters]
+    groups = [group for resource_slice in slices for group in resource_slice.spec.shared_counters]
     return msgspec.msgpack.encode(groups) if groups else b""
 
 
@@ -242,21 +248,27 @@ def allocate(
     claims: Sequence[PlannedClaim],
     state: DeviceState,
     *,
-    most: int,
+    max_steps: int,
 ) -> list[list[Choice]] | None:
     """Devices for each claim, the state being left as it was; None where the node has not enough of them.
 
     AllocationFault where a selector fails on a device, a pool that must be known whole is not, or the search is given
     up after so many steps.
     """
-    return _Search(table, reach, row, claims, state, most).run()
+    return _Search(table, reach, row, claims, state, max_steps).run()
 
 
 class _Search:
     def __init__(
-        self, table: DeviceTable, reach: Reach, row: int, claims: Sequence[PlannedClaim], state: DeviceState, most: int
+        self,
+        table: DeviceTable,
+        reach: Reach,
+        row: int,
+        claims: Sequence[PlannedClaim],
+        state: DeviceState,
+        max_steps: int,
     ) -> None:
-        self._most = most
+        self._most = max_steps
         self._table = table
         self._reach = reach
         self._row = row
@@ -275,9 +287,9 @@ class _Search:
 
     def run(self) -> list[list[Choice]] | None:
         for claim in self._claims:
-            least = sum(min(self._number(one, claim) for one in options) for options in claim.requests)
-            if least > MOST_DEVICES:
-                raise AllocationFault(f"asks for {least} devices, and a claim can hold {MOST_DEVICES}")
+            fewest_devices = sum(min(self._number(option, claim) for option in options) for options in claim.requests)
+            if fewest_devices > MOST_DEVICES:
+                raise AllocationFault(f"asks for {fewest_devices} devices, and a claim can hold {MOST_DEVICES}")
         if self._claim(0):
             return self._chosen
         broken = next((view for view in self._views if view.invalid), None)
@@ -289,19 +301,19 @@ class _Search:
         """How many devices a request needs; of all that there are, those are found first."""
         if not request.all:
             return request.count
-        found: list[int] = []
+        devices: list[int] = []
         for view in self._views:
             if view.incomplete or view.invalid:
                 what = "being updated" if view.incomplete else "invalid"
                 pool = f"{view.pool.driver}/{view.pool.name}"
                 raise AllocationFault(f"request {request.name} asks for all devices, and the pool {pool} is {what}")
-            found += [
+            devices += [
                 device
                 for device in view.devices
                 if self._selectable(request, claim, device) and self._has_capacity(request, device) is not None
             ]
-        self._all[id(request)] = found
-        return len(found)
+        self._all[id(request)] = devices
+        return len(devices)
 
     def _claim(self, at: int) -> bool:
         return at == len(self._claims) or self._request(at, 0)
@@ -369,17 +381,17 @@ class _Search:
         return answer != 0 and self._reach.reaches(device, self._row)
 
     def _busy(self, claim: int, request: PlannedRequest, device: int) -> bool:
-        chosen = self._in_use.get(device)
+        claims_of_device = self._in_use.get(device)
         if request.admin:
-            return chosen is not None and claim in chosen
-        return bool(self._state.taken[device]) or bool(chosen)
+            return claims_of_device is not None and claim in claims_of_device
+        return bool(self._state.taken[device]) or bool(claims_of_device)
 
     def _add(self, claim: int, request: PlannedRequest, device: int, view: _View, *, must: bool = False) -> bool:
         """Take a device for a request where nothing speaks against it.
 
         A constraint against one that it `must` have is a fault: Kubernetes takes it for a mistake in the claim.
         """
-        one, several = self._table.devices[device], self._table.devices[device].allow_multiple_allocations
+        device_record, several = self._table.devices[device], self._table.devices[device].allow_multiple_allocations
         if not several and request.admin and claim in self._in_use.get(device, ()):
             return False
         if not request.admin and (self._state.taken[device] or self._in_use.get(device)):
@@ -387,8 +399,8 @@ class _Search:
         consumed = self._has_capacity(request, device)
         if consumed is None or request.answers[self._table.kind[device]] == _TAINTED:
             return False
-        draws = bool(one.consumes_counters) and not (several and self._shared_already(device))
-        if draws and not self._draw(one, view):
+        draws = bool(device_record.consumes_counters) and not (several and self._shared_already(device))
+        if draws and not self._draw(device_record, view):
             return False
         added: list[int] = []
         for c, (_, _, names) in enumerate(self._claims[claim].constraints):
@@ -403,7 +415,7 @@ class _Search:
                 for i in added:
                     self._values[claim][i].pop()
                 if draws:
-                    self._give_back(one, view)
+                    self._give_back(device_record, view)
                 return False
             added.append(c)
         if several:
@@ -415,18 +427,18 @@ class _Search:
         return True
 
     def _remove(self, claim: int, request: PlannedRequest, device: int, view: _View) -> None:
-        one = self._table.devices[device]
+        device_record = self._table.devices[device]
         choice = self._chosen[claim].pop()
         for c, (_, _, names) in enumerate(self._claims[claim].constraints):
             if not names or request.name in names or request.name.partition("/")[0] in names:
                 self._values[claim][c].pop()
-        if one.allow_multiple_allocations:
+        if device_record.allow_multiple_allocations:
             for name, amount in choice.consumed.items():
                 self._consumed[device, name] -= amount
         else:
             self._in_use[device].discard(claim)
-            if one.consumes_counters:
-                self._give_back(one, view)
+            if device_record.consumes_counters:
+                self._give_back(device_record, view)
 
     def _agrees(self, claim: int, constraint: int, device: int) -> bool:
         match, name, _ = self._claims[claim].constraints[constraint]
@@ -434,7 +446,11 @@ class _Search:
         if value is None:
             return False
         before = self._values[claim][constraint]
-        if before and (match is not _same(value, before[0]) if match else any(_same(value, one) for one in before)):
+        if before and (
+            match is not _same(value, before[0])
+            if match
+            else any(_same(value, earlier_value) for earlier_value in before)
+        ):
             return False
         before.append(value)
         return True
@@ -443,20 +459,20 @@ class _Search:
 
     def _has_capacity(self, request: PlannedRequest, device: int) -> dict[str, int] | None:
         """What a request takes of a device's capacities; None where the device does not have it left."""
-        one = self._table.devices[device]
-        if any(name not in one.capacity for name in request.capacity):
+        device_record = self._table.devices[device]
+        if any(name not in device_record.capacity for name in request.capacity):
             return None
-        taken: dict[str, int] = {}
-        for name, capacity in one.capacity.items():
-            asked = _consumption(request.capacity.get(name), capacity)
-            if asked is None:
+        consumed: dict[str, int] = {}
+        for name, capacity in device_record.capacity.items():
+            amount = _consumption(request.capacity.get(name), capacity)
+            if amount is None:
                 return None
             key = device, name
             before = self._state.consumed(device, name) + self._consumed.get(key, 0)
-            if before + asked > milli(capacity.value):
+            if before + amount > milli(capacity.value):
                 return None
-            taken[name] = asked
-        return taken
+            consumed[name] = amount
+        return consumed
 
     def _shared_already(self, device: int) -> bool:
         names = self._table.devices[device].capacity
@@ -471,24 +487,24 @@ class _Search:
         return True
 
     def _give_back(self, device: Device, view: _View, sign: int = 1) -> None:
-        for taken in device.consumes_counters:
-            for name, counter in taken.counters.items():
-                key = view.pool.key, (taken.counter_set, name)
+        for consumption in device.consumes_counters:
+            for name, counter in consumption.counters.items():
+                key = view.pool.key, (consumption.counter_set, name)
                 self._drawn[key] = self._drawn.get(key, 0) - sign * milli(counter.value)
 
     def _free_counters(self, view: _View) -> dict[tuple[str, str], int]:
         """The counters of a pool less what devices that are taken draw, wherever these can be reached from."""
-        found = self._left.get(view.pool.key)
-        if found is None:
-            found = self._left[view.pool.key] = dict(view.counters)
+        free = self._left.get(view.pool.key)
+        if free is None:
+            free = self._left[view.pool.key] = dict(view.counters)
             for device in range(view.pool.first, view.pool.last):
                 if self._state.taken[device]:
-                    for taken in self._table.devices[device].consumes_counters:
-                        for name, counter in taken.counters.items():
-                            key = taken.counter_set, name
-                            if key in found:
-                                found[key] -= milli(counter.value)
-        return found
+                    for consumption in self._table.devices[device].consumes_counters:
+                        for name, counter in consumption.counters.items():
+                            key = consumption.counter_set, name
+                            if key in free:
+                                free[key] -= milli(counter.value)
+        return free
 
     def _pool_key(self, device: int) -> tuple[str, str]:
         return self._table.pools[int(self._table.pool[device])].key
@@ -496,47 +512,47 @@ class _Search:
 
 def _attribute(device: Device, driver: str, name: str) -> DeviceAttribute | None:
     """An attribute by its whole name; of the driver's own domain, also by the short one."""
-    found = device.attributes.get(name)
-    if found is not None:
-        return found
-    domain, slash, own = name.partition("/")
-    return device.attributes.get(own) if slash and domain == driver else None
+    attribute = device.attributes.get(name)
+    if attribute is not None:
+        return attribute
+    domain, slash, short_name = name.partition("/")
+    return device.attributes.get(short_name) if slash and domain == driver else None
 
 
-def _same(one: DeviceAttribute, other: DeviceAttribute) -> bool:
+def _same(attribute: DeviceAttribute, other_attribute: DeviceAttribute) -> bool:
     """Whether two values are equal, and of one type."""
     for mine, theirs in (
-        (one.string_value, other.string_value),
-        (one.int_value, other.int_value),
-        (one.bool_value, other.bool_value),
-        (one.version_value, other.version_value),
+        (attribute.string_value, other_attribute.string_value),
+        (attribute.int_value, other_attribute.int_value),
+        (attribute.bool_value, other_attribute.bool_value),
+        (attribute.version_value, other_attribute.version_value),
     ):
         if mine is not None:
             return theirs is not None and mine == theirs
     return False
 
 
-def _consumption(asked: int | None, capacity: DeviceCapacity) -> int | None:
+def _consumption(amount: int | None, capacity: DeviceCapacity) -> int | None:
     """What an amount that is asked for comes to by the policy of a capacity; None where it is not allowed.
 
     Thousandths; None as the amount is that of a request which names none.
     """
     policy = capacity.request_policy
-    if asked is None:
+    if amount is None:
         return milli(policy.default if policy is not None and policy.default is not None else capacity.value)
     if policy is None:
-        return asked
+        return amount
     span, values = policy.valid_range, [milli(value) for value in policy.valid_values]
     if span is not None and span.min is not None:
-        least, step = milli(span.min), milli(span.step) if span.step is not None else 0
-        asked = max(asked, least)
+        lowest, step = milli(span.min), milli(span.step) if span.step is not None else 0
+        amount = max(amount, lowest)
         if step:
-            asked = least + -(-(asked - least) // step) * step
+            amount = lowest + -(-(amount - lowest) // step) * step
     elif values:
-        asked = next((value for value in values if asked <= value), asked)
-    if policy.default is not None and asked == milli(policy.default):
-        return asked
+        amount = next((value for value in values if amount <= value), amount)
+    if policy.default is not None and amount == milli(policy.default):
+        return amount
     if span is not None:
-        beyond = span.max is not None and asked > milli(span.max)
-        return None if beyond else asked
-    return None if values and asked not in values else asked
+        beyond = span.max is not None and amount > milli(span.max)
+        return None if beyond else amount
+    return None if values and amount not in values else amount

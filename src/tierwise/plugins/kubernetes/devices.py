@@ -143,7 +143,11 @@ class DeviceRules:
         mine = self._not_given(shape)
         if not mine:
             return None
-        sharing = (other.number for other in self._view.snapshot.shapes if not mine.isdisjoint(self._not_given(other)))
+        sharing = (
+            shape_sharing.number
+            for shape_sharing in self._view.snapshot.shapes
+            if not mine.isdisjoint(self._not_given(shape_sharing))
+        )
         return Tie(np.arange(len(self._view.nodes)), frozenset(sharing))
 
     def _not_given(self, shape: Shape) -> frozenset[str]:
@@ -210,12 +214,12 @@ class DeviceRules:
             return placed
         if not plans:
             return 0
-        others = tuple(number for number, _ in self._standing(row)) if self._meets_others(shape, row) else ()
-        key = (shape.number, others, *map(id, plans), *self._reach.signature(row, self._state))
+        other_shapes = tuple(number for number, _ in self._standing(row)) if self._meets_others(shape, row) else ()
+        key = (shape.number, other_shapes, *map(id, plans), *self._reach.signature(row, self._state))
         found = self._answers.get(key)
         if found is None:
             reason = self._reason(plans, row, self._state)
-            if reason is not None and others:
+            if reason is not None and other_shapes:
                 together = self._together(row, plans)
                 reason = replace(reason, cut=reason.cut or self._given_up) if together is None else None
             found = self._answers[key] = 0 if reason is None else self._reasons.number(reason)
@@ -226,9 +230,9 @@ class DeviceRules:
         plans: list[PlannedClaim] = []
         for claim in ask.claims:
             if claim.shared:
-                given = np.flatnonzero(self._owner == self._number(claim.shared))
-                if len(given):
-                    if not all(self._reach.rows(int(device))[row] for device in given):
+                given_devices = np.flatnonzero(self._owner == self._number(claim.shared))
+                if len(given_devices):
+                    if not all(self._reach.rows(int(device))[row] for device in given_devices):
                         return [], self._reasons.number(self._elsewhere)
                     continue
             plans.append(claim.plan)
@@ -267,11 +271,13 @@ class DeviceRules:
         ledger = self._view.ledger
         room = shape.max_tasks(ledger.free(shape.asked, slice(None), Pool.IDLE))
         room[(why > 0) | self._barred(shape)] = 0
-        most = min(int(room.max(initial=0)), sum(task.shape is shape for job in self._view.jobs for task in job.tasks))
+        wanted_room = min(
+            int(room.max(initial=0)), sum(task.shape is shape for job in self._view.jobs for task in job.tasks)
+        )
         reason = Reason(
             "SharedClaimCramped", self._plugin, "had room for fewer of the pods that share a claim than others"
         )
-        np.copyto(why, self._reasons.number(reason), where=(why == 0) & (room < most))
+        np.copyto(why, self._reasons.number(reason), where=(why == 0) & (room < wanted_room))
 
     def _reason(self, plans: Sequence[PlannedClaim], row: int, state: DeviceState) -> Reason | None:
         """Why a node cannot serve claims; None where it can."""
@@ -282,19 +288,21 @@ class DeviceRules:
             text = f"had devices that cannot be used: {fault}"
             cut = isinstance(fault, OutOfStepsFault)
             return Reason("DevicesUnusable", self._plugin, text, cut=cut)
-        asked = " and ".join(dict.fromkeys(_shown(request) for plan in plans for request in plan.requests))
+        requests_text = " and ".join(dict.fromkeys(_shown(request) for plan in plans for request in plan.requests))
         if self._would_do([_unbound(plan) for plan in plans], row, state):
             named = ", ".join(dict.fromkeys(name for plan in plans for _, name, _ in plan.constraints))
-            return Reason("DeviceConstraintNotMet", self._plugin, f"had no {asked} that meet the constraint on {named}")
+            return Reason(
+                "DeviceConstraintNotMet", self._plugin, f"had no {requests_text} that meet the constraint on {named}"
+            )
         empty = DeviceState(self._table)
         empty.taken[:] = 0
         empty.amounts[:] = 0
         if self._would_do(plans, row, empty):
-            return Reason("DevicesInUse", self._plugin, f"had too few free devices for {asked}")
-        return Reason("InsufficientDevices", self._plugin, f"had too few devices for {asked}")
+            return Reason("DevicesInUse", self._plugin, f"had too few free devices for {requests_text}")
+        return Reason("InsufficientDevices", self._plugin, f"had too few devices for {requests_text}")
 
     def _allocate(self, row: int, plans: Sequence[PlannedClaim], state: DeviceState) -> list[list[Choice]] | None:
-        return allocate(self._table, self._reach, row, plans, state, most=self._view.budget.devices)
+        return allocate(self._table, self._reach, row, plans, state, max_steps=self._view.budget.devices)
 
     def _would_do(self, plans: Sequence[PlannedClaim], row: int, state: DeviceState) -> bool:
         try:
@@ -309,38 +317,40 @@ class DeviceRules:
         ask = shape.devices
         if ask is None or not ask.matched:
             return
-        given = self._log.by_place() if (counts < 0).any() else {}
+        taken_by_place = self._log.by_place() if (counts < 0).any() else {}
         for row, number in zip(rows.tolist(), counts.tolist(), strict=True):
             for _ in range(number):
                 plans, placed = self._open(ask, row)
-                found = None
+                choices = None
                 if placed is None and plans:
                     with suppress(AllocationFault):
-                        found = self._allocate(row, plans, self._state)
-                if found is None and placed is None and plans and self._meets_others(shape, row):
-                    found = self._rearrange(ledger, row, plans)
-                self._move(ledger, shape, row, self._takes(ask, plans, found or ()), by=1)
+                        choices = self._allocate(row, plans, self._state)
+                if choices is None and placed is None and plans and self._meets_others(shape, row):
+                    choices = self._rearrange(ledger, row, plans)
+                self._move(ledger, shape, row, self._takes(ask, plans, choices or ()), by=1)
             for _ in range(-number):
-                own = given.get((shape.number, row))
-                if own:  # tasks from before the cycle hold their devices by their claims
-                    taken = own.pop()
-                    self._move(ledger, shape, row, taken, by=-1)
-                    if any(array == _OWNERS for array, _, _ in taken):
-                        self._inherit(ledger, taken)
-                        given = self._log.by_place()
+                taken_of_tasks = taken_by_place.get((shape.number, row))
+                if taken_of_tasks:  # tasks from before the cycle hold their devices by their claims
+                    taken_of_task = taken_of_tasks.pop()
+                    self._move(ledger, shape, row, taken_of_task, by=-1)
+                    if any(array == _OWNERS for array, _, _ in taken_of_task):
+                        self._inherit(ledger, taken_of_task)
+                        taken_by_place = self._log.by_place()
 
     def _inherit(self, ledger: Ledger, freed: Taken) -> None:
         """Devices of a claim that other tasks share stay with one of those when the task that took them goes."""
         for claim in {amount for array, _, amount in freed if array == _OWNERS}:
             devices = {place for array, place, amount in freed if array == _OWNERS and amount == claim}
             slots = {slot for (device, _), slot in self._state.slots.items() if device in devices}
-            own = [(array, place, n) for array, place, n in freed if place in (slots if array == _AMOUNTS else devices)]
+            inherited = [
+                (array, place, n) for array, place, n in freed if place in (slots if array == _AMOUNTS else devices)
+            ]
             for number, row, taken in self._log.standing():
                 heir = self._view.snapshot.shapes[number]
-                asked = heir.devices.claims if heir.devices is not None else ()
-                if any(one.shared and self._number(one.shared) == claim for one in asked):
+                heir_claims = heir.devices.claims if heir.devices is not None else ()
+                if any(heir_claim.shared and self._number(heir_claim.shared) == claim for heir_claim in heir_claims):
                     self._move(ledger, heir, row, taken, by=-1)
-                    self._move(ledger, heir, row, [*taken, *own], by=1)
+                    self._move(ledger, heir, row, [*taken, *inherited], by=1)
                     break
 
     def _move(self, ledger: Ledger, shape: Shape, row: int, taken: Taken, *, by: int) -> None:
@@ -363,7 +373,7 @@ class DeviceRules:
 
     def _standing(self, row: int) -> list[tuple[int, Taken]]:
         """The tasks that came to a node in this cycle, by shape and with what they took."""
-        return [(number, what) for number, there, what in self._log.standing() if there == row]
+        return [(number, what) for number, row_of_task, what in self._log.standing() if row_of_task == row]
 
     def _together(
         self, row: int, plans: Sequence[PlannedClaim], state: DeviceState | None = None
@@ -374,47 +384,47 @@ class DeviceRules:
         a state, what the tasks took is free for it.
         """
         self._given_up = False
-        standing = self._standing(row)
-        shapes = [self._view.snapshot.shapes[number] for number, _ in standing]
+        tasks_on_row = self._standing(row)
+        shapes = [self._view.snapshot.shapes[number] for number, _ in tasks_on_row]
         asks = [shape.devices for shape in shapes if shape.devices is not None]
         if any(self._shares(ask) for ask in asks):
             return None
         parts = [*(self._open(ask, row)[0] for ask in asks), list(plans)]
         arrays = self._state.taken, self._state.amounts, self._owner
-        freed = [] if state is not None else [one for _, taken in standing for one in taken]
+        freed = [] if state is not None else [amount_taken for _, taken in tasks_on_row for amount_taken in taken]
         for array, place, amount in freed:
             arrays[array][place] -= amount
-        most = self._view.budget.devices_together
+        max_steps = self._view.budget.devices_together
         try:
             flat = []
             for part in parts:
                 flat.extend(part)
-            found = allocate(self._table, self._reach, row, flat, state or self._state, most=most)
+            choices = allocate(self._table, self._reach, row, flat, state or self._state, max_steps=max_steps)
         except AllocationFault as fault:
-            found = None
+            choices = None
             self._given_up = isinstance(fault, OutOfStepsFault)
         finally:
             for array, place, amount in freed:
                 arrays[array][place] += amount
-        if found is None:
+        if choices is None:
             return None
         ends = np.cumsum([len(part) for part in parts]).tolist()
-        return [found[end - len(part) : end] for part, end in zip(parts, ends, strict=True)]
+        return [choices[end - len(part) : end] for part, end in zip(parts, ends, strict=True)]
 
     def _rearrange(self, ledger: Ledger, row: int, plans: list[PlannedClaim]) -> list[list[Choice]] | None:
         """Deal the devices of a node again, so that further claims find some."""
-        found = self._together(row, plans)
-        if found is None:
+        choices_by_task = self._together(row, plans)
+        if choices_by_task is None:
             return None
-        standing = self._standing(row)
-        shapes = [self._view.snapshot.shapes[number] for number, _ in standing]
-        for shape, (_, taken) in reversed(list(zip(shapes, standing, strict=True))):
+        tasks_on_row = self._standing(row)
+        shapes = [self._view.snapshot.shapes[number] for number, _ in tasks_on_row]
+        for shape, (_, taken) in reversed(list(zip(shapes, tasks_on_row, strict=True))):
             self._move(ledger, shape, row, taken, by=-1)
-        for shape, choices in zip(shapes, found, strict=False):
+        for shape, choices in zip(shapes, choices_by_task, strict=False):
             assert shape.devices is not None
-            own, _ = self._open(shape.devices, row)
-            self._move(ledger, shape, row, self._takes(shape.devices, own, choices), by=1)
-        return found[-1]
+            open_claims, _ = self._open(shape.devices, row)
+            self._move(ledger, shape, row, self._takes(shape.devices, open_claims, choices), by=1)
+        return choices_by_task[-1]
 
     def _release(self, ledger: Ledger, tasks: Sequence[Task]) -> None:
         """Free the devices of tasks that go: others may count on them, and are bound when they are there."""
@@ -440,10 +450,12 @@ class DeviceRules:
                             ledger.save(self._released_amounts, slot)
                             self._released_amounts[slot] += milli(amount)
 
-    def _takes(self, ask: DeviceAsk, plans: Sequence[PlannedClaim], found: Sequence[Sequence[Choice]]) -> Taken:
+    def _takes(
+        self, ask: DeviceAsk, plans: Sequence[PlannedClaim], choices_by_plan: Sequence[Sequence[Choice]]
+    ) -> Taken:
         """What claims take: devices, capacities of shared ones, and whose devices they become."""
         taken: Taken = []
-        for plan, choices in zip(plans, found, strict=False):
+        for plan, choices in zip(plans, choices_by_plan, strict=False):
             shared = next((claim.shared for claim in ask.claims if claim.plan is plan), "")
             for choice in choices:
                 for name, amount in choice.consumed.items():
@@ -481,30 +493,30 @@ class DeviceRules:
             text += format_time(pause + _PAUSE)
             return Preparation(waits=Reason("DeviceBindingFailed", self._plugin, text), until=pause + _PAUSE)
         plans = [self._plan_of(ask, claim) for _, claim in open_claims]
-        made = self._extended(ask, row)
-        if made is not None:
-            assert made.plan is not None
-            plans.append(made.plan)
+        extended = self._extended(ask, row)
+        if extended is not None:
+            assert extended.plan is not None
+            plans.append(extended.plan)
         try:
-            found = self._deal(task.shape, row, plans)
+            choices_by_plan = self._deal(task.shape, row, plans)
         except AllocationFault as fault:
             return Preparation(failed=Reason("DevicesUnusable", self._plugin, str(fault)))
-        if found is None and self._later(row, plans) is not None:
+        if choices_by_plan is None and self._later(row, plans) is not None:
             text = f"pods that hold the devices of pod {task.key} on node {self._view.nodes.names[row]} are going"
             return Preparation(waits=Reason("DevicesInUse", self._plugin, text))
-        if found is None:
+        if choices_by_plan is None:
             node = self._view.nodes.names[row]
             text = f"the devices that pod {task.key} was to have on node {node} have gone to others"
             return Preparation(failed=Reason("DevicesInUse", self._plugin, text))
-        for choices in found:
+        for choices in choices_by_plan:
             self._give(choices)
-        chosen = {path: choices for (path, _), choices in zip(open_claims, found, strict=False)}
-        given = (made, found[-1]) if made is not None else None
-        writes = tuple(self._writer.writes(job, task, row, chosen, given))
-        waits, until = self._waits(task, found)
+        choices_by_claim = {path: choices for (path, _), choices in zip(open_claims, choices_by_plan, strict=False)}
+        new_claim = (extended, choices_by_plan[-1]) if extended is not None else None
+        writes = tuple(self._writer.writes(job, task, row, choices_by_claim, new_claim))
+        waits, until = self._waits(task, choices_by_plan)
         return Preparation(writes, waits, until)
 
-    def _waits(self, task: Task, found: Sequence[Sequence[Choice]]) -> tuple[Reason | None, float | None]:
+    def _waits(self, task: Task, choices_by_plan: Sequence[Sequence[Choice]]) -> tuple[Reason | None, float | None]:
         """Which device of a task its driver must prepare before the task is bound, and until when it may."""
         assert task.shape.devices is not None
         for path in task.shape.devices.binding:
@@ -514,7 +526,7 @@ class DeviceRules:
                 text = f"device {state.device} of ResourceClaim {claim.metadata.name} is not {state.condition} yet"
                 until = state.since + self._timeout if state.since else None
                 return Reason("WaitsForDevice", self._plugin, text), until
-        for choices in found:
+        for choices in choices_by_plan:
             for choice in choices:
                 device = self._table.devices[choice.device]
                 if device.binding_conditions:
@@ -546,8 +558,11 @@ class DeviceRules:
         for path in ask.binding:
             claim = self._devices.claims[path]
             why = self._lost(path)
-            own = all(one.uid in uids if one.uid else one.name in names for one in claim.status.reserved_for)
-            if why is not None and own:
+            is_own = all(
+                consumer.uid in uids if consumer.uid else consumer.name in names
+                for consumer in claim.status.reserved_for
+            )
+            if why is not None and is_own:
                 marks: Raw = {"metadata": {"annotations": {FAILED_AT: format_time(self._now)}}}
                 undo += [deallocation(path, claim), Prepare(claim_key(path), marks)]
                 lost = why
@@ -556,9 +571,9 @@ class DeviceRules:
         return None
 
     def _plan_of(self, ask: DeviceAsk, claim: ResourceClaim) -> PlannedClaim:
-        for one in ask.claims:
-            if one.spec is claim.spec.devices or one.spec == claim.spec.devices:
-                return one.plan
+        for claim_ask in ask.claims:
+            if claim_ask.spec is claim.spec.devices or claim_ask.spec == claim.spec.devices:
+                return claim_ask.plan
         raise AssertionError("a claim that is open is among those that the pod asks for")
 
     def _deal(self, shape: Shape, row: int, plans: list[PlannedClaim]) -> list[list[Choice]] | None:
@@ -566,20 +581,20 @@ class DeviceRules:
         assert shape.devices is not None
         if not plans:
             return []
-        found = None
+        choices_by_plan = None
         if not shape.devices.matched:
-            found = self._dealt_by_count(row, plans)
+            choices_by_plan = self._dealt_by_count(row, plans)
         elif self._shape_on[row] == _SEVERAL:
             if row not in self._dealt_together:
                 every = self._together(row, (), self._dealt) or ()
                 numbers = (number for number, _ in self._standing(row))
                 self._dealt_together[row] = list(zip(numbers, every, strict=False))
-            own = next((one for one in self._dealt_together[row] if one[0] == shape.number), None)
-            if own is not None:
-                self._dealt_together[row].remove(own)
-                found = own[1]
-        if found is not None:
-            return found
+            dealt_to_shape = next((dealt for dealt in self._dealt_together[row] if dealt[0] == shape.number), None)
+            if dealt_to_shape is not None:
+                self._dealt_together[row].remove(dealt_to_shape)
+                choices_by_plan = dealt_to_shape[1]
+        if choices_by_plan is not None:
+            return choices_by_plan
         return self._allocate(row, plans, self._dealt)
 
     def _later(self, row: int, plans: list[PlannedClaim]) -> list[list[Choice]] | None:
@@ -603,13 +618,13 @@ class DeviceRules:
     def _dealt_by_count(self, row: int, plans: list[PlannedClaim]) -> list[list[Choice]] | None:
         """The first devices that leave enough in every set for all that was counted on it in this cycle."""
         assert self._dealt is not None
-        held = self._dealt.taken
+        taken_devices = self._dealt.taken
         kinds_of = self._table.kind
-        taken: set[int] = set()
+        new_devices: set[int] = set()
         slack = dict[tuple[str, int], int]()
         result: list[list[Choice]] = []
         for plan in plans:
-            chosen: list[Choice] = []
+            choices: list[Choice] = []
             for (request,) in plan.requests:
                 inner = self._inner(request)
                 missing = request.count
@@ -617,7 +632,7 @@ class DeviceRules:
                     for device in view.devices if not (view.incomplete or view.invalid) else ():
                         if not missing:
                             break
-                        if held[device] or device in taken:
+                        if taken_devices[device] or device in new_devices:
                             continue
                         kind = int(kinds_of[device])
                         if request.answers[kind] != 1:
@@ -627,32 +642,32 @@ class DeviceRules:
                             continue
                         for name in around:
                             slack[name, row] = slack.get((name, row), 0) + 1
-                        taken.add(device)
-                        chosen.append(Choice(request, device))
+                        new_devices.add(device)
+                        choices.append(Choice(request, device))
                         missing -= 1
                 if missing:
                     return None
-            result.append(chosen)
+            result.append(choices)
         for (name, _), number in slack.items():
             self._slack[name, row] = self._slack_of(name, row) - number
         return result
 
     def _inner(self, request: PlannedRequest) -> list[tuple[str, bytes]]:
         """The sets that are counted and hold some, but not all, of the devices that a request may have."""
-        found = self._inners.get(request.answers)
-        if found is None:
-            wanted = [i for i, answer in enumerate(request.answers) if answer == 1]
+        inner_sets = self._inners.get(request.answers)
+        if inner_sets is None:
+            kinds_wanted = [i for i, answer in enumerate(request.answers) if answer == 1]
             columns = self._devices.columns.items()
-            found = [(name, kinds) for name, kinds in columns if not all(kinds[i] for i in wanted)]
-            self._inners[request.answers] = found
-        return found
+            inner_sets = [(name, kinds) for name, kinds in columns if not all(kinds[i] for i in kinds_wanted)]
+            self._inners[request.answers] = inner_sets
+        return inner_sets
 
     def _slack_of(self, name: str, row: int) -> int:
         """How many devices of a set are not counted on yet."""
-        found = self._slack.get((name, row))
-        if found is None:
-            found = int(self._view.ledger.idle[self._view.axis.index[name], row])
-        return found
+        slack = self._slack.get((name, row))
+        if slack is None:
+            slack = int(self._view.ledger.idle[self._view.axis.index[name], row])
+        return slack
 
 
 def _domain(shape: Shape) -> str:
@@ -665,10 +680,10 @@ def _alone(claim: ResourceClaim, task: Task) -> bool:
     """Whether a claim is reserved for this task alone."""
     if len(claim.status.reserved_for) != 1:
         return False
-    (one,) = claim.status.reserved_for
-    if one.uid and task.uid:
-        return one.uid == task.uid
-    return one.name == task.key.partition("/")[2]
+    (consumer,) = claim.status.reserved_for
+    if consumer.uid and task.uid:
+        return consumer.uid == task.uid
+    return consumer.name == task.key.partition("/")[2]
 
 
 def _unbound(plan: PlannedClaim) -> PlannedClaim:
@@ -677,10 +692,10 @@ def _unbound(plan: PlannedClaim) -> PlannedClaim:
 
 def _shown(options: Sequence[PlannedRequest]) -> str:
     """What a request asks for, as people say it."""
-    said = dict.fromkeys(
-        f"all devices of class {one.device_class}"
-        if one.all
-        else f"{count(one.count, 'device')} of class {one.device_class}"
-        for one in options
+    texts = dict.fromkeys(
+        f"all devices of class {option.device_class}"
+        if option.all
+        else f"{count(option.count, 'device')} of class {option.device_class}"
+        for option in options
     )
-    return " or ".join(said)
+    return " or ".join(texts)

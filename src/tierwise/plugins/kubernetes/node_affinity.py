@@ -93,8 +93,8 @@ def _meets(column: LabelColumn, requirement: core.Requirement) -> Bools:
 
 def _has_any(column: LabelColumn, values: tuple[str, ...]) -> Bools:
     if len(values) > _FEW:
-        wanted = frozenset(values)
-        return column.where([value in wanted for value in column.values], missing=False)
+        value_set = frozenset(values)
+        return column.where([value in value_set for value in column.values], missing=False)
     mask = np.zeros(len(column.codes), dtype=bool)
     for value in values:
         code = column.index.get(value)
@@ -106,8 +106,8 @@ def _has_any(column: LabelColumn, values: tuple[str, ...]) -> Bools:
 def _is_named(nodes: NodeTable, requirement: core.Requirement) -> Bools:
     """A condition on a field: the API knows only the node's name, In or NotIn, and one value."""
     mask = np.zeros(len(nodes), dtype=bool)
-    known = requirement.key == LabelTable.NAME and requirement.operator in ("In", "NotIn")
-    if not known or len(requirement.values) != 1:
+    is_supported = requirement.key == LabelTable.NAME and requirement.operator in ("In", "NotIn")
+    if not is_supported or len(requirement.values) != 1:
         return mask
     row = nodes.row.get(requirement.values[0])
     if row is not None:
@@ -138,9 +138,9 @@ def eligible(nodes: NodeTable, shape: Shape, *, affinity: bool, taints: bool) ->
     mask = np.ones(len(nodes), dtype=bool)
     if affinity:
         mask &= selected(nodes, shape.node_selector)
-        wanted = shape.affinity.node_affinity if shape.affinity is not None else None
-        if wanted is not None and wanted.required is not None:
-            mask &= in_any_term(nodes, wanted.required)
+        node_affinity = shape.affinity.node_affinity if shape.affinity is not None else None
+        if node_affinity is not None and node_affinity.required is not None:
+            mask &= in_any_term(nodes, node_affinity.required)
     if taints:
         mask &= ~set_apart(nodes, shape.tolerations)
     return mask
@@ -198,8 +198,8 @@ class Preferences:
 
     def affinity(self, shape: Shape) -> Floats | None:
         """The weights of the preferred terms that a node matches, against the best node's."""
-        wanted = shape.affinity.node_affinity if shape.affinity is not None else None
-        terms = wanted.preferred if wanted is not None else ()
+        node_affinity = shape.affinity.node_affinity if shape.affinity is not None else None
+        terms = node_affinity.preferred if node_affinity is not None else ()
         if not terms:
             return None
         if terms not in self._affinities:
@@ -233,8 +233,8 @@ class Preferences:
         return 100.0 - count * (100.0 / worst) if worst > 0 else None
 
     def _image(self, images: tuple[str, ...]) -> Floats | None:
-        there, most = image_bytes(self._nodes, images)
-        return there * (100.0 / most) if there.any() else None
+        bytes_present, max_bytes = image_bytes(self._nodes, images)
+        return bytes_present * (100.0 / max_bytes) if bytes_present.any() else None
 
 
 def preferred_weights(nodes: NodeTable, terms: tuple[core.PreferredNodeTerm, ...]) -> Ints:
@@ -260,16 +260,16 @@ def _is_soft(taint: core.Taint) -> bool:
     return taint.effect == "PreferNoSchedule"
 
 
-def image_bytes(nodes: NodeTable, images: tuple[str, ...], *, whole: bool = False) -> tuple[Floats, int]:
+def image_bytes(nodes: NodeTable, images: tuple[str, ...], *, whole_bytes: bool = False) -> tuple[Floats, int]:
     """By row, how much of some images a node has, images that many nodes have counting more; and the most there may be.
 
-    With `whole`, what each image counts for is cut to whole bytes, as Kubernetes does.
+    With `whole_bytes`, what each image counts for is cut to whole bytes, as Kubernetes does.
     """
     total = np.zeros(len(nodes))
     for image in images:
         full = image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
         size = np.fromiter((listed.get(full, 0) for listed in nodes.images), dtype=np.int64, count=len(nodes))
         counts = size * (np.count_nonzero(size) / max(1, len(nodes)))
-        total += np.floor(counts) if whole else counts
-    most = _LARGE_IMAGE * len(images)
-    return np.clip(total, _SMALL_IMAGES, most) - _SMALL_IMAGES, most - _SMALL_IMAGES
+        total += np.floor(counts) if whole_bytes else counts
+    max_bytes = _LARGE_IMAGE * len(images)
+    return np.clip(total, _SMALL_IMAGES, max_bytes) - _SMALL_IMAGES, max_bytes - _SMALL_IMAGES

@@ -72,15 +72,15 @@ class NodeLoad:
 
     def score(self, shape: Shape, span: Rows) -> Floats:
         """The scores of some rows for one more task of the shape."""
-        left = self._left(_PAIR, span, shape.request[_PAIR, None]) * self._each[:, span]
-        np.maximum(left, 0.0, out=left)
-        total: Floats = np.add.reduce(left, axis=0)
+        free_shares = self._left(_PAIR, span, shape.request[_PAIR, None]) * self._each[:, span]
+        np.maximum(free_shares, 0.0, out=free_shares)
+        total: Floats = np.add.reduce(free_shares, axis=0)
         total *= self._least[span]
         if self._most:
             total += self._most * self._any[span]
         if self._balanced and self._balances(shape):
             before = np.maximum(self._left(_PAIR, span, 0) * self._each[:, span], 0.0)
-            change = self._deviation(shape, span, left) - self._deviation(shape, span, before, with_task=False)
+            change = self._deviation(shape, span, free_shares) - self._deviation(shape, span, before, with_task=False)
             total += self._balanced * (0.75 - 0.5 * change)
         return total
 
@@ -90,26 +90,28 @@ class NodeLoad:
 
     def _left(self, resource: int | slice, span: Rows, request: Ints | int) -> Ints:
         """What a task would leave of a resource on each node."""
-        left: Ints = self._ledger.idle[resource, span] - request
+        remaining: Ints = self._ledger.idle[resource, span] - request
         if self._ledger.any_releasing:
-            left -= self._ledger.pipelined[resource, span]
-        return left
+            remaining -= self._ledger.pipelined[resource, span]
+        return remaining
 
-    def _deviation(self, shape: Shape, span: Rows, left: Floats, *, with_task: bool = True) -> Floats:
+    def _deviation(self, shape: Shape, span: Rows, free_shares: Floats, *, with_task: bool = True) -> Floats:
         """The standard deviation of the used fractions of a node, over the resources that it has."""
         if self._gpu is None or self._gpu_each is None or not shape.request[self._gpu]:
-            apart: Floats = np.abs(left[0] - left[1]) * self._both[span]  # half of how far two numbers differ
+            apart: Floats = (
+                np.abs(free_shares[0] - free_shares[1]) * self._both[span]
+            )  # half of how far two numbers differ
             return apart
-        each = self._gpu_each[span]
-        asked = int(shape.request[self._gpu]) if with_task else 0
-        gpu = np.maximum(self._left(self._gpu, span, asked) * each, 0.0)
-        left = np.vstack((left, gpu))
-        has = np.vstack((self._has[:, span], each > 0))
+        gpu_share = self._gpu_each[span]
+        gpus = int(shape.request[self._gpu]) if with_task else 0
+        gpu = np.maximum(self._left(self._gpu, span, gpus) * gpu_share, 0.0)
+        free_shares = np.vstack((free_shares, gpu))
+        has = np.vstack((self._has[:, span], gpu_share > 0))
         number = np.maximum(np.add.reduce(has, axis=0), 1)
-        left -= np.add.reduce(left, axis=0) / number
-        left *= has
-        left *= left
-        deviation: Floats = np.sqrt(np.add.reduce(left, axis=0) / number)
+        free_shares -= np.add.reduce(free_shares, axis=0) / number
+        free_shares *= has
+        free_shares *= free_shares
+        deviation: Floats = np.sqrt(np.add.reduce(free_shares, axis=0) / number)
         return deviation
 
 
@@ -190,10 +192,10 @@ class NodeOrder:
         return slice(row, row + 1)
 
     def _plan(self, shape: Shape) -> _Plan:
-        found = self._plans.get(shape.number)
-        if found is None:
-            found = self._plans[shape.number] = self._make(shape)
-        return found
+        plan = self._plans.get(shape.number)
+        if plan is None:
+            plan = self._plans[shape.number] = self._make(shape)
+        return plan
 
     def _make(self, shape: Shape) -> _Plan:
         likes = self._wishes.likes(shape)

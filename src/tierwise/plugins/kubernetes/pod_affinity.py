@@ -58,14 +58,14 @@ class Count(msgspec.Struct, frozen=True):
     @property
     def values(self) -> Ints:
         """So many pods for each value, and one entry more, always 0: what index -1 finds."""
-        found = reduce(np.add, (tally.values for tally in self.more))
-        return reduce(np.subtract, (tally.values for tally in self.less), found)
+        added = reduce(np.add, (tally.values for tally in self.more))
+        return reduce(np.subtract, (tally.values for tally in self.less), added)
 
     @property
     def evicted(self) -> Ints:
         """Likewise, pods that go since this cycle; for counts that they are not among."""
-        found = reduce(np.add, map(_evicted, self.more))
-        return reduce(np.subtract, map(_evicted, self.less), found)
+        added = reduce(np.add, map(_evicted, self.more))
+        return reduce(np.subtract, map(_evicted, self.less), added)
 
     @property
     def tallies(self) -> int:
@@ -85,8 +85,8 @@ class Count(msgspec.Struct, frozen=True):
         return any(self._weight(number) > 0 for tally in self.more for number in tally.weights if number not in shapes)
 
     def _weight(self, number: int) -> int:
-        more = sum(tally.weights.get(number, 0) for tally in self.more)
-        return more - sum(tally.weights.get(number, 0) for tally in self.less)
+        added = sum(tally.weights.get(number, 0) for tally in self.more)
+        return added - sum(tally.weights.get(number, 0) for tally in self.less)
 
 
 def _evicted(tally: Tally) -> Ints:
@@ -99,8 +99,8 @@ def placeable(view: CycleView) -> tuple[Shape, ...]:
     waiting = view.snapshot.waiting
     pending = {pod_set.shape.number for job in waiting for pod_set in job.pod_sets()}
     pending.update(pod_set.shape.number for job in waiting for _, pod_set in job.best_effort_pod_sets)
-    held = view.ledger.held
-    return tuple(s for s in view.snapshot.shapes if s.number in pending or s.number not in held)
+    placed = view.ledger.held
+    return tuple(s for s in view.snapshot.shapes if s.number in pending or s.number not in placed)
 
 
 def _steps_of(counts: int, rows: int) -> int:
@@ -139,27 +139,27 @@ class PodCounts:
 
     def label(self, places: Ints) -> str:
         """The topology key whose values these places are."""
-        return next(key for key, (known, _) in self._places.items() if known is places)
+        return next(key for key, (known_places, _) in self._places.items() if known_places is places)
 
     def matching(
         self, selectors: Iterable[PodSelector], key: str, *, among: Bools | None = None, leaving: bool = True
     ) -> Count:
         """The pods that match every selector, on the rows `among` only; without `leaving`, none on its way out."""
-        wanted = frozenset(selectors)
-        what = (wanted, key, b"" if among is None else np.packbits(among).tobytes(), leaving)
-        found = self._matching.get(what)
-        if found is None:
-            found = self._matching[what] = self._count(wanted, key, among, leaving=leaving)
-        return found
+        selector_set = frozenset(selectors)
+        what = (selector_set, key, b"" if among is None else np.packbits(among).tobytes(), leaving)
+        count = self._matching.get(what)
+        if count is None:
+            count = self._matching[what] = self._count(selector_set, key, among, leaving=leaving)
+        return count
 
-    def _count(self, wanted: frozenset[PodSelector], key: str, among: Bools | None, *, leaving: bool) -> Count:
-        selector = _all_of(wanted)
+    def _count(self, selectors: frozenset[PodSelector], key: str, among: Bools | None, *, leaving: bool) -> Count:
+        selector = _all_of(selectors)
         meant = self._classes.meant(selector) if selector is not None else None
         if selector is None or meant is None or not meant.without:
-            numbers = self._classes.shapes(wanted if selector is None else (selector,))
+            numbers = self._classes.shapes(selectors if selector is None else (selector,))
             return Count(self.place(key), (self._register(numbers, key, among, leaving=leaving),), (), among)
         every = self.matching((meant.base,), key, among=among, leaving=leaving)
-        more, less = list(every.more), list[Tally]()
+        added_tallies, less = list(every.more), list[Tally]()
         for choice in _some_of(meant.without)[1:]:
             classes = self._classes.outside(meant.base, choice)
             if classes:
@@ -167,11 +167,13 @@ class PodCounts:
                 if key_of_tally not in self._outside:
                     numbers = self._classes.members(classes)
                     self._outside[key_of_tally] = self._register(numbers, key, among, leaving=leaving)
-                (less if len(choice) % 2 else more).append(self._outside[key_of_tally])
-        return replace(every, more=tuple(more), less=tuple(less))
+                (less if len(choice) % 2 else added_tallies).append(self._outside[key_of_tally])
+        return replace(every, more=tuple(added_tallies), less=tuple(less))
 
-    def carrying(self, terms: Iterable[tuple[int, PodSelector, str, int]], wanted: set[int]) -> dict[int, list[Count]]:
-        """For terms that pods carry: by `wanted` shape, the pods with terms that mean it, one count for each label.
+    def carrying(
+        self, terms: Iterable[tuple[int, PodSelector, str, int]], wanted_shapes: set[int]
+    ) -> dict[int, list[Count]]:
+        """By shape of `wanted_shapes`, the pods that carry terms which select it: one count for each label.
 
         A term is the number of the carrier's shape, which pods it means, how near, and how much it weighs. Terms that
         differ only in which pods they leave out share a tally, and such pods take off what leaves them out.
@@ -182,37 +184,37 @@ class PodCounts:
             alike = carriers.setdefault(key, {}).setdefault(meant.base, {})
             for choice in _some_of(meant.without):
                 alike.setdefault(choice, _Carriers()).add(number, weight)
-        found: dict[int, list[Count]] = {}
+        counts_by_shape: dict[int, list[Count]] = {}
         for key, by_base in carriers.items():
-            for number, count in self._carrying_at(key, by_base, wanted):
-                found.setdefault(number, []).append(count)
-        return found
+            for number, count in self._carrying_at(key, by_base, wanted_shapes):
+                counts_by_shape.setdefault(number, []).append(count)
+        return counts_by_shape
 
     def _carrying_at(
-        self, key: str, by_base: Mapping[PodSelector, Mapping[Conditions, _Carriers]], wanted: set[int]
+        self, key: str, by_base: Mapping[PodSelector, Mapping[Conditions, _Carriers]], wanted_shapes: set[int]
     ) -> Iterator[tuple[int, Count]]:
-        more: dict[int, list[Tally]] = {}
+        added_tallies: dict[int, list[Tally]] = {}
         less: dict[int, list[Tally]] = {}
         terms: dict[int, int] = {}  # how many mean each shape
         for base, alike in by_base.items():
-            met = wanted.intersection(self._classes.shapes((base,)))
+            met = wanted_shapes.intersection(self._classes.shapes((base,)))
             for choice, carriers in alike.items():
                 if met and choice:
                     shapes = met.intersection(self._classes.members(self._classes.outside(base, choice)))
                 else:
                     shapes = met
                 odd = len(choice) % 2
-                self._share(less if odd else more, shapes, carriers.weights, key)
+                self._share(less if odd else added_tallies, shapes, carriers.weights, key)
                 for number in shapes:
                     terms[number] = terms.get(number, 0) + (-carriers.terms if odd else carriers.terms)
-        known: dict[tuple[int, ...], Count] = {}
-        for number, tallies in more.items():
+        count_by_parts: dict[tuple[int, ...], Count] = {}
+        for number, tallies in added_tallies.items():
             left_out = less.get(number, [])
             parts = (*map(id, tallies), 0, *map(id, left_out))
-            if parts not in known:
-                known[parts] = Count(self.place(key), tuple(tallies), tuple(left_out))
+            if parts not in count_by_parts:
+                count_by_parts[parts] = Count(self.place(key), tuple(tallies), tuple(left_out))
             if terms[number]:
-                yield number, known[parts]
+                yield number, count_by_parts[parts]
 
     def _share(self, tallies: dict[int, list[Tally]], shapes: set[int], weights: dict[int, int], key: str) -> None:
         """Register a tally, if any of the shapes needs it, and note it for each."""
@@ -228,28 +230,28 @@ class PodCounts:
         That are pods which its preferred terms mean, and pods whose preferred terms mean it, as in Kubernetes. Required
         affinity of these weighs `hard`. With `ignores`, their terms count for shapes alone that have terms themselves.
         """
-        own, shapes = placeable(self._view), self._view.snapshot.shapes
-        found: dict[int, dict[int, tuple[Count, int]]] = {}  # by shape, by count
-        asked = set[int]()
-        for shape in own:
+        placeable_shapes, shapes = placeable(self._view), self._view.snapshot.shapes
+        liked_by_shape: dict[int, dict[int, tuple[Count, int]]] = {}  # by shape, by count
+        shape_numbers = set[int]()
+        for shape in placeable_shapes:
             wishes = tuple(_wishes(shape))
             if wishes or not ignores:
-                asked.add(shape.number)
+                shape_numbers.add(shape.number)
             for selector, key, weight in wishes:
                 if self.means_any(selector):
-                    self._like(found, shape.number, self.matching((selector,), key), weight)
+                    self._like(liked_by_shape, shape.number, self.matching((selector,), key), weight)
         terms = ((shape.number, *term) for shape in shapes for term in (*_wishes(shape), *_needs(shape, hard)))
-        for number, counts in self.carrying(terms, asked).items():
+        for number, counts in self.carrying(terms, shape_numbers).items():
             for count in counts:
-                self._like(found, number, count, 1)
-        return {number: list(by_count.values()) for number, by_count in found.items()}
+                self._like(liked_by_shape, number, count, 1)
+        return {number: list(by_count.values()) for number, by_count in liked_by_shape.items()}
 
     @staticmethod
-    def _like(found: dict[int, dict[int, tuple[Count, int]]], number: int, count: Count, weight: int) -> None:
+    def _like(liked_by_shape: dict[int, dict[int, tuple[Count, int]]], number: int, count: Count, weight: int) -> None:
         """Note what ranks nodes for a shape; where a count does so several times, its weights are added."""
-        by_count = found.setdefault(number, {})
-        known = by_count.get(id(count), (count, 0))
-        by_count[id(count)] = count, known[1] + weight
+        by_count = liked_by_shape.setdefault(number, {})
+        count_and_weight = by_count.get(id(count), (count, 0))
+        by_count[id(count)] = count, count_and_weight[1] + weight
 
     def labelled(self, constraints: Iterable[TopologySpreadConstraint]) -> Bools:
         """The rows with the label of each of these constraints."""
@@ -277,10 +279,10 @@ class PodCounts:
         return self._classes.shapes(selectors)
 
     def _place(self, key: str) -> tuple[Ints, int]:
-        found = self._places.get(key)
-        if found is None:
-            found = self._places[key] = places(self._view.nodes, key, by_name=self._by_name)
-        return found
+        places_of_key = self._places.get(key)
+        if places_of_key is None:
+            places_of_key = self._places[key] = places(self._view.nodes, key, by_name=self._by_name)
+        return places_of_key
 
     def _register(
         self, weights: Iterable[int] | dict[int, int], key: str, among: Bools | None, *, leaving: bool
@@ -315,7 +317,11 @@ def _all_of(selectors: Collection[PodSelector]) -> PodSelector | None:
     namespaces = frozenset.intersection(*(selector.namespaces for selector in selectors))
     if any(selector.labels is None for selector in selectors):
         return PodSelector(None, namespaces, None)
-    every = {(one.key, one.operator, one.values): one for selector in selectors for one in selector.labels or ()}
+    every = {
+        (condition.key, condition.operator, condition.values): condition
+        for selector in selectors
+        for condition in selector.labels or ()
+    }
     return PodSelector(tuple(every[what] for what in sorted(every)), namespaces, None)
 
 
@@ -382,22 +388,22 @@ class _Classes:
 
     def shapes(self, selectors: Iterable[PodSelector]) -> list[int]:
         """The numbers of the shapes that all selectors match, of which there is one at least; ascending."""
-        first, *others = selectors
-        common = set(self.members(self._hits(first)))
-        for selector in others:
+        first_selector, *further_selectors = selectors
+        common = set(self.members(self._hits(first_selector)))
+        for selector in further_selectors:
             common.intersection_update(self.members(self._hits(selector)))
         return sorted(common)
 
     def members(self, classes: Iterable[int]) -> list[int]:
         """The numbers of the shapes of these classes."""
-        return [number for one in classes for number in self._members[one]]
+        return [number for class_number in classes for number in self._members[class_number]]
 
     def meant(self, selector: PodSelector) -> _Meant:
         """The classes that a selector means, by one that leaves out fewer of them."""
-        found = self._meant.get(selector)
-        if found is None:
-            found = self._meant[selector] = self._find_meant(selector)
-        return found
+        meant = self._meant.get(selector)
+        if meant is None:
+            meant = self._meant[selector] = self._find_meant(selector)
+        return meant
 
     def _find_meant(self, selector: PodSelector) -> _Meant:
         named = [c for c in selector.labels or () if c.operator == "NotIn" and c.values]
@@ -405,13 +411,13 @@ class _Classes:
             named = self._needed(named)[:_LIFTED]
         if not named:
             return _Meant(selector)
-        rest = tuple(condition for condition in selector.labels or () if condition not in named)
-        return _Meant(replace(selector, labels=rest), tuple(c for c in named if self._kept_out(c)))
+        other_conditions = tuple(condition for condition in selector.labels or () if condition not in named)
+        return _Meant(replace(selector, labels=other_conditions), tuple(c for c in named if self._kept_out(c)))
 
     def _needed(self, conditions: Sequence[Requirement]) -> list[Requirement]:
         """Those of some conditions that keep out classes which no wider keeps out, the widest first."""
         needed: list[Requirement] = []
-        for condition in sorted(conditions, key=lambda one: -len(self._kept_out(one))):
+        for condition in sorted(conditions, key=lambda condition_to_rank: -len(self._kept_out(condition_to_rank))):
             if not any(self._kept_out(condition) <= self._kept_out(wider) for wider in needed):
                 needed.append(condition)
         return needed
@@ -430,22 +436,26 @@ class _Classes:
         if classes is None:
             fewest, *wider = sorted(map(self._kept_out, conditions), key=len)
             common = fewest.intersection(*wider) if wider else fewest
-            inside = (one for one in sorted(common) if self._matches(base, self._members[one]))
+            inside = (
+                class_number for class_number in sorted(common) if self._matches(base, self._members[class_number])
+            )
             classes = self._outside[base, conditions] = tuple(inside)
         return classes
 
     def _left_out(self, meant: _Meant) -> set[int]:
         """The classes of its base that a selector does not mean."""
-        return {one for condition in meant.without for one in self.outside(meant.base, (condition,))}
+        return {class_number for condition in meant.without for class_number in self.outside(meant.base, (condition,))}
 
     def _hits(self, selector: PodSelector) -> list[int]:
         """The classes that a selector means."""
         meant = self.meant(selector)
         if meant.base not in self._every:
             candidates = self._candidates(meant.base)
-            self._every[meant.base] = [one for one in candidates if self._matches(meant.base, self._members[one])]
+            self._every[meant.base] = [
+                class_number for class_number in candidates if self._matches(meant.base, self._members[class_number])
+            ]
         every, left_out = self._every[meant.base], self._left_out(meant)
-        return [one for one in every if one not in left_out] if left_out else every
+        return [class_number for class_number in every if class_number not in left_out] if left_out else every
 
     def means_any(self, selector: PodSelector) -> bool:
         """Whether a selector means any shape."""
@@ -455,16 +465,16 @@ class _Classes:
     def _candidates(self, selector: PodSelector) -> Sequence[int]:
         """The classes that a selector may mean: by its labels, by its namespaces, or by both."""
         names = self._namespaces(selector)
-        ways: list[list[Sequence[int]]] = [[range(len(self._members))]]
+        candidate_lists: list[list[Sequence[int]]] = [[range(len(self._members))]]
         if names is not None:
-            ways.append([self._by_namespace.get(name, ()) for name in names])
+            candidate_lists.append([self._by_namespace.get(name, ()) for name in names])
         for condition in selector.labels or ():
             if condition.operator == "Exists":
-                ways.append([self._by_key.get(condition.key, ())])
+                candidate_lists.append([self._by_key.get(condition.key, ())])
             elif condition.operator == "In":
-                ways.append(self._with_a_value(condition, names))
-        fewest = min(ways, key=lambda way: sum(map(len, way)))
-        return [one for some in fewest for one in some]
+                candidate_lists.append(self._with_a_value(condition, names))
+        fewest = min(candidate_lists, key=lambda candidate_list: sum(map(len, candidate_list)))
+        return [class_number for class_list in fewest for class_number in class_list]
 
     def _with_a_value(self, condition: Requirement, names: Collection[str] | None) -> list[Sequence[int]]:
         """The classes with one of the values that a condition lists, in these namespaces where that is shorter."""
@@ -487,12 +497,12 @@ class _Classes:
     @cached_property
     def _labelled(self) -> dict[tuple[str, str], list[str]]:
         """Namespaces by label, that of the name included."""
-        found: dict[tuple[str, str], list[str]] = {}
+        namespaces_by_label: dict[tuple[str, str], list[str]] = {}
         for name, classes in self._by_namespace.items():
             labels = {**self._shapes[self._members[classes[0]][0]].namespace_labels, NAMESPACE_NAME: name}
             for label in labels.items():
-                found.setdefault(label, []).append(name)
-        return found
+                namespaces_by_label.setdefault(label, []).append(name)
+        return namespaces_by_label
 
     def _matches(self, selector: PodSelector, members: list[int]) -> bool:
         sample = self._shapes[members[0]]
@@ -554,10 +564,10 @@ class _Rules(msgspec.Struct, frozen=True):
         elif kind is RuleKind.OTHERS:
             yield from (((count,), replace(alone, shunned=(count,))) for count in self.shunned)
         elif kind is RuleKind.SPREAD:
-            same: dict[int, list[_SpreadLimit]] = {}
+            limits_by_count: dict[int, list[_SpreadLimit]] = {}
             for even in self.even:
-                same.setdefault(id(even.count), []).append(even)
-            yield from (((limits[0].count,), replace(alone, even=tuple(limits))) for limits in same.values())
+                limits_by_count.setdefault(id(even.count), []).append(even)
+            yield from (((limits[0].count,), replace(alone, even=tuple(limits))) for limits in limits_by_count.values())
 
     @property
     def counted(self) -> int:
@@ -629,9 +639,9 @@ class PodRequirements:
         for count in rules.away:
             why[count.at(span) > 0] = self._conflict
         if rules.near:
-            first = rules.founder and not any(count.values.any() for count in rules.near)
+            is_first_of_gang = rules.founder and not any(count.values.any() for count in rules.near)
             for count in rules.near:
-                why[count.place[span] < 0 if first else count.at(span) <= 0] = self._lonely
+                why[count.place[span] < 0 if is_first_of_gang else count.at(span) <= 0] = self._lonely
         return why
 
     def own(self, shape: Shape) -> int:
@@ -645,15 +655,22 @@ class PodRequirements:
 
     def _of_shapes(self, shapes: tuple[Shape, ...]) -> PodRules:
         bound = {shape.number: self._rules[shape.number] for shape in shapes if shape.number in self._rules}
-        own = frozenset(shape.number for shape in shapes)
-        each = ((written, self._of_gang(carriers, own)) for written, carriers in self._each_written(bound))
-        return joined(replace(rules, parts=((written, rules),)) for written, rules in each)
+        shape_numbers = frozenset(shape.number for shape in shapes)
+        rules_by_language = (
+            (written, self._of_gang(carriers, shape_numbers)) for written, carriers in self._each_written(bound)
+        )
+        return joined(replace(rules, parts=((written, rules),)) for written, rules in rules_by_language)
 
-    def _of_gang(self, bound: Mapping[int, _Rules], own: frozenset[int]) -> PodRules:
+    def _of_gang(self, bound: Mapping[int, _Rules], gang_shapes: frozenset[int]) -> PodRules:
         self._ledger.steps.charge(_STATED)
-        closed = {number: self._closed_now(rules, own) for number, rules in bound.items()}
-        lonely = {number: self._lonely_now(rules, own) for number, rules in bound.items() if rules.near}
-        records: list[PodRule] = [*_aparts(bound, own), *_shunned(bound, own), *_nears(bound, own), *_evens(bound, own)]
+        closed = {number: self._closed_now(rules, gang_shapes) for number, rules in bound.items()}
+        lonely = {number: self._lonely_now(rules, gang_shapes) for number, rules in bound.items() if rules.near}
+        records: list[PodRule] = [
+            *_aparts(bound, gang_shapes),
+            *_shunned(bound, gang_shapes),
+            *_nears(bound, gang_shapes),
+            *_evens(bound, gang_shapes),
+        ]
         return PodRules(closed, tuple(records), lonely=lonely)
 
     def _each_written(self, bound: Mapping[int, _Rules]) -> Iterator[tuple[WrittenRule, dict[int, _Rules]]]:
@@ -669,15 +686,15 @@ class PodRequirements:
         for rule, having in carriers.items():
             yield WrittenRule(rule[0], labels[rule], frozenset(having)), having
 
-    def _lonely_now(self, rules: _Rules, own: frozenset[int]) -> Bools:
+    def _lonely_now(self, rules: _Rules, gang_shapes: frozenset[int]) -> Bools:
         """The rows where none stands of the pods that a shape looks for, if no task of its gang is one."""
         lonely = np.zeros(len(self._nodes), dtype=bool)
         for count in rules.near:
-            if not count.of(own):
+            if not count.of(gang_shapes):
                 lonely |= count.at(slice(None)) <= 0
         return lonely
 
-    def _closed_now(self, rules: _Rules, own: frozenset[int]) -> Bools:
+    def _closed_now(self, rules: _Rules, gang_shapes: frozenset[int]) -> Bools:
         """The rows that a shape cannot use, whichever tasks of its gang are placed."""
         closed = np.zeros(len(self._nodes), dtype=bool)
         self._ledger.steps.charge(_steps_of(rules.counted, len(self._nodes)))
@@ -687,7 +704,7 @@ class PodRequirements:
             closed |= count.place < 0
         for even in rules.even:
             closed |= even.count.place < 0
-            if not even.count.of(own):
+            if not even.count.of(gang_shapes):
                 closed |= even.crowded(slice(0, len(closed)))
         return closed
 
@@ -715,16 +732,17 @@ class PodRequirements:
     def _constraints(self, shape: Shape) -> tuple[TopologySpreadConstraint, ...]:
         return tuple(c for c in shape.spread if c.when_unsatisfiable == _HARD) if self._spread else ()
 
-    def _count_shunning(self, shapes: tuple[Shape, ...], wanted: set[int]) -> None:
+    def _count_shunning(self, shapes: tuple[Shape, ...], wanted_shapes: set[int]) -> None:
         """Count, for every anti-affinity term that means a shape to be placed, the pods that carry it."""
-        there = {label for number in wanted for label in shapes[number].labels.items()}
+        labels_of_wanted = {label for number in wanted_shapes for label in shapes[number].labels.items()}
         terms = (
             (shape.number, affinity_pods(term, shape.namespace, shape.labels), term.topology_key, 1)
             for shape in shapes
             for term in self._away_terms(shape)
-            if term.label_selector is None or term.label_selector.match_labels.items() <= there  # or it means none
+            if term.label_selector is None
+            or term.label_selector.match_labels.items() <= labels_of_wanted  # or it means none
         )
-        self._shunning = self._counts.carrying(terms, wanted)
+        self._shunning = self._counts.carrying(terms, wanted_shapes)
 
     def _rules_of(self, shape: Shape) -> _Rules:
         """The rules of a shape that are not static; the rows that static ones close are noted."""
@@ -772,9 +790,9 @@ class PodRequirements:
             places = self._counts.place(key)
             return bool((np.bincount(places[places >= 0]) > 1).any())
 
-        found = int(bool(near) and all(map(itself, near)))
-        found += sum(itself(selector) and wide(key) for selector, key in away)
-        return found + sum(itself(_counted_by_spread(c, shape)) for c in uneven)
+        rule_count = int(bool(near) and all(map(itself, near)))
+        rule_count += sum(itself(selector) and wide(key) for selector, key in away)
+        return rule_count + sum(itself(_counted_by_spread(c, shape)) for c in uneven)
 
     def _evens(self, shape: Shape) -> tuple[tuple[_SpreadLimit, ...], list[TopologySpreadConstraint]]:
         """The spread constraints of a shape that are not static, and what they were read from."""
@@ -820,65 +838,65 @@ def _required(side: PodAffinity | None) -> tuple[PodAffinityTerm, ...]:
 # count, so shapes with the same rule are found by its count.
 
 
-def _aparts(bound: Mapping[int, _Rules], own: frozenset[int]) -> Iterator[PodRule]:
+def _aparts(bound: Mapping[int, _Rules], gang_shapes: frozenset[int]) -> Iterator[PodRule]:
     """Anti-affinity of shapes to themselves and to each other."""
     counts = {id(count): count for rules in bound.values() for count in rules.away}
     for count in counts.values():
-        met = count.of(own)
+        met = count.of(gang_shapes)
         carriers = frozenset(number for number, rules in bound.items() if any(c is count for c in rules.away))
         alone = carriers & met
         if alone:
             yield AtMost(alone, count.place, 1)
-        for some, others in ((alone, met - alone), (carriers - met, met)):
-            if some and others:
-                yield Apart(some, others, count.place)
+        for shapes, shapes_apart in ((alone, met - alone), (carriers - met, met)):
+            if shapes and shapes_apart:
+                yield Apart(shapes, shapes_apart, count.place)
 
 
-def _shunned(bound: Mapping[int, _Rules], own: frozenset[int]) -> Iterator[PodRule]:
+def _shunned(bound: Mapping[int, _Rules], gang_shapes: frozenset[int]) -> Iterator[PodRule]:
     """Anti-affinity of pods that only stand beside these tasks, and have no further rules of their own here."""
     for number, rules in bound.items():
         for count in rules.shunned:
-            others = count.of(own - bound.keys() - {number})
-            if others:
-                yield Apart(frozenset((number,)), others, count.place)
+            shapes_apart = count.of(gang_shapes - bound.keys() - {number})
+            if shapes_apart:
+                yield Apart(frozenset((number,)), shapes_apart, count.place)
 
 
-def _nears(bound: Mapping[int, _Rules], own: frozenset[int]) -> Iterator[PodRule]:
+def _nears(bound: Mapping[int, _Rules], gang_shapes: frozenset[int]) -> Iterator[PodRule]:
     """Affinity to pods some of which the gang itself has."""
-    wanted: dict[tuple[int, ...], list[int]] = {}
+    shapes_by_rules: dict[tuple[int, ...], list[int]] = {}
     for number, rules in bound.items():
-        if rules.near and rules.near[0].of(own):
-            wanted.setdefault(tuple(map(id, rules.near)), []).append(number)
-    for numbers in wanted.values():
+        if rules.near and rules.near[0].of(gang_shapes):
+            shapes_by_rules.setdefault(tuple(map(id, rules.near)), []).append(number)
+    for numbers in shapes_by_rules.values():
         counts = bound[numbers[0]].near
-        carriers, met = frozenset(numbers), counts[0].of(own)
+        carriers, met = frozenset(numbers), counts[0].of(gang_shapes)
         themselves = carriers & met  # only these can be the first in a place
         nobody = not any(count.values.any() for count in counts)
-        for shapes, by, found in ((themselves, met - themselves, nobody), (carriers - met, met, False)):
+        for shapes, by, may_found in ((themselves, met - themselves, nobody), (carriers - met, met, False)):
             for count in counts if shapes else ():
-                others = count.counts_beyond(own)
-                yield Near(shapes, by, count.place, count.values[:-1] > 0, found, others)
+                counts_others = count.counts_beyond(gang_shapes)
+                yield Near(shapes, by, count.place, count.values[:-1] > 0, may_found, counts_others)
 
 
-def _evens(bound: Mapping[int, _Rules], own: frozenset[int]) -> Iterator[PodRule]:
+def _evens(bound: Mapping[int, _Rules], gang_shapes: frozenset[int]) -> Iterator[PodRule]:
     """Topology spread that counts pods of the gang itself; with pods that have just been evicted, and without."""
-    wanted: dict[tuple[int, int, bool], list[tuple[int, _SpreadLimit]]] = {}
+    carriers_by_rule: dict[tuple[int, int, bool], list[tuple[int, _SpreadLimit]]] = {}
     for number, rules in bound.items():
         for even in rules.even:
-            if even.count.of(own):
-                wanted.setdefault((id(even.count), even.allowed, even.few), []).append((number, even))
-    for carriers in wanted.values():
+            if even.count.of(gang_shapes):
+                carriers_by_rule.setdefault((id(even.count), even.allowed, even.few), []).append((number, even))
+    for carriers in carriers_by_rule.values():
         even = carriers[0][1]
         count, domains = even.count, even.domains
         compared = np.arange(domains.stop) if isinstance(domains, slice) else domains
-        counted, among = count.of(own), count.place >= 0 if count.among is None else count.among
+        counted, among = count.of(gang_shapes), count.place >= 0 if count.among is None else count.among
         every = frozenset(number for number, _ in carriers)
         for shapes, itself in ((every & counted, 1), (every - counted, 0)):
-            for more in ((0, count.evicted) if count.evicted.any() else (0,)) if shapes else ():
-                there = (count.values + more)[:-1]
+            for evicted in ((0, count.evicted) if count.evicted.any() else (0,)) if shapes else ():
+                pods_by_place = (count.values + evicted)[:-1]
                 above = even.allowed + itself
-                others = count.counts_beyond(own)
-                yield Even(shapes, counted, count.place, among, there, compared, above, even.few, others)
+                counts_others = count.counts_beyond(gang_shapes)
+                yield Even(shapes, counted, count.place, among, pods_by_place, compared, above, even.few, counts_others)
 
 
 # Where a shape would rather stand for the sake of other pods: preferred (anti-)affinity and soft spread.

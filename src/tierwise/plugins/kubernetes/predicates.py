@@ -121,8 +121,8 @@ class Predicates:
 
     def ties(self, shape: Shape) -> tuple[Tie, ...]:
         """Where required pod affinity, or a claim that it shares, ties tasks of the shape to the first of some."""
-        found = self._rules.tie(shape), self._devices.tie(shape) if self._devices is not None else None
-        return tuple(tie for tie in found if tie is not None)
+        all_ties = self._rules.tie(shape), self._devices.tie(shape) if self._devices is not None else None
+        return tuple(tie for tie in all_ties if tie is not None)
 
     def _why_tainted(self, shape: Shape) -> Why:
         numbers = np.zeros(max(1, len(self._nodes.taints)), dtype=np.uint16)
@@ -137,9 +137,9 @@ class Predicates:
         return why
 
     def _object_to_labels(self, shape: Shape, why: Why) -> None:
-        wanted = shape.affinity.node_affinity if shape.affinity is not None else None
-        if wanted is not None and wanted.required is not None:
-            self._object(why, ~node_affinity.in_any_term(self._nodes, wanted.required), _AFFINITY)
+        node_affinity_terms = shape.affinity.node_affinity if shape.affinity is not None else None
+        if node_affinity_terms is not None and node_affinity_terms.required is not None:
+            self._object(why, ~node_affinity.in_any_term(self._nodes, node_affinity_terms.required), _AFFINITY)
         if self._added is not None:
             self._object(why, ~node_affinity.in_any_term(self._nodes, self._added), _ADDED)
         if shape.node_selector:
@@ -147,14 +147,18 @@ class Predicates:
 
     def _object_to_missing(self, shape: Shape, why: Why) -> None:
         """Labels without which no node will do, whoever goes, and which no node has."""
-        asked = [("NodeSelectorMismatch", "node selector", [*shape.node_selector] if self._node_affinity else [])]
+        rules_by_code = [
+            ("NodeSelectorMismatch", "node selector", [*shape.node_selector] if self._node_affinity else [])
+        ]
         if self._spread:
             hard = [rule.topology_key for rule in shape.spread if rule.when_unsatisfiable == "DoNotSchedule"]
-            asked.append(("TopologySpreadViolated", "topology spread", hard))
+            rules_by_code.append(("TopologySpreadViolated", "topology spread", hard))
         near = shape.affinity.pod_affinity if shape.affinity is not None and self._pod_affinity else None
         if near is not None:
-            asked.append(("PodAffinityUnsatisfied", "pod affinity", [term.topology_key for term in near.required]))
-        for code, rule, keys in asked:
+            rules_by_code.append(
+                ("PodAffinityUnsatisfied", "pod affinity", [term.topology_key for term in near.required])
+            )
+        for code, rule, keys in rules_by_code:
             for key in keys:
                 if (node_affinity.places(self._nodes, key, by_name=self._by_name)[0] < 0).all():
                     why[:] = self._reasons.number(Reason(code, _PLUGIN, f"lacked the label {key} of the {rule}"))

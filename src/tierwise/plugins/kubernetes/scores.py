@@ -105,10 +105,10 @@ class NodeResourcesFit(OwnScores):
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         strategy = arguments.get("scoringStrategy")
-        given: Mapping[str, object] = strategy if isinstance(strategy, Mapping) else {}
-        self._kind = str(given.get("type") or "LeastAllocated")
-        self._resources = _weighed(given.get("resources"), view)
-        ratio = given.get("requestedToCapacityRatio")
+        strategy_arguments: Mapping[str, object] = strategy if isinstance(strategy, Mapping) else {}
+        self._kind = str(strategy_arguments.get("type") or "LeastAllocated")
+        self._resources = _weighed(strategy_arguments.get("resources"), view)
+        ratio = strategy_arguments.get("requestedToCapacityRatio")
         self._line = _line(ratio.get("shape") if isinstance(ratio, Mapping) else None)
         self._load = _Load(view, self._resources, guessed=True)
 
@@ -122,11 +122,11 @@ class NodeResourcesFit(OwnScores):
         total = np.zeros(length(rows))
         weights = np.zeros(length(rows))
         for resource in self._resources:
-            asked = self._load.asked(ask.shape, resource.index)
-            if not asked and not resource.always:
+            requested = self._load.asked(ask.shape, resource.index)
+            if not requested and not resource.always:
                 continue
             has = self._load.has(resource.index, rows)
-            share = self._share(self._load.used(resource.index, rows) + asked, has)
+            share = self._share(self._load.used(resource.index, rows) + requested, has)
             counts = (has > 0) & (share > 0) if self._kind == "RequestedToCapacityRatio" else has > 0
             total += np.where(counts, share * resource.weight, 0.0)
             weights += np.where(counts, resource.weight, 0)
@@ -137,10 +137,10 @@ class NodeResourcesFit(OwnScores):
 
     def _share(self, used: Floats, has: Floats) -> Floats:
         """The score of one resource; nodes that have none of it are passed over by the caller."""
-        some = np.maximum(has, 1.0)
+        divisor = np.maximum(has, 1.0)
         if self._kind == "LeastAllocated":
-            return np.floor(np.maximum(has - used, 0.0) * 100.0 / some)
-        share = np.floor(np.minimum(used, has) * 100.0 / some)
+            return np.floor(np.maximum(has - used, 0.0) * 100.0 / divisor)
+        share = np.floor(np.minimum(used, has) * 100.0 / divisor)
         if self._kind == "RequestedToCapacityRatio":
             return self._on_line(share)
         return share
@@ -194,11 +194,11 @@ class NodeResourcesBalancedAllocation(OwnScores):
         after = []
         has = []
         for resource in self._resources:
-            asked = int(ask.shape.request[resource.index])
-            if asked or resource.always:
+            requested = int(ask.shape.request[resource.index])
+            if requested or resource.always:
                 has.append(self._load.has(resource.index, rows))
                 before.append(self._load.used(resource.index, rows))
-                after.append(before[-1] + asked)
+                after.append(before[-1] + requested)
         amounts = np.array(has)
         change = _evenness(np.array(after), amounts) - _evenness(np.array(before), amounts)
         score: Floats = 50.0 + np.floor((50.0 + change) / 2.0)
@@ -210,13 +210,13 @@ class NodeResourcesBalancedAllocation(OwnScores):
 
 def _evenness(used: Floats, has: Floats) -> Floats:
     """100 less the standard deviation of the used shares of what a node has, in whole per cents."""
-    there = has > 0
-    number = there.sum(axis=0)
-    share = np.where(there, np.minimum(used / np.maximum(has, 1.0), 1.0), 0.0)
+    has_any = has > 0
+    number = has_any.sum(axis=0)
+    share = np.where(has_any, np.minimum(used / np.maximum(has, 1.0), 1.0), 0.0)
     mean = np.add.reduce(share, axis=0) / np.maximum(number, 1)
-    spread = np.sqrt(np.add.reduce(np.where(there, (share - mean) ** 2, 0.0), axis=0) / np.maximum(number, 1))
+    spread = np.sqrt(np.add.reduce(np.where(has_any, (share - mean) ** 2, 0.0), axis=0) / np.maximum(number, 1))
     # Two shares differ from their mean by half of how far they are apart, and rounding must not tell otherwise.
-    apart = np.max(share, axis=0, where=there, initial=0.0) - np.min(share, axis=0, where=there, initial=1.0)
+    apart = np.max(share, axis=0, where=has_any, initial=0.0) - np.min(share, axis=0, where=has_any, initial=1.0)
     deviation = np.where(number == 2, apart / 2.0, np.where(number > 2, spread, 0.0))
     evenness: Floats = np.trunc((1.0 - deviation) * 100.0)
     return evenness
@@ -235,9 +235,9 @@ class NodeAffinityScore(ComparedScores):
         return bool(self._terms(ask.shape))
 
     def _terms(self, shape: Shape) -> tuple[PreferredNodeTerm, ...]:
-        own = shape.affinity.node_affinity if shape.affinity is not None else None
-        if own is not None:
-            return (*self._added, *own.preferred)
+        own_affinity = shape.affinity.node_affinity if shape.affinity is not None else None
+        if own_affinity is not None:
+            return (*self._added, *own_affinity.preferred)
         return self._added
 
     def _compared(self, ask: Ask, span: slice, fits: Bools) -> Floats:
@@ -249,9 +249,9 @@ class NodeAffinityScore(ComparedScores):
 
 def _against_most(counts: Ints, fits: Bools) -> Floats:
     """Per cents of the largest count among nodes that fit, rounded down; 0 where nothing counts."""
-    most = int(counts.max(initial=0, where=fits))
-    if most > 0:
-        return np.minimum(counts * 100 // most, 100).astype(np.float64)
+    largest = int(counts.max(initial=0, where=fits))
+    if largest > 0:
+        return np.minimum(counts * 100 // largest, 100).astype(np.float64)
     return np.zeros(len(counts))
 
 
@@ -288,8 +288,8 @@ class ImageLocality(OwnScores):
         if not self._nodes.images or not images:
             return np.zeros(length(rows))
         if images not in self._known:
-            there, most = node_affinity.image_bytes(self._nodes, images, whole=True)
-            self._known[images] = np.floor(100.0 * there / most)
+            bytes_present, max_bytes = node_affinity.image_bytes(self._nodes, images, whole_bytes=True)
+            self._known[images] = np.floor(100.0 * bytes_present / max_bytes)
         return self._known[images][rows]
 
 
@@ -318,11 +318,11 @@ class InterPodAffinity(ComparedScores):
         total = np.zeros(span.stop - span.start, dtype=np.int64)
         for count, worth in self._liked[ask.shape.number]:
             total += worth * count.at(span)
-        there = total[fits]
-        if not len(there) or there.min() == there.max():
+        totals_of_fitting = total[fits]
+        if not len(totals_of_fitting) or totals_of_fitting.min() == totals_of_fitting.max():
             return np.zeros(len(total))
-        low = int(there.min())
-        high = int(there.max())
+        low = int(totals_of_fitting.min())
+        high = int(totals_of_fitting.max())
         return np.clip(np.trunc(100.0 * ((total - low) / (high - low))), 0.0, 100.0)
 
 
@@ -346,7 +346,10 @@ class PodTopologySpread(ComparedScores):
             counts = PodCounts(view, by_name=False)
             for shape in shapes:
                 rows = counts.labelled(soft(shape))
-                self._softs[shape.number] = tuple(self._one(counts, shape, one, rows) for one in soft(shape)), rows
+                self._softs[shape.number] = (
+                    tuple(self._one(counts, shape, constraint, rows) for constraint in soft(shape)),
+                    rows,
+                )
 
     def _one(self, counts: PodCounts, shape: Shape, constraint: TopologySpreadConstraint, rows: Bools) -> _Soft:
         per_node = constraint.topology_key == _HOSTNAME
@@ -361,10 +364,10 @@ class PodTopologySpread(ComparedScores):
         rows = labelled[span]
         scaled = rows & fits
         total = np.zeros(len(rows))
-        for one in softs:
-            places = one.count.place[span][scaled]
-            size = len(places) if one.per_node else len(distinct(places))
-            total += one.count.at(span) * np.log(size + 2.0) + (one.skew - 1)
+        for soft_limit in softs:
+            places = soft_limit.count.place[span][scaled]
+            size = len(places) if soft_limit.per_node else len(distinct(places))
+            total += soft_limit.count.at(span) * np.log(size + 2.0) + (soft_limit.skew - 1)
         total = _rounded(total)
         high = total.max(initial=0.0, where=scaled)
         low = total.min(initial=np.inf, where=scaled)

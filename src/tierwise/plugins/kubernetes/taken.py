@@ -24,17 +24,17 @@ class TakenLog(Generic[T]):
 
     def standing(self) -> list[tuple[int, int, T]]:
         """The number of the shape, the row, and what was taken, of all that was not given back."""
-        found: list[tuple[int, int, T]] = []
+        entries: list[tuple[int, int, T]] = []
         for number, row, back, what in self._log:
             if back:
-                del found[max(i for i, (*place, _) in enumerate(found) if place == [number, row])]
+                del entries[max(i for i, (*place, _) in enumerate(entries) if place == [number, row])]
             else:
-                found.append((number, row, what))
-        return found
+                entries.append((number, row, what))
+        return entries
 
     def by_place(self) -> dict[tuple[int, int], list[T]]:
         """What is taken, by shape and row."""
-        found: dict[tuple[int, int], list[T]] = {}
+        taken_by_place: dict[tuple[int, int], list[T]] = {}
         for number, row, what in self.standing():
-            found.setdefault((number, row), []).append(what)
-        return found
+            taken_by_place.setdefault((number, row), []).append(what)
+        return taken_by_place

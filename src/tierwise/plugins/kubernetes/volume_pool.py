@@ -92,19 +92,19 @@ class VolumePool:
         self._by_shape: dict[int, list[_Choice | None]] = {}
         self._log = TakenLog[list[int]]()  # what each claim got
         for shape in shapes:
-            wanted = shape.volumes.wanted if shape.volumes is not None else ()
-            found = [self._choice(claim) if _chooses(claim) else None for claim in wanted]
-            if any(choice is not None and len(choice.kinds) for choice in found):
-                self._by_shape[shape.number] = found
+            claims = shape.volumes.wanted if shape.volumes is not None else ()
+            choices = [self._choice(claim) if _chooses(claim) else None for claim in claims]
+            if any(choice is not None and len(choice.kinds) for choice in choices):
+                self._by_shape[shape.number] = choices
         if self._by_shape:
             ledger.follow(self, linger=stays_released)
 
     def _choice(self, claim: ClaimTerms) -> _Choice:
         key = _encode(claim)
-        known = self._choices.get(key)
-        if known is None:
-            known = self._choices[key] = self._chosen(claim)
-        return known
+        choice = self._choices.get(key)
+        if choice is None:
+            choice = self._choices[key] = self._chosen(claim)
+        return choice
 
     def _chosen(self, claim: ClaimTerms) -> _Choice:
         columns = self._columns
@@ -116,17 +116,17 @@ class VolumePool:
         free = summed(row, np.repeat(self._left[kinds], widths), self._rows)
         place, few = np.repeat(ranks(order.tolist()), widths), np.repeat(widths <= _FEW, widths)
         by_row = np.lexsort((place[few], row[few]))
-        first = np.searchsorted(row[few][by_row], np.arange(self._rows + 1))
+        row_starts = np.searchsorted(row[few][by_row], np.arange(self._rows + 1))
         wide = np.flatnonzero(widths[order] > _FEW)
         local = bool((widths <= 1).all())
-        return _Choice(kinds[order], fits, free, free > 0, place[few][by_row], first, wide, local)
+        return _Choice(kinds[order], fits, free, free > 0, place[few][by_row], row_starts, wide, local)
 
     def _reached(self, kind: int) -> Ints:
         """The rows that the volumes of a kind can be reached from."""
-        found = self._rows_of.get(kind)
-        if found is None:
-            found = self._rows_of[kind] = self._reach(np.array([kind]))[0]
-        return found
+        rows = self._rows_of.get(kind)
+        if rows is None:
+            rows = self._rows_of[kind] = self._reach(np.array([kind]))[0]
+        return rows
 
     def reachable(self, claim: ClaimTerms) -> Bools:
         """The rows from which any volume can be reached that a claim could have."""
@@ -155,58 +155,60 @@ class VolumePool:
         assert choice is not None, "a shape is noted for a claim that chooses"
         if len(choice.kinds) > _STATED:
             return None
-        places, number, left = np.full(self._rows, -1, dtype=np.int64), 0, list[int]()
+        places, number, volumes_left = np.full(self._rows, -1, dtype=np.int64), 0, list[int]()
         sizes: list[int] = []
         for kind in choice.kinds.tolist():
             rows = self._reached(kind)
             if not len(rows):
                 continue
-            known = int(places[rows[0]])
-            if (places[rows] != known).any() or (known >= 0 and sizes[known] != len(rows)):
+            place_number = int(places[rows[0]])
+            if (places[rows] != place_number).any() or (place_number >= 0 and sizes[place_number] != len(rows)):
                 return None
-            if known < 0:
-                known, number = number, number + 1
-                places[rows] = known
-                left.append(0)
+            if place_number < 0:
+                place_number, number = number, number + 1
+                places[rows] = place_number
+                volumes_left.append(0)
                 sizes.append(len(rows))
-            left[known] += int(self._left[kind])
-        return places, np.array(left, dtype=np.int64)
+            volumes_left[place_number] += int(self._left[kind])
+        return places, np.array(volumes_left, dtype=np.int64)
 
-    def meet(self, one: Shape, other: Shape) -> bool:
+    def meet(self, shape: Shape, other_shape: Shape) -> bool:
         """Whether claims of two shapes could have the same volume."""
-        pairs = ((a, b) for a in self._by_shape[one.number] for b in self._by_shape[other.number])
+        pairs = ((a, b) for a in self._by_shape[shape.number] for b in self._by_shape[other_shape.number])
         return any(bool((a.fits & b.fits).any()) for a, b in pairs if a is not None and b is not None)
 
-    def alike(self, one: Shape, other: Shape) -> bool:
+    def alike(self, shape: Shape, other_shape: Shape) -> bool:
         """Whether the one claim of each of two shapes could have the very same volumes."""
-        return self._by_shape[one.number] == self._by_shape[other.number]
+        return self._by_shape[shape.number] == self._by_shape[other_shape.number]
 
-    def lacking(self, shape: Shape, span: slice, others: Sequence[Bools]) -> Bools:
-        """From which rows some claim of a shape can have none, where `others` says from where it need have none."""
-        choices = self._by_shape.get(shape.number) or [None] * len(others)
+    def lacking(self, shape: Shape, span: slice, needless_by_claim: Sequence[Bools]) -> Bools:
+        """Rows where some claim of a shape gets no volume. `needless_by_claim`: rows where the claim needs none."""
+        choices = self._by_shape.get(shape.number) or [None] * len(needless_by_claim)
         lacking = np.zeros(span.stop - span.start, dtype=bool)
         contested = np.zeros_like(lacking)
-        for choice, besides in zip(choices, others, strict=True):
+        for choice, besides in zip(choices, needless_by_claim, strict=True):
             free = choice.free[span] if choice is not None else np.zeros(len(lacking), dtype=np.int64)
             lacking |= (free <= 0) & ~besides[span]
             # With as many volumes as claims for each of them, no choice leaves another claim without one.
-            contested |= (free < len(others)) & ~besides[span]
-        if len(others) > 1:
+            contested |= (free < len(needless_by_claim)) & ~besides[span]
+        if len(needless_by_claim) > 1:
             for at in np.flatnonzero(contested & ~lacking).tolist():
                 row = span.start + at
-                taken = self._take(shape, row, dict[int, int]())
-                lacking[at] = any(k == MADE and not o[row] for k, o in zip(taken, others, strict=True))
+                volumes_taken = self._take(shape, row, dict[int, int]())
+                lacking[at] = any(
+                    k == MADE and not o[row] for k, o in zip(volumes_taken, needless_by_claim, strict=True)
+                )
         return lacking
 
     def _take(self, shape: Shape, row: int, used: dict[int, int]) -> list[int]:
         """What the claims of a task would get on a row, one after the other; `used` is what was taken besides."""
-        taken: list[int] = []
+        volumes_taken: list[int] = []
         for choice in self._by_shape[shape.number]:
-            found = self._first(choice, row, used) if choice is not None and choice.free[row] > 0 else MADE
-            if found != MADE:
-                used[found] = used.get(found, 0) + 1
-            taken.append(found)
-        return taken
+            volume_kind = self._first(choice, row, used) if choice is not None and choice.free[row] > 0 else MADE
+            if volume_kind != MADE:
+                used[volume_kind] = used.get(volume_kind, 0) + 1
+            volumes_taken.append(volume_kind)
+        return volumes_taken
 
     def _first(self, choice: _Choice, row: int, used: dict[int, int]) -> int:
         """The first kind that has a volume left which can be reached from a row; `MADE` if there is none."""
@@ -222,14 +224,14 @@ class VolumePool:
         for row, number in zip(rows.tolist(), counts.tolist(), strict=True):
             for _ in range(abs(number)):
                 if number > 0:
-                    taken = self._take(shape, row, {})
-                    self._move(ledger, taken, -1)
-                    self._log.add(ledger, shape, row, taken)
+                    volumes_taken = self._take(shape, row, {})
+                    self._move(ledger, volumes_taken, -1)
+                    self._log.add(ledger, shape, row, volumes_taken)
                 else:
-                    standing = self.taken().get((shape.number, row))
-                    if standing:  # who stood there before the cycle began took nothing
-                        self._move(ledger, standing[-1], 1)
-                        self._log.add(ledger, shape, row, standing[-1], back=True)
+                    volumes_by_task = self.taken().get((shape.number, row))
+                    if volumes_by_task:  # who stood there before the cycle began took nothing
+                        self._move(ledger, volumes_by_task[-1], 1)
+                        self._log.add(ledger, shape, row, volumes_by_task[-1], back=True)
 
     def _move(self, ledger: Ledger, kinds: Sequence[int], by: int) -> None:
         for k in kinds:

@@ -68,29 +68,29 @@ class _Reach:
         if selector is None:
             return np.ones(len(self._nodes), dtype=bool)
         key = _encode(selector)
-        found = self._masks.get(key)
-        if found is None:
+        mask = self._masks.get(key)
+        if mask is None:
             terms = selector.node_selector_terms
             if any(term.match_fields and not term.match_expressions for term in terms):
-                found = np.ones(len(self._nodes), dtype=bool)
+                mask = np.ones(len(self._nodes), dtype=bool)
             else:
                 labels = (NodeSelectorTerm(match_expressions=term.match_expressions) for term in terms)
-                found = in_any_term(self._nodes, NodeSelector(node_selector_terms=tuple(labels)))
-            self._masks[key] = found
-        return found
+                mask = in_any_term(self._nodes, NodeSelector(node_selector_terms=tuple(labels)))
+            self._masks[key] = mask
+        return mask
 
     def rows(self, kinds: Ints) -> tuple[Ints, Ints]:
         """The rows of nodes that the volumes of these kinds can be reached from, kind after kind; how many each has.
 
         Local disks come by the ten thousands, each with the name of its node: those are looked up by the label's value.
         """
-        labels, (rows, first, last) = self._storage.columns.label[kinds], self._labelled
-        begins, ends, sources = first[labels], last[labels], [rows]
+        labels, (rows, label_starts, label_ends) = self._storage.columns.label[kinds], self._labelled
+        begins, ends, sources = label_starts[labels], label_ends[labels], [rows]
         for i in np.flatnonzero(labels < 0).tolist():
-            found = np.flatnonzero(self.affinity(self._storage.volumes[int(kinds[i])][0].affinity))
+            rows_of_volume = np.flatnonzero(self.affinity(self._storage.volumes[int(kinds[i])][0].affinity))
             begins[i] = sum(map(len, sources))
-            ends[i] = begins[i] + len(found)
-            sources.append(found)
+            ends[i] = begins[i] + len(rows_of_volume)
+            sources.append(rows_of_volume)
         widths = ends - begins
         before = np.cumsum(widths) - widths
         every = np.concatenate(sources) if len(sources) > 1 else rows
@@ -101,20 +101,20 @@ class _Reach:
         """Rows by the labels that kinds of volumes ask for, and where those of each label begin and end."""
         rows: list[Ints] = [np.zeros(0, dtype=np.int64)]
         spans: list[tuple[int, int]] = []
-        known: dict[str, dict[str, tuple[int, int]]] = {}  # by key and value of a label
+        spans_by_key: dict[str, dict[str, tuple[int, int]]] = {}  # by key and value of a label
         length = 0
         for key, value in self._storage.columns.labels:
-            if key not in known:
+            if key not in spans_by_key:
                 column = self._nodes.labels.column(key)
                 order = np.argsort(column.codes, kind="stable")
                 bounds = (length + np.searchsorted(column.codes[order], np.arange(len(column.values) + 1))).tolist()
-                known[key] = dict(zip(column.values, pairwise(bounds), strict=True))
+                spans_by_key[key] = dict(zip(column.values, pairwise(bounds), strict=True))
                 rows.append(order)
                 length += len(order)
-            spans.append(known[key].get(value, (0, 0)))
+            spans.append(spans_by_key[key].get(value, (0, 0)))
         spans.append((0, 0))  # the last is for kinds that ask for something else
-        first, last = np.array(spans, dtype=np.int64).T
-        return np.concatenate(rows), first, last
+        starts, stops = np.array(spans, dtype=np.int64).T
+        return np.concatenate(rows), starts, stops
 
     def settled(self, volume: VolumeTerms) -> Bools:
         """The nodes that a settled volume can be reached from, zones aside."""
@@ -124,18 +124,18 @@ class _Reach:
         served = self._served(volume.plugin)
         if not served.any():
             return reached
-        there = np.zeros_like(served) if volume.untranslatable else self.affinity(volume.migrated)
-        return np.where(served, there, reached)
+        reached_by_driver = np.zeros_like(served) if volume.untranslatable else self.affinity(volume.migrated)
+        return np.where(served, reached_by_driver, reached)
 
     def _served(self, plugin: str) -> Bools:
         """The nodes where a driver does the work of a plugin."""
-        found = self._migrated.get(plugin)
-        if found is None:
-            found = self._migrated[plugin] = np.zeros(len(self._nodes), dtype=bool)
+        served = self._migrated.get(plugin)
+        if served is None:
+            served = self._migrated[plugin] = np.zeros(len(self._nodes), dtype=bool)
             for name, plugins in self._storage.migrated.items():
                 if plugin in plugins and name in self._nodes.row:
-                    found[self._nodes.row[name]] = True
-        return found
+                    served[self._nodes.row[name]] = True
+        return served
 
     def zones(self, volume: VolumeTerms) -> Bools:
         """The nodes in the zones and regions of a volume; a node without any such label is in all of them."""
@@ -145,43 +145,47 @@ class _Reach:
             marked |= self._nodes.labels.column(key).codes >= 0
         for key, values in volume.zones:
             column = self._nodes.labels.column(key)
-            here = column.where([value in values for value in column.values], missing=False)
+            in_zone = column.where([value in values for value in column.values], missing=False)
             if key in _OLD:  # nodes may have the present name alone
-                other = self._nodes.labels.column(_OLD[key])
-                newer = other.where([value in values for value in other.values], missing=False)
-                here = np.where(column.codes >= 0, here, newer)
-            inside &= here
+                old_column = self._nodes.labels.column(_OLD[key])
+                newer = old_column.where([value in values for value in old_column.values], missing=False)
+                in_zone = np.where(column.codes >= 0, in_zone, newer)
+            inside &= in_zone
         return inside | ~marked
 
     def made(self, claim: ClaimTerms) -> tuple[Bools, Bools]:
         """The nodes that a volume can be made for by the rules of its class, and those of them with room for it."""
-        found = self._storage.classes.get(claim.storage_class)
-        if found is None or not found.provisioner:
+        storage_class = self._storage.classes.get(claim.storage_class)
+        if storage_class is None or not storage_class.provisioner:
             nowhere = np.zeros(len(self._nodes), dtype=bool)
             return nowhere, nowhere
-        allowed = self._topologies(found.topologies)
-        if found.rooms is None or not claim.sized:
+        allowed = self._topologies(storage_class.topologies)
+        if storage_class.rooms is None or not claim.sized:
             return allowed, allowed
         roomy = np.zeros(len(self._nodes), dtype=bool)
-        asked = -(-claim.size // 1000)
-        for largest, nodes in found.rooms:
-            if largest >= asked and nodes is not None:
+        size_needed = -(-claim.size // 1000)
+        for largest, nodes in storage_class.rooms:
+            if largest >= size_needed and nodes is not None:
                 roomy |= self._selected(nodes)
         return allowed, allowed & roomy
 
     def _topologies(self, terms: tuple[TopologySelectorTerm, ...]) -> Bools:
         if not terms:
             return np.ones(len(self._nodes), dtype=bool)
-        asked = (map(_has_one_of, term.match_label_expressions) for term in terms)
-        selector = NodeSelector(node_selector_terms=tuple(NodeSelectorTerm(match_expressions=(*one,)) for one in asked))
+        requirements = (map(_has_one_of, term.match_label_expressions) for term in terms)
+        selector = NodeSelector(
+            node_selector_terms=tuple(
+                NodeSelectorTerm(match_expressions=(*term_requirements,)) for term_requirements in requirements
+            )
+        )
         return in_any_term(self._nodes, selector)
 
     def _selected(self, selector: LabelSelector) -> Bools:
-        asked = [Requirement(key=k, operator="In", values=(v,)) for k, v in selector.match_labels.items()]
-        expressions = (*asked, *selector.match_expressions)
+        label_requirements = [Requirement(key=k, operator="In", values=(v,)) for k, v in selector.match_labels.items()]
+        expressions = (*label_requirements, *selector.match_expressions)
         if not expressions:
             return np.ones(len(self._nodes), dtype=bool)
-        if any(one.operator not in ("In", "NotIn", "Exists", "DoesNotExist") for one in expressions):
+        if any(requirement.operator not in ("In", "NotIn", "Exists", "DoesNotExist") for requirement in expressions):
             return np.zeros(len(self._nodes), dtype=bool)
         term = NodeSelectorTerm(match_expressions=expressions)
         return in_any_term(self._nodes, NodeSelector(node_selector_terms=(term,)))
@@ -198,17 +202,17 @@ class _SharedVolumes:
         }
         self._users: dict[tuple[str, str], Ints] = {}  # per row; of those that a task to be placed uses
         ledger = view.ledger
-        standing: dict[tuple[str, str], Ints] = {}
+        users_by_volume: dict[tuple[str, str], Ints] = {}
         for number_, rows in ledger.held.items():
             volumes = view.snapshot.shapes[number_].volumes
-            for one in volumes.shared if volumes is not None else ():
-                standing.setdefault(one, np.zeros(len(view.nodes), dtype=np.int64))
-                np.add.at(standing[one], rows, 1)
+            for volume in volumes.shared if volumes is not None else ():
+                users_by_volume.setdefault(volume, np.zeros(len(view.nodes), dtype=np.int64))
+                np.add.at(users_by_volume[volume], rows, 1)
         for shape in shapes:
-            for one in shape.volumes.shared if shape.volumes is not None else ():
-                self._users[one] = standing.setdefault(one, np.zeros(len(view.nodes), dtype=np.int64))
-        self._standing = {one: users.copy() for one, users in standing.items() if one in self._users}
-        for (driver, _), users in standing.items():
+            for volume in shape.volumes.shared if shape.volumes is not None else ():
+                self._users[volume] = users_by_volume.setdefault(volume, np.zeros(len(view.nodes), dtype=np.int64))
+        self._standing = {volume: users.copy() for volume, users in users_by_volume.items() if volume in self._users}
+        for (driver, _), users in users_by_volume.items():
             if driver in self._column and users.any():
                 ledger.occupy(self._column[driver], np.flatnonzero(users), 1)
         if self._users:
@@ -216,18 +220,18 @@ class _SharedVolumes:
 
     def count(self, ledger: Ledger, shape: Shape, rows: Ints, counts: Ints) -> None:
         """A volume takes its place with the first task on a node, and leaves it with the last."""
-        for one in shape.volumes.shared if shape.volumes is not None else ():
-            users = self._users.get(one)
+        for volume in shape.volumes.shared if shape.volumes is not None else ():
+            users = self._users.get(volume)
             if users is None:
                 continue
             before = users[rows]
             ledger.save(users, rows)
             users[rows] = after = np.maximum(before + counts, 0)
-            column = self._column.get(one[0])
+            column = self._column.get(volume[0])
             if column is None:
                 continue
             came, went = rows[(before == 0) & (after > 0)], rows[(before > 0) & (after == 0)]
-            evicted = self._standing[one][went] > 0
+            evicted = self._standing[volume][went] > 0
             for moved, amount in ((came, 1), (went[~evicted], -1)):
                 if len(moved):
                     ledger.occupy(column, moved, amount)
@@ -236,15 +240,15 @@ class _SharedVolumes:
 
     def _attached(self, ledger: Ledger, shape: Shape, rows: Ints, counts: Ints) -> None:
         """Evicted tasks use their volumes until they are gone; what their going frees is counted already."""
-        for one in shape.volumes.shared if shape.volumes is not None else ():
-            if one in self._users:
-                ledger.save(self._users[one], rows)
-                self._users[one][rows] += counts
+        for volume in shape.volumes.shared if shape.volumes is not None else ():
+            if volume in self._users:
+                ledger.save(self._users[volume], rows)
+                self._users[volume][rows] += counts
 
     def limited(self, shape: Shape) -> frozenset[tuple[str, str]]:
         """The volumes that tasks of a shape share, of drivers that attach only so many to some node."""
         shared = shape.volumes.shared if shape.volumes is not None else ()
-        return frozenset(one for one in shared if one[0] in self._column)
+        return frozenset(volume for volume in shared if volume[0] in self._column)
 
     def takes_more(self, shape: Shape) -> bool:
         """Whether each task of a shape takes places of some driver for itself."""
@@ -259,10 +263,10 @@ class _SharedVolumes:
                 continue
             need = np.full(len(full), int(shape.request[column]), dtype=np.int64)
             promised = np.zeros(len(full), dtype=bool)
-            for one in volumes.shared:
-                if one[0] == driver:
-                    need += self._users[one][span] == 0
-                    promised |= (self._users[one][span] > 0) & (self._standing[one][span] == 0)
+            for shared_volume in volumes.shared:
+                if shared_volume[0] == driver:
+                    need += self._users[shared_volume][span] == 0
+                    promised |= (self._users[shared_volume][span] > 0) & (self._standing[shared_volume][span] == 0)
             free = ledger.free(np.array([column]), span, Pool.IDLE)[0]
             # A place that is only kept for another user of the volume may not hold it any more.
             full |= (need > free) & ((need > 0) | promised)
@@ -355,17 +359,17 @@ class Volumes:
 
     def concerns(self, shape: Shape) -> bool:
         """Whether tasks that are placed take away what the volumes of this shape need."""
-        known = self._moving.get(shape.number)
-        if known is None:
+        is_concerned = self._moving.get(shape.number)
+        if is_concerned is None:
             volumes = shape.volumes
-            known = volumes is not None and bool(
+            is_concerned = volumes is not None and bool(
                 volumes.shared
                 or volumes.exclusive
                 or volumes.disks
                 or (self._pool.chooses(shape) and not all(b.all() for b in self._besides_of(shape, volumes)))
             )
-            self._moving[shape.number] = known
-        return known
+            self._moving[shape.number] = is_concerned
+        return is_concerned
 
     def own_row(self, shape: Shape) -> bool:
         """Whether the volumes that its tasks take can be reached from one node alone, as local disks are."""
@@ -416,10 +420,10 @@ class Volumes:
         it told how many places of a driver tasks take together that share some of its volumes and not others.
         """
         every = slice(0, len(self._nodes))
-        own = [shape for shape in shapes if self.concerns(shape)]
-        closed_now = {shape.number: self.why_not_now(shape, every) != 0 for shape in own}
-        records = [*self._used_by_one(own), *self._disks_apart(own)]
-        choosing = [shape for shape in own if self._pool.chooses(shape)]
+        concerned_shapes = [shape for shape in shapes if self.concerns(shape)]
+        closed_now = {shape.number: self.why_not_now(shape, every) != 0 for shape in concerned_shapes}
+        records = [*self._used_by_one(concerned_shapes), *self._disks_apart(concerned_shapes)]
+        choosing = [shape for shape in concerned_shapes if self._pool.chooses(shape)]
         unstated = self._attached_unlike(shapes)
         for i, shape in enumerate(choosing):
             stated = self._supply(shape, [*choosing[:i], *choosing[i + 1 :]])
@@ -446,9 +450,11 @@ class Volumes:
         for disk, user in dict.fromkeys(uses):
             if _conflict(disk, disk):
                 yield AtMost(frozenset((user,)), rows, 1)
-            others = frozenset(other for use, other in uses if other != user and _conflict(disk, use))
-            if others:
-                yield Apart(frozenset((user,)), others, rows)
+            conflicting_shapes = frozenset(
+                other_shape for use, other_shape in uses if other_shape != user and _conflict(disk, use)
+            )
+            if conflicting_shapes:
+                yield Apart(frozenset((user,)), conflicting_shapes, rows)
 
     def _attached_unlike(self, shapes: tuple[Shape, ...]) -> set[int]:
         """Shapes that share volumes of a driver with a limit, where other tasks take places of that driver as well."""
@@ -460,29 +466,29 @@ class Volumes:
         alike = len({*limited.values()}) <= 1
         return set() if alike and not any(map(self._shared.takes_more, shapes)) else {*limited}
 
-    def _supply(self, shape: Shape, others: list[Shape]) -> AtMost | None:
+    def _supply(self, shape: Shape, other_shapes: list[Shape]) -> AtMost | None:
         """What a shape and those that choose alike leave for each other; None where that cannot be said in places."""
         volumes = shape.volumes
         assert volumes is not None
         if len(volumes.wanted) != 1:
             return None
-        alike = [other for other in others if self._pool.alike(shape, other)]
-        if any(self._pool.meet(shape, other) for other in others if other not in alike):
+        alike = [other_shape for other_shape in other_shapes if self._pool.alike(shape, other_shape)]
+        if any(self._pool.meet(shape, other_shape) for other_shape in other_shapes if other_shape not in alike):
             return None
-        found = self._pool.supplies(shape)
-        if found is None:
+        supply = self._pool.supplies(shape)
+        if supply is None:
             return None
         (besides,) = self._besides_of(shape, volumes)
-        numbers = frozenset(one.number for one in (shape, *alike))
-        return AtMost(numbers, np.where(besides, -1, found[0]), found[1], others=True)
+        numbers = frozenset(shape_alike.number for shape_alike in (shape, *alike))
+        return AtMost(numbers, np.where(besides, -1, supply[0]), supply[1], others=True)
 
     def _besides_of(self, shape: Shape, volumes: PodVolumes) -> list[Bools]:
         """For each claim of a shape, the nodes where it needs no volume of the pool: one is made, or meant for it."""
-        found = self._besides.get(shape.number)
-        if found is None:
-            found = [self._made_for(claim)[1] | self._reserved(claim) for claim in volumes.wanted]
-            self._besides[shape.number] = found
-        return found
+        masks = self._besides.get(shape.number)
+        if masks is None:
+            masks = [self._made_for(claim)[1] | self._reserved(claim) for claim in volumes.wanted]
+            self._besides[shape.number] = masks
+        return masks
 
     def _object(self, why: Why, rows: Bools, reason: Reason) -> None:
         if rows.any():
@@ -503,13 +509,13 @@ class Volumes:
         for shape in self._view.snapshot.shapes:
             for claim in shape.volumes.exclusive if shape.volumes is not None else ():
                 users.setdefault(claim, {})[shape.number] = 1
-        found: dict[str, Ints] = {}
+        users_by_claim: dict[str, Ints] = {}
         for shape in shapes:
             for claim in shape.volumes.exclusive if shape.volumes is not None else ():
-                if claim not in found:
-                    found[claim] = np.zeros(1, dtype=np.int64)
-                    self._view.ledger.tally(Tally(found[claim], everywhere, users[claim]))
-        return found
+                if claim not in users_by_claim:
+                    users_by_claim[claim] = np.zeros(1, dtype=np.int64)
+                    self._view.ledger.tally(Tally(users_by_claim[claim], everywhere, users[claim]))
+        return users_by_claim
 
     def _count_disks(self, shapes: list[Shape]) -> dict[DiskUse, Ints]:
         """How many pods on each node use a disk in a way that another's use conflicts with."""
@@ -519,15 +525,17 @@ class Volumes:
             for disk in shape.volumes.disks if shape.volumes is not None else ():
                 for name in disk.names:
                     users.setdefault((disk.kind, name), []).append((disk, shape.number))
-        found: dict[DiskUse, Ints] = {}
+        users_by_disk: dict[DiskUse, Ints] = {}
         for shape in shapes:
             for disk in shape.volumes.disks if shape.volumes is not None else ():
-                if disk not in found:
-                    found[disk] = np.zeros(len(self._nodes), dtype=np.int64)
-                    others = (use for name in disk.names for use in users[disk.kind, name])
-                    conflicting = dict.fromkeys((number for other, number in others if _conflict(disk, other)), 1)
-                    self._view.ledger.tally(Tally(found[disk], rows, conflicting))
-        return found
+                if disk not in users_by_disk:
+                    users_by_disk[disk] = np.zeros(len(self._nodes), dtype=np.int64)
+                    uses_of_disk = (use for name in disk.names for use in users[disk.kind, name])
+                    conflicting = dict.fromkeys(
+                        (number for other_use, number in uses_of_disk if _conflict(disk, other_use)), 1
+                    )
+                    self._view.ledger.tally(Tally(users_by_disk[disk], rows, conflicting))
+        return users_by_disk
 
     # -- gangs
 
@@ -538,14 +546,16 @@ class Volumes:
         if not refused:
             return None
         ready = sum(sub.ready for sub in job.subs)
-        left = len(waiting) - len(refused)
-        if left and ready + left >= job.minimum:
+        usable = len(waiting) - len(refused)
+        if usable and ready + usable >= job.minimum:
             return None
-        first = refused[0].shape.volumes
-        assert first is not None
-        assert first.refusal is not None
-        text = first.refusal.text if len(waiting) == 1 else f"pod {refused[0].key}: {first.refusal.text}"
-        return Reason(first.refusal.code, _PLUGIN, text)
+        first_volumes = refused[0].shape.volumes
+        assert first_volumes is not None
+        assert first_volumes.refusal is not None
+        text = (
+            first_volumes.refusal.text if len(waiting) == 1 else f"pod {refused[0].key}: {first_volumes.refusal.text}"
+        )
+        return Reason(first_volumes.refusal.code, _PLUGIN, text)
 
     def shared_places(self, job: Job) -> Ints | None:
         """Zones, for a job whose pods share a claim without a volume: that is made for the node of the first of them,
@@ -560,8 +570,8 @@ class Volumes:
         zones: Ints = self._nodes.labels.column(_ZONE).codes.astype(np.int64)
         if not shared or zones.max(initial=-1) < 1:
             return None
-        chosen = [self._nodes.row[claim.chosen] for claim in shared if claim.chosen in self._nodes.row]
-        return np.where(zones == zones[chosen[0]], zones, -1) if chosen else zones
+        chosen_rows = [self._nodes.row[claim.chosen] for claim in shared if claim.chosen in self._nodes.row]
+        return np.where(zones == zones[chosen_rows[0]], zones, -1) if chosen_rows else zones
 
     def defer(self, job: Job, rows: Ints) -> Delay | None:
         """Whether a choice of volumes that has come to nothing is too recent to make another."""
@@ -658,14 +668,14 @@ class Volumes:
         return undo
 
 
-def _has_one_of(asked: TopologyRequirement) -> Requirement:
-    return Requirement(key=asked.key, operator="In", values=asked.values)
+def _has_one_of(requirement: TopologyRequirement) -> Requirement:
+    return Requirement(key=requirement.key, operator="In", values=requirement.values)
 
 
-def _conflict(one: DiskUse, other: DiskUse) -> bool:
+def _conflict(disk_use: DiskUse, other_use: DiskUse) -> bool:
     """Whether two pods of one node may not both use a disk in these ways."""
-    same = one.kind == other.kind and not set(one.names).isdisjoint(other.names)
-    return same and not (one.shareable and other.shareable)
+    same_disk = disk_use.kind == other_use.kind and not set(disk_use.names).isdisjoint(other_use.names)
+    return same_disk and not (disk_use.shareable and other_use.shareable)
 
 
 def _claim_key(claim: Claim) -> Key:

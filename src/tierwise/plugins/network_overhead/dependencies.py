@@ -28,8 +28,10 @@ class ServiceKinds(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, kinds: Iterable[int]) -> ServiceKinds:
         times = Counter(kinds)  # np.unique costs ten times as much for the few that most services call
-        found = sorted(times)
-        return cls(np.array(found, dtype=np.int64), np.array([times[kind] for kind in found], dtype=np.int64))
+        sorted_kinds = sorted(times)
+        return cls(
+            np.array(sorted_kinds, dtype=np.int64), np.array([times[kind] for kind in sorted_kinds], dtype=np.int64)
+        )
 
     def __bool__(self) -> bool:
         return len(self.kinds) > 0
@@ -91,14 +93,17 @@ class Calls:
             callers.setdefault(callee, []).append(caller)
         plans: dict[int, DependencyPlan] = {}
         for kind in self._numbers.values():
-            own = callees.get(kind, [])
+            calls_of_kind = callees.get(kind, [])
             plan = DependencyPlan(
                 kind=kind,
-                callees=ServiceKinds.of(callee for callee, _ in own),
+                callees=ServiceKinds.of(callee for callee, _ in calls_of_kind),
                 callers=ServiceKinds.of(callers.get(kind, []) if both_ways else ()),
                 limits=tuple(
-                    Limit(ServiceKinds.of(callee for callee, most in own if most == limit), *costs.kept(limit))
-                    for limit in sorted({limit for _, limit in own})
+                    Limit(
+                        ServiceKinds.of(callee for callee, max_cost in calls_of_kind if max_cost == limit),
+                        *costs.kept(limit),
+                    )
+                    for limit in sorted({limit for _, limit in calls_of_kind})
                 ),
                 links=uses_links(kind),
             )

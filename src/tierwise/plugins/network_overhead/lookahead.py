@@ -85,7 +85,7 @@ def _improved(outlook: LookAheadProblem, start: Ints) -> Ints:
 def _rebuilt(outlook: LookAheadProblem, start: Ints) -> Ints:
     """The cheapest plan that is met while groups of pods are taken away and put back, at first dearer ones as well."""
     best = plan = start
-    least = cost = int(_totals(outlook, start[None])[0])
+    lowest_cost = cost = int(_totals(outlook, start[None])[0])
     links = outlook.calls + outlook.calls.T
     number = len(start)
     turns = _REBUILDS * number if number > _SMALL else 0
@@ -96,21 +96,21 @@ def _rebuilt(outlook: LookAheadProblem, start: Ints) -> Ints:
             search.shift(pod, -1)
         if search.put_back(group):
             search.descend()
-            found = int(_totals(outlook, search.plan[None])[0])
-            if found <= cost + least * _DEARER * (turns - turn) / turns:
+            plan_cost = int(_totals(outlook, search.plan[None])[0])
+            if plan_cost <= cost + lowest_cost * _DEARER * (turns - turn) / turns:
                 plan = search.plan
-                cost = found
-            if found < least:
+                cost = plan_cost
+            if plan_cost < lowest_cost:
                 best = search.plan
-                least = found
+                lowest_cost = plan_cost
     return best
 
 
-def _group(links: Ints, first: int, size: int, *, shuffle: int) -> list[int]:
+def _group(links: Ints, first_pod: int, size: int, *, shuffle: int) -> list[int]:
     """A pod and others that are linked with it or with those chosen before; of equal ones another each time."""
     turned = np.arange(len(links)) * (2 * shuffle + 1) * 40503 % 997
-    group = [first]
-    reach = links[first] * 1000 + turned
+    group = [first_pod]
+    reach = links[first_pod] * 1000 + turned
     while len(group) < min(size, len(links)):
         reach[group] = -1
         pod = int(reach.argmax())
@@ -133,18 +133,18 @@ class _Search:
 
     def shift(self, pod: int, node: int) -> None:
         """Put a pod on a node, or nowhere (-1)."""
-        for there, sign in ((int(self.plan[pod]), -1), (node, 1)):
-            if there >= 0:
-                self._each += sign * self._calls[:, pod, None] * self._cost[:, there]
-                self._each += sign * self._calls[pod, :, None] * self._cost[there]
-                self.free[there] -= sign * self._outlook.request[pod]
+        for node_changed, sign in ((int(self.plan[pod]), -1), (node, 1)):
+            if node_changed >= 0:
+                self._each += sign * self._calls[:, pod, None] * self._cost[:, node_changed]
+                self._each += sign * self._calls[pod, :, None] * self._cost[node_changed]
+                self.free[node_changed] -= sign * self._outlook.request[pod]
         self.plan[pod] = node
 
     def put_back(self, group: Sequence[int]) -> bool:
         """Put pods that are nowhere where they cost least, those first that would lose most; whether all have room."""
-        left = list(group)
-        while left:
-            waiting = np.array(left)
+        pods_left = list(group)
+        while pods_left:
+            waiting = np.array(pods_left)
             fits: Bools = np.asarray((self.free >= self._outlook.request[waiting, None]).all(axis=2))
             cost = np.where(fits, self._each[waiting], float(_NEVER))
             two = np.sort(cost, axis=1)[:, :2]
@@ -152,7 +152,7 @@ class _Search:
             node = int(cost[worst].argmin())
             if not fits[worst, node]:
                 return False
-            self.shift(left.pop(worst), node)
+            self.shift(pods_left.pop(worst), node)
         return True
 
     def descend(self) -> None:
@@ -160,10 +160,14 @@ class _Search:
         outlook = self._outlook
         pods = np.arange(len(self.plan))
         for _ in range(_STEPS):
-            each = self._each
+            cost_by_node = self._each
             nodes = self.plan
-            moves = np.where(_movable(outlook, self.free), each - each[pods, nodes][:, None], float(_NEVER))
-            trades = np.where(_tradable(outlook, nodes, self.free), _trades(outlook, nodes, each), float(_NEVER))
+            moves = np.where(
+                _movable(outlook, self.free), cost_by_node - cost_by_node[pods, nodes][:, None], float(_NEVER)
+            )
+            trades = np.where(
+                _tradable(outlook, nodes, self.free), _trades(outlook, nodes, cost_by_node), float(_NEVER)
+            )
             move = int(moves.argmin())
             trade = int(trades.argmin())
             if min(moves.flat[move], trades.flat[trade]) >= -0.5:
@@ -171,11 +175,11 @@ class _Search:
             if moves.flat[move] <= trades.flat[trade]:
                 self.shift(*divmod(move, moves.shape[1]))
             else:
-                one, other = divmod(trade, len(nodes))
-                here = int(nodes[one])
-                there = int(nodes[other])
-                self.shift(one, there)
-                self.shift(other, here)
+                pod, other_pod = divmod(trade, len(nodes))
+                node_of_pod = int(nodes[pod])
+                node_of_other = int(nodes[other_pod])
+                self.shift(pod, node_of_other)
+                self.shift(other_pod, node_of_pod)
 
 
 def _totals(outlook: LookAheadProblem, plans: Ints) -> Ints:
@@ -196,22 +200,22 @@ def _starts(outlook: LookAheadProblem, centres: Ints) -> Ints:
     degree = outlook.calls.sum(axis=0) + outlook.calls.sum(axis=1)
     free = np.repeat(outlook.free[None], len(centres), axis=0)  # (k x n x resources)
     plans = np.zeros((len(centres), len(degree)), dtype=np.int64)
-    whole = np.ones(len(centres), dtype=bool)
+    has_room = np.ones(len(centres), dtype=bool)
     every = np.arange(len(centres))[:, None]
     pods = np.argsort(-degree, kind="stable")
     changes = np.flatnonzero((outlook.request[pods[1:]] != outlook.request[pods[:-1]]).any(axis=1)) + 1
     for alike in np.split(pods, changes):
         request = outlook.request[alike[0]]
         number = len(alike)
-        asked = np.flatnonzero(request)
-        room = np.clip(free[:, :, asked] // request[asked], 0, number).min(axis=2, initial=number)
+        resources = np.flatnonzero(request)
+        room = np.clip(free[:, :, resources] // request[resources], 0, number).min(axis=2, initial=number)
         upto = room[every, order].cumsum(axis=1)  # how many the nearest nodes take
-        whole &= upto[:, -1] >= number
+        has_room &= upto[:, -1] >= number
         places = (upto[:, None, :] <= np.arange(number)[:, None]).sum(axis=2)
-        chosen = order[every, np.minimum(places, order.shape[1] - 1)]
-        plans[:, alike] = chosen
-        np.subtract.at(free, (every, chosen), request)
-    return plans[whole]
+        nodes_chosen = order[every, np.minimum(places, order.shape[1] - 1)]
+        plans[:, alike] = nodes_chosen
+        np.subtract.at(free, (every, nodes_chosen), request)
+    return plans[has_room]
 
 
 def _movable(outlook: LookAheadProblem, free: Ints) -> Bools:
@@ -219,10 +223,10 @@ def _movable(outlook: LookAheadProblem, free: Ints) -> Bools:
     return np.asarray((free >= outlook.request[:, None]).all(axis=2))
 
 
-def _trades(outlook: LookAheadProblem, plan: Ints, each: Floats) -> Floats:
+def _trades(outlook: LookAheadProblem, plan: Ints, cost_by_node: Floats) -> Floats:
     """(p x p): what trading places changes."""
-    there = each[:, plan]  # pod i where pod j is
-    gain = there - there.diagonal()[:, None]
+    cost_there = cost_by_node[:, plan]  # pod i where pod j is
+    gain = cost_there - cost_there.diagonal()[:, None]
     pair = outlook.cost[plan[:, None], plan]
     # Both terms took the other pod to stay where it is: put right what lies between the two of them.
     between = outlook.calls * (pair + pair.T)
@@ -279,23 +283,23 @@ class LookAhead:
         application = shape.service[0] if shape.service is not None else ""
         before = self._before(application, pods, rows)
         kinds = np.array([self._kind[pod.number] for pod in pods], dtype=np.int64)
-        asked = np.flatnonzero(np.any([pod.request for pod in pods], axis=0))
+        resources = np.flatnonzero(np.any([pod.request for pod in pods], axis=0))
         nodes = plan(
             LookAheadProblem(
                 calls=self._between_kinds(kinds),
                 fixed=self._fixed(kinds, rows),
                 cost=self._between(rows),
-                request=np.stack([pod.request[asked] for pod in pods]),
-                free=self._ledger.free(asked, rows, Pool.IDLE).T,
+                request=np.stack([pod.request[resources] for pod in pods]),
+                free=self._ledger.free(resources, rows, Pool.IDLE).T,
             ),
             before,
         )
         if nodes is None:
             return None
-        kept: dict[int, list[int]] = {}
+        planned_nodes: dict[int, list[int]] = {}
         for pod, node in zip(pods[1:], rows[nodes[1:]].tolist(), strict=True):
-            kept.setdefault(pod.number, []).append(node)
-        self._planned[application] = kept
+            planned_nodes.setdefault(pod.number, []).append(node)
+        self._planned[application] = planned_nodes
         return int(rows[nodes[0]])
 
     def _before(self, application: str, pods: Sequence[Shape], rows: Ints) -> Ints | None:
@@ -303,26 +307,28 @@ class LookAhead:
 
         None where nothing was planned, or they are to go to more rows than are looked at now.
         """
-        kept = self._planned.get(application)
-        if kept is None:
+        planned_nodes = self._planned.get(application)
+        if planned_nodes is None:
             return None
-        left = {shape: list(planned) for shape, planned in kept.items()}
-        found = np.array([left[pod.number].pop(0) if left.get(pod.number) else -1 for pod in pods], dtype=np.int64)
-        place = np.minimum(np.searchsorted(rows, found), len(rows) - 1)
-        return np.where(rows[place] == found, place, -1)
+        nodes_left = {shape: list(planned) for shape, planned in planned_nodes.items()}
+        planned_rows = np.array(
+            [nodes_left[pod.number].pop(0) if nodes_left.get(pod.number) else -1 for pod in pods], dtype=np.int64
+        )
+        place = np.minimum(np.searchsorted(rows, planned_rows), len(rows) - 1)
+        return np.where(rows[place] == planned_rows, place, -1)
 
     def _pods(self, shape: Shape) -> list[Shape]:
         """The pods that still wait, one of the shape itself first."""
         assert shape.service is not None
         placed = np.maximum(self._census.places.sum(axis=1) - self._start, 0)
         placed[self._kind[shape.number]] += 1  # the one in question comes first
-        left = [shape]
+        waiting_pods = [shape]
         for pod, number in self._waiting.get(shape.service[0], Counter()).items():
             kind = self._kind[pod.number]
             gone = min(number, int(placed[kind]))
             placed[kind] -= gone
-            left += [pod] * min(number - gone, _PODS - len(left))
-        return left
+            waiting_pods += [pod] * min(number - gone, _PODS - len(waiting_pods))
+        return waiting_pods
 
     def _nearest(self, shape: Shape, rows: Ints) -> Ints:
         """The rows with most room for the shape, of every place some."""
@@ -338,24 +344,29 @@ class LookAhead:
         """(pods x rows): what each would cost with those that stand."""
         result = np.zeros((len(kinds), len(rows)), dtype=np.int64)
         places = self._spots.of_row[rows]
-        some = np.asarray(self._census.places.any(axis=1))
+        placed_kinds = np.asarray(self._census.places.any(axis=1))
         for kind in dict.fromkeys(kinds.tolist()):
             callees, callers = self._sides.get(kind, (_NONE, _NONE))
-            for others, paid in ((callees, self._paid), (callers, self._paid.T)):
-                if not some[others.kinds].any():
+            for related_kinds, paid in ((callees, self._paid), (callers, self._paid.T)):
+                if not placed_kinds[related_kinds.kinds].any():
                     continue
-                cost = (paid @ self._census.at(others.kinds, others.times))[places]
-                there, counts = self._census.rows(others.kinds, others.times)
-                here = np.searchsorted(rows, there)
-                on = (here < len(rows)) & (rows[np.minimum(here, len(rows) - 1)] == there)
-                np.subtract.at(cost, here[on], (counts * self._paid.diagonal()[self._spots.of_row[there]])[on])
+                cost = (paid @ self._census.at(related_kinds.kinds, related_kinds.times))[places]
+                related_rows, counts = self._census.rows(related_kinds.kinds, related_kinds.times)
+                positions = np.searchsorted(rows, related_rows)
+                on = (positions < len(rows)) & (rows[np.minimum(positions, len(rows) - 1)] == related_rows)
+                np.subtract.at(
+                    cost, positions[on], (counts * self._paid.diagonal()[self._spots.of_row[related_rows]])[on]
+                )
                 result[kinds == kind] += cost
         return result
 
     def _between_kinds(self, kinds: Ints) -> Ints:
         """(pods x pods): how often the one calls the other."""
-        known, place = np.unique(kinds, return_inverse=True)
-        table = np.array([[self._calls.get((a, b), 0) for b in known.tolist()] for a in known.tolist()], dtype=np.int64)
+        distinct_kinds, place = np.unique(kinds, return_inverse=True)
+        table = np.array(
+            [[self._calls.get((a, b), 0) for b in distinct_kinds.tolist()] for a in distinct_kinds.tolist()],
+            dtype=np.int64,
+        )
         result: Ints = table[place[:, None], place]
         return result
 

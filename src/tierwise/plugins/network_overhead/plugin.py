@@ -50,16 +50,16 @@ class _Network(msgspec.Struct, frozen=True):
     ahead: LookAhead | None
 
     @classmethod
-    def of(cls, view: points.CycleView, given: NetworkMap, asked: NetworkArguments) -> _Network:
+    def of(cls, view: points.CycleView, network_map: NetworkMap, arguments: NetworkArguments) -> _Network:
         places = Zones(view.nodes)
-        costs = ZoneCosts.of(places, given.costs(asked.weights))
+        costs = ZoneCosts.of(places, network_map.costs(arguments.weights))
         calls = Calls(view.snapshot.services, view.snapshot.shapes)
         census = ServiceCounts(view.ledger, calls.kind, len(calls), places.of_row, places.number)
         edges = []
         for caller, callee, d in calls.pairs:
             if d.bandwidth:
                 edges.append(Edge(caller, callee, d.bandwidth))
-        links = LinkBandwidth(view.ledger, places, given.capacities(asked.weights), calls.kind, edges)
+        links = LinkBandwidth(view.ledger, places, network_map.capacities(arguments.weights), calls.kind, edges)
         pairs = [(caller, callee) for caller, callee, _ in calls.pairs]
         return cls(
             places=places,
@@ -68,9 +68,9 @@ class _Network(msgspec.Struct, frozen=True):
             links=links,
             overloads=np.array([0, *(view.reasons.number(_overload(links, i)) for i in range(len(links.links)))]),
             kind=calls.kind,
-            plans=calls.plans(costs, both_ways=asked.both_ways, uses_links=links.concerns),
+            plans=calls.plans(costs, both_ways=arguments.both_ways, uses_links=links.concerns),
             pairs=pairs,
-            ahead=LookAhead(view, places, costs, census, calls.kind, pairs) if asked.look_ahead else None,
+            ahead=LookAhead(view, places, costs, census, calls.kind, pairs) if arguments.look_ahead else None,
         )
 
 
@@ -143,8 +143,8 @@ class NetworkOverhead(ComparedScores):
             text = f"NetworkTopology {self._asked.network} does not exist: all nodes score equally"
             reason = Reason("NetworkTopologyNotFound", _PLUGIN, text)
         elif self._asked.weights not in self._given.weights:
-            known = ", ".join(sorted(self._given.weights)) or "none"
-            text = f"NetworkTopology {self._asked.network} has no weights {self._asked.weights}, only {known}: "
+            weight_names = ", ".join(sorted(self._given.weights)) or "none"
+            text = f"NetworkTopology {self._asked.network} has no weights {self._asked.weights}, only {weight_names}: "
             reason = Reason("NetworkWeightsNotFound", _PLUGIN, text + "no cost is known, and no limit on costs holds")
         if reason is not None:
             for job in self._view.jobs:
@@ -167,8 +167,8 @@ class NetworkOverhead(ComparedScores):
         if plan.links:
             why[:] = network.overloads[network.links.overloaded(plan.kind) + 1]
         result: Why = why[network.places.of_row[span]]
-        kept, violated = _vote(network, plan)
-        far = violated > (0 if self._asked.strict else kept)
+        limits_kept, violated = _vote(network, plan)
+        far = violated > (0 if self._asked.strict else limits_kept)
         result[far[span]] = self._too_far
         return result
 
@@ -207,12 +207,12 @@ class NetworkOverhead(ComparedScores):
             return [{}] * len(self._nodes)
         network, plan = seen
         cost = _cost(network, plan)
-        kept, violated = _vote(network, plan)
+        limits_kept, violated = _vote(network, plan)
         used = _links_used(network.links, plan) if plan.links else {}
         return [
             {
                 "cost": int(cost[row]),
-                "satisfied": int(kept[row]),
+                "satisfied": int(limits_kept[row]),
                 "violated": int(violated[row]),
                 "links": used.get(int(network.places.of_row[row]), []),
             }
@@ -222,21 +222,21 @@ class NetworkOverhead(ComparedScores):
 
 def _vote(network: _Network, plan: DependencyPlan) -> tuple[Ints, Ints]:
     """Per row, how many placed dependencies would keep their limit, and how many would violate it."""
-    kept = np.zeros(network.places.number, dtype=np.int64)
+    limits_kept = np.zeros(network.places.number, dtype=np.int64)
     violated = np.zeros(network.places.number, dtype=np.int64)
     for limit in plan.limits:
         placed = network.census.at(limit.callees.kinds, limit.callees.times)
-        kept += limit.kept @ placed
+        limits_kept += limit.kept @ placed
         violated += limit.violated @ placed
     of_row = network.places.of_row
-    kept_rows = kept[of_row]
+    kept_rows = limits_kept[of_row]
     violated_rows = violated[of_row]
     bare = network.places.bare
     if bare.any() and plan.callees:  # a node without labels still keeps every limit to itself
         rows, counts = network.census.rows(plan.callees.kinds, plan.callees.times)
-        there = bare[of_row[rows]]
-        np.add.at(kept_rows, rows[there], counts[there])
-        np.subtract.at(violated_rows, rows[there], counts[there])
+        is_bare = bare[of_row[rows]]
+        np.add.at(kept_rows, rows[is_bare], counts[is_bare])
+        np.subtract.at(violated_rows, rows[is_bare], counts[is_bare])
     return kept_rows, violated_rows
 
 
@@ -249,10 +249,10 @@ def _cost(network: _Network, plan: DependencyPlan) -> Ints:
     if plan.callers:
         per_place += paid.T @ census.at(plan.callers.kinds, plan.callers.times)
     cost: Ints = per_place[of_row]
-    here = paid.diagonal()
+    cost_within = paid.diagonal()
     for kinds in (plan.callees, plan.callers):  # pods on the node itself cost nothing
         rows, counts = census.rows(kinds.kinds, kinds.times)
-        np.subtract.at(cost, rows, counts * here[of_row[rows]])
+        np.subtract.at(cost, rows, counts * cost_within[of_row[rows]])
     return cost
 
 
@@ -263,7 +263,7 @@ def _links_used(links: LinkBandwidth, plan: DependencyPlan) -> dict[int, list[Ma
         for place, link, need in zip(places.tolist(), numbers.tolist(), needs.tolist(), strict=True):
             if need:
                 carries = int(links.capacity[link])
-                taken = int(links.reserved[link])
-                note = {"link": str(links.links[link]), "capacity": carries, "left": carries - taken}
+                bandwidth_reserved = int(links.reserved[link])
+                note = {"link": str(links.links[link]), "capacity": carries, "left": carries - bandwidth_reserved}
                 used.setdefault(place, []).append({**note, "needs": need})
     return used

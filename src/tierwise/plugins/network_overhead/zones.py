@@ -32,12 +32,12 @@ class Zones:
     def __init__(self, nodes: NodeTable) -> None:
         region, self.region_names = _codes(nodes, REGION)
         zone, self.zone_names = _codes(nodes, ZONE)
-        pairs, first, self.of_row = np.unique(
+        pairs, first_rows, self.of_row = np.unique(
             region * len(self.zone_names) + zone, return_index=True, return_inverse=True
         )
         self.number = len(pairs)
-        self.region: Ints = region[first]
-        self.zone: Ints = zone[first]
+        self.region: Ints = region[first_rows]
+        self.zone: Ints = zone[first_rows]
 
     def __getitem__(self, place: int) -> Place:
         return self.region_names[int(self.region[place])], self.zone_names[int(self.zone[place])]
@@ -54,9 +54,9 @@ class Zones:
         """The places that a link joins: every origin with every destination; none with itself."""
         codes, names = (self.region, self.region_names) if link.regional else (self.zone, self.zone_names)
         ends = [np.flatnonzero(codes == _number(names, name)) for name in (link.origin, link.destination)]
-        one, other = (side.ravel() for side in np.meshgrid(*ends, indexing="ij"))
-        apart = ((self.region[one] != self.region[other]) == link.regional) & (one != other)
-        return one[apart], other[apart]
+        origin, destination = (side.ravel() for side in np.meshgrid(*ends, indexing="ij"))
+        apart = ((self.region[origin] != self.region[destination]) == link.regional) & (origin != destination)
+        return origin[apart], destination[apart]
 
 
 class ZoneCosts(msgspec.Struct, frozen=True):
@@ -68,33 +68,37 @@ class ZoneCosts(msgspec.Struct, frozen=True):
     _judged: dict[int, tuple[Ints, Ints]] = {}
 
     @classmethod
-    def of(cls, places: Zones, given: Mapping[Link, int]) -> ZoneCosts:
+    def of(cls, places: Zones, cost_by_link: Mapping[Link, int]) -> ZoneCosts:
         """Costs by link, spread over the pairs of places."""
-        between_regions = _table(given, places.region_names, regional=True)
-        between_zones = _table(given, places.zone_names, regional=False)
+        between_regions = _table(cost_by_link, places.region_names, regional=True)
+        between_zones = _table(cost_by_link, places.zone_names, regional=False)
         near = places.region[:, None] == places.region
         cost = np.where(
             near,
             between_zones[places.zone[:, None], places.zone],
             between_regions[places.region[:, None], places.region],
         )
-        known = cost >= 0
-        paid = np.where(known, cost, _UNKNOWN)
+        is_known = cost >= 0
+        paid = np.where(is_known, cost, _UNKNOWN)
         toll = cost.copy()
-        same = near & (places.zone[:, None] == places.zone)
-        paid[same], toll[same], known[same] = _SAME_ZONE, -1, True  # within a zone every limit is kept
+        same_zone = near & (places.zone[:, None] == places.zone)
+        paid[same_zone], toll[same_zone], is_known[same_zone] = (
+            _SAME_ZONE,
+            -1,
+            True,
+        )  # within a zone every limit is kept
         bare = places.bare
-        paid[:, bare], toll[:, bare], known[:, bare] = _UNKNOWN, _NO_LIMIT_ALLOWS, True
-        return cls(paid, toll, known)
+        paid[:, bare], toll[:, bare], is_known[:, bare] = _UNKNOWN, _NO_LIMIT_ALLOWS, True
+        return cls(paid, toll, is_known)
 
     def kept(self, limit: int) -> tuple[Ints, Ints]:
         """Which pairs keep a limit, and which violate it (1 where they do); an unknown cost does neither."""
-        found = self._judged.get(limit)
-        if found is None:
+        kept_and_violated = self._judged.get(limit)
+        if kept_and_violated is None:
             within = self.toll <= limit
-            found = (self.known & within).astype(np.int64), (self.known & ~within).astype(np.int64)
-            self._judged[limit] = found
-        return found
+            kept_and_violated = (self.known & within).astype(np.int64), (self.known & ~within).astype(np.int64)
+            self._judged[limit] = kept_and_violated
+        return kept_and_violated
 
 
 def _number(names: tuple[str, ...], name: str) -> int:
@@ -110,11 +114,11 @@ def _codes(nodes: NodeTable, key: str) -> tuple[Ints, tuple[str, ...]]:
     return codes, values
 
 
-def _table(given: Mapping[Link, int], names: tuple[str, ...], *, regional: bool) -> Ints:
+def _table(cost_by_link: Mapping[Link, int], names: tuple[str, ...], *, regional: bool) -> Ints:
     """Costs by number of origin and destination; -1 where there is none. Nodes without the label have no costs."""
     index = {name: number for number, name in enumerate(names) if name}
     table = np.full((len(names), len(names)), -1, dtype=np.int64)
-    for link, cost in given.items():
+    for link, cost in cost_by_link.items():
         if link.regional is regional and link.origin in index and link.destination in index:
             table[index[link.origin], index[link.destination]] = cost
     return table
@@ -194,9 +198,9 @@ class _Side(msgspec.Struct, frozen=True):
     link: Ints
 
     @classmethod
-    def of(cls, candidate: Ints, other: Ints, link: Ints, links: int) -> _Side:
+    def of(cls, candidate: Ints, other_side: Ints, link: Ints, links: int) -> _Side:
         groups, group = np.unique(candidate * links + link, return_inverse=True)
-        return cls(other, group, groups // max(1, links), groups % max(1, links))
+        return cls(other_side, group, groups // max(1, links), groups % max(1, links))
 
     def need(self, per_place: Ints) -> Ints:
         """Per (candidate, link): the sum over the other ends."""
@@ -238,9 +242,9 @@ class LinkBandwidth:
     def _join(self) -> None:
         """Number the pairs of places that a limited link joins."""
         ends = [self._spots.pairs(link) for link in self.links]
-        self._origin = np.concatenate([one for one, _ in ends] or [EMPTY])
-        self._destination = np.concatenate([other for _, other in ends] or [EMPTY])
-        self._link = np.repeat(np.arange(len(ends)), [len(one) for one, _ in ends])
+        self._origin = np.concatenate([origins for origins, _ in ends] or [EMPTY])
+        self._destination = np.concatenate([destinations for _, destinations in ends] or [EMPTY])
+        self._link = np.repeat(np.arange(len(ends)), [len(origins) for origins, _ in ends])
         self._out = _Side.of(self._origin, self._destination, self._link, len(self.links))
         self._in = _Side.of(self._destination, self._origin, self._link, len(self.links))
 
@@ -279,8 +283,8 @@ class LinkBandwidth:
     def _wanted(self, edges: Sequence[Edge], *, callee: bool) -> Ints:
         total = np.zeros(self._spots.number, dtype=np.int64)
         for edge in edges:
-            more = _times(self._placed[edge.callee if callee else edge.caller], edge.bandwidth)
-            total = np.minimum(total + more, _MOST)
+            added = _times(self._placed[edge.callee if callee else edge.caller], edge.bandwidth)
+            total = np.minimum(total + added, _MOST)
         return total
 
     def overloaded(self, kind: int) -> Ints:
@@ -295,5 +299,5 @@ class LinkBandwidth:
 
 def _times(counts: Ints, bandwidth: int) -> Ints:
     """So many times a bandwidth, at most as much as can be added up."""
-    each = min(bandwidth, _MOST)
-    return np.where(counts > MOST // max(each, 1), MOST, counts * each)
+    limited_bandwidth = min(bandwidth, _MOST)
+    return np.where(counts > MOST // max(limited_bandwidth, 1), MOST, counts * limited_bandwidth)

@@ -58,9 +58,9 @@ class DomainUsage:
         counted, allocatable, share = self._shares_of(request)
         many = not isinstance(domains, slice) and _MANY * len(domains) > share.shape[1]
         which = slice(None) if many else domains
-        asked, idle = request[counted, None], of_rows(self._ledger.domain_idle, counted, which)
-        ratio: Floats = np.add.reduce(share[:, which] * (allocatable[:, which] - idle + asked), axis=0)
-        ratio[np.logical_or.reduce(idle < asked, axis=0)] = 0.0
+        requested, idle = request[counted, None], of_rows(self._ledger.domain_idle, counted, which)
+        ratio: Floats = np.add.reduce(share[:, which] * (allocatable[:, which] - idle + requested), axis=0)
+        ratio[np.logical_or.reduce(idle < requested, axis=0)] = 0.0
         return ratio[domains] if many else ratio
 
     def sums(self, request: Ints, domains: Ints, copies: Ints) -> Floats:
@@ -69,10 +69,10 @@ class DomainUsage:
         total = np.zeros(len(domains))
         over = np.zeros(len(domains), dtype=bool)
         for r, share in zip(counted.tolist(), shares, strict=True):
-            asked, idle = int(request[r]), self._ledger.domain_idle[r][domains]
+            requested, idle = int(request[r]), self._ledger.domain_idle[r][domains]
             used = self._ledger.domain_allocatable[r][domains] - idle
-            total += share[domains] * (copies * used + asked * (copies * (copies + 1) // 2))
-            over |= idle < asked * copies
+            total += share[domains] * (copies * used + requested * (copies * (copies + 1) // 2))
+            over |= idle < requested * copies
         total[over] = 0.0
         return total
 
@@ -80,13 +80,13 @@ class DomainUsage:
         """The weighted resources that are asked for, what domains have of them, and what one unit adds to fullness."""
         asks = request[self._index] > 0
         key = asks.tobytes()
-        found = self._shares.get(key)
-        if found is None:
+        shares = self._shares.get(key)
+        if shares is None:
             counted, weights = self._index[asks], self._weights[asks]
             allocatable = self._ledger.domain_allocatable[counted]
             share = weights[:, None] / np.maximum(allocatable, 1) / max(float(weights.sum()), 1e-9)
-            found = self._shares[key] = counted, allocatable, share
-        return found
+            shares = self._shares[key] = counted, allocatable, share
+        return shares
 
 
 class TierDecay:
@@ -127,13 +127,13 @@ class TierDecay:
 
 def _geometric(fading: float, lowest: int, highest: int) -> float:
     """The sum of fading^(t-1) over every whole tier from the lowest to the highest, gaps included."""
-    first, count = max(lowest - 1, 0), highest - lowest + 1
+    exponent, count = max(lowest - 1, 0), highest - lowest + 1
     if fading == 1.0:
         return float(count)
     if fading == 0.0:
-        return 1.0 if first == 0 else 0.0
+        return 1.0 if exponent == 0 else 0.0
     with np.errstate(over="ignore"):
-        total = np.power(fading, float(first)) * (1 - np.power(fading, float(count))) / (1 - fading)
+        total = np.power(fading, float(exponent)) * (1 - np.power(fading, float(count))) / (1 - fading)
     return float(total) if np.isfinite(total) else 0.0
 
 
@@ -224,9 +224,9 @@ class NetworkTopologyAware:
 
     def _missing_fabric(self, constraint: Constraint) -> Reason | None:
         """Why no tree of hyperNodes serves a constraint: none has its fabric or its tier, or all that do are broken."""
-        wanted = f"{constraint.where()} or more" if constraint.spread else constraint.where()
+        place_text = f"{constraint.where()} or more" if constraint.spread else constraint.where()
         if not self._snapshot.knows(constraint):
-            text = f"its pods must stand in {wanted}, and the cluster has no {constraint.kind}"
+            text = f"its pods must stand in {place_text}, and the cluster has no {constraint.kind}"
             return Reason("NoTopology", "network-topology-aware", text)
         tree = self._tree(constraint)
         tier = constraint.tier if constraint.tier is not None else tree.tier_names.get(constraint.tier_name)
@@ -235,7 +235,7 @@ class NetworkTopologyAware:
             return Reason("UnknownLayer", "network-topology-aware", text)
         if len(tree) == 1 or tier < min(tree.at_tier):
             broken = f": set aside for errors are {', '.join(tree.set_aside[:3])}" if tree.set_aside else ""
-            text = f"its pods must stand in {wanted}, and {constraint.kind} has none in use{broken}"
+            text = f"its pods must stand in {place_text}, and {constraint.kind} has none in use{broken}"
             return Reason("NoTopology", "network-topology-aware", text)
         return None
 
@@ -271,17 +271,17 @@ class NetworkTopologyAware:
 
         Of what it does not ask for, a domain may have less than nothing: volumes that are attached beyond a limit.
         """
-        limit, asked = self.limit(job), need > 0
+        limit, is_requested = self.limit(job), need > 0
         groups = (np.array([ROOT]),) if limit is None else tuple(self._topology.by_tier(ROOT, limit))
         for group in reversed(groups):
-            if (self._ledger.domain_allocatable[:, group] >= need[:, None])[asked].all(axis=0).any():
+            if (self._ledger.domain_allocatable[:, group] >= need[:, None])[is_requested].all(axis=0).any():
                 return None
         where = "the cluster" if limit is None else f"every hyperNode within tier {limit}"
         return Reason("LargerThanAnyDomain", "network-topology-aware", f"its minimum is larger than {where}")
 
     def limit(self, gang: Job | SubJob) -> int | None:
-        own, of_set = self._own_limit(gang), self._limit_of_sets(gang)
-        return own if of_set is None else of_set if own is None else min(own, of_set)
+        own_limit, of_set = self._own_limit(gang), self._limit_of_sets(gang)
+        return own_limit if of_set is None else of_set if own_limit is None else min(own_limit, of_set)
 
     def _limit_of_sets(self, gang: Job | SubJob) -> int | None:
         """The tightest tier in one domain of which a set of the gang stays together, on the tree that rows follow."""
@@ -324,8 +324,8 @@ class NetworkTopologyAware:
         limit = min((names[name] for name in within if name in names), default=top)
         if constraint.hard and constraint.tier is not None:
             limit = min(constraint.tier, top)
-        asked = job.gather.multiples if job.gather is not None else ()
-        multiples = tuple((names[name], number) for name, number in asked if name in names)
+        stated_multiples = job.gather.multiples if job.gather is not None else ()
+        multiples = tuple((names[name], number) for name, number in stated_multiples if name in names)
         return tuple(points.GatherOption(tier, multiples) for tier in (0, *alternate.topology.at_tier) if tier <= limit)
 
     # -- search space
@@ -352,16 +352,16 @@ class NetworkTopologyAware:
 
     def _with_room(self, gang: Job | SubJob, gradients: Iterable[Ints], *, evicting: bool) -> Iterator[Ints]:
         """Keep the domains whose idle or soon-idle sums (or, evicting, whose totals) cover the gang's minimum."""
-        least = gang.min_resources if isinstance(gang, Job) and gang.min_resources is not None else self._least(gang)
-        asked = least.nonzero()[0]
-        free = self._ledger.domain_allocatable[asked] if evicting else self._ledger.domain_idle[asked]
+        minimum = gang.min_resources if isinstance(gang, Job) and gang.min_resources is not None else self._least(gang)
+        resources = minimum.nonzero()[0]
+        free = self._ledger.domain_allocatable[resources] if evicting else self._ledger.domain_idle[resources]
         if self._ledger.any_releasing and not evicting:
-            free = free + self._ledger.domain_releasing[asked]
-        enough = np.logical_and.reduce(free >= least[asked, None], axis=0)
+            free = free + self._ledger.domain_releasing[resources]
+        enough = np.logical_and.reduce(free >= minimum[resources, None], axis=0)
         for group in gradients:
-            kept = group[enough[group]]
-            if len(kept):
-                yield kept
+            domains_with_room = group[enough[group]]
+            if len(domains_with_room):
+                yield domains_with_room
 
     def _least(self, gang: Job | SubJob) -> Ints:
         """Per resource, the sum of the smallest pending requests that the minimum still needs."""
@@ -432,11 +432,11 @@ class NetworkTopologyAware:
         placed = self._ledger.placed_rows(sub)
         if placed is None:
             return np.zeros(span.stop - span.start)
-        here = self._topology.meet_rows(placed[0])
+        placed_domain = self._topology.meet_rows(placed[0])
         width = self._root_tier - self._lowest
-        meeting = self._topology.meeting_tiers(here)
+        meeting = self._topology.meeting_tiers(placed_domain)
         per_domain = (self._root_tier - meeting) / width if width else np.ones(len(meeting))
-        per_domain[here] = 1.0 if here != ROOT or not width else 0.0
+        per_domain[placed_domain] = 1.0 if placed_domain != ROOT or not width else 0.0
         leaf = self._topology.leaf[span]
         near: Floats = per_domain[leaf]
         if fits.any():

@@ -63,42 +63,42 @@ class _Cover:
         self._taken: dict[int, Bools] = {}  # the same of its piece
 
     def run(self, domain: int) -> Split:
-        least = np.full(self._count + 1, FAR, dtype=np.int64)
-        least[0] = 0
-        price = int(self._inside(domain, least)[-1])
+        least_price = np.full(self._count + 1, FAR, dtype=np.int64)
+        least_price[0] = 0
+        price = int(self._inside(domain, least_price)[-1])
         pieces: list[int] = []
         self._unwind_inside(domain, self._count, pieces)
-        chosen = np.array(pieces[::-1], dtype=np.int64)
-        return Split(price, chosen, fill(self._own[chosen], self._count))
+        chosen_pieces = np.array(pieces[::-1], dtype=np.int64)
+        return Split(price, chosen_pieces, fill(self._own[chosen_pieces], self._count))
 
-    def _inside(self, domain: int, least: Ints) -> Ints:
+    def _inside(self, domain: int, least_price: Ints) -> Ints:
         """The prices once everything below a domain that was entered has been looked at."""
         for child in self._children[domain]:
             if self._held[child]:
-                inside = self._inside(child, least + self._touch[child])
-                self._entered[child] = inside < least
-                least = np.minimum(least, inside)
+                inside = self._inside(child, least_price + self._touch[child])
+                self._entered[child] = inside < least_price
+                least_price = np.minimum(least_price, inside)
         room = int(self._own[domain])
         if not room:
-            return least
-        inside = np.empty_like(least)
-        inside[: room + 1] = least[0]
-        inside[room + 1 :] = least[1 : max(1, self._count + 1 - room)]
+            return least_price
+        inside = np.empty_like(least_price)
+        inside[: room + 1] = least_price[0]
+        inside[room + 1 :] = least_price[1 : max(1, self._count + 1 - room)]
         inside += self._piece[domain]
-        self._taken[domain] = inside < least
-        return np.minimum(least, inside)
+        self._taken[domain] = inside < least_price
+        return np.minimum(least_price, inside)
 
-    def _unwind_inside(self, domain: int, left: int, pieces: list[int]) -> int:
-        """Go back through the choices that led to `left` units; what is still to be held before this domain."""
-        taken = self._taken.get(domain)
-        if taken is not None and taken[left]:
+    def _unwind_inside(self, domain: int, units_left: int, pieces: list[int]) -> int:
+        """Go back through the choices that led to `units_left` units; what is still to be held before this domain."""
+        is_taken = self._taken.get(domain)
+        if is_taken is not None and is_taken[units_left]:
             pieces.append(domain)
-            left = max(0, left - int(self._own[domain]))
+            units_left = max(0, units_left - int(self._own[domain]))
         for child in reversed(self._children[domain]):
             entered = self._entered.get(child)
-            if entered is not None and entered[left]:
-                left = self._unwind_inside(child, left, pieces)
-        return left
+            if entered is not None and entered[units_left]:
+                units_left = self._unwind_inside(child, units_left, pieces)
+        return units_left
 
 
 def fill(rooms: Ints, count: int) -> Ints:
@@ -122,11 +122,11 @@ WIDTH = 4
 
 def greedy(topology: Topology, units: Units, prices: CoverCosts, domain: int) -> Split | None:
     """Split all units below a domain; None where estimated rooms do not add up."""
-    found = _Greedy(topology, units, prices).split(domain, units.count)
-    if found is None:
+    split = _Greedy(topology, units, prices).split(domain, units.count)
+    if split is None:
         return None
-    order = np.argsort([topology.own_span(piece).start for piece in found.pieces.tolist()])
-    return Split(found.price, found.pieces[order], found.counts[order])
+    order = np.argsort([topology.own_span(piece).start for piece in split.pieces.tolist()])
+    return Split(split.price, split.pieces[order], split.counts[order])
 
 
 class _Greedy:
@@ -156,9 +156,9 @@ class _Greedy:
 
     def _cheapest(self, domain: int, holders: Ints, count: int) -> Split | None:
         """The rest in one of the places that hold it; the tightest where prices are equal."""
-        found = [s for h in holders.tolist() if (s := self._in(domain, h, count)) is not None]
-        if found:
-            return min(found, key=lambda split: split.price)
+        splits = [s for h in holders.tolist() if (s := self._in(domain, h, count)) is not None]
+        if splits:
+            return min(splits, key=lambda split: split.price)
         return None
 
     def _in(self, domain: int, place: int, count: int) -> Split | None:
@@ -172,14 +172,14 @@ class _Greedy:
 
     def _all(self, domain: int, place: int) -> Split:
         """Everything that a child holds, or that the domain's own rows hold."""
-        own = self._units.own
+        own_room = self._units.own
         if place == domain:
-            return Split(int(self._prices.piece[place]), np.array([place]), own[[place]])
+            return Split(int(self._prices.piece[place]), np.array([place]), own_room[[place]])
         below = np.arange(place, int(self._topology.last[place]))
         touched = below[self._units.held[below] > 0]
-        pieces = below[own[below] > 0]
+        pieces = below[own_room[below] > 0]
         price = int(self._prices.touch[touched].sum() + self._prices.piece[pieces].sum())
-        return Split(price, pieces, own[pieces])
+        return Split(price, pieces, own_room[pieces])
 
 
 def _joined(parts: list[Split]) -> Split:

@@ -43,12 +43,12 @@ def _digits(topology: Topology, units: Units) -> Ints | None:
     """
     digit = units.count + int(units.own.max())
     base = 1 + min(units.count, int(np.count_nonzero(units.own)))
-    found = []
+    digits = []
     for _ in topology.at_tier:
-        found.append(digit)
+        digits.append(digit)
         digit *= base
     if digit < FAR:
-        return np.array(found, dtype=np.int64)
+        return np.array(digits, dtype=np.int64)
     return None
 
 
@@ -70,8 +70,8 @@ def fewest_bound(topology: Topology, units: Units, prices: CoverCosts, candidate
     missing = before - before[np.searchsorted(owner, every)][owner] < units.count
     needed = np.bincount(owner, weights=missing, minlength=len(candidates)).astype(np.int64)
     innermost = topology.last[candidates] - candidates == 1
-    each = (prices.piece - units.own)[candidates]
-    bound: Ints = np.where(innermost, prices.piece[candidates], needed * each + units.count)
+    least_by_piece = (prices.piece - units.own)[candidates]
+    bound: Ints = np.where(innermost, prices.piece[candidates], needed * least_by_piece + units.count)
     return bound
 
 
@@ -117,14 +117,14 @@ class WaitingSizes:
         assert units.shape is not None
         key = (units.shape.number, units.size)
         if key not in self._known:
-            asked = units.shape.asked
-            self._known[key] = self._count(units.shape.request[asked] * units.size, asked)
+            resources = units.shape.asked
+            self._known[key] = self._count(units.shape.request[resources] * units.size, resources)
         return self._known[key]
 
-    def _count(self, unit: Ints, asked: Ints) -> dict[int, int]:
+    def _count(self, unit: Ints, resources: Ints) -> dict[int, int]:
         counts: dict[int, int] = {}
         for job in self._jobs:
-            amounts = [pod_set.shape.request[asked] * len(pod_set.tasks) for pod_set in job.pod_sets()]
+            amounts = [pod_set.shape.request[resources] * len(pod_set.tasks) for pod_set in job.pod_sets()]
             if amounts:
                 size = int((-(-np.sum(amounts, axis=0) // unit)).max())
                 counts[size] = counts.get(size, 0) + 1
@@ -132,11 +132,11 @@ class WaitingSizes:
         return dict(sorted(frequent)) or {1: 1}
 
 
-def loss(room: Ints, taken: Ints, sizes: Mapping[int, int]) -> Ints:
+def loss(room: Ints, units_taken: Ints, sizes: Mapping[int, int]) -> Ints:
     """Free slots lost by taking units from room, for gangs of these sizes, weighed by their number."""
-    total = np.zeros(np.broadcast_shapes(room.shape, taken.shape), dtype=np.int64)
+    total = np.zeros(np.broadcast_shapes(room.shape, units_taken.shape), dtype=np.int64)
     for size, weight in sizes.items():
-        total += weight * size * (room // size - (room - taken) // size)
+        total += weight * size * (room // size - (room - units_taken) // size)
     return total
 
 
@@ -168,18 +168,18 @@ class _Tables:
 
     def of(self, domain: int) -> Ints:
         units = self._units
-        least = np.zeros(1, dtype=np.int64)
+        least_cost = np.zeros(1, dtype=np.int64)
         steps: list[tuple[int, Ints]] = []
         for child in self._topology.children[domain]:
             if units.held[child]:
-                least, share = _merged(least, self.of(child), units.count)
+                least_cost, share = _merged(least_cost, self.of(child), units.count)
                 steps.append((child, share))
         room = int(min(units.own[domain], units.count))
         if room:
-            least, share = _merged(least, np.zeros(room + 1, dtype=np.int64), units.count)
+            least_cost, share = _merged(least_cost, np.zeros(room + 1, dtype=np.int64), units.count)
             steps.append((domain, share))
         self._steps[domain] = steps
-        return least + loss(np.array(units.held[domain]), np.arange(len(least)), self._sizes)
+        return least_cost + loss(np.array(units.held[domain]), np.arange(len(least_cost)), self._sizes)
 
     def unwind(self, domain: int, count: int) -> tuple[list[int], list[int]]:
         """The pieces of the best division, and their units."""
@@ -192,24 +192,24 @@ class _Tables:
                 pieces.append(child)
                 counts.append(number)
             elif number:
-                below, each = self.unwind(child, number)
+                below, piece_counts = self.unwind(child, number)
                 pieces += below
-                counts += each
+                counts += piece_counts
         return pieces, counts
 
 
-def _merged(first: Ints, second: Ints, most: int) -> tuple[Ints, Ints]:
+def _merged(first_table: Ints, second: Ints, max_units: int) -> tuple[Ints, Ints]:
     """The cheapest way to divide each sum between two tables, and the share of the second; ties go to the first."""
-    size = min(most, len(first) + len(second) - 2) + 1
-    least = np.full(size, FAR, dtype=np.int64)
+    size = min(max_units, len(first_table) + len(second) - 2) + 1
+    least_cost = np.full(size, FAR, dtype=np.int64)
     share = np.zeros(size, dtype=np.int64)
-    swapped = len(first) < len(second)
-    long, short = (second, first) if swapped else (first, second)
+    swapped = len(first_table) < len(second)
+    long, short = (second, first_table) if swapped else (first_table, second)
     numbers = range(len(short) - 1, -1, -1) if swapped else range(len(short))
     for number in numbers:
         effect = slice(number, min(size, number + len(long)))
         offer = long[: effect.stop - number] + short[number]
-        better = offer < least[effect]
-        least[effect][better] = offer[better]
+        better = offer < least_cost[effect]
+        least_cost[effect][better] = offer[better]
         share[effect][better] = np.arange(effect.stop - number)[better] if swapped else number
-    return least, share
+    return least_cost, share

@@ -37,8 +37,8 @@ class Propose:
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         self._topology = view.topology
         self._ledger = view.ledger
-        asked = str(arguments.get("objective", ""))
-        self._objective = asked if asked in _OBJECTIVES else _OBJECTIVES[0]
+        objective = str(arguments.get("objective", ""))
+        self._objective = objective if objective in _OBJECTIVES else _OBJECTIVES[0]
         self._cells = int(number(arguments, "cells", _CELLS))
         self._by_size = flag(arguments, "sortBySize", default=False)
         self._sizes = WaitingSizes(view)
@@ -50,8 +50,10 @@ class Propose:
         if not self._by_size:
             return ()
         total = np.maximum(self._ledger.domain_allocatable[:, ROOT], 1)
-        asked = sum((pod_set.shape.request * len(pod_set.tasks) for pod_set in job.pod_sets()), np.zeros_like(total))
-        return (-float((asked / total).max()),)
+        requested = sum(
+            (pod_set.shape.request * len(pod_set.tasks) for pod_set in job.pod_sets()), np.zeros_like(total)
+        )
+        return (-float((requested / total).max()),)
 
     # -- proposals
 
@@ -93,9 +95,9 @@ class Propose:
             split = cover(self._topology, units, table, d)
             return Split(split.price + int(base[d]), split.pieces, split.counts)
 
-        found = self._cheapest(units, holding, bound, work, solve)
-        if isinstance(found, Proposal) or self._objective == "pack":
-            return found
+        proposal = self._cheapest(units, holding, bound, work, solve)
+        if isinstance(proposal, Proposal) or self._objective == "pack":
+            return proposal
         return self._greedy(units, holding, table, bound)
 
     def _cheapest(
@@ -136,5 +138,5 @@ class Propose:
         return order
 
     def _proposal(self, domain: int, split: Split, how: str, holding: int) -> Proposal:
-        others = f"one of {holding} that hold it" if holding > 1 else "the only one that holds it"
-        return Proposal(domain, split.pieces, split.counts, _NAME, f"{self._objective}, {how}; {others}")
+        candidates_text = f"one of {holding} that hold it" if holding > 1 else "the only one that holds it"
+        return Proposal(domain, split.pieces, split.counts, _NAME, f"{self._objective}, {how}; {candidates_text}")

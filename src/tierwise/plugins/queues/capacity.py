@@ -68,9 +68,9 @@ class Hierarchy(msgspec.Struct, frozen=True):
             unfit=_unfit(table, parents, chains),
         )
 
-    def unshared(self, column: int, other: int) -> tuple[int, ...]:
+    def unshared(self, column: int, other_column: int) -> tuple[int, ...]:
         """The part of a queue's chain that is not part of the other's, itself always included."""
-        shared = set(self.chains[other]) if other >= 0 else set()
+        shared = set(self.chains[other_column]) if other_column >= 0 else set()
         return tuple(c for i, c in enumerate(self.chains[column]) if not i or c not in shared)
 
 
@@ -144,16 +144,17 @@ class ReclaimLoopGuard(msgspec.Struct, frozen=True):
         beyond_all = (disputed & (deserved <= 0) & (would > 0)).any()  # of what it deserves none of
         return cls(bool((disputed & (would > deserved)).any()), math.inf if beyond_all else ratio(would, deserved))
 
-    def refuses(self, held: Ints, deserved: Ints, disputed: Bools) -> Bools:
-        """Whose queues could take it back and have no larger share; all are (resources x victims), before the loss.
+    def refuses(self, held_by_queue: Ints, deserved: Ints, disputed: Bools) -> Bools:
+        """Victims that are refused, because their queue could take the resources back and has no larger share.
 
-        Monotone in what is held: who is refused at some holding is refused at every smaller one.
+        All arguments are (resources x victims), as they are before the loss. Who is refused with some holding is
+        refused with every smaller one.
         """
         if not self.liable:
-            return np.zeros(held.shape[1], dtype=bool)
-        entitled = (disputed & (held <= deserved)).any(axis=0)
-        shares = np.divide(held, deserved, out=np.zeros(held.shape), where=deserved > 0)
-        shares[disputed & (deserved <= 0) & (held > 0)] = math.inf
+            return np.zeros(held_by_queue.shape[1], dtype=bool)
+        entitled = (disputed & (held_by_queue <= deserved)).any(axis=0)
+        shares = np.divide(held_by_queue, deserved, out=np.zeros(held_by_queue.shape), where=deserved > 0)
+        shares[disputed & (deserved <= 0) & (held_by_queue > 0)] = math.inf
         return np.asarray(entitled & (shares.max(axis=0, initial=0.0) <= self.share))
 
 
@@ -183,10 +184,10 @@ class Capacity:
 
     def _holdings(self) -> Ints:
         """What all queues use, without what is only kept free for their jobs (resources x queues)."""
-        own: Ints = self._used - self._kept
+        used_by_tasks: Ints = self._used - self._kept
         if self._tree.depth == 1:
-            return own
-        return np.stack([own[:, members].sum(axis=1) for members in self._limits.members], axis=1)
+            return used_by_tasks
+        return np.stack([used_by_tasks[:, members].sum(axis=1) for members in self._limits.members], axis=1)
 
     # -- orders
 
@@ -197,11 +198,11 @@ class Capacity:
         """The nearest relatives of the reclaiming queue first, then the reverse of the queue order."""
         return (-self._kinship(queue, taker), queue.priority, *(-key for key in self._path(queue)))
 
-    def _kinship(self, queue: Queue, other: Queue) -> int:
+    def _kinship(self, queue: Queue, other_queue: Queue) -> int:
         """How many queues the chains of two queues share, from the outermost on."""
-        chains = (self._tree.chains[self._table.index[q.name]] for q in (queue, other))
-        first, second = (tuple(reversed(chain)) for chain in chains)
-        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
+        chains = (self._tree.chains[self._table.index[q.name]] for q in (queue, other_queue))
+        outermost_first, second = (tuple(reversed(chain)) for chain in chains)
+        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(outermost_first, second, strict=False)))
 
     def _path(self, queue: Queue) -> list[float]:
         """Share, and whether nothing is deserved, of each queue of the chain from the outermost on."""
@@ -259,10 +260,10 @@ class Capacity:
         if any(self._within_deserved(c, need) for c in self._tree.chains[column][: 1 + self._lent]):
             return None
         text = f"queue {job.queue} would have more than it deserves of everything that the job needs"
-        wanted, used = self._table.counted & (need > 0), self._limits.held(column)
-        held = apart(wanted, self._limits.kept(column), used=used, deserved=self.deserved[:, column])
-        told = self._table.figures(wanted, asked=need, **held)
-        return Reason("QueueOverDeserved", "capacity", f"{text} {told}")
+        resources_needed, used = self._table.counted & (need > 0), self._limits.held(column)
+        amounts_text = apart(resources_needed, self._limits.kept(column), used=used, deserved=self.deserved[:, column])
+        figures_text = self._table.figures(resources_needed, asked=need, **amounts_text)
+        return Reason("QueueOverDeserved", "capacity", f"{text} {figures_text}")
 
     def _within_deserved(self, column: int, need: Ints) -> bool:
         """Whether the need keeps within deserved in at least one resource that both name."""
@@ -280,24 +281,26 @@ class Capacity:
         columns = table.of_job[preemptor.running.job[victims]]
         columns = np.where((columns >= 0) & table.reclaimable[columns], columns, -1)
         requests = preemptor.running.request[:, victims]
-        asked = (requests > 0) & table.counted[:, None]
+        is_counted = (requests > 0) & table.counted[:, None]
         taker = table.index.get(preemptor.job.queue, -1)
         accounts = self._accounts(columns, taker)
         signal, turnabout = self._signals(preemptor), self._turnabout(taker, preemptor.need)
 
-        def may_lose(level: int, held: Ints, queues: Ints, which: Ints) -> Bools:
-            kept = (held - requests[:, which] >= table.guarantee[:, queues])[table.counted].all(axis=0)
+        def may_lose(level: int, held_by_queue: Ints, queues: Ints, which: Ints) -> Bools:
+            keeps_guarantee = (held_by_queue - requests[:, which] >= table.guarantee[:, queues])[table.counted].all(
+                axis=0
+            )
             if level > self._lent:
-                return np.asarray(kept)
+                return np.asarray(keeps_guarantee)
             deserved = self.deserved[:, queues]
-            strange = ~(asked[:, which] & (deserved > 0)).any(axis=0)
+            strange = ~(is_counted[:, which] & (deserved > 0)).any(axis=0)
             if not level:
                 strange &= signal[queues]
-            disputed = asked[:, which] & table.named[:, queues]
-            exceeds = (disputed & (held > deserved)).any(axis=0)
+            disputed = is_counted[:, which] & table.named[:, queues]
+            exceeds = (disputed & (held_by_queue > deserved)).any(axis=0)
             if not level:
-                exceeds &= ~turnabout.refuses(held, deserved, disputed)
-            return np.asarray(kept & (strange | exceeds))
+                exceeds &= ~turnabout.refuses(held_by_queue, deserved, disputed)
+            return np.asarray(keeps_guarantee & (strange | exceeds))
 
         goes: Bools = who_goes(self._holdings(), requests, accounts, may_lose, bundles) & (columns >= 0)
         return ~goes
@@ -327,6 +330,6 @@ class Capacity:
         if not self._lent or column < 0 or ((preemptor.need > 0) & (self.deserved[:, column] > 0)).any():
             return result
         near = set(self._tree.chains[column][1 : 1 + self._lent])
-        for other, around in enumerate(self._tree.chains):
-            result[other] = not near & set(around[1 : 1 + self._lent])
+        for other_queue, around in enumerate(self._tree.chains):
+            result[other_queue] = not near & set(around[1 : 1 + self._lent])
         return result

@@ -42,9 +42,9 @@ class Drf:
         self._some = np.flatnonzero(everything > 0)
         self._total = everything[self._some, None].astype(np.float64)
 
-    def share(self, held: Ints) -> Floats:
-        """The dominant share of each column of `held` (resources x n)."""
-        result: Floats = (held[self._some] / self._total).max(axis=0, initial=0.0)
+    def share(self, held_amounts: Ints) -> Floats:
+        """The dominant share of each column of `held_amounts` (resources x n)."""
+        result: Floats = (held_amounts[self._some] / self._total).max(axis=0, initial=0.0)
         return result
 
     def job_key(self, job: Job) -> tuple[float, ...]:
@@ -111,10 +111,12 @@ class FairTree:
         self._total = total[self._some, None].astype(np.float64)
         self._asked = _asked(view)[self._some]
         self._vertices = _vertices(tuple(view.queues.values()))
-        last = [self._vertices.of_queue.get(job.queue, (0,))[-1] for job in view.jobs]
+        leaf_vertices = [self._vertices.of_queue.get(job.queue, (0,))[-1] for job in view.jobs]
         count = len(self._vertices.parent)
-        self._parent = np.concatenate((self._vertices.parent, np.array(last, dtype=np.int64)))
-        self._depth = np.concatenate((self._vertices.depth, self._vertices.depth[np.array(last, dtype=np.int64)] + 1))
+        self._parent = np.concatenate((self._vertices.parent, np.array(leaf_vertices, dtype=np.int64)))
+        self._depth = np.concatenate(
+            (self._vertices.depth, self._vertices.depth[np.array(leaf_vertices, dtype=np.int64)] + 1)
+        )
         self._jobs = slice(count, count + len(view.jobs))
         self._longest = max((len(path) for path in self._vertices.of_queue.values()), default=0)
 
@@ -127,32 +129,32 @@ class FairTree:
 
     def _shares(self) -> tuple[Floats, Bools]:
         """Share and saturation of every vertex and job, from the jobs upwards."""
-        held = np.zeros((len(self._some), len(self._parent)))
-        held[:, self._jobs] = self._held[self._some]
+        held_by_vertex = np.zeros((len(self._some), len(self._parent)))
+        held_by_vertex[:, self._jobs] = self._held[self._some]
         share = np.zeros(len(self._parent))
         saturated = np.ones(len(self._parent), dtype=bool)
         saturated[self._jobs] = self._saturated()
         for depth in range(int(self._depth.max(initial=0)), -1, -1):
-            here = np.flatnonzero(self._depth == depth)
-            share[here] = (held[:, here] / self._total).max(axis=0, initial=0.0)
+            vertices_of_depth = np.flatnonzero(self._depth == depth)
+            share[vertices_of_depth] = (held_by_vertex[:, vertices_of_depth] / self._total).max(axis=0, initial=0.0)
             if depth:
-                self._raise(here, held, share, saturated)
+                self._raise(vertices_of_depth, held_by_vertex, share, saturated)
         return share, saturated
 
-    def _raise(self, here: Ints, held: Floats, share: Floats, saturated: Bools) -> None:
+    def _raise(self, vertices: Ints, held_by_vertex: Floats, share: Floats, saturated: Bools) -> None:
         """Count the vertices of one depth towards their parents."""
-        np.logical_and.at(saturated, self._parent[here], saturated[here])
-        some = here[share[here] > 0]
-        hungry = some[~saturated[some]]
-        least = np.ones(len(self._parent))
-        np.minimum.at(least, self._parent[hungry], share[hungry])
-        scale = np.where(saturated[some], 1.0, least[self._parent[some]] / share[some])
-        np.add.at(held.T, self._parent[some], (held[:, some] * scale).T)
+        np.logical_and.at(saturated, self._parent[vertices], saturated[vertices])
+        sharing = vertices[share[vertices] > 0]
+        hungry = sharing[~saturated[sharing]]
+        lowest_share = np.ones(len(self._parent))
+        np.minimum.at(lowest_share, self._parent[hungry], share[hungry])
+        scale = np.where(saturated[sharing], 1.0, lowest_share[self._parent[sharing]] / share[sharing])
+        np.add.at(held_by_vertex.T, self._parent[sharing], (held_by_vertex[:, sharing] * scale).T)
 
     def _saturated(self) -> Bools:
-        held = self._held[self._some]
-        full = (held > 0) & (self._asked > 0) & (held >= self._asked)
-        gone = (held.sum(axis=1) >= self._total[:, 0])[:, None] & (self._asked > 0)
+        held_by_job = self._held[self._some]
+        full = (held_by_job > 0) & (self._asked > 0) & (held_by_job >= self._asked)
+        gone = (held_by_job.sum(axis=1) >= self._total[:, 0])[:, None] & (self._asked > 0)
         result: Bools = (full | gone).any(axis=0)
         return result
 
@@ -175,7 +177,7 @@ def _vertices(queues: Sequence[Queue]) -> _Vertices:
     of_queue: dict[str, tuple[int, ...]] = {}
     for queue in queues:
         steps, weights = _path(queue)
-        found = []
+        path = []
         for i in range(1, len(steps) + 1):
             number = numbers.get(steps[:i])
             if number is None:
@@ -183,8 +185,8 @@ def _vertices(queues: Sequence[Queue]) -> _Vertices:
                 parent.append(numbers[steps[: i - 1]])
                 depth.append(i)
                 weight.append(weights[i - 1])  # who names a step first gives its weight
-            found.append(number)
-        of_queue[queue.name] = tuple(found)
+            path.append(number)
+        of_queue[queue.name] = tuple(path)
     return _Vertices(np.array(parent), np.array(depth), np.array(weight), of_queue)
 
 

@@ -43,14 +43,14 @@ class Overcommit:
         """A job that passes counts for those after it; once, however often it asks."""
         if job.min_resources is None or job.number in self._granted:
             return None
-        left = self._open - sum(self._granted.values(), start=np.zeros_like(self._open))
-        short = self._counted & (job.min_resources > 0) & (job.min_resources > left)
+        remaining = self._open - sum(self._granted.values(), start=np.zeros_like(self._open))
+        short = self._counted & (job.min_resources > 0) & (job.min_resources > remaining)
         if not short.any():
             self._granted[job.number] = job.min_resources
             return None
         names = ", ".join(self._names[r] for r in np.flatnonzero(short).tolist())
-        told = figures(self._names, short, asked=job.min_resources, left=np.maximum(left, 0))
-        text = f"jobs that were admitted earlier claim what is left of {names} {told}"
+        figures_text = figures(self._names, short, asked=job.min_resources, left=np.maximum(remaining, 0))
+        text = f"jobs that were admitted earlier claim what is left of {names} {figures_text}"
         return Reason("ClusterOvercommitted", "overcommit", text)
 
 

@@ -59,24 +59,24 @@ def water_fill(total: int, weights: Sequence[int], floors: Sequence[int], caps: 
     tops = [max(cap, floor) for cap, floor in zip(caps, floors, strict=True)]
     shares = list(floors)
     rising = [i for i, (top, floor) in enumerate(zip(tops, floors, strict=True)) if top > floor]
-    left = total - sum(floors) + sum(floors[i] for i in rising)
+    remaining = total - sum(floors) + sum(floors[i] for i in rising)
     while rising:
         weight = sum(weights[i] for i in rising)
-        below = [i for i in rising if floors[i] * weight > left * weights[i]]
-        above = [i for i in rising if tops[i] * weight < left * weights[i]]
+        below = [i for i in rising if floors[i] * weight > remaining * weights[i]]
+        above = [i for i in rising if tops[i] * weight < remaining * weights[i]]
         if not below and not above:
             break
-        lack = sum(floors[i] * weight - left * weights[i] for i in below)
-        excess = sum(left * weights[i] - tops[i] * weight for i in above)
+        lack = sum(floors[i] * weight - remaining * weights[i] for i in below)
+        excess = sum(remaining * weights[i] - tops[i] * weight for i in above)
         settled = ([(i, floors[i]) for i in below] if lack >= excess else []) + (
             [(i, tops[i]) for i in above] if excess >= lack else []
         )
         for i, share in settled:
             shares[i] = share
-            left -= share
+            remaining -= share
         gone = {i for i, _ in settled}
         rising = [i for i in rising if i not in gone]
-    for i, share in zip(rising, by_weight(left, [weights[i] for i in rising]), strict=True) if rising else ():
+    for i, share in zip(rising, by_weight(remaining, [weights[i] for i in rising]), strict=True) if rising else ():
         shares[i] = share
     return shares
 
@@ -125,15 +125,15 @@ class Proportion:
 
     def overused(self, queue: Queue) -> Reason | None:
         column = self._table.index[queue.name]
-        left = self._table.counted & (self.deserved[:, column] > self._used[:, column])
-        if left.any():
+        has_room = self._table.counted & (self.deserved[:, column] > self._used[:, column])
+        if has_room.any():
             return None
         used = self._used[:, column]
         deserved = self.deserved[:, column]
         which = self._table.counted & (used > 0)
-        told = self._table.figures(which, **apart(which, self._kept[:, column], used=used, deserved=deserved))
+        figures_text = self._table.figures(which, **apart(which, self._kept[:, column], used=used, deserved=deserved))
         text = f"queue {queue.name} has all that it deserves"
-        return Reason("QueueOverused", "proportion", f"{text} {told}" if used.any() else text)
+        return Reason("QueueOverused", "proportion", f"{text} {figures_text}" if used.any() else text)
 
     def quota_exceeded(self, job: Job, amounts: Ints) -> Reason | None:
         column = self._table.index.get(job.queue)
@@ -146,8 +146,8 @@ class Proportion:
             "QueueOverDeserved",
             "proportion",
             words,
-            asked=amounts,
-            kept=self._kept[:, column],
+            requested=amounts,
+            reserved=self._kept[:, column],
             used=used,
             deserved=deserved,
         )
@@ -177,11 +177,11 @@ class Proportion:
         columns = np.where((columns >= 0) & table.reclaimable[columns], columns, -1)
         requests = running.request[:, victims]
 
-        def may_lose(level: int, held: Ints, accounts: Ints, which: Ints) -> Bools:
-            above = (held > self.deserved[:, accounts])[table.counted].any(axis=0)
-            after = held - requests[:, which]
-            kept = (after >= table.guarantee[:, accounts])[table.counted].all(axis=0)
-            return np.asarray(above & kept)
+        def may_lose(level: int, held_by_queue: Ints, accounts: Ints, which: Ints) -> Bools:
+            above = (held_by_queue > self.deserved[:, accounts])[table.counted].any(axis=0)
+            after = held_by_queue - requests[:, which]
+            keeps_guarantee = (after >= table.guarantee[:, accounts])[table.counted].all(axis=0)
+            return np.asarray(above & keeps_guarantee)
 
         goes: Bools = who_goes(self._used - self._kept, requests, columns[None, :], may_lose, bundles) & (columns >= 0)
         return ~goes

@@ -67,8 +67,8 @@ class QueueTable(msgspec.Struct, frozen=True):
         queues = tuple(view.queues.values())
         axis = view.axis
         everything = total(view.nodes)
-        most = np.minimum(everything, 2**62 // max(1, len(queues)))  # no sum over queues overflows
-        guarantee = np.minimum(columns(axis, [q.guarantee for q in queues]), most[:, None])
+        max_amounts = np.minimum(everything, 2**62 // max(1, len(queues)))  # no sum over queues overflows
+        guarantee = np.minimum(columns(axis, [q.guarantee for q in queues]), max_amounts[:, None])
         deserved = columns(axis, [q.deserved for q in queues])
         index = view.ledger.queue_index
         return cls(
@@ -95,33 +95,33 @@ class QueueTable(msgspec.Struct, frozen=True):
         plugin: str,
         words: tuple[str, str],
         *,
-        asked: Ints,
-        kept: Ints | None = None,
+        requested: Ints,
+        reserved: Ints | None = None,
         **amounts: Ints,
     ) -> Reason | None:
         """Why so much more is not given: what is held and what is asked for exceed a limit; None where they do not.
 
-        The `amounts` are what is held, and the limit, by the words that the message has for them. Its other words stand
-        before and behind the resources of which there is too little. What is `kept` is part of what is held, and told
-        apart as reserved.
+        The `amounts` are two: what the queue holds, and its limit, each with its word. The `words` come
+        before and behind the resources that are short. What is `reserved` is a part of what the queue holds, and the
+        message lists it by itself.
         """
-        held, limit = amounts.values()
-        short = self.counted & (asked > 0) & (held + asked > limit)
+        held_amounts, limit = amounts.values()
+        short = self.counted & (requested > 0) & (held_amounts + requested > limit)
         if not short.any():
             return None
         listed = ", ".join(self.names[r] for r in np.flatnonzero(short).tolist())
-        if kept is not None:
-            amounts = apart(short, kept, **amounts)
-        told = self.figures(short, asked=asked, **amounts)
-        return Reason(code, plugin, f"{words[0]} {listed}{words[1]} {told}")
+        if reserved is not None:
+            amounts = apart(short, reserved, **amounts)
+        figures_text = self.figures(short, asked=requested, **amounts)
+        return Reason(code, plugin, f"{words[0]} {listed}{words[1]} {figures_text}")
 
 
-def apart(which: Bools, kept: Ints, **amounts: Ints) -> dict[str, Ints]:
+def apart(which: Bools, reserved: Ints, **amounts: Ints) -> dict[str, Ints]:
     """What is held, and the rest of the amounts, with what is only reserved of these resources by a word of its own."""
-    if not kept[which].any():
+    if not reserved[which].any():
         return amounts
-    (word, held), *others = amounts.items()
-    return {word: held - kept, "reserved": kept, **dict(others)}
+    (word, held_amounts), *other_amounts = amounts.items()
+    return {word: held_amounts - reserved, "reserved": reserved, **dict(other_amounts)}
 
 
 def figures(names: Sequence[str], which: Bools, **amounts: Ints) -> str:
@@ -130,7 +130,7 @@ def figures(names: Sequence[str], which: Bools, **amounts: Ints) -> str:
 
     rows = np.flatnonzero(which).tolist()
     parts = [
-        f"{names[r]}: {', '.join(f'{show(names[r], int(given[r]))} {word}' for word, given in amounts.items())}"
+        f"{names[r]}: {', '.join(f'{show(names[r], int(vector[r]))} {word}' for word, vector in amounts.items())}"
         for r in rows[:_SHOWN]
     ]
     return f"({'; '.join([*parts, *(['and others'] if len(rows) > _SHOWN else [])])})"
@@ -175,9 +175,9 @@ def pending(snapshot: Snapshot, ledger: Ledger) -> Ints:
 
 def ratio(used: Ints, of: Ints) -> float:
     """The largest `used / of` over the resources of which there is any; 0 where there are none."""
-    some = of > 0
-    if some.any():
-        return float((used[some] / of[some]).max())
+    any_of_it = of > 0
+    if any_of_it.any():
+        return float((used[any_of_it] / of[any_of_it]).max())
     return 0.0
 
 
@@ -193,10 +193,10 @@ def circles(parents: Sequence[int], column: int) -> bool:
 
 def chain(parents: Sequence[int], column: int) -> tuple[int, ...]:
     """A queue and those around it, the outermost last."""
-    found = [column]
-    while parents[found[-1]] >= 0:
-        found.append(parents[found[-1]])
-    return tuple(found)
+    columns = [column]
+    while parents[columns[-1]] >= 0:
+        columns.append(parents[columns[-1]])
+    return tuple(columns)
 
 
 def members(chains: Sequence[Sequence[int]]) -> tuple[Ints, ...]:
@@ -205,7 +205,7 @@ def members(chains: Sequence[Sequence[int]]) -> tuple[Ints, ...]:
     for column, around in enumerate(chains):
         for above in dict.fromkeys(around):
             below[above].append(column)
-    return tuple(np.array(found, dtype=np.int64) for found in below)
+    return tuple(np.array(columns, dtype=np.int64) for columns in below)
 
 
 def by_weight(total: int, weights: Sequence[int]) -> list[int]:
@@ -345,8 +345,8 @@ class QueueLimits:
                 "QueueOverCapability",
                 self._plugin,
                 words,
-                asked=amounts,
-                kept=self.kept(above),
+                requested=amounts,
+                reserved=self.kept(above),
                 used=used,
                 allowed=allowed,
             )
@@ -368,7 +368,7 @@ class QueueLimits:
             promised = self._sums[:, self.members[column]].sum(axis=1)
             allowed = self._limit[:, column]
             reason = self._table.exceeded(
-                "QueueQuotaExceeded", self._plugin, words, asked=asked, promised=promised, allowed=allowed
+                "QueueQuotaExceeded", self._plugin, words, requested=asked, promised=promised, allowed=allowed
             )
             if reason is not None:
                 return reason
