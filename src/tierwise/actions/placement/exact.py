@@ -36,6 +36,7 @@ from tierwise.framework.placer import score_keys
 from tierwise.framework.pod_rules import Even, Near, PodRules, WrittenRule, together
 from tierwise.framework.pod_rules import joined as joined_rules
 from tierwise.model.arrays import EMPTY, Bools, Ints, distinct
+from tierwise.model.gang import around
 from tierwise.model.job import Constraint, Job, PodSet, Shape, SubJob, group_job
 from tierwise.model.snapshot import Ground
 from tierwise.model.topology import ROOT
@@ -297,8 +298,9 @@ class _Stated:
     def _state(self) -> None:
         job = self._job
         demand = self._asked
-        root = group_job(job, demand.inner_group) if demand.inner_group else job
-        top = self._scope(root, -1, demand.inner_group)
+        top = -1
+        for number in self._groups_around():
+            top = self._scope(group_job(job, number) if number else job, top, number)
         subs = [task_group.sub.number for task_group in demand.task_groups]
         self._several = bool(demand.substitutes) or demand.alternatives is not None or demand.cut
         self._several |= len(subs) > len({*subs})
@@ -310,6 +312,13 @@ class _Stated:
         else:
             self._levels(top)
         self._merge()
+
+    def _groups_around(self) -> list[int]:
+        """The group that is asked for, behind those around it: on one tree the domain stands for these."""
+        number = self._asked.inner_group
+        if self._limits is None or not number:
+            return [number]
+        return [*reversed([*around(self._job.shape, number)])]
 
     def _add_beside(self, beside: Sequence[tuple[Shape, int]]) -> None:
         """A unit for alike tasks of others on one row, none of which is needed."""
@@ -521,9 +530,13 @@ class _Stated:
         for alike_units in kinds.values():
             numbers.update(dict.fromkeys(alike_units, len(units)))
             example = self._units[alike_units[0]]
-            units.append(
-                Unit(example.scope, example.left, example.least, example.most, example.needed, len(alike_units))
-            )
+            scope = example.scope
+            several = len(alike_units) > 1 and shared[scope] > 1
+            if several:  # a unit that has a place to itself would have one for each copy
+                self._scopes.append(Scope(scope))
+                self._limit_of.append(None)
+                scope = len(self._scopes) - 1
+            units.append(Unit(scope, example.left, example.least, example.most, example.needed, len(alike_units)))
             remaining = tuple(self._members[u].remaining[0] for u in alike_units)
             members.append(_Units(remaining, tuple(self._members[u].subs[0] for u in alike_units)))
         self._wanted = [
