@@ -28,13 +28,13 @@ import yaml
 from tests.fuzz import quiet_end
 from tests.fuzz.drawn_world import World, stamp
 from tests.fuzz.rules import Facts, Reserved, Seen, Step, amount, judge
-from tests.support.idle_room import needless_plans
 
 from tierwise.api import codec
 from tierwise.audit import audit
 from tierwise.config.kube import read_kube
 from tierwise.config.profile import Profile
 from tierwise.config.volcano import read_volcano
+from tierwise.explain.idle_plans import PlansSeen, look_at_plans
 from tierwise.explain.wire import pending_wire
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
@@ -254,6 +254,10 @@ def _reserved(before: Sequence[Manifest], decided: _Decided) -> dict[str, Reserv
     return found
 
 
+def _needless(plans: PlansSeen) -> list[str]:
+    return [f"audit needless: {job} by {action}" for job, action in plans.needless]
+
+
 def _judged(before: Sequence[Manifest], now: float, profile: Profile) -> list[str]:
     """What is wrong with a cycle on these objects, read anew: what a minimised file must show again."""
     cluster = EmbeddedCluster(_objects(before), clock=now)
@@ -262,8 +266,7 @@ def _judged(before: Sequence[Manifest], now: float, profile: Profile) -> list[st
         decided = _decide(build(objects, now, profile), profile)
         step = _step(before, cluster, decided, profile)
         found = [*judge(step), *_audited(cluster.read(), objects, step), *_spared(step, now, profile)]
-        needless, _ = needless_plans(decided.snapshot, decided.report, profile)
-        return [*found, *(f"audit needless: {plan}" for plan in needless)]
+        return [*found, *_needless(look_at_plans(decided.snapshot, decided.report, profile))]
     except Exception as error:  # noqa: BLE001 - whatever is raised is a finding
         return [f"raised {type(error).__name__}: {error}"]
 
@@ -494,9 +497,9 @@ class _History:
         """Plans of evictions for gangs that idle room might have held, as a second solver says."""
         if not decided.report.evictions:
             return []
-        needless, plans = needless_plans(decided.snapshot, decided.report, self.profile)
-        self.total.seen.plans += plans
-        return [f"audit needless: {plan}" for plan in needless]
+        plans = look_at_plans(decided.snapshot, decided.report, self.profile)
+        self.total.seen.plans += plans.looked
+        return _needless(plans)
 
     def _read_anew(self, before: Sequence[Manifest], decided: _Decided, pick: Random) -> list[str]:
         """What differs where a scheduler that starts now reads everything in another order; costs a second cycle."""

@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from tests.digest.scenes import KINDS, cases
 from tests.support.depth import size
 from tests.support.draw import allocate
-from tests.support.idle_room import needless_plans
 from tests.support.ruled_gangs import Instance, Kind, Node, drawn
 from tests.support.ruled_victims import crowded, important, victims
 
 from tierwise.config.profile import DEFAULT
+from tierwise.explain.idle_plans import PlansSeen, look_at_plans
 from tierwise.sim.cluster.rounds import schedule
 
 EVICTING = [kind for kind in KINDS if kind.startswith("evicting")]
@@ -29,7 +29,7 @@ def test_no_plan_of_a_scene_was_needless(kind: str) -> None:
             case = make()
             history = schedule(case.objects, case.profile, now=case.now, cycles=case.cycles)
             for snapshot, report in history.reports:
-                assert [] == needless_plans(snapshot, report, case.profile)[0], name
+                assert () == look_at_plans(snapshot, report, case.profile).needless, name
 
 
 @pytest.mark.parametrize("packed", [False, True])
@@ -40,9 +40,9 @@ def test_no_plan_of_a_gang_with_rules_was_needless(packed: bool) -> None:
         chance = random.Random(f"idle room {seed}")
         instance = crowded(chance, drawn(chance, packed=packed))
         outcome = allocate(victims(instance), important(instance), profile=profile)
-        needless, plans = needless_plans(outcome.snapshot, outcome.report, profile)
-        looked += plans
-        assert [] == needless, seed
+        seen = look_at_plans(outcome.snapshot, outcome.report, profile)
+        looked += seen.looked
+        assert () == seen.needless, seed
     assert looked > DRAWN // 12
 
 
@@ -55,4 +55,4 @@ def test_a_needless_plan_is_found() -> None:
     snapshot = allocate(victims(roomy), important(roomy), profile=profile).snapshot
 
     assert report.evictions
-    assert (["default/g by gangpreempt"], 1) == needless_plans(snapshot, report, profile)
+    assert PlansSeen((("default/g", "gangpreempt"),), 1) == look_at_plans(snapshot, report, profile)

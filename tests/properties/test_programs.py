@@ -7,10 +7,11 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from tests.support.depth import size
-from tests.support.program_oracle import solvable
 
-from tierwise.actions.placement.program import Dealt, No, Program, Question, Scope, Unit
+from tierwise.actions.placement.program import Dealt, No, Program, Question, Scope, Unit, Wanted
+from tierwise.explain.second_solver import solvable
 from tierwise.framework.pod_rules import Apart, AtMost, Even, Near, PodRule
 from tierwise.model.arrays import Ints
 
@@ -31,6 +32,21 @@ def test_yes_exactly_when_the_oracle_says_so(batch: int) -> None:
         assert found == solvable(question), seed
         if isinstance(dealt, list):
             _holds(question, dealt)
+    assert min(answers[True], answers[False]) > SIZE // 10, answers
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_choices_are_the_same_to_both(batch: int) -> None:
+    """Some of the units or parts, minimums of roles, and tasks in several domains."""
+    answers: Counter[bool] = Counter()
+    for seed in range(batch * SIZE, (batch + 1) * SIZE):
+        chance = random.Random(f"choices {seed}")
+        question = _with_choices(chance, _drawn(chance))
+        dealt = Program(question, firm=True).solve(1000)
+        assert dealt is not No.UNKNOWN, seed
+        answers[isinstance(dealt, list)] += 1
+
+        assert isinstance(dealt, list) == solvable(question), seed
     assert min(answers[True], answers[False]) > SIZE // 10, answers
 
 
@@ -91,6 +107,33 @@ def _drawn(chance: random.Random) -> Question:
     records = tuple(_rule(chance, shapes, rows) for _ in range(chance.choice((0, 1, 1, 2))))
     numbers, order = tuple(range(shapes)), np.arange(rows)
     return Question(numbers, requests, free, room, order, tuple(scopes), tuple(units), records=records)
+
+
+def _with_choices(chance: random.Random, question: Question) -> Question:
+    """The same where some of its units are enough, or those of some parts, with roles, and over several domains."""
+    rows = len(question.order)
+    scopes = [
+        replace(scope, spreads=((_places(chance, rows), chance.choice((1, 2, 2))),)) if chance.random() < 0.4 else scope
+        for scope in question.scopes
+    ]
+    numbers = range(len(question.units))
+    units = [
+        replace(unit, needed=False, copies=1, left=tuple((s, i % 2, n) for i, (s, _, n) in enumerate(unit.left)))
+        for unit in question.units
+    ]
+    tasks = chance.randint(1, sum(unit.most for unit in units))
+    wanted = [
+        Wanted(chance.randint(1, len(units)), units=tuple(numbers)),
+        Wanted(tasks, units=tuple(numbers), tasks=True, role=chance.choice((None, 0, 1))),
+    ]
+    parts = chance.choice((0, 1, 2))
+    if parts:
+        inner: list[tuple[int, ...]] = [tuple(u for u in numbers if u % parts == part) for part in range(parts)]
+        each = (Wanted(1, units=some, inside=part) for part, some in enumerate(inner))
+        wanted = [Wanted(chance.randint(1, parts), parts=tuple(range(parts))), *each]
+        for part, some in enumerate(inner):
+            scopes += [replace(scopes[units[u].scope], part=part) for u in some[:1] if chance.random() < 0.5]
+    return replace(question, scopes=tuple(scopes), units=tuple(units), wanted=tuple(wanted), parts=parts)
 
 
 def _places(chance: random.Random, rows: int) -> Ints:
