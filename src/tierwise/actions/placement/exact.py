@@ -530,13 +530,13 @@ class _Stated:
         for alike_units in kinds.values():
             numbers.update(dict.fromkeys(alike_units, len(units)))
             example = self._units[alike_units[0]]
-            scope = example.scope
-            several = len(alike_units) > 1 and shared[scope] > 1
+            own_scope = example.scope
+            several = len(alike_units) > 1 and shared[own_scope] > 1
             if several:  # a unit that has a place to itself would have one for each copy
-                self._scopes.append(Scope(scope))
+                self._scopes.append(Scope(own_scope))
                 self._limit_of.append(None)
-                scope = len(self._scopes) - 1
-            units.append(Unit(scope, example.left, example.least, example.most, example.needed, len(alike_units)))
+                own_scope = len(self._scopes) - 1
+            units.append(Unit(own_scope, example.left, example.least, example.most, example.needed, len(alike_units)))
             remaining = tuple(self._members[u].remaining[0] for u in alike_units)
             members.append(_Units(remaining, tuple(self._members[u].subs[0] for u in alike_units)))
         self._wanted = [
