@@ -85,15 +85,15 @@ def _audit_plans(folder: Path, output: Format) -> None:
     with show_progress("looking at plans", len(evicting)) as progress:
         for done, number in enumerate(evicting):
             progress(done)
-            seen, found = _plans_of(journal, number)
+            seen, broken = _plans_of(journal, number)
             looked += seen.looked
             left_out += seen.left_out
-            findings += found
+            findings += broken
     if output.for_programs:
         from tierwise.cli.screen import print_data
 
-        told: Raw = {"cycles": len(evicting), "plans": looked, "leftOut": left_out, "findings": [*findings]}
-        print_data(told, output.output_format)
+        wire: Raw = {"cycles": len(evicting), "plans": looked, "leftOut": left_out, "findings": [*findings]}
+        print_data(wire, output.output_format)
     else:
         from tierwise.api.plurals import count
 
@@ -117,11 +117,11 @@ def _plans_of(journal: Journal, number: int) -> tuple[PlansSeen, list[Raw]]:
         text = "repeated, it decides otherwise, so its plans cannot be looked at"
         return PlansSeen(), [{"rule": "not-repeatable", "subject": f"cycle {number}", "message": text}]
     seen = look_at_plans(repetition.snapshot, repetition.report, recorded.scheduler.profile)
-    found: list[Raw] = []
+    broken: list[Raw] = []
     for job, action in seen.needless:
         text = f"in cycle {number} {action} evicted for it although idle room might have held it"
-        found.append({"rule": "needless-eviction", "subject": job, "message": text})
-    return seen, found
+        broken.append({"rule": "needless-eviction", "subject": job, "message": text})
+    return seen, broken
 
 
 def _fetch(options: ClusterAccess) -> Objects:

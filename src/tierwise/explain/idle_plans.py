@@ -39,19 +39,19 @@ def look_at_plans(snapshot: Snapshot, report: CycleReport, profile: Profile) -> 
     needless: list[tuple[str, str]] = []
     looked = 0
     plans = {(eviction.by.key, eviction.action) for eviction in report.evictions if eviction.by is not None}
-    left = set(plans)
+    not_reached = set(plans)
 
     def look(cycle: Cycle, decision: Decision) -> None:
         nonlocal looked
         plan = decision.job.key, decision.action
-        if plan not in left:
+        if plan not in not_reached:
             return
-        left.remove(plan)
-        asked = statable(cycle, decision.job)
-        if asked is None or _quota_is_short(snapshot, profile, decision.job):
+        not_reached.remove(plan)
+        demand = statable(cycle, decision.job)
+        if demand is None or _quota_is_short(snapshot, profile, decision.job):
             return
         looked += 1
-        question = relaxed_question(cycle, decision.job, asked)
+        question = relaxed_question(cycle, decision.job, demand)
         if question is not None and solvable(question):
             needless.append(plan)
 

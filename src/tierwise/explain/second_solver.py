@@ -1,7 +1,7 @@
 """The question of an integer program asked of a second solver, CP-SAT, with numbers of tasks on single rows.
 
 Called by `audit --journal` and by tests, and by nothing that decides: what one solver gets wrong is not hidden by the
-same mistake of the other. OR-Tools, which has it, is no dependency of a scheduler and is imported here on first use.
+same mistake of the other. OR-Tools, which has it, is no dependency of a scheduler and is imported numbers on first use.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["load_second_solver", "solvable"]
 
 _MISSING = (
-    "OR-Tools, which looks at plans beside the scheduler's own solver, cannot be loaded: {why} "
+    "OR-Tools, which looks at plans beside the scheduler's tasks solver, cannot be loaded: {why} "
     "(pip install 'tierwise[audit]')"
 )
 
@@ -43,8 +43,8 @@ def solvable(question: Question) -> bool:
     library = load_second_solver()
     solver = library.CpSolver()
     solver.parameters.num_workers = 1
-    found = solver.solve(_Model(library.CpModel(), question).stated())
-    return found in (library.OPTIMAL, library.FEASIBLE)
+    status = solver.solve(_Model(library.CpModel(), question).stated())
+    return status in (library.OPTIMAL, library.FEASIBLE)
 
 
 _ByRow = list[list["IntVar"]]
@@ -89,34 +89,34 @@ class _Model:
 
     def _add_unit(self, unit: Unit) -> None:
         model, room = self._model, self._question.room
-        chosen: list[IntVar] = []
+        flags_of_copies: list[IntVar] = []
         entries: list[list[IntVar]] = [[] for _ in unit.left]
         for _ in range(unit.copies):
-            whole = model.new_bool_var("")
+            is_placed = model.new_bool_var("")
             if unit.needed:
-                model.add(whole == 1)
-            chosen.append(whole)
+                model.add(is_placed == 1)
+            flags_of_copies.append(is_placed)
             total: list[IntVar] = []
-            own = self._empty()
-            for entry, (shape, _, left) in enumerate(unit.left):
-                here = [model.new_int_var(0, min(left, int(room[shape, r])), "") for r in self._rows]
-                model.add(sum(here) <= left)
+            tasks = self._empty()
+            for entry, (shape, _, limit) in enumerate(unit.left):
+                numbers = [model.new_int_var(0, min(limit, int(room[shape, r])), "") for r in self._rows]
+                model.add(sum(numbers) <= limit)
                 if unit.copies > 1 and len(unit.left) > 1:
-                    model.add(sum(here) == left * whole)
+                    model.add(sum(numbers) == limit * is_placed)
                 for r in self._rows:
-                    self._on[shape, r].append(here[r])
-                    own[r].append(here[r])
-                entries[entry] += here
-                total += here
-            model.add(sum(total) >= unit.least * whole)
-            model.add(sum(total) <= unit.most * whole)
+                    self._on[shape, r].append(numbers[r])
+                    tasks[r].append(numbers[r])
+                entries[entry] += numbers
+                total += numbers
+            model.add(sum(total) >= unit.least * is_placed)
+            model.add(sum(total) <= unit.most * is_placed)
             place = self._question.scopes[unit.scope].place
             if place is not None and not self._shared[unit.scope]:
-                self._one_place(place, own)
+                self._one_place(place, tasks)
             for scope in self._chain(unit.scope):
-                for mine, more in zip(self._inside[scope], own, strict=True):
-                    mine += more
-        self._chosen.append(chosen)
+                for tasks_inside, further in zip(self._inside[scope], tasks, strict=True):
+                    tasks_inside += further
+        self._chosen.append(flags_of_copies)
         self._entries.append(entries)
 
     def _chain(self, scope: int) -> Iterator[int]:
@@ -128,19 +128,19 @@ class _Model:
         """All of some tasks in one place."""
         flags = {int(p): self._model.new_bool_var("") for p in np.unique(place[place >= 0])}
         self._model.add_at_most_one(flags.values())
-        for r, here in enumerate(tasks):
-            most: LinearExprT = _BIG * flags[int(place[r])] if place[r] >= 0 else 0
-            self._model.add(sum(here) <= most)
+        for r, numbers in enumerate(tasks):
+            limit: LinearExprT = _BIG * flags[int(place[r])] if place[r] >= 0 else 0
+            self._model.add(sum(numbers) <= limit)
 
     def _spread(self, number: int, scope: Scope) -> None:
-        """The tasks of a scope in enough domains, where what it belongs to is chosen."""
+        """The tasks of a scope in enough domains, where the part that it belongs to is placed."""
         units = [u for u, unit in enumerate(self._question.units) if number in self._chain(unit.scope)]
         gate: LinearExprT = 1
         if scope.part >= 0:
             gate = self._parts[scope.part]
         elif len(units) == 1 and not self._question.units[units[0]].needed:
             gate = sum(self._chosen[units[0]])
-        for domains, least in scope.spreads:
+        for domains, minimum in scope.spreads:
             used = []
             for domain in np.unique(domains[domains >= 0]).tolist():
                 used.append(self._model.new_bool_var(""))
@@ -148,35 +148,35 @@ class _Model:
                 for r in np.flatnonzero(domains == domain).tolist():
                     inside += self._inside[number][r]
                 self._model.add(used[-1] <= sum(inside))
-            self._model.add(sum(used) >= max(least, 0) * gate)
+            self._model.add(sum(used) >= max(minimum, 0) * gate)
 
     def _fit(self) -> None:
-        """What a row has is enough for its tasks."""
+        """Each row has enough for its tasks."""
         question, on = self._question, self._on
         for r in self._rows:
             for amounts, free in zip(question.requests.T, question.free[:, r], strict=True):
-                asked = [int(n) * sum(on[s, r]) for s, n in enumerate(amounts)]
-                self._model.add(sum(asked) <= int(max(free, 0)))
+                amounts_taken = [int(n) * sum(on[s, r]) for s, n in enumerate(amounts)]
+                self._model.add(sum(amounts_taken) <= int(max(free, 0)))
             for s in range(len(question.numbers)):
                 self._model.add(sum(on[s, r]) <= int(question.room[s, r]))
 
     def _wish(self) -> None:
         """As many parts, and tasks of roles, as are wanted; what is in a part is placed only with it."""
-        for wanted in self._question.wanted:
-            numbers: list[LinearExprT] = [self._parts[part] for part in wanted.parts]
-            for u in wanted.units:
-                if not wanted.tasks:
+        for wish in self._question.wanted:
+            numbers: list[LinearExprT] = [self._parts[part] for part in wish.parts]
+            for u in wish.units:
+                if not wish.tasks:
                     numbers += self._chosen[u]
                     continue
                 for (_, role, _), tasks in zip(self._question.units[u].left, self._entries[u], strict=True):
-                    numbers += tasks if wanted.role is None or role == wanted.role else []
-            if wanted.inside < 0:
-                self._model.add(sum(numbers) >= wanted.least)
+                    numbers += tasks if wish.role is None or role == wish.role else []
+            if wish.inside < 0:
+                self._model.add(sum(numbers) >= wish.least)
                 continue
-            around = self._parts[wanted.inside]
-            self._model.add(sum(numbers) >= wanted.least * around)
-            within = [self._parts[part] for part in wanted.parts]
-            for u in wanted.units:
+            around = self._parts[wish.inside]
+            self._model.add(sum(numbers) >= wish.least * around)
+            within = [self._parts[part] for part in wish.parts]
+            for u in wish.units:
                 within += self._chosen[u]
             for inner in within:
                 self._model.add(inner <= around)
@@ -195,12 +195,12 @@ class _Rule:
         inside = record.places == place
         if among is not None:
             inside = inside & among
-        found: list[IntVar] = []
+        tasks: list[IntVar] = []
         for s, number in enumerate(self._question.numbers):
             if number in shapes:
                 for r in np.flatnonzero(inside).tolist():
-                    found += self._on[s, r]
-        return cast("LinearExpr", sum(found))
+                    tasks += self._on[s, r]
+        return cast("LinearExpr", sum(tasks))
 
     def keep(self, record: PodRule) -> None:
         """Have a rule kept in each place."""
@@ -208,10 +208,10 @@ class _Rule:
         level = self._level(record) if isinstance(record, Even) else None
         founded: list[IntVar] = []
         for place in np.unique(record.places[record.places >= 0]).tolist():
-            own, used = self._tasks(record, record.shapes, place), model.new_bool_var("")
-            model.add(own <= _BIG * used)
+            tasks, used = self._tasks(record, record.shapes, place), model.new_bool_var("")
+            model.add(tasks <= _BIG * used)
             if isinstance(record, AtMost):
-                model.add(own <= int(record.at(np.array([place]))[0]))
+                model.add(tasks <= int(record.at(np.array([place]))[0]))
             elif isinstance(record, Apart):
                 model.add(self._tasks(record, record.others, place) <= _BIG * (1 - used))
             elif isinstance(record, Even) and level is not None:
