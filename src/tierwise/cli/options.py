@@ -303,6 +303,15 @@ class Output(msgspec.Struct, frozen=True, kw_only=True):
     def show(self, wire: Wire, lines: Lines) -> None:
         self.format.show(wire, lines, everything=self.everything)
 
+    def tell_early(self, lines: Lines) -> None:
+        """Tell people on standard error what is known before the answer; programs get the answer alone."""
+        if self.for_programs:
+            return
+        from tierwise.cli.screen import page_of
+
+        for line in lines(page_of(everything=self.everything)):
+            click.echo(line.plain, err=True)
+
 
 class ListOutput(msgspec.Struct, frozen=True, kw_only=True):
     """Options for output of lists, as kubectl prints them: also wide, names alone, or by a template."""

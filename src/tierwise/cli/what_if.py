@@ -12,8 +12,9 @@ from tierwise.cli.options import Output, option, verb
 from tierwise.cli.progress import show_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from tierwise.explain.comparison import LeastChange
     from tierwise.sim.what_if.changes import Change, Scenario
 
 __all__ = ["what_if"]
@@ -110,14 +111,22 @@ def what_if(
 def _least(scenario: Scenario, changes: list[Change], name: str, output: Output) -> None:
     """The inverse question, on the cluster with the changes."""
     from tierwise.explain.comparison import least_change_wire
-    from tierwise.explain.text.what_if import least_change_lines
+    from tierwise.explain.text.what_if import first_answer_lines, least_change_lines
     from tierwise.sim.forecast.in_time import least_in_time, limit_processor_time
     from tierwise.sim.what_if.least_change import THOROUGH
 
     for change in changes:
         scenario = change.apply(scenario)
+    large = THOROUGH.trials(len(scenario.objects)) < THOROUGH.most
     with show_progress("trying", THOROUGH.most_runs(len(scenario.objects))) as step, limit_processor_time():
-        least_change = least_in_time(scenario, name, THOROUGH, lambda _, runs, __: step(runs))
+
+        def report(_: str, runs: int, known: Callable[[], LeastChange]) -> None:
+            if not runs and large:
+                first = known()
+                output.tell_early(lambda page: first_answer_lines(page, first))
+            step(runs)
+
+        least_change = least_in_time(scenario, name, THOROUGH, report)
     output.show(
         lambda: {"changes": [change.text for change in changes], **least_change_wire(least_change)},
         lambda page: least_change_lines(page, least_change),

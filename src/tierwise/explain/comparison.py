@@ -135,6 +135,7 @@ class Answer(msgspec.Struct, frozen=True, rename={"gangs": "gangsBroken", "hours
     gangs: int = 0  # that fall below a minimum
     hours: float = 0.0  # of accelerators: work that is lost since the last checkpoints
     nodes: Mapping[str, str] = {}  # of a move: the node that each pod goes to
+    counted: bool = False  # by counting alone: the scheduler was not run with it
 
 
 class OwnEvictions(msgspec.Struct, frozen=True, rename={"gangs": "gangsBroken", "hours": "acceleratorHoursLost"}):
@@ -290,4 +291,6 @@ def least_change_wire(least_change: LeastChange) -> Raw:
         del change_wire["changes"]
         if change_wire["way"] != "move":
             del change_wire["nodes"]
+        if not change_wire["counted"]:
+            del change_wire["counted"]
     return wire

@@ -468,7 +468,7 @@ def test_what_was_found_is_told_when_time_is_over() -> None:
     scenario = prepared(load([str(WHY_NOT)]), DEFAULT, 0.0)
 
     def told(way: str, runs: int, known: Callable[[], LeastChange]) -> None:
-        if known().answers:
+        if any(not answer.counted for answer in known().answers):
             raise OutOfTime
 
     whole = least_in_time(scenario, "train", BRIEF, lambda *_: None)
@@ -476,10 +476,42 @@ def test_what_was_found_is_told_when_time_is_over() -> None:
     lines = "\n".join(line.plain for line in least_change_lines(Page(width=200), found))
 
     assert "" == whole.stopped
-    assert whole.answers[:1] == found.answers
+    assert whole.answers[:1] == tuple(answer for answer in found.answers if not answer.counted)
+    assert not any(answer.counted for answer in whole.answers)
+    assert "relax its limit from rack to no limit; by counting alone, not tried" in lines
     assert "stopped after 60 s of a processor, while trying to relax: more ways may do" == found.stopped
     assert found.stopped in lines
     assert found.stopped == least_change_wire(found)["stopped"]
+
+
+def test_the_first_answer_comes_before_any_run() -> None:
+    """What was counted is known before the scheduler runs for the first time, and is marked for programs."""
+    scenario = prepared(load([str(WHY_NOT)]), DEFAULT, 0.0)
+    first: list[LeastChange] = []
+
+    def told(way: str, runs: int, known: Callable[[], LeastChange]) -> None:
+        if not runs:
+            first.append(known())
+
+    least_in_time(scenario, "train", BRIEF, told)
+    ways: Any = least_change_wire(first[0])["ways"]
+
+    assert ["uncordon", "relax", "evict", "add-nodes"] == [way["way"] for way in ways]
+    assert all(way["counted"] and not way["exact"] for way in ways)
+
+
+def test_people_are_told_the_first_answer_on_a_large_cluster(tmp_path: Path) -> None:
+    """It goes to standard error, as the answer replaces it; small clusters get the answer alone."""
+    names = [f"n{i}" for i in range(320)]
+    racks = " ".join(f"r{i}[{' '.join(names[i * 8 : i * 8 + 8])}]" for i in range(40))
+    world = draw(f"s0[{racks}]", node="gpu=8", running=" ".join(f"{name}:gpu=8" for name in names))
+    file = _file(tmp_path, world, gang("big", tasks=2, each="gpu=8", within=1))
+
+    people = run("what-if", "-f", file, "--start", "big")
+    assert "big: by counting alone, any one of these should make it start now" in people.stderr
+    assert "evict 2 pods" in people.stderr
+    assert "by counting" not in people.stdout
+    assert "" == run("what-if", "-f", WHY_NOT, "--start", "train").stderr
 
 
 FOURS = "s0: r0[a0 a1 a2 a3] r1[b0 b1 b2 b3]"

@@ -8,13 +8,13 @@ from typing import Final
 import msgspec
 
 from tierwise.api.plurals import of, verb
-from tierwise.explain.comparison import Comparison, Effect, JobChange, JobState, LeastChange
+from tierwise.explain.comparison import Answer, Comparison, Effect, JobChange, JobState, LeastChange
 from tierwise.explain.disruption import Loss, lost_text
 from tierwise.explain.page import Page, Text, count, heading, joined, wrapped
 from tierwise.explain.ranges import compact
 from tierwise.explain.tables import folded
 
-__all__ = ["Restarts", "least_change_lines", "what_if_lines"]
+__all__ = ["Restarts", "first_answer_lines", "least_change_lines", "what_if_lines"]
 
 _TITLES: Final = {
     Effect.STARTS: ("Starts", "bold green"),
@@ -36,6 +36,7 @@ _HOPELESS: Final = {
     "add-nodes": "more nodes like the present ones",
     "wait": "waiting (no end that is known starts it)",
 }
+_UNSETTLED: Final = {"wait": "waiting"}
 _MOST: Final = 10
 _ABSENT: Final = JobState(started=False, pods={}, total=0)
 
@@ -142,6 +143,26 @@ def _where(page: Page, before: JobState, after: JobState) -> str:
     return f" ({before.place} {page.glyphs.arrow} {after.place})" if before.place != after.place else ""
 
 
+def first_answer_lines(page: Page, least_change: LeastChange) -> list[Text]:
+    """Ways that should make a job start by counting alone, told while they are tried."""
+    headline = "by counting alone, any one of these should make it start now; they are being tried"
+    if not least_change.answers:
+        headline = "by counting alone nothing is known to stand in its way; it is being tried"
+    lines = wrapped(Text.assemble((least_change.name, "bold"), f": {headline}"), page.width)
+    for answer in least_change.answers:
+        lines += wrapped(Text(answer.text), page.width, first=f"  {page.glyphs.bullet} ")
+    return lines
+
+
+def _answer_lines(page: Page, answer: Answer, *, alone: bool) -> list[Text]:
+    """One way, and how sure it is."""
+    proof = "" if answer.exact else "; perhaps less will do, for not all choices were tried"
+    if answer.counted:
+        proof = "; by counting alone, not tried"
+    opening = "or " if answer.way == "wait" and not alone else ""
+    return wrapped(Text(f"{opening}{answer.text}{proof}"), page.width, first=f"  {page.glyphs.bullet} ")
+
+
 def least_change_lines(page: Page, least_change: LeastChange) -> list[Text]:
     """What makes a job start now, way by way."""
     own_lines = (
@@ -159,13 +180,13 @@ def least_change_lines(page: Page, least_change: LeastChange) -> list[Text]:
     else:
         lines = wrapped(Text.assemble((least_change.name, "bold"), ": any one of these makes it start now"), page.width)
     for answer in least_change.answers:
-        proof = "" if answer.exact else "; perhaps less will do, for not all choices were tried"
-        wait = "or " if answer.way == "wait" and len(least_change.answers) > 1 else ""
-        lines += wrapped(Text(f"{wait}{answer.text}{proof}"), page.width, first=f"  {page.glyphs.bullet} ")
+        lines += _answer_lines(page, answer, alone=len(least_change.answers) == 1)
     if least_change.stopped:
         lines += wrapped(Text(least_change.stopped), page.width, first="  ", rest="    ")
     if least_change.unsettled:
-        way_texts = joined([_HOPELESS[kind] for kind in least_change.unsettled], limit=len(_HOPELESS))
+        way_texts = joined(
+            [_UNSETTLED.get(kind, _HOPELESS[kind]) for kind in least_change.unsettled], limit=len(_HOPELESS)
+        )
         unsettled_text = f"not settled, because the runs that one way may take were used up: {way_texts}"
         lines += wrapped(Text(unsettled_text, style="yellow"), page.width, first="  ", rest="    ")
     if least_change.hopeless:

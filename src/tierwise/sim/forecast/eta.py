@@ -76,6 +76,8 @@ _STEP: Final = 0.02
 """Where ends are uncertain, moments closer together than this share of the time ahead are one."""
 _COMMON: Final = 0.3
 """Of the variance of ends, as normal scores, what all jobs of a run have in common (decision 0261)."""
+STOPPED: Final = "RunsStopped"
+"""The reason why a start is not known where runs ahead were stopped before it."""
 _NAMED: Final = 3
 """Jobs of which one sentence names."""
 
@@ -389,7 +391,7 @@ def _not_expected(runs_ahead: Forecasts, job: Job, names: ObjectNames, eta: Eta)
     if verdict is Verdict.NEVER:
         return replace(eta, kind=StartKind.NEVER, reason=code, message=text)
     if not run.complete:
-        return replace(eta, reason="RunsStopped", message=runs_ahead.stopped)
+        return replace(eta, reason=STOPPED, message=runs_ahead.stopped)
     if verdict is Verdict.NOT_ALLOWED:
         return replace(eta, kind=StartKind.NOT_ALLOWED, reason=code, message=text)
     stay = [job for job in runs_ahead.snapshot.jobs if job.key in run.running and not _ends(runs_ahead, run, job)]
@@ -421,11 +423,18 @@ def starts_of(scenario: Scenario, keys: Collection[str]) -> dict[str, Eta]:
     return {eta.job: eta for eta in report.jobs}
 
 
-def with_wait(scenario: Scenario, change: LeastChange) -> LeastChange:
-    """The ways to make a job start now, and behind them that of waiting, until when."""
+def with_wait(scenario: Scenario, change: LeastChange, counted: Answer | None = None) -> LeastChange:
+    """The ways to make a job start now, and behind them that of waiting, until when.
+
+    Where the runs ahead were stopped before its start, the wait that was `counted` is told, if there is one.
+    """
     if change.starts:
         return change
     eta = starts_of(scenario, {change.job}).get(change.job)
+    if eta is not None and eta.reason == STOPPED:
+        if counted is not None:
+            return replace(change, answers=(*change.answers, counted))
+        return replace(change, unsettled=(*change.unsettled, "wait"))
     if eta is None or eta.start is None:
         return replace(change, hopeless=(*change.hopeless, "wait"))
     wait = max(0.0, eta.start - scenario.now)

@@ -15,6 +15,7 @@ from tierwise.explain.comparison import Answer, LeastChange, in_order
 from tierwise.explain.naming import full_name
 from tierwise.sim.forecast.eta import with_wait
 from tierwise.sim.what_if.changes import Scenario, job_named
+from tierwise.sim.what_if.first_answers import by_counting
 from tierwise.sim.what_if.least_change import Effort, least_change
 from tierwise.snapshot.builder import Reader
 
@@ -53,21 +54,26 @@ def least_in_time(
 ) -> LeastChange:
     """The ways to make a job start now and that of waiting, or those that were found before `OutOfTime`.
 
-    `told` hears what is tried, how many runs that took so far, and can ask what is known.
+    `report_progress` hears what is tried, how many runs that took so far, and can ask what is known: before the first
+    run that is what was counted, and later each way that was tried instead.
     """
     job = job_named(scenario.snapshot(), name)
+    counted = by_counting(scenario, name).answers
     answers: list[Answer] = []
     trying = ""
 
     def known(stopped: str = "") -> LeastChange:
-        return LeastChange(job.key, False, in_order(answers), (), full_name(job), stopped=stopped)
+        tried_ways = {answer.way for answer in answers}
+        untried = [answer for answer in counted if answer.way not in tried_ways]
+        return LeastChange(job.key, False, in_order([*answers, *untried]), (), full_name(job), stopped=stopped)
 
     def tried(answer_way: str, runs: int) -> None:
         nonlocal trying
         trying = answer_way.replace("-", " ")
         report_progress(trying, runs, known)
 
+    wait = next((answer for answer in counted if answer.way == "wait"), None)
     try:
-        return with_wait(scenario, least_change(scenario, name, effort, tried, answers.append, reader))
+        return with_wait(scenario, least_change(scenario, name, effort, tried, answers.append, reader), wait)
     except OutOfTime:
         return known(f"stopped after {SECONDS} s of a processor, while trying to {trying}: more ways may do")

@@ -8,8 +8,10 @@ should do is tried by running the scheduler.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import combinations, product
 from math import comb
 from typing import Final
@@ -30,8 +32,20 @@ from tierwise.model.job import Job, Status
 from tierwise.model.snapshot import Snapshot
 from tierwise.sim.what_if.changes import Scenario
 from tierwise.sim.what_if.fewest import PLENTY, Counting, Counts, Trial, Way, fewest, fruitless
+from tierwise.sim.what_if.room_by_count import RoomByCount, Shortfall
 
-__all__ = ["UNFAIR", "Kind", "Victims", "fewest_by_count", "least_evictions", "may_go", "queues_around"]
+__all__ = [
+    "UNFAIR",
+    "Kind",
+    "Victims",
+    "eviction_answer",
+    "fewest_by_count",
+    "filled",
+    "least_evictions",
+    "may_go",
+    "queues_around",
+    "shortfalls_of",
+]
 
 _CRITICAL: Final = 2_000_000_000
 _COMBINATIONS: Final = 4096
@@ -51,7 +65,7 @@ Kind = tuple[str, tuple[tuple[str, int], ...], list[str]]
 """Pods that are alike: their node, what each holds, and their paths."""
 
 
-class Victims(msgspec.Struct, frozen=True):
+class Victims(msgspec.Struct, frozen=True, dict=True):
     """Pods that may go, alike ones together: by node, by what they hold, by job, and by what each loses."""
 
     kinds: list[Kind]
@@ -94,10 +108,30 @@ class Victims(msgspec.Struct, frozen=True):
         loss_each = [round(lost.each(pods[0])) for _, _, pods in kinds.values()]
         return cls(list(kinds.values()), owners, loss_each, amounts, snapshot, lost)
 
-    @property
+    @cached_property
     def most(self) -> Counts:
         """How many there are of each kind."""
         return tuple(len(pods) for _, _, pods in self.kinds)
+
+    @cached_property
+    def rows(self) -> Ints:
+        """The row of each kind; -1 where its node is none of the snapshot."""
+        row = self.snapshot.nodes.row
+        return np.array([row.get(node, -1) for node, _, _ in self.kinds], dtype=np.int64)
+
+    def cost(self, counts: Counts, gangs: Mapping[int, tuple[int, int]]) -> tuple[int, int]:
+        """How many of these `gangs` a choice breaks, and the accelerator-seconds that are lost with it."""
+        going: Counter[int] = Counter()
+        lost: Counter[int] = Counter()
+        for kind in np.flatnonzero(counts).tolist():
+            owner = self.owners[kind]
+            number = owner.number if owner is not None else -1
+            going[number] += counts[kind]
+            lost[number] += counts[kind] * self.losses[kind]
+        broken = {number for number, pods in going.items() if number in gangs and pods > gangs[number][1]}
+        for number in broken:
+            lost[number] = gangs[number][0]
+        return len(broken), sum(lost.values())
 
     def pods(self, counts: Counts) -> list[str]:
         """The pods of a choice."""
@@ -115,18 +149,6 @@ class Victims(msgspec.Struct, frozen=True):
             if running > 1:  # a pod by itself breaks nothing
                 gangs[owner.number] = self.lost.whole(owner), surplus
         return gangs
-
-    def without(self, gangs: Mapping[int, tuple[int, int]], going: Collection[int]) -> Counts:
-        """How many pods of each kind may go where of all gangs these alone may be broken."""
-        surplus_left = {number: surplus for number, (_, surplus) in gangs.items()}
-        limits = []
-        for owner, limit in zip(self.owners, self.most, strict=True):
-            number = owner.number if owner is not None else -1
-            if number in surplus_left and number not in going:
-                limit = min(limit, surplus_left[number])
-                surplus_left[number] -= limit
-            limits.append(limit)
-        return tuple(limits)
 
 
 def _above_their_share(snapshot: Snapshot, job: Job) -> set[str]:
@@ -152,14 +174,7 @@ def queues_around(snapshot: Snapshot, name: str) -> list[str]:
     return around
 
 
-class _Shortfall(msgspec.Struct, frozen=True):
-    """Amount that a queue lacks of its limit for the job; only pods of these queues can return it."""
-
-    queues: frozenset[str]
-    missing: Ints  # by resource
-
-
-def _shortfalls(snapshot: Snapshot, job: Job, counting: Counting | None) -> list[_Shortfall]:
+def shortfalls_of(snapshot: Snapshot, job: Job, counting: Counting | None) -> list[Shortfall]:
     """The limits of queues around the job's own that it would exceed, by how much."""
     ledger = Ledger(snapshot)
     axis = snapshot.axis
@@ -181,23 +196,25 @@ def _shortfalls(snapshot: Snapshot, job: Job, counting: Counting | None) -> list
             if row is not None and request[row] > 0:
                 missing[row] = max(0, int(used[row] + request[row]) - most)
         if missing.any():
-            shortfalls.append(_Shortfall(family, missing))
+            shortfalls.append(Shortfall(name, family, missing))
     return shortfalls
 
 
 class _Search:
     """The search for one job among some victims."""
 
-    def __init__(self, victims: Victims, test: Trial, counting: Counting | None, shortfalls: list[_Shortfall]) -> None:
+    def __init__(self, victims: Victims, test: Trial, counting: Counting | None, shortfalls: list[Shortfall]) -> None:
         self._victims = victims
         self._test = test
         self._counting = counting
         self._shortfalls = shortfalls
         self._gangs = victims.gangs()
-        queues = [owner.queue if owner is not None else "" for owner in victims.owners]
-        self._family = [np.array([q in short.queues for q in queues], dtype=bool) for short in shortfalls]
-        rows = victims.snapshot.nodes.row
-        self._row = np.array([rows.get(node, -1) for node, _, _ in victims.kinds], dtype=np.int64)
+        self._family = [short.returned_by(victims.owners) for short in shortfalls]
+        self._grown: tuple[tuple[int, ...], ...] | None = None
+        surplus = {number: pods for number, (_, pods) in self._gangs.items()}
+        self._room = RoomByCount(
+            victims.owners, victims.most, surplus, victims.rows, victims.amounts, counting, shortfalls
+        )
 
     def least(self) -> tuple[Counts, bool] | None:
         """The least choice that lets the job start, and whether it is proved to be that; None where none does."""
@@ -209,8 +226,8 @@ class _Search:
             lost = sum(self._gangs[number][0] for number in going)
             if best is not None and (len(going), lost, 0) > best[0]:
                 break
-            limits = self._victims.without(self._gangs, going)
-            if not any(limits) or not self._may_do(limits):
+            limits = self._room.limits(going)
+            if not any(limits) or not self._room.may_do(going):
                 continue
             if self._test.left <= 0:
                 proved = False
@@ -236,10 +253,10 @@ class _Search:
         alike = self._importance(counts)
         alternatives = []
         for instead, _ in self._sets():
-            limits = self._victims.without(self._gangs, instead)
-            if len(instead) != len(going) or not any(limits) or self._tier(limits) >= tier:
-                if len(instead) > len(going):
-                    break
+            if len(instead) > len(going):
+                break
+            limits = self._room.limits(instead)
+            if len(instead) != len(going) or not any(limits) or self._room.tier(instead) >= tier:
                 continue
             prices = [_POD + min(loss, _POD - 1) for loss in self._each(instead)]
             lost = sum(self._gangs[number][0] for number in instead)
@@ -285,47 +302,42 @@ class _Search:
         order = sorted(self._gangs, key=lambda number: (self._gangs[number][0], number))
         for size in range(len(order) + 1):
             if comb(len(order), size) > _SETS:
-                yield from ((going, False) for going in self._grown(order))
+                yield from ((going, False) for going in self._grown_by_domain(order))
                 return
             sets = combinations(order, size)
             yield from ((going, True) for going in sorted(sets, key=lambda s: (sum(self._gangs[n][0] for n in s), s)))
 
-    def _grown(self, order: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    def _grown_by_domain(self, order: Sequence[int]) -> tuple[tuple[int, ...], ...]:
         """Of too many sets: per domain the gangs that must go by count alone, one after the other, cheapest first."""
+        if self._grown is None:
+            self._grown = self._grow(order)
+        return self._grown
+
+    def _grow(self, order: Sequence[int]) -> tuple[tuple[int, ...], ...]:
         every = tuple(order)
-        if not self._may_do(self._victims.without(self._gangs, every)):
-            return
-        gang_sets = set()
+        if not self._room.may_do(every):
+            return ()
         spans = [slice(0, len(self._victims.snapshot.nodes))]
         if self._counting is not None:
             spans = [self._victims.snapshot.topology.span(domain) for domain in self._counting.domains.tolist()]
+        rank = {number: place for place, number in enumerate(order)}
+        gang_of_kind = [owner.number if owner is not None else -1 for owner in self._victims.owners]
+        pods_by_row = sorted(
+            (row, rank[number])
+            for row, number in zip(self._victims.rows.tolist(), gang_of_kind, strict=True)
+            if number in rank
+        )
+        rows = [row for row, _ in pods_by_row]
+        gang_sets = set()
         for span in spans:
-            near = {
-                owner.number
-                for owner, row in zip(self._victims.owners, self._row.tolist(), strict=True)
-                if owner is not None
-                and owner.number in self._gangs
-                and (self._shortfalls or row in range(span.start, span.stop))
-            }
-            going = [number for number in order if number in near]
-            if not self._may_do(self._victims.without(self._gangs, going)):
-                continue
-            for number in reversed(tuple(going)):
-                fewer = [gang for gang in going if gang != number]
-                if self._may_do(self._victims.without(self._gangs, fewer)):
-                    going = fewer
-            gang_sets.add(tuple(going))
-        yield from sorted(gang_sets, key=lambda s: (len(s), sum(self._gangs[n][0] for n in s), s))
-        yield every
-
-    def _may_do(self, limits: Counts) -> bool:
-        """Whether a count does not rule out that the job starts once so many of each kind are gone."""
-        gone = np.array(limits, dtype=np.int64)
-        freed = self._victims.amounts * gone
-        for short, family in zip(self._shortfalls, self._family, strict=True):
-            if (freed[:, family].sum(axis=1) < short.missing).any():
-                return False
-        return self._counting is None or bool(self._held(limits).any())
+            near = pods_by_row
+            if not self._shortfalls:
+                near = pods_by_row[bisect_left(rows, span.start) : bisect_left(rows, span.stop)]
+            going = self._room.needed([order[place] for place in sorted({place for _, place in near})])
+            if going is not None:
+                gang_sets.add(going)
+        sets = sorted(gang_sets, key=lambda s: (len(s), sum(self._gangs[n][0] for n in s), s))
+        return (*sets, every)
 
     def _held(self, gone: Counts) -> npt.NDArray[np.bool_]:
         """For each domain of the count, whether it has room for the job once so many of each kind are gone."""
@@ -333,9 +345,9 @@ class _Search:
         assert counting is not None
         freed = self._victims.amounts * np.array(gone, dtype=np.int64)
         free = counting.idle.copy()
-        on_rows = self._row >= 0
+        on_rows = self._victims.rows >= 0
         resources = counting.pod_set.shape.asked
-        np.add.at(free.T, self._row[on_rows], freed[resources][:, on_rows].T)
+        np.add.at(free.T, self._victims.rows[on_rows], freed[resources][:, on_rows].T)
         fits = np.where(counting.open > 0, np.maximum(counting.fits, counting.takes(free)), counting.fits)
         totals = counting.snapshot.topology.totals(fits)
         enough: npt.NDArray[np.bool_] = totals[counting.domains] >= counting.need
@@ -357,7 +369,10 @@ class _Search:
         if self._counting is not None:
             lower, proposals = fewest_by_count(self._counting, self._victims.kinds, prices, limits)
         if self._shortfalls:
-            proposals = [self._filled(counts, limits, prices) for counts in (proposals or [tuple(0 for _ in limits)])]
+            proposals = [
+                filled(self._victims, self._shortfalls, counts, limits, prices)
+                for counts in (proposals or [tuple(0 for _ in limits)])
+            ]
             lower = max(lower, self._least_given_back(limits, prices))
         elif self._counting is not None and lower >= PLENTY:
             return None
@@ -370,23 +385,6 @@ class _Search:
             proposals=proposals,
             price=sum if flat else lambda c: sum(n * p for n, p in zip(c, prices, strict=True)),
         )
-
-    def _filled(self, counts: Counts, limits: Counts, prices: Sequence[int]) -> Counts:
-        """A choice with further pods, so that every queue has what it lacks: the cheapest, of these the largest."""
-        filled = list(counts)
-        for short, family in zip(self._shortfalls, self._family, strict=True):
-            resources = np.flatnonzero(short.missing)
-            freed = self._victims.amounts[resources]
-            order = sorted(
-                (i for i in np.flatnonzero(family).tolist() if freed[:, i].any()),
-                key=lambda i: (prices[i], *(-freed[:, i]).tolist(), i),
-            )
-            for index in order:
-                freed_amounts = (freed[:, family] * np.array(filled)[family]).sum(axis=1)
-                while filled[index] < limits[index] and (freed_amounts < short.missing[resources]).any():
-                    filled[index] += 1
-                    freed_amounts = freed_amounts + freed[:, index]
-        return tuple(filled)
 
     def _least_given_back(self, limits: Counts, prices: Sequence[int]) -> int:
         """A price below which no pods give the queues back what they lack."""
@@ -401,6 +399,27 @@ class _Search:
         return fewest
 
 
+def filled(
+    victims: Victims, shortfalls: Sequence[Shortfall], counts: Counts, limits: Counts, prices: Sequence[int]
+) -> Counts:
+    """A choice with further pods, so that every queue has what it lacks: the cheapest, of these the largest."""
+    choice = np.array(counts, dtype=np.int64)
+    for short in shortfalls:
+        family = short.returned_by(victims.owners)
+        resources = np.flatnonzero(short.missing)
+        freed = victims.amounts[resources]
+        order = sorted(
+            (i for i in np.flatnonzero(family).tolist() if freed[:, i].any()),
+            key=lambda i: (prices[i], *(-freed[:, i]).tolist(), i),
+        )
+        returned = (freed[:, family] * choice[family]).sum(axis=1)
+        for index in order:
+            while choice[index] < limits[index] and (returned < short.missing[resources]).any():
+                choice[index] += 1
+                returned = returned + freed[:, index]
+    return tuple(choice.tolist())
+
+
 def least_evictions(
     scenario: Scenario, job: Job, counting: Counting | None, tested: Callable[[Victims], Trial]
 ) -> Answer | Way:
@@ -408,7 +427,7 @@ def least_evictions(
 
     `tested` makes the test of choices among victims.
     """
-    shortfalls = _shortfalls(scenario.snapshot(), job, counting)
+    shortfalls = shortfalls_of(scenario.snapshot(), job, counting)
     seen: list[Kind] = []
     failure = Way.NOT_OPEN
     for fair in (True, False):
@@ -419,12 +438,13 @@ def least_evictions(
         test = tested(victims)
         answer = _Search(victims, test, counting, shortfalls).least()
         if answer is not None:
-            return _answer(victims, answer[0], exact=answer[1], fair=fair)
+            return eviction_answer(victims, answer[0], exact=answer[1], fair=fair)
         failure = Way.UNSETTLED if failure is Way.UNSETTLED else fruitless(test)
     return failure
 
 
-def _answer(victims: Victims, counts: Counts, *, exact: bool, fair: bool) -> Answer:
+def eviction_answer(victims: Victims, counts: Counts, *, exact: bool, fair: bool) -> Answer:
+    """The answer that so many pods of each kind go."""
     pods = victims.pods(counts)
     losses = victims.lost.of(pods)
     told = []

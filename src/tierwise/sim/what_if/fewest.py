@@ -24,7 +24,18 @@ from tierwise.model.topology import ROOT
 from tierwise.scheduler.cycle import open_cycle
 from tierwise.sim.what_if.changes import Scenario
 
-__all__ = ["PLENTY", "Counting", "Counts", "Trial", "Way", "fewest", "fruitless", "of_size"]
+__all__ = [
+    "PLENTY",
+    "Counting",
+    "Counts",
+    "Trial",
+    "Way",
+    "fewest",
+    "fewest_number",
+    "fruitless",
+    "limit_of",
+    "of_size",
+]
 
 _RARE: Final = 8
 """The part of the runs that is spent on what rarely helps."""
@@ -134,6 +145,21 @@ def _reduced(full: Counts, passes: Callable[[Counts], bool], may: Callable[[], b
     return best
 
 
+def fewest_number(most: int, enough: Callable[[int], bool]) -> int | None:
+    """The least number up to `most` that is enough, where more are enough if fewer are; None where none is."""
+    if not enough(most):
+        return None
+    low = 0
+    high = most
+    while low < high:
+        middle = (low + high) // 2
+        if enough(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
 def of_size(limits: Sequence[int], size: int) -> Iterator[Counts]:
     """All choices of so many units; the first units are taken first."""
     if size > sum(limits):
@@ -212,7 +238,7 @@ class Counting(msgspec.Struct, frozen=True):
             return None
         if len(job.subs[0].held) or snapshot.ground(job) is not Ground.ROWS:
             return None
-        limit = _limit(snapshot, constraint)
+        limit = limit_of(snapshot, constraint)
         allowed = np.flatnonzero(topology.tier <= limit) if limit is not None else np.array([ROOT])
         need = max(1, job.minimum - job.subs[0].ready)
         return cls.on(snapshot, scenario.profile, pod_sets[0], need, allowed)
@@ -222,7 +248,8 @@ class Counting(msgspec.Struct, frozen=True):
         return self.pod_set.shape.max_tasks(free.copy())
 
 
-def _limit(snapshot: Snapshot, constraint: Constraint | None) -> int | None:
+def limit_of(snapshot: Snapshot, constraint: Constraint | None) -> int | None:
+    """The highest tier within which a constraint keeps a job, on the tree that rows follow; None where it does not."""
     if constraint is None or not constraint.hard:
         return None
     if constraint.tier is not None:

@@ -38,7 +38,17 @@ from tierwise.sim.what_if.runs import outcome_of
 from tierwise.sim.what_if.set_changes import loosen, rules_of
 from tierwise.snapshot.builder import Reader
 
-__all__ = ["BRIEF", "THOROUGH", "Effort", "least_change"]
+__all__ = [
+    "BRIEF",
+    "THOROUGH",
+    "Effort",
+    "above",
+    "added_text",
+    "beside",
+    "least_change",
+    "level_text",
+    "models",
+]
 
 _WAYS = 6
 """Uncordon, relax, loosen, quota, evict, add nodes; a move is looked for among few choices."""
@@ -239,12 +249,12 @@ def _uncordon(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | Way
 
 def _add_nodes(scenario: what_if.Scenario, job: Job, runs: _Runs, counting: Counting | None) -> Answer | Way:
     """The fewest nodes like present ones, beside these."""
-    models = _models(scenario)
-    if not models:
+    names = models(scenario)
+    if not names:
         return Way.NOT_OPEN
     need = counting.need if counting is not None else max(1, job.minimum)
-    units = [_Unit(need, lambda n, name=name: what_if.add_nodes(n, name)) for name in models]  # type: ignore[misc]
-    lower, proposals = _added_by_count(counting, models) if counting is not None else (1, [])
+    units = [_Unit(need, lambda n, name=name: what_if.add_nodes(n, name)) for name in names]  # type: ignore[misc]
+    lower, proposals = _added_by_count(counting, names) if counting is not None else (1, [])
     if lower >= PLENTY:
         return Way.HOPELESS
     test = _Test(scenario, units, runs)
@@ -252,17 +262,20 @@ def _add_nodes(scenario: what_if.Scenario, job: Job, runs: _Runs, counting: Coun
     if result is None:
         return fruitless(test)
     counts, exact = result
-    models_chosen = [(name, number) for name, number in zip(models, counts, strict=True) if number]
+    models_chosen = [(name, number) for name, number in zip(names, counts, strict=True) if number]
     total = sum(counts)
-    beside = {name: _beside(scenario.snapshot(), name) for name, _ in models_chosen}
-    text = "add " + " and ".join(
-        f"{count(number, 'node')} like {name}, {beside[name]}" for name, number in models_chosen
-    )
+    snapshot = scenario.snapshot()
+    text = added_text([(name, number, beside(snapshot, name)) for name, number in models_chosen])
     subjects = tuple(name for name, number in models_chosen for _ in range(number))
     return Answer("add-nodes", total, exact, subjects, text, _texts(_changes(units, counts)))
 
 
-def _beside(snapshot: Snapshot, node: str) -> str:
+def added_text(chosen: Sequence[tuple[str, int, str]]) -> str:
+    """That nodes are added: like which, how many, and where they come to be."""
+    return "add " + " and ".join(f"{count(number, 'node')} like {name}, {where}" for name, number, where in chosen)
+
+
+def beside(snapshot: Snapshot, node: str) -> str:
     """Where a node like another one comes to be."""
     leaf = int(snapshot.topology.leaf[snapshot.nodes.row[node]])
     if leaf != ROOT:
@@ -270,7 +283,7 @@ def _beside(snapshot: Snapshot, node: str) -> str:
     return "beside it"
 
 
-def _models(scenario: what_if.Scenario) -> list[str]:
+def models(scenario: what_if.Scenario) -> list[str]:
     """A ready node of each kind in each innermost domain; one kind has the same amounts, labels and taints."""
     snapshot = scenario.snapshot()
     nodes = scenario.objects.every(Node)
@@ -320,7 +333,7 @@ def _relax(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | Way:
     hard = [(policy, constraint) for policy, constraint in constraints if constraint is not None and constraint.hard]
     if not hard:
         return Way.NOT_OPEN
-    ladders = [_above(snapshot, constraint) for _, constraint in hard]
+    ladders = [above(snapshot, constraint) for _, constraint in hard]
 
     def unit(policy: str, ladder: Sequence[tuple[int, str]]) -> _Unit:
         return _Unit(len(ladder) + 1, lambda n: _relaxed(job, policy, ladder, n))
@@ -335,7 +348,7 @@ def _relax(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | Way:
     subjects = []
     for (policy, constraint), ladder, number in zip(hard, ladders, counts, strict=True):
         if number:
-            to = "no limit" if number > len(ladder) else _level(ladder[number - 1])
+            to = "no limit" if number > len(ladder) else level_text(ladder[number - 1])
             which = f"the limit of {policy}" if policy else "its limit"
             texts.append(f"{which} from {what_if.constraint_text(constraint)} to {to}")
             subjects.append(policy or job.key)
@@ -359,7 +372,7 @@ def _loosen(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | Way:
     return Answer("loosen", len(chosen), exact, tuple(chosen), text, _texts(_changes(units, counts)))
 
 
-def _above(snapshot: Snapshot, constraint: Constraint | None) -> list[tuple[int, str]]:
+def above(snapshot: Snapshot, constraint: Constraint | None) -> list[tuple[int, str]]:
     """The tiers above the one that a constraint names."""
     assert constraint is not None
     tiers = what_if.levels(snapshot, constraint)
@@ -369,7 +382,8 @@ def _above(snapshot: Snapshot, constraint: Constraint | None) -> list[tuple[int,
     return [(tier, name) for tier, name in tiers if tier > at]
 
 
-def _level(level: tuple[int, str]) -> str:
+def level_text(level: tuple[int, str]) -> str:
+    """A tier as people call it."""
     tier, name = level
     return f"tier {tier} ({name})" if name else f"tier {tier}"
 
